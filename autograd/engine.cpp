@@ -1,0 +1,205 @@
+#include "autograd/engine.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <map>
+#include <unordered_set>
+
+#include "core/kernels/elementwise.h"
+#include "core/kernels/reduce.h"
+
+namespace saccade {
+
+ExecutionState& execution() {
+  thread_local ExecutionState state;
+  return state;
+}
+
+void Context::save(Tensor t) {
+  uint32_t version = t.defined() ? t.storage()->version() : 0;
+  saved_.push_back({std::move(t), version});
+}
+
+const Tensor& Context::saved(size_t i) const {
+  SACCADE_CHECK(i < saved_.size(), "[{}] no saved tensor {}", name_, i);
+  const Saved& s = saved_[i];
+  SACCADE_CHECK(!s.tensor.defined() || s.tensor.storage()->version() == s.version,
+                "[{}] a tensor saved for backward (number {}, shape {}) was changed in place", name_, i,
+                s.tensor.shape().to_string());
+  return s.tensor;
+}
+
+Context::RandomStream Context::random_stream() {
+  if (!has_stream_) {
+    stream_ = {execution().rng_key, execution().rng_calls++};
+    has_stream_ = true;
+  }
+  return stream_;
+}
+
+Node::Node(Context context, const Vars& inputs) : context_(std::move(context)) {
+  static std::atomic<uint64_t> counter{0};
+  sequence_ = counter++;
+  edges_.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!context_.needs(i)) continue;
+    const auto& state = inputs[i].state();
+    edges_[i] = {state->node, state->node ? nullptr : state, state->value.shape(), state->value.dtype()};
+  }
+}
+
+Node::~Node() { release(); }
+
+void Node::release() {
+  context_.saved_.clear();
+  released_ = true;
+  // A long chain of nodes would be destroyed by recursion; unlink it step by step instead.
+  std::vector<Edge> pending = std::move(edges_);
+  edges_.clear();
+  while (!pending.empty()) {
+    std::shared_ptr<Node> node = std::move(pending.back().node);
+    pending.pop_back();
+    if (!node || node.use_count() != 1) continue;
+    std::move(node->edges_.begin(), node->edges_.end(), std::back_inserter(pending));
+    node->edges_.clear();
+  }
+}
+
+namespace detail {
+
+Tensors cast_inputs(Policy policy, const Vars& inputs) {
+  Tensors values;
+  values.reserve(inputs.size());
+  DType wide = DType::kBF16;
+  for (const Var& v : inputs)
+    if (v.defined() && is_float(v.dtype())) wide = widest(wide, v.dtype());
+  for (const Var& v : inputs) {
+    if (!v.defined()) {
+      values.emplace_back();
+      continue;
+    }
+    const Tensor& t = v.value();
+    DType target = t.dtype();
+    if (is_float(target)) {
+      switch (policy) {
+        case Policy::kCompute:
+          target = wide == DType::kF64 ? DType::kF64 : execution().compute;
+          break;
+        case Policy::kF32: target = wide == DType::kF64 ? DType::kF64 : DType::kF32; break;
+        case Policy::kWidest: target = wide; break;
+        case Policy::kSame: break;
+      }
+    }
+    values.push_back(t.to(target));
+  }
+  return values;
+}
+
+uint64_t needs_mask(const Vars& inputs) {
+  SACCADE_CHECK(inputs.size() <= 64, "[autograd] {} inputs, at most 64 are possible", inputs.size());
+  uint64_t mask = 0;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].requires_grad()) mask |= uint64_t{1} << i;
+  return mask;
+}
+
+}  // namespace detail
+
+namespace {
+
+bool all_finite(const Tensor& t) {
+  Tensor total = Tensor::empty({}, DType::kF64);
+  kernels::count_nonfinite(t.contiguous(), total);
+  return total.item() == 0;
+}
+
+// slot += g, in place when nobody else can see the slot.
+void accumulate(Tensor& slot, const Tensor& g, DType dtype) {
+  if (!slot.defined()) {
+    slot = g.to(dtype);
+    return;
+  }
+  Tensor sum = slot.unique() && slot.is_contiguous() ? slot : slot.empty_like();
+  kernels::binary(kernels::BinaryOp::kAdd, slot, g.to(dtype), sum);
+  slot = sum;
+}
+
+void run(const Var& root, const Tensor& seed, bool checked) {
+  SACCADE_CHECK(root.defined() && root.requires_grad(), "[backward] the root does not require a gradient");
+  Tensor start = seed;
+  if (!start.defined()) {
+    SACCADE_CHECK(root.value().numel() == 1, "[backward] a root of shape {} needs a seed gradient",
+                  root.shape().to_string());
+    start = Tensor::full(root.shape(), 1.0, root.dtype(), root.device());
+  }
+  SACCADE_CHECK(start.shape() == root.shape(), "[backward] seed of shape {} for a root of shape {}",
+                start.shape().to_string(), root.shape().to_string());
+  struct Pending {
+    std::shared_ptr<Node> node;
+    Tensor grad;
+  };
+  std::map<uint64_t, Pending, std::greater<>> queue;  // by creation order, newest first
+  auto give = [&](const Edge& edge, const Tensor& g) {
+    if (edge.node) {
+      Pending& p = queue[edge.node->sequence()];
+      p.node = edge.node;
+      accumulate(p.grad, g, edge.dtype);
+    } else {
+      accumulate(edge.leaf->grad, g, edge.dtype);
+    }
+  };
+  const auto& state = root.state();
+  give({state->node, state->node ? nullptr : state, state->value.shape(), state->value.dtype()}, start);
+  while (!queue.empty()) {
+    Pending current = std::move(queue.begin()->second);
+    queue.erase(queue.begin());
+    Node& node = *current.node;
+    SACCADE_CHECK(!node.released(), "[backward] the graph at op {} was already used by another backward", node.name());
+    Gradients grads = node.run_backward(current.grad);
+    current.grad = Tensor();
+    SACCADE_CHECK(grads.size() == node.edges().size(), "[backward] op {} returned {} gradients for {} inputs",
+                  node.name(), grads.size(), node.edges().size());
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (!node.context().needs(i)) continue;
+      const Edge& edge = node.edges()[i];
+      SACCADE_CHECK(grads[i].defined(), "[backward] op {} returned no gradient for input {}", node.name(), i);
+      SACCADE_CHECK(grads[i].shape() == edge.shape,
+                    "[backward] op {} returned a gradient of shape {} for input {} of shape {}", node.name(),
+                    grads[i].shape().to_string(), i, edge.shape.to_string());
+      if (checked && !all_finite(grads[i]))
+        fail("[backward] op {} made a non-finite gradient for its input {} of shape {}", node.name(), i,
+             edge.shape.to_string());
+      Tensor g = std::move(grads[i]);
+      grads[i] = Tensor();
+      give(edge, g);
+    }
+    node.release();
+  }
+}
+
+}  // namespace
+
+void backward(const Var& root, const Tensor& seed) { run(root, seed, false); }
+void backward_checked(const Var& root, const Tensor& seed) { run(root, seed, true); }
+
+std::string graph_to_dot(const Var& root) {
+  std::string out = "digraph saccade {\n";
+  std::vector<Node*> pending;
+  std::unordered_set<Node*> seen;
+  if (root.state()->node) pending.push_back(root.state()->node.get());
+  while (!pending.empty()) {
+    Node* node = pending.back();
+    pending.pop_back();
+    if (!seen.insert(node).second) continue;
+    out += fmt::format("  n{} [label=\"{}\"];\n", node->sequence(), node->name());
+    for (const Edge& edge : node->edges()) {
+      if (!edge.node) continue;
+      out += fmt::format("  n{} -> n{};\n", edge.node->sequence(), node->sequence());
+      pending.push_back(edge.node.get());
+    }
+  }
+  return out + "}\n";
+}
+
+}  // namespace saccade

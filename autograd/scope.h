@@ -1,0 +1,41 @@
+// What an executed op depends on besides its inputs. Scopes nest, belong to one thread and are opened by programs
+// (the trainer, the evaluator, tests), never by layers.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace saccade {
+
+struct ExecutionState {
+  bool grad_enabled = true;
+  // The dtype to which ops of policy kCompute cast their f32 inputs: f32 or bf16.
+  DType compute = DType::kF32;
+  // Philox key of dropout and drop path, and the number of random ops run so far under it.
+  uint64_t rng_key = 0;
+  uint64_t rng_calls = 0;
+};
+
+// The state of this thread.
+ExecutionState& execution();
+
+// Saves the whole state and restores it at the end of the block; change execution() freely inside.
+class ExecutionScope {
+ public:
+  ExecutionScope() : saved_(execution()) {}
+  ~ExecutionScope() { execution() = saved_; }
+  ExecutionScope(const ExecutionScope&) = delete;
+  ExecutionScope& operator=(const ExecutionScope&) = delete;
+
+ private:
+  ExecutionState saved_;
+};
+
+// No graph is recorded inside.
+class NoGrad : ExecutionScope {
+ public:
+  NoGrad() { execution().grad_enabled = false; }
+};
+
+}  // namespace saccade

@@ -1,0 +1,53 @@
+// Var: a tensor that may have history. Differentiable ops take Vars; leaving the graph is the explicit .value().
+// Copies of a Var are the same variable. No double backward, no forward mode.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace saccade {
+
+class Node;
+
+// Shared by all copies of a Var. Invariant: node != nullptr implies requires_grad.
+struct VarState {
+  Tensor value;
+  Tensor grad;  // leaves only: the sum of all gradients since clear_grad()
+  std::shared_ptr<Node> node;
+  bool requires_grad = false;
+};
+
+class Var {
+ public:
+  Var() = default;  // undefined: stands for an absent optional input
+  explicit Var(Tensor value, bool requires_grad = false)
+      : state_(std::make_shared<VarState>(VarState{std::move(value), {}, nullptr, requires_grad})) {}
+
+  bool defined() const { return state_ != nullptr; }
+  const Tensor& value() const { return state_->value; }
+  Tensor& value() { return state_->value; }  // for loaders and optimizers; bump the version when you write
+  const Shape& shape() const { return value().shape(); }
+  int64_t dim(int i) const { return value().dim(i); }
+  int rank() const { return value().rank(); }
+  DType dtype() const { return value().dtype(); }
+  Device device() const { return value().device(); }
+  bool requires_grad() const { return state_ && state_->requires_grad; }
+  void set_requires_grad(bool on) { state_->requires_grad = on; }  // leaves only
+  const Tensor& grad() const { return state_->grad; }              // undefined before backward()
+  void set_grad(Tensor grad) { state_->grad = std::move(grad); }
+  void clear_grad() { state_->grad = Tensor(); }
+  Var detach() const { return Var(value(), false); }
+  const std::shared_ptr<VarState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<VarState> state_;
+};
+
+using Vars = std::vector<Var>;
+using Tensors = std::vector<Tensor>;
+// What a backward function returns: one entry per input, undefined where the input needs none.
+using Gradients = std::vector<Tensor>;
+
+}  // namespace saccade
