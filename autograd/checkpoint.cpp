@@ -59,7 +59,7 @@ Var checkpoint(const std::function<Var(const Vars&)>& fn, const Vars& inputs) {
   with_anchor.push_back(Var(Tensor::zeros({}), true));
   auto body = [fn](const Vars& v) { return fn(Vars(v.begin(), v.end() - 1)); };
   Checkpoint op{body, with_anchor, {}};
-  return apply(std::move(op), with_anchor);
+  return run_op(std::move(op), with_anchor);
 }
 
 }  // namespace saccade

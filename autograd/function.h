@@ -6,7 +6,7 @@
 //     Tensor forward(Context& ctx, const Tensors& in) const;             // saves what backward needs: ctx.save(x)
 //     Gradients backward(const Context& ctx, const Tensor& dy) const;    // one tensor per input
 //   };
-//   Var gelu(const Var& x) { return apply(Gelu{}, {x}); }
+//   Var gelu(const Var& x) { return run_op(Gelu{}, {x}); }
 //
 // backward *returns* gradients; the engine accumulates them in a fixed order. The gradient is that of
 // dot(output, dy). A gradient may have another floating dtype than its input: the engine casts it.
@@ -48,7 +48,7 @@ class Context {
  private:
   friend class Node;
   template <class Op>
-  friend Var apply(Op op, const Vars& inputs);
+  friend Var run_op(Op op, const Vars& inputs);
   struct Saved {
     Tensor tensor;
     uint32_t version;
@@ -108,7 +108,7 @@ class OpNode final : public Node {
 
 // Runs op on the inputs and records it when one of them needs a gradient. Undefined inputs stay undefined tensors.
 template <class Op>
-Var apply(Op op, const Vars& inputs) {
+Var run_op(Op op, const Vars& inputs) {
   Context ctx;
   ctx.name_ = Op::kName;
   ctx.needs_ = execution().grad_enabled ? detail::needs_mask(inputs) : 0;
