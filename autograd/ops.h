@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "autograd/function.h"
@@ -133,8 +132,5 @@ Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_w
 Var giou_loss(const Var& boxes, const Tensor& targets);
 // sum |boxes - targets|
 Var l1_loss(const Var& boxes, const Tensor& targets);
-
-// The names of all ops above as their graph nodes carry them; the op table's meta-test compares against this.
-std::span<const std::string_view> op_names();
 
 }  // namespace saccade

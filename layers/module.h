@@ -1,0 +1,82 @@
+// Module: a named tree of parameters and buffers. Full names are dotted paths equal to the official PyTorch names, so
+// that official checkpoints load without a map. Modules are neither copied nor moved.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/var.h"
+#include "layers/init.h"
+
+namespace saccade {
+
+// A parameter (trainable unless frozen) or a buffer (running statistics, never trained) with its full name.
+struct NamedTensor {
+  std::string name;
+  Var var;
+  bool is_buffer = false;
+};
+
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  // All parameters and buffers in registration order, depth first. A tensor that is registered under several names
+  // (a shared head) appears once per name, with the same Var state.
+  std::vector<NamedTensor> named_tensors() const;
+  // Parameters only, each once (under its first name).
+  std::vector<NamedTensor> parameters() const;
+  int64_t parameter_count(bool trainable_only = false) const;
+
+  // Draws the initial values of every parameter from (seed, full name): adding a layer changes no other layer's values.
+  void initialize(uint64_t seed);
+
+  void set_training(bool training);  // the whole tree
+  bool training() const { return training_; }
+
+  // Children in registration order with their local names, for summaries.
+  const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
+  virtual std::string type_name() const = 0;  // "Linear", "MSDeformAttn", ...
+
+ protected:
+  // Registration. The Var is allocated here (f32) and filled by initialize().
+  Var param(const std::string& name, const Shape& shape, Initializer init, bool trainable = true);
+  Var buffer(const std::string& name, const Shape& shape, double value);
+  // Another name for a tensor that exists already.
+  void alias(const std::string& name, Var var);
+  template <class M>
+  std::shared_ptr<M> child(const std::string& name, std::shared_ptr<M> module) {
+    children_.emplace_back(name, module);
+    return module;
+  }
+  template <class M, class... A>
+  std::shared_ptr<M> make_child(const std::string& name, A&&... args) {
+    return child(name, std::make_shared<M>(std::forward<A>(args)...));
+  }
+  // Runs after the own parameters and the children are initialised: for inits that span several modules.
+  virtual void after_initialize(uint64_t seed, const std::string& prefix);
+
+ private:
+  struct Entry {
+    std::string name;
+    Var var;
+    Initializer init;
+    bool is_buffer;
+    double value;  // buffers: initial value
+    bool is_alias;
+  };
+  void collect(const std::string& prefix, std::vector<NamedTensor>& out) const;
+  void initialize(uint64_t seed, const std::string& prefix);
+
+  std::vector<Entry> entries_;
+  std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
+  bool training_ = false;
+};
+
+}  // namespace saccade
