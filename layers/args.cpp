@@ -1,0 +1,102 @@
+#include "layers/args.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace saccade {
+
+Args& Args::section(const std::string& key) {
+  auto [it, is_new] = sections_.try_emplace(key, full(key));
+  return it->second;
+}
+
+const Args::Value* Args::find(const std::string& key) const {
+  read_.insert(key);
+  auto it = values_.find(key);
+  return it == values_.end() ? nullptr : &it->second;
+}
+
+int64_t Args::get_int(const std::string& key, int64_t fallback, int64_t low, int64_t high) const {
+  const Value* v = find(key);
+  if (!v) return fallback;
+  const auto* i = std::get_if<int64_t>(v);
+  if (!i) fail_input("{}: expected a whole number", full(key));
+  if (*i < low || *i > high) fail_input("{}: {} is out of range, expected {} to {}", full(key), *i, low, high);
+  return *i;
+}
+
+double Args::get_float(const std::string& key, double fallback, double low, double high) const {
+  const Value* v = find(key);
+  if (!v) return fallback;
+  double x = 0;
+  if (const auto* d = std::get_if<double>(v)) {
+    x = *d;
+  } else if (const auto* i = std::get_if<int64_t>(v)) {
+    x = static_cast<double>(*i);
+  } else {
+    fail_input("{}: expected a number", full(key));
+  }
+  if (!(x >= low && x <= high)) fail_input("{}: {} is out of range, expected {} to {}", full(key), x, low, high);
+  return x;
+}
+
+bool Args::get_bool(const std::string& key, bool fallback) const {
+  const Value* v = find(key);
+  if (!v) return fallback;
+  const auto* b = std::get_if<bool>(v);
+  if (!b) fail_input("{}: expected true or false", full(key));
+  return *b;
+}
+
+std::string Args::get_string(const std::string& key, const std::string& fallback) const {
+  const Value* v = find(key);
+  if (!v) return fallback;
+  const auto* s = std::get_if<std::string>(v);
+  if (!s) fail_input("{}: expected a string", full(key));
+  return *s;
+}
+
+std::string Args::get_choice(const std::string& key, const std::string& fallback,
+                             const std::vector<std::string>& choices) const {
+  std::string s = get_string(key, fallback);
+  if (std::find(choices.begin(), choices.end(), s) == choices.end())
+    fail_input("{}: \"{}\" is not known, expected one of {}", full(key), s, fmt::join(choices, ", "));
+  return s;
+}
+
+std::vector<int64_t> Args::get_ints(const std::string& key, const std::vector<int64_t>& fallback) const {
+  const Value* v = find(key);
+  if (!v) return fallback;
+  const auto* list = std::get_if<std::vector<int64_t>>(v);
+  if (!list) fail_input("{}: expected a list of whole numbers", full(key));
+  return *list;
+}
+
+std::vector<double> Args::get_floats(const std::string& key, const std::vector<double>& fallback) const {
+  const Value* v = find(key);
+  if (!v) return fallback;
+  const auto* list = std::get_if<std::vector<double>>(v);
+  if (!list) fail_input("{}: expected a list of numbers", full(key));
+  return *list;
+}
+
+const Args& Args::get_section(const std::string& key) const {
+  static const Args kEmpty;
+  read_.insert(key);
+  auto it = sections_.find(key);
+  return it == sections_.end() ? kEmpty : it->second;
+}
+
+void Args::finish() const {
+  auto check = [&](const std::string& key) {
+    if (!read_.contains(key))
+      fail_input("{}: not an argument here, the known ones are {}", full(key), fmt::join(read_, ", "));
+  };
+  for (const auto& [key, value] : values_) check(key);
+  for (const auto& [key, value] : sections_) check(key);
+}
+
+}  // namespace saccade

@@ -1,0 +1,52 @@
+// Args: the arguments of a model or layer as a tree of keys and values, read strictly. Reading marks a key; finish()
+// fails on keys that nobody read and lists the ones that exist. Wrong types and values out of range are InputErrors
+// that name the full key.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace saccade {
+
+class Args {
+ public:
+  using Value = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+
+  Args() = default;
+  explicit Args(std::string path) : path_(std::move(path)) {}
+
+  // Building.
+  void set(const std::string& key, Value value) { values_[key] = std::move(value); }
+  Args& section(const std::string& key);  // creates it when absent
+
+  // Reading; the default is returned when the key is absent.
+  int64_t get_int(const std::string& key, int64_t fallback, int64_t low = INT64_MIN, int64_t high = INT64_MAX) const;
+  double get_float(const std::string& key, double fallback, double low = -1e300, double high = 1e300) const;
+  bool get_bool(const std::string& key, bool fallback) const;
+  std::string get_string(const std::string& key, const std::string& fallback) const;
+  std::string get_choice(const std::string& key, const std::string& fallback,
+                         const std::vector<std::string>& choices) const;
+  std::vector<int64_t> get_ints(const std::string& key, const std::vector<int64_t>& fallback) const;
+  std::vector<double> get_floats(const std::string& key, const std::vector<double>& fallback) const;
+  const Args& get_section(const std::string& key) const;  // an empty one when absent
+  bool has(const std::string& key) const { return values_.contains(key) || sections_.contains(key); }
+
+  // Throws InputError naming the first unread key of this section and the keys that were asked for.
+  void finish() const;
+  const std::string& path() const { return path_; }
+
+ private:
+  const Value* find(const std::string& key) const;
+  std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+
+  std::string path_;
+  std::map<std::string, Value> values_;
+  std::map<std::string, Args> sections_;
+  mutable std::set<std::string> read_;
+};
+
+}  // namespace saccade
