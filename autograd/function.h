@@ -114,6 +114,7 @@ Var run_op(Op op, const Vars& inputs) {
   ctx.needs_ = execution().grad_enabled ? detail::needs_mask(inputs) : 0;
   Tensors values = detail::cast_inputs(Op::kPolicy, inputs);
   Var out(op.forward(ctx, values));
+  if (execution().observer) execution().observer->observe(Op::kName, values, out.value(), execution().module);
   if (ctx.needs_ != 0) {
     out.state()->requires_grad = true;
     out.state()->node = std::make_shared<detail::OpNode<Op>>(std::move(op), std::move(ctx), inputs);

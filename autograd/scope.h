@@ -4,9 +4,21 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
+#include <string_view>
+#include <vector>
+
+#include "core/tensor.h"
 
 namespace saccade {
+
+// Sees every op that runs in its scope (summary counts with it, the diagnosis of a bad loss looks for the first bad one).
+class OpObserver {
+ public:
+  virtual ~OpObserver() = default;
+  // `module` identifies the innermost running module (see layers/module_scope.h); null outside of all.
+  virtual void observe(std::string_view op, const std::vector<Tensor>& inputs, const Tensor& output,
+                       const void* module) = 0;
+};
 
 struct ExecutionState {
   bool grad_enabled = true;
@@ -15,6 +27,8 @@ struct ExecutionState {
   // Philox key of dropout and drop path, and the number of random ops run so far under it.
   uint64_t rng_key = 0;
   uint64_t rng_calls = 0;
+  OpObserver* observer = nullptr;
+  const void* module = nullptr;
 };
 
 // The state of this thread.

@@ -40,6 +40,9 @@ class Module {
   void set_training(bool training);  // the whole tree
   bool training() const { return training_; }
 
+  // Converts every parameter and buffer in place; f64 is for gradient checks.
+  void to(DType dtype);
+
   // Children in registration order with their local names, for summaries.
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
   virtual std::string type_name() const = 0;  // "Linear", "MSDeformAttn", ...

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
-#include "layers/module.h"
+#include "layers/attention.h"
 
 namespace saccade {
 
@@ -14,21 +14,20 @@ struct LayerPrediction {
   Var boxes;   // [N, Q, 4] as (cx, cy, w, h) in [0, 1], relative to the un-padded image
 };
 
-// Where one decoder layer's cross-attention looked, for drawing. Filled only when asked for.
-struct SamplingRecord {
-  Tensor locations;  // f32 [N, Q, M, L, P, 2] as (x, y) relative to the padded image
-  Tensor weights;    // f32 [N, Q, M, L, P]
-};
-
 struct DetectorOutput {
   std::vector<LayerPrediction> layers;     // in decoder order; the last one is the result
   LayerPrediction encoder;                 // two-stage proposals (logits of one "object" class in column 0); else undefined
   std::vector<SamplingRecord> sampling;    // one per decoder layer when record_sampling
 };
 
+// The part of a padded image that is not padding: its top left corner.
+struct ImageSize {
+  int64_t height = 0, width = 0;
+};
+
 struct DetectorInput {
-  Var images;           // [N, H, W, 3] normalised; 0 in the padding
-  Tensor padding_mask;  // bool [N, H, W], true = padding
+  Var images;                    // [N, H, W, 3] normalised; 0 in the padding
+  std::vector<ImageSize> sizes;  // N; empty when no image is padded
   bool record_sampling = false;
 };
 

@@ -1,0 +1,70 @@
+// The one interface of all attention layers: the encoder and decoder know only this. A layer takes from the input what
+// it needs. New layers: one file in layers/attention/ with one SACCADE_REGISTER_ATTENTION line.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "layers/args.h"
+#include "layers/module.h"
+
+namespace saccade {
+
+// Where a deformable layer looked, for drawing.
+struct SamplingRecord {
+  Tensor locations;  // f32 [N, Q, M, L, P, 2] as (x, y) relative to the padded image
+  Tensor weights;    // f32 [N, Q, M, L, P]
+};
+
+struct AttentionInput {
+  Var query;                       // [N, Q, C], position already added
+  Var key;                         // [N, S, C], position already added (dot-product layers)
+  Var value;                       // [N, S, C]
+  Tensor padding_mask;             // bool [N, S], true = padded token; undefined: nothing is padded
+  Var reference_points;            // [N, Q, L, 2 or 4], normalised to the padded levels (deformable layers)
+  std::vector<LevelShape> levels;  // sizes of the L maps behind the S tokens; empty where the tokens are no map
+  SamplingRecord* record = nullptr;
+};
+
+class Attention : public Module {
+ public:
+  virtual Var forward(const AttentionInput& input) = 0;  // -> [N, Q, C]
+};
+
+// What the model decides; everything else comes from the layer's own arguments.
+struct AttentionShape {
+  int64_t dim = 256;    // C
+  int64_t heads = 8;    // divides C
+  int64_t levels = 1;   // L
+  int64_t points = 4;   // sampling points per head and level, unless the layer's arguments say otherwise
+  double dropout = 0;
+};
+
+struct AttentionSpec {
+  std::string name;
+  std::string summary;     // one line: what it is and where it comes from
+  std::string shapes;      // inputs and output
+  std::string complexity;  // in N_q (queries), N_k (keys), C, K (points), L (levels)
+  std::string file;
+  std::shared_ptr<Attention> (*make)(const AttentionShape& shape, const Args& args);
+};
+
+// All registered layers, by name. Throws InputError listing the known names for an unknown one.
+const AttentionSpec& attention_spec(const std::string& name);
+std::vector<std::string> attention_names();
+bool register_attention(AttentionSpec spec);
+
+// Builds the layer a config section asks for (`type` and its arguments), or `fallback` when the section is empty.
+std::shared_ptr<Attention> make_attention(const Args& section, const std::string& fallback, const AttentionShape& shape);
+
+// SACCADE_REGISTER_ATTENTION("name", Class, "summary", "shapes", "complexity"): Class(const AttentionShape&, const Args&)
+#define SACCADE_REGISTER_ATTENTION(name, Class, summary, shapes, complexity)                                \
+  [[maybe_unused]] static const bool Class##_registered = ::saccade::register_attention(                    \
+      {name, summary, shapes, complexity, __FILE__,                                                         \
+       [](const ::saccade::AttentionShape& shape, const ::saccade::Args& args) -> std::shared_ptr<Attention> { \
+         return std::make_shared<Class>(shape, args);                                                       \
+       }})
+
+}  // namespace saccade

@@ -1,0 +1,22 @@
+#include "layers/conv2d.h"
+
+#include "layers/module_scope.h"
+
+namespace saccade {
+
+Conv2d::Conv2d(int64_t in, int64_t out, int64_t kernel, const Conv2dOptions& options, const Conv2dInit& init,
+               bool trainable)
+    : options_(options) {
+  int64_t fan_in = in / options.groups * kernel * kernel;
+  weight_ = param("weight", {out, in / options.groups, kernel, kernel},
+                  init.weight ? init.weight : init::linear_default(fan_in), trainable);
+  if (init.bias)
+    bias_ = param("bias", {out}, init.bias_values ? init.bias_values : init::linear_default(fan_in), trainable);
+}
+
+Var Conv2d::forward(const Var& x, Activation activation) const {
+  ModuleScope scope(*this);
+  return conv2d(x, weight_, bias_, options_, activation);
+}
+
+}  // namespace saccade

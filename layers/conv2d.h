@@ -1,0 +1,27 @@
+// Convolution on [N, H, W, C]. Names `weight` [out, in / groups, R, S] (PyTorch's layout) and `bias` [out].
+#pragma once
+
+#include "autograd/ops.h"
+#include "layers/module.h"
+
+namespace saccade {
+
+struct Conv2dInit {
+  bool bias = true;
+  Initializer weight;  // empty: PyTorch's default
+  Initializer bias_values;
+};
+
+class Conv2d : public Module {
+ public:
+  Conv2d(int64_t in, int64_t out, int64_t kernel, const Conv2dOptions& options = {}, const Conv2dInit& init = {},
+         bool trainable = true);
+  Var forward(const Var& x, Activation activation = Activation::kNone) const;
+  std::string type_name() const override { return "Conv2d"; }
+
+ private:
+  Conv2dOptions options_;
+  Var weight_, bias_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,40 @@
+// y = act(x W^T + b), x [..., in] -> [..., out]. Names `weight` [out, in] and `bias` [out].
+#pragma once
+
+#include "autograd/ops.h"
+#include "layers/module.h"
+
+namespace saccade {
+
+struct LinearOptions {
+  bool bias = true;
+  Initializer weight_init;  // empty: PyTorch's default
+  Initializer bias_init;    // empty: PyTorch's default
+};
+
+class Linear : public Module {
+ public:
+  Linear(int64_t in, int64_t out, const LinearOptions& options = {});
+  Var forward(const Var& x, Activation activation = Activation::kNone) const;
+  std::string type_name() const override { return "Linear"; }
+  const Var& weight() const { return weight_; }
+  const Var& bias() const { return bias_; }
+
+ private:
+  Var weight_;  // [out, in]
+  Var bias_;    // [out] or undefined
+};
+
+// A stack of Linear layers with ReLU between them, named `layers.0`, `layers.1`, ... (DETR's box head).
+class Mlp : public Module {
+ public:
+  Mlp(int64_t in, int64_t hidden, int64_t out, int64_t layers);
+  Var forward(const Var& x) const;
+  std::string type_name() const override { return "MLP"; }
+  const Linear& last() const { return *layers_.back(); }
+
+ private:
+  std::vector<std::shared_ptr<Linear>> layers_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,79 @@
+#include "layers/module.h"
+
+#include <set>
+
+#include "autograd/scope.h"
+
+namespace saccade {
+
+Var Module::param(const std::string& name, const Shape& shape, Initializer init, bool trainable) {
+  Var v(Tensor::zeros(shape), trainable);
+  entries_.push_back({name, v, std::move(init), false, 0, false});
+  return v;
+}
+
+Var Module::buffer(const std::string& name, const Shape& shape, double value) {
+  Var v(Tensor::full(shape, value), false);
+  entries_.push_back({name, v, {}, true, value, false});
+  return v;
+}
+
+void Module::alias(const std::string& name, Var var) { entries_.push_back({name, std::move(var), {}, false, 0, true}); }
+
+void Module::collect(const std::string& prefix, std::vector<NamedTensor>& out) const {
+  for (const Entry& e : entries_) out.push_back({prefix + e.name, e.var, e.is_buffer});
+  for (const auto& [name, module] : children_) module->collect(prefix + name + ".", out);
+}
+
+std::vector<NamedTensor> Module::named_tensors() const {
+  std::vector<NamedTensor> out;
+  collect("", out);
+  return out;
+}
+
+std::vector<NamedTensor> Module::parameters() const {
+  std::vector<NamedTensor> out;
+  std::set<const VarState*> seen;
+  for (NamedTensor& t : named_tensors())
+    if (!t.is_buffer && seen.insert(t.var.state().get()).second) out.push_back(std::move(t));
+  return out;
+}
+
+int64_t Module::parameter_count(bool trainable_only) const {
+  int64_t n = 0;
+  for (const NamedTensor& t : parameters())
+    if (!trainable_only || t.var.requires_grad()) n += t.var.value().numel();
+  return n;
+}
+
+void Module::initialize(uint64_t seed) { initialize(seed, ""); }
+
+void Module::initialize(uint64_t seed, const std::string& prefix) {
+  for (Entry& e : entries_) {
+    if (e.is_alias) continue;
+    Tensor host = Tensor::empty(e.var.shape());
+    if (e.is_buffer) {
+      host.fill(e.value);
+    } else {
+      Rng rng(mix_key(seed, hash_name(prefix + e.name)));
+      e.init(host, rng);
+    }
+    e.var.value().copy_from(host);
+  }
+  for (auto& [name, module] : children_) module->initialize(seed, prefix + name + ".");
+  after_initialize(seed, prefix);
+}
+
+void Module::after_initialize(uint64_t, const std::string&) {}
+
+void Module::set_training(bool training) {
+  training_ = training;
+  for (auto& [name, module] : children_) module->set_training(training);
+}
+
+void Module::to(DType dtype) {
+  for (Entry& e : entries_) e.var.value() = e.var.value().to(dtype);
+  for (auto& [name, module] : children_) module->to(dtype);
+}
+
+}  // namespace saccade

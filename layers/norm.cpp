@@ -1,0 +1,60 @@
+#include "layers/norm.h"
+
+#include "layers/module_scope.h"
+
+namespace saccade {
+namespace {
+
+constexpr double kBatchNormEps = 1e-5;
+
+}  // namespace
+
+BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable) : frozen_(frozen), trainable_(trainable) {
+  if (frozen) {
+    weight_ = buffer("weight", {channels}, 1);
+    bias_ = buffer("bias", {channels}, 0);
+  } else {
+    weight_ = param("weight", {channels}, init::constant(1), trainable);
+    bias_ = param("bias", {channels}, init::constant(0), trainable);
+  }
+  running_mean_ = buffer("running_mean", {channels}, 0);
+  running_var_ = buffer("running_var", {channels}, 1);
+}
+
+Var BatchNorm2d::forward(const Var& x, Activation activation) {
+  ModuleScope scope(*this);
+  if (!frozen_)
+    return batch_norm(x, weight_, bias_, running_mean_.value(), running_var_.value(), training() && trainable_, 0.1,
+                      kBatchNormEps, activation);
+  // scale = weight / sqrt(var + eps), shift = bias - mean * scale
+  Tensor scale, shift;
+  {
+    NoGrad no_grad;
+    scale = div(weight_, sqrt(add_scalar(running_var_, kBatchNormEps))).value();
+    shift = sub(bias_, mul(running_mean_, Var(scale))).value();
+  }
+  return channel_affine(x, scale, shift, activation);
+}
+
+GroupNorm::GroupNorm(int64_t groups, int64_t channels) : groups_(groups) {
+  if (channels % groups != 0) fail_input("group norm: {} channels do not split into {} groups", channels, groups);
+  weight_ = param("weight", {channels}, init::constant(1));
+  bias_ = param("bias", {channels}, init::constant(0));
+}
+
+Var GroupNorm::forward(const Var& x) const {
+  ModuleScope scope(*this);
+  return group_norm(x, weight_, bias_, groups_);
+}
+
+LayerNorm::LayerNorm(int64_t channels, double eps) : eps_(eps) {
+  weight_ = param("weight", {channels}, init::constant(1));
+  bias_ = param("bias", {channels}, init::constant(0));
+}
+
+Var LayerNorm::forward(const Var& x, const Var& residual) const {
+  ModuleScope scope(*this);
+  return layer_norm(x, weight_, bias_, eps_, residual);
+}
+
+}  // namespace saccade

@@ -1,0 +1,45 @@
+// Normalisation layers, with PyTorch's names and defaults.
+#pragma once
+
+#include "autograd/ops.h"
+#include "layers/module.h"
+
+namespace saccade {
+
+// Over [N, ..., C] but the last axis. Names weight, bias, running_mean, running_var, num_batches_tracked is not kept.
+class BatchNorm2d : public Module {
+ public:
+  // frozen: all four tensors are constants (buffers), as in the DETR family's backbones.
+  BatchNorm2d(int64_t channels, bool frozen, bool trainable = true);
+  Var forward(const Var& x, Activation activation = Activation::kNone);
+  std::string type_name() const override { return frozen_ ? "FrozenBatchNorm2d" : "BatchNorm2d"; }
+
+ private:
+  bool frozen_, trainable_;
+  Var weight_, bias_, running_mean_, running_var_;
+};
+
+class GroupNorm : public Module {
+ public:
+  GroupNorm(int64_t groups, int64_t channels);
+  Var forward(const Var& x) const;
+  std::string type_name() const override { return "GroupNorm"; }
+
+ private:
+  int64_t groups_;
+  Var weight_, bias_;
+};
+
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(int64_t channels, double eps = 1e-5);
+  // Of x, or of x + residual when residual is defined.
+  Var forward(const Var& x, const Var& residual = {}) const;
+  std::string type_name() const override { return "LayerNorm"; }
+
+ private:
+  double eps_;
+  Var weight_, bias_;
+};
+
+}  // namespace saccade
