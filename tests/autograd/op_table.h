@@ -1,0 +1,103 @@
+// The op table: one row per differentiable op; every row becomes a test suite "op_NAME" with one test per
+// check.
+//
+// How to add a row (see rows_unary.cpp):
+//   1. In a rows_*.cpp file write `static const optable::Register kGelu(optable::Row{...});` with the op's
+//   name in ops.h.
+//   2. samples(rng): small f64 inputs (some hundred elements), away from kinks; add batch 1 and size 0 where
+//   legal.
+//   3. Sample::fn calls the op; Sample::reference computes it with plain loops in f64 from the same inputs.
+//   4. State why the tolerances are what they are; they are relative to |expected| + rms(expected).
+//   5. errors: calls that must throw, with a regex for the message.
+//   6. Run `test_autograd --gtest_filter=op_gelu.*`; a failure prints the line that repeats it.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/var.h"
+#include "core/philox.h"
+
+namespace saccade::optable {
+
+struct Sample {
+  std::string label;
+  Tensors inputs;  // f64, contiguous; an undefined one is passed as an undefined Var
+  std::function<Var(const Vars&)> fn;
+  std::function<Tensor(const Tensors&)> reference;  // f64 in, f64 out, plain loops
+  std::vector<int> constant = {};                   // inputs that take no gradient
+  std::vector<int> keep_f32 = {};                   // inputs that stay f32 when the others become bf16
+};
+
+// How bf16 is tried. In each case the inputs are first rounded to bf16, and the f32 run gets the same values.
+enum class Bf16 {
+  kNone,     // the op has no bf16 form
+  kInputs,   // inputs given as bf16 (policies kSame, kWidest); the result must be near the f32 one and not
+             // equal to it
+  kCompute,  // inputs f32 under execution().compute = bf16 (policy kCompute); as above
+  kExact,    // inputs given as bf16, every result equals the f32 one: views, maximum, policy kF32
+};
+
+// Largest allowed |got - expected| / (|expected| + rms(expected)).
+struct Tolerance {
+  double f32;
+  double bf16;              // forward; gradients may be off by gradient_factor times as much
+  const char* why;          // the explanation, printed with a failure
+  double f64 = 1e-12;       // order of summation only
+  double gradcheck = 2e-7;  // central differences with step 1e-5: truncation 1e-10 f''', rounding 1e-11 |f|
+  double gradient_factor = 4;
+};
+
+struct ErrorCase {
+  std::string label;
+  std::function<void()> call;
+  std::string message;  // regex, searched in what()
+};
+
+struct Row {
+  std::string name;
+  Bf16 bf16;
+  Tolerance tolerance;
+  std::function<std::vector<Sample>(Rng&)> samples;
+  std::vector<ErrorCase> errors = {};
+};
+
+// Adds the row and its tests; for objects with static storage.
+struct Register {
+  explicit Register(Row row);
+};
+const std::vector<Row>& rows();
+
+// The generated checks. Each returns the failures, one per line; empty means passed. Memory is poisoned with
+// NaN and guarded meanwhile, and parallel loops ignore their grain so that small samples use all threads.
+struct Check {
+  const char* name;
+  std::string (*run)(const Row& row, uint64_t seed);
+};
+std::span<const Check> checks();
+std::string run_check(std::string_view check, const Row& row, uint64_t seed);
+
+// ---- helpers for rows
+// ---------------------------------------------------------------------------------------------- Uniform
+// values in [low, high), f64.
+Tensor uniform(Rng& rng, const Shape& shape, double low = -1, double high = 1);
+// As above, each value at least `margin` away from each of `points`.
+Tensor uniform_away(Rng& rng, const Shape& shape, double low, double high, std::vector<double> points,
+                    double margin = 1e-3);
+// Random order of values that are at least 2 / numel apart: for maxima.
+Tensor distinct(Rng& rng, const Shape& shape);
+// i64 values in [0, n).
+Tensor random_indices(Rng& rng, const Shape& shape, int64_t n);
+// y[i] = f(x[i])
+Tensor map(const Tensor& x, const std::function<double(double)>& f);
+// Calls f with every multi-index of the shape, in row-major order.
+void for_each_index(const Shape& shape, const std::function<void(const std::vector<int64_t>&)>& f);
+// Element of an f64 tensor of any strides at a multi-index; with a larger rank the index is broadcast
+// NumPy-style.
+double at(const Tensor& t, const std::vector<int64_t>& index);
+// Builds an f64 tensor element by element.
+Tensor build(const Shape& shape, const std::function<double(const std::vector<int64_t>&)>& f);
+
+}  // namespace saccade::optable
