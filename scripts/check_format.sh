@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Fails when a C++ file of the project is not formatted as .clang-format says. --fix formats them instead.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tool=$(command -v clang-format-14 || command -v clang-format) || {
+  echo "error: check_format.sh: no clang-format; run scripts/setup.sh --checks" >&2
+  exit 1
+}
+mode=(--dry-run -Werror)
+[ "${1:-}" = --fix ] && mode=(-i)
+mapfile -d '' files < <(git ls-files -z -- '*.h' '*.cpp' '*.cu' '*.cuh')
+[ ${#files[@]} -gt 0 ] || exit 0
+"$tool" --style=file "${mode[@]}" "${files[@]}"
+echo "format: ${#files[@]} files are as .clang-format says"

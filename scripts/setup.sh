@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs the packages that the build needs and that are missing (Debian 12, Ubuntu 24.04 or later; as root or with
+# sudo). Does nothing, and asks for no rights, when all are there.
+# Usage: scripts/setup.sh [--checks]     --checks: also what .ci/run needs
+set -euo pipefail
+
+packages=(cmake ninja-build g++ libdnnl-dev libprotobuf-dev protobuf-compiler libcli11-dev libstb-dev libsimdjson-dev
+  libfmt-dev libgtest-dev)
+for argument in "$@"; do
+  case "$argument" in
+    # The formatting of other versions differs, so the version is part of the check.
+    --checks) packages+=(git clang-format-14) ;;
+    *) echo "error: setup.sh: unknown argument $argument, expected --checks" >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
+  echo "setup.sh: no apt on this machine; please see to it that these are installed: ${packages[*]}" >&2
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f='${db:Status-Status}\n' "$package" 2> /dev/null | head -n 1) || true
+  [ "$state" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  if ! command -v sudo > /dev/null; then
+    echo "error: setup.sh: packages are missing (${missing[*]}) and there is neither root nor sudo" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "Installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"

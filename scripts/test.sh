@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Sets the machine up, builds everything and runs all tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/setup.sh
+cmake --preset release
+cmake --build --preset release
+# One test program at a time: each uses all cores.
+ctest --preset release "$@"
