@@ -24,7 +24,8 @@ int64_t Args::get_int(const std::string& key, int64_t fallback, int64_t low, int
   if (!v) return fallback;
   const auto* i = std::get_if<int64_t>(v);
   if (!i) fail_input("{}: expected a whole number", full(key));
-  if (*i < low || *i > high) fail_input("{}: {} is out of range, expected {} to {}", full(key), *i, low, high);
+  if (*i < low || *i > high)
+    fail_input("{}: {} is out of range, expected {} to {}", full(key), *i, low, high);
   return *i;
 }
 
@@ -39,7 +40,8 @@ double Args::get_float(const std::string& key, double fallback, double low, doub
   } else {
     fail_input("{}: expected a number", full(key));
   }
-  if (!(x >= low && x <= high)) fail_input("{}: {} is out of range, expected {} to {}", full(key), x, low, high);
+  if (!(x >= low && x <= high))
+    fail_input("{}: {} is out of range, expected {} to {}", full(key), x, low, high);
   return x;
 }
 

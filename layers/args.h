@@ -1,6 +1,6 @@
-// Args: the arguments of a model or layer as a tree of keys and values, read strictly. Reading marks a key; finish()
-// fails on keys that nobody read and lists the ones that exist. Wrong types and values out of range are InputErrors
-// that name the full key.
+// Args: the arguments of a model or layer as a tree of keys and values, read strictly. Reading marks a key;
+// finish() fails on keys that nobody read and lists the ones that exist. Wrong types and values out of range
+// are InputErrors that name the full key.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class Args {
   Args& section(const std::string& key);  // creates it when absent
 
   // Reading; the default is returned when the key is absent.
-  int64_t get_int(const std::string& key, int64_t fallback, int64_t low = INT64_MIN, int64_t high = INT64_MAX) const;
+  int64_t get_int(const std::string& key, int64_t fallback, int64_t low = INT64_MIN,
+                  int64_t high = INT64_MAX) const;
   double get_float(const std::string& key, double fallback, double low = -1e300, double high = 1e300) const;
   bool get_bool(const std::string& key, bool fallback) const;
   std::string get_string(const std::string& key, const std::string& fallback) const;

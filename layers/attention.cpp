@@ -16,7 +16,8 @@ std::map<std::string, AttentionSpec>& registry() {
 
 bool register_attention(AttentionSpec spec) {
   auto [it, is_new] = registry().try_emplace(spec.name, spec);
-  SACCADE_CHECK(is_new, "[attention] \"{}\" is registered by {} and by {}", spec.name, it->second.file, spec.file);
+  SACCADE_CHECK(is_new, "[attention] \"{}\" is registered by {} and by {}", spec.name, it->second.file,
+                spec.file);
   return true;
 }
 
@@ -29,7 +30,8 @@ std::vector<std::string> attention_names() {
 const AttentionSpec& attention_spec(const std::string& name) {
   auto it = registry().find(name);
   if (it == registry().end())
-    fail_input("attention layer \"{}\" is not known, expected one of {}", name, fmt::join(attention_names(), ", "));
+    fail_input("attention layer \"{}\" is not known, expected one of {}", name,
+               fmt::join(attention_names(), ", "));
   return it->second;
 }
 

@@ -1,5 +1,5 @@
-// The one interface of all attention layers: the encoder and decoder know only this. A layer takes from the input what
-// it needs. New layers: one file in layers/attention/ with one SACCADE_REGISTER_ATTENTION line.
+// The one interface of all attention layers: the encoder and decoder know only this. A layer takes from the
+// input what it needs. New layers: one file in layers/attention/ with one SACCADE_REGISTER_ATTENTION line.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,13 @@ struct SamplingRecord {
 };
 
 struct AttentionInput {
-  Var query;                       // [N, Q, C], position already added
-  Var key;                         // [N, S, C], position already added (dot-product layers)
-  Var value;                       // [N, S, C]
-  Tensor padding_mask;             // bool [N, S], true = padded token; undefined: nothing is padded
-  Var reference_points;            // [N, Q, L, 2 or 4], normalised to the padded levels (deformable layers)
-  std::vector<LevelShape> levels;  // sizes of the L maps behind the S tokens; empty where the tokens are no map
+  Var query;             // [N, Q, C], position already added
+  Var key;               // [N, S, C], position already added (dot-product layers)
+  Var value;             // [N, S, C]
+  Tensor padding_mask;   // bool [N, S], true = padded token; undefined: nothing is padded
+  Var reference_points;  // [N, Q, L, 2 or 4], normalised to the padded levels (deformable layers)
+  std::vector<LevelShape>
+      levels;  // sizes of the L maps behind the S tokens; empty where the tokens are no map
   SamplingRecord* record = nullptr;
 };
 
@@ -35,10 +36,10 @@ class Attention : public Module {
 
 // What the model decides; everything else comes from the layer's own arguments.
 struct AttentionShape {
-  int64_t dim = 256;    // C
-  int64_t heads = 8;    // divides C
-  int64_t levels = 1;   // L
-  int64_t points = 4;   // sampling points per head and level, unless the layer's arguments say otherwise
+  int64_t dim = 256;   // C
+  int64_t heads = 8;   // divides C
+  int64_t levels = 1;  // L
+  int64_t points = 4;  // sampling points per head and level, unless the layer's arguments say otherwise
   double dropout = 0;
 };
 
@@ -56,15 +57,19 @@ const AttentionSpec& attention_spec(const std::string& name);
 std::vector<std::string> attention_names();
 bool register_attention(AttentionSpec spec);
 
-// Builds the layer a config section asks for (`type` and its arguments), or `fallback` when the section is empty.
-std::shared_ptr<Attention> make_attention(const Args& section, const std::string& fallback, const AttentionShape& shape);
+// Builds the layer a config section asks for (`type` and its arguments), or `fallback` when the section is
+// empty.
+std::shared_ptr<Attention> make_attention(const Args& section, const std::string& fallback,
+                                          const AttentionShape& shape);
 
-// SACCADE_REGISTER_ATTENTION("name", Class, "summary", "shapes", "complexity"): Class(const AttentionShape&, const Args&)
-#define SACCADE_REGISTER_ATTENTION(name, Class, summary, shapes, complexity)                                \
-  [[maybe_unused]] static const bool Class##_registered = ::saccade::register_attention(                    \
-      {name, summary, shapes, complexity, __FILE__,                                                         \
-       [](const ::saccade::AttentionShape& shape, const ::saccade::Args& args) -> std::shared_ptr<Attention> { \
-         return std::make_shared<Class>(shape, args);                                                       \
-       }})
+// SACCADE_REGISTER_ATTENTION("name", Class, "summary", "shapes", "complexity"): Class(const AttentionShape&,
+// const Args&)
+#define SACCADE_REGISTER_ATTENTION(name, Class, summary, shapes, complexity)                         \
+  [[maybe_unused]] static const bool Class##_registered =                                            \
+      ::saccade::register_attention({name, summary, shapes, complexity, __FILE__,                    \
+                                     [](const ::saccade::AttentionShape& shape,                      \
+                                        const ::saccade::Args& args) -> std::shared_ptr<Attention> { \
+                                       return std::make_shared<Class>(shape, args);                  \
+                                     }})
 
 }  // namespace saccade

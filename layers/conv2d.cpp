@@ -11,7 +11,8 @@ Conv2d::Conv2d(int64_t in, int64_t out, int64_t kernel, const Conv2dOptions& opt
   weight_ = param("weight", {out, in / options.groups, kernel, kernel},
                   init.weight ? init.weight : init::linear_default(fan_in), trainable);
   if (init.bias)
-    bias_ = param("bias", {out}, init.bias_values ? init.bias_values : init::linear_default(fan_in), trainable);
+    bias_ =
+        param("bias", {out}, init.bias_values ? init.bias_values : init::linear_default(fan_in), trainable);
 }
 
 Var Conv2d::forward(const Var& x, Activation activation) const {

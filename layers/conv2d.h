@@ -14,8 +14,8 @@ struct Conv2dInit {
 
 class Conv2d : public Module {
  public:
-  Conv2d(int64_t in, int64_t out, int64_t kernel, const Conv2dOptions& options = {}, const Conv2dInit& init = {},
-         bool trainable = true);
+  Conv2d(int64_t in, int64_t out, int64_t kernel, const Conv2dOptions& options = {},
+         const Conv2dInit& init = {}, bool trainable = true);
   Var forward(const Var& x, Activation activation = Activation::kNone) const;
   std::string type_name() const override { return "Conv2d"; }
 

@@ -1,5 +1,6 @@
 #include "layers/module.h"
 
+#include <regex>
 #include <set>
 
 #include "autograd/scope.h"
@@ -18,7 +19,9 @@ Var Module::buffer(const std::string& name, const Shape& shape, double value) {
   return v;
 }
 
-void Module::alias(const std::string& name, Var var) { entries_.push_back({name, std::move(var), {}, false, 0, true}); }
+void Module::alias(const std::string& name, Var var) {
+  entries_.push_back({name, std::move(var), {}, false, 0, true});
+}
 
 void Module::collect(const std::string& prefix, std::vector<NamedTensor>& out) const {
   for (const Entry& e : entries_) out.push_back({prefix + e.name, e.var, e.is_buffer});
@@ -69,6 +72,24 @@ void Module::after_initialize(uint64_t, const std::string&) {}
 void Module::set_training(bool training) {
   training_ = training;
   for (auto& [name, module] : children_) module->set_training(training);
+}
+
+bool Module::mark_recompute(const std::string& name, const std::string& regex) {
+  bool found = std::regex_search(name, std::regex(regex));
+  recompute_ = recompute_ || found;
+  for (auto& [local, module] : children_)
+    found = module->mark_recompute(name.empty() ? local : name + "." + local, regex) || found;
+  return found;
+}
+
+void Module::set_recompute(const std::vector<std::string>& regexes) {
+  for (const std::string& regex : regexes) {
+    try {
+      if (!mark_recompute("", regex)) fail_input("train.checkpoint_modules: \"{}\" matches no module", regex);
+    } catch (const std::regex_error&) {
+      fail_input("train.checkpoint_modules: \"{}\" is not a regular expression", regex);
+    }
+  }
 }
 
 void Module::to(DType dtype) {

@@ -1,5 +1,5 @@
-// Module: a named tree of parameters and buffers. Full names are dotted paths equal to the official PyTorch names, so
-// that official checkpoints load without a map. Modules are neither copied nor moved.
+// Module: a named tree of parameters and buffers. Full names are dotted paths equal to the official PyTorch
+// names, so that official checkpoints load without a map. Modules are neither copied nor moved.
 #pragma once
 
 #include <functional>
@@ -27,18 +27,25 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // All parameters and buffers in registration order, depth first. A tensor that is registered under several names
-  // (a shared head) appears once per name, with the same Var state.
+  // All parameters and buffers in registration order, depth first. A tensor that is registered under several
+  // names (a shared head) appears once per name, with the same Var state.
   std::vector<NamedTensor> named_tensors() const;
   // Parameters only, each once (under its first name).
   std::vector<NamedTensor> parameters() const;
   int64_t parameter_count(bool trainable_only = false) const;
 
-  // Draws the initial values of every parameter from (seed, full name): adding a layer changes no other layer's values.
+  // Draws the initial values of every parameter from (seed, full name): adding a layer changes no other
+  // layer's values.
   void initialize(uint64_t seed);
 
   void set_training(bool training);  // the whole tree
   bool training() const { return training_; }
+
+  // Switches activation recomputation (see autograd/engine.h, checkpoint) on for the modules whose full name
+  // one of the regexes matches; modules that support it ask recompute(). Throws InputError for a regex that
+  // matches nothing.
+  void set_recompute(const std::vector<std::string>& regexes);
+  bool recompute() const { return recompute_; }
 
   // Converts every parameter and buffer in place; f64 is for gradient checks.
   void to(DType dtype);
@@ -76,10 +83,12 @@ class Module {
   };
   void collect(const std::string& prefix, std::vector<NamedTensor>& out) const;
   void initialize(uint64_t seed, const std::string& prefix);
+  bool mark_recompute(const std::string& name, const std::string& regex);
 
   std::vector<Entry> entries_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = false;
+  bool recompute_ = false;
 };
 
 }  // namespace saccade

@@ -9,7 +9,8 @@ constexpr double kBatchNormEps = 1e-5;
 
 }  // namespace
 
-BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable) : frozen_(frozen), trainable_(trainable) {
+BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable)
+    : frozen_(frozen), trainable_(trainable) {
   if (frozen) {
     weight_ = buffer("weight", {channels}, 1);
     bias_ = buffer("bias", {channels}, 0);
@@ -24,8 +25,8 @@ BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable) : frozen
 Var BatchNorm2d::forward(const Var& x, Activation activation) {
   ModuleScope scope(*this);
   if (!frozen_)
-    return batch_norm(x, weight_, bias_, running_mean_.value(), running_var_.value(), training() && trainable_, 0.1,
-                      kBatchNormEps, activation);
+    return batch_norm(x, weight_, bias_, running_mean_.value(), running_var_.value(),
+                      training() && trainable_, 0.1, kBatchNormEps, activation);
   // scale = weight / sqrt(var + eps), shift = bias - mean * scale
   Tensor scale, shift;
   {
@@ -37,7 +38,8 @@ Var BatchNorm2d::forward(const Var& x, Activation activation) {
 }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels) : groups_(groups) {
-  if (channels % groups != 0) fail_input("group norm: {} channels do not split into {} groups", channels, groups);
+  if (channels % groups != 0)
+    fail_input("group norm: {} channels do not split into {} groups", channels, groups);
   weight_ = param("weight", {channels}, init::constant(1));
   bias_ = param("bias", {channels}, init::constant(0));
 }

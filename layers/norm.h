@@ -6,7 +6,8 @@
 
 namespace saccade {
 
-// Over [N, ..., C] but the last axis. Names weight, bias, running_mean, running_var, num_batches_tracked is not kept.
+// Over [N, ..., C] but the last axis. Names weight, bias, running_mean, running_var, num_batches_tracked is
+// not kept.
 class BatchNorm2d : public Module {
  public:
   // frozen: all four tensors are constants (buffers), as in the DETR family's backbones.

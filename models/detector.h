@@ -15,9 +15,9 @@ struct LayerPrediction {
 };
 
 struct DetectorOutput {
-  std::vector<LayerPrediction> layers;     // in decoder order; the last one is the result
-  LayerPrediction encoder;                 // two-stage proposals (logits of one "object" class in column 0); else undefined
-  std::vector<SamplingRecord> sampling;    // one per decoder layer when record_sampling
+  std::vector<LayerPrediction> layers;  // in decoder order; the last one is the result
+  LayerPrediction encoder;  // two-stage proposals (logits of one "object" class in column 0); else undefined
+  std::vector<SamplingRecord> sampling;  // one per decoder layer when record_sampling
 };
 
 // The part of a padded image that is not padding: its top left corner.

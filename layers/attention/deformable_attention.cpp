@@ -1,0 +1,49 @@
+// Single-scale deformable attention (Zhu et al. 2021, eq. 2): MSDeformAttn of one level, the map named by
+// `level`.
+#include "layers/attention.h"
+#include "layers/module_scope.h"
+
+namespace saccade {
+
+class DeformableAttention final : public Attention {
+ public:
+  DeformableAttention(const AttentionShape& shape, const Args& args)
+      : level_(args.get_int("level", 0, 0, shape.levels - 1)) {
+    AttentionShape single = shape;
+    single.levels = 1;
+    single.points = args.get_int("points", shape.points, 1, 64);
+    inner_ = attention_spec("ms_deform_attn").make(single, Args());
+    for (const auto& [name, module] : inner_->children()) child(name, module);
+  }
+
+  Var forward(const AttentionInput& input) override {
+    ModuleScope scope(*this);
+    SACCADE_CHECK(level_ < static_cast<int64_t>(input.levels.size()), "[DeformableAttention] level {} of {}",
+                  level_, input.levels.size());
+    int64_t begin = 0;
+    for (int64_t l = 0; l < level_; ++l) begin += tokens(input.levels[static_cast<size_t>(l)]);
+    LevelShape level = input.levels[static_cast<size_t>(level_)];
+    AttentionInput single = input;
+    single.value = slice(input.value, 1, begin, begin + tokens(level));
+    if (input.padding_mask.defined())
+      single.padding_mask = input.padding_mask.slice(1, begin, begin + tokens(level));
+    single.reference_points = slice(input.reference_points, 2, level_, level_ + 1);
+    single.levels = {level};
+    return inner_->forward(single);
+  }
+  std::string type_name() const override { return "DeformableAttention"; }
+
+ private:
+  static int64_t tokens(const LevelShape& level) { return level.height * level.width; }
+
+  int64_t level_;
+  std::shared_ptr<Attention> inner_;
+};
+
+SACCADE_REGISTER_ATTENTION(
+    "deformable_attention", DeformableAttention,
+    "deformable attention on one feature map (Zhu et al. 2021, eq. 2)",
+    "query [N, Q, C], value [N, S, C], reference points [N, Q, L, 2 or 4] -> [N, Q, C]",
+    "O(N_q C^2 + N_k C^2 + N_q K C)");
+
+}  // namespace saccade

@@ -1,0 +1,60 @@
+// Multi-head attention (Vaswani et al. 2017), with the parameter names, the fused projection and the
+// initialisation of PyTorch's nn.MultiheadAttention: in_proj_weight [3C, C] holds query, key and value;
+// xavier over the fused matrix.
+#include "layers/attention.h"
+#include "layers/linear.h"
+#include "layers/module_scope.h"
+
+namespace saccade {
+
+class MultiHeadAttention final : public Attention {
+ public:
+  MultiHeadAttention(const AttentionShape& shape, const Args& args) : dim_(shape.dim) {
+    options_.heads = shape.heads;
+    options_.dropout = args.get_float("dropout", shape.dropout, 0, 1);
+    if (dim_ % shape.heads != 0)
+      fail_input("attention: dimension {} does not split into {} heads", dim_, shape.heads);
+    in_proj_weight_ = param("in_proj_weight", {3 * dim_, dim_}, init::xavier_uniform());
+    in_proj_bias_ = param("in_proj_bias", {3 * dim_}, init::constant(0));
+    out_proj_ = make_child<Linear>(
+        "out_proj", dim_, dim_,
+        LinearOptions{.weight_init = init::xavier_uniform(), .bias_init = init::constant(0)});
+  }
+
+  Var forward(const AttentionInput& input) override {
+    ModuleScope scope(*this);
+    Var q, k, v = project(input.value, 2, 3);
+    if (input.query.state() == input.key.state()) {
+      // Self-attention: query and key are one product.
+      Var qk = project(input.query, 0, 2);
+      q = slice(qk, -1, 0, dim_);
+      k = slice(qk, -1, dim_, 2 * dim_);
+    } else {
+      q = project(input.query, 0, 1);
+      k = project(input.key, 1, 2);
+    }
+    AttentionOptions options = options_;
+    options.training = training();
+    return out_proj_->forward(attention(q, k, v, input.padding_mask, {}, options));
+  }
+  std::string type_name() const override { return "MultiHeadAttention"; }
+
+ private:
+  // Parts [begin, end) of the fused projection.
+  Var project(const Var& x, int64_t begin, int64_t end) const {
+    return linear(x, slice(in_proj_weight_, 0, begin * dim_, end * dim_),
+                  slice(in_proj_bias_, 0, begin * dim_, end * dim_));
+  }
+
+  int64_t dim_;
+  AttentionOptions options_;
+  Var in_proj_weight_, in_proj_bias_;
+  std::shared_ptr<Linear> out_proj_;
+};
+
+SACCADE_REGISTER_ATTENTION("multi_head_attention", MultiHeadAttention,
+                           "scaled dot-product attention of every query with every key (Vaswani et al. 2017)",
+                           "query [N, Q, C], key and value [N, S, C], padding mask [N, S] -> [N, Q, C]",
+                           "O(N_q C^2 + N_k C^2 + N_q N_k C)");
+
+}  // namespace saccade

@@ -1,0 +1,85 @@
+#include "layers/position_encoding.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "layers/module_scope.h"
+
+namespace saccade {
+namespace {
+
+constexpr double kTemperature = 10000;
+
+// `channels` sines and cosines, interleaved, of one coordinate.
+void encode(double coordinate, int64_t channels, float* out) {
+  for (int64_t c = 0; c < channels; c += 2) {
+    double angle =
+        coordinate / std::pow(kTemperature, static_cast<double>(c) / static_cast<double>(channels));
+    out[c] = static_cast<float>(std::sin(angle));
+    if (c + 1 < channels) out[c + 1] = static_cast<float>(std::cos(angle));
+  }
+}
+
+// [cells, channels]: the encodings of one axis.
+std::vector<float> axis_table(int64_t cells, int64_t valid, int64_t channels, double offset) {
+  std::vector<float> table(static_cast<size_t>(cells * channels));
+  double scale = 2 * std::numbers::pi / (static_cast<double>(valid) + 1e-6);
+  for (int64_t i = 0; i < cells; ++i) {
+    double cell = static_cast<double>(std::min(i, std::max<int64_t>(valid - 1, 0)));
+    encode((cell + 1 + offset) * scale, channels, table.data() + i * channels);
+  }
+  return table;
+}
+
+}  // namespace
+
+Tensor sine_position_encoding(std::span<const ValidSize> valid, int64_t height, int64_t width,
+                              int64_t channels, double offset, Device device) {
+  SACCADE_CHECK(channels % 4 == 0, "[sine_position_encoding] {} channels, expected a multiple of 4",
+                channels);
+  bool same = true;
+  for (const ValidSize& v : valid) same = same && v.height == valid[0].height && v.width == valid[0].width;
+  int64_t N = same && !valid.empty() ? 1 : static_cast<int64_t>(valid.size()), half = channels / 2;
+  Tensor out = Tensor::empty({N, height * width, channels});
+  float* p = out.data<float>();
+  for (int64_t n = 0; n < N; ++n) {
+    auto rows = axis_table(height, valid[static_cast<size_t>(n)].height, half, offset);
+    auto columns = axis_table(width, valid[static_cast<size_t>(n)].width, half, offset);
+    for (int64_t y = 0; y < height; ++y) {
+      for (int64_t x = 0; x < width; ++x, p += channels) {
+        std::copy_n(rows.data() + y * half, half, p);
+        std::copy_n(columns.data() + x * half, half, p + half);
+      }
+    }
+  }
+  return out.to(device);
+}
+
+Tensor sine_box_encoding(const Tensor& x, int64_t channels) {
+  Tensor host = x.to(DType::kF32).to(Device::kCpu).contiguous();
+  Shape shape = host.shape();
+  shape[-1] *= channels;
+  Tensor out = Tensor::empty(shape);
+  const float* in = host.data<float>();
+  float* p = out.data<float>();
+  for (int64_t i = 0; i < host.numel(); ++i) encode(in[i] * 2 * std::numbers::pi, channels, p + i * channels);
+  return out.to(x.device());
+}
+
+LearnedPositionEncoding::LearnedPositionEncoding(int64_t channels) {
+  row_embed_ = param("row_embed.weight", {kMaxCells, channels / 2}, init::uniform(0, 1));
+  col_embed_ = param("col_embed.weight", {kMaxCells, channels / 2}, init::uniform(0, 1));
+}
+
+Var LearnedPositionEncoding::forward(int64_t height, int64_t width) const {
+  ModuleScope scope(*this);
+  if (height > kMaxCells || width > kMaxCells)
+    fail_input("learned position encoding: a map of {}x{} cells, at most {} a side", height, width,
+               kMaxCells);
+  int64_t half = row_embed_.dim(1);
+  Var rows = expand(reshape(slice(row_embed_, 0, 0, height), {height, 1, half}), {height, width, half});
+  Var columns = expand(reshape(slice(col_embed_, 0, 0, width), {1, width, half}), {height, width, half});
+  return reshape(concat({columns, rows}, -1), {1, height * width, 2 * half});
+}
+
+}  // namespace saccade

@@ -1,0 +1,296 @@
+#include "models/deformable_detr.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "layers/module_scope.h"
+#include "layers/position_encoding.h"
+
+namespace saccade {
+namespace {
+
+// The class bias with which every score starts at 0.01 (Lin et al. 2017).
+const double kClassBias = -std::log((1 - 0.01) / 0.01);
+constexpr int64_t kNormGroups = 32;
+// Deformable DETR puts the sine encoding on cell centres.
+constexpr double kPositionOffset = -0.5;
+
+}  // namespace
+
+// One level's 1x1 or strided 3x3 convolution and group norm: `input_proj.{l}.0` and `.1`.
+class DeformableDetr::InputProjection : public Module {
+ public:
+  InputProjection(int64_t in, int64_t dim, int64_t kernel) {
+    Conv2dOptions options{.stride = kernel == 1 ? 1 : 2, .padding = kernel / 2};
+    conv_ =
+        make_child<Conv2d>("0", in, dim, kernel, options,
+                           Conv2dInit{.weight = init::xavier_uniform(), .bias_values = init::constant(0)});
+    norm_ = make_child<GroupNorm>("1", std::gcd(kNormGroups, dim), dim);
+  }
+  Var forward(const Var& x) const { return norm_->forward(conv_->forward(x)); }
+  std::string type_name() const override { return "InputProjection"; }
+
+ private:
+  std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<GroupNorm> norm_;
+};
+
+class DeformableDetr::Transformer : public Module {
+ public:
+  explicit Transformer(const DeformableDetrOptions& options) {
+    const DeformableTransformerOptions& o = options.transformer;
+    encoder = make_child<DeformableEncoder>("encoder", o);
+    decoder = make_child<DeformableDecoder>("decoder", o);
+    level_embed = param("level_embed", {o.levels, o.dim}, init::normal(0, 1));
+    LinearOptions xavier{.weight_init = init::xavier_uniform()};
+    if (options.two_stage) {
+      enc_output = make_child<Linear>("enc_output", o.dim, o.dim, xavier);
+      enc_output_norm = make_child<LayerNorm>("enc_output_norm", o.dim);
+      pos_trans = make_child<Linear>("pos_trans", 2 * o.dim, 2 * o.dim, xavier);
+      pos_trans_norm = make_child<LayerNorm>("pos_trans_norm", 2 * o.dim);
+    } else {
+      reference_points = make_child<Linear>(
+          "reference_points", o.dim, 2,
+          LinearOptions{.weight_init = init::xavier_uniform(), .bias_init = init::constant(0)});
+    }
+  }
+  std::string type_name() const override { return "Transformer"; }
+
+  std::shared_ptr<DeformableEncoder> encoder;
+  std::shared_ptr<DeformableDecoder> decoder;
+  Var level_embed;  // [L, C]
+  std::shared_ptr<Linear> enc_output, pos_trans, reference_points;
+  std::shared_ptr<LayerNorm> enc_output_norm, pos_trans_norm;
+};
+
+DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared_ptr<Backbone> backbone)
+    : options_(options), backbone_(std::move(backbone)) {
+  const DeformableTransformerOptions& o = options.transformer;
+  child("backbone.0.body", backbone_);
+  std::vector<int64_t> channels = backbone_->channels();
+  int64_t maps = static_cast<int64_t>(channels.size());
+  if (o.levels < maps)
+    fail_input("model.transformer.levels: {} levels for {} backbone outputs, expected at least as many",
+               o.levels, maps);
+  for (int64_t l = 0; l < o.levels; ++l) {
+    // The first extra level comes from the backbone's last map, the next ones from the level before.
+    int64_t in = l < maps ? channels[static_cast<size_t>(l)] : l == maps ? channels.back() : o.dim;
+    input_proj_.push_back(
+        make_child<InputProjection>(fmt::format("input_proj.{}", l), in, o.dim, l < maps ? 1 : 3));
+  }
+  transformer_ = make_child<Transformer>("transformer", options);
+  if (!options.two_stage) {
+    query_embed_ = param("query_embed.weight", {options.queries, 2 * o.dim}, init::normal(0, 1));
+    if (options.extra_query_groups > 0)
+      extra_query_embed_ =
+          param("query_embed_groups.weight", {options.extra_query_groups * options.queries, 2 * o.dim},
+                init::normal(0, 1));
+  }
+
+  // One head for all layers without refinement; otherwise one each, and one for the proposals of the first
+  // stage.
+  int64_t heads = o.decoder_layers + (options.two_stage ? 1 : 0);
+  for (int64_t i = 0; i < heads; ++i) {
+    bool fresh = options.box_refine || i == 0;
+    class_embed_.push_back(
+        fresh ? std::make_shared<Linear>(o.dim, options.num_classes,
+                                         LinearOptions{.bias_init = init::constant(kClassBias)})
+              : class_embed_[0]);
+    // Initial boxes: wh = sigmoid(-2) where the head that first predicts a size starts from a point.
+    float size_bias = options.two_stage || (options.box_refine && i > 0) ? 0.f : -2.f;
+    LinearOptions last{.weight_init = init::constant(0),
+                       .bias_init = init::values({0, 0, size_bias, size_bias})};
+    bbox_embed_.push_back(fresh ? std::make_shared<Mlp>(o.dim, o.dim, 4, 3, last) : bbox_embed_[0]);
+  }
+  for (int64_t i = 0; i < heads; ++i)
+    child(fmt::format("class_embed.{}", i), class_embed_[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < heads; ++i)
+    child(fmt::format("bbox_embed.{}", i), bbox_embed_[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < heads; ++i) {
+    size_t k = static_cast<size_t>(i);
+    if (options.box_refine)
+      transformer_->decoder->add_head_names(fmt::format("bbox_embed.{}", i), bbox_embed_[k]);
+    if (options.two_stage)
+      transformer_->decoder->add_head_names(fmt::format("class_embed.{}", i), class_embed_[k]);
+  }
+}
+
+// The official heads are clones: all start with the first one's weights (but for the size bias).
+void DeformableDetr::after_initialize(uint64_t, const std::string&) {
+  auto copy_weights = [](const Module& from, Module& to, bool with_last_bias) {
+    auto source = from.named_tensors(), target = to.named_tensors();
+    for (size_t i = 0; i < source.size(); ++i)
+      if (with_last_bias || i + 1 < source.size()) target[i].var.value().copy_from(source[i].var.value());
+  };
+  for (size_t i = 1; i < class_embed_.size(); ++i) {
+    if (class_embed_[i] == class_embed_[0]) continue;
+    copy_weights(*class_embed_[0], *class_embed_[i], true);
+    copy_weights(*bbox_embed_[0], *bbox_embed_[i], false);
+  }
+}
+
+DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
+  ModuleScope scope(*this);
+  const DeformableTransformerOptions& o = options_.transformer;
+  SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
+                "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
+  int64_t N = input.images.dim(0), H = input.images.dim(1), W = input.images.dim(2);
+  std::vector<Var> features = backbone_->forward(input.images);
+  std::vector<Var> projected;
+  for (size_t l = 0; l < input_proj_.size(); ++l) {
+    const Var& source = l < features.size()    ? features[l]
+                        : l == features.size() ? features.back()
+                                               : projected.back();
+    projected.push_back(input_proj_[l]->forward(source));
+  }
+
+  std::vector<LevelShape> levels;
+  Vars tokens, positions;
+  for (size_t l = 0; l < projected.size(); ++l) {
+    const Var& map = projected[l];
+    LevelShape level{map.dim(1), map.dim(2)};
+    levels.push_back(level);
+    tokens.push_back(reshape(map, {N, level.height * level.width, o.dim}));
+    std::vector<ValidSize> valid;
+    for (const ImageSize& v : valid_sizes(level, N, H, W, input.sizes)) valid.push_back({v.height, v.width});
+    Tensor sine = sine_position_encoding(valid, level.height, level.width, o.dim, kPositionOffset,
+                                         input.images.device());
+    int64_t row = static_cast<int64_t>(l);
+    positions.push_back(add(Var(sine), slice(transformer_->level_embed, 0, row, row + 1)));
+  }
+  // Levels whose samples are all alike have a batch of one; the batch must agree before they are joined.
+  int64_t position_batch = 1;
+  for (const Var& p : positions) position_batch = std::max(position_batch, p.dim(0));
+  for (Var& p : positions)
+    if (p.dim(0) != position_batch) p = expand(p, {position_batch, p.dim(1), p.dim(2)});
+
+  TokenMaps maps = make_token_maps(levels, N, H, W, input.sizes, input.images.device());
+  Var memory = transformer_->encoder->forward(concat(tokens, 1), concat(positions, 1), maps);
+
+  DetectorOutput output;
+  Queries queries;
+  if (options_.two_stage) {
+    Proposals proposals = make_proposals(levels, N, H, W, input.sizes, input.images.device());
+    queries = proposed_queries(memory, proposals, output.encoder);
+  } else {
+    queries = learned_queries(N);
+  }
+  decode(std::move(queries), memory, maps, input.record_sampling, output);
+  if (!options_.aux_loss && output.layers.size() > 1)
+    output.layers.erase(output.layers.begin(), output.layers.end() - 1);
+  return output;
+}
+
+DeformableDetr::Queries DeformableDetr::learned_queries(int64_t batch) {
+  int64_t C = options_.transformer.dim;
+  Queries q;
+  Var embed = query_embed_;
+  if (training() && options_.extra_query_groups > 0) {
+    embed = concat({query_embed_, extra_query_embed_}, 0);
+    q.groups = 1 + options_.extra_query_groups;
+  }
+  int64_t Q = embed.dim(0);
+  Var position = slice(embed, 1, 0, C);
+  Var reference = sigmoid(transformer_->reference_points->forward(position));
+  q.position = expand(reshape(position, {1, Q, C}), {batch, Q, C});
+  q.target = expand(reshape(slice(embed, 1, C, 2 * C), {1, Q, C}), {batch, Q, C});
+  q.reference = expand(reshape(reference, {1, Q, 2}), {batch, Q, 2});
+  return q;
+}
+
+DeformableDetr::Queries DeformableDetr::proposed_queries(const Var& memory, const Proposals& proposals,
+                                                         LayerPrediction& predictions) {
+  int64_t N = memory.dim(0), S = memory.dim(1), C = memory.dim(2), Q = std::min(options_.queries, S);
+  Var tokens = masked_fill(memory, proposals.invalid.unsqueeze(-1), 0);
+  tokens = transformer_->enc_output_norm->forward(transformer_->enc_output->forward(tokens));
+  predictions.logits = class_embed_.back()->forward(tokens);
+  Var box_logits = add(bbox_embed_.back()->forward(tokens), Var(proposals.logits));
+  predictions.boxes = sigmoid(box_logits);
+
+  // The Q tokens with the highest first-class score, in order of score; ties go to the lower token.
+  std::vector<float> scores = predictions.logits.value().slice(-1, 0, 1).to_vector<float>();
+  std::vector<int64_t> chosen;
+  for (int64_t n = 0; n < N; ++n) {
+    const float* s = scores.data() + n * S;
+    std::vector<int64_t> order(static_cast<size_t>(S));
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + Q, order.end(),
+                      [s](int64_t a, int64_t b) { return s[a] > s[b] || (s[a] == s[b] && a < b); });
+    chosen.insert(chosen.end(), order.begin(), order.begin() + Q);
+  }
+  Tensor indices = Tensor::from<int64_t>({N, Q}, chosen, memory.device());
+  Queries q;
+  q.reference = sigmoid(gather_rows(box_logits.detach(), indices));
+  Var embed = Var(sine_box_encoding(q.reference.value(), C / 2));
+  embed = transformer_->pos_trans_norm->forward(transformer_->pos_trans->forward(embed));
+  q.position = slice(embed, 2, 0, C);
+  q.target = slice(embed, 2, C, 2 * C);
+  return q;
+}
+
+void DeformableDetr::decode(Queries q, const Var& memory, const TokenMaps& maps, bool record,
+                            DetectorOutput& output) {
+  int64_t N = q.target.dim(0), Q = q.target.dim(1), L = maps.valid_ratios.dim(1);
+  Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
+  Var ratios_twice = concat({ratios, ratios}, -1);
+  Var target = q.target, reference = q.reference;
+  for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
+    int64_t width = reference.dim(2);
+    Var points = mul(reshape(reference, {N, Q, 1, width}), width == 4 ? ratios_twice : ratios);
+    SACCADE_CHECK(points.dim(2) == L, "[detector] reference points of {} levels, expected {}", points.dim(2),
+                  L);
+    if (record) output.sampling.emplace_back();
+    target = transformer_->decoder->layer(i).forward(target, q.position, points, memory, maps, q.groups,
+                                                     record ? &output.sampling.back() : nullptr);
+    LayerPrediction prediction;
+    prediction.logits = class_embed_[static_cast<size_t>(i)]->forward(target);
+    Var offset = bbox_embed_[static_cast<size_t>(i)]->forward(target);
+    Var origin = inverse_sigmoid(reference);
+    if (width == 4) {
+      prediction.boxes = sigmoid(add(offset, origin));
+    } else {
+      Var xy = add(slice(offset, -1, 0, 2), origin);
+      prediction.boxes = sigmoid(concat({xy, slice(offset, -1, 2, 4)}, -1));
+    }
+    if (options_.box_refine) reference = prediction.boxes.detach();
+    output.layers.push_back(std::move(prediction));
+  }
+}
+
+std::shared_ptr<Detector> build_deformable_detr(const Args& model, int64_t num_classes) {
+  const Args& t = model.get_section("transformer");
+  DeformableDetrOptions options;
+  DeformableTransformerOptions& o = options.transformer;
+  options.num_classes = num_classes;
+  model.get_int("num_classes", 0);
+  o.dim = t.get_int("hidden_dim", 256, 4, 8192);
+  o.heads = t.get_int("heads", 8, 1, 256);
+  if (o.dim % o.heads != 0 || o.dim % 4 != 0)
+    fail_input("{}.hidden_dim: {} must be a multiple of 4 and of heads ({})", t.path(), o.dim, o.heads);
+  o.ffn_dim = t.get_int("ffn_dim", 1024, 1, 65536);
+  o.encoder_layers = t.get_int("encoder_layers", 6, 0, 64);
+  o.decoder_layers = t.get_int("decoder_layers", 6, 1, 64);
+  o.levels = t.get_int("levels", 4, 1, 8);
+  o.encoder_points = t.get_int("encoder_points", 4, 1, 64);
+  o.decoder_points = t.get_int("decoder_points", 4, 1, 64);
+  o.dropout = t.get_float("dropout", 0.1, 0, 0.99);
+  options.queries = t.get_int("queries", 300, 1, 10000);
+  options.box_refine = t.get_bool("box_refine", false);
+  options.two_stage = t.get_bool("two_stage", false);
+  options.aux_loss = t.get_bool("aux_loss", true);
+  options.extra_query_groups = t.get_int("extra_query_groups", 0, 0, 64);
+  o.encoder_attention = t.get_section("encoder_attention");
+  o.decoder_self_attention = t.get_section("decoder_self_attention");
+  o.decoder_cross_attention = t.get_section("decoder_cross_attention");
+  t.finish();
+  if (options.two_stage && !options.box_refine)
+    fail_input("{}.two_stage: needs box_refine, as in the official model", t.path());
+  if (options.two_stage && options.extra_query_groups > 0)
+    fail_input("{}.extra_query_groups: needs learned queries, not two_stage", t.path());
+  auto backbone = build_backbone(model.get_section("backbone"),
+                                 o.levels == 1 ? std::vector<int64_t>{4} : std::vector<int64_t>{2, 3, 4});
+  model.finish();
+  return std::make_shared<DeformableDetr>(options, std::move(backbone));
+}
+
+}  // namespace saccade

@@ -1,0 +1,59 @@
+// Deformable DETR (Zhu et al. 2021): backbone, 1..n feature levels, deformable encoder and decoder, box and
+// class heads, with iterative box refinement and two-stage proposals. Parameter names, counts and
+// initialisation are the official ones.
+#pragma once
+
+#include "layers/conv2d.h"
+#include "models/backbone.h"
+#include "models/deformable_transformer.h"
+#include "models/detector.h"
+#include "models/token_maps.h"
+
+namespace saccade {
+
+struct DeformableDetrOptions {
+  DeformableTransformerOptions transformer;
+  int64_t num_classes = 91;
+  int64_t queries = 300;
+  bool box_refine = false;
+  bool two_stage = false;
+  bool aux_loss = true;
+  // Training only: further query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
+  int64_t extra_query_groups = 0;
+};
+
+class DeformableDetr : public Detector {
+ public:
+  DeformableDetr(const DeformableDetrOptions& options, std::shared_ptr<Backbone> backbone);
+  DetectorOutput forward(const DetectorInput& input) override;
+  int64_t num_classes() const override { return options_.num_classes; }
+  std::string type_name() const override { return "DeformableDetr"; }
+
+ protected:
+  void after_initialize(uint64_t seed, const std::string& prefix) override;
+
+ private:
+  class Transformer;
+  class InputProjection;
+  struct Queries {
+    Var target, position;  // [N, Q, C]
+    Var reference;         // [N, Q, 2 or 4] in [0, 1]
+    int64_t groups = 1;
+  };
+  Queries learned_queries(int64_t batch);
+  Queries proposed_queries(const Var& memory, const Proposals& proposals, LayerPrediction& predictions);
+  void decode(Queries queries, const Var& memory, const TokenMaps& maps, bool record, DetectorOutput& output);
+
+  DeformableDetrOptions options_;
+  std::shared_ptr<Backbone> backbone_;
+  std::vector<std::shared_ptr<InputProjection>> input_proj_;
+  std::shared_ptr<Transformer> transformer_;
+  Var query_embed_, extra_query_embed_;
+  std::vector<std::shared_ptr<Linear>> class_embed_;
+  std::vector<std::shared_ptr<Mlp>> bbox_embed_;
+};
+
+// From the config section `model` (configs/saccade.proto).
+std::shared_ptr<Detector> build_deformable_detr(const Args& model, int64_t num_classes);
+
+}  // namespace saccade

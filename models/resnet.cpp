@@ -1,0 +1,173 @@
+#include "models/resnet.h"
+
+#include "layers/module_scope.h"
+
+namespace saccade {
+namespace {
+
+std::shared_ptr<Conv2d> make_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation,
+                                  bool trainable) {
+  Conv2dOptions options{.stride = stride, .padding = kernel / 2 * dilation, .dilation = dilation};
+  return std::make_shared<Conv2d>(in, out, kernel, options,
+                                  Conv2dInit{.bias = false, .weight = init::kaiming_normal_fan_out()},
+                                  trainable);
+}
+
+// `downsample.0` and `downsample.1` of the official names.
+class Downsample : public Module {
+ public:
+  Downsample(int64_t in, int64_t out, int64_t stride, bool frozen_norm, bool trainable) {
+    conv_ = child("0", make_conv(in, out, 1, stride, 1, trainable));
+    norm_ = make_child<BatchNorm2d>("1", out, frozen_norm, trainable);
+  }
+  Var forward(const Var& x) { return norm_->forward(conv_->forward(x)); }
+  std::string type_name() const override { return "Downsample"; }
+
+ private:
+  std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<BatchNorm2d> norm_;
+};
+
+}  // namespace
+
+// relu(x' + F(x)): F is two 3x3 convolutions (basic) or 1x1, 3x3, 1x1 with four times the channels
+// (bottleneck).
+class ResNet::Block : public Module {
+ public:
+  Block(int64_t in, int64_t width, bool bottleneck, int64_t stride, int64_t dilation, bool frozen_norm,
+        bool trainable) {
+    int64_t out = bottleneck ? 4 * width : width;
+    auto add_pair = [&](int64_t i, int64_t from, int64_t to, int64_t kernel, int64_t s, int64_t d) {
+      convs_.push_back(child(fmt::format("conv{}", i), make_conv(from, to, kernel, s, d, trainable)));
+      norms_.push_back(make_child<BatchNorm2d>(fmt::format("bn{}", i), to, frozen_norm, trainable));
+    };
+    if (bottleneck) {
+      add_pair(1, in, width, 1, 1, 1);
+      add_pair(2, width, width, 3, stride, dilation);
+      add_pair(3, width, out, 1, 1, 1);
+    } else {
+      add_pair(1, in, width, 3, stride, dilation);
+      add_pair(2, width, out, 3, 1, 1);
+    }
+    if (stride != 1 || in != out)
+      downsample_ = make_child<Downsample>("downsample", in, out, stride, frozen_norm, trainable);
+  }
+
+  Var forward(const Var& x) {
+    ModuleScope scope(*this);
+    Var y = x;
+    for (size_t i = 0; i < convs_.size(); ++i)
+      y = norms_[i]->forward(convs_[i]->forward(y),
+                             i + 1 < convs_.size() ? Activation::kRelu : Activation::kNone);
+    return add_relu(y, downsample_ ? downsample_->forward(x) : x);
+  }
+  std::string type_name() const override { return "ResidualBlock"; }
+
+ private:
+  std::vector<std::shared_ptr<Conv2d>> convs_;
+  std::vector<std::shared_ptr<BatchNorm2d>> norms_;
+  std::shared_ptr<Downsample> downsample_;
+};
+
+struct ResNet::Stage : public Module {
+  std::vector<std::shared_ptr<Block>> blocks;
+  int64_t channels = 0;
+
+  void add(std::shared_ptr<Block> block) {
+    blocks.push_back(child(std::to_string(blocks.size()), std::move(block)));
+  }
+  Var forward(Var x) {
+    ModuleScope scope(*this);
+    for (auto& block : blocks) x = block->forward(x);
+    return x;
+  }
+  std::string type_name() const override { return "Stage"; }
+};
+
+ResNet::ResNet(const ResNetOptions& options) : options_(options) {
+  bool stem_trains = options.frozen_stages < 1;
+  conv1_ =
+      child("conv1", std::make_shared<Conv2d>(
+                         3, options.width, 7, Conv2dOptions{.stride = 2, .padding = 3},
+                         Conv2dInit{.bias = false, .weight = init::kaiming_normal_fan_out()}, stem_trains));
+  bn1_ = make_child<BatchNorm2d>("bn1", options.width, options.frozen_batch_norm, stem_trains);
+  int64_t in = options.width;
+  for (size_t s = 0; s < options.blocks.size(); ++s) {
+    auto stage = make_child<Stage>(fmt::format("layer{}", s + 1));
+    bool trains = options.frozen_stages < static_cast<int64_t>(s) + 2;
+    bool dilates = options.dilation && s + 1 == options.blocks.size();
+    int64_t width = options.width << s;
+    for (int64_t b = 0; b < options.blocks[s]; ++b) {
+      // With dilation the first block keeps the previous dilation (1) and loses its stride (torchvision's
+      // rule).
+      int64_t stride = b == 0 && s > 0 && !dilates ? 2 : 1, dilation = dilates && b > 0 ? 2 : 1;
+      stage->add(std::make_shared<Block>(in, width, options.bottleneck, stride, dilation,
+                                         options.frozen_batch_norm, trains));
+      in = options.bottleneck ? 4 * width : width;
+    }
+    stage->channels = in;
+    stages_.push_back(stage);
+  }
+  for (int64_t o : options.outputs)
+    if (o < 1 || o > static_cast<int64_t>(stages_.size()))
+      fail_input("model.backbone.outputs: stage {} does not exist, expected 1 to {}", o, stages_.size());
+}
+
+std::vector<Var> ResNet::forward(const Var& images) {
+  ModuleScope scope(*this);
+  Var x = max_pool2d(bn1_->forward(conv1_->forward(images), Activation::kRelu), 3, 2, 1);
+  std::vector<Var> outputs;
+  int64_t last = *std::max_element(options_.outputs.begin(), options_.outputs.end());
+  for (int64_t s = 1; s <= last; ++s) {
+    x = stages_[static_cast<size_t>(s - 1)]->forward(x);
+    if (std::find(options_.outputs.begin(), options_.outputs.end(), s) != options_.outputs.end())
+      outputs.push_back(x);
+  }
+  return outputs;
+}
+
+std::vector<int64_t> ResNet::channels() const {
+  std::vector<int64_t> out;
+  for (int64_t o : options_.outputs) out.push_back(stages_[static_cast<size_t>(o - 1)]->channels);
+  return out;
+}
+
+std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int64_t>& default_outputs) {
+  args.get_choice("type", "resnet", {"resnet"});
+  ResNetOptions options;
+  int64_t depth = args.get_int("depth", 50);
+  std::vector<int64_t> blocks = args.get_ints("blocks", {});
+  options.bottleneck = args.get_bool("bottleneck", false);
+  if (blocks.empty()) {
+    options.bottleneck = depth >= 50;
+    switch (depth) {
+      case 18:
+        blocks = {2, 2, 2, 2};
+        break;
+      case 34:
+      case 50:
+        blocks = {3, 4, 6, 3};
+        break;
+      case 101:
+        blocks = {3, 4, 23, 3};
+        break;
+      default:
+        fail_input("{}.depth: {} is not a ResNet, expected 18, 34, 50 or 101", args.path(), depth);
+    }
+  }
+  if (blocks.empty() || blocks.size() > 8 || *std::min_element(blocks.begin(), blocks.end()) < 1)
+    fail_input("{}.blocks: expected one to eight stages of at least one block", args.path());
+  options.blocks = blocks;
+  options.width = args.get_int("width", 64, 1, 4096);
+  options.dilation = args.get_bool("dilation", false);
+  options.frozen_batch_norm = args.get_bool("frozen_batch_norm", true);
+  options.frozen_stages = args.get_int("frozen_stages", 2, 0, static_cast<int64_t>(blocks.size()) + 1);
+  options.outputs = args.get_ints("outputs", {});
+  if (options.outputs.empty()) options.outputs = default_outputs;
+  if (!std::is_sorted(options.outputs.begin(), options.outputs.end()))
+    fail_input("{}.outputs: expected ascending stages", args.path());
+  args.finish();
+  return std::make_shared<ResNet>(options);
+}
+
+}  // namespace saccade

@@ -1,0 +1,36 @@
+// ResNet v1.5 (He et al. 2016; stride in the 3x3 convolution) with torchvision's parameter names.
+#pragma once
+
+#include "layers/conv2d.h"
+#include "layers/norm.h"
+#include "models/backbone.h"
+
+namespace saccade {
+
+struct ResNetOptions {
+  std::vector<int64_t> blocks{3, 4, 6, 3};
+  int64_t width = 64;      // channels of the stem and of the first stage's 3x3 convolutions
+  bool bottleneck = true;  // else basic blocks
+  bool dilation = false;   // DC5: the last stage dilates instead of striding
+  bool frozen_batch_norm = true;
+  int64_t frozen_stages = 2;  // of {stem, stage 1, 2, ...}: not trained
+  std::vector<int64_t> outputs{2, 3, 4};
+};
+
+class ResNet : public Backbone {
+ public:
+  explicit ResNet(const ResNetOptions& options);
+  std::vector<Var> forward(const Var& images) override;
+  std::vector<int64_t> channels() const override;
+  std::string type_name() const override { return "ResNet"; }
+
+ private:
+  class Block;
+  struct Stage;
+  ResNetOptions options_;
+  std::shared_ptr<Conv2d> conv1_;
+  std::shared_ptr<BatchNorm2d> bn1_;
+  std::vector<std::shared_ptr<Stage>> stages_;
+};
+
+}  // namespace saccade
