@@ -1,0 +1,223 @@
+// The configuration: reading, --set, validation, the resolved text and the Args of the model.
+// To add a case of a mistake: a line in BadFiles, BadSets or BadValues with a part of the message it must
+// give.
+#include "train/config.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "train/nearest.h"
+
+namespace saccade {
+namespace {
+
+template <class F>
+std::string input_error(F&& f) {
+  try {
+    f();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+void expect_part(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << "message: " << message << "\nexpected part: " << part;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+TEST(Nearest, CountsEditsAndSwaps) {
+  EXPECT_EQ(edit_distance("queries", "queries"), 0u);
+  EXPECT_EQ(edit_distance("querise", "queries"), 1u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("abc", ""), 3u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(nearest_name("bach_size", {"workers", "batch_size", "prefetch"}), "batch_size");
+}
+
+TEST(Config, BadFilesNameLineColumnAndWhatWasExpected) {
+  struct Case {
+    const char *text, *part;
+  };
+  const Case kBadFiles[] = {
+      {"model {\n  transformer { querys: 3 }\n}",
+       "F:2:17: no field \"querys\" in Transformer, did you mean \"queries\"?"},
+      {"modle { }", "F:1:1: no field \"modle\" in Config, did you mean \"model\"?"},
+      {"data {\n  batch_size: \"four\"\n}",
+       "F:2:15: expected integer, got: \"four\" (in `batch_size: \"four\"`)"},
+      {"data { batch_size: 2.5 }", "expected integer, got: 2.5"},
+      {"data { batch_size: 99999999999 }", "F:1:20: integer out of range"},
+      {"optimizer { learning_rate: fast }", "expected double, got: fast"},
+      {"deterministic: maybe", "deterministic"},
+      {"precision: fp16", "\"fp16\" is not a value of precision, expected one of f32, tf32, bf16"},
+      {"criterion { class_loss: hinge }", "expected one of focal, varifocal, softmax"},
+      {"seed: 1\nseed: 2", "F:2:5: non-repeated field \"seed\" is specified multiple times"},
+      {"data { train { images: \"x }", "F:1:"},
+      {"model {", "F:1:"},
+      {"optimizer { group { lr_mult: 2 } }", "regex"},
+  };
+  for (const Case& c : kBadFiles) expect_part(input_error([&] { parse_config(c.text, "F"); }), c.part);
+  expect_part(input_error([] { load_config("/no/such/file.textproto"); }),
+              "/no/such/file.textproto: cannot be read");
+  expect_part(input_error([] { load_config("/tmp"); }), "/tmp: cannot be read");
+}
+
+TEST(Config, SetChangesEveryKindOfField) {
+  Config c;
+  for (const char* set : {"data.batch_size=8",
+                          "seed=18446744073709551615",
+                          "precision=bf16",
+                          "deterministic=false",
+                          "optimizer.learning_rate=1e-3",
+                          "data.train.images=/a b/c=d",
+                          "model.type=\"detr\"",
+                          "data.augment.short_sides=480,512, 544",
+                          "data.mean=[0.5, 0.5,0.5]",
+                          "train.checkpoint_modules=a,b",
+                          "model.backbone.arg.points=4",
+                          "model.backbone.arg.scale=0.5",
+                          "model.backbone.arg.on=true",
+                          "model.backbone.arg.name=abc",
+                          "model.backbone.arg.sizes=[1,2]",
+                          "model.backbone.arg.weights=[1,0.5]",
+                          "model.transformer.encoder_attention.type=ms_deform_attn",
+                          "model.transformer.encoder_attention.arg.points=2",
+                          "optimizer.group={regex: \"bias\" lr_mult: 0.5}",
+                          "optimizer.group={regex: \"norm\"}",
+                          "optimizer.group.1.weight_decay=0",
+                          "data.val={annotations: \"v.json\"}"})
+    ASSERT_EQ(input_error([&] { apply_set(c, set); }), "no error") << set;
+  EXPECT_EQ(c.data().batch_size(), 8);
+  EXPECT_EQ(c.seed(), UINT64_MAX);
+  EXPECT_EQ(c.precision(), config::bf16);
+  EXPECT_FALSE(c.deterministic());
+  EXPECT_EQ(c.optimizer().learning_rate(), 1e-3);
+  EXPECT_EQ(c.data().train().images(), "/a b/c=d");
+  EXPECT_EQ(c.model().type(), "detr");
+  EXPECT_EQ(c.data().augment().short_sides_size(), 3);
+  EXPECT_EQ(c.data().augment().short_sides(2), 544);
+  EXPECT_EQ(c.data().mean_size(), 3);
+  EXPECT_EQ(c.train().checkpoint_modules(1), "b");
+  EXPECT_EQ(c.optimizer().group_size(), 2);
+  EXPECT_TRUE(c.optimizer().group(1).has_weight_decay());
+  EXPECT_EQ(c.data().val().annotations(), "v.json");
+  apply_set(c, "data.augment.short_sides=[]");
+  EXPECT_EQ(c.data().augment().short_sides_size(), 0);
+  apply_set(c, "optimizer.group=[]");
+  EXPECT_EQ(c.optimizer().group_size(), 0);
+  apply_set(c, "model.backbone.arg.points=5");  // replaced, not added
+
+  Args args = model_args(c);
+  const Args& b = args.get_section("backbone");
+  EXPECT_EQ(b.get_int("points", 0), 5);
+  EXPECT_EQ(b.get_float("scale", 0), 0.5);
+  EXPECT_TRUE(b.get_bool("on", false));
+  EXPECT_EQ(b.get_string("name", ""), "abc");
+  EXPECT_EQ(b.get_ints("sizes", {}), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(b.get_floats("weights", {}), (std::vector<double>{1, 0.5}));
+  EXPECT_EQ(args.get_section("transformer").get_section("encoder_attention").get_int("points", 0), 2);
+}
+
+TEST(Config, BadSetsNameTheNearestPath) {
+  struct Case {
+    const char *set, *part;
+  };
+  const Case kBadSets[] = {
+      {"data.bach_size=4", "no field \"bach_size\" in data, did you mean \"data.batch_size\"?"},
+      {"trian.max_steps=4", "no field \"trian\" in the configuration, did you mean \"train\"?"},
+      {"data.batch_size=four", "--set data.batch_size: \"four\" does not fit, expected a whole number"},
+      {"data.batch_size=", "expected a whole number"},
+      {"data.batch_size=1 2", "expected a whole number"},
+      {"seed=-1", "not negative"},
+      {"deterministic=perhaps", "expected true or false"},
+      {"precision=fp16", "expected one of f32, tf32, bf16"},
+      {"data=3", "is a group of fields"},
+      {"seed.x=3", "it has no fields of its own"},
+      {"optimizer.group.0.lr_mult=1", "which has 0 elements"},
+      {"model.backbone.arg=3", "is a group of fields"},
+      {"data.augment.short_sides=1,two", "\"two\" does not fit"},
+      {"data.batch_size", "expected path.to.field=value"},
+      {"=4", "expected path.to.field=value"},
+      {".=4", "no field"},
+  };
+  for (const Case& c : kBadSets) {
+    Config config;
+    expect_part(input_error([&] { apply_set(config, c.set); }), c.part);
+  }
+}
+
+TEST(Config, BadValuesNameTheField) {
+  struct Case {
+    const char *set, *part;
+  };
+  const Case kBadValues[] = {
+      {"data.batch_size=0", "data.batch_size: 0 is out of range, expected at least 1"},
+      {"optimizer.learning_rate=0", "optimizer.learning_rate: 0 is out of range, expected more than 0"},
+      {"optimizer.learning_rate=nan", "optimizer.learning_rate"},
+      {"optimizer.learning_rate=-inf", "optimizer.learning_rate"},
+      {"optimizer.type=adam", "optimizer.type: \"adam\" is not known, expected one of adamw, sgd"},
+      {"optimizer.group={regex: \"(\"}", "optimizer.group.0.regex: \"(\" is not a regular expression"},
+      {"optimizer.group={regex: \"a\" lr_mult: -1}", "optimizer.group.0.lr_mult: -1"},
+      {"schedule.type=linear", "expected one of constant, step, cosine"},
+      {"schedule.drop_epochs=40,30", "expected rising values"},
+      {"data.mean=0.5", "data.mean: 1 values, expected 3"},
+      {"data.std=0,1,1", "data.std.0: 0 is out of range"},
+      {"data.val_height=64", "data.val_width = 0"},
+      {"data.augment.width=64", "expected both to be set"},
+      {"data.augment.crop_min=700", "exceeds crop_max"},
+      {"data.augment.horizontal_flip=1.5", "data.augment.horizontal_flip: 1.5"},
+      {"data.augment.short_sides=480,0", "data.augment.short_sides.1: 0"},
+      {"train.log_every=0", "train.log_every: 0"},
+      {"train.checkpoint_modules=[", "train.checkpoint_modules.0"},
+  };
+  for (const Case& c : kBadValues) {
+    Config config;
+    apply_set(config, c.set);
+    expect_part(input_error([&] { validate_config(config); }), c.part);
+  }
+  EXPECT_EQ(input_error([] { validate_config(Config()); }), "no error");
+}
+
+TEST(Config, TrainingNeedsDataAndAnEnd) {
+  Config c;
+  expect_part(input_error([&] { validate_for_training(c); }), "data.train.annotations: not set");
+  apply_set(c, "data.train.annotations=a.json");
+  apply_set(c, "data.train.images=a");
+  EXPECT_EQ(input_error([&] { validate_for_training(c); }), "no error");
+  apply_set(c, "data.val.images=v");
+  expect_part(input_error([&] { validate_for_training(c); }), "data.val.annotations: not set");
+  apply_set(c, "data.val.annotations=v.json");
+  apply_set(c, "train.epochs=0");
+  expect_part(input_error([&] { validate_for_training(c); }), "train.max_steps");
+}
+
+TEST(Config, ResolvedTextIsCompleteAndAFixedPoint) {
+  Config c =
+      parse_config("data { augment { short_sides: [480, 512] } } optimizer { group { regex: \"b\" } }", "F");
+  std::string text = config_text(c);
+  for (const char* part : {"learning_rate: 0.0002", "depth: 50", "short_sides: [480, 512]", "lr_mult: 1",
+                           "seed: 42", "precision: f32", "max_detections: 100"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
+  // What has a meaning by its absence stays absent.
+  for (const char* part : {"encoder_attention", " val {", "annotations"})
+    EXPECT_EQ(text.find(part), std::string::npos) << part << " appears in\n" << text;
+  EXPECT_EQ(config_text(parse_config(text, "F")), text);
+}
+
+TEST(Config, ModelArgsCarryDefaultsAndRefuseDoubleKeys) {
+  Args args = model_args(Config());
+  EXPECT_EQ(args.path(), "model");
+  EXPECT_EQ(args.get_string("type", ""), "deformable_detr");
+  EXPECT_EQ(args.get_section("transformer").get_int("queries", -1), 300);
+  EXPECT_TRUE(args.get_section("transformer").get_bool("aux_loss", false));
+  EXPECT_EQ(args.get_section("backbone").get_int("depth", -1), 50);
+  EXPECT_FALSE(args.get_section("backbone").has("blocks"));
+  EXPECT_FALSE(args.get_section("transformer").has("encoder_attention"));
+  auto bad = [](const char* text) { return input_error([&] { model_args(parse_config(text, "F")); }); };
+  expect_part(bad("model { backbone { arg { key: \"depth\" int: 3 } } }"),
+              "model.backbone: argument \"depth\" is given twice");
+  expect_part(bad("model { backbone { arg { key: \"a\" int: 3 ints: [1, 2] } } }"), "several values");
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,43 @@
+// The configuration of a run (configs/saccade.proto): reading, --set edits, validation, the resolved text
+// that is written beside the results, and the translation of its model section into the Args that models are
+// built from. Every mistake is an InputError that says where it is, what is wrong and what was expected.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "configs/saccade.pb.h"
+#include "layers/args.h"
+
+namespace saccade {
+
+using config::Config;
+
+// Reads a textproto file. Errors read "FILE:LINE:COLUMN: ..."; a misspelt field names the nearest known one.
+Config load_config(const std::string& path);
+// The same from memory; `name` stands in for the file name in errors.
+Config parse_config(const std::string& text, const std::string& name);
+
+// Applies one --set edit, "path.to.field=value":
+//   data.batch_size=4          a scalar, enum (by name), bool or string (quotes optional)
+//   data.augment.short_sides=480,512     a list; [] empties it
+//   model.backbone.arg.points=4          a keyed argument, added or replaced; its type follows from the value
+//   optimizer.group.0.lr_mult=0.1        an element of a list of messages, by index
+//   optimizer.group={regex: "bias"}      a message in textproto syntax: replaces one, is appended to a list
+void apply_set(Config& config, const std::string& assignment);
+
+// Checks ranges and combinations, naming the field. A model's own arguments are checked when it is built.
+void validate_config(const Config& config);
+// What training needs beyond that: data sets and an end of training.
+void validate_for_training(const Config& config);
+
+// The configuration with every default written out.
+Config resolve_config(const Config& config);
+std::string config_text(const Config& config);
+
+// config.model as Args: messages become sections, `arg` entries plain keys, enums their names, a Layer a
+// section with `type` and its arguments. Schema defaults are included, so a model needs no second default for
+// a typed field.
+Args model_args(const Config& config);
+
+}  // namespace saccade
