@@ -1,0 +1,34 @@
+// What a model costs: parameters, multiply-accumulates and activation memory, per module and in all.
+// Counting convention (docs/complexity.md): one MAC per multiplication of a weight or score with an
+// activation in linear layers, convolutions and matrix products; attention counts scores and weighted sums;
+// deformable attention counts four bilinear taps and one weighting per sampled channel. Norms, activations
+// and element-wise sums count nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/detector.h"
+
+namespace saccade {
+
+struct ModuleCost {
+  std::string name;  // dotted path; "" is the model
+  std::string type;
+  int depth = 0;
+  // Of the module with all that is below it.
+  int64_t parameters = 0, trainable = 0;
+  int64_t macs = 0;
+  int64_t activation_bytes =
+      0;  // outputs of all ops, as a training step in this precision would hold at most
+};
+
+struct ModelSummary {
+  int64_t parameters = 0, trainable = 0, macs = 0, activation_bytes = 0;
+  std::vector<ModuleCost> modules;  // depth first
+};
+
+// Runs the model once, in evaluation mode, on one image of height x width.
+ModelSummary summarize(Detector& model, int64_t height, int64_t width);
+
+}  // namespace saccade
