@@ -42,7 +42,7 @@ class Counter final : public OpObserver {
 
 // Adds the cost of a module and what is below it; returns its index in the list.
 size_t walk(const Module& module, const std::string& name, int depth, const Counter& counter,
-            std::vector<ModuleCost>& list) {
+            std::set<const Module*>& seen, std::vector<ModuleCost>& list) {
   size_t index = list.size();
   ModuleCost cost{.name = name, .type = module.type_name(), .depth = depth};
   cost.parameters = module.parameter_count();
@@ -52,11 +52,10 @@ size_t walk(const Module& module, const std::string& name, int depth, const Coun
     cost.activation_bytes = it->second.bytes;
   }
   list.push_back(cost);
-  // A module with several names (a shared head) runs under all of them and is listed once.
-  std::set<const Module*> seen;
+  // A module with several names (a shared head) is listed and counted once, under its first name.
   for (const auto& [local, child] : module.children()) {
     if (!seen.insert(child.get()).second) continue;
-    size_t i = walk(*child, name.empty() ? local : name + "." + local, depth + 1, counter, list);
+    size_t i = walk(*child, name.empty() ? local : name + "." + local, depth + 1, counter, seen, list);
     list[index].macs += list[i].macs;
     list[index].activation_bytes += list[i].activation_bytes;
   }
@@ -76,7 +75,8 @@ ModelSummary summarize(Detector& model, int64_t height, int64_t width) {
   }
   model.set_training(was_training);
   ModelSummary summary;
-  walk(model, "", 0, counter, summary.modules);
+  std::set<const Module*> seen;
+  walk(model, "", 0, counter, seen, summary.modules);
   const ModuleCost& total = summary.modules.front();
   summary.parameters = total.parameters;
   summary.trainable = total.trainable;

@@ -59,15 +59,25 @@ class MSDeformAttn : public Attention {
     value = reshape(value, {N, S, heads_, dim_ / heads_});
     Var offsets = reshape(sampling_offsets_->forward(input.query), {N, Q, heads_, levels_, points_, 2});
     Var logits = reshape(attention_weights_->forward(input.query), {N, Q, heads_, levels_ * points_});
-    if (input.record)
-      kernels::ms_deform_locations(input.reference_points.value(), offsets.value(), logits.value(),
-                                   input.levels, input.record->locations, input.record->weights);
+    if (input.record) record(input, offsets.value(), logits.value());
     return output_proj_->forward(
         ms_deform_attn(value, input.reference_points, offsets, logits, input.levels));
   }
   std::string type_name() const override { return "MSDeformAttn"; }
 
  private:
+  void record(const AttentionInput& input, const Tensor& offsets, const Tensor& logits) const {
+    kernels::MsDeformLevels levels;
+    for (const LevelShape& level : input.levels) levels.push_back(level.height, level.width);
+    auto f32 = [](const Tensor& t) { return t.to(DType::kF32).contiguous(); };
+    const Shape& shape = offsets.shape();
+    input.record->locations = Tensor::empty(shape, DType::kF32, offsets.device());
+    input.record->weights =
+        Tensor::empty({shape[0], shape[1], shape[2], shape[3], shape[4]}, DType::kF32, offsets.device());
+    kernels::ms_deform_locations(f32(input.reference_points.value()), f32(offsets), f32(logits), levels,
+                                 input.record->locations, input.record->weights);
+  }
+
   int64_t dim_, heads_, levels_, points_;
   std::shared_ptr<Linear> sampling_offsets_, attention_weights_, value_proj_, output_proj_;
 };
