@@ -1,0 +1,93 @@
+// The augmentations of training and the resizing of evaluation. Boxes follow the pixels exactly. All chance
+// comes from one Rng, drawn in a fixed order, so an image's augmentation depends on its key alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/philox.h"
+#include "data/image.h"
+
+namespace saccade {
+
+struct SampleBox {
+  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;  // pixels; x1 < x2, y1 < y2
+  int64_t label = 0;                      // contiguous class
+  double area = 0;                        // pixels of the object
+};
+
+struct Sample {
+  Image image;
+  std::vector<SampleBox> boxes;
+  // The batch is padded to at least this size (0: no wish).
+  int64_t canvas_height = 0, canvas_width = 0;
+};
+
+struct AugmentOptions {
+  // First, each with its probability. A rotation is by 90, 180 or 270 degrees with equal chance.
+  double horizontal_flip = 0;
+  double vertical_flip = 0;
+  double rotation90 = 0;
+
+  // Then, with crop_probability, DETR's RandomSizeCrop: the short side is resized to one of crop_short_sides
+  // (empty: left as it is), and a window whose width and height are drawn from [crop_min, crop_max] (both cut
+  // to the image) is kept.
+  double crop_probability = 0;
+  std::vector<int64_t> crop_short_sides;
+  int64_t crop_min = 384, crop_max = 600;
+
+  // Then the size.
+  enum class Resize {
+    kNone,
+    kShortSide,    // the short side becomes one of short_sides, the long side at most max_long_side (0: no
+                   // bound)
+    kFixed,        // stretched to fixed_width x fixed_height
+    kScaleJitter,  // the largest size that fits the fixed one times U(scale_min, scale_max) is cut or padded
+                   // to the fixed size ("large-scale jitter", Ghiasi et al., 2021)
+  };
+  Resize resize = Resize::kNone;
+  std::vector<int64_t> short_sides;
+  int64_t max_long_side = 0;
+  int64_t fixed_width = 0, fixed_height = 0;
+  double scale_min = 0.5, scale_max = 2.0;
+  // kScaleJitter: width and height are further stretched against each other by up to this factor (1: not at
+  // all).
+  double max_stretch = 1.0;
+  // kScaleJitter: a small image is put at a random place on a canvas of grey (124, 116, 104, the mean colour
+  // of ImageNet) that then counts as image, instead of top left with padding that is masked.
+  bool pad_as_image = false;
+
+  // A cut box is dropped when less than this part of its area is left (0: only when nothing is left, as DETR
+  // does).
+  double min_visible = 0;
+
+  // Last, with color_probability: factors from [1 - v, 1 + v] for brightness, contrast and saturation, a turn
+  // of the hue by [-hue, hue] of the full circle. Applied in this order as one affine map of the colours.
+  double color_probability = 0;
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+};
+
+// Throws InputError naming the option that is out of range.
+void check_augment_options(const AugmentOptions& options);
+Sample augment(Sample sample, const AugmentOptions& options, Rng& rng);
+
+// DETR's size rule (facebookresearch/detr, datasets/transforms.py): the size with short side `short_side`, or
+// smaller so that the long side stays within max_long_side (0: no bound). The long side is truncated, as
+// there.
+ImageSize detr_size(int64_t height, int64_t width, int64_t short_side, int64_t max_long_side);
+
+// The steps, each on image, boxes and areas.
+void flip_horizontal(Sample& sample);
+void flip_vertical(Sample& sample);
+// Counter-clockwise, `turns` times 90 degrees.
+void rotate90(Sample& sample, int turns);
+// The window must lie inside the image. Boxes are cut to it; those with no area, or less than min_visible of
+// their area, are dropped.
+void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_visible = 0);
+void resize(Sample& sample, int64_t height, int64_t width);
+// The image at (y, x) of a grey canvas that holds it entirely.
+void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, int64_t x);
+// Colours only; hue in turns of the full circle.
+void change_color(Image& image, double brightness, double contrast, double saturation, double hue);
+
+}  // namespace saccade

@@ -1,0 +1,75 @@
+#include "data/coco_dataset.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/error.h"
+
+namespace saccade {
+
+CocoDataset CocoDataset::load(const std::string& annotations_path, const std::string& images_dir) {
+  CocoReport report = [&](const std::string& problem) { fail_input("{}: {}", annotations_path, problem); };
+  CocoFile file = read_coco(annotations_path, report);
+  if (file.images.empty()) fail_input("{}: the list of images is empty", annotations_path);
+  if (file.categories.empty()) fail_input("{}: the list of categories is empty", annotations_path);
+  check_coco_ids(file, report);
+
+  CocoDataset set;
+  set.annotations_path_ = annotations_path;
+  set.images_dir_ = images_dir;
+  set.images_ = std::move(file.images);
+  std::sort(set.images_.begin(), set.images_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  std::sort(file.categories.begin(), file.categories.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+  for (CocoCategory& category : file.categories) {
+    set.category_ids_.push_back(category.id);
+    set.class_names_.push_back(std::move(category.name));
+  }
+
+  set.annotations_ = std::move(file.annotations);
+  std::stable_sort(set.annotations_.begin(), set.annotations_.end(),
+                   [](const auto& a, const auto& b) { return a.image_id < b.image_id; });
+  size_t next = 0;
+  for (const CocoImage& image : set.images_) {
+    set.begin_.push_back(next);
+    for (; next < set.annotations_.size() && set.annotations_[next].image_id == image.id; ++next) {
+      const CocoAnnotation& a = set.annotations_[next];
+      auto [x, y, w, h] = a.bbox;
+      double width = static_cast<double>(image.width), height = static_cast<double>(image.height);
+      bool has_area = std::clamp(x + w, 0.0, width) > std::clamp(x, 0.0, width) &&
+                      std::clamp(y + h, 0.0, height) > std::clamp(y, 0.0, height);
+      if (!a.iscrowd && !has_area) ++set.empty_boxes_;
+    }
+  }
+  set.begin_.push_back(next);
+
+  if (!images_dir.empty()) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(images_dir, error))
+      fail_input("{}: no such folder of images", images_dir);
+    for (int64_t i = 0; i < set.num_images(); ++i) {
+      if (!std::filesystem::is_regular_file(set.image_path(i), error)) {
+        fail_input("{}: no such file (image {} of {})", set.image_path(i), set.image(i).id, annotations_path);
+      }
+    }
+  }
+  return set;
+}
+
+std::string CocoDataset::image_path(int64_t index) const {
+  return (std::filesystem::path(images_dir_) / image(index).file_name).string();
+}
+
+std::span<const CocoAnnotation> CocoDataset::annotations_of(int64_t index) const {
+  size_t i = static_cast<size_t>(index), begin = begin_.at(i);
+  return std::span<const CocoAnnotation>(annotations_).subspan(begin, begin_.at(i + 1) - begin);
+}
+
+int64_t CocoDataset::class_of(int64_t category_id) const {
+  auto it = std::lower_bound(category_ids_.begin(), category_ids_.end(), category_id);
+  SACCADE_CHECK(it != category_ids_.end() && *it == category_id, "[coco_dataset] unknown category {}",
+                category_id);
+  return it - category_ids_.begin();
+}
+
+}  // namespace saccade

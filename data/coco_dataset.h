@@ -1,0 +1,50 @@
+// A COCO-format detection set, checked and indexed.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/coco_json.h"
+
+namespace saccade {
+
+// Invariants after load(): image, annotation and category ids are unique; every annotation names a known
+// image and category; classes are 0 .. num_classes()-1 in ascending order of category id.
+class CocoDataset {
+ public:
+  // Throws InputError "file: annotation 7: what" on a missing or broken file, a missing or mistyped field, a
+  // duplicate or unknown id, an empty list of images or categories, or an image that is not in images_dir
+  // (not looked for when images_dir is empty, as when only figures are wanted).
+  static CocoDataset load(const std::string& annotations_path, const std::string& images_dir);
+
+  const std::string& annotations_path() const { return annotations_path_; }
+  int64_t num_images() const { return static_cast<int64_t>(images_.size()); }
+  int64_t num_classes() const { return static_cast<int64_t>(category_ids_.size()); }
+  const std::vector<CocoImage>& images() const { return images_; }  // ascending id
+  const CocoImage& image(int64_t index) const { return images_.at(static_cast<size_t>(index)); }
+  std::string image_path(int64_t index) const;
+  // In file order within the image, crowds included.
+  std::span<const CocoAnnotation> annotations_of(int64_t index) const;
+  const std::vector<CocoAnnotation>& annotations() const {
+    return annotations_;
+  }  // by image, then file order
+
+  const std::vector<int64_t>& category_ids() const { return category_ids_; }    // [num_classes], ascending
+  const std::vector<std::string>& class_names() const { return class_names_; }  // [num_classes]
+  // Throws Error when the category is unknown.
+  int64_t class_of(int64_t category_id) const;
+  // Annotations (crowds not counted) whose box has no area inside the image; training leaves them out.
+  int64_t empty_boxes() const { return empty_boxes_; }
+
+ private:
+  std::string annotations_path_, images_dir_;
+  std::vector<CocoImage> images_;
+  std::vector<CocoAnnotation> annotations_;
+  std::vector<size_t> begin_;  // annotations of image i: [begin_[i], begin_[i + 1])
+  std::vector<int64_t> category_ids_;
+  std::vector<std::string> class_names_;
+  int64_t empty_boxes_ = 0;
+};
+
+}  // namespace saccade

@@ -1,0 +1,97 @@
+#include "data/image.h"
+
+#include <stb_image.h>
+#include <stb_image_write.h>
+
+#include <cstring>
+#include <memory>
+
+#include "core/error.h"
+#include "data/file.h"
+
+namespace saccade {
+namespace {
+
+// stb_image fills the missing part of a cut JPEG with grey and says nothing, so the end-of-image marker is
+// looked for: segments are stepped over by their length, entropy-coded data is searched for the next real
+// marker.
+bool jpeg_is_complete(std::span<const uint8_t> b) {
+  size_t i = 2;
+  while (i + 1 < b.size()) {
+    if (b[i] != 0xFF) {  // inside entropy-coded data
+      const void* next = std::memchr(b.data() + i, 0xFF, b.size() - i);
+      if (next == nullptr) return false;
+      i = static_cast<size_t>(static_cast<const uint8_t*>(next) - b.data());
+      continue;
+    }
+    uint8_t marker = b[i + 1];
+    if (marker == 0xD9) return true;
+    bool alone = marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8);
+    if (marker == 0xFF) {
+      ++i;  // fill byte
+    } else if (alone) {
+      i += 2;
+    } else {
+      if (i + 3 >= b.size()) return false;
+      i += 2 + (size_t{b[i + 2]} << 8 | b[i + 3]);
+    }
+  }
+  return false;
+}
+
+ImageSize checked_size(std::span<const uint8_t> bytes, const std::string& name) {
+  if (bytes.empty()) fail_input("{}: the file is empty, expected an image", name);
+  if (bytes.size() > (size_t{1} << 30))
+    fail_input("{}: {} bytes are too many for an image", name, bytes.size());
+  int width = 0, height = 0, channels = 0;
+  if (!stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels)) {
+    fail_input("{}: not an image that can be read ({})", name, stbi_failure_reason());
+  }
+  if (width <= 0 || height <= 0 || int64_t{width} * height > kMaxImagePixels) {
+    fail_input("{}: an image of {} x {} pixels, expected at most {} in all", name, width, height,
+               kMaxImagePixels);
+  }
+  return {height, width};
+}
+
+}  // namespace
+
+Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
+  checked_size(bytes, name);
+  bool is_jpeg = bytes.size() > 3 && bytes[0] == 0xFF && bytes[1] == 0xD8;
+  if (is_jpeg && !jpeg_is_complete(bytes)) fail_input("{}: damaged image (the JPEG file is cut off)", name);
+  int width = 0, height = 0, channels = 0;
+  std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> pixels(
+      stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels, 3),
+      &stbi_image_free);
+  if (!pixels) fail_input("{}: damaged image ({})", name, stbi_failure_reason());
+  Image image;
+  image.height = height;
+  image.width = width;
+  image.rgb.assign(pixels.get(),
+                   pixels.get() + size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
+  return image;
+}
+
+Image read_image(const std::string& path) { return decode_image(read_file(path), path); }
+
+ImageSize read_image_size(const std::string& path) { return checked_size(read_file(path), path); }
+
+std::vector<uint8_t> encode_png(const Image& image) {
+  SACCADE_CHECK(image.height > 0 && image.width > 0, "[encode_png] size {} x {}, expected at least 1 x 1",
+                image.width, image.height);
+  std::vector<uint8_t> png;
+  auto append = [](void* context, void* data, int size) {
+    auto* out = static_cast<std::vector<uint8_t>*>(context);
+    auto* begin = static_cast<const uint8_t*>(data);
+    out->insert(out->end(), begin, begin + size);
+  };
+  int ok = stbi_write_png_to_func(append, &png, static_cast<int>(image.width), static_cast<int>(image.height),
+                                  3, image.rgb.data(), static_cast<int>(image.width * 3));
+  SACCADE_CHECK(ok != 0, "[encode_png] cannot encode {} x {} pixels", image.width, image.height);
+  return png;
+}
+
+void write_png(const Image& image, const std::string& path) { write_file(path, encode_png(image)); }
+
+}  // namespace saccade

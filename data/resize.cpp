@@ -1,0 +1,138 @@
+#include "data/resize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace saccade {
+namespace {
+
+constexpr int kPrecisionBits = 32 - 8 - 2;
+constexpr int32_t kHalf = 1 << (kPrecisionBits - 1);
+
+// Which input samples make an output sample, and with what fixed-point weights.
+struct Taps {
+  int64_t size = 0;                   // room per output sample
+  std::vector<int64_t> first, count;  // [out]
+  std::vector<int32_t> weights;       // [out, size]
+};
+
+Taps make_taps(int64_t in, int64_t out) {
+  double scale = static_cast<double>(in) / static_cast<double>(out);
+  double support = std::max(scale, 1.0);  // the triangle's radius is 1
+  Taps taps;
+  taps.size = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
+  taps.first.resize(static_cast<size_t>(out));
+  taps.count.resize(static_cast<size_t>(out));
+  taps.weights.assign(static_cast<size_t>(out * taps.size), 0);
+  std::vector<double> w(static_cast<size_t>(taps.size));
+  double inverse = 1.0 / support;
+  for (int64_t i = 0; i < out; ++i) {
+    double center = (static_cast<double>(i) + 0.5) * scale, sum = 0;
+    int64_t begin = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
+    int64_t count = std::min<int64_t>(static_cast<int64_t>(center + support + 0.5), in) - begin;
+    for (int64_t k = 0; k < count; ++k) {
+      double x = std::abs((static_cast<double>(k + begin) - center + 0.5) * inverse);
+      double value = x < 1.0 ? 1.0 - x : 0.0;
+      w[static_cast<size_t>(k)] = value;
+      sum += value;
+    }
+    int32_t* row = taps.weights.data() + i * taps.size;
+    for (int64_t k = 0; k < count; ++k) {
+      double value = w[static_cast<size_t>(k)];
+      if (sum != 0) value /= sum;
+      row[k] = static_cast<int32_t>(0.5 + value * (1 << kPrecisionBits));
+    }
+    taps.first[static_cast<size_t>(i)] = begin;
+    taps.count[static_cast<size_t>(i)] = count;
+  }
+  return taps;
+}
+
+// Weights are non-negative and sum to 1 up to rounding, so only the upper bound can be passed.
+inline uint8_t to_byte(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> kPrecisionBits, 255)); }
+
+using Int4 = int32_t __attribute__((vector_size(16)));
+using Byte4 = uint8_t __attribute__((vector_size(4)));
+
+// Four bytes, of which the last is not used by the caller.
+inline Int4 load_pixel(const uint8_t* p) {
+  Byte4 b;
+  std::memcpy(&b, p, 4);
+  return __builtin_convertvector(b, Int4);
+}
+
+Image resize_columns(const Image& in, int64_t width) {
+  Taps taps = make_taps(in.width, width);
+  Image out(in.height, width);
+  // One spare byte behind the row for load_pixel.
+  std::vector<uint8_t> line(static_cast<size_t>(in.width * 3 + 1));
+  for (int64_t y = 0; y < in.height; ++y) {
+    std::memcpy(line.data(), in.row(y), static_cast<size_t>(in.width * 3));
+    uint8_t* dst = out.row(y);
+    for (int64_t x = 0; x < width; ++x) {
+      const int32_t* w = taps.weights.data() + x * taps.size;
+      const uint8_t* src = line.data() + taps.first[static_cast<size_t>(x)] * 3;
+      int64_t count = taps.count[static_cast<size_t>(x)];
+      Int4 sum = {kHalf, kHalf, kHalf, 0};
+      for (int64_t k = 0; k < count; ++k) sum += load_pixel(src + k * 3) * w[k];
+      dst[x * 3] = to_byte(sum[0]);
+      dst[x * 3 + 1] = to_byte(sum[1]);
+      dst[x * 3 + 2] = to_byte(sum[2]);
+    }
+  }
+  return out;
+}
+
+constexpr int64_t kLanes = 16;
+using Int16 = int32_t __attribute__((vector_size(64)));
+using Byte16 = uint8_t __attribute__((vector_size(16)));
+
+Image resize_rows(const Image& in, int64_t height) {
+  Taps taps = make_taps(in.height, height);
+  Image out(height, in.width);
+  int64_t n = in.width * 3;
+  for (int64_t y = 0; y < height; ++y) {
+    const int32_t* w = taps.weights.data() + y * taps.size;
+    int64_t count = taps.count[static_cast<size_t>(y)];
+    const uint8_t* src = in.row(taps.first[static_cast<size_t>(y)]);
+    uint8_t* dst = out.row(y);
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      Int16 sum = Int16{} + kHalf;
+      for (int64_t k = 0; k < count; ++k) {
+        Byte16 b;
+        std::memcpy(&b, src + k * n + i, sizeof b);
+        sum += __builtin_convertvector(b, Int16) * w[k];
+      }
+      sum >>= kPrecisionBits;
+      sum = sum > 255 ? Int16{} + 255 : sum;
+      Byte16 b = __builtin_convertvector(sum, Byte16);
+      std::memcpy(dst + i, &b, sizeof b);
+    }
+    for (; i < n; ++i) {
+      int32_t sum = kHalf;
+      for (int64_t k = 0; k < count; ++k) sum += src[k * n + i] * w[k];
+      dst[i] = to_byte(sum);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Image resize_bilinear(const Image& image, int64_t height, int64_t width) {
+  SACCADE_CHECK(height > 0 && width > 0 && image.height > 0 && image.width > 0,
+                "[resize_bilinear] {} x {} to {} x {}, expected sizes of at least 1", image.width,
+                image.height, width, height);
+  if (width == image.width) return height == image.height ? image : resize_rows(image, height);
+  if (height == image.height) return resize_columns(image, width);
+  // Each pass rounds to bytes, so their order shows in the last bit; this is the rule of Pillow 13.
+  bool rows_first = image.height > height && image.height - height > 2 * (image.width - width);
+  return rows_first ? resize_columns(resize_rows(image, height), width)
+                    : resize_rows(resize_columns(image, width), height);
+}
+
+}  // namespace saccade

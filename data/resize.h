@@ -1,0 +1,13 @@
+// Resizing, equal to the byte to Pillow's Image.resize(size, Image.BILINEAR): a triangle filter that widens
+// with the reduction (so it does not alias), in 8-bit fixed point, columns first. (Pillow:
+// src/libImaging/Resample.c.)
+#pragma once
+
+#include "data/image.h"
+
+namespace saccade {
+
+// height and width at least 1. A size equal to the image's own gives a copy.
+Image resize_bilinear(const Image& image, int64_t height, int64_t width);
+
+}  // namespace saccade

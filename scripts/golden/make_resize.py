@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/resize/: what Pillow's Image.resize(BILINEAR) gives for pictures that a formula makes.
+
+Needs Pillow (pip install pillow). cases.txt has a line a case:
+  height width new_height new_width seed fnv1a64-of-the-result
+small.bin is the result of the first case, byte for byte.
+"""
+import pathlib
+
+from PIL import Image, __version__
+
+CASES = [
+    (17, 23, 9, 31), (23, 17, 40, 8), (1, 1, 5, 7), (5, 7, 1, 1), (64, 48, 64, 20), (64, 48, 20, 48), (64, 48, 64, 48),
+    (100, 133, 33, 44), (100, 133, 101, 134), (97, 61, 193, 121), (480, 640, 320, 426), (480, 640, 800, 1066),
+    (427, 640, 512, 767), (3, 500, 7, 33), (500, 3, 33, 7), (240, 320, 239, 319), (333, 500, 50, 75), (2, 2, 300, 301),
+]
+
+
+def picture(height, width, seed):
+    """Byte i is the top byte of a multiplicative hash: half noise, half a slow ramp."""
+    out = bytearray(height * width * 3)
+    for i in range(len(out)):
+        noise = ((i + 1) * 2654435761 + seed * 40503) % (1 << 32) >> 24
+        ramp = (i // 3 * 7 // width + i % 3 * 40 + seed) % 256
+        out[i] = noise if (i // 97) % 2 else ramp
+    return bytes(out)
+
+
+def fnv1a(data):
+    h = 0xCBF29CE484222325
+    for b in data:
+        h = ((h ^ b) * 0x100000001B3) % (1 << 64)
+    return h
+
+
+def main():
+    folder = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/resize"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"# Pillow {__version__}, scripts/golden/make_resize.py"]
+    for seed, (h, w, oh, ow) in enumerate(CASES):
+        image = Image.frombytes("RGB", (w, h), picture(h, w, seed))
+        result = image.resize((ow, oh), Image.BILINEAR).tobytes()
+        lines.append(f"{h} {w} {oh} {ow} {seed} {fnv1a(result):016x}")
+        if seed == 0:
+            (folder / "small.bin").write_bytes(result)
+    (folder / "cases.txt").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

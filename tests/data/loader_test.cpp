@@ -1,0 +1,212 @@
+#include "data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/data/test_files.h"
+
+namespace saccade {
+namespace {
+
+using test::input_error;
+using test::TempDir;
+
+AugmentOptions everything() {
+  AugmentOptions a;
+  a.horizontal_flip = a.vertical_flip = a.rotation90 = a.crop_probability = a.color_probability = 0.5;
+  a.crop_short_sides = {30, 40};
+  a.crop_min = 20;
+  a.crop_max = 36;
+  a.resize = AugmentOptions::Resize::kShortSide;
+  a.short_sides = {24, 32, 40};
+  a.max_long_side = 60;
+  a.brightness = a.contrast = a.saturation = 0.4;
+  a.hue = 0.1;
+  return a;
+}
+
+void expect_equal(const Batch& a, const Batch& b) {
+  EXPECT_EQ(a.epoch, b.epoch);
+  EXPECT_EQ(a.index, b.index);
+  ASSERT_EQ(a.images.shape(), b.images.shape());
+  EXPECT_EQ(a.images.to_vector<uint8_t>(), b.images.to_vector<uint8_t>());
+  EXPECT_EQ(a.padding_mask.to(DType::kU8).to_vector<uint8_t>(),
+            b.padding_mask.to(DType::kU8).to_vector<uint8_t>());
+  ASSERT_EQ(a.targets.size(), b.targets.size());
+  for (size_t i = 0; i < a.targets.size(); ++i) {
+    EXPECT_EQ(a.targets[i].image_id, b.targets[i].image_id);
+    EXPECT_EQ(a.targets[i].labels, b.targets[i].labels);
+    EXPECT_EQ(a.targets[i].boxes, b.targets[i].boxes);
+    EXPECT_EQ(a.targets[i].areas, b.targets[i].areas);
+  }
+}
+
+std::vector<Batch> take(const std::shared_ptr<const CocoDataset>& set, const LoaderOptions& options,
+                        int count) {
+  DataLoader loader(set, options);
+  std::vector<Batch> batches;
+  for (int i = 0; i < count; ++i) {
+    auto batch = loader.next();
+    if (!batch) break;
+    batches.push_back(std::move(*batch));
+  }
+  return batches;
+}
+
+TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
+  TempDir dir;
+  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 23));
+  LoaderOptions options;
+  options.batch_size = 4;
+  options.shuffle = true;
+  options.seed = 7;
+  options.pad_multiple = 8;
+  options.augment = everything();
+  options.threads = 0;
+  auto reference = take(set, options, 15);
+  ASSERT_EQ(reference.size(), 15u);
+  for (int threads : {1, 2, 5}) {
+    for (int prefetch : {0, 1, 4}) {
+      options.threads = threads;
+      options.prefetch = prefetch;
+      options.cache_mb = prefetch == 1 ? 1 : 0;
+      auto batches = take(set, options, 15);
+      ASSERT_EQ(batches.size(), 15u);
+      for (size_t i = 0; i < batches.size(); ++i) expect_equal(batches[i], reference[i]);
+    }
+  }
+}
+
+TEST(Loader, ResumesAtAnyBatch) {
+  TempDir dir;
+  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 10));
+  LoaderOptions options;
+  options.batch_size = 3;
+  options.shuffle = options.drop_last = true;
+  options.augment = everything();
+  auto all = take(set, options, 9);
+  for (int64_t start = 0; start < 9; ++start) {
+    options.start_epoch = start / 3;
+    options.start_batch = start % 3;
+    auto rest = take(set, options, static_cast<int>(9 - start));
+    for (size_t i = 0; i < rest.size(); ++i) expect_equal(rest[i], all[static_cast<size_t>(start) + i]);
+  }
+  options.start_epoch = 0;
+  options.start_batch = 5;  // beyond the epoch: counts on
+  expect_equal(take(set, options, 1)[0], all[5]);
+}
+
+TEST(Loader, EvaluationSeesEveryImageOnceInOrder) {
+  TempDir dir;
+  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 11));
+  LoaderOptions options;
+  options.batch_size = 4;
+  options.epochs = 1;
+  auto batches = take(set, options, 100);
+  ASSERT_EQ(batches.size(), 3u);
+  EXPECT_EQ(batches[2].targets.size(), 3u);
+  int64_t id = 10;
+  for (const Batch& b : batches) {
+    for (const Target& t : b.targets) EXPECT_EQ(t.image_id, id++);
+  }
+  EXPECT_EQ(id, 21);
+}
+
+TEST(Loader, EveryEpochIsANewPermutation) {
+  auto a = epoch_order(100, true, 1, 0), b = epoch_order(100, true, 1, 1), c = epoch_order(100, true, 2, 0);
+  EXPECT_NE(a, b);
+  EXPECT_NE(a, c);
+  EXPECT_EQ(a, epoch_order(100, true, 1, 0));
+  EXPECT_EQ(std::set<int64_t>(a.begin(), a.end()).size(), 100u);
+}
+
+TEST(Loader, PadsWithZerosAndMasksThem) {
+  TempDir dir;
+  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 8));
+  LoaderOptions options;
+  options.batch_size = 8;
+  for (int64_t multiple : {1, 32}) {
+    options.pad_multiple = multiple;
+    Batch b = take(set, options, 1).at(0);
+    int64_t h = b.images.dim(1), w = b.images.dim(2);
+    EXPECT_EQ(h, multiple == 1 ? 46 : 64);
+    EXPECT_EQ(w, multiple == 1 ? 54 : 64);
+    for (size_t n = 0; n < 8; ++n) {
+      const Target& t = b.targets[n];
+      Image original = test::noise_image(t.original_height, t.original_width, n);
+      for (int64_t y = 0; y < h; ++y) {
+        for (int64_t x = 0; x < w; ++x) {
+          int64_t at = (static_cast<int64_t>(n) * h + y) * w + x;
+          bool padding = y >= t.height || x >= t.width;
+          ASSERT_EQ(b.padding_mask.data<bool>()[at], padding);
+          for (int c = 0; c < 3; ++c) {
+            ASSERT_EQ(b.images.data<uint8_t>()[at * 3 + c], padding ? 0 : original.row(y)[x * 3 + c]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Loader, TargetsAreNormalisedCentresAndSizes) {
+  TempDir dir;
+  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 4));
+  LoaderOptions options;
+  options.batch_size = 4;
+  Batch b = take(set, options, 1).at(0);
+  const Target& t = b.targets[3];  // 43 x 53 pixels; boxes (1, 0, 10, 12), (4, 2, 11, 12), (7, 4, 12, 12)
+  ASSERT_EQ(t.labels, (std::vector<int64_t>{0, 1, 0}));
+  EXPECT_FLOAT_EQ(t.boxes[4], 9.5f / 53);
+  EXPECT_FLOAT_EQ(t.boxes[5], 8.0f / 43);
+  EXPECT_FLOAT_EQ(t.boxes[6], 11.0f / 53);
+  EXPECT_FLOAT_EQ(t.boxes[7], 12.0f / 43);
+  EXPECT_TRUE(b.targets[0].labels.empty());
+}
+
+TEST(Loader, ABrokenImageReachesTheConsumer) {
+  TempDir dir;
+  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 9));
+  test::write_text(dir / "4.png", "not a picture");
+  for (int threads : {0, 3}) {
+    LoaderOptions options;
+    options.batch_size = 2;
+    options.threads = threads;
+    DataLoader loader(set, options);
+    EXPECT_TRUE(loader.next());
+    EXPECT_TRUE(loader.next());
+    std::string first = input_error([&] { loader.next(); });
+    EXPECT_NE(first.find("4.png"), std::string::npos) << first;
+    EXPECT_EQ(input_error([&] { loader.next(); }), first);
+  }
+}
+
+TEST(Loader, StopsCleanlyInTheMiddle) {
+  TempDir dir;
+  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 9));
+  LoaderOptions options;
+  options.threads = 4;
+  options.prefetch = 8;
+  for (int i = 0; i < 20; ++i) {
+    DataLoader loader(set, options);
+    if (i % 2) loader.next();
+  }
+}
+
+TEST(Loader, RefusesWhatCannotWork) {
+  TempDir dir;
+  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 3));
+  LoaderOptions options;
+  options.batch_size = 4;
+  options.drop_last = true;
+  EXPECT_NE(input_error([&] { DataLoader(set, options); }).find("3 images make no full batch of 4"),
+            std::string::npos);
+  options.batch_size = 0;
+  EXPECT_NE(input_error([&] { DataLoader(set, options); }), "");
+  options.batch_size = 1;
+  options.augment.horizontal_flip = 1.5;
+  EXPECT_NE(input_error([&] { DataLoader(set, options); }), "");
+}
+
+}  // namespace
+}  // namespace saccade

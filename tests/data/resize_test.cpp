@@ -1,0 +1,62 @@
+#include "data/resize.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/philox.h"
+#include "data/file.h"
+
+namespace saccade {
+namespace {
+
+const std::string kGolden = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/resize/";
+
+// The formula of scripts/golden/make_resize.py.
+Image picture(int64_t height, int64_t width, int64_t seed) {
+  Image image(height, width);
+  for (int64_t i = 0; i < height * width * 3; ++i) {
+    uint32_t noise = static_cast<uint32_t>((i + 1) * 2654435761 + seed * 40503) >> 24;
+    int64_t ramp = (i / 3 * 7 / width + i % 3 * 40 + seed) % 256;
+    image.rgb[static_cast<size_t>(i)] = static_cast<uint8_t>((i / 97) % 2 ? noise : ramp);
+  }
+  return image;
+}
+
+std::string text_of(const Image& image) {
+  return {reinterpret_cast<const char*>(image.rgb.data()), image.rgb.size()};
+}
+
+TEST(Resize, EqualsPillowToTheByte) {
+  std::ifstream cases(kGolden + "cases.txt");
+  ASSERT_TRUE(cases) << kGolden;
+  int count = 0;
+  for (std::string line; std::getline(cases, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream in(line);
+    int64_t h = 0, w = 0, oh = 0, ow = 0, seed = 0;
+    uint64_t hash = 0;
+    in >> h >> w >> oh >> ow >> seed >> std::hex >> hash;
+    ASSERT_TRUE(in) << line;
+    Image out = resize_bilinear(picture(h, w, seed), oh, ow);
+    EXPECT_EQ(out.height, oh);
+    EXPECT_EQ(out.width, ow);
+    if (count++ == 0) {
+      EXPECT_EQ(out.rgb, read_file(kGolden + "small.bin"));
+    }
+    EXPECT_EQ(hash_name(text_of(out)), hash) << line;
+  }
+  EXPECT_EQ(count, 18);
+}
+
+TEST(Resize, KeepsAConstantAndRefusesNothingSmall) {
+  Image image(7, 9);
+  std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{255});
+  for (uint8_t v : resize_bilinear(image, 100, 3).rgb) EXPECT_EQ(v, 255);
+  EXPECT_THROW(resize_bilinear(image, 0, 3), Error);
+}
+
+}  // namespace
+}  // namespace saccade
