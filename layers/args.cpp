@@ -8,19 +8,32 @@
 
 namespace saccade {
 
+namespace {
+
+// "1 to 64", "at least 1", or "" where nothing is excluded.
+template <class T>
+std::string range_text(T low, T high, T lowest, T highest) {
+  if (low == lowest && high == highest) return "";
+  if (high == highest) return fmt::format("at least {}", low);
+  if (low == lowest) return fmt::format("at most {}", high);
+  return fmt::format("{} to {}", low, high);
+}
+
+}  // namespace
+
 Args& Args::section(const std::string& key) {
   auto [it, is_new] = sections_.try_emplace(key, full(key));
   return it->second;
 }
 
-const Args::Value* Args::find(const std::string& key) const {
-  read_.insert(key);
+const Args::Value* Args::find(const std::string& key, Reading reading) const {
+  read_.insert_or_assign(key, std::move(reading));
   auto it = values_.find(key);
   return it == values_.end() ? nullptr : &it->second;
 }
 
 int64_t Args::get_int(const std::string& key, int64_t fallback, int64_t low, int64_t high) const {
-  const Value* v = find(key);
+  const Value* v = find(key, {"int", std::to_string(fallback), range_text(low, high, INT64_MIN, INT64_MAX)});
   if (!v) return fallback;
   const auto* i = std::get_if<int64_t>(v);
   if (!i) fail_input("{}: expected a whole number", full(key));
@@ -30,7 +43,7 @@ int64_t Args::get_int(const std::string& key, int64_t fallback, int64_t low, int
 }
 
 double Args::get_float(const std::string& key, double fallback, double low, double high) const {
-  const Value* v = find(key);
+  const Value* v = find(key, {"float", fmt::format("{}", fallback), range_text(low, high, -1e300, 1e300)});
   if (!v) return fallback;
   double x = 0;
   if (const auto* d = std::get_if<double>(v)) {
@@ -46,7 +59,7 @@ double Args::get_float(const std::string& key, double fallback, double low, doub
 }
 
 bool Args::get_bool(const std::string& key, bool fallback) const {
-  const Value* v = find(key);
+  const Value* v = find(key, {"bool", fallback ? "true" : "false", ""});
   if (!v) return fallback;
   const auto* b = std::get_if<bool>(v);
   if (!b) fail_input("{}: expected true or false", full(key));
@@ -54,7 +67,7 @@ bool Args::get_bool(const std::string& key, bool fallback) const {
 }
 
 std::string Args::get_string(const std::string& key, const std::string& fallback) const {
-  const Value* v = find(key);
+  const Value* v = find(key, {"string", fmt::format("\"{}\"", fallback), ""});
   if (!v) return fallback;
   const auto* s = std::get_if<std::string>(v);
   if (!s) fail_input("{}: expected a string", full(key));
@@ -64,13 +77,14 @@ std::string Args::get_string(const std::string& key, const std::string& fallback
 std::string Args::get_choice(const std::string& key, const std::string& fallback,
                              const std::vector<std::string>& choices) const {
   std::string s = get_string(key, fallback);
+  read_.at(key).range = fmt::format("{}", fmt::join(choices, ", "));
   if (std::find(choices.begin(), choices.end(), s) == choices.end())
     fail_input("{}: \"{}\" is not known, expected one of {}", full(key), s, fmt::join(choices, ", "));
   return s;
 }
 
 std::vector<int64_t> Args::get_ints(const std::string& key, const std::vector<int64_t>& fallback) const {
-  const Value* v = find(key);
+  const Value* v = find(key, {"ints", fmt::format("[{}]", fmt::join(fallback, ", ")), ""});
   if (!v) return fallback;
   const auto* list = std::get_if<std::vector<int64_t>>(v);
   if (!list) fail_input("{}: expected a list of whole numbers", full(key));
@@ -78,7 +92,7 @@ std::vector<int64_t> Args::get_ints(const std::string& key, const std::vector<in
 }
 
 std::vector<double> Args::get_floats(const std::string& key, const std::vector<double>& fallback) const {
-  const Value* v = find(key);
+  const Value* v = find(key, {"floats", fmt::format("[{}]", fmt::join(fallback, ", ")), ""});
   if (!v) return fallback;
   const auto* list = std::get_if<std::vector<double>>(v);
   if (!list) fail_input("{}: expected a list of numbers", full(key));
@@ -87,15 +101,17 @@ std::vector<double> Args::get_floats(const std::string& key, const std::vector<d
 
 const Args& Args::get_section(const std::string& key) const {
   static const Args kEmpty;
-  read_.insert(key);
+  read_.insert_or_assign(key, Reading{"section", "", ""});
   auto it = sections_.find(key);
   return it == sections_.end() ? kEmpty : it->second;
 }
 
 void Args::finish() const {
   auto check = [&](const std::string& key) {
-    if (!read_.contains(key))
-      fail_input("{}: not an argument here, the known ones are {}", full(key), fmt::join(read_, ", "));
+    if (read_.contains(key)) return;
+    std::vector<std::string> known;
+    for (const auto& [name, reading] : read_) known.push_back(name);
+    fail_input("{}: not an argument here, the known ones are {}", full(key), fmt::join(known, ", "));
   };
   for (const auto& [key, value] : values_) check(key);
   for (const auto& [key, value] : sections_) check(key);

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -38,16 +37,23 @@ class Args {
 
   // Throws InputError naming the first unread key of this section and the keys that were asked for.
   void finish() const;
+
+  // What was asked for so far, in words: the documentation of whoever reads these arguments.
+  struct Reading {
+    std::string type, fallback, range;  // range: "" or "1 to 64" or "a, b, c"; sections have no fallback
+  };
+  const std::map<std::string, Reading>& readings() const { return read_; }
   const std::string& path() const { return path_; }
 
  private:
-  const Value* find(const std::string& key) const;
+  // Marks the key as read and finds its value.
+  const Value* find(const std::string& key, Reading reading) const;
   std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
   std::string path_;
   std::map<std::string, Value> values_;
   std::map<std::string, Args> sections_;
-  mutable std::set<std::string> read_;
+  mutable std::map<std::string, Reading> read_;
 };
 
 }  // namespace saccade

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "core/image_size.h"
 #include "layers/attention.h"
 
 namespace saccade {
@@ -20,14 +21,9 @@ struct DetectorOutput {
   std::vector<SamplingRecord> sampling;  // one per decoder layer when record_sampling
 };
 
-// The part of a padded image that is not padding: its top left corner.
-struct ImageSize {
-  int64_t height = 0, width = 0;
-};
-
 struct DetectorInput {
   Var images;                    // [N, H, W, 3] normalised; 0 in the padding
-  std::vector<ImageSize> sizes;  // N; empty when no image is padded
+  std::vector<ImageSize> sizes;  // [N] parts that are no padding; empty when no image is padded
   bool record_sampling = false;
 };
 

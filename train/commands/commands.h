@@ -1,0 +1,68 @@
+// The commands of the program: what each is given on the command line (train/cli.cpp) and the function that
+// runs it. A command returns the exit status, or throws InputError (exit 2) or another exception (exit 1).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace saccade {
+
+struct TrainArguments {
+  std::string config, output, init_from, device = "auto";
+  std::vector<std::string> set;
+  bool resume = false;
+  int64_t max_steps = -1;  // -1: the configuration's
+};
+int run_train(const TrainArguments& arguments);
+
+struct EvalArguments {
+  std::string checkpoint, annotations, images, detections, device = "auto";
+  int64_t batch_size = 0;  // 0: the configuration's
+};
+int run_eval(const EvalArguments& arguments);
+
+struct ScoreArguments {
+  std::string annotations, detections, json;
+  bool per_class = false;
+};
+int run_score(const ScoreArguments& arguments);
+
+struct PredictArguments {
+  std::string checkpoint, output, device = "auto";
+  std::vector<std::string> images;  // files, or folders of images
+  double threshold = 0.5;
+  bool sampling_points = false;
+};
+int run_predict(const PredictArguments& arguments);
+
+struct SummaryArguments {
+  std::string config, json;
+  std::vector<std::string> set;
+  int64_t height = 0, width = 0;  // 0: the configuration's evaluation size
+};
+int run_summary(const SummaryArguments& arguments);
+
+struct ShapesArguments {
+  std::string output;
+  int64_t images = 0, size = 0;  // size 0: the generator's own
+  uint64_t seed = 0;
+};
+int run_data_shapes(const ShapesArguments& arguments);
+
+struct CheckArguments {
+  std::string annotations, images;
+};
+int run_data_check(const CheckArguments& arguments);
+
+struct ConvertArguments {
+  std::string input, output;
+};
+int run_convert(const ConvertArguments& arguments);
+
+struct DescribeArguments {
+  std::string layer;  // "": lists the layers
+};
+int run_describe(const DescribeArguments& arguments);
+
+}  // namespace saccade
