@@ -1,0 +1,96 @@
+// Scaled-dot-product attention. Keeps its inputs and one number a row; the weights are recomputed in
+// backward.
+#include "core/kernels/attention.h"
+
+#include <cmath>
+
+#include "autograd/ops.h"
+
+namespace saccade {
+namespace {
+
+struct Attention {
+  static constexpr const char* kName = "attention";
+  // q, k and v follow execution().compute; the bias joins the scores, which are always f32 or wider.
+  static constexpr Policy kPolicy = Policy::kSame;
+
+  Tensor mask;
+  kernels::AttentionParams params;
+
+  Tensor forward(Context& ctx, const Tensors& in) {
+    bool wide = in[0].dtype() == DType::kF64 || in[1].dtype() == DType::kF64 || in[2].dtype() == DType::kF64;
+    DType compute = wide ? DType::kF64 : execution().compute, exact = wide ? DType::kF64 : DType::kF32;
+    Tensor q = in[0].to(compute).contiguous(), k = in[1].to(compute).contiguous(),
+           v = in[2].to(compute).contiguous();
+    Tensor bias = in[3];
+    if (bias.defined()) {
+      if (bias.rank() == 3) bias = bias.unsqueeze(0);
+      bias = bias.to(exact).contiguous();
+    }
+    if (params.dropout > 0) {
+      auto stream = ctx.random_stream();
+      params.key = stream.key;
+      params.call = stream.call;
+    }
+    if (mask.defined()) mask = mask.contiguous();
+    Tensor y = Tensor::empty({q.dim(0), q.dim(1), v.dim(2)}, compute, q.device());
+    Tensor log_sum = Tensor::empty({q.dim(0), params.heads, q.dim(1)}, exact, q.device());
+    kernels::attention_forward(q, k, v, mask, bias, params, y, log_sum);
+    if (ctx.needs_any()) {
+      for (const Tensor& t : {q, k, v, mask, bias, log_sum}) ctx.save(t);
+    }
+    return y;
+  }
+
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Gradients grads(4);
+    for (size_t i = 0; i < 3; ++i)
+      if (ctx.needs(i)) grads[i] = ctx.saved(i).empty_like();
+    if (ctx.needs(3)) grads[3] = ctx.saved(4).empty_like();
+    Tensor g = dy.to(ctx.saved(0).dtype()).contiguous();
+    kernels::attention_backward(ctx.saved(0), ctx.saved(1), ctx.saved(2), ctx.saved(3), ctx.saved(4), params,
+                                ctx.saved(5), g, grads[0], grads[1], grads[2], grads[3]);
+    if (ctx.needs(3) && bias_rank == 3) grads[3] = grads[3].squeeze(0);
+    return grads;
+  }
+
+  int bias_rank = 0;
+};
+
+}  // namespace
+
+Var attention(const Var& query, const Var& key, const Var& value, const Tensor& key_padding_mask,
+              const Var& bias, const AttentionOptions& options) {
+  SACCADE_CHECK(query.rank() == 3, "[attention] query, got {}, expected [N, Q, E]",
+                query.shape().to_string());
+  int64_t N = query.dim(0), Q = query.dim(1), E = query.dim(2), H = options.heads;
+  SACCADE_CHECK(key.rank() == 3 && key.dim(0) == N && key.dim(2) == E,
+                "[attention] key, got {}, expected [{}, S, {}]", key.shape().to_string(), N, E);
+  int64_t S = key.dim(1);
+  SACCADE_CHECK(value.rank() == 3 && value.dim(0) == N && value.dim(1) == S,
+                "[attention] value, got {}, expected [{}, {}, Ev]", value.shape().to_string(), N, S);
+  SACCADE_CHECK(H > 0 && E % H == 0 && value.dim(2) % H == 0,
+                "[attention] {} heads, expected a divisor of the channels {} and {}", H, E, value.dim(2));
+  SACCADE_CHECK(options.dropout >= 0 && options.dropout < 1, "[attention] dropout, got {}, expected [0, 1)",
+                options.dropout);
+  SACCADE_CHECK(!key_padding_mask.defined() ||
+                    (key_padding_mask.dtype() == DType::kBool && key_padding_mask.shape() == (Shape{N, S})),
+                "[attention] key padding mask, got {} {}, expected bool [{}, {}]",
+                name_of(key_padding_mask.dtype()), key_padding_mask.shape().to_string(), N, S);
+  if (bias.defined()) {
+    const Shape& b = bias.shape();
+    bool fits = (b.rank() == 3 || (b.rank() == 4 && (b[0] == N || b[0] == 1))) &&
+                (b[-3] == H || b[-3] == 1) && b[-2] == Q && b[-1] == S;
+    SACCADE_CHECK(fits, "[attention] bias, got {}, expected [{} or 1, {}, {}] or [{}, {} or 1, {}, {}]",
+                  b.to_string(), H, Q, S, N, H, Q, S);
+  }
+  Attention op;
+  op.mask = key_padding_mask;
+  op.params.heads = H;
+  op.params.scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(E / H));
+  op.params.dropout = options.training ? options.dropout : 0;
+  op.bias_rank = bias.defined() ? bias.rank() : 0;
+  return run_op(std::move(op), {query, key, value, bias});
+}
+
+}  // namespace saccade

@@ -1,0 +1,74 @@
+// Multi-scale deformable attention. Saves its inputs only: the softmax and the samples are recomputed in
+// backward.
+#include "core/kernels/ms_deform_attn.h"
+
+#include "autograd/ops.h"
+
+namespace saccade {
+namespace {
+
+struct MsDeformAttn {
+  static constexpr const char* kName = "ms_deform_attn";
+  // Values follow execution().compute, coordinates must not: a bf16 location is off by whole cells on large
+  // maps.
+  static constexpr Policy kPolicy = Policy::kSame;
+
+  kernels::MsDeformLevels levels;
+
+  Tensor forward(Context& ctx, const Tensors& in) const {
+    bool wide = in[0].dtype() == DType::kF64;
+    Tensor value = in[0].to(wide ? DType::kF64 : execution().compute).contiguous();
+    DType exact = wide ? DType::kF64 : DType::kF32;
+    Tensor reference = in[1].to(exact).contiguous(), offsets = in[2].to(exact).contiguous();
+    Tensor logits = in[3].to(exact).contiguous();
+    Tensor y = Tensor::empty({value.dim(0), offsets.dim(1), value.dim(2) * value.dim(3)}, value.dtype(),
+                             value.device());
+    kernels::ms_deform_attn_forward(value, reference, offsets, logits, levels, y);
+    if (ctx.needs_any()) {
+      ctx.save(value);
+      ctx.save(reference);
+      ctx.save(offsets);
+      ctx.save(logits);
+    }
+    return y;
+  }
+
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Gradients grads(4);
+    for (size_t i = 0; i < 4; ++i)
+      if (ctx.needs(i)) grads[i] = ctx.saved(i).empty_like();
+    Tensor g = dy.to(ctx.saved(0).dtype()).contiguous();
+    kernels::ms_deform_attn_backward(ctx.saved(0), ctx.saved(1), ctx.saved(2), ctx.saved(3), levels, g,
+                                     grads[0], grads[1], grads[2], grads[3]);
+    return grads;
+  }
+};
+
+}  // namespace
+
+Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
+                   std::span<const LevelShape> levels) {
+  MsDeformAttn op;
+  for (const LevelShape& level : levels) op.levels.push_back(level.height, level.width);
+  int64_t L = op.levels.count;
+  SACCADE_CHECK(L > 0, "[ms_deform_attn] no levels, expected at least one");
+  SACCADE_CHECK(
+      value.rank() == 4 && value.dim(1) == op.levels.tokens,
+      "[ms_deform_attn] value, got {}, expected [N, S, M, D] with S = {}, the sum of the level sizes",
+      value.shape().to_string(), op.levels.tokens);
+  SACCADE_CHECK(offsets.rank() == 6 && offsets.dim(0) == value.dim(0) && offsets.dim(2) == value.dim(2) &&
+                    offsets.dim(3) == L && offsets.dim(4) > 0 && offsets.dim(5) == 2,
+                "[ms_deform_attn] offsets, got {}, expected [{}, Q, {}, {}, P, 2]",
+                offsets.shape().to_string(), value.dim(0), value.dim(2), L);
+  Shape expected{value.dim(0), offsets.dim(1), value.dim(2), L * offsets.dim(4)};
+  SACCADE_CHECK(logits.shape() == expected, "[ms_deform_attn] logits, got {}, expected {}",
+                logits.shape().to_string(), expected.to_string());
+  SACCADE_CHECK(reference_points.rank() == 4 && reference_points.dim(0) == value.dim(0) &&
+                    reference_points.dim(1) == offsets.dim(1) && reference_points.dim(2) == L &&
+                    (reference_points.dim(3) == 2 || reference_points.dim(3) == 4),
+                "[ms_deform_attn] reference points, got {}, expected [{}, {}, {}, 2 or 4]",
+                reference_points.shape().to_string(), value.dim(0), offsets.dim(1), L);
+  return run_op(std::move(op), {value, reference_points, offsets, logits});
+}
+
+}  // namespace saccade
