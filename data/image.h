@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/image_size.h"
+
 namespace saccade {
 
 struct Image {
@@ -28,9 +30,6 @@ inline constexpr int64_t kMaxImagePixels = 178'956'970;
 Image read_image(const std::string& path);
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name);
 // The size without decoding the pixels; the same errors for what can be seen in the header.
-struct ImageSize {
-  int64_t height = 0, width = 0;
-};
 ImageSize read_image_size(const std::string& path);
 
 std::vector<uint8_t> encode_png(const Image& image);
