@@ -35,7 +35,8 @@ TEST_P(OfficialModel, HasTheOfficialParameterCounts) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, OfficialModel,
                          testing::Values(Variant{"single_scale", 1, false, false, false, 33844193, 34066593},
-                                         Variant{"single_scale_dc5", 1, true, false, false, 33844193, 34066593},
+                                         Variant{"single_scale_dc5", 1, true, false, false, 33844193,
+                                                 34066593},
                                          Variant{"multi_scale", 4, false, false, false, 39847265, 40069665},
                                          Variant{"refine", 4, false, true, false, 40627260, 40849660},
                                          Variant{"two_stage", 4, false, true, true, 40959129, 41181529}),
@@ -46,13 +47,17 @@ TEST(DeformableDetr, CarriesTheOfficialNames) {
   std::set<std::string> names;
   for (const NamedTensor& t : model->named_tensors()) names.insert(t.name);
   for (const char* name :
-       {"backbone.0.body.conv1.weight", "backbone.0.body.bn1.running_var", "backbone.0.body.layer2.0.downsample.0.weight",
-        "backbone.0.body.layer4.2.conv3.weight", "input_proj.3.0.bias", "input_proj.0.1.weight", "transformer.level_embed",
-        "transformer.encoder.layers.5.self_attn.sampling_offsets.weight", "transformer.encoder.layers.0.linear1.bias",
-        "transformer.decoder.layers.0.cross_attn.value_proj.weight", "transformer.decoder.layers.0.self_attn.in_proj_weight",
-        "transformer.decoder.layers.0.self_attn.out_proj.bias", "transformer.decoder.bbox_embed.6.layers.2.weight",
-        "transformer.decoder.class_embed.6.weight", "class_embed.0.bias", "bbox_embed.5.layers.0.weight",
-        "transformer.enc_output_norm.weight", "transformer.pos_trans.weight"})
+       {"backbone.0.body.conv1.weight", "backbone.0.body.bn1.running_var",
+        "backbone.0.body.layer2.0.downsample.0.weight", "backbone.0.body.layer4.2.conv3.weight",
+        "input_proj.3.0.bias", "input_proj.0.1.weight", "transformer.level_embed",
+        "transformer.encoder.layers.5.self_attn.sampling_offsets.weight",
+        "transformer.encoder.layers.0.linear1.bias",
+        "transformer.decoder.layers.0.cross_attn.value_proj.weight",
+        "transformer.decoder.layers.0.self_attn.in_proj_weight",
+        "transformer.decoder.layers.0.self_attn.out_proj.bias",
+        "transformer.decoder.bbox_embed.6.layers.2.weight", "transformer.decoder.class_embed.6.weight",
+        "class_embed.0.bias", "bbox_embed.5.layers.0.weight", "transformer.enc_output_norm.weight",
+        "transformer.pos_trans.weight"})
     EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_FALSE(names.contains("query_embed.weight"));
   EXPECT_FALSE(names.contains("transformer.reference_points.weight"));

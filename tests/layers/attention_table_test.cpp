@@ -1,0 +1,205 @@
+// How to add a layer: nothing to do here. Every attention layer that registers itself
+// (layers/attention/*.cpp) is built with a small shape and goes through all checks below:
+//   gradients of inputs and parameters in f64 against central differences with a random cotangent; masked
+//   tokens change nothing; a batch gives what its samples give alone; the same bits run to run; bf16 near
+//   f32; recomputation equal.
+// A failing case prints the layer's name; run it alone with --gtest_filter=*<name>*.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "autograd/engine.h"
+#include "layers/attention.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kDim = 8, kHeads = 2, kQueries = 5, kBatch = 2;
+const std::vector<LevelShape> kLevels{{4, 5}, {2, 3}};
+constexpr int64_t kTokens = 26;
+
+Tensor random(const Shape& shape, Rng& rng, double low, double high, DType dtype = DType::kF64) {
+  std::vector<double> v(static_cast<size_t>(shape.numel()));
+  for (double& x : v) x = rng.uniform(low, high);
+  return Tensor::from<double>(shape, v).to(dtype);
+}
+
+class AttentionLayer : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    layer_ =
+        attention_spec(GetParam()).make({kDim, kHeads, static_cast<int64_t>(kLevels.size()), 2, 0}, Args());
+    layer_->initialize(3);
+    // Weights that start at zero would hide errors.
+    Rng rng(5);
+    for (const NamedTensor& t : layer_->parameters()) {
+      Tensor value = t.var.value();
+      Tensor noise = random(t.var.shape(), rng, -0.3, 0.3, DType::kF32);
+      NoGrad no_grad;
+      value.copy_from(add(Var(value), Var(noise)).value());
+    }
+  }
+
+  AttentionInput make_input(DType dtype, bool needs_grad) {
+    Rng rng(11);
+    AttentionInput in;
+    in.query = Var(random({kBatch, kQueries, kDim}, rng, -1, 1, dtype), needs_grad);
+    in.key = Var(random({kBatch, kTokens, kDim}, rng, -1, 1, dtype), needs_grad);
+    in.value = Var(random({kBatch, kTokens, kDim}, rng, -1, 1, dtype), needs_grad);
+    DType points = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+    in.reference_points =
+        Var(random({kBatch, kQueries, static_cast<int64_t>(kLevels.size()), 2}, rng, 0.2, 0.8, points),
+            needs_grad);
+    in.levels = kLevels;
+    return in;
+  }
+
+  std::shared_ptr<Attention> layer_;
+};
+
+double dot(const Tensor& a, const Tensor& b) {
+  auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  double s = 0;
+  for (size_t i = 0; i < x.size(); ++i) s += x[i] * y[i];
+  return s;
+}
+
+TEST_P(AttentionLayer, GradientsAreRight) {
+  layer_->to(DType::kF64);
+  AttentionInput in = make_input(DType::kF64, true);
+  Rng rng(17);
+  Var out = layer_->forward(in);
+  Tensor cotangent = random(out.shape(), rng, -1, 1);
+  backward(out, cotangent);
+  Vars leaves{in.query, in.key, in.value, in.reference_points};
+  for (const NamedTensor& t : layer_->parameters()) leaves.push_back(t.var);
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    Var leaf = leaves[k];
+    if (!leaf.grad().defined()) continue;  // an input that this layer does not use
+    auto analytic = leaf.grad().to_vector<double>();
+    double* p = leaf.value().data<double>();
+    for (int64_t i = 0; i < leaf.value().numel(); i += std::max<int64_t>(1, leaf.value().numel() / 7)) {
+      NoGrad no_grad;
+      double x = p[i], h = 1e-6;
+      p[i] = x + h;
+      double up = dot(layer_->forward(in).value(), cotangent);
+      p[i] = x - h;
+      double down = dot(layer_->forward(in).value(), cotangent);
+      p[i] = x;
+      // Central differences of f64: truncation h^2 and cancellation 1e-16 / h leave about 1e-9 of slack.
+      EXPECT_NEAR((up - down) / (2 * h), analytic[static_cast<size_t>(i)],
+                  1e-7 + 1e-6 * std::abs(analytic[static_cast<size_t>(i)]))
+          << "leaf " << k << " element " << i;
+    }
+  }
+  EXPECT_TRUE(in.query.grad().defined());
+  EXPECT_TRUE(in.value.grad().defined());
+  for (const NamedTensor& t : layer_->parameters()) EXPECT_TRUE(t.var.grad().defined()) << t.name;
+}
+
+TEST_P(AttentionLayer, MaskedTokensChangeNothing) {
+  AttentionInput in = make_input(DType::kF32, false);
+  std::vector<int64_t> mask(static_cast<size_t>(kBatch * kTokens));
+  for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 4 == 1;
+  in.padding_mask = Tensor::from<int64_t>({kBatch, kTokens}, mask).to(DType::kBool);
+  auto before = layer_->forward(in).value().to_vector<float>();
+  for (Var v : {in.key, in.value}) {
+    float* p = v.value().data<float>();
+    for (size_t i = 0; i < mask.size(); ++i)
+      if (mask[i])
+        for (int64_t c = 0; c < kDim; ++c) p[static_cast<int64_t>(i) * kDim + c] = 1e3f;
+  }
+  EXPECT_EQ(before, layer_->forward(in).value().to_vector<float>());
+}
+
+TEST_P(AttentionLayer, ABatchGivesWhatItsSamplesGive) {
+  AttentionInput in = make_input(DType::kF32, false);
+  auto both = layer_->forward(in).value();
+  for (int64_t n = 0; n < kBatch; ++n) {
+    AttentionInput one = in;
+    for (Var* v : {&one.query, &one.key, &one.value, &one.reference_points}) *v = slice(*v, 0, n, n + 1);
+    auto alone = layer_->forward(one).value().to_vector<float>();
+    auto together = both.slice(0, n, n + 1).to_vector<float>();
+    for (size_t i = 0; i < alone.size(); ++i)
+      EXPECT_NEAR(alone[i], together[i], 1e-5);  // other blocking of the products
+  }
+}
+
+TEST_P(AttentionLayer, RunsGiveTheSameBits) {
+  auto run = [&] {
+    AttentionInput in = make_input(DType::kF32, true);
+    Var out = layer_->forward(in);
+    Rng rng(23);
+    backward(out, random(out.shape(), rng, -1, 1, DType::kF32));
+    auto bits = out.value().to_vector<float>();
+    for (const NamedTensor& t : layer_->parameters()) {
+      auto g = t.var.grad().to_vector<float>();
+      bits.insert(bits.end(), g.begin(), g.end());
+      Var(t.var).clear_grad();
+    }
+    return bits;
+  };
+  EXPECT_EQ(run(), run());
+}
+
+TEST_P(AttentionLayer, Bf16StaysNearF32) {
+  AttentionInput in = make_input(DType::kF32, false);
+  auto exact = layer_->forward(in).value().to_vector<float>();
+  ExecutionScope scope;
+  execution().compute = DType::kBF16;
+  auto rounded = layer_->forward(in).value().to_vector<float>();
+  double worst = 0, scale = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    worst = std::max(worst, std::abs(static_cast<double>(exact[i]) - rounded[i]));
+    scale = std::max(scale, std::abs(static_cast<double>(exact[i])));
+  }
+  // bf16 keeps 8 bits: 2^-8 an operation, a few operations deep. Below the floor bf16 was not used at all.
+  EXPECT_LT(worst, 0.05 * scale);
+  EXPECT_GT(worst, 1e-5 * scale);
+}
+
+TEST_P(AttentionLayer, RecomputationGivesTheSameGradients) {
+  auto run = [&](bool recompute) {
+    AttentionInput in = make_input(DType::kF32, true);
+    auto body = [&](const Vars& v) {
+      AttentionInput inner = in;
+      inner.query = v[0];
+      inner.value = v[1];
+      return layer_->forward(inner);
+    };
+    Var out = recompute ? checkpoint(body, {in.query, in.value}) : body({in.query, in.value});
+    Rng rng(29);
+    backward(out, random(out.shape(), rng, -1, 1, DType::kF32));
+    auto bits = in.query.grad().to_vector<float>();
+    for (const NamedTensor& t : layer_->parameters()) {
+      auto g = t.var.grad().to_vector<float>();
+      bits.insert(bits.end(), g.begin(), g.end());
+      Var(t.var).clear_grad();
+    }
+    return bits;
+  };
+  EXPECT_EQ(run(false), run(true));
+}
+
+INSTANTIATE_TEST_SUITE_P(Registered, AttentionLayer, testing::ValuesIn(attention_names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(AttentionRegistry, HasOneLayerPerFile) {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SACCADE_SOURCE_DIR "/layers/attention"))
+    files += entry.path().extension() == ".cpp";
+  EXPECT_EQ(files, attention_names().size());
+}
+
+TEST(AttentionRegistry, ListsTheKnownLayers) {
+  try {
+    attention_spec("no_such_layer");
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("ms_deform_attn"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace saccade
