@@ -24,37 +24,74 @@ SACCADE_HD To convert(From v) {
 template <class To, class From>
 struct CopyRow {
   StridedLoop<2> loop;  // 0: source, 1: destination
+  RowPieces pieces;
   const From* src;
   To* dst;
-  SACCADE_HD void operator()(int64_t row) const {
-    const From* s = src + loop.row_offset(0, row);
-    To* d = dst + loop.row_offset(1, row);
-    int64_t n = loop.inner(), ss = loop.strides[0][loop.rank - 1], ds = loop.strides[1][loop.rank - 1];
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t ss = loop.strides[0][loop.rank - 1], ds = loop.strides[1][loop.rank - 1];
+    int64_t row = pieces.row(i), begin = pieces.begin(i), n = pieces.end(i) - begin;
+    const From* s = src + loop.row_offset(0, row) + begin * ss;
+    To* d = dst + loop.row_offset(1, row) + begin * ds;
     if (ss == 1 && ds == 1) {
-      for (int64_t i = 0; i < n; ++i) d[i] = convert<To>(s[i]);
+      for (int64_t k = 0; k < n; ++k) d[k] = convert<To>(s[k]);
     } else {
-      for (int64_t i = 0; i < n; ++i) d[i * ds] = convert<To>(s[i * ss]);
+      for (int64_t k = 0; k < n; ++k) d[k * ds] = convert<To>(s[k * ss]);
     }
   }
 };
 
-// One long row is cut into pieces so that every thread has work.
-constexpr int64_t kPiece = 16384;
+// The source runs fastest along another axis than the destination: copied in square tiles, so that both sides
+// use whole cache lines. loop's last axis is contiguous in the destination, `fast` is the source's contiguous
+// one.
+template <class To, class From>
+struct CopyTile {
+  static constexpr int64_t kTile = 32;
+  StridedLoop<2> loop;  // without the two tiled axes: the batch; its inner size is 1
+  int64_t rows, cols;   // sizes of the source's and the destination's contiguous axis
+  int64_t row_tiles, col_tiles, src_step, dst_step;  // src_step: along cols; dst_step: along rows
+  const From* src;
+  To* dst;
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t c0 = i % col_tiles * kTile, r0 = i / col_tiles % row_tiles * kTile,
+            batch = i / col_tiles / row_tiles;
+    int64_t c1 = c0 + kTile < cols ? c0 + kTile : cols, r1 = r0 + kTile < rows ? r0 + kTile : rows;
+    const From* s = src + loop.row_offset(0, batch);
+    To* d = dst + loop.row_offset(1, batch);
+    for (int64_t r = r0; r < r1; ++r)
+      for (int64_t c = c0; c < c1; ++c) d[r * dst_step + c] = convert<To>(s[r + c * src_step]);
+  }
+};
+
+// Finds the axis along which the source is contiguous; false when a tiled copy does not apply.
+template <class To, class From>
+bool copy_tiled(const StridedLoop<2>& loop, const From* src, To* dst) {
+  int last = loop.rank - 1, fast = -1;
+  for (int a = 0; a < last; ++a)
+    if (loop.strides[0][a] == 1) fast = a;
+  if (fast < 0 || loop.strides[1][last] != 1 || loop.sizes[fast] < 8 || loop.sizes[last] < 8) return false;
+  using Tile = CopyTile<To, From>;
+  Tile f{{}, loop.sizes[fast], loop.sizes[last], 0, 0, loop.strides[0][last], loop.strides[1][fast], src,
+         dst};
+  f.row_tiles = (f.rows + Tile::kTile - 1) / Tile::kTile;
+  f.col_tiles = (f.cols + Tile::kTile - 1) / Tile::kTile;
+  for (int a = 0; a < last; ++a) {
+    if (a == fast) continue;
+    f.loop.sizes[f.loop.rank] = loop.sizes[a];
+    for (int t = 0; t < 2; ++t) f.loop.strides[t][f.loop.rank] = loop.strides[t][a];
+    ++f.loop.rank;
+  }
+  f.loop.sizes[f.loop.rank++] = 1;
+  for_each(f.loop.rows() * f.row_tiles * f.col_tiles, f, Tile::kTile * Tile::kTile);
+  return true;
+}
 
 template <class To, class From>
 void copy_typed(const Tensor& x, Tensor& y) {
-  CopyRow<To, From> f{StridedLoop<2>::make(x.shape(), {&x.strides(), &y.strides()}), x.data<From>(), y.data<To>()};
-  auto& loop = f.loop;
-  if (loop.rank < Shape::kMaxRank && loop.inner() > kPiece && loop.inner() % kPiece == 0) {
-    int last = loop.rank++;
-    loop.sizes[last] = kPiece;
-    loop.sizes[last - 1] /= kPiece;
-    for (auto& s : loop.strides) {
-      s[last] = s[last - 1];
-      s[last - 1] *= kPiece;
-    }
-  }
-  for_each(loop.rows(), f, loop.inner());
+  auto loop = StridedLoop<2>::make(x.shape(), {&x.strides(), &y.strides()});
+  if (copy_tiled<To, From>(loop, x.data<From>(), y.data<To>())) return;
+  RowPieces pieces(loop.inner());
+  for_each(loop.rows() * pieces.per_row, CopyRow<To, From>{loop, pieces, x.data<From>(), y.data<To>()},
+           pieces.cost());
 }
 
 void copy_generic(const Tensor& x, Tensor& y) {
@@ -69,20 +106,28 @@ void copy_generic(const Tensor& x, Tensor& y) {
 template <class T>
 struct FillRow {
   StridedLoop<1> loop;
+  RowPieces pieces;
   T* dst;
   T value;
-  SACCADE_HD void operator()(int64_t row) const {
-    T* d = dst + loop.row_offset(0, row);
-    int64_t n = loop.inner(), ds = loop.strides[0][loop.rank - 1];
-    for (int64_t i = 0; i < n; ++i) d[i * ds] = value;
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t ds = loop.strides[0][loop.rank - 1], begin = pieces.begin(i), n = pieces.end(i) - begin;
+    T* d = dst + loop.row_offset(0, pieces.row(i)) + begin * ds;
+    T v = value;
+    if (ds == 1) {
+      for (int64_t k = 0; k < n; ++k) d[k] = v;
+    } else {
+      for (int64_t k = 0; k < n; ++k) d[k * ds] = v;
+    }
   }
 };
 
 void fill_generic(Tensor& y, double value) {
   if (y.numel() == 0) return;
   dispatch_any(y.dtype(), "fill", [&]<class T>() {
-    FillRow<T> f{StridedLoop<1>::make(y.shape(), {&y.strides()}), y.data<T>(), convert<T>(value)};
-    for_each(f.loop.rows(), f, f.loop.inner());
+    auto loop = StridedLoop<1>::make(y.shape(), {&y.strides()});
+    RowPieces pieces(loop.inner());
+    for_each(loop.rows() * pieces.per_row, FillRow<T>{loop, pieces, y.data<T>(), convert<T>(value)},
+             pieces.cost());
   });
 }
 

@@ -1,4 +1,5 @@
-// Elementwise kernels with broadcasting.
+// Elementwise kernels of two and three tensors with broadcasting. Inputs have any strides and broadcast to
+// the output's shape; outputs are contiguous and may be one of the inputs; all have one floating dtype.
 #pragma once
 
 #include "core/kernel.h"
@@ -6,8 +7,13 @@
 namespace saccade::kernels {
 
 enum class BinaryOp { kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kAddRelu };
-// y = op(a, b); a and b broadcast to y's shape; all of one floating dtype; any strides for a and b, y contiguous
-// (y may be a or b itself).
+// y = op(a, b)
 inline Kernel<void(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& y)> binary{"binary"};
+// dx = dy * d op(a, b) / da (side 0) or db (side 1) in the output's shape, for kMul, kDiv, kMaximum and
+// kMinimum
+inline Kernel<void(BinaryOp op, int side, const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& dx)>
+    binary_backward{"binary_backward"};
+// y = mask ? value : x; mask is bool
+inline Kernel<void(const Tensor& x, const Tensor& mask, double value, Tensor& y)> masked_fill{"masked_fill"};
 
 }  // namespace saccade::kernels

@@ -1,10 +1,17 @@
-// Reductions. Sums are cut into pieces by shape, never by thread count.
+// Reductions. Sums are cut into pieces by shape, never by thread count, and the pieces are added as a tree;
+// f32 and bf16 add in f32, f64 in f64.
 #pragma once
 
 #include "core/kernel.h"
 
 namespace saccade::kernels {
 
+// y = scale * x summed over the axes along which y's shape is broadcast to x's (y may have fewer axes): the
+// gradient of broadcasting. x contiguous and floating, y contiguous, of x's dtype or of the type it
+// accumulates in.
+inline Kernel<void(const Tensor& x, double scale, Tensor& y)> sum_to_shape{"sum_to_shape"};
+// total (f64, one element) = sum of the squares of x (contiguous, floating), for gradient norms
+inline Kernel<void(const Tensor& x, Tensor& total)> sum_squares{"sum_squares"};
 // count (f64, one element) = number of elements of x (contiguous, floating) that are NaN or infinite
 inline Kernel<void(const Tensor& x, Tensor& count)> count_nonfinite{"count_nonfinite"};
 

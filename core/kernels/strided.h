@@ -52,4 +52,19 @@ struct StridedLoop {
   }
 };
 
+// Rows of a StridedLoop cut into pieces, so that one long row still gives every thread work.
+struct RowPieces {
+  static constexpr int64_t kPiece = 16384;
+  int64_t inner, per_row;
+
+  explicit RowPieces(int64_t inner_size) : inner(inner_size), per_row((inner_size + kPiece - 1) / kPiece) {}
+  SACCADE_HD int64_t row(int64_t i) const { return per_row == 1 ? i : i / per_row; }
+  SACCADE_HD int64_t begin(int64_t i) const { return per_row == 1 ? 0 : i % per_row * kPiece; }
+  SACCADE_HD int64_t end(int64_t i) const {
+    int64_t e = begin(i) + kPiece;
+    return e < inner ? e : inner;
+  }
+  int64_t cost() const { return inner < kPiece ? inner : kPiece; }  // for for_each
+};
+
 }  // namespace saccade::kernels

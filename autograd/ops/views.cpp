@@ -1,0 +1,149 @@
+// Ops that only move elements: views share their input's storage, concat copies.
+#include "autograd/ops.h"
+#include "autograd/ops/common.h"
+#include "core/kernels/copy.h"
+#include "core/kernels/elementwise.h"
+
+namespace saccade {
+namespace {
+
+struct Reshape {
+  static constexpr const char* kName = "reshape";
+  static constexpr Policy kPolicy = Policy::kSame;
+  Shape shape, from{};
+
+  Tensor forward(Context&, const Tensors& in) {
+    from = in[0].shape();
+    return in[0].reshape(shape);
+  }
+  Gradients backward(const Context&, const Tensor& dy) const { return {dy.reshape(from)}; }
+};
+
+struct Permute {
+  static constexpr const char* kName = "permute";
+  static constexpr Policy kPolicy = Policy::kSame;
+  std::vector<int> axes;
+
+  Tensor forward(Context&, const Tensors& in) const { return in[0].permute(axes); }
+  Gradients backward(const Context&, const Tensor& dy) const {
+    std::vector<int> inverse(axes.size());
+    for (size_t i = 0; i < axes.size(); ++i)
+      inverse[static_cast<size_t>(dy.shape().axis(axes[i]))] = static_cast<int>(i);
+    return {dy.permute(inverse)};
+  }
+};
+
+struct Slice {
+  static constexpr const char* kName = "slice";
+  static constexpr Policy kPolicy = Policy::kSame;
+  int axis;
+  int64_t begin, end;
+  Shape from{};
+
+  Tensor forward(Context&, const Tensors& in) {
+    from = in[0].shape();
+    return in[0].slice(axis, begin, end);
+  }
+  Gradients backward(const Context&, const Tensor& dy) const {
+    Tensor dx = Tensor::empty(from, dy.dtype(), dy.device());
+    Tensor before = dx.slice(axis, 0, begin), inside = dx.slice(axis, begin, end),
+           after = dx.slice(axis, end, from[axis]);
+    kernels::fill(before, 0);
+    kernels::copy(dy, inside);
+    kernels::fill(after, 0);
+    return {dx};
+  }
+};
+
+struct Expand {
+  static constexpr const char* kName = "expand";
+  static constexpr Policy kPolicy = Policy::kSame;
+  Shape shape, from{};
+
+  Tensor forward(Context&, const Tensors& in) {
+    from = in[0].shape();
+    return in[0].expand(shape);
+  }
+  Gradients backward(const Context&, const Tensor& dy) const { return {sum_to(dy, from)}; }
+};
+
+struct Concat {
+  static constexpr const char* kName = "concat";
+  static constexpr Policy kPolicy = Policy::kWidest;
+  int axis;
+  std::vector<int64_t> sizes{};
+
+  Tensor forward(Context&, const Tensors& in) {
+    Shape shape = in[0].shape();
+    axis = shape.axis(axis);
+    shape[axis] = 0;
+    for (const Tensor& t : in) {
+      Shape other = t.shape();
+      SACCADE_CHECK(other.rank() == shape.rank(), "[concat] ranks differ, got {} and {}",
+                    in[0].shape().to_string(), other.to_string());
+      sizes.push_back(other[axis]);
+      shape[axis] += other[axis];
+      other[axis] = in[0].dim(axis);
+      SACCADE_CHECK(other == in[0].shape(), "[concat] shapes differ outside axis {}, got {} and {}", axis,
+                    in[0].shape().to_string(), t.shape().to_string());
+    }
+    Tensor y = Tensor::empty(shape, in[0].dtype(), in[0].device());
+    int64_t at = 0;
+    for (size_t i = 0; i < in.size(); at += sizes[i++]) {
+      Tensor part = y.slice(axis, at, at + sizes[i]);
+      kernels::copy(in[i], part);
+    }
+    return y;
+  }
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Gradients g(sizes.size());
+    int64_t at = 0;
+    for (size_t i = 0; i < sizes.size(); at += sizes[i++])
+      if (ctx.needs(i)) g[i] = dy.slice(axis, at, at + sizes[i]);
+    return g;
+  }
+};
+
+struct MaskedFill {
+  static constexpr const char* kName = "masked_fill";
+  static constexpr Policy kPolicy = Policy::kSame;
+  Tensor mask;
+  double value;
+
+  Tensor forward(Context& ctx, const Tensors& in) const {
+    SACCADE_CHECK(mask.dtype() == DType::kBool, "[masked_fill] mask dtype, got {}, expected bool",
+                  saccade::name_of(mask.dtype()));
+    SACCADE_CHECK(broadcast_shapes(in[0].shape(), mask.shape(), kName) == in[0].shape(),
+                  "[masked_fill] mask shape, got {}, expected one that broadcasts to {}",
+                  mask.shape().to_string(), in[0].shape().to_string());
+    if (ctx.needs(0)) ctx.save(mask);
+    return run(in[0], value);
+  }
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    ctx.saved(0);  // refuses a mask that has changed since
+    return {run(dy, 0)};
+  }
+  Tensor run(const Tensor& x, double fill) const {
+    Tensor y = x.empty_like();
+    kernels::masked_fill(x, mask, fill, y);
+    return y;
+  }
+};
+
+}  // namespace
+
+Var reshape(const Var& x, const Shape& shape) { return run_op(Reshape{shape}, {x}); }
+Var permute(const Var& x, std::span<const int> axes) {
+  return run_op(Permute{{axes.begin(), axes.end()}}, {x});
+}
+Var slice(const Var& x, int axis, int64_t begin, int64_t end) { return run_op(Slice{axis, begin, end}, {x}); }
+Var expand(const Var& x, const Shape& shape) { return run_op(Expand{shape}, {x}); }
+Var concat(const Vars& xs, int axis) {
+  SACCADE_CHECK(!xs.empty(), "[concat] no inputs, expected at least one");
+  return run_op(Concat{axis}, xs);
+}
+Var masked_fill(const Var& x, const Tensor& mask, double value) {
+  return run_op(MaskedFill{mask, value}, {x});
+}
+
+}  // namespace saccade

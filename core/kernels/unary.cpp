@@ -1,0 +1,254 @@
+#include "core/kernels/unary.h"
+
+#include "core/launch.h"
+#include "core/math.h"
+
+namespace saccade::kernels {
+namespace {
+
+// Each function is a pair: y = forward(x) and dx = backward(saved, dy).
+struct Exp {
+  template <class A>
+  SACCADE_HD static A forward(A x) {
+    return math::exp(x);
+  }
+  template <class A>
+  SACCADE_HD static A backward(A y, A dy) {
+    return dy * y;
+  }
+};
+struct Log {
+  template <class A>
+  SACCADE_HD static A forward(A x) {
+    return math::log(x);
+  }
+  template <class A>
+  SACCADE_HD static A backward(A x, A dy) {
+    return dy / x;
+  }
+};
+struct Sqrt {
+  template <class A>
+  SACCADE_HD static A forward(A x) {
+    return std::sqrt(x);
+  }
+  template <class A>
+  SACCADE_HD static A backward(A y, A dy) {
+    return dy / (A(2) * y);
+  }
+};
+struct Abs {
+  template <class A>
+  SACCADE_HD static A forward(A x) {
+    return std::fabs(x);
+  }
+  template <class A>
+  SACCADE_HD static A backward(A x, A dy) {
+    return x > A(0) ? dy : x < A(0) ? -dy : A(0);
+  }
+};
+struct Square {
+  template <class A>
+  SACCADE_HD static A forward(A x) {
+    return x * x;
+  }
+  template <class A>
+  SACCADE_HD static A backward(A x, A dy) {
+    return A(2) * x * dy;
+  }
+};
+struct Relu {
+  template <class A>
+  SACCADE_HD static A forward(A x) {
+    return math::max(x, A(0));
+  }
+  template <class A>
+  SACCADE_HD static A backward(A y, A dy) {
+    return y > A(0) ? dy : A(0);
+  }
+};
+// x Phi(x), Phi the normal distribution function
+struct Gelu {
+  template <class A>
+  SACCADE_HD static A forward(A x) {
+    return A(0.5) * x * (A(1) + math::erf(x * A(0.70710678118654752440)));
+  }
+  template <class A>
+  SACCADE_HD static A backward(A x, A dy) {
+    A phi = A(0.39894228040143267794) * math::exp(A(-0.5) * x * x);
+    return dy * (A(0.5) * (A(1) + math::erf(x * A(0.70710678118654752440))) + x * phi);
+  }
+};
+struct Sigmoid {
+  template <class A>
+  SACCADE_HD static A forward(A x) {
+    return math::sigmoid(x);
+  }
+  template <class A>
+  SACCADE_HD static A backward(A y, A dy) {
+    return dy * y * (A(1) - y);
+  }
+};
+struct Tanh {
+  template <class A>
+  SACCADE_HD static A forward(A x) {
+    return math::tanh(x);
+  }
+  template <class A>
+  SACCADE_HD static A backward(A y, A dy) {
+    return dy * (A(1) - y * y);
+  }
+};
+
+template <class T, class Op>
+struct Forward {
+  const T* x;
+  T* y;
+  SACCADE_HD void operator()(int64_t i) const { y[i] = T(Op::forward(acc_t<T>(x[i]))); }
+};
+
+template <class T, class Op>
+struct Backward {
+  const T *saved, *dy;
+  T* dx;
+  SACCADE_HD void operator()(int64_t i) const {
+    dx[i] = T(Op::backward(acc_t<T>(saved[i]), acc_t<T>(dy[i])));
+  }
+};
+
+template <class F>
+void with_op(UnaryOp op, F&& f) {
+  switch (op) {
+    case UnaryOp::kExp:
+      return f.template operator()<Exp>();
+    case UnaryOp::kLog:
+      return f.template operator()<Log>();
+    case UnaryOp::kSqrt:
+      return f.template operator()<Sqrt>();
+    case UnaryOp::kAbs:
+      return f.template operator()<Abs>();
+    case UnaryOp::kSquare:
+      return f.template operator()<Square>();
+    case UnaryOp::kRelu:
+      return f.template operator()<Relu>();
+    case UnaryOp::kGelu:
+      return f.template operator()<Gelu>();
+    case UnaryOp::kSigmoid:
+      return f.template operator()<Sigmoid>();
+    case UnaryOp::kTanh:
+      return f.template operator()<Tanh>();
+  }
+}
+
+void unary_generic(UnaryOp op, const Tensor& x, Tensor& y) {
+  dispatch_float(x.dtype(), "unary", [&]<class T>() {
+    with_op(op, [&]<class Op>() { for_each(x.numel(), Forward<T, Op>{x.data<T>(), y.data<T>()}, 2); });
+  });
+}
+
+void unary_backward_generic(UnaryOp op, const Tensor& saved, const Tensor& dy, Tensor& dx) {
+  dispatch_float(dy.dtype(), "unary_backward", [&]<class T>() {
+    with_op(op, [&]<class Op>() {
+      for_each(dy.numel(), Backward<T, Op>{saved.data<T>(), dy.data<T>(), dx.data<T>()}, 2);
+    });
+  });
+}
+
+template <class T>
+struct ScaleShift {
+  using A = acc_t<T>;
+  const T* x;
+  T* y;
+  A scale, shift;
+  SACCADE_HD void operator()(int64_t i) const { y[i] = T(A(x[i]) * scale + shift); }
+};
+
+template <class T>
+struct Clamp {
+  using A = acc_t<T>;
+  const T* x;
+  T* y;
+  A low, high;
+  SACCADE_HD void operator()(int64_t i) const { y[i] = T(math::min(math::max(A(x[i]), low), high)); }
+};
+
+template <class T>
+struct ClampBackward {
+  using A = acc_t<T>;
+  const T *x, *dy;
+  T* dx;
+  A low, high;
+  SACCADE_HD void operator()(int64_t i) const {
+    A v(x[i]);
+    dx[i] = (v >= low) & (v <= high) ? dy[i] : T(A(0));
+  }
+};
+
+template <class T>
+struct InverseSigmoid {
+  using A = acc_t<T>;
+  const T* x;
+  T* y;
+  A eps;
+  SACCADE_HD void operator()(int64_t i) const {
+    A v = math::min(math::max(A(x[i]), A(0)), A(1));
+    y[i] = T(math::log(math::max(v, eps) / math::max(A(1) - v, eps)));
+  }
+};
+
+template <class T>
+struct InverseSigmoidBackward {
+  using A = acc_t<T>;
+  const T *x, *dy;
+  T* dx;
+  A eps;
+  SACCADE_HD void operator()(int64_t i) const {
+    A v(x[i]), w = A(1) - v;
+    A slope = (v >= eps ? A(1) / math::max(v, eps) : A(0)) + (w >= eps ? A(1) / math::max(w, eps) : A(0));
+    dx[i] = T((v >= A(0)) & (v <= A(1)) ? A(dy[i]) * slope : A(0));
+  }
+};
+
+void scale_shift_generic(const Tensor& x, double scale, double shift, Tensor& y) {
+  dispatch_float(x.dtype(), "scale_shift", [&]<class T>() {
+    using A = acc_t<T>;
+    for_each(x.numel(), ScaleShift<T>{x.data<T>(), y.data<T>(), A(scale), A(shift)});
+  });
+}
+
+void clamp_generic(const Tensor& x, double low, double high, Tensor& y) {
+  dispatch_float(x.dtype(), "clamp", [&]<class T>() {
+    using A = acc_t<T>;
+    for_each(x.numel(), Clamp<T>{x.data<T>(), y.data<T>(), A(low), A(high)});
+  });
+}
+
+void clamp_backward_generic(const Tensor& x, double low, double high, const Tensor& dy, Tensor& dx) {
+  dispatch_float(x.dtype(), "clamp_backward", [&]<class T>() {
+    using A = acc_t<T>;
+    for_each(x.numel(), ClampBackward<T>{x.data<T>(), dy.data<T>(), dx.data<T>(), A(low), A(high)});
+  });
+}
+
+void inverse_sigmoid_generic(const Tensor& x, double eps, Tensor& y) {
+  dispatch_float(x.dtype(), "inverse_sigmoid", [&]<class T>() {
+    for_each(x.numel(), InverseSigmoid<T>{x.data<T>(), y.data<T>(), acc_t<T>(eps)}, 4);
+  });
+}
+
+void inverse_sigmoid_backward_generic(const Tensor& x, double eps, const Tensor& dy, Tensor& dx) {
+  dispatch_float(x.dtype(), "inverse_sigmoid_backward", [&]<class T>() {
+    for_each(x.numel(), InverseSigmoidBackward<T>{x.data<T>(), dy.data<T>(), dx.data<T>(), acc_t<T>(eps)}, 4);
+  });
+}
+
+SACCADE_REGISTER_KERNEL(unary, &unary_generic);
+SACCADE_REGISTER_KERNEL(unary_backward, &unary_backward_generic);
+SACCADE_REGISTER_KERNEL(scale_shift, &scale_shift_generic);
+SACCADE_REGISTER_KERNEL(clamp, &clamp_generic);
+SACCADE_REGISTER_KERNEL(clamp_backward, &clamp_backward_generic);
+SACCADE_REGISTER_KERNEL(inverse_sigmoid, &inverse_sigmoid_generic);
+SACCADE_REGISTER_KERNEL(inverse_sigmoid_backward, &inverse_sigmoid_backward_generic);
+
+}  // namespace
+}  // namespace saccade::kernels
