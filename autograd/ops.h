@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "autograd/function.h"
+#include "core/activation.h"
 
 namespace saccade {
-
-enum class Activation { kNone, kRelu, kGelu };  // gelu is the exact erf form
 
 // ---- elementwise, NumPy broadcasting -------------------------------------------------------------------------------
 Var add(const Var& a, const Var& b);

@@ -1,0 +1,54 @@
+#include "core/kernels/group_norm.h"
+
+#include "autograd/ops.h"
+#include "autograd/ops/norm_inputs.h"
+
+namespace saccade {
+namespace {
+
+// [N, ..., C] -> [N, S, C]
+Tensor as_samples(const Tensor& t) {
+  int64_t n = t.dim(0), c = t.dim(-1), s = 1;
+  for (int i = 1; i + 1 < t.rank(); ++i) s *= t.dim(i);
+  return t.contiguous().reshape({n, s, c});
+}
+
+struct GroupNorm {
+  static constexpr const char* kName = "group_norm";
+  static constexpr Policy kPolicy = Policy::kSame;
+  int64_t groups;
+  double eps;
+
+  Tensor forward(Context& ctx, const Tensors& in) const {
+    Tensor x = as_samples(in[0]), weight = detail::as_statistic(in[1], x);
+    Tensor y = x.empty_like(), mean = detail::empty_statistic({x.dim(0), groups}, x),
+           rstd = mean.empty_like();
+    kernels::group_norm_forward(x, weight, detail::as_statistic(in[2], x), eps, y, mean, rstd);
+    if (ctx.needs_any()) {
+      for (const Tensor& t : {x, weight, mean, rstd}) ctx.save(t);
+    }
+    return y.reshape(in[0].shape());
+  }
+
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    const Tensor &x = ctx.saved(0), &weight = ctx.saved(1);
+    Tensor dx = ctx.needs(0) ? x.empty_like() : Tensor();
+    Tensor dweight = ctx.needs(1) ? weight.empty_like() : Tensor();
+    Tensor dbias = ctx.needs(2) ? weight.empty_like() : Tensor();
+    kernels::group_norm_backward(as_samples(dy), x, weight, ctx.saved(2), ctx.saved(3), dx, dweight, dbias);
+    return {dx.defined() ? dx.reshape(dy.shape()) : dx, dweight, dbias};
+  }
+};
+
+}  // namespace
+
+Var group_norm(const Var& x, const Var& weight, const Var& bias, int64_t groups, double eps) {
+  SACCADE_CHECK(x.rank() >= 2, "[group_norm] x, got shape {}, expected [N, ..., C]", x.shape().to_string());
+  detail::check_channels("group_norm", "weight", weight.shape(), x.shape());
+  detail::check_channels("group_norm", "bias", bias.shape(), x.shape());
+  SACCADE_CHECK(groups >= 1 && x.dim(-1) % groups == 0,
+                "[group_norm] groups, got {}, expected a divisor of {} channels", groups, x.dim(-1));
+  return run_op(GroupNorm{groups, eps}, {x, weight, bias});
+}
+
+}  // namespace saccade

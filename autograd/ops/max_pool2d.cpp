@@ -1,0 +1,46 @@
+#include "core/kernels/max_pool2d.h"
+
+#include "autograd/ops.h"
+
+namespace saccade {
+namespace {
+
+struct MaxPool2d {
+  static constexpr const char* kName = "max_pool2d";
+  static constexpr Policy kPolicy = Policy::kSame;
+  kernels::PoolParams p;
+  Shape x_shape{};
+
+  Tensor forward(Context& ctx, const Tensors& in) {
+    Tensor x = in[0].contiguous();
+    x_shape = x.shape();
+    auto size = [&](int axis) { return (x_shape[axis] + 2 * p.padding - p.kernel) / p.stride + 1; };
+    Tensor y = Tensor::empty({x_shape[0], size(1), size(2), x_shape[3]}, x.dtype(), x.device());
+    Tensor index = ctx.needs(0) ? Tensor::empty(y.shape(), DType::kU8, x.device()) : Tensor();
+    kernels::max_pool2d_forward(x, p, y, index);
+    ctx.save(index);
+    return y;
+  }
+
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Tensor dx = Tensor::empty(x_shape, dy.dtype(), dy.device());
+    kernels::max_pool2d_backward(dy.contiguous(), ctx.saved(0), p, dx);
+    return {dx};
+  }
+};
+
+}  // namespace
+
+Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding) {
+  SACCADE_CHECK(x.rank() == 4, "[max_pool2d] x, got shape {}, expected [N, H, W, C]", x.shape().to_string());
+  SACCADE_CHECK(
+      kernel >= 1 && kernel <= 16 && stride >= 1 && padding >= 0 && padding <= kernel / 2,
+      "[max_pool2d] got kernel {}, stride {}, padding {}, expected 1 to 16, at least 1, 0 to kernel / 2",
+      kernel, stride, padding);
+  SACCADE_CHECK(x.dim(1) + 2 * padding >= kernel && x.dim(2) + 2 * padding >= kernel,
+                "[max_pool2d] x {} with padding {} is smaller than the kernel of {}", x.shape().to_string(),
+                padding, kernel);
+  return run_op(MaxPool2d{{kernel, stride, padding}}, {x});
+}
+
+}  // namespace saccade

@@ -1,0 +1,27 @@
+// What the normalisations share: dtypes and checks of their per-channel inputs.
+#pragma once
+
+#include <string_view>
+
+#include "autograd/function.h"
+
+namespace saccade::detail {
+
+// Statistics and affine parameters are f32, or f64 for f64 x.
+inline Tensor as_statistic(const Tensor& t, const Tensor& x) {
+  return t.to(x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32).contiguous();
+}
+inline Tensor empty_statistic(const Shape& shape, const Tensor& x) {
+  return Tensor::empty(shape, x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32, x.device());
+}
+inline void check_channels(std::string_view op, std::string_view what, const Shape& got, const Shape& x) {
+  SACCADE_CHECK(got == Shape{x[-1]}, "[{}] {}, got shape {}, expected [{}] for x {}", op, what,
+                got.to_string(), x[-1], x.to_string());
+}
+// [..., C] -> [rows, C]
+inline Tensor as_rows(const Tensor& t) {
+  int64_t c = t.dim(-1);
+  return t.contiguous().reshape({c == 0 ? 0 : t.numel() / c, c});
+}
+
+}  // namespace saccade::detail

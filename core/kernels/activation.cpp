@@ -1,0 +1,125 @@
+#include "core/kernels/activation.h"
+
+#include <cmath>
+
+#include "core/kernels/columns.h"
+
+namespace saccade::kernels {
+namespace {
+
+template <Activation Act, class A>
+SACCADE_HD A activate(A z) {
+  if constexpr (Act == Activation::kRelu) return z < A(0) ? A(0) : z;  // a NaN stays
+  if constexpr (Act == Activation::kGelu)
+    return A(0.5) * z * (A(1) + std::erf(z * A(0.70710678118654752440)));
+  return z;
+}
+
+// d act(z) / dz times g; `saved` as in the header
+template <Activation Act, class A>
+SACCADE_HD A activation_grad(A g, A saved) {
+  if constexpr (Act == Activation::kRelu) return saved > A(0) ? g : A(0);
+  if constexpr (Act == Activation::kGelu) {
+    A cdf = A(0.5) * (A(1) + std::erf(saved * A(0.70710678118654752440)));
+    A pdf = A(0.39894228040143267794) * std::exp(A(-0.5) * saved * saved);
+    return g * (cdf + saved * pdf);
+  }
+  return g;
+}
+
+template <Activation Act, class T>
+struct Forward {
+  const T* z;
+  T* y;
+  SACCADE_HD void operator()(int64_t i) const {
+    y[i] = static_cast<T>(activate<Act>(static_cast<acc_t<T>>(z[i])));
+  }
+};
+
+// index = (row tile, column tile)
+template <Activation Act, class T>
+struct Backward {
+  using A = acc_t<T>;
+  const T *dy, *saved;
+  T* dz;
+  A* partial;  // [row tiles, columns] or nullptr
+  int64_t rows, columns;
+
+  template <bool Full>
+  SACCADE_HD void tile(int64_t block, int64_t first, int64_t width) const {
+    A sum[kTileColumns] = {};
+    int64_t w = Full ? kTileColumns : width;
+    int64_t end = (block + 1) * kTileRows < rows ? (block + 1) * kTileRows : rows;
+    for (int64_t r = block * kTileRows; r < end; ++r) {
+      int64_t at = r * columns + first;
+      for (int64_t c = 0; c < w; ++c) {
+        A s = A(0);
+        if constexpr (Act != Activation::kNone) s = static_cast<A>(saved[at + c]);
+        A g = activation_grad<Act>(static_cast<A>(dy[at + c]), s);
+        if (dz) dz[at + c] = static_cast<T>(g);
+        sum[c] += g;
+      }
+    }
+    if (partial)
+      for (int64_t c = 0; c < w; ++c) partial[block * columns + first + c] = sum[c];
+  }
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t per = (columns + kTileColumns - 1) / kTileColumns;
+    int64_t first = i % per * kTileColumns;
+    if (columns - first >= kTileColumns)
+      tile<true>(i / per, first, kTileColumns);
+    else
+      tile<false>(i / per, first, columns - first);
+  }
+};
+
+template <class F>
+void with_activation(Activation act, F&& f) {
+  switch (act) {
+    case Activation::kNone:
+      f.template operator()<Activation::kNone>();
+      break;
+    case Activation::kRelu:
+      f.template operator()<Activation::kRelu>();
+      break;
+    case Activation::kGelu:
+      f.template operator()<Activation::kGelu>();
+      break;
+  }
+}
+
+int64_t cost_of(Activation act) { return act == Activation::kGelu ? 16 : 1; }
+
+void forward_generic(Activation act, const Tensor& z, Tensor& y) {
+  with_activation(act, [&]<Activation Act>() {
+    dispatch_float(z.dtype(), "activation", [&]<class T>() {
+      for_each(z.numel(), Forward<Act, T>{z.data<T>(), y.data<T>()}, cost_of(act));
+    });
+  });
+}
+
+void backward_generic(Activation act, const Tensor& dy, const Tensor& saved, Tensor& dz, Tensor& bias_grad) {
+  int64_t rows = dy.dim(0), columns = dy.dim(1);
+  with_activation(act, [&]<Activation Act>() {
+    dispatch_float(dy.dtype(), "activation", [&]<class T>() {
+      using A = acc_t<T>;
+      Tensor partial;
+      if (bias_grad.defined()) partial = Tensor::empty({tile_rows(rows), columns}, dtype_of<A>, dy.device());
+      Backward<Act, T> f{dy.data<T>(),
+                         Act == Activation::kNone ? nullptr : saved.data<T>(),
+                         dz.defined() ? dz.data<T>() : nullptr,
+                         partial.defined() ? partial.data<A>() : nullptr,
+                         rows,
+                         columns};
+      for_each(tile_rows(rows) * tile_columns(columns), f, kTileRows * kTileColumns * cost_of(act));
+      if (bias_grad.defined())
+        sum_partials(partial.data<A>(), bias_grad.data<A>(), 1, tile_rows(rows), columns);
+    });
+  });
+}
+
+SACCADE_REGISTER_KERNEL(activation_forward, &forward_generic);
+SACCADE_REGISTER_KERNEL(activation_backward, &backward_generic);
+
+}  // namespace
+}  // namespace saccade::kernels

@@ -1,0 +1,17 @@
+// Activations on their own and their backward, which also sums the columns for a bias gradient.
+#pragma once
+
+#include "core/activation.h"
+#include "core/kernel.h"
+
+namespace saccade::kernels {
+
+// y = act(z); both [M, N] contiguous, one floating dtype.
+inline Kernel<void(Activation act, const Tensor& z, Tensor& y)> activation_forward{"activation_forward"};
+// dz = dy * act'(z), all [M, N] contiguous of one floating dtype. `saved` is y for relu and z for gelu
+// (undefined for none). dz may be undefined when only the sums are wanted. bias_grad [N] (acc_t of the dtype;
+// may be undefined) becomes the column sums of dz, taken before rounding, over row blocks of fixed size.
+inline Kernel<void(Activation act, const Tensor& dy, const Tensor& saved, Tensor& dz, Tensor& bias_grad)>
+    activation_backward{"activation_backward"};
+
+}  // namespace saccade::kernels
