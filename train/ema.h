@@ -1,0 +1,59 @@
+// Exponential moving average of a model's weights and floating buffers: what is evaluated and saved as the
+// best model.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "layers/module.h"
+#include "train/safetensors.h"
+
+namespace saccade {
+
+class Ema {
+ public:
+  // Starts as a copy of the model. 0 < decay < 1, else InputError.
+  Ema(const Module& model, double decay);
+
+  // average = d * average + (1 - d) * value after an optimizer step, with d = min(decay, (1 + t) / (10 + t))
+  // after t earlier updates: the first steps are forgotten quickly.
+  void update();
+  int64_t updates() const { return updates_; }
+
+  // Exchanges the model's values with the averages; a second call undoes the first. See EmaScope.
+  void swap();
+
+  // "NAME" of each averaged tensor; constants of the model (frozen weights) are not among them.
+  NamedValues state() const;
+  void load_state(int64_t updates, const std::function<Tensor(const std::string&)>& find);
+
+ private:
+  struct Slot {
+    std::string name;
+    Var var;
+    Tensor average;
+  };
+  double decay_;
+  int64_t updates_ = 0;
+  bool swapped_ = false;
+  std::vector<Slot> slots_;
+};
+
+// The model carries the averages inside the block. A null ema does nothing.
+class EmaScope {
+ public:
+  explicit EmaScope(Ema* ema) : ema_(ema) {
+    if (ema_) ema_->swap();
+  }
+  ~EmaScope() {
+    if (ema_) ema_->swap();
+  }
+  EmaScope(const EmaScope&) = delete;
+  EmaScope& operator=(const EmaScope&) = delete;
+
+ private:
+  Ema* ema_;
+};
+
+}  // namespace saccade
