@@ -13,6 +13,8 @@
 #include <numeric>
 #include <set>
 
+#include "data/json.h"
+
 namespace saccade {
 namespace {
 
@@ -81,19 +83,6 @@ std::string printable(std::string_view name) {
   std::string out;
   for (char c : name.substr(0, 120)) out += c >= 32 && c != 127 ? c : '?';
   return name.size() > 120 ? out + "..." : out;
-}
-
-std::string quote(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\')
-      out += std::string("\\") + c;
-    else if (static_cast<unsigned char>(c) < 32)
-      out += fmt::format("\\u{:04x}", static_cast<int>(c));
-    else
-      out += c;
-  }
-  return out + "\"";
 }
 
 }  // namespace
@@ -320,7 +309,7 @@ void write_safetensors(const std::string& path, const NamedValues& tensors,
   if (!metadata.empty()) {
     header += "\"__metadata__\":{";
     for (const auto& [key, value] : metadata)
-      header += (header.back() == '{' ? "" : ",") + quote(key) + ":" + quote(value);
+      header += (header.back() == '{' ? "" : ",") + json_quote(key) + ":" + json_quote(value);
     header += "}";
   }
   uint64_t position = 0;
@@ -331,7 +320,7 @@ void write_safetensors(const std::string& path, const NamedValues& tensors,
     std::string dims;
     for (int64_t d : tensor.shape()) dims += fmt::format("{}{}", dims.empty() ? "" : ",", d);
     header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                          header.size() == 1 ? "" : ",", quote(name), file_type(tensor.dtype()), dims,
+                          header.size() == 1 ? "" : ",", json_quote(name), file_type(tensor.dtype()), dims,
                           position, position + tensor.bytes());
     position += tensor.bytes();
   }

@@ -1,0 +1,193 @@
+// The optimizer against PyTorch's (tests/golden/optimizer, made by scripts/golden/make_optimizer.py),
+// schedules, EMA.
+#include "train/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <omp.h>
+
+#include <cmath>
+
+#include "train/ema.h"
+#include "train/schedule.h"
+
+namespace saccade {
+namespace {
+
+const std::vector<std::string> kNames{"backbone.conv.weight", "head.weight", "head.bias", "never.weight"};
+
+double worst_difference(const Tensor& a, const Tensor& b) {
+  auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  EXPECT_EQ(x.size(), y.size());
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
+  return worst;
+}
+
+OptimizerOptions golden_options(const std::string& type) {
+  OptimizerOptions o;
+  o.type = type;
+  o.learning_rate = 2e-2;
+  o.weight_decay = 1e-2;
+  o.clip_norm = 0.5;
+  // The last one comes too late to apply.
+  o.groups = {{"^backbone\\.", 0.1, {}, false}, {"bias$", 1, 0.0, false}, {"conv", 7, {}, false}};
+  return o;
+}
+
+struct GoldenRun {
+  SafetensorsReader golden;
+  std::vector<NamedTensor> params;
+
+  explicit GoldenRun(const std::string& type)
+      : golden(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/optimizer/" + type + ".safetensors") {
+    for (const std::string& n : kNames) params.push_back({n, Var(golden.read("start." + n), true)});
+  }
+  double step(Optimizer& optimizer, int i) {
+    optimizer.zero_grad();
+    for (NamedTensor& p : params) {
+      std::string key = fmt::format("grad{}.{}", i, p.name);
+      if (golden.find(key)) p.var.set_grad(golden.read(key));
+    }
+    return optimizer.step(i < 6 ? 1.0 : 0.1);
+  }
+};
+
+class OptimizerGolden : public testing::TestWithParam<const char*> {};
+
+TEST_P(OptimizerGolden, TenStepsEqualPyTorch) {
+  GoldenRun run(GetParam());
+  Optimizer optimizer(run.params, golden_options(GetParam()));
+  auto norms = run.golden.read("norms").to_vector<float>();
+  uint32_t version = run.params[0].var.value().storage()->version();
+  // PyTorch sums the norm in f32.
+  for (int i = 0; i < 10; ++i)
+    EXPECT_NEAR(run.step(optimizer, i), norms[static_cast<size_t>(i)], 2e-6 * norms[static_cast<size_t>(i)]);
+  EXPECT_GT(run.params[0].var.value().storage()->version(), version);
+  // Values of about 1 and ten updates of about 0.02: a few f32 roundings.
+  for (NamedTensor& p : run.params)
+    EXPECT_LT(worst_difference(p.var.value(), run.golden.read("end." + p.name)), 1e-6) << p.name;
+}
+
+TEST_P(OptimizerGolden, StateRestoresExactly) {
+  GoldenRun whole(GetParam()), first(GetParam()), second(GetParam());
+  Optimizer a(whole.params, golden_options(GetParam()));
+  for (int i = 0; i < 10; ++i) whole.step(a, i);
+  Optimizer b(first.params, golden_options(GetParam()));
+  for (int i = 0; i < 4; ++i) first.step(b, i);
+  Optimizer c(second.params, golden_options(GetParam()));
+  std::map<std::string, Tensor> state;
+  for (auto& [name, t] : b.state()) state[name] = t.clone();
+  EXPECT_FALSE(state.contains("step.never.weight"));
+  c.load_state([&](const std::string& n) { return state.contains(n) ? state[n] : Tensor(); });
+  for (size_t i = 0; i < kNames.size(); ++i)
+    second.params[i].var.value().copy_from(first.params[i].var.value());
+  for (int i = 4; i < 10; ++i) second.step(c, i);
+  for (size_t i = 0; i < kNames.size(); ++i)
+    EXPECT_EQ(worst_difference(whole.params[i].var.value(), second.params[i].var.value()), 0) << kNames[i];
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, OptimizerGolden, testing::Values("adamw", "sgd"),
+                         [](const auto& type) { return std::string(type.param); });
+
+TEST(Optimizer, ThreadsDoNotChangeTheBits) {
+  auto run = [](int threads) {
+    omp_set_num_threads(threads);
+    Rng rng(5);
+    std::vector<float> x(300000), g(300000);
+    for (float& v : x) v = static_cast<float>(rng.normal());
+    for (float& v : g) v = static_cast<float>(rng.normal());
+    Var p(Tensor::from(Shape{300000}, x), true);
+    Optimizer optimizer({{"p", p}}, OptimizerOptions{});
+    p.set_grad(Tensor::from(Shape{300000}, g));
+    double norm = optimizer.step(1);
+    return std::pair(norm, p.value().to_vector<float>());
+  };
+  int before = omp_get_max_threads();
+  auto one = run(1), three = run(3);
+  omp_set_num_threads(before);
+  EXPECT_EQ(one, three);
+}
+
+TEST(Optimizer, NonFiniteGradientChangesNothing) {
+  Var p(Tensor::full({3}, 1), true);
+  Optimizer optimizer({{"p", p}}, OptimizerOptions{});
+  p.set_grad(Tensor::from(Shape{3}, std::vector<float>{1, INFINITY, 0}));
+  EXPECT_FALSE(std::isfinite(optimizer.step(1)));
+  EXPECT_EQ(p.value().to_vector<float>(), std::vector<float>(3, 1.0f));
+  EXPECT_TRUE(optimizer.state().empty());
+}
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Optimizer, GroupsFreezeAndComplain) {
+  Var a(Tensor::zeros({2}), true), b(Tensor::zeros({2}), true);
+  std::vector<NamedTensor> params{{"a.weight", a}, {"b.weight", b}};
+  OptimizerOptions o;
+  o.groups = {{"^a", 1, {}, true}};
+  Optimizer optimizer(params, o);
+  EXPECT_FALSE(a.requires_grad());
+  EXPECT_EQ(optimizer.parameter_count(), 1);
+  o.groups = {{"nothing", 1, {}, false}};
+  EXPECT_EQ(message_of([&] { Optimizer(params, o); }),
+            "optimizer.group: \"nothing\" matches no parameter of the model");
+  o.groups = {{"(", 1, {}, false}};
+  EXPECT_NE(message_of([&] { Optimizer(params, o); }).find("is no regular expression"), std::string::npos);
+  o.groups = {{".", 1, {}, true}};
+  EXPECT_NE(message_of([&] { Optimizer(params, o); }).find("nothing is left"), std::string::npos);
+}
+
+TEST(Schedule, Curves) {
+  ScheduleOptions constant{"constant", 0, {}, 0.1, 0}, step{"step", 0, {2, 3.5}, 0.1, 0},
+      cosine{"cosine", 10, {}, 0.1, 0.2};
+  EXPECT_EQ(learning_rate_factor(constant, 12345, 10, 20), 1);
+  EXPECT_EQ(learning_rate_factor(step, 19, 10, 100), 1);
+  EXPECT_EQ(learning_rate_factor(step, 20, 10, 100), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate_factor(step, 35, 10, 100), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 0, 10, 110), 0.1);  // warm-up: 1 / 10
+  EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 9, 10, 110), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 10, 10, 110), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 60, 10, 110), 0.6);  // half way from 1 to 0.2
+  EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 110, 10, 110), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 500, 10, 110), 0.2);
+  EXPECT_NE(message_of([] {
+              check_schedule({"linear", 0, {}, 0.1, 0});
+            }).find("constant, step or cosine"),
+            std::string::npos);
+}
+
+struct TwoTensors : Module {
+  Var weight = param("weight", {2}, {}), constant = param("constant", {1}, {}, false),
+      mean = buffer("mean", {2}, 0);
+  std::string type_name() const override { return "TwoTensors"; }
+};
+
+TEST(Ema, FollowsTheFormula) {
+  TwoTensors model;
+  Ema ema(model, 0.5);
+  double average = 0;
+  for (int t = 0; t < 20; ++t) {
+    model.weight.value().fill(t);
+    model.mean.value().fill(-t);
+    ema.update();
+    double d = std::min(0.5, (1.0 + t) / (10.0 + t));
+    average = d * average + (1 - d) * t;
+  }
+  {
+    EmaScope scope(&ema);
+    EXPECT_NEAR(model.weight.value().to_vector<float>()[1], average, 1e-5);
+    EXPECT_NEAR(model.mean.value().to_vector<float>()[0], -average, 1e-5);
+  }
+  EXPECT_EQ(model.weight.value().to_vector<float>()[1], 19);
+  EXPECT_EQ(ema.state().size(), 2u);  // the constant is not averaged
+}
+
+}  // namespace
+}  // namespace saccade
