@@ -64,9 +64,9 @@ TEST_P(OptimizerGolden, TenStepsEqualPyTorch) {
   for (int i = 0; i < 10; ++i)
     EXPECT_NEAR(run.step(optimizer, i), norms[static_cast<size_t>(i)], 2e-6 * norms[static_cast<size_t>(i)]);
   EXPECT_GT(run.params[0].var.value().storage()->version(), version);
-  // Values of about 1 and ten updates of about 0.02: a few f32 roundings.
+  // Ten updates of values up to 4 (whose f32 spacing is 2.4e-7), each rounded once or twice in another order.
   for (NamedTensor& p : run.params)
-    EXPECT_LT(worst_difference(p.var.value(), run.golden.read("end." + p.name)), 1e-6) << p.name;
+    EXPECT_LT(worst_difference(p.var.value(), run.golden.read("end." + p.name)), 2e-6) << p.name;
 }
 
 TEST_P(OptimizerGolden, StateRestoresExactly) {
