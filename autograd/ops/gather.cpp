@@ -1,0 +1,73 @@
+// Rows picked by index: index_select, gather_rows and embedding are one kernel on differently shaped tensors.
+#include "core/kernels/gather.h"
+
+#include "autograd/ops.h"
+
+namespace saccade {
+namespace {
+
+// x [N, S, C], indices [N, K] -> [N, K, C]
+struct Gather {
+  static constexpr const char* kName = "gather";
+  static constexpr Policy kPolicy = Policy::kSame;
+  Tensor indices;
+  int64_t rows = 0;  // S
+
+  Tensor forward(Context& ctx, const Tensors& in) {
+    rows = in[0].dim(1);
+    Tensor y = Tensor::empty({in[0].dim(0), indices.dim(1), in[0].dim(2)}, in[0].dtype(), in[0].device());
+    kernels::gather_rows(in[0].contiguous(), indices, y);
+    if (ctx.needs(0)) ctx.save(indices);
+    return y;
+  }
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    DType dtype = dy.dtype() == DType::kBF16 ? DType::kF32 : dy.dtype();  // repeated rows are added unrounded
+    Tensor dx = Tensor::empty({dy.dim(0), rows, dy.dim(2)}, dtype, dy.device());
+    kernels::scatter_add_rows(dy.contiguous(), ctx.saved(0), dx);
+    return {dx};
+  }
+};
+
+// Contiguous indices of the right dtype, each in [0, rows). On a GPU the range is not read back.
+Tensor checked(const char* op, const Tensor& indices, int64_t rows) {
+  SACCADE_CHECK(indices.dtype() == DType::kI64, "[{}] indices of dtype {}, expected i64", op,
+                name_of(indices.dtype()));
+  Tensor t = indices.contiguous();
+  if (t.device() != Device::kCpu) return t;
+  const int64_t* p = t.data<int64_t>();
+  for (int64_t i = 0, n = t.numel(); i < n; ++i)
+    SACCADE_CHECK(p[i] >= 0 && p[i] < rows, "[{}] index {} at position {}, expected 0 <= index < {}", op,
+                  p[i], i, rows);
+  return t;
+}
+
+}  // namespace
+
+Var gather_rows(const Var& x, const Tensor& indices) {
+  SACCADE_CHECK(x.rank() == 3 && indices.rank() == 2 && indices.dim(0) == x.dim(0),
+                "[gather_rows] x {} and indices {}, expected [N, S, C] and [N, K]", x.shape().to_string(),
+                indices.shape().to_string());
+  return run_op(Gather{checked("gather_rows", indices, x.dim(1))}, {x});
+}
+
+Var index_select(const Var& x, const Tensor& indices) {
+  SACCADE_CHECK(x.rank() >= 1 && indices.rank() == 1,
+                "[index_select] x {} and indices {}, expected [S, ...] and [K]", x.shape().to_string(),
+                indices.shape().to_string());
+  Shape out = x.shape();
+  int64_t rows = x.dim(0), columns = 1;
+  for (int a = 1; a < x.rank(); ++a) columns *= x.dim(a);
+  out[0] = indices.dim(0);
+  Tensor picks = checked("index_select", indices, rows).reshape({1, out[0]});
+  return reshape(run_op(Gather{picks}, {reshape(x, {1, rows, columns})}), out);
+}
+
+Var embedding(const Var& weight, const Tensor& indices) {
+  SACCADE_CHECK(weight.rank() == 2, "[embedding] weight {}, expected [V, C]", weight.shape().to_string());
+  Shape out = indices.shape();
+  out.push_back(weight.dim(1));
+  Tensor picks = checked("embedding", indices, weight.dim(0)).reshape({1, indices.numel()});
+  return reshape(run_op(Gather{picks}, {reshape(weight, {1, weight.dim(0), weight.dim(1)})}), out);
+}
+
+}  // namespace saccade
