@@ -1,0 +1,85 @@
+// saccade summary: what a recipe's model costs.
+#include "models/summary.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "data/coco_dataset.h"
+#include "data/file.h"
+#include "models/build.h"
+#include "train/commands/commands.h"
+#include "train/config.h"
+
+namespace saccade {
+
+namespace {
+
+constexpr int64_t kCocoClasses = 91;  // of the official models: the largest category id of COCO and one more
+
+int64_t class_count(const Config& config) {
+  if (config.model().num_classes() > 0) return config.model().num_classes();
+  const std::string& annotations = config.data().train().annotations();
+  if (!annotations.empty() && std::filesystem::exists(annotations))
+    return CocoDataset::load(annotations, "").num_classes();
+  fmt::print("The training annotations are not at hand: {} classes are assumed, as in COCO.\n", kCocoClasses);
+  return kCocoClasses;
+}
+
+// 1234567 -> "1.23 M"
+std::string short_number(double x) {
+  for (const char* unit : {"", " K", " M", " G"}) {
+    if (x < 1000) return fmt::format("{:.{}f}{}", x, *unit && x < 100 ? 2 : 0, unit);
+    x /= 1000;
+  }
+  return fmt::format("{:.2f} T", x);
+}
+
+std::string mebibytes(int64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+void print_table(const ModelSummary& summary) {
+  constexpr int kMaxDepth = 4;  // below are the single layers
+  constexpr const char* kRow = "{:<58} {:>12} {:>10} {:>12}\n";
+  fmt::print(fmt::runtime(kRow), "module", "parameters", "MACs", "activations");
+  for (const ModuleCost& m : summary.modules) {
+    if (m.depth == 0 || m.depth > kMaxDepth) continue;
+    std::string local = m.name.substr(m.name.rfind('.') == std::string::npos ? 0 : m.name.rfind('.') + 1);
+    std::string label = std::string(static_cast<size_t>(m.depth - 1) * 2, ' ') + local + " (" + m.type + ")";
+    fmt::print(fmt::runtime(kRow), label, m.parameters, short_number(static_cast<double>(m.macs)),
+               mebibytes(m.activation_bytes));
+  }
+  fmt::print(fmt::runtime(kRow), "total", summary.parameters, short_number(static_cast<double>(summary.macs)),
+             mebibytes(summary.activation_bytes));
+}
+
+}  // namespace
+
+int run_summary(const SummaryArguments& arguments) {
+  Config config = load_config(arguments.config);
+  for (const std::string& set : arguments.set) apply_set(config, set);
+  validate_config(config);
+  const config::Data& data = config.data();
+  bool fixed = data.val_height() > 0;
+  int64_t height = arguments.height, width = arguments.width;
+  if (height <= 0) height = fixed ? data.val_height() : data.val_short_side();
+  if (width <= 0) width = fixed ? data.val_width() : data.val_long_side();
+
+  auto model = build_detector(model_args(config), class_count(config));
+  model->initialize(config.seed());
+  ModelSummary summary = summarize(*model, height, width);
+  print_table(summary);
+  fmt::print(
+      "\n{} parameters, {} of them trained, {} MACs and {} of activations for one image of {} x {} pixels\n",
+      summary.parameters, summary.trainable, summary.macs, mebibytes(summary.activation_bytes), height,
+      width);
+  if (!arguments.json.empty())
+    write_file(arguments.json,
+               std::string_view(fmt::format("{{\"parameters\": {}, \"trainable\": {}, \"macs\": {}}}\n",
+                                            summary.parameters, summary.trainable, summary.macs)));
+  return 0;
+}
+
+}  // namespace saccade

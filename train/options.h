@@ -1,0 +1,25 @@
+// The configuration as the option structs of the data pipeline.
+#pragma once
+
+#include "core/kernels/normalize_image.h"
+#include "data/loader.h"
+#include "train/config.h"
+
+namespace saccade {
+
+// Training: either a fixed size (stretched, or with scale_min/scale_max scaled, cut and padded), or DETR's
+// crops and short sides. An empty list of short sides is DETR's.
+AugmentOptions train_augment(const Config& config);
+// Evaluation: val_height x val_width, or the short side.
+AugmentOptions eval_augment(const Config& config);
+
+// Shuffled, endless batches of the training set.
+LoaderOptions train_loader(const Config& config);
+// All images once, in order. batch_size 0: the configuration's.
+LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
+
+kernels::ImageNormalization image_normalization(const Config& config);
+// What ops of policy kCompute run in.
+DType compute_dtype(const Config& config);
+
+}  // namespace saccade
