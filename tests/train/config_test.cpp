@@ -5,8 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include "core/error.h"
 #include "train/nearest.h"
+#include "train/options.h"
 
 namespace saccade {
 namespace {
@@ -217,6 +222,58 @@ TEST(Config, ModelArgsCarryDefaultsAndRefuseDoubleKeys) {
   expect_part(bad("model { backbone { arg { key: \"depth\" int: 3 } } }"),
               "model.backbone: argument \"depth\" is given twice");
   expect_part(bad("model { backbone { arg { key: \"a\" int: 3 ints: [1, 2] } } }"), "several values");
+}
+
+TEST(Config, EveryRecipeIsValid) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SACCADE_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".textproto") continue;
+    ++count;
+    Config c = load_config(entry.path().string());
+    EXPECT_EQ(input_error([&] { validate_config(c); }), "no error") << entry.path();
+    EXPECT_EQ(input_error([&] { check_augment_options(train_augment(c)); }), "no error") << entry.path();
+    EXPECT_EQ(input_error([&] { check_augment_options(eval_augment(c)); }), "no error") << entry.path();
+  }
+  EXPECT_GE(count, 5);
+}
+
+TEST(Config, TheReadmeExplainsEveryField) {
+  std::ifstream in(SACCADE_SOURCE_DIR "/configs/README.md");
+  std::ostringstream text;
+  text << in.rdbuf();
+  const auto* file = Config::descriptor()->file();
+  for (int i = 0; i < file->message_type_count(); ++i)
+    for (int k = 0; k < file->message_type(i)->field_count(); ++k) {
+      std::string name = file->message_type(i)->field(k)->name();
+      EXPECT_NE(text.str().find("| `" + name + "` |"), std::string::npos) << file->message_type(i)->name() << "." << name;
+    }
+}
+
+TEST(Config, AugmentationFollowsTheChosenSize) {
+  Config c;  // DETR's
+  AugmentOptions detr = train_augment(c);
+  EXPECT_EQ(detr.resize, AugmentOptions::Resize::kShortSide);
+  EXPECT_EQ(detr.short_sides.size(), 11u);
+  EXPECT_EQ(detr.short_sides.back(), 800);
+  EXPECT_EQ(detr.crop_probability, 0.5);
+  EXPECT_EQ(detr.color_probability, 0);
+  EXPECT_EQ(eval_augment(c).short_sides, (std::vector<int64_t>{800}));
+  for (const char* set : {"data.augment.height=64", "data.augment.width=96", "data.augment.hue=0.1", "data.val_height=64",
+                          "data.val_width=96", "data.std=0.25,0.5,1", "precision=bf16", "eval.batch_size=3"})
+    apply_set(c, set);
+  AugmentOptions fixed = train_augment(c);
+  EXPECT_EQ(fixed.resize, AugmentOptions::Resize::kFixed);
+  EXPECT_EQ(fixed.crop_probability, 0);
+  EXPECT_EQ(fixed.color_probability, 1);
+  EXPECT_EQ(eval_augment(c).fixed_width, 96);
+  apply_set(c, "data.augment.scale_max=1.5");
+  EXPECT_EQ(train_augment(c).resize, AugmentOptions::Resize::kScaleJitter);
+  EXPECT_EQ(image_normalization(c).std[0], 0.25f);
+  EXPECT_EQ(image_normalization(c).mean[0], 0.485f);
+  EXPECT_EQ(compute_dtype(c), DType::kBF16);
+  EXPECT_EQ(eval_loader(c).batch_size, 3);
+  EXPECT_EQ(eval_loader(c, 7).batch_size, 7);
+  EXPECT_EQ(train_loader(c).batch_size, 2);
 }
 
 }  // namespace
