@@ -1,7 +1,6 @@
 #include "train/nearest.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace saccade {
 
@@ -21,14 +20,28 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+static size_t common_subsequence(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1, 0), last;
+  for (char c : a) {
+    last = row;
+    for (size_t j = 1; j <= b.size(); ++j)
+      row[j] = c == b[j - 1] ? last[j - 1] + 1 : std::max(last[j], row[j - 1]);
+  }
+  return row[b.size()];
+}
+
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  size_t best_distance = std::numeric_limits<size_t>::max();
+  double best_likeness = -1;
+  size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
+    double likeness = 2.0 * static_cast<double>(common_subsequence(name, candidate)) /
+                      static_cast<double>(name.size() + candidate.size() + 1);
     size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
+    if (likeness > best_likeness || (likeness == best_likeness && distance < best_distance)) {
       best = candidate;
+      best_likeness = likeness;
+      best_distance = distance;
     }
   }
   return best;

@@ -10,7 +10,9 @@ namespace saccade {
 // Number of inserted, deleted, replaced or swapped neighbouring characters that turn `a` into `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate with the smallest edit distance, the first of equals; "" when there are no candidates.
+// The candidate that shares most with the name: the longest common subsequence relative to the lengths (so
+// that "bach" means "batch_size" and not "val"), then the smallest edit distance, then the first. "" when
+// there are no candidates.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace saccade

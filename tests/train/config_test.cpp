@@ -37,6 +37,7 @@ TEST(Nearest, CountsEditsAndSwaps) {
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("abc", ""), 3u);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(nearest_name("bach", {"val", "mean", "batch_size"}), "batch_size");
   EXPECT_EQ(nearest_name("bach_size", {"workers", "batch_size", "prefetch"}), "batch_size");
 }
 
@@ -245,7 +246,8 @@ TEST(Config, TheReadmeExplainsEveryField) {
   for (int i = 0; i < file->message_type_count(); ++i)
     for (int k = 0; k < file->message_type(i)->field_count(); ++k) {
       std::string name = file->message_type(i)->field(k)->name();
-      EXPECT_NE(text.str().find("| `" + name + "` |"), std::string::npos) << file->message_type(i)->name() << "." << name;
+      EXPECT_NE(text.str().find("| `" + name + "` |"), std::string::npos)
+          << file->message_type(i)->name() << "." << name;
     }
 }
 
@@ -258,8 +260,9 @@ TEST(Config, AugmentationFollowsTheChosenSize) {
   EXPECT_EQ(detr.crop_probability, 0.5);
   EXPECT_EQ(detr.color_probability, 0);
   EXPECT_EQ(eval_augment(c).short_sides, (std::vector<int64_t>{800}));
-  for (const char* set : {"data.augment.height=64", "data.augment.width=96", "data.augment.hue=0.1", "data.val_height=64",
-                          "data.val_width=96", "data.std=0.25,0.5,1", "precision=bf16", "eval.batch_size=3"})
+  for (const char* set :
+       {"data.augment.height=64", "data.augment.width=96", "data.augment.hue=0.1", "data.val_height=64",
+        "data.val_width=96", "data.std=0.25,0.5,1", "precision=bf16", "eval.batch_size=3"})
     apply_set(c, set);
   AugmentOptions fixed = train_augment(c);
   EXPECT_EQ(fixed.resize, AugmentOptions::Resize::kFixed);

@@ -1,0 +1,146 @@
+#include "train/cli.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+
+#include "core/error.h"
+#include "train/commands/commands.h"
+#include "train/nearest.h"
+
+namespace saccade {
+
+namespace {
+
+// What the parsed command line asks for; set by the callback of the chosen command.
+using Action = std::function<int()>;
+
+template <class Arguments>
+std::shared_ptr<Arguments> bind_arguments(CLI::App* command, Action& action, int (*run)(const Arguments&)) {
+  auto arguments = std::make_shared<Arguments>();
+  command->callback([&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
+  return arguments;
+}
+
+CLI::Validator at_least(int64_t low) {
+  return CLI::Validator(
+      [low](std::string& text) {
+        int64_t value = 0;
+        auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        bool ok = error == std::errc() && end == text.data() + text.size() && value >= low;
+        return ok ? ""
+                  : fmt::format("\"{}\" does not fit, expected a whole number of at least {}", text, low);
+      },
+      "");
+}
+
+void add_set(CLI::App* command, std::vector<std::string>& set) {
+  command->add_option("--set", set, "change a config field: path.to.field=value (repeatable)")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->take_all();
+}
+
+void add_summary(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("summary", "parameters, MACs and activation memory of a model");
+  auto a = bind_arguments(c, action, run_summary);
+  c->add_option("--config", a->config, "the recipe, a textproto")->required()->type_name("FILE");
+  add_set(c, a->set);
+  c->add_option("--height", a->height, "of the image (default: the recipe's)")
+      ->check(at_least(1))
+      ->type_name("H");
+  c->add_option("--width", a->width, "of the image (default: the recipe's)")
+      ->check(at_least(1))
+      ->type_name("W");
+  c->add_option("--json", a->json, "write the totals here")->type_name("FILE");
+  c->footer(
+      "Example:\n  saccade summary --config configs/deformable_detr_r50.textproto --height 800 --width 1066");
+}
+
+void add_describe(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("describe", "the arguments, shapes and cost of a layer");
+  auto a = bind_arguments(c, action, run_describe);
+  c->add_option("LAYER", a->layer, "its name in a config; without one, the known layers are listed");
+  c->footer("Example:\n  saccade describe ms_deform_attn");
+}
+
+int fail_with(int status, std::string message) {
+  for (char& c : message)
+    if (c == '\n' || c == '\r') c = ' ';
+  std::fflush(stdout);
+  std::fprintf(stderr, "error: %s\n", message.c_str());
+  return status;
+}
+
+// "saccade data shapes" of the innermost command that was recognised.
+const CLI::App* innermost(const CLI::App* app, std::string& name) {
+  name = app->get_name();
+  for (auto chosen = app->get_subcommands(); !chosen.empty(); chosen = app->get_subcommands()) {
+    app = chosen.front();
+    name += " " + app->get_name();
+  }
+  return app;
+}
+
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  std::string name;
+  const CLI::App* command = innermost(&app, name);
+  std::vector<std::string> subcommands, flags;
+  for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; }))
+    subcommands.push_back(sub->get_name());
+  for (const CLI::Option* option : command->get_options())
+    for (const std::string& flag : option->get_lnames()) flags.push_back("--" + flag);
+  std::vector<std::string> rest = command->remaining();
+  if (rest.empty()) rest = app.remaining(true);
+  bool is_extra =
+      dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error);
+  if (is_extra && !rest.empty()) {
+    std::string word = rest.front();
+    if (word.starts_with("-"))
+      return fmt::format("{}: unknown flag {}, did you mean {}? (see {} --help)", name, word,
+                         nearest_name(word.substr(0, word.find('=')), flags), name);
+    if (!subcommands.empty())
+      return fmt::format("{}: unknown command \"{}\", did you mean \"{}\"? (see {} --help)", name, word,
+                         nearest_name(word, subcommands), name);
+    return fmt::format("{}: unexpected argument \"{}\" (see {} --help)", name, word, name);
+  }
+  if (command->get_require_subcommand_min() > 0 && dynamic_cast<const CLI::RequiredError*>(&error))
+    return fmt::format("{}: expected a command, one of {}", name, fmt::join(subcommands, ", "));
+  return fmt::format("{}: {} (see {} --help)", name, error.what(), name);
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  CLI::App app("Trains, evaluates and runs attention-based object detectors on COCO-format data.", "saccade");
+  app.set_version_flag("--version", "saccade " SACCADE_VERSION);
+  app.require_subcommand(1);
+  app.footer("`saccade COMMAND --help` explains a command and shows examples.");
+  Action action;
+  add_summary(app, action);
+  add_describe(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return fail_with(2, explain(app, error));
+  }
+  try {
+    return action();
+  } catch (const InputError& error) {
+    return fail_with(2, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail_with(1, "out of memory");
+  } catch (const std::exception& error) {
+    return fail_with(1, error.what());
+  }
+}
+
+}  // namespace saccade

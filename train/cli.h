@@ -1,0 +1,9 @@
+// The command line: parses the arguments, runs the command, turns exceptions into one line on stderr and an
+// exit status (0 done, 2 the user's input is wrong, 1 anything else).
+#pragma once
+
+namespace saccade {
+
+int run_command_line(int argc, const char* const* argv);
+
+}  // namespace saccade

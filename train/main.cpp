@@ -1,0 +1,3 @@
+#include "train/cli.h"
+
+int main(int argc, char** argv) { return saccade::run_command_line(argc, argv); }
