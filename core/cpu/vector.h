@@ -99,9 +99,10 @@ inline Ints floor_to_int(Floats x) {
   return t + (__builtin_convertvector(t, Floats) > x);  // a true comparison is -1
 }
 
-// e^x to about 1e-7 relative; 0 below -87, saturates above 88.
+// e^x to about 1e-7 relative; 0 below -87, saturates above 88; a NaN stays a NaN.
 inline Floats exp(Floats x) {
-  Floats y = min(max(x, broadcast(-87.0f)), broadcast(88.0f));
+  Floats y = x < -87.0f ? broadcast(-87.0f) : x;
+  y = y > 88.0f ? broadcast(88.0f) : y;
   Floats n = (y * 1.44269504f + 12582912.0f) - 12582912.0f;  // rounds to an integer
   Floats r = (y - n * 0.693359375f) + n * 2.12194440e-4f;
   Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
