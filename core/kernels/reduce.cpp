@@ -8,8 +8,8 @@ namespace saccade::kernels {
 namespace {
 
 // Longest run that one functor call sums; longer ones are cut, and the partial sums are summed the same way.
-constexpr int64_t kRun = 4096;
-constexpr int64_t kRows = 128;
+constexpr int64_t kRun = 1024;
+constexpr int64_t kRows = 64;
 constexpr int64_t kColumns = 64;
 
 // partial[o, b] = scale * sum of run b of row o of x [outer, n]

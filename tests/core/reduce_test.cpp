@@ -1,0 +1,85 @@
+#include "core/kernels/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/parallel.h"
+#include "core/philox.h"
+
+namespace saccade {
+namespace {
+
+Tensor random(const Shape& shape, uint64_t seed) {
+  Rng rng(seed);
+  Tensor t = Tensor::empty(shape);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.uniform(-1, 1));
+  return t;
+}
+
+// A tree of sums errs by about log2(n) / 2 roundings of the running magnitude: 1e-6 of sqrt(n) is ample.
+TEST(Reduce, LongSumsKeepTheirDigits) {
+  Tensor x = random({1000003}, 1), y = Tensor::empty({});
+  double exact = 0;
+  for (float v : x.to_vector<float>()) exact += v;
+  kernels::sum_to_shape(x, 1, y);
+  EXPECT_NEAR(y.item(), exact, 1e-3);
+
+  Tensor ones = Tensor::full({3000017}, 0.1);
+  kernels::sum_to_shape(ones, 1, y);
+  // Equal terms round the same way every time, at most 32 in a row: 32 * 2^-25 relative.
+  EXPECT_NEAR(y.item(), 3000017 * static_cast<double>(0.1f), 0.29);
+}
+
+TEST(Reduce, ColumnsOfATallMatrix) {
+  Tensor x = random({40003, 70}, 2), y = Tensor::empty({70});
+  kernels::sum_to_shape(x, 0.5, y);
+  std::vector<double> exact(70);
+  auto v = x.to_vector<float>();
+  for (size_t i = 0; i < v.size(); ++i) exact[i % 70] += 0.5 * v[i];
+  auto got = y.to_vector<double>();
+  for (size_t c = 0; c < 70; ++c) EXPECT_NEAR(got[c], exact[c], 1e-4);
+}
+
+TEST(Reduce, BitsDoNotDependOnThreads) {
+  Tensor tall = random({20001, 67}, 3), columns = Tensor::empty({67}), total = Tensor::empty({});
+  Tensor square = Tensor::empty({}, DType::kF64);
+  int threads = omp_get_max_threads();
+  std::vector<double> first;
+  for (int n : {1, 2, 3, 5}) {
+    omp_set_num_threads(n);
+    kernels::sum_to_shape(tall, 1, columns);
+    kernels::sum_to_shape(tall, 1, total);
+    kernels::sum_squares(tall, square);
+    std::vector<double> all = columns.to_vector<double>();
+    all.push_back(total.item());
+    all.push_back(square.item());
+    if (first.empty()) first = all;
+    EXPECT_EQ(all, first) << n << " threads";
+  }
+  omp_set_num_threads(threads);
+}
+
+TEST(Reduce, SumSquaresAndNonfinite) {
+  Tensor x = random({12345}, 4), out = Tensor::empty({}, DType::kF64);
+  double exact = 0;
+  for (double v : x.to_vector<double>()) exact += v * v;
+  kernels::sum_squares(x, out);
+  EXPECT_NEAR(out.item(), exact, 1e-9 * exact);
+  kernels::count_nonfinite(x, out);
+  EXPECT_EQ(out.item(), 0);
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF64}) {
+    Tensor y = x.to(dtype).clone();
+    y.slice(0, 5000, 5001).fill(std::nan(""));
+    y.slice(0, 12344, 12345).fill(INFINITY);
+    y.slice(0, 0, 1).fill(-INFINITY);
+    kernels::count_nonfinite(y, out);
+    EXPECT_EQ(out.item(), 3) << name_of(dtype);
+  }
+  kernels::count_nonfinite(Tensor::empty({0}), out);
+  EXPECT_EQ(out.item(), 0);
+}
+
+}  // namespace
+}  // namespace saccade
