@@ -106,7 +106,7 @@ bool read_annotation(JsonFile& json, JsonValue value, CocoAnnotation& a, Record&
   if (is_object) {
     for (const char* name : {"id", "image_id", "category_id", "bbox"}) record.require(name);
   }
-  if (!has_area) a.area = a.bbox[2] * a.bbox[3];
+  if (!has_area) a.area = std::max(a.bbox[2], 0.0) * std::max(a.bbox[3], 0.0);
   return is_object;
 }
 

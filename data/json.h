@@ -30,7 +30,7 @@ class JsonFile {
   template <class F>
   void root_fields(F&& f) {
     simdjson::ondemand::object object;
-    check(document_.get_object().get(object), "the file must hold one JSON object");
+    check(document_.get_object().get(object), "the file must hold one JSON object and nothing else");
     each_field(object, f);
     finish();
   }
@@ -38,7 +38,7 @@ class JsonFile {
   template <class F>
   void root_elements(F&& f) {
     simdjson::ondemand::array array;
-    check(document_.get_array().get(array), "the file must hold one JSON array");
+    check(document_.get_array().get(array), "the file must hold one JSON array and nothing else");
     each_element(array, f);
     finish();
   }

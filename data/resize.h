@@ -1,6 +1,7 @@
 // Resizing, equal to the byte to Pillow's Image.resize(size, Image.BILINEAR): a triangle filter that widens
-// with the reduction (so it does not alias), in 8-bit fixed point, columns first. (Pillow:
-// src/libImaging/Resample.c.)
+// with the reduction (so it does not alias), in 8-bit fixed point. Releases before Pillow 13 always resize
+// the rows' width first, which differs in the last bit where the height shrinks by more than twice as many
+// pixels as the width; this follows Pillow 13. (python-pillow/Pillow, src/libImaging/Resample.c)
 #pragma once
 
 #include "data/image.h"

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "core/error.h"
 #include "core/philox.h"
 #include "data/coco_dataset.h"
 #include "data/image.h"

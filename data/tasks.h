@@ -1,0 +1,44 @@
+// Independent tasks on a few threads of their own, for work that may throw (files, images).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace saccade {
+
+// f(i) for every i in [0, n), on `threads` threads (0: as many as the machine has). When tasks throw, the
+// exception of the smallest failed index among those that ran is thrown here, and tasks not yet begun are
+// left out.
+template <class F>
+void run_tasks(int64_t n, int threads, F&& f) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::atomic<int64_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr error;
+  int64_t failed = n;
+  auto work = [&] {
+    for (int64_t i = next++; i < n; i = next++) {
+      try {
+        f(i);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (i < failed) {
+          failed = i;
+          error = std::current_exception();
+        }
+        next = n;
+      }
+    }
+  };
+  std::vector<std::jthread> others;
+  for (int64_t t = 1; t < std::min<int64_t>(threads, n); ++t) others.emplace_back(work);
+  work();
+  others.clear();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace saccade

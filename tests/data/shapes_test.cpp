@@ -1,0 +1,93 @@
+#include "data/shapes_dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "data/coco_check.h"
+#include "data/file.h"
+#include "tests/data/test_files.h"
+
+namespace saccade {
+namespace {
+
+using test::input_error;
+using test::TempDir;
+
+TEST(Shapes, FilesDoNotDependOnTheThreads) {
+  TempDir dir;
+  ShapesOptions options;
+  options.images = 12;
+  options.seed = 3;
+  for (int threads : {1, 3}) {
+    options.threads = threads;
+    write_shapes_dataset(dir / fmt::format("t{}", threads), options);
+  }
+  EXPECT_EQ(read_file(dir / "t1/annotations.json"), read_file(dir / "t3/annotations.json"));
+  for (int i = 1; i <= 12; ++i) {
+    std::string name = fmt::format("/images/{:06}.png", i);
+    EXPECT_EQ(read_file((dir / "t1") + name), read_file((dir / "t3") + name)) << name;
+  }
+  options.seed = 4;
+  EXPECT_FALSE(draw_shapes_image(options, 0).image == read_image(dir / "t1/images/000001.png"));
+}
+
+TEST(Shapes, IsASoundCocoSetOfSixCategories) {
+  TempDir dir;
+  ShapesOptions options;
+  options.images = 150;
+  options.seed = 11;
+  int64_t last = 0;
+  options.threads = 1;
+  options.progress = [&](int64_t done) { last = done; };
+  write_shapes_dataset(dir.str(), options);
+  EXPECT_EQ(last, 150);
+  auto set = CocoDataset::load(dir / "annotations.json", dir / "images");
+  EXPECT_EQ(set.num_images(), 150);
+  EXPECT_EQ(set.class_names(), shape_names());
+  EXPECT_EQ(set.empty_boxes(), 0);
+  EXPECT_EQ(check_coco(dir / "annotations.json", dir / "images"), std::vector<std::string>{});
+  std::set<int64_t> categories;
+  std::set<size_t> counts;
+  double largest = 0;
+  for (int64_t i = 0; i < set.num_images(); ++i) {
+    const CocoImage& image = set.image(i);
+    EXPECT_GE(std::min(image.width, image.height), 128);
+    EXPECT_LE(std::max(image.width, image.height), 192);
+    counts.insert(set.annotations_of(i).size());
+    for (const CocoAnnotation& a : set.annotations_of(i)) {
+      categories.insert(a.category_id);
+      double side = std::max(a.bbox[2], a.bbox[3]) / static_cast<double>(std::min(image.width, image.height));
+      largest = std::max(largest, side);
+      EXPECT_LE(side, 0.62);  // 60 % and a rounded pixel at both ends
+      EXPECT_GT(a.area, 0);
+      EXPECT_LE(a.area, a.bbox[2] * a.bbox[3]);
+    }
+  }
+  EXPECT_EQ(categories.size(), 6u);
+  EXPECT_EQ(*counts.begin(), 1u);
+  EXPECT_GE(*counts.rbegin(), 7u);
+  EXPECT_LE(*counts.rbegin(), 8u);
+  EXPECT_GT(largest, 0.5);
+}
+
+TEST(Shapes, NeverWritesOverAnythingAndLeavesNoHalfSet) {
+  TempDir dir;
+  ShapesOptions options;
+  options.images = 2;
+  write_shapes_dataset(dir.str(), options);
+  EXPECT_NE(input_error([&] { write_shapes_dataset(dir.str(), options); }).find("already there"),
+            std::string::npos);
+  options.images = 0;
+  EXPECT_NE(input_error([&] { write_shapes_dataset(dir / "x", options); }), "");
+  EXPECT_FALSE(std::filesystem::exists(dir / "x"));
+  options.images = 3;
+  options.progress = [](int64_t done) {
+    if (done == 2) fail_input("interrupted");
+  };
+  EXPECT_EQ(input_error([&] { write_shapes_dataset(dir / "y", options); }), "interrupted");
+  EXPECT_TRUE(std::filesystem::is_empty(dir / "y"));
+}
+
+}  // namespace
+}  // namespace saccade
