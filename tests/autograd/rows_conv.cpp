@@ -1,0 +1,141 @@
+// Rows of conv2d and max_pool2d.
+#include <cmath>
+
+#include "autograd/ops.h"
+#include "tests/autograd/op_table.h"
+
+namespace saccade::optable {
+namespace {
+
+Sample conv_case(Rng& rng, const char* label, const Shape& x, int64_t out, int64_t window,
+                 const Conv2dOptions& o, bool bias = true, Activation act = Activation::kNone) {
+  int64_t in_group = x[3] / o.groups, taps = in_group * window * window;
+  auto reference = [=](const Tensors& in) {
+    auto size = [&](int64_t n) { return (n + 2 * o.padding - o.dilation * (window - 1) - 1) / o.stride + 1; };
+    return build({x[0], size(x[1]), size(x[2]), out}, [&](const std::vector<int64_t>& i) {
+      double z = in[2].defined() ? at(in[2], {i[3]}) : 0;
+      int64_t group = i[3] / (out / o.groups);
+      for (int64_t r = 0; r < window; ++r) {
+        for (int64_t s = 0; s < window; ++s) {
+          int64_t h = i[1] * o.stride - o.padding + r * o.dilation,
+                  v = i[2] * o.stride - o.padding + s * o.dilation;
+          if (h < 0 || h >= x[1] || v < 0 || v >= x[2]) continue;
+          for (int64_t c = 0; c < in_group; ++c)
+            z += at(in[0], {i[0], h, v, group * in_group + c}) * at(in[1], {i[3], c, r, s});
+        }
+      }
+      if (act == Activation::kGelu) return 0.5 * z * (1 + std::erf(z * std::sqrt(0.5)));
+      return act == Activation::kRelu ? std::max(z, 0.0) : z;
+    });
+  };
+  Tensor b = bias ? uniform(rng, {out}) : Tensor();
+  if (act == Activation::kRelu) {  // a large bias of either sign keeps every sum away from the kink
+    b = build({out}, [&](const std::vector<int64_t>& i) {
+      return (i[0] % 2 == 0 ? 1.0 : -1.0) * (static_cast<double>(taps) + 0.5);
+    });
+  }
+  return {label,
+          {uniform(rng, x), uniform(rng, {out, in_group, window, window}), b},
+          [o, act](const Vars& v) { return conv2d(v[0], v[1], v[2], o, act); },
+          reference};
+}
+
+const Register kConv2d(Row{
+    "conv2d",
+    Bf16::kCompute,
+    {.f32 = 2e-5,
+     .bf16 = 3e-2,
+     .why =
+         "f32: sums of up to 300 products in any order; bf16: one rounding (2^-9) of each factor and of the "
+         "result, cancellation inside the sum"},
+    [](Rng& rng) {
+      return std::vector<Sample>{
+          conv_case(rng, "3x3", {2, 5, 4, 3}, 4, 3, {.padding = 1}),
+          conv_case(rng, "3x3 stride 2, no bias", {1, 6, 7, 4}, 5, 3, {.stride = 2, .padding = 1}, false),
+          conv_case(rng, "7x7 stem", {1, 9, 8, 3}, 4, 7, {.stride = 2, .padding = 3}, false),
+          conv_case(rng, "1x1", {2, 3, 4, 5}, 7, 1, {}),
+          conv_case(rng, "1x1 stride 2", {1, 5, 4, 3}, 2, 1, {.stride = 2}, false),
+          conv_case(rng, "dilated", {1, 7, 6, 2}, 3, 3, {.padding = 2, .dilation = 2}),
+          conv_case(rng, "no padding", {1, 4, 5, 2}, 3, 2, {}),
+          conv_case(rng, "two groups", {1, 4, 4, 6}, 4, 3, {.padding = 1, .groups = 2}),
+          conv_case(rng, "depthwise", {2, 4, 3, 5}, 5, 3, {.padding = 1, .groups = 5}),
+          conv_case(rng, "depthwise, 16 channels", {1, 4, 3, 16}, 16, 3,
+                    {.stride = 2, .padding = 1, .groups = 16}),
+          conv_case(rng, "relu", {1, 4, 4, 3}, 6, 3, {.padding = 1}, true, Activation::kRelu),
+          conv_case(rng, "1x1 relu", {2, 2, 3, 4}, 6, 1, {}, true, Activation::kRelu),
+          conv_case(rng, "gelu", {1, 3, 3, 2}, 4, 3, {.padding = 1}, true, Activation::kGelu),
+          conv_case(rng, "31 to 33 channels", {1, 2, 3, 31}, 33, 3, {.padding = 1}),
+          conv_case(rng, "no images", {0, 4, 4, 3}, 2, 3, {.padding = 1}),
+      };
+    },
+    {{"channels differ",
+      [] {
+        conv2d(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({2, 4, 3, 3})), Var());
+      },
+      R"(\[conv2d\] got x \[1, 4, 4, 3\] and weight \[2, 4, 3, 3\] with 1 groups)"},
+     {"window too large",
+      [] {
+        conv2d(Var(Tensor::zeros({1, 2, 2, 3})), Var(Tensor::zeros({2, 3, 3, 3})), Var());
+      },
+      R"(\[conv2d\] x \[1, 2, 2, 3\] with padding 0 is smaller)"},
+     {"stride 0",
+      [] {
+        conv2d(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({2, 3, 3, 3})), Var(), {.stride = 0});
+      },
+      R"(\[conv2d\] options, got stride 0)"},
+     {"bias",
+      [] {
+        conv2d(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({2, 3, 3, 3})), Var(Tensor::zeros({3})));
+      },
+      R"(\[conv2d\] bias, got shape \[3\], expected \[2\])"}}});
+
+Sample pool_case(Rng& rng, const char* label, const Shape& x, int64_t kernel, int64_t stride,
+                 int64_t padding) {
+  auto reference = [=](const Tensors& in) {
+    auto size = [&](int64_t n) { return (n + 2 * padding - kernel) / stride + 1; };
+    return build({x[0], size(x[1]), size(x[2]), x[3]}, [&](const std::vector<int64_t>& i) {
+      double best = -INFINITY;
+      for (int64_t r = 0; r < kernel; ++r) {
+        for (int64_t s = 0; s < kernel; ++s) {
+          int64_t h = i[1] * stride - padding + r, w = i[2] * stride - padding + s;
+          if (h >= 0 && h < x[1] && w >= 0 && w < x[2]) best = std::max(best, at(in[0], {i[0], h, w, i[3]}));
+        }
+      }
+      return best;
+    });
+  };
+  return {label,
+          {distinct(rng, x)},
+          [=](const Vars& v) { return max_pool2d(v[0], kernel, stride, padding); },
+          reference};
+}
+
+const Register kMaxPool2d(Row{
+    "max_pool2d",
+    Bf16::kExact,
+    {.f32 = 1e-6,
+     .bf16 = 1e-2,
+     .why = "values are copied; a gradient is a sum of at most 9 values, in bf16 rounded once"},
+    [](Rng& rng) {
+      return std::vector<Sample>{
+          pool_case(rng, "3x3 stride 2", {2, 7, 6, 3}, 3, 2, 1),
+          pool_case(rng, "2x2", {1, 4, 4, 5}, 2, 2, 0),
+          pool_case(rng, "overlapping", {1, 5, 4, 2}, 3, 1, 1),
+          pool_case(rng, "gaps", {1, 7, 7, 2}, 2, 3, 0),
+          pool_case(rng, "35 channels", {1, 3, 2, 35}, 3, 2, 1),
+          pool_case(rng, "no images", {0, 4, 4, 2}, 2, 2, 0),
+      };
+    },
+    {{"padding",
+      [] {
+        max_pool2d(Var(Tensor::zeros({1, 4, 4, 1})), 3, 2, 2);
+      },
+      R"(\[max_pool2d\] got kernel 3, stride 2, padding 2)"},
+     {"too small",
+      [] {
+        max_pool2d(Var(Tensor::zeros({1, 2, 4, 1})), 3, 2, 0);
+      },
+      R"(\[max_pool2d\] x \[1, 2, 4, 1\] with padding 0 is smaller)"}}});
+
+}  // namespace
+}  // namespace saccade::optable
