@@ -62,6 +62,8 @@ struct Row {
   Tolerance tolerance;
   std::function<std::vector<Sample>(Rng&)> samples;
   std::vector<ErrorCase> errors = {};
+  // Why the last bits may depend on the number of threads (never on the run); empty: they must not.
+  std::string thread_dependent = {};
 };
 
 // Adds the row and its tests; for objects with static storage.

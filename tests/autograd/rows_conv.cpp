@@ -87,7 +87,8 @@ const Register kConv2d(Row{
       [] {
         conv2d(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({2, 3, 3, 3})), Var(Tensor::zeros({3})));
       },
-      R"(\[conv2d\] bias, got shape \[3\], expected \[2\])"}}});
+      R"(\[conv2d\] bias, got shape \[3\], expected \[2\])"}},
+    "oneDNN splits the sum of a weight gradient by threads"});
 
 Sample pool_case(Rng& rng, const char* label, const Shape& x, int64_t kernel, int64_t stride,
                  int64_t padding) {

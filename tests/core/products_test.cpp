@@ -1,0 +1,176 @@
+// The tuned products, convolutions and poolings on shapes of a real step: against the generic loops in f64,
+// equal bits run to run, and the bounded cache of primitives.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/cpu/primitive_cache.h"
+#include "core/kernels/activation.h"
+#include "core/kernels/conv2d.h"
+#include "core/kernels/linear.h"
+#include "core/kernels/matmul.h"
+#include "core/philox.h"
+
+namespace saccade {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed) {
+  Rng rng(seed);
+  Tensor t = Tensor::empty(shape);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.uniform(-1, 1));
+  return t.to(dtype);
+}
+
+// max |a - b| / rms(b)
+double error_of(const Tensor& a, const Tensor& b) {
+  auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  double worst = 0, rms = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    worst = std::max(worst, std::abs(x[i] - y[i]));
+    rms += y[i] * y[i];
+    if (std::isnan(x[i])) return INFINITY;
+  }
+  return worst / (std::sqrt(rms / static_cast<double>(x.size())) + 1e-30);
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) { return std::memcmp(a.raw(), b.raw(), a.bytes()) == 0; }
+
+// f32: rounding of sums of up to 10^4 products. bf16: the inputs are equal in both, so only the result is
+// rounded.
+double tolerance(const Tensor& result) { return result.dtype() == DType::kBF16 ? 3e-2 : 2e-4; }
+
+struct LinearShape {
+  int64_t rows, n, k;
+};
+
+class LinearProducts : public testing::TestWithParam<std::tuple<LinearShape, DType>> {};
+
+TEST_P(LinearProducts, EqualTheLoopsAndThemselves) {
+  auto [s, dtype] = GetParam();
+  Tensor x = random_tensor({s.rows, s.k}, dtype, 1), w = random_tensor({s.n, s.k}, dtype, 2);
+  Tensor dy = random_tensor({s.rows, s.n}, dtype, 3), bias = random_tensor({s.n}, DType::kF32, 4);
+  auto run = [&](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& c) {
+    DType sums = a.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+    Tensors out{Tensor::empty({s.rows, s.n}, a.dtype()), Tensor::empty({s.rows, s.k}, a.dtype()),
+                Tensor::empty({s.n, s.k}, sums)};
+    kernels::linear_forward(a, b, c, Activation::kRelu, out[0]);
+    kernels::linear_backward_data(g, b, out[1]);
+    kernels::linear_backward_weight(g, a, out[2]);
+    return out;
+  };
+  auto f64 = [](const Tensor& t) { return t.to(DType::kF64); };
+  Tensors got = run(x, w, dy, bias), want = run(f64(x), f64(w), f64(dy), f64(bias));
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(error_of(got[i], want[i]), tolerance(got[i])) << i;
+  for (int k = 0; k < 3; ++k) {
+    Tensors again = run(x, w, dy, bias);
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], again[i])) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearProducts,
+                         testing::Combine(testing::Values(LinearShape{5440, 128, 128},
+                                                          LinearShape{700, 512, 128}, LinearShape{513, 31, 7},
+                                                          LinearShape{200, 4, 128}, LinearShape{1, 1, 1}),
+                                          testing::Values(DType::kF32, DType::kBF16)));
+
+struct ConvShape {
+  Shape x;
+  int64_t out, window;
+  kernels::ConvParams p;
+};
+
+class Convolutions : public testing::TestWithParam<std::tuple<ConvShape, DType>> {};
+
+TEST_P(Convolutions, EqualTheLoopsAndThemselves) {
+  auto [s, dtype] = GetParam();
+  int64_t oh = kernels::conv_output_size(s.x[1], s.window, s.p),
+          ow = kernels::conv_output_size(s.x[2], s.window, s.p);
+  Shape w_shape{s.out, s.x[3] / s.p.groups, s.window, s.window}, y_shape{s.x[0], oh, ow, s.out};
+  Tensor x = random_tensor(s.x, dtype, 1), w = random_tensor(w_shape, dtype, 2),
+         dy = random_tensor(y_shape, dtype, 3);
+  auto run = [&, &p = s.p](const Tensor& a, const Tensor& b, const Tensor& g) {
+    Tensors out{Tensor::empty(y_shape, a.dtype()), Tensor::empty(a.shape(), a.dtype()),
+                Tensor::empty(w_shape, a.dtype() == DType::kF64 ? DType::kF64 : DType::kF32)};
+    kernels::conv2d_forward(a, b, {}, p, Activation::kNone, out[0]);
+    kernels::conv2d_backward_data(g, b, p, out[1]);
+    kernels::conv2d_backward_weight(g, a, p, out[2]);
+    return out;
+  };
+  Tensors got = run(x, w, dy), want = run(x.to(DType::kF64), w.to(DType::kF64), dy.to(DType::kF64));
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(error_of(got[i], want[i]), tolerance(got[i])) << i;
+  for (int k = 0; k < 3; ++k) {
+    Tensors again = run(x, w, dy);
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], again[i])) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Convolutions,
+                         testing::Combine(testing::Values(ConvShape{{2, 64, 64, 3}, 32, 7, {2, 3, 1, 1}},
+                                                          ConvShape{{4, 16, 16, 32}, 64, 3, {2, 1, 1, 1}},
+                                                          ConvShape{{4, 16, 16, 32}, 64, 1, {2, 0, 1, 1}},
+                                                          ConvShape{{2, 9, 11, 64}, 64, 3, {1, 1, 1, 1}},
+                                                          ConvShape{{1, 8, 8, 128}, 256, 3, {1, 2, 2, 1}},
+                                                          ConvShape{{2, 9, 7, 48}, 48, 3, {1, 1, 1, 48}},
+                                                          ConvShape{{2, 5, 6, 31}, 7, 3, {1, 1, 1, 1}},
+                                                          ConvShape{{3, 8, 8, 64}, 128, 1, {1, 0, 1, 1}}),
+                                          testing::Values(DType::kF32, DType::kBF16)));
+
+TEST(Matmul, TransposedAndBroadcastViews) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    Tensor a = random_tensor({3, 40, 33}, dtype, 1), b = random_tensor({3, 33, 50}, dtype, 2);
+    auto check = [](const Tensor& p, const Tensor& q) {
+      Tensor c = Tensor::empty({3, p.dim(1), q.dim(2)}, p.dtype());
+      Tensor want = Tensor::empty(c.shape(), DType::kF64);
+      kernels::matmul(p, q, c);
+      kernels::matmul(p.to(DType::kF64), q.to(DType::kF64), want);
+      EXPECT_LT(error_of(c, want), tolerance(c));
+    };
+    check(a, b);
+    check(b.transpose(1, 2), a.transpose(1, 2));
+    check(a, b.slice(0, 1, 2));
+    check(a.slice(0, 1, 2), b);
+    check(a.slice(1, 3, 30), b.slice(2, 5, 22));
+    check(a.slice(2, 2, 12).expand({3, 40, 10}), b.slice(1, 0, 10));
+  }
+}
+
+TEST(PrimitiveCache, StaysBounded) {
+  size_t capacity = onednn::cache_stats().capacity;
+  EXPECT_GE(capacity, 64u);
+  onednn::set_cache_capacity(4);
+  Tensor w = random_tensor({8, 8}, DType::kF32, 1);
+  auto run = [&](int64_t rows) {
+    Tensor x = random_tensor({rows, 8}, DType::kF32, 2), y = Tensor::empty({rows, 8});
+    kernels::linear_forward(x, w, {}, Activation::kNone, y);
+  };
+  for (int64_t rows = 1; rows <= 20; ++rows) run(rows);
+  EXPECT_EQ(onednn::cache_stats().size, 4u);
+  auto before = onednn::cache_stats();
+  for (int64_t rows = 17; rows <= 20; ++rows) run(rows);  // the last four are still there
+  EXPECT_EQ(onednn::cache_stats().misses, before.misses);
+  EXPECT_EQ(onednn::cache_stats().hits, before.hits + 4);
+  run(1);
+  EXPECT_EQ(onednn::cache_stats().misses, before.misses + 1);
+  EXPECT_THROW(onednn::set_cache_capacity(0), Error);
+  onednn::set_cache_capacity(capacity);
+}
+
+TEST(Activations, GeluInF32IsTheErfForm) {
+  Tensor z = random_tensor({1000, 7}, DType::kF32, 5);
+  for (int64_t i = 0; i < z.numel(); ++i) z.data<float>()[i] *= 8;
+  Tensor y = z.empty_like(), dz = z.empty_like(), ones = Tensor::full(z.shape(), 1), none;
+  kernels::activation_forward(Activation::kGelu, z, y);
+  kernels::activation_backward(Activation::kGelu, ones, z, dz, none);
+  for (int64_t i = 0; i < z.numel(); ++i) {
+    double v = z.data<float>()[i], cdf = 0.5 * std::erfc(-v * std::sqrt(0.5));
+    double pdf = std::exp(-0.5 * v * v) / std::sqrt(2 * 3.14159265358979323846);
+    ASSERT_NEAR(y.data<float>()[i], v * cdf, 2e-6) << v;
+    ASSERT_NEAR(dz.data<float>()[i], cdf + v * pdf, 2e-6) << v;
+  }
+}
+
+}  // namespace
+}  // namespace saccade
