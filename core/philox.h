@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al., SC 2011): a counter-based generator. The same (key, counter) gives the same numbers on
-// every device, so masks are recomputed rather than stored and parallel order does not matter.
+// Philox4x32-10 (Salmon et al., SC 2011): a counter-based generator. The same (key, counter) gives the same
+// numbers on every device, so masks are recomputed rather than stored and parallel order does not matter.
 #pragma once
 
 #include <array>
@@ -51,18 +51,28 @@ class Rng {
   }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   int64_t below(int64_t n) { return static_cast<int64_t>(uniform() * static_cast<double>(n)); }  // [0, n)
-  double normal() {  // Box-Muller, one value a call
-    double u = 1.0 - uniform(), v = uniform();
-    return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * 3.14159265358979323846 * v);
+  double normal() {  // Box-Muller; every second call returns the pair's other value
+    if (has_spare_) {
+      has_spare_ = false;
+      return spare_;
+    }
+    double radius = std::sqrt(-2.0 * std::log(1.0 - uniform())),
+           angle = 2.0 * 3.14159265358979323846 * uniform();
+    spare_ = radius * std::sin(angle);
+    has_spare_ = true;
+    return radius * std::cos(angle);
   }
 
  private:
   uint64_t key_, stream_, counter_ = 0;
   Philox block_{};
   int used_ = 4;
+  double spare_ = 0;
+  bool has_spare_ = false;
 };
 
-// FNV-1a, for keys derived from names (a parameter's initial values depend on its name, not on its neighbours).
+// FNV-1a, for keys derived from names (a parameter's initial values depend on its name, not on its
+// neighbours).
 constexpr uint64_t hash_name(std::string_view name) {
   uint64_t h = 0xCBF29CE484222325ull;
   for (char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;

@@ -3,7 +3,7 @@
 #include <regex>
 #include <set>
 
-#include "autograd/scope.h"
+#include "core/parallel.h"
 
 namespace saccade {
 
@@ -49,21 +49,34 @@ int64_t Module::parameter_count(bool trainable_only) const {
   return n;
 }
 
-void Module::initialize(uint64_t seed) { initialize(seed, ""); }
+void Module::initialize(uint64_t seed) {
+  std::vector<InitTask> tasks;
+  collect_init(seed, "", tasks);
+  // Every parameter has its own generator, so they can be drawn in any order, in parallel.
+  parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) tasks[static_cast<size_t>(i)].draw();
+  });
+  for (InitTask& task : tasks) task.var.value().copy_from(task.values);
+  finish_initialize(seed, "");
+}
 
-void Module::initialize(uint64_t seed, const std::string& prefix) {
-  for (Entry& e : entries_) {
+void Module::InitTask::draw() {
+  Rng rng(key);
+  init(values, rng);
+}
+
+void Module::collect_init(uint64_t seed, const std::string& prefix, std::vector<InitTask>& tasks) const {
+  for (const Entry& e : entries_) {
     if (e.is_alias) continue;
-    Tensor host = Tensor::empty(e.var.shape());
-    if (e.is_buffer) {
-      host.fill(e.value);
-    } else {
-      Rng rng(mix_key(seed, hash_name(prefix + e.name)));
-      e.init(host, rng);
-    }
-    e.var.value().copy_from(host);
+    Initializer init = e.is_buffer ? init::constant(e.value) : e.init;
+    tasks.push_back(
+        {e.var, Tensor::empty(e.var.shape()), std::move(init), mix_key(seed, hash_name(prefix + e.name))});
   }
-  for (auto& [name, module] : children_) module->initialize(seed, prefix + name + ".");
+  for (const auto& [name, module] : children_) module->collect_init(seed, prefix + name + ".", tasks);
+}
+
+void Module::finish_initialize(uint64_t seed, const std::string& prefix) {
+  for (auto& [name, module] : children_) module->finish_initialize(seed, prefix + name + ".");
   after_initialize(seed, prefix);
 }
 

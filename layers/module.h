@@ -82,7 +82,16 @@ class Module {
     bool is_alias;
   };
   void collect(const std::string& prefix, std::vector<NamedTensor>& out) const;
-  void initialize(uint64_t seed, const std::string& prefix);
+  // One parameter's first values, drawn from its own key.
+  struct InitTask {
+    Var var;
+    Tensor values;
+    Initializer init;
+    uint64_t key;
+    void draw();
+  };
+  void collect_init(uint64_t seed, const std::string& prefix, std::vector<InitTask>& tasks) const;
+  void finish_initialize(uint64_t seed, const std::string& prefix);
   bool mark_recompute(const std::string& name, const std::string& regex);
 
   std::vector<Entry> entries_;

@@ -183,7 +183,7 @@ TEST_P(AttentionLayer, RecomputationGivesTheSameGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Registered, AttentionLayer, testing::ValuesIn(attention_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& layer) { return layer.param; });
 
 TEST(AttentionRegistry, HasOneLayerPerFile) {
   size_t files = 0;

@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, OfficialModel,
                                          Variant{"multi_scale", 4, false, false, false, 39847265, 40069665},
                                          Variant{"refine", 4, false, true, false, 40627260, 40849660},
                                          Variant{"two_stage", 4, false, true, true, 40959129, 41181529}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& variant) { return std::string(variant.param.name); });
 
 TEST(DeformableDetr, CarriesTheOfficialNames) {
   auto model = build_detector(official_args({"", 4, false, true, true, 0, 0}), 91);
@@ -64,7 +64,9 @@ TEST(DeformableDetr, CarriesTheOfficialNames) {
 }
 
 TEST(DeformableDetr, StartsAsTheOfficialCode) {
-  auto model = build_detector(official_args({"", 4, false, true, false, 0, 0}), 91);
+  Args args = official_args({"", 4, false, true, false, 0, 0});
+  args.section("backbone").set("depth", int64_t{18});
+  auto model = build_detector(args, 91);
   model->initialize(7);
   auto find = [&](const std::string& name) {
     for (const NamedTensor& t : model->named_tensors())
