@@ -1,0 +1,228 @@
+// Deformable attention and grid sampling against PyTorch (tests/golden/ms_deform_attn), tuned against generic
+// kernels, any number of threads, positions that are no numbers.
+#include "core/kernels/ms_deform_attn.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+
+#include "autograd/engine.h"
+#include "autograd/ops.h"
+#include "core/philox.h"
+#include "tests/autograd/golden.h"
+
+namespace saccade {
+namespace {
+
+// Largest difference in units of the rms of what was expected.
+double error_of(const Tensor& got, const Tensor& expected) {
+  EXPECT_EQ(got.shape(), expected.shape());
+  auto a = got.to_vector<double>(), b = expected.to_vector<double>();
+  double worst = 0, square = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    double difference = std::abs(a[i] - b[i]);
+    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
+    square += b[i] * b[i];
+  }
+  return worst / (std::sqrt(square / static_cast<double>(a.size())) + 1e-30);
+}
+
+class GoldenHeads : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(MsDeformAttn, GoldenHeads, testing::Values(30, 32, 64, 71));
+
+// f32 positions on maps of 6 cells are exact to 1e-6 cells; gradients of positions multiply that by the map
+// size.
+TEST_P(GoldenHeads, EqualsGridSampleOfPyTorch) {
+  Golden golden("ms_deform_attn/head_" + std::to_string(GetParam()) + ".safetensors");
+  std::vector<LevelShape> levels{{6, 4}, {3, 5}, {1, 2}};
+  for (std::string kind : {"points", "boxes"}) {
+    Vars in{Var(golden["value"], true), Var(golden[kind], true), Var(golden["offsets"], true),
+            Var(golden["logits"], true)};
+    Var y = ms_deform_attn(in[0], in[1], in[2], in[3], levels);
+    EXPECT_LT(error_of(y.value(), golden[kind + ".y"]), 5e-6) << kind;
+    backward(y, golden["dy"]);
+    const char* names[] = {"value", "reference", "offsets", "logits"};
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_LT(error_of(in[i].grad(), golden[kind + ".d" + names[i]]), 2e-5) << kind << " " << names[i];
+  }
+}
+
+TEST(GridSample, EqualsPyTorch) {
+  Golden golden("ms_deform_attn/grid_sample.safetensors");
+  for (bool align : {false, true}) {
+    std::string kind = align ? "corners" : "edges";
+    Var x(golden["x"], true), grid(golden["grid"], true);
+    Var y = grid_sample(x, grid, align);
+    EXPECT_LT(error_of(y.value(), golden[kind + ".y"]), 5e-6);
+    backward(y, golden["dy"]);
+    EXPECT_LT(error_of(x.grad(), golden[kind + ".dx"]), 5e-6);
+    EXPECT_LT(error_of(grid.grad(), golden[kind + ".dgrid"]), 2e-5);
+  }
+}
+
+struct Problem {
+  kernels::MsDeformLevels levels;
+  Tensor value, reference, offsets, logits, dy;
+};
+
+Problem make_problem(int64_t N, int64_t Q, int64_t M, int64_t D, int64_t P, int64_t R) {
+  Problem p;
+  p.levels.push_back(9, 7);
+  p.levels.push_back(4, 5);
+  p.levels.push_back(2, 1);
+  int64_t L = p.levels.count;
+  Rng rng(mix_key(static_cast<uint64_t>(D), static_cast<uint64_t>(Q)));
+  auto normal = [&](const Shape& shape, double scale) {
+    Tensor t = Tensor::empty(shape);
+    for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(scale * rng.normal());
+    return t;
+  };
+  p.value = normal({N, p.levels.tokens, M, D}, 1);
+  p.reference = Tensor::empty({N, Q, L, R});
+  for (int64_t i = 0; i < p.reference.numel(); ++i)
+    p.reference.data<float>()[i] = static_cast<float>(rng.uniform(0.1, 0.9));
+  p.offsets = normal({N, Q, M, L, P, 2}, 2);
+  p.logits = normal({N, Q, M, L * P}, 2);
+  p.dy = normal({N, Q, M * D}, 1);
+  return p;
+}
+
+// y, dvalue, dreference, doffsets, dlogits
+Tensors run(const Problem& p, bool generic) {
+  Tensors out{p.dy.empty_like(), p.value.empty_like(), p.reference.empty_like(), p.offsets.empty_like(),
+              p.logits.empty_like()};
+  for (Tensor& t : out) t.fill(NAN);
+  const auto& f = kernels::ms_deform_attn_forward;
+  const auto& b = kernels::ms_deform_attn_backward;
+  if (generic) {
+    f.generic(p.value, p.reference, p.offsets, p.logits, p.levels, out[0]);
+    b.generic(p.value, p.reference, p.offsets, p.logits, p.levels, p.dy, out[1], out[2], out[3], out[4]);
+  } else {
+    f(p.value, p.reference, p.offsets, p.logits, p.levels, out[0]);
+    b(p.value, p.reference, p.offsets, p.logits, p.levels, p.dy, out[1], out[2], out[3], out[4]);
+  }
+  return out;
+}
+
+// Few queries read the maps where they lie, many copy them; 5 points a level are 15 a query (one vector with
+// a gap), 7 are 21.
+TEST(MsDeformAttn, TunedEqualsGeneric) {
+  for (int64_t D : {7, 16, 30, 32, 48, 64, 71, 1025}) {
+    for (int64_t R : {2, 4}) {
+      for (auto [Q, P] : {std::pair<int64_t, int64_t>{1, 5}, {40, 4}, {23, 7}}) {
+        Problem p = make_problem(2, Q, 3, D, P, R);
+        Tensors tuned = run(p, false), generic = run(p, true);
+        for (size_t i = 0; i < tuned.size(); ++i)
+          EXPECT_LT(error_of(tuned[i], generic[i]), 1e-4)
+              << "D " << D << " R " << R << " Q " << Q << " output " << i;
+      }
+    }
+  }
+}
+
+// Both round the same f32 sums to bf16, so they may differ by one rounding (2^-8 of the element, at most a
+// few rms).
+TEST(MsDeformAttn, TunedEqualsGenericInBf16) {
+  for (int64_t D : {7, 32, 64, 71}) {
+    for (int64_t Q : {1, 40}) {
+      Problem p = make_problem(2, Q, 3, D, 4, 2);
+      p.value = p.value.to(DType::kBF16);
+      p.dy = p.dy.to(DType::kBF16);
+      Tensors tuned = run(p, false), generic = run(p, true);
+      for (size_t i = 0; i < tuned.size(); ++i)
+        EXPECT_LT(error_of(tuned[i], generic[i]), i < 2 ? 4e-2 : 1e-4)
+            << "D " << D << " Q " << Q << " output " << i;
+    }
+  }
+}
+
+TEST(MsDeformAttn, SameBitsOnAnyNumberOfThreads) {
+  int before = omp_get_max_threads();
+  for (int64_t Q : {2, 300}) {
+    Problem p = make_problem(2, Q, 4, 32, 4, 4);
+    omp_set_num_threads(1);
+    Tensors alone = run(p, false);
+    for (int threads : {2, 3, 7}) {
+      omp_set_num_threads(threads);
+      Tensors together = run(p, false);
+      for (size_t i = 0; i < alone.size(); ++i)
+        EXPECT_EQ(std::memcmp(alone[i].raw(), together[i].raw(), alone[i].bytes()), 0)
+            << threads << " threads, " << i;
+    }
+  }
+  omp_set_num_threads(before);
+}
+
+// Positions far outside or not finite sample zero and get a zero or not-finite gradient, but never touch
+// foreign memory.
+TEST(MsDeformAttn, WildPositions) {
+  float wild[] = {1e30f, -1e30f, INFINITY, -INFINITY, NAN, 3e9f, -3e9f};
+  for (float w : wild) {
+    Problem p = make_problem(1, 6, 2, 32, 4, 2);
+    p.offsets.fill(static_cast<double>(w));
+    for (bool generic : {false, true}) {
+      Tensors out = run(p, generic);
+      for (double y : out[0].to_vector<double>()) EXPECT_EQ(y, 0.0) << w;
+      for (double d : out[1].to_vector<double>()) EXPECT_EQ(d, 0.0) << w;
+      for (double d : out[3].to_vector<double>()) EXPECT_EQ(d, 0.0) << w;
+    }
+  }
+}
+
+// A NaN in what is summed must come out: the trainer looks for it.
+TEST(MsDeformAttn, NanComesOut) {
+  for (bool generic : {false, true}) {
+    Problem p = make_problem(1, 6, 2, 32, 4, 2);
+    p.logits.data<float>()[3] = NAN;
+    EXPECT_TRUE(std::isnan(run(p, generic)[0].to_vector<float>()[0]));
+    p = make_problem(1, 6, 2, 32, 4, 2);
+    p.value.fill(NAN);
+    EXPECT_TRUE(std::isnan(run(p, generic)[0].to_vector<float>()[0]));
+  }
+}
+
+TEST(MsDeformAttn, LocationsForDrawing) {
+  for (int64_t R : {2, 4}) {
+    Problem p = make_problem(2, 3, 2, 4, 4, R);
+    int64_t L = p.levels.count, P = 4, M = 2;
+    Tensor locations = p.offsets.empty_like(), weights = Tensor::empty({2, 3, M, L, P});
+    kernels::ms_deform_locations(p.reference, p.offsets, p.logits, p.levels, locations, weights);
+    for (int64_t row = 0; row < 2 * 3 * M; ++row) {
+      double sum = 0;
+      for (int64_t l = 0; l < L; ++l) {
+        const float* ref = p.reference.data<float>() + (row / M * L + l) * R;
+        for (int64_t k = 0; k < P; ++k) {
+          int64_t j = (row * L + l) * P + k;
+          sum += static_cast<double>(weights.data<float>()[j]);
+          float size = static_cast<float>(p.levels.width[l]);
+          float step = R == 2 ? 1 / size : ref[2] * 0.5f / static_cast<float>(P);
+          EXPECT_NEAR(locations.data<float>()[2 * j], ref[0] + p.offsets.data<float>()[2 * j] * step, 1e-6);
+        }
+      }
+      EXPECT_NEAR(sum, 1, 1e-6);
+    }
+  }
+}
+
+TEST(MsDeformAttn, TooManyLevels) {
+  std::vector<LevelShape> levels(17, {1, 1});
+  Var x(Tensor::zeros({1, 17, 1, 1}));
+  EXPECT_THROW(ms_deform_attn(x, x, x, x, levels), Error);
+}
+
+// One query's gradients only: outputs that nobody wants are skipped, the others do not change.
+TEST(MsDeformAttn, GradientsOnDemand) {
+  Problem p = make_problem(1, 40, 2, 32, 4, 4);
+  Tensors all = run(p, false);
+  for (size_t wanted = 1; wanted < 5; ++wanted) {
+    Tensors out(5);
+    out[wanted] = all[wanted].empty_like();
+    kernels::ms_deform_attn_backward(p.value, p.reference, p.offsets, p.logits, p.levels, p.dy, out[1],
+                                     out[2], out[3], out[4]);
+    EXPECT_EQ(std::memcmp(all[wanted].raw(), out[wanted].raw(), all[wanted].bytes()), 0) << wanted;
+  }
+}
+
+}  // namespace
+}  // namespace saccade
