@@ -234,6 +234,7 @@ void DeformableDetr::decode(Queries q, const Var& memory, const TokenMaps& maps,
   Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
   Var ratios_twice = concat({ratios, ratios}, -1);
   Var target = q.target, reference = q.reference;
+  output.query_groups = q.groups;
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
     int64_t width = reference.dim(2);
     Var points = mul(reshape(reference, {N, Q, 1, width}), width == 4 ? ratios_twice : ratios);

@@ -18,6 +18,9 @@ struct LayerPrediction {
 struct DetectorOutput {
   std::vector<LayerPrediction> layers;  // in decoder order; the last one is the result
   LayerPrediction encoder;  // two-stage proposals (logits of one "object" class in column 0); else undefined
+  // Training with extra query groups: Q is this many groups of equal size, each matched with all objects on
+  // its own.
+  int64_t query_groups = 1;
   std::vector<SamplingRecord> sampling;  // one per decoder layer when record_sampling
 };
 
