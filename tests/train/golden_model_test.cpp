@@ -161,7 +161,7 @@ TEST(GoldenTraining, FirstFiftyLossesEqualPyTorch) {
   options.learning_rate = 2e-4;
   options.weight_decay = 1e-4;
   options.clip_norm = 0.1;
-  Optimizer optimizer(options, model->parameters());
+  Optimizer optimizer(model->parameters(), options);
   SetCriterion criterion(CriterionOptions{});
   for (size_t step = 0; step < losses.size(); ++step) {
     const GoldenBatch& batch = batches[step % batches.size()];
