@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "core/error.h"
+#include "data/pixel4.h"
 #include "data/resize.h"
 
 namespace saccade {
@@ -291,19 +292,22 @@ void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, i
 void change_color(Image& image, double brightness, double contrast, double saturation, double hue) {
   if (image.rgb.empty()) return;
   ColorMap map = color_map(brightness, contrast, saturation, hue, mean_gray_of(image));
-  // 16 fractional bits; integers give the same bytes whatever the compiler contracts.
-  int32_t m[3][3], offset[3];
-  for (int i = 0; i < 3; ++i) {
-    for (int j = 0; j < 3; ++j) m[i][j] = static_cast<int32_t>(std::lround(map.m[i][j] * 65536));
-    offset[i] = static_cast<int32_t>(std::lround(map.offset[i] * 65536)) + 32768;
+  // 16 fractional bits; integers give the same bytes whatever the compiler contracts. Each input byte looks
+  // up what it adds to the three outputs.
+  std::vector<Int4> table(3 * 256);
+  for (size_t j = 0; j < 3; ++j) {
+    Int4 column{}, offset{};
+    for (size_t i = 0; i < 3; ++i) {
+      column[i] = static_cast<int32_t>(std::lround(map.m[i][j] * 65536));
+      if (j == 0) offset[i] = static_cast<int32_t>(std::lround(map.offset[i] * 65536)) + 32768;
+    }
+    for (int32_t v = 0; v < 256; ++v) table[j * 256 + static_cast<size_t>(v)] = column * v + offset;
   }
+  const Int4 *red = table.data(), *green = red + 256, *blue = green + 256;
   for (size_t p = 0; p < image.rgb.size(); p += 3) {
     uint8_t* c = image.rgb.data() + p;
-    int32_t r = c[0], g = c[1], b = c[2];
-    for (int i = 0; i < 3; ++i) {
-      int32_t v = (m[i][0] * r + m[i][1] * g + m[i][2] * b + offset[i]) >> 16;
-      c[i] = static_cast<uint8_t>(std::clamp(v, 0, 255));
-    }
+    uint32_t pixel = pack_pixel((red[c[0]] + green[c[1]] + blue[c[2]]) >> 16);
+    std::memcpy(c, &pixel, 3);
   }
 }
 

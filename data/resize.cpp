@@ -5,6 +5,10 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "data/pixel4.h"
+
+// The loops over a row are worth the full vectoriser.
+#pragma GCC optimize("O3")
 
 namespace saccade {
 namespace {
@@ -54,69 +58,45 @@ Taps make_taps(int64_t in, int64_t out) {
 // Weights are non-negative and sum to 1 up to rounding, so only the upper bound can be passed.
 inline uint8_t to_byte(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> kPrecisionBits, 255)); }
 
-using Int4 = int32_t __attribute__((vector_size(16)));
-using Byte4 = uint8_t __attribute__((vector_size(4)));
-
-// Four bytes, of which the last is not used by the caller.
-inline Int4 load_pixel(const uint8_t* p) {
-  Byte4 b;
-  std::memcpy(&b, p, 4);
-  return __builtin_convertvector(b, Int4);
-}
-
 Image resize_columns(const Image& in, int64_t width) {
   Taps taps = make_taps(in.width, width);
   Image out(in.height, width);
-  // One spare byte behind the row for load_pixel.
-  std::vector<uint8_t> line(static_cast<size_t>(in.width * 3 + 1));
+  // One spare byte behind each row: pixels are read and written four bytes at a time.
+  std::vector<uint8_t> from(static_cast<size_t>(in.width * 3 + 1)), to(static_cast<size_t>(width * 3 + 1));
   for (int64_t y = 0; y < in.height; ++y) {
-    std::memcpy(line.data(), in.row(y), static_cast<size_t>(in.width * 3));
-    uint8_t* dst = out.row(y);
+    std::memcpy(from.data(), in.row(y), static_cast<size_t>(in.width * 3));
     for (int64_t x = 0; x < width; ++x) {
       const int32_t* w = taps.weights.data() + x * taps.size;
-      const uint8_t* src = line.data() + taps.first[static_cast<size_t>(x)] * 3;
+      const uint8_t* src = from.data() + taps.first[static_cast<size_t>(x)] * 3;
       int64_t count = taps.count[static_cast<size_t>(x)];
       Int4 sum = {kHalf, kHalf, kHalf, 0};
       for (int64_t k = 0; k < count; ++k) sum += load_pixel(src + k * 3) * w[k];
-      dst[x * 3] = to_byte(sum[0]);
-      dst[x * 3 + 1] = to_byte(sum[1]);
-      dst[x * 3 + 2] = to_byte(sum[2]);
+      uint32_t pixel = pack_pixel(sum >> kPrecisionBits);
+      std::memcpy(to.data() + x * 3, &pixel, 4);
     }
+    std::memcpy(out.row(y), to.data(), static_cast<size_t>(width * 3));
   }
   return out;
 }
-
-constexpr int64_t kLanes = 16;
-using Int16 = int32_t __attribute__((vector_size(64)));
-using Byte16 = uint8_t __attribute__((vector_size(16)));
 
 Image resize_rows(const Image& in, int64_t height) {
   Taps taps = make_taps(in.height, height);
   Image out(height, in.width);
   int64_t n = in.width * 3;
+  std::vector<int32_t> sums(static_cast<size_t>(n));
+  int32_t* __restrict sum = sums.data();
   for (int64_t y = 0; y < height; ++y) {
     const int32_t* w = taps.weights.data() + y * taps.size;
     int64_t count = taps.count[static_cast<size_t>(y)];
-    const uint8_t* src = in.row(taps.first[static_cast<size_t>(y)]);
-    uint8_t* dst = out.row(y);
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      Int16 sum = Int16{} + kHalf;
-      for (int64_t k = 0; k < count; ++k) {
-        Byte16 b;
-        std::memcpy(&b, src + k * n + i, sizeof b);
-        sum += __builtin_convertvector(b, Int16) * w[k];
-      }
-      sum >>= kPrecisionBits;
-      sum = sum > 255 ? Int16{} + 255 : sum;
-      Byte16 b = __builtin_convertvector(sum, Byte16);
-      std::memcpy(dst + i, &b, sizeof b);
+    const uint8_t* __restrict src = in.row(taps.first[static_cast<size_t>(y)]);
+    uint8_t* __restrict dst = out.row(y);
+    std::fill(sums.begin(), sums.end(), kHalf);
+    for (int64_t k = 0; k < count; ++k) {
+      int32_t weight = w[k];
+      const uint8_t* __restrict line = src + k * n;
+      for (int64_t i = 0; i < n; ++i) sum[i] += line[i] * weight;
     }
-    for (; i < n; ++i) {
-      int32_t sum = kHalf;
-      for (int64_t k = 0; k < count; ++k) sum += src[k * n + i] * w[k];
-      dst[i] = to_byte(sum);
-    }
+    for (int64_t i = 0; i < n; ++i) dst[i] = to_byte(sum[i]);
   }
   return out;
 }

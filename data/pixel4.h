@@ -1,0 +1,32 @@
+// One pixel as a vector of four numbers. Written with byte shuffles because GCC makes scalar code of
+// __builtin_convertvector between bytes and integers.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace saccade {
+
+using Int4 = int32_t __attribute__((vector_size(16)));
+using Byte16 = uint8_t __attribute__((vector_size(16)));
+
+// Four bytes at p, of which the caller uses three.
+inline Int4 load_pixel(const uint8_t* p) {
+  uint32_t bytes;
+  std::memcpy(&bytes, p, 4);
+  Int4 lanes = {static_cast<int32_t>(bytes), 0, 0, 0};
+  constexpr Byte16 kSpread = {0, 8, 8, 8, 1, 8, 8, 8, 2, 8, 8, 8, 3, 8, 8, 8};  // byte 8 is zero
+  return (Int4)__builtin_shuffle((Byte16)lanes, kSpread);
+}
+
+// The lanes, each cut to [0, 255], as four bytes.
+inline uint32_t pack_pixel(Int4 v) {
+  Int4 zero = {0, 0, 0, 0}, most = {255, 255, 255, 255};
+  v = v > most ? most : v;
+  v = v < zero ? zero : v;
+  constexpr Byte16 kGather = {0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12};
+  Int4 gathered = (Int4)__builtin_shuffle((Byte16)v, kGather);
+  return static_cast<uint32_t>(gathered[0]);
+}
+
+}  // namespace saccade
