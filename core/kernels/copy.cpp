@@ -22,21 +22,22 @@ SACCADE_HD To convert(From v) {
 }
 
 template <class To, class From>
-struct CopyRow {
-  StridedLoop<2> loop;  // 0: source, 1: destination
-  RowPieces pieces;
+struct Copy {
+  StridedCalls<2> calls;  // 0: source, 1: destination
   const From* src;
   To* dst;
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t ss = loop.strides[0][loop.rank - 1], ds = loop.strides[1][loop.rank - 1];
-    int64_t row = pieces.row(i), begin = pieces.begin(i), n = pieces.end(i) - begin;
-    const From* s = src + loop.row_offset(0, row) + begin * ss;
-    To* d = dst + loop.row_offset(1, row) + begin * ds;
-    if (ss == 1 && ds == 1) {
-      for (int64_t k = 0; k < n; ++k) d[k] = convert<To>(s[k]);
-    } else {
-      for (int64_t k = 0; k < n; ++k) d[k * ds] = convert<To>(s[k * ss]);
-    }
+    int64_t ss = calls.step(0), ds = calls.step(1);
+    calls.visit(i, [&](const int64_t* offsets, int64_t n) {
+      const From* s = src + offsets[0];
+      To* d = dst + offsets[1];
+      if (ss == 1 && ds == 1) {
+#pragma GCC ivdep
+        for (int64_t k = 0; k < n; ++k) d[k] = convert<To>(s[k]);
+      } else {
+        for (int64_t k = 0; k < n; ++k) d[k * ds] = convert<To>(s[k * ss]);
+      }
+    });
   }
 };
 
@@ -89,9 +90,8 @@ template <class To, class From>
 void copy_typed(const Tensor& x, Tensor& y) {
   auto loop = StridedLoop<2>::make(x.shape(), {&x.strides(), &y.strides()});
   if (copy_tiled<To, From>(loop, x.data<From>(), y.data<To>())) return;
-  RowPieces pieces(loop.inner());
-  for_each(loop.rows() * pieces.per_row, CopyRow<To, From>{loop, pieces, x.data<From>(), y.data<To>()},
-           pieces.cost());
+  StridedCalls<2> calls(loop);
+  for_each(calls.count(), Copy<To, From>{calls, x.data<From>(), y.data<To>()}, calls.cost());
 }
 
 void copy_generic(const Tensor& x, Tensor& y) {
@@ -104,30 +104,29 @@ void copy_generic(const Tensor& x, Tensor& y) {
 }
 
 template <class T>
-struct FillRow {
-  StridedLoop<1> loop;
-  RowPieces pieces;
+struct Fill {
+  StridedCalls<1> calls;
   T* dst;
   T value;
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t ds = loop.strides[0][loop.rank - 1], begin = pieces.begin(i), n = pieces.end(i) - begin;
-    T* d = dst + loop.row_offset(0, pieces.row(i)) + begin * ds;
+    int64_t ds = calls.step(0);
     T v = value;
-    if (ds == 1) {
-      for (int64_t k = 0; k < n; ++k) d[k] = v;
-    } else {
-      for (int64_t k = 0; k < n; ++k) d[k * ds] = v;
-    }
+    calls.visit(i, [&](const int64_t* offsets, int64_t n) {
+      T* d = dst + offsets[0];
+      if (ds == 1) {
+        for (int64_t k = 0; k < n; ++k) d[k] = v;
+      } else {
+        for (int64_t k = 0; k < n; ++k) d[k * ds] = v;
+      }
+    });
   }
 };
 
 void fill_generic(Tensor& y, double value) {
   if (y.numel() == 0) return;
   dispatch_any(y.dtype(), "fill", [&]<class T>() {
-    auto loop = StridedLoop<1>::make(y.shape(), {&y.strides()});
-    RowPieces pieces(loop.inner());
-    for_each(loop.rows() * pieces.per_row, FillRow<T>{loop, pieces, y.data<T>(), convert<T>(value)},
-             pieces.cost());
+    StridedCalls<1> calls(StridedLoop<1>::make(y.shape(), {&y.strides()}));
+    for_each(calls.count(), Fill<T>{calls, y.data<T>(), convert<T>(value)}, calls.cost());
   });
 }
 

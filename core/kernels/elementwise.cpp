@@ -111,88 +111,81 @@ struct BinaryFlat {
 };
 
 template <class T, class Op>
-struct BinaryRow {
-  StridedLoop<3> loop;  // a, b, y
-  RowPieces pieces;
+struct Binary {
+  StridedCalls<3> calls;  // a, b, y
   const T *a, *b;
   T* y;
   SACCADE_HD void operator()(int64_t i) const {
     using A = acc_t<T>;
-    int64_t row = pieces.row(i), begin = pieces.begin(i), n = pieces.end(i) - begin;
-    int64_t sa = loop.strides[0][loop.rank - 1], sb = loop.strides[1][loop.rank - 1];
-    const T* pa = a + loop.row_offset(0, row) + begin * sa;
-    const T* pb = b + loop.row_offset(1, row) + begin * sb;
-    T* py = y + loop.row_offset(2, row) + begin;
-    if (sa == 1 && sb == 1) {
+    int64_t sa = calls.step(0), sb = calls.step(1);
+    calls.visit(i, [&](const int64_t* offsets, int64_t n) {
+      const T *pa = a + offsets[0], *pb = b + offsets[1];
+      T* py = y + offsets[2];
+      if (sa == 1 && sb == 1) {
 #pragma GCC ivdep
-      for (int64_t k = 0; k < n; ++k) py[k] = T(Op()(A(pa[k]), A(pb[k])));
-    } else if (sa == 1 && sb == 0) {
-      A vb(pb[0]);
+        for (int64_t k = 0; k < n; ++k) py[k] = T(Op()(A(pa[k]), A(pb[k])));
+      } else if (sa == 1 && sb == 0) {
+        A vb(pb[0]);
 #pragma GCC ivdep
-      for (int64_t k = 0; k < n; ++k) py[k] = T(Op()(A(pa[k]), vb));
-    } else if (sa == 0 && sb == 1) {
-      A va(pa[0]);
+        for (int64_t k = 0; k < n; ++k) py[k] = T(Op()(A(pa[k]), vb));
+      } else if (sa == 0 && sb == 1) {
+        A va(pa[0]);
 #pragma GCC ivdep
-      for (int64_t k = 0; k < n; ++k) py[k] = T(Op()(va, A(pb[k])));
-    } else {
-      for (int64_t k = 0; k < n; ++k) py[k] = T(Op()(A(pa[k * sa]), A(pb[k * sb])));
-    }
+        for (int64_t k = 0; k < n; ++k) py[k] = T(Op()(va, A(pb[k])));
+      } else {
+        for (int64_t k = 0; k < n; ++k) py[k] = T(Op()(A(pa[k * sa]), A(pb[k * sb])));
+      }
+    });
   }
 };
 
 template <class T, class Op>
-struct TernaryRow {
-  StridedLoop<4> loop;  // dy, a, b, dx
-  RowPieces pieces;
+struct BinaryBackward {
+  StridedCalls<4> calls;  // dy, a, b, dx
   const T *dy, *a, *b;
   T* dx;
   SACCADE_HD void operator()(int64_t i) const {
     using A = acc_t<T>;
-    int64_t row = pieces.row(i), begin = pieces.begin(i), n = pieces.end(i) - begin;
-    int last = loop.rank - 1;
-    int64_t sy = loop.strides[0][last], sa = loop.strides[1][last], sb = loop.strides[2][last];
-    const T* py = dy + loop.row_offset(0, row) + begin * sy;
-    const T* pa = a + loop.row_offset(1, row) + begin * sa;
-    const T* pb = b + loop.row_offset(2, row) + begin * sb;
-    T* px = dx + loop.row_offset(3, row) + begin;
-    if (sy == 1 && sa == 1 && sb == 1) {
+    int64_t sy = calls.step(0), sa = calls.step(1), sb = calls.step(2);
+    calls.visit(i, [&](const int64_t* offsets, int64_t n) {
+      const T *py = dy + offsets[0], *pa = a + offsets[1], *pb = b + offsets[2];
+      T* px = dx + offsets[3];
+      if (sy == 1 && sa == 1 && sb == 1) {
 #pragma GCC ivdep
-      for (int64_t k = 0; k < n; ++k) px[k] = T(Op()(A(py[k]), A(pa[k]), A(pb[k])));
-    } else if (sy == 1 && sa == 1 && sb == 0) {
-      A vb(pb[0]);
+        for (int64_t k = 0; k < n; ++k) px[k] = T(Op()(A(py[k]), A(pa[k]), A(pb[k])));
+      } else if (sy == 1 && sa == 1 && sb == 0) {
+        A vb(pb[0]);
 #pragma GCC ivdep
-      for (int64_t k = 0; k < n; ++k) px[k] = T(Op()(A(py[k]), A(pa[k]), vb));
-    } else {
-      for (int64_t k = 0; k < n; ++k) px[k] = T(Op()(A(py[k * sy]), A(pa[k * sa]), A(pb[k * sb])));
-    }
+        for (int64_t k = 0; k < n; ++k) px[k] = T(Op()(A(py[k]), A(pa[k]), vb));
+      } else {
+        for (int64_t k = 0; k < n; ++k) px[k] = T(Op()(A(py[k * sy]), A(pa[k * sa]), A(pb[k * sb])));
+      }
+    });
   }
 };
 
 template <class T>
-struct MaskedFillRow {
-  StridedLoop<3> loop;  // x, mask, y
-  RowPieces pieces;
+struct MaskedFill {
+  StridedCalls<3> calls;  // x, mask, y
   const T* x;
   const bool* mask;
   T* y;
   T value;
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t row = pieces.row(i), begin = pieces.begin(i), n = pieces.end(i) - begin;
-    int64_t sx = loop.strides[0][loop.rank - 1], sm = loop.strides[1][loop.rank - 1];
-    const T* px = x + loop.row_offset(0, row) + begin * sx;
-    const bool* pm = mask + loop.row_offset(1, row) + begin * sm;
-    T* py = y + loop.row_offset(2, row) + begin;
+    int64_t sx = calls.step(0), sm = calls.step(1);
     T v = value;
-    if (sx == 1 && sm == 0) {
-      bool filled = pm[0];
-#pragma GCC ivdep
-      for (int64_t k = 0; k < n; ++k) py[k] = filled ? v : px[k];
-    } else if (sx == 1 && sm == 1) {
-#pragma GCC ivdep
-      for (int64_t k = 0; k < n; ++k) py[k] = pm[k] ? v : px[k];
-    } else {
-      for (int64_t k = 0; k < n; ++k) py[k] = pm[k * sm] ? v : px[k * sx];
-    }
+    calls.visit(i, [&](const int64_t* offsets, int64_t n) {
+      const T* px = x + offsets[0];
+      const bool* pm = mask + offsets[1];
+      T* py = y + offsets[2];
+      if (sm == 0 && pm[0]) {
+        for (int64_t k = 0; k < n; ++k) py[k] = v;
+      } else if (sm == 0 && sx == 1) {
+        for (int64_t k = 0; k < n; ++k) py[k] = px[k];
+      } else {
+        for (int64_t k = 0; k < n; ++k) py[k] = pm[k * sm] ? v : px[k * sx];
+      }
+    });
   }
 };
 
@@ -209,10 +202,8 @@ void run_binary(const Tensor& a, const Tensor& b, Tensor& y) {
       return;
     }
     Shape sa = strides_in(a, y), sb = strides_in(b, y);
-    auto loop = StridedLoop<3>::make(y.shape(), {&sa, &sb, &y.strides()});
-    RowPieces pieces(loop.inner());
-    for_each(loop.rows() * pieces.per_row,
-             BinaryRow<T, Op>{loop, pieces, a.data<T>(), b.data<T>(), y.data<T>()}, pieces.cost());
+    StridedCalls<3> calls(StridedLoop<3>::make(y.shape(), {&sa, &sb, &y.strides()}));
+    for_each(calls.count(), Binary<T, Op>{calls, a.data<T>(), b.data<T>(), y.data<T>()}, calls.cost());
   });
 }
 
@@ -241,11 +232,10 @@ template <class Op>
 void run_ternary(const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& dx) {
   dispatch_float(dx.dtype(), "binary_backward", [&]<class T>() {
     Shape sy = strides_in(dy, dx), sa = strides_in(a, dx), sb = strides_in(b, dx);
-    auto loop = StridedLoop<4>::make(dx.shape(), {&sy, &sa, &sb, &dx.strides()});
-    RowPieces pieces(loop.inner());
-    for_each(loop.rows() * pieces.per_row,
-             TernaryRow<T, Op>{loop, pieces, dy.data<T>(), a.data<T>(), b.data<T>(), dx.data<T>()},
-             pieces.cost());
+    StridedCalls<4> calls(StridedLoop<4>::make(dx.shape(), {&sy, &sa, &sb, &dx.strides()}));
+    for_each(calls.count(),
+             BinaryBackward<T, Op>{calls, dy.data<T>(), a.data<T>(), b.data<T>(), dx.data<T>()},
+             calls.cost());
   });
 }
 
@@ -275,11 +265,9 @@ void masked_fill_generic(const Tensor& x, const Tensor& mask, double value, Tens
   if (y.numel() == 0) return;
   dispatch_float(y.dtype(), "masked_fill", [&]<class T>() {
     Shape sx = strides_in(x, y), sm = strides_in(mask, y);
-    auto loop = StridedLoop<3>::make(y.shape(), {&sx, &sm, &y.strides()});
-    RowPieces pieces(loop.inner());
-    for_each(loop.rows() * pieces.per_row,
-             MaskedFillRow<T>{loop, pieces, x.data<T>(), mask.data<bool>(), y.data<T>(), T(value)},
-             pieces.cost());
+    StridedCalls<3> calls(StridedLoop<3>::make(y.shape(), {&sx, &sm, &y.strides()}));
+    for_each(calls.count(), MaskedFill<T>{calls, x.data<T>(), mask.data<bool>(), y.data<T>(), T(value)},
+             calls.cost());
   });
 }
 

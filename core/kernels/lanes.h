@@ -9,27 +9,23 @@
 
 namespace saccade::kernels {
 
-inline constexpr int kLanes = 32;
-
 // sum over i in [0, n) of f(i), in type A
-template <class A, class F>
+template <class A, int kLanes = 32, class F>
 SACCADE_HD A lane_sum(int64_t n, const F& f) {
   A acc[kLanes];
   for (int l = 0; l < kLanes; ++l) acc[l] = A(0);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     for (int l = 0; l < kLanes; ++l) acc[l] += f(i + l);
-  if (i < n) {
-    int rest = static_cast<int>(n - i);
-    for (int l = 0; l < rest; ++l) acc[l] += f(i + l);
-  }
+  int rest = static_cast<int>(n - i);
+  for (int l = 0; l < rest; ++l) acc[l] += f(i + l);
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int l = 0; l < width; ++l) acc[l] += acc[l + width];
   return acc[0];
 }
 
 // max over i in [0, n) of f(i), n >= 1; NaN when one is NaN
-template <class A, class F>
+template <class A, int kLanes = 32, class F>
 SACCADE_HD A lane_max(int64_t n, const F& f) {
   A acc[kLanes];
   A first = f(0);
@@ -37,10 +33,8 @@ SACCADE_HD A lane_max(int64_t n, const F& f) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     for (int l = 0; l < kLanes; ++l) acc[l] = math::max(acc[l], f(i + l));
-  if (i < n) {
-    int rest = static_cast<int>(n - i);
-    for (int l = 0; l < rest; ++l) acc[l] = math::max(acc[l], f(i + l));
-  }
+  int rest = static_cast<int>(n - i);
+  for (int l = 0; l < rest; ++l) acc[l] = math::max(acc[l], f(i + l));
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int l = 0; l < width; ++l) acc[l] = math::max(acc[l], acc[l + width]);
   return acc[0];

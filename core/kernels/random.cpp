@@ -6,39 +6,6 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int kGroups = 16;  // Philox counters evaluated side by side
-constexpr int kBlock = 4 * kGroups;
-
-// The bits of counters [counter, counter + kGroups): the loops over g become vector instructions.
-SACCADE_HD void philox_block(uint64_t key, uint64_t hi, uint64_t counter, uint32_t* bits) {
-  uint32_t x0[kGroups], x1[kGroups], x2[kGroups], x3[kGroups];
-  for (int g = 0; g < kGroups; ++g) {
-    uint64_t lo = counter + static_cast<uint64_t>(g);
-    x0[g] = static_cast<uint32_t>(lo);
-    x1[g] = static_cast<uint32_t>(lo >> 32);
-    x2[g] = static_cast<uint32_t>(hi);
-    x3[g] = static_cast<uint32_t>(hi >> 32);
-  }
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int g = 0; g < kGroups; ++g) {
-      uint64_t p0 = uint64_t{0xD2511F53u} * x0[g], p1 = uint64_t{0xCD9E8D57u} * x2[g];
-      x0[g] = static_cast<uint32_t>(p1 >> 32) ^ x1[g] ^ k0;
-      x2[g] = static_cast<uint32_t>(p0 >> 32) ^ x3[g] ^ k1;
-      x1[g] = static_cast<uint32_t>(p1);
-      x3[g] = static_cast<uint32_t>(p0);
-    }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  for (int g = 0; g < kGroups; ++g) {
-    bits[4 * g] = x0[g];
-    bits[4 * g + 1] = x1[g];
-    bits[4 * g + 2] = x2[g];
-    bits[4 * g + 3] = x3[g];
-  }
-}
-
 template <class T>
 struct Dropout {
   using A = acc_t<T>;
@@ -48,17 +15,11 @@ struct Dropout {
   uint64_t key, call;
   float p;
   A scale;
-  SACCADE_HD void operator()(int64_t block) const {
-    uint32_t bits[kBlock];
-    philox_block(key, call, static_cast<uint64_t>(block) * kGroups, bits);
-    int64_t begin = block * kBlock;
-    const T* from = x + begin;
-    T* to = y + begin;
-    if (n - begin >= kBlock) {
-      for (int i = 0; i < kBlock; ++i) to[i] = T(uniform_from_bits(bits[i]) < p ? A(0) : A(from[i]) * scale);
-    } else {
-      int rest = static_cast<int>(n - begin);
-      for (int i = 0; i < rest; ++i) to[i] = T(uniform_from_bits(bits[i]) < p ? A(0) : A(from[i]) * scale);
+  SACCADE_HD void operator()(int64_t group) const {
+    Philox bits = Philox::generate(key, call, static_cast<uint64_t>(group));
+    for (int j = 0; j < 4; ++j) {
+      int64_t i = 4 * group + j;
+      if (i < n) y[i] = uniform_from_bits(bits.x[j]) < p ? T(A(0)) : T(A(x[i]) * scale);
     }
   }
 };
@@ -85,10 +46,10 @@ double keep_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }
 
 void dropout_generic(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
   dispatch_float(x.dtype(), "dropout", [&]<class T>() {
-    for_each((x.numel() + kBlock - 1) / kBlock,
+    for_each((x.numel() + 3) / 4,
              Dropout<T>{x.data<T>(), y.data<T>(), x.numel(), key, call, static_cast<float>(p),
                         acc_t<T>(keep_scale(p))},
-             4 * kBlock);
+             16);
   });
 }
 

@@ -5,9 +5,9 @@
 
 namespace saccade::kernels {
 
-// y[i] = 0 with probability p, x[i] / (1 - p) otherwise; contiguous, one floating dtype. The gradient is the
-// same function of dy. Element i is dropped when uniform_from_bits(Philox::generate(key, call, i / 4).x[i %
-// 4]) < p.
+// y[i] = 0 with probability p, x[i] / (1 - p) otherwise; contiguous, one floating dtype. The gradient
+// is the same function of dy. Element i is dropped when uniform_from_bits(Philox::generate(key, call, i /
+// 4).x[i % 4]) < p.
 inline Kernel<void(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y)> dropout{"dropout"};
 // The same with i the index along axis 0: whole samples are dropped.
 inline Kernel<void(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y)> drop_path{"drop_path"};

@@ -6,6 +6,8 @@
 namespace saccade::kernels {
 namespace {
 
+constexpr int kLanes = 16;  // rows are short: heads' points, classes
+
 template <class T, bool kLog>
 struct SoftmaxRow {
   using A = acc_t<T>;
@@ -15,18 +17,18 @@ struct SoftmaxRow {
   SACCADE_HD void operator()(int64_t row) const {
     const T* p = x + row * n;
     T* q = y + row * n;
-    A top = lane_max<A>(n, [p](int64_t i) { return A(p[i]); });
+    A top = lane_max<A, kLanes>(n, [p](int64_t i) { return A(p[i]); });
     if constexpr (kLog) {
-      A shift = math::log(lane_sum<A>(n, [p, top](int64_t i) { return math::exp(A(p[i]) - top); }));
+      A shift = math::log(lane_sum<A, kLanes>(n, [p, top](int64_t i) { return math::exp(A(p[i]) - top); }));
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) q[i] = T(A(p[i]) - top - shift);
     } else if constexpr (std::is_same_v<T, A>) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) q[i] = math::exp(p[i] - top);
-      A scale = A(1) / lane_sum<A>(n, [q](int64_t i) { return q[i]; });
+      A scale = A(1) / lane_sum<A, kLanes>(n, [q](int64_t i) { return q[i]; });
       for (int64_t i = 0; i < n; ++i) q[i] *= scale;
     } else {  // the exponentials are computed twice rather than rounded twice
-      A scale = A(1) / lane_sum<A>(n, [p, top](int64_t i) { return math::exp(A(p[i]) - top); });
+      A scale = A(1) / lane_sum<A, kLanes>(n, [p, top](int64_t i) { return math::exp(A(p[i]) - top); });
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) q[i] = T(math::exp(A(p[i]) - top) * scale);
     }
@@ -43,11 +45,11 @@ struct SoftmaxBackwardRow {
     const T *p = y + row * n, *g = dy + row * n;
     T* q = dx + row * n;
     if constexpr (kLog) {
-      A total = lane_sum<A>(n, [g](int64_t i) { return A(g[i]); });
+      A total = lane_sum<A, kLanes>(n, [g](int64_t i) { return A(g[i]); });
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) q[i] = T(A(g[i]) - math::exp(A(p[i])) * total);
     } else {
-      A total = lane_sum<A>(n, [p, g](int64_t i) { return A(p[i]) * A(g[i]); });
+      A total = lane_sum<A, kLanes>(n, [p, g](int64_t i) { return A(p[i]) * A(g[i]); });
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) q[i] = T(A(p[i]) * (A(g[i]) - total));
     }

@@ -52,19 +52,56 @@ struct StridedLoop {
   }
 };
 
-// Rows of a StridedLoop cut into pieces, so that one long row still gives every thread work.
-struct RowPieces {
-  static constexpr int64_t kPiece = 16384;
-  int64_t inner, per_row;
+// A StridedLoop cut into calls of similar size: a long row into pieces, short rows gathered into one call, so
+// that every thread has work and index arithmetic is rare.
+template <int Count>
+struct StridedCalls {
+  static constexpr int64_t kPiece = 16384;  // elements of a long row in one call
+  static constexpr int64_t kGather = 2048;  // elements of short rows in one call
+  StridedLoop<Count> loop;
+  int64_t rows, inner, pieces_per_row, rows_per_call;
 
-  explicit RowPieces(int64_t inner_size) : inner(inner_size), per_row((inner_size + kPiece - 1) / kPiece) {}
-  SACCADE_HD int64_t row(int64_t i) const { return per_row == 1 ? i : i / per_row; }
-  SACCADE_HD int64_t begin(int64_t i) const { return per_row == 1 ? 0 : i % per_row * kPiece; }
-  SACCADE_HD int64_t end(int64_t i) const {
-    int64_t e = begin(i) + kPiece;
-    return e < inner ? e : inner;
+  explicit StridedCalls(const StridedLoop<Count>& strided)
+      : loop(strided), rows(loop.rows()), inner(loop.inner()) {
+    pieces_per_row = (inner + kPiece - 1) / kPiece;
+    rows_per_call = inner < kGather ? kGather / inner : 1;
   }
-  int64_t cost() const { return inner < kPiece ? inner : kPiece; }  // for for_each
+  int64_t count() const {
+    return pieces_per_row > 1 ? rows * pieces_per_row : (rows + rows_per_call - 1) / rows_per_call;
+  }
+  int64_t cost() const {
+    return inner < kPiece ? rows_per_call * inner : kPiece;
+  }  // of one call, for for_each
+  SACCADE_HD int64_t step(int t) const { return loop.strides[t][loop.rank - 1]; }
+
+  // f(offsets, n) for each stretch of call i: n elements of tensor t from offsets[t] on, step(t) apart.
+  template <class F>
+  SACCADE_HD void visit(int64_t i, const F& f) const {
+    int64_t offsets[Count], index[Shape::kMaxRank];
+    int64_t row = pieces_per_row > 1 ? i / pieces_per_row : i * rows_per_call, rest = row;
+    for (int t = 0; t < Count; ++t) offsets[t] = 0;
+    for (int a = loop.rank - 2; a >= 0; --a) {
+      index[a] = rest % loop.sizes[a];
+      rest /= loop.sizes[a];
+      for (int t = 0; t < Count; ++t) offsets[t] += index[a] * loop.strides[t][a];
+    }
+    if (pieces_per_row > 1) {
+      int64_t begin = i % pieces_per_row * kPiece;
+      for (int t = 0; t < Count; ++t) offsets[t] += begin * step(t);
+      f(offsets, inner - begin < kPiece ? inner - begin : kPiece);
+      return;
+    }
+    int64_t end = row + rows_per_call < rows ? row + rows_per_call : rows;
+    for (; row < end; ++row) {
+      f(offsets, inner);
+      for (int a = loop.rank - 2; a >= 0; --a) {
+        for (int t = 0; t < Count; ++t) offsets[t] += loop.strides[t][a];
+        if (++index[a] < loop.sizes[a]) break;
+        for (int t = 0; t < Count; ++t) offsets[t] -= loop.strides[t][a] * loop.sizes[a];
+        index[a] = 0;
+      }
+    }
+  }
 };
 
 }  // namespace saccade::kernels

@@ -191,8 +191,12 @@ struct InverseSigmoid {
   T* y;
   A eps;
   SACCADE_HD void operator()(int64_t i) const {
-    A v = math::min(math::max(A(x[i]), A(0)), A(1));
-    y[i] = T(math::log(math::max(v, eps) / math::max(A(1) - v, eps)));
+    A v(x[i]), w = A(1) - v, e = eps;
+    v = v < e ? e : v;  // comparisons that let NaN through
+    v = v > A(1) ? A(1) : v;
+    w = w < e ? e : w;
+    w = w > A(1) ? A(1) : w;
+    y[i] = T(math::log(v / w));
   }
 };
 

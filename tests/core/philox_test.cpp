@@ -82,5 +82,22 @@ TEST(Dropout, KeepsTheStatedShare) {
   EXPECT_NEAR(static_cast<double>(dropped) / 1e6, 0.1, 0.0015);  // five standard errors
 }
 
+TEST(Dropout, TunedKernelDrawsTheGenericMask) {
+  Rng rng(1);
+  for (int64_t n : {1, 31, 32, 1000, 100003}) {
+    Tensor x = Tensor::empty({n});
+    for (int64_t i = 0; i < n; ++i) x.data<float>()[i] = static_cast<float>(rng.uniform(-1, 1));
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      for (double p : {0.1, 0.5, 1.0}) {
+        Tensor v = x.to(dtype), a = v.empty_like(), b = v.empty_like();
+        // The call number and a key with all bits in use.
+        kernels::dropout(v, p, 0x9E3779B97F4A7C15ull, (uint64_t{3} << 32) + 5, a);
+        kernels::dropout.generic(v, p, 0x9E3779B97F4A7C15ull, (uint64_t{3} << 32) + 5, b);
+        EXPECT_EQ(a.to_vector<float>(), b.to_vector<float>()) << n << " " << name_of(dtype) << " " << p;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace saccade
