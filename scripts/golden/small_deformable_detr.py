@@ -176,6 +176,20 @@ def inverse_sigmoid(x, eps=1e-5):
 
 # ---- attention and layers ---------------------------------------------------------------------------------------------
 
+def sample(value, shapes, location, weights):
+    """value [N, S, h, c]; location [N, Q, h, L, P, 2] in (0, 1); weights [N, Q, h, L, P] -> [N, Q, h c]"""
+    n, q, h, l, p = weights.shape
+    c = value.shape[-1]
+    sampled = []
+    for level, (part, (height, width)) in enumerate(zip(value.split([a * b for a, b in shapes], 1), shapes)):
+        image = part.permute(0, 2, 3, 1).reshape(n * h, c, height, width)
+        grid = (2 * location[:, :, :, level] - 1).transpose(1, 2).flatten(0, 1)  # [N h, Q, P, 2]
+        sampled.append(F.grid_sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=False))
+    sampled = torch.stack(sampled, 3).flatten(3)  # [N h, c, Q, L P]
+    weights = weights.transpose(1, 2).reshape(n * h, 1, q, l * p)
+    return (sampled * weights).sum(-1).view(n, h * c, q).transpose(1, 2)
+
+
 class MSDeformAttn(nn.Module):
     def __init__(self, d, heads, levels, points):
         super().__init__()
@@ -216,15 +230,7 @@ class MSDeformAttn(nn.Module):
             location = centre + offsets / size[:, None, :]
         else:
             location = centre + offsets / p * reference[:, :, None, :, None, 2:] * 0.5
-        grid = (2 * location - 1).permute(0, 2, 1, 3, 4, 5).flatten(0, 1)  # [N h, Q, L, P, 2]
-        sampled = []
-        for level, (part, (height, width)) in enumerate(zip(value.split([a * b for a, b in shapes], 1), shapes)):
-            image = part.permute(0, 2, 3, 1).reshape(n * h, d // h, height, width)
-            sampled.append(F.grid_sample(image, grid[:, :, level], mode="bilinear", padding_mode="zeros",
-                                         align_corners=False))     # [N h, d/h, Q, P]
-        sampled = torch.stack(sampled, 3).flatten(3)                # [N h, d/h, Q, L P]
-        weights = weights.permute(0, 2, 1, 3).reshape(n * h, 1, q, l * p)
-        return self.output_proj((sampled * weights).sum(-1).view(n, d, q).transpose(1, 2))
+        return self.output_proj(sample(value, shapes, location, weights.view(n, q, h, l, p)))
 
 
 class EncoderLayer(nn.Module):
