@@ -1,0 +1,29 @@
+#include "autograd/ops.h"
+#include "autograd/ops/loss.h"
+
+namespace saccade {
+namespace {
+
+struct GiouLoss {
+  static constexpr const char* kName = "giou_loss";
+  static constexpr Policy kPolicy = Policy::kF32;
+  Tensor targets;
+
+  Tensor forward(Context& ctx, const Tensors& in) const {
+    Tensor x = in[0].contiguous(), t = targets.to(x.dtype()).contiguous();
+    return run_loss(ctx, x, kernels::loss_pieces(x.dim(0), kernels::kLossPairs),
+                    [&](Tensor& partial, Tensor& grad) { kernels::giou_loss(x, t, partial, grad); });
+  }
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    return {scale_saved_gradient(ctx, dy, ctx.saved(0).shape())};
+  }
+};
+
+}  // namespace
+
+Var giou_loss(const Var& boxes, const Tensor& targets) {
+  check_boxes(GiouLoss::kName, boxes, targets);
+  return run_op(GiouLoss{targets}, {boxes});
+}
+
+}  // namespace saccade
