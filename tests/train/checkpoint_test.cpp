@@ -1,0 +1,129 @@
+// Checkpoints of other models, damaged ones, and --init-from.
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include "core/philox.h"
+#include "tests/train/test_folder.h"
+
+namespace saccade {
+namespace {
+
+class Net : public Module {
+ public:
+  explicit Net(int64_t classes, const std::string& extra = "") {
+    auto normal = [](Tensor& t, Rng& rng) {
+      for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
+    };
+    conv = param("backbone.0.body.conv1.weight", {2, 3}, normal);
+    head = param("class_embed.0.weight", {classes, 2}, normal);
+    alias("class_embed.1.weight", head);
+    if (!extra.empty()) param(extra, {1}, normal);
+  }
+  std::string type_name() const override { return "Net"; }
+  Var conv, head;
+};
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Checkpoint, NamesTheFirstMismatch) {
+  TestFolder folder;
+  Net net(3);
+  net.initialize(1);
+  save_checkpoint(folder / "c", net, {});
+  SafetensorsReader file(folder / "c");
+  auto load = [&](Net& other) { return error_of([&] { load_model(file, other); }); };
+  Net same(3), classes(4), more(3, "decoder.bias");
+  EXPECT_EQ(load(same), "");
+  EXPECT_EQ(same.head.value().to_vector<float>(), net.head.value().to_vector<float>());
+  EXPECT_NE(load(classes).find("\"class_embed.0.weight\" has shape [3, 2], the model's has [4, 2]"),
+            std::string::npos);
+  EXPECT_NE(load(more).find("no tensor \"decoder.bias\""), std::string::npos);
+  EXPECT_EQ(more.conv.value().to_vector<float>(), std::vector<float>(6, 0));  // nothing was changed
+  save_checkpoint(folder / "d", more, {});
+  EXPECT_NE(error_of([&] {
+              load_model(SafetensorsReader(folder / "d"), same);
+            }).find("the model has no tensor \"decoder.bias\""),
+            std::string::npos);
+}
+
+TEST(Checkpoint, InformationSurvives) {
+  TestFolder folder;
+  Net net(1);
+  CheckpointInfo info;
+  info.config = "seed: 3\nmodel { type: \"x\" }\n";
+  info.class_names = {"a", "b \"c\"\n", "é"};
+  info.category_ids = {-1, 5, int64_t{1} << 60};
+  info.seed = ~uint64_t{0};
+  info.step = 7;
+  info.best_metric = 0.1 + 0.2;
+  save_checkpoint(folder / "c", net, info);
+  CheckpointInfo back = read_checkpoint_info(SafetensorsReader(folder / "c"));
+  EXPECT_EQ(back.config, info.config);
+  EXPECT_EQ(back.class_names, info.class_names);
+  EXPECT_EQ(back.category_ids, info.category_ids);
+  EXPECT_EQ(back.seed, info.seed);
+  EXPECT_EQ(back.best_metric, info.best_metric);
+  write_safetensors(folder / "plain", {{"a", Tensor::zeros({1})}}, {});
+  EXPECT_NE(error_of([&] {
+              read_checkpoint_info(SafetensorsReader(folder / "plain"));
+            }).find("not a checkpoint of saccade"),
+            std::string::npos);
+  write_safetensors(folder / "bad", {},
+                    {{"saccade.format", "1"}, {"saccade.config", ""}, {"saccade.class_names", "[1]"}});
+  EXPECT_NE(error_of([&] { read_checkpoint_info(SafetensorsReader(folder / "bad")); }).find("class_names"),
+            std::string::npos);
+}
+
+TEST(Checkpoint, PrefersAveragesForEvaluation) {
+  TestFolder folder;
+  Net net(2);
+  net.initialize(1);
+  Ema ema(net, 0.9);
+  auto averaged = net.head.value().to_vector<float>();
+  net.head.value().fill(5);
+  save_checkpoint(folder / "c", net, {}, nullptr, &ema);
+  SafetensorsReader file(folder / "c");
+  Net other(2);
+  load_model(file, other);
+  EXPECT_EQ(other.head.value().to_vector<float>(), averaged);
+  load_model(file, other, false);
+  EXPECT_EQ(other.head.value().to_vector<float>(), std::vector<float>(4, 5));
+}
+
+TEST(InitFrom, ReportsWhatItDid) {
+  TestFolder folder;
+  Net source(3, "old.bias"), net(4);
+  source.initialize(1);
+  net.initialize(2);
+  auto head = net.head.value().to_vector<float>();
+  save_checkpoint(folder / "c", source, {});
+  InitReport report = init_from(folder / "c", net);
+  EXPECT_EQ(report.loaded, std::vector<std::string>{"backbone.0.body.conv1.weight"});
+  EXPECT_EQ(report.skipped.size(), 3u);  // old.bias and the head under both names
+  EXPECT_EQ(report.reinitialized, (std::vector<std::string>{"class_embed.0.weight", "class_embed.1.weight"}));
+  EXPECT_EQ(net.conv.value().to_vector<float>(), source.conv.value().to_vector<float>());
+  EXPECT_EQ(net.head.value().to_vector<float>(), head);
+  EXPECT_NE(report.to_string().find("loaded: 1 tensors: backbone.0.body.conv1.weight\n"), std::string::npos);
+  // A bare backbone, in half precision.
+  Tensor conv = Tensor::full({2, 3}, 0.5, DType::kBF16);
+  write_safetensors(folder / "resnet", {{"conv1.weight", conv}, {"fc.weight", Tensor::zeros({1})}}, {});
+  report = init_from(folder / "resnet", net);
+  EXPECT_EQ(report.loaded.size(), 1u);
+  EXPECT_EQ(report.skipped, std::vector<std::string>{"fc.weight"});
+  EXPECT_EQ(net.conv.value().to_vector<float>(), std::vector<float>(6, 0.5f));
+  write_safetensors(folder / "other", {{"x", conv}}, {});
+  EXPECT_NE(error_of([&] { init_from(folder / "other", net); }).find("no tensor fits the model"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace saccade

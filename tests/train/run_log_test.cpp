@@ -1,0 +1,76 @@
+// metrics.jsonl and TensorBoard files. The framing's known answers are those of RFC 3720 (crc32c); that
+// TensorBoard itself reads the files is shown by scripts/golden/read_events.py.
+#include "train/run_log.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/train/test_folder.h"
+#include "train/progress.h"
+
+namespace saccade {
+namespace {
+
+TEST(TensorBoard, KnownCrcs) {
+  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43u);
+  EXPECT_EQ(crc32c(""), 0u);
+}
+
+TEST(TensorBoard, Framing) {
+  std::string record = tfrecord("abc");
+  ASSERT_EQ(record.size(), 8u + 4 + 3 + 4);
+  uint64_t length = 0;
+  std::memcpy(&length, record.data(), 8);
+  EXPECT_EQ(length, 3u);
+  EXPECT_EQ(record.substr(12, 3), "abc");
+  auto masked = [](uint32_t c) { return ((c >> 15) | (c << 17)) + 0xA282EAD8u; };
+  uint32_t crc = 0;
+  std::memcpy(&crc, record.data() + 8, 4);
+  EXPECT_EQ(crc, masked(crc32c(record.substr(0, 8))));
+  std::memcpy(&crc, record.data() + 15, 4);
+  EXPECT_EQ(crc, masked(crc32c("abc")));
+}
+
+TEST(RunLog, ResumeDropsWhatComesAgain) {
+  TestFolder folder;
+  std::string run = folder / "run", path = run + "/metrics.jsonl";
+  {
+    RunLog log(run, -1);
+    for (int64_t step = 1; step <= 5; ++step)
+      log.record("train", step, {{"loss", 1.0 / static_cast<double>(step)}});
+    log.record("eval", 3, {{"AP", 0.25}}, true);
+    log.record("eval", 3, {{"AP", NAN}});
+  }
+  std::string text = read_bytes(path);
+  EXPECT_NE(text.find("{\"type\": \"train\", \"step\": 4, \"loss\": 0.25}\n"), std::string::npos);
+  EXPECT_NE(text.find("\"AP\": null"), std::string::npos);
+  write_bytes(path, text + "{\"type\": \"train\", \"st");
+  {
+    RunLog log(run, 3);
+    log.record("train", 4, {{"loss", 9}});
+  }
+  EXPECT_EQ(read_bytes(path),
+            "{\"type\": \"train\", \"step\": 1, \"loss\": 1}\n"
+            "{\"type\": \"train\", \"step\": 2, \"loss\": 0.5}\n"
+            "{\"type\": \"train\", \"step\": 3, \"loss\": 0.3333333333333333}\n"
+            "{\"type\": \"eval\", \"step\": 3, \"AP\": null}\n"
+            "{\"type\": \"train\", \"step\": 4, \"loss\": 9}\n");
+  RunLog again(run, -1);
+  EXPECT_EQ(read_bytes(path), "");
+}
+
+TEST(Progress, Formats) {
+  EXPECT_EQ(format_duration(42.4), "42 s");
+  EXPECT_EQ(format_duration(187), "3:07 min");
+  EXPECT_EQ(format_duration(7500), "2:05 h");
+  EXPECT_EQ(format_bytes(812'000'000), "812 MB");
+  EXPECT_EQ(format_bytes(2'400'000'000), "2.4 GB");
+  EXPECT_GT(resident_bytes(), 1000000);
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,252 @@
+#include "train/checkpoint.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "core/kernels/reduce.h"
+#include "data/json.h"
+
+namespace saccade {
+namespace {
+
+constexpr const char* kFormat = "1";
+
+bool starts_with(const std::string& text, std::string_view prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+bool is_training_state(const std::string& name) {
+  return starts_with(name, "optimizer.") || starts_with(name, "ema.");
+}
+
+template <class T, class F>
+std::string json_array(const std::vector<T>& values, F&& text) {
+  std::string out = "[";
+  for (const T& v : values) out += (out.size() == 1 ? "" : ",") + text(v);
+  return out + "]";
+}
+
+class Metadata {
+ public:
+  explicit Metadata(const SafetensorsReader& file) : file_(file) {}
+
+  const std::string& text(const std::string& key) const {
+    auto it = file_.metadata().find("saccade." + key);
+    if (it == file_.metadata().end())
+      fail_input("{}: not a checkpoint of saccade: no \"saccade.{}\" in its metadata", file_.path(), key);
+    return it->second;
+  }
+  template <class T>
+  T number(const std::string& key) const {
+    const std::string& s = text(key);
+    T value{};
+    auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
+    if (error != std::errc() || end != s.data() + s.size()) bad(key);
+    return value;
+  }
+  template <class T, class Json>
+  std::vector<T> list(const std::string& key) const {
+    simdjson::dom::parser parser;
+    simdjson::dom::array array;
+    std::vector<T> out;
+    if (parser.parse(text(key)).get(array) != simdjson::SUCCESS) bad(key);
+    for (auto element : array) {
+      Json v{};
+      if (element.get(v) != simdjson::SUCCESS) bad(key);
+      out.emplace_back(v);
+    }
+    return out;
+  }
+
+ private:
+  [[noreturn]] void bad(const std::string& key) const {
+    fail_input("{}: damaged checkpoint: \"saccade.{}\" in its metadata cannot be read", file_.path(), key);
+  }
+  const SafetensorsReader& file_;
+};
+
+bool is_float_entry(const SafetensorsEntry& e) {
+  return e.dtype == "F32" || e.dtype == "F64" || e.dtype == "F16" || e.dtype == "BF16";
+}
+
+void assign(Var var, const Tensor& value) { var.value().copy_from(value.to(var.dtype()).to(var.device())); }
+
+std::string summary_line(const char* what, const std::vector<std::string>& names) {
+  constexpr size_t kShown = 6;
+  std::string out = fmt::format("{}: {} tensors", what, names.size());
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i ? ", " : ": ") + names[i];
+  if (names.size() > kShown) out += fmt::format(", and {} more", names.size() - kShown);
+  return out;
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const Module& model, const CheckpointInfo& info,
+                     const Optimizer* optimizer, const Ema* ema) {
+  std::map<std::string, std::string> metadata{
+      {"format", "pt"},  // what the Python readers expect
+      {"saccade.format", kFormat},
+      {"saccade.config", info.config},
+      {"saccade.class_names",
+       json_array(info.class_names, [](const std::string& s) { return json_quote(s); })},
+      {"saccade.category_ids", json_array(info.category_ids, [](int64_t id) { return std::to_string(id); })},
+      {"saccade.seed", std::to_string(info.seed)},
+      {"saccade.step", std::to_string(info.step)},
+      {"saccade.epoch", std::to_string(info.epoch)},
+      {"saccade.batch", std::to_string(info.batch)},
+      {"saccade.best_metric", fmt::format("{}", info.best_metric)},
+      {"saccade.best_step", std::to_string(info.best_step)},
+      {"saccade.ema_updates", std::to_string(ema ? ema->updates() : info.ema_updates)}};
+  NamedValues tensors;
+  for (const NamedTensor& t : model.named_tensors()) tensors.emplace_back(t.name, t.var.value());
+  if (optimizer)
+    for (auto& [name, t] : optimizer->state()) tensors.emplace_back("optimizer." + name, t);
+  if (ema)
+    for (auto& [name, t] : ema->state()) tensors.emplace_back("ema." + name, t);
+  write_safetensors(path, tensors, metadata);
+}
+
+CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
+  Metadata m(file);
+  if (m.text("format") != kFormat)
+    fail_input("{}: checkpoint format \"{}\", this program reads \"{}\"", file.path(), m.text("format"),
+               kFormat);
+  CheckpointInfo info;
+  info.config = m.text("config");
+  info.class_names = m.list<std::string, std::string_view>("class_names");
+  info.category_ids = m.list<int64_t, int64_t>("category_ids");
+  info.seed = m.number<uint64_t>("seed");
+  info.step = m.number<int64_t>("step");
+  info.epoch = m.number<int64_t>("epoch");
+  info.batch = m.number<int64_t>("batch");
+  info.best_metric = m.number<double>("best_metric");
+  info.best_step = m.number<int64_t>("best_step");
+  info.ema_updates = m.number<int64_t>("ema_updates");
+  if (info.class_names.size() != info.category_ids.size())
+    fail_input("{}: damaged checkpoint: {} class names for {} category ids", file.path(),
+               info.class_names.size(), info.category_ids.size());
+  return info;
+}
+
+void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
+  std::vector<NamedTensor> wanted = model.named_tensors();
+  std::set<std::string> known;
+  for (const NamedTensor& t : wanted) {
+    known.insert(t.name);
+    const SafetensorsEntry* e = file.find(t.name);
+    if (!e) fail_input("{}: checkpoint of another model: it has no tensor \"{}\"", file.path(), t.name);
+    if (e->shape != t.var.shape())
+      fail_input("{}: checkpoint of another model: tensor \"{}\" has shape {}, the model's has {}",
+                 file.path(), t.name, e->shape.to_string(), t.var.shape().to_string());
+    if (!is_float_entry(*e))
+      fail_input("{}: checkpoint of another model: tensor \"{}\" is {}, expected a float type", file.path(),
+                 t.name, e->dtype);
+  }
+  for (const SafetensorsEntry& e : file.entries())
+    if (!known.contains(e.name) && !is_training_state(e.name) && !e.name.ends_with(".num_batches_tracked"))
+      fail_input("{}: checkpoint of another model: the model has no tensor \"{}\"", file.path(), e.name);
+  std::set<const VarState*> filled;
+  for (const NamedTensor& t : wanted) {
+    // A shared tensor has its average under its first name only.
+    if (!filled.insert(t.var.state().get()).second) continue;
+    const SafetensorsEntry* average = averaged ? file.find("ema." + t.name) : nullptr;
+    bool usable = average && average->shape == t.var.shape() && is_float_entry(*average);
+    assign(t.var, file.read(usable ? average->name : t.name));
+  }
+}
+
+void load_training_state(const SafetensorsReader& file, const CheckpointInfo& info, Optimizer& optimizer,
+                         Ema* ema) {
+  auto find = [&](const std::string& prefix) {
+    return [&file, prefix](const std::string& name) {
+      return file.find(prefix + name) ? file.read(prefix + name) : Tensor();
+    };
+  };
+  bool has_state = std::any_of(file.entries().begin(), file.entries().end(),
+                               [](const SafetensorsEntry& e) { return starts_with(e.name, "optimizer."); });
+  if (!has_state && info.step > 0)
+    fail_input("{}: holds no optimizer state, so training cannot resume from it (use --init-from)",
+               file.path());
+  try {
+    optimizer.load_state(find("optimizer."));
+    if (ema) ema->load_state(info.ema_updates, find("ema."));
+  } catch (const InputError& e) {
+    fail_input("{}: {}", file.path(), e.what());
+  }
+}
+
+std::string InitReport::to_string() const {
+  return summary_line("loaded", loaded) + "\n" + summary_line("skipped", skipped) + "\n" +
+         summary_line("re-initialised", reinitialized);
+}
+
+InitReport init_from(const std::string& path, Module& model) {
+  SafetensorsReader file(path);
+  std::vector<NamedTensor> wanted = model.named_tensors();
+  std::map<std::string, const NamedTensor*> by_name;
+  for (const NamedTensor& t : wanted) by_name[t.name] = &t;
+  // How a name of the file may relate to one of ours; the relation with the most matches is taken for the
+  // whole file.
+  struct Relation {
+    std::string strip, add;
+  };
+  auto renamed = [](const std::string& name, const Relation& r) {
+    return r.strip.empty() || starts_with(name, r.strip) ? r.add + name.substr(r.strip.size())
+                                                         : std::string();
+  };
+  const Relation relations[] = {{"", ""}, {"model.", ""}, {"module.", ""}, {"", "backbone.0.body."}};
+  const Relation* best = nullptr;
+  int64_t best_count = 0;
+  for (const Relation& r : relations) {
+    int64_t count = 0;
+    for (const SafetensorsEntry& e : file.entries()) {
+      auto it = by_name.find(renamed(e.name, r));
+      count += it != by_name.end() && it->second->var.shape() == e.shape && is_float_entry(e);
+    }
+    if (count > best_count) {
+      best = &r;
+      best_count = count;
+    }
+  }
+  if (!best)
+    fail_input(
+        "{}: no tensor fits the model by name and shape (the file's first is \"{}\", the model's \"{}\")",
+        path, file.entries().empty() ? "none" : file.entries()[0].name,
+        wanted.empty() ? "none" : wanted[0].name);
+  InitReport report;
+  std::set<std::string> filled;
+  for (const SafetensorsEntry& e : file.entries()) {
+    if (is_training_state(e.name)) continue;
+    auto it = by_name.find(renamed(e.name, *best));
+    if (it == by_name.end()) {
+      if (!e.name.ends_with(".num_batches_tracked")) report.skipped.push_back(e.name);
+      continue;
+    }
+    const NamedTensor& t = *it->second;
+    if (t.var.shape() != e.shape || !is_float_entry(e)) {
+      report.skipped.push_back(fmt::format("{} ({} {}, expected {})", e.name, e.dtype, e.shape.to_string(),
+                                           t.var.shape().to_string()));
+      continue;
+    }
+    assign(t.var, file.read(e.name));
+    filled.insert(t.name);
+  }
+  for (const NamedTensor& t : wanted)
+    (filled.contains(t.name) ? report.loaded : report.reinitialized).push_back(t.name);
+  return report;
+}
+
+std::string first_nonfinite(const Module& model) {
+  for (const NamedTensor& t : model.named_tensors()) {
+    if (!is_float(t.var.dtype())) continue;
+    Tensor count = Tensor::empty({}, DType::kF64, t.var.device());
+    kernels::count_nonfinite(t.var.value().contiguous(), count);
+    if (count.item() != 0) return t.name;
+  }
+  return "";
+}
+
+}  // namespace saccade

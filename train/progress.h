@@ -1,0 +1,42 @@
+// One line that shows how far a command is: redrawn in place on a terminal, plain lines now and then in a log
+// file.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace saccade {
+
+class Progress {
+ public:
+  // In a log file a line appears at most every `plain_seconds`.
+  explicit Progress(std::FILE* out = stdout, double plain_seconds = 10);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  bool terminal() const { return terminal_; }
+  // Is it time for a new line? Ask before composing a costly one.
+  bool due() const;
+  // Shows the line when one is due.
+  void update(const std::string& line);
+  // A line that stays, above the progress line.
+  void message(const std::string& line);
+  // Removes the progress line from a terminal.
+  void finish();
+
+ private:
+  std::FILE* out_;
+  bool terminal_, drawn_ = false;
+  double interval_;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+std::string format_duration(double seconds);  // "42 s", "3:07 min", "2:05 h"
+std::string format_bytes(int64_t bytes);      // "812 MB", "2.4 GB"
+// Resident memory of this process, in bytes; 0 where the system does not tell.
+int64_t resident_bytes();
+
+}  // namespace saccade

@@ -1,0 +1,41 @@
+// TensorBoard event files: a TFRecord stream of Event messages with scalar summaries.
+// Record: u64 length, u32 masked crc32c of it, the bytes, u32 masked crc32c of them
+// (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details).
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace saccade {
+
+using NamedNumbers = std::vector<std::pair<std::string, double>>;
+
+// CRC-32C (Castagnoli) of the bytes.
+uint32_t crc32c(std::string_view bytes);
+// One framed record.
+std::string tfrecord(std::string_view bytes);
+
+class EventWriter {
+ public:
+  // Opens a new file in the folder, which must exist; several of them, from several starts, read as one run.
+  // Throws Error when it cannot be created.
+  explicit EventWriter(const std::string& folder);
+  ~EventWriter();
+  EventWriter(const EventWriter&) = delete;
+  EventWriter& operator=(const EventWriter&) = delete;
+
+  // One event with all scalars, flushed.
+  void scalars(int64_t step, const NamedNumbers& values);
+  const std::string& path() const { return path_; }
+
+ private:
+  void write(const std::string& event);
+  std::string path_;
+  std::FILE* file_;
+};
+
+}  // namespace saccade
