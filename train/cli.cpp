@@ -63,6 +63,41 @@ void add_summary(CLI::App& app, Action& action) {
       "Example:\n  saccade summary --config configs/deformable_detr_r50.textproto --height 800 --width 1066");
 }
 
+void add_data(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("data", "make or check a data set");
+  c->require_subcommand(1);
+  CLI::App* shapes = c->add_subcommand("shapes", "draw a synthetic COCO-format data set");
+  auto s = bind_arguments(shapes, action, run_data_shapes);
+  shapes->add_option("--output", s->output, "folder for annotations.json and images/")
+      ->required()
+      ->type_name("DIR");
+  shapes->add_option("--images", s->images, "how many images")
+      ->required()
+      ->check(at_least(1))
+      ->type_name("N");
+  shapes->add_option("--seed", s->seed, "another seed, another data set")
+      ->required()
+      ->check(at_least(0))
+      ->type_name("S");
+  shapes->add_option("--size", s->size, "side of the images in pixels")
+      ->check(at_least(1))
+      ->type_name("PIXELS");
+  shapes->footer("Example:\n  saccade data shapes --output shapes/train --images 2000 --seed 1");
+  CLI::App* check = c->add_subcommand("check", "name every bad annotation and image of a COCO data set");
+  auto k = bind_arguments(check, action, run_data_check);
+  check->add_option("--annotations", k->annotations, "COCO instances json")->required()->type_name("FILE");
+  check->add_option("--images", k->images, "folder of the images")->required()->type_name("DIR");
+  check->footer("Example:\n  saccade data check --annotations train.json --images train/");
+}
+
+void add_convert(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("convert", "rewrite a weight file as safetensors");
+  auto a = bind_arguments(c, action, run_convert);
+  c->add_option("IN", a->input, "a safetensors file")->required();
+  c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required();
+  c->footer("Example:\n  saccade convert resnet50.safetensors weights.safetensors");
+}
+
 void add_describe(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("describe", "the arguments, shapes and cost of a layer");
   auto a = bind_arguments(c, action, run_describe);
@@ -124,6 +159,8 @@ int run_command_line(int argc, const char* const* argv) {
   app.footer("`saccade COMMAND --help` explains a command and shows examples.");
   Action action;
   add_summary(app, action);
+  add_data(app, action);
+  add_convert(app, action);
   add_describe(app, action);
   try {
     app.parse(argc, argv);

@@ -4,6 +4,7 @@
 #include "core/kernels/normalize_image.h"
 #include "data/loader.h"
 #include "train/config.h"
+#include "train/criterion.h"
 
 namespace saccade {
 
@@ -19,6 +20,10 @@ LoaderOptions train_loader(const Config& config);
 LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 
 kernels::ImageNormalization image_normalization(const Config& config);
+CriterionOptions criterion_options(const Config& config);
+// Columns of the logits for so many classes: with the softmax loss one more, "no object".
+int64_t logit_columns(const Config& config, int64_t classes);
+
 // What ops of policy kCompute run in.
 DType compute_dtype(const Config& config);
 

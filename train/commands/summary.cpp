@@ -11,6 +11,7 @@
 #include "models/build.h"
 #include "train/commands/commands.h"
 #include "train/config.h"
+#include "train/options.h"
 
 namespace saccade {
 
@@ -67,7 +68,7 @@ int run_summary(const SummaryArguments& arguments) {
   if (height <= 0) height = fixed ? data.val_height() : data.val_short_side();
   if (width <= 0) width = fixed ? data.val_width() : data.val_long_side();
 
-  auto model = build_detector(model_args(config), class_count(config));
+  auto model = build_detector(model_args(config), logit_columns(config, class_count(config)));
   model->initialize(config.seed());
   ModelSummary summary = summarize(*model, height, width);
   print_table(summary);

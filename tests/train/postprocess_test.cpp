@@ -1,0 +1,76 @@
+// The choice and the coordinates of detections.
+#include "train/postprocess.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+
+namespace saccade {
+namespace {
+
+// Two queries, three columns; the boxes are simple fractions.
+DetectorOutput output_of(const std::vector<float>& logits) {
+  DetectorOutput output;
+  LayerPrediction p;
+  p.logits = Var(Tensor::from<float>({1, 2, 3}, logits));
+  p.boxes =
+      Var(Tensor::from<float>({1, 2, 4}, std::vector<float>{0.5f, 0.5f, 0.5f, 0.25f, 0.25f, 0.75f, 1, 0.5f}));
+  output.layers.push_back(p);
+  return output;
+}
+
+std::vector<Target> one_target() {
+  Target t;
+  t.image_id = 7;
+  t.original_width = 200;
+  t.original_height = 100;
+  t.width = t.height = 64;
+  return {t};
+}
+
+TEST(Postprocess, SigmoidTakesTheBestPairs) {
+  auto d = postprocess(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.max_detections = 3}).at(0);
+  ASSERT_EQ(d.size(), 3u);
+  // Equal scores go by query.
+  EXPECT_EQ(d[0].query, 0);
+  EXPECT_EQ(d[0].label, 1);
+  EXPECT_EQ(d[1].query, 1);
+  EXPECT_EQ(d[1].label, 2);
+  EXPECT_EQ(d[2].label, 0);
+  EXPECT_DOUBLE_EQ(d[0].score, 1 / (1 + std::exp(-2.0)));
+  EXPECT_DOUBLE_EQ(d[0].x1, 50);
+  EXPECT_DOUBLE_EQ(d[0].y1, 37.5);
+  EXPECT_DOUBLE_EQ(d[0].x2, 150);
+  EXPECT_DOUBLE_EQ(d[0].y2, 62.5);
+  EXPECT_DOUBLE_EQ(d[1].x1, -50);  // not cut to the image
+  // Fewer candidates than asked for; columns after the classes are not chosen.
+  EXPECT_EQ(postprocess(output_of({0, 2, -1, 1, -3, 2}), one_target()).at(0).size(), 6u);
+  for (const auto& x : postprocess(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.classes = 2}).at(0))
+    EXPECT_LT(x.label, 2);
+}
+
+TEST(Postprocess, SoftmaxTakesOneClassPerQuery) {
+  auto d = postprocess(output_of({0, 1, 5, 3, 0, 0}), one_target(), {.softmax = true}).at(0);
+  ASSERT_EQ(d.size(), 2u);
+  EXPECT_EQ(d[0].query, 1);
+  EXPECT_EQ(d[0].label, 0);
+  EXPECT_NEAR(d[0].score, std::exp(3.0) / (std::exp(3.0) + 2), 1e-6);
+  EXPECT_EQ(d[1].label, 1);
+  EXPECT_NEAR(d[1].score, std::exp(1.0) / (1 + std::exp(1.0) + std::exp(5.0)), 1e-6);
+}
+
+TEST(Postprocess, BadPredictionsNameTheImage) {
+  try {
+    postprocess(output_of({0, 2, -1, 1, std::numeric_limits<float>::quiet_NaN(), 2}), one_target());
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("image 7"), std::string::npos) << e.what();
+  }
+  EXPECT_THROW(postprocess(output_of({0, 2, -1, 1, 0, 2}), {}), Error);
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,39 @@
+// saccade data: shapes (a synthetic data set) and check (every fault of a data set).
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "core/error.h"
+#include "data/coco_check.h"
+#include "data/shapes_dataset.h"
+#include "train/commands/commands.h"
+#include "train/item_progress.h"
+
+namespace saccade {
+
+int run_data_shapes(const ShapesArguments& arguments) {
+  ShapesOptions options;
+  options.images = arguments.images;
+  options.seed = arguments.seed;
+  if (arguments.size > 0) options.min_side = options.max_side = arguments.size;
+  ItemProgress progress("shapes", arguments.images, "images");
+  options.progress = [&progress](int64_t done) { progress.update(done); };
+  write_shapes_dataset(arguments.output, options);
+  progress.finish();
+  fmt::print("wrote {0}/annotations.json and {1} images in {0}/images\n", arguments.output, arguments.images);
+  return 0;
+}
+
+int run_data_check(const CheckArguments& arguments) {
+  std::vector<std::string> problems = check_coco(arguments.annotations, arguments.images);
+  if (problems.empty()) {
+    fmt::print("{}: no problems found\n", arguments.annotations);
+    return 0;
+  }
+  for (const std::string& problem : problems) fmt::print("{}\n", problem);
+  std::fflush(stdout);
+  fail_input("{}: {} problem{}, listed above; expected none", arguments.annotations, problems.size(),
+             problems.size() == 1 ? "" : "s");
+}
+
+}  // namespace saccade

@@ -1,0 +1,100 @@
+#include "train/postprocess.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace saccade {
+
+namespace {
+
+struct Candidate {
+  float score;
+  int64_t query, label;
+};
+
+bool better(const Candidate& a, const Candidate& b) {
+  if (a.score != b.score) return a.score > b.score;
+  return a.query != b.query ? a.query < b.query : a.label < b.label;
+}
+
+// Every pair of a query and a class.
+std::vector<Candidate> sigmoid_candidates(const float* logits, int64_t queries, int64_t columns,
+                                          int64_t classes) {
+  std::vector<Candidate> candidates;
+  candidates.reserve(static_cast<size_t>(queries * classes));
+  for (int64_t q = 0; q < queries; ++q)
+    for (int64_t k = 0; k < classes; ++k) candidates.push_back({logits[q * columns + k], q, k});
+  return candidates;
+}
+
+// Each query's best class.
+std::vector<Candidate> softmax_candidates(const float* logits, int64_t queries, int64_t columns,
+                                          int64_t classes) {
+  std::vector<Candidate> candidates;
+  for (int64_t q = 0; q < queries; ++q) {
+    const float* row = logits + q * columns;
+    double largest = *std::max_element(row, row + columns), sum = 0;
+    for (int64_t k = 0; k < columns; ++k) sum += std::exp(row[k] - largest);
+    int64_t best = std::max_element(row, row + classes) - row;
+    candidates.push_back({static_cast<float>(std::exp(row[best] - largest) / sum), q, best});
+  }
+  return candidates;
+}
+
+std::vector<ImageDetection> detections_of(const float* logits, const float* boxes, int64_t queries,
+                                          int64_t columns, const Target& target,
+                                          const PostprocessOptions& options) {
+  for (int64_t i = 0; i < queries * columns; ++i)
+    SACCADE_CHECK(std::isfinite(logits[i]), "image {} ({}): the predicted score of query {} is not finite",
+                  target.image_id, target.file_name, i / columns);
+  for (int64_t i = 0; i < queries * 4; ++i)
+    SACCADE_CHECK(std::isfinite(boxes[i]), "image {} ({}): the predicted box of query {} is not finite",
+                  target.image_id, target.file_name, i / 4);
+  int64_t classes = options.softmax ? columns - 1 : columns;
+  if (options.classes > 0) classes = std::min(classes, options.classes);
+  if (classes <= 0) return {};
+  auto candidates = options.softmax ? softmax_candidates(logits, queries, columns, classes)
+                                    : sigmoid_candidates(logits, queries, columns, classes);
+  size_t count = std::min(candidates.size(), static_cast<size_t>(options.max_detections));
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<int64_t>(count), candidates.end(),
+                    better);
+  double width = static_cast<double>(target.original_width),
+         height = static_cast<double>(target.original_height);
+  std::vector<ImageDetection> detections;
+  for (size_t i = 0; i < count; ++i) {
+    const Candidate& c = candidates[i];
+    const float* b = boxes + c.query * 4;
+    double cx = b[0], cy = b[1], w = b[2], h = b[3];
+    double score = options.softmax ? c.score : 1 / (1 + std::exp(-static_cast<double>(c.score)));
+    detections.push_back({c.label, score, (cx - w / 2) * width, (cy - h / 2) * height, (cx + w / 2) * width,
+                          (cy + h / 2) * height, c.query});
+  }
+  return detections;
+}
+
+}  // namespace
+
+std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
+                                                     const std::vector<Target>& targets,
+                                                     const PostprocessOptions& options) {
+  SACCADE_CHECK(!output.layers.empty(), "[postprocess] no decoder layer has predicted anything");
+  const Tensor &logits = output.layers.back().logits.value(), &boxes = output.layers.back().boxes.value();
+  int64_t count = static_cast<int64_t>(targets.size());
+  SACCADE_CHECK(logits.rank() == 3 && logits.dim(0) == count && boxes.rank() == 3 && boxes.dim(0) == count &&
+                    boxes.dim(1) == logits.dim(1) && boxes.dim(2) == 4,
+                "[postprocess] logits {} and boxes {} for {} images, expected [N, Q, K] and [N, Q, 4]",
+                logits.shape().to_string(), boxes.shape().to_string(), count);
+  SACCADE_CHECK(options.max_detections > 0, "[postprocess] max_detections {}, expected at least 1",
+                options.max_detections);
+  int64_t queries = logits.dim(1), columns = logits.dim(2);
+  std::vector<float> l = logits.to_vector<float>(), b = boxes.to_vector<float>();
+  std::vector<std::vector<ImageDetection>> results;
+  for (int64_t n = 0; n < count; ++n)
+    results.push_back(detections_of(l.data() + n * queries * columns, b.data() + n * queries * 4, queries,
+                                    columns, targets[static_cast<size_t>(n)], options));
+  return results;
+}
+
+}  // namespace saccade
