@@ -48,8 +48,9 @@ TEST(Postprocess, SigmoidTakesTheBestPairs) {
   EXPECT_DOUBLE_EQ(d[1].x1, -50);  // not cut to the image
   // Fewer candidates than asked for; columns after the classes are not chosen.
   EXPECT_EQ(postprocess(output_of({0, 2, -1, 1, -3, 2}), one_target()).at(0).size(), 6u);
-  for (const auto& x : postprocess(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.classes = 2}).at(0))
-    EXPECT_LT(x.label, 2);
+  auto two = postprocess(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.classes = 2}).at(0);
+  EXPECT_EQ(two.size(), 4u);
+  for (const auto& x : two) EXPECT_LT(x.label, 2);
 }
 
 TEST(Postprocess, SoftmaxTakesOneClassPerQuery) {
