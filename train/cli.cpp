@@ -40,11 +40,69 @@ CLI::Validator at_least(int64_t low) {
       "");
 }
 
+CLI::Validator between_0_and_1() {
+  return CLI::Validator(
+      [](std::string& text) {
+        double value = 0;
+        auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        bool ok = error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= 1;
+        return ok ? "" : fmt::format("\"{}\" does not fit, expected a number from 0 to 1", text);
+      },
+      "");
+}
+
+void add_device(CLI::App* command, std::string& device) {
+  command->add_option("--device", device, "auto, cpu or cuda (default auto)")->type_name("NAME");
+}
+
 void add_set(CLI::App* command, std::vector<std::string>& set) {
   command->add_option("--set", set, "change a config field: path.to.field=value (repeatable)")
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->take_all();
+}
+
+void add_train(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("train", "train a detector");
+  auto a = bind_arguments(c, action, run_train);
+  c->add_option("--config", a->config, "the recipe, a textproto (see configs/)")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--output", a->output, "folder of the run: config, metrics, checkpoints")
+      ->required()
+      ->type_name("DIR");
+  add_set(c, a->set);
+  c->add_flag("--resume", a->resume, "continue the run in --output from its last checkpoint");
+  c->add_option("--init-from", a->init_from, "start from the fitting weights of a checkpoint")
+      ->type_name("FILE");
+  add_device(c, a->device);
+  c->add_option("--max-steps", a->max_steps, "stop after this many optimizer steps")
+      ->check(at_least(0))
+      ->type_name("N");
+  c->footer(
+      "Examples:\n"
+      "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
+      "  saccade train --config configs/bccd.textproto --output runs/a --set data.batch_size=4 --set seed=7\n"
+      "  saccade train --config configs/bccd.textproto --output runs/a --resume");
+}
+
+void add_predict(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("predict", "draw the detections of a checkpoint on images");
+  auto a = bind_arguments(c, action, run_predict);
+  c->add_option("--checkpoint", a->checkpoint, "a checkpoint that train wrote")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--output", a->output, "folder for the pictures and detections.json")
+      ->required()
+      ->type_name("DIR");
+  c->add_option("--threshold", a->threshold, "smallest score that is drawn (default 0.5)")
+      ->check(between_0_and_1())
+      ->type_name("T");
+  c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
+  add_device(c, a->device);
+  c->add_option("IMAGE", a->images, "image files, or folders of images")->required();
+  c->footer(
+      "Example:\n  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/");
 }
 
 void add_summary(CLI::App& app, Action& action) {
@@ -158,6 +216,8 @@ int run_command_line(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.footer("`saccade COMMAND --help` explains a command and shows examples.");
   Action action;
+  add_train(app, action);
+  add_predict(app, action);
   add_summary(app, action);
   add_data(app, action);
   add_convert(app, action);

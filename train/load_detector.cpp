@@ -1,0 +1,47 @@
+#include "train/load_detector.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/error.h"
+#include "models/build.h"
+#include "train/checkpoint.h"
+#include "train/options.h"
+
+namespace saccade {
+
+LoadedDetector load_detector(const std::string& checkpoint) {
+  if (!std::filesystem::is_regular_file(checkpoint))
+    fail_input("{}: no such file, expected a checkpoint (*.safetensors) that saccade train wrote",
+               checkpoint);
+  SafetensorsReader file(checkpoint);
+  CheckpointInfo info = read_checkpoint_info(file);
+  LoadedDetector loaded;
+  loaded.class_names = info.class_names;
+  loaded.category_ids = info.category_ids;
+  loaded.config = parse_config(info.config, checkpoint + ": its configuration");
+  int64_t classes = loaded.config.model().num_classes();
+  if (classes == 0) classes = static_cast<int64_t>(info.category_ids.size());
+  loaded.model = build_detector(model_args(loaded.config), logit_columns(loaded.config, classes));
+  load_model(file, *loaded.model);
+  loaded.model->set_training(false);
+  return loaded;
+}
+
+void check_categories(const CocoDataset& dataset, const std::vector<int64_t>& category_ids,
+                      const std::vector<std::string>& class_names, const std::string& model) {
+  const std::vector<int64_t>& known = dataset.category_ids();
+  for (size_t k = 0; k < category_ids.size(); ++k) {
+    auto it = std::find(known.begin(), known.end(), category_ids[k]);
+    if (it == known.end())
+      fail_input(
+          "{}: has no category {} (\"{}\"), which {} detects; expected a data set with the same categories",
+          dataset.annotations_path(), category_ids[k], class_names[k], model);
+    const std::string& name = dataset.class_names()[static_cast<size_t>(it - known.begin())];
+    if (name != class_names[k])
+      fail_input("{}: category {} is \"{}\", but \"{}\" for {}; expected a data set with the same categories",
+                 dataset.annotations_path(), category_ids[k], name, class_names[k], model);
+  }
+}
+
+}  // namespace saccade
