@@ -11,8 +11,8 @@ namespace saccade {
 
 // Looks at the model's tensors, then runs `loss` again (the same forward pass) watching every op, then its
 // backward pass; says in one line a finding: a tensor of the model, the first op whose output is NaN or
-// infinite with its module, or the first backward function. Slow, and leaves gradients behind: for a run that
-// is about to stop.
+// infinite with its module, or the first backward function; "" when all is finite. Slow, and leaves gradients
+// behind: for a run that is about to stop.
 std::string diagnose_nonfinite(const Module& model, const std::function<Var()>& loss);
 
 // "image 12 (a.jpg), image 15 (b.jpg)"

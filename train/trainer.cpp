@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "autograd/engine.h"
 #include "core/philox.h"
@@ -116,7 +117,8 @@ class Run {
  private:
   void restore_or_start();
   void step();
-  [[noreturn]] void stop_nonfinite(const char* what, const Batch& batch, const std::function<Var()>& loss);
+  [[noreturn]] void stop_nonfinite(const char* what, std::span<const Batch> suspects,
+                                   const std::function<Var(const Batch&)>& loss);
   void log_step(bool force);
   void evaluate(bool scheduled);
   void save_last();
@@ -211,15 +213,24 @@ void Run::restore_or_start() {
   result_.step = info_.step;
 }
 
-void Run::stop_nonfinite(const char* what, const Batch& batch, const std::function<Var()>& loss) {
-  std::string finding = diagnose_nonfinite(model_, loss);
+void Run::stop_nonfinite(const char* what, std::span<const Batch> suspects,
+                         const std::function<Var(const Batch&)>& loss) {
+  std::string finding;
+  const Batch* batch = nullptr;
+  for (const Batch& suspect : suspects) {
+    batch = &suspect;
+    finding = diagnose_nonfinite(model_, [&] { return loss(suspect); });
+    if (!finding.empty()) break;
+  }
+  if (finding.empty())
+    finding = "nothing when the step is repeated, so only a sum over the step's batches overflows";
   std::string last = checkpoint("last.safetensors");
   std::string kept = fs::exists(last) ? fmt::format("{} keeps step {}", last,
                                                     read_checkpoint_info(SafetensorsReader(last)).step)
                                       : std::string("no checkpoint was written yet");
   progress_.finish();
   fail("training stopped at step {}: the {} is not finite; batch {} of epoch {}: {}; first bad: {}; {}",
-       info_.step + 1, what, batch.index, batch.epoch, images_of(batch), finding, kept);
+       info_.step + 1, what, batch->index, batch->epoch, images_of(*batch), finding, kept);
 }
 
 void Run::step() {
@@ -247,16 +258,14 @@ void Run::step() {
   optimizer_->zero_grad();
   execution().rng_key = key;
   execution().rng_calls = 0;
-  uint64_t calls = 0;
+  std::vector<uint64_t> first_calls;  // where each batch's random numbers start
   auto again = [&](const Batch& batch) {
-    return [&] {
-      execution().rng_calls = calls;
-      optimizer_->zero_grad();
-      return task_.loss(model_.forward(detector_input(batch, norm)), batch.targets, divisor).total;
-    };
+    execution().rng_calls = first_calls[static_cast<size_t>(&batch - batches.data())];
+    optimizer_->zero_grad();
+    return task_.loss(model_.forward(detector_input(batch, norm)), batch.targets, divisor).total;
   };
   for (const Batch& batch : batches) {
-    calls = execution().rng_calls;
+    first_calls.push_back(execution().rng_calls);
     TrainingLoss loss;
     {
       DetectorOutput output = model_.forward(detector_input(batch, norm));
@@ -265,7 +274,7 @@ void Run::step() {
     }
     double value = loss.total.value().item();
     lap("criterion_ms");
-    if (!std::isfinite(value)) stop_nonfinite("loss", batch, again(batch));
+    if (!std::isfinite(value)) stop_nonfinite("loss", {&batch, 1}, again);
     window_.add("loss", value);
     for (const auto& [name, part] : loss.parts) window_.add("loss_" + name, part);
     backward(loss.total);
@@ -273,7 +282,7 @@ void Run::step() {
   }
   double factor = learning_rate_factor(schedule_, info_.step, plan_.steps_per_epoch(), plan_.total_steps);
   double gradient_norm = optimizer_->step(factor);
-  if (!std::isfinite(gradient_norm)) stop_nonfinite("gradient", batches.back(), again(batches.back()));
+  if (!std::isfinite(gradient_norm)) stop_nonfinite("gradient", batches, again);
   optimizer_->zero_grad();
   if (ema_) ema_->update();
   lap("optimizer_ms");

@@ -338,6 +338,29 @@ TEST(Trainer, NonFiniteLossStopsWithADiagnosis) {
   EXPECT_EQ(TinyRun(s.options.output).run(true).step, 20);
 }
 
+TEST(Trainer, NonFiniteGradientNamesTheBatchAndWritesNothing) {
+  TestFolder folder;
+  TinyRun s(folder / "run");
+  s.options.config.mutable_train()->set_accumulate(2);
+  auto loss = s.task.loss;
+  // sqrt has an infinite slope at 0: a finite loss with a bad gradient, in the images of batch 3.
+  s.task.loss = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
+    TrainingLoss l = loss(out, targets, objects);
+    if (targets[0].image_id == 300) l.total = add(l.total, sum(sqrt(mul_scalar(out.layers[0].boxes, 0))));
+    return l;
+  };
+  try {
+    s.run();
+    FAIL() << "trained on";
+  } catch (const Error& e) {
+    std::string m = e.what();
+    for (const char* part :
+         {"step 2", "gradient is not finite", "batch 3 of epoch 0", "image 300", "sqrt", "no checkpoint"})
+      EXPECT_NE(m.find(part), std::string::npos) << part << " not in: " << m;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "run/checkpoints"));
+}
+
 TEST(Trainer, EndsByTime) {
   TestFolder folder;
   TinyRun s(folder / "run");
