@@ -108,7 +108,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }
 
 // "" when got is within `tolerance` of expected; otherwise the worst element.
-std::string compare(const Tensor& got, const Tensor& expected, double tolerance) {
+std::string compare(const Tensor& got, const Tensor& expected, double tolerance, double magnitude) {
   if (!got.defined()) return "nothing returned";
   if (got.shape() != expected.shape())
     return fmt::format("shape {}, expected {}", got.shape().to_string(), expected.shape().to_string());
@@ -120,7 +120,7 @@ std::string compare(const Tensor& got, const Tensor& expected, double tolerance)
   size_t where = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     double error = std::abs(a[i] - b[i]);
-    double scaled = a[i] == b[i] ? 0 : error / (std::abs(b[i]) + rms + 1e-30);
+    double scaled = a[i] == b[i] ? 0 : error / (std::abs(b[i]) + rms + magnitude);
     if (!(scaled <= worst)) worst = scaled, where = i;
     if (std::isnan(scaled)) break;
   }
@@ -206,9 +206,9 @@ std::string check_gradcheck(const Row& row, uint64_t seed) {
         exact.push_back(std::inner_product(grad.begin(), grad.end(), direction.data<double>(), 0.0) * scale);
       }
       Shape shape{static_cast<int64_t>(numeric.size())};
-      failures.add(
-          s, gradient_name(i),
-          compare(Tensor::from(shape, exact), Tensor::from(shape, numeric), row.tolerance.gradcheck));
+      failures.add(s, gradient_name(i),
+                   compare(Tensor::from(shape, exact), Tensor::from(shape, numeric), row.tolerance.gradcheck,
+                           row.tolerance.magnitude));
     }
   }
   return failures.text();
@@ -219,7 +219,7 @@ std::string check_forward_f64(const Row& row, uint64_t seed) {
   for (const Sample& s : make_samples(row, seed)) {
     Tensor y = run_forward(s, s.inputs, seed);
     if (y.dtype() != DType::kF64) failures.add(s, fmt::format("f64 inputs give {}", name_of(y.dtype())));
-    failures.add(s, compare(y, s.reference(s.inputs), row.tolerance.f64));
+    failures.add(s, compare(y, s.reference(s.inputs), row.tolerance.f64, row.tolerance.magnitude));
   }
   return failures.text();
 }
@@ -234,11 +234,13 @@ std::string check_f32(const Row& row, uint64_t seed) {
     Outcome got = run(s, inputs, f32, seed), want = run(s, inputs, f64, seed);
     if (got.output.dtype() != DType::kF32)
       failures.add(s, fmt::format("f32 inputs give {}", name_of(got.output.dtype())));
-    failures.add(s, "forward", compare(got.output, s.reference(inputs), row.tolerance.f32));
+    failures.add(s, "forward",
+                 compare(got.output, s.reference(inputs), row.tolerance.f32, row.tolerance.magnitude));
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!differentiable(s, i)) continue;
       failures.add(s, gradient_name(i),
-                   compare(got.grads[i], want.grads[i], row.tolerance.f32 * row.tolerance.gradient_factor));
+                   compare(got.grads[i], want.grads[i], row.tolerance.f32 * row.tolerance.gradient_factor,
+                           row.tolerance.magnitude));
     }
   }
   return failures.text();
@@ -264,14 +266,15 @@ std::string check_bf16(const Row& row, uint64_t seed) {
     Outcome want = run(s, inputs, f32, seed), got = run(s, inputs, low, seed);
     double forward = row.bf16 == Bf16::kExact ? 0 : row.tolerance.bf16;
     double gradient = forward * row.tolerance.gradient_factor;
-    failures.add(s, "forward", compare(got.output, want.output, forward));
+    failures.add(s, "forward", compare(got.output, want.output, forward, row.tolerance.magnitude));
     any_element = any_element || want.output.numel() > 1;
-    any_difference = any_difference || !compare(got.output, want.output, 0).empty();
+    any_difference = any_difference || !compare(got.output, want.output, 0, row.tolerance.magnitude).empty();
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!differentiable(s, i)) continue;
       // Sums over repeated elements may round when an exact op stores its gradient as bf16.
       double allowed = row.bf16 == Bf16::kExact ? row.tolerance.bf16 : gradient;
-      failures.add(s, gradient_name(i), compare(got.grads[i], want.grads[i], allowed));
+      failures.add(s, gradient_name(i),
+                   compare(got.grads[i], want.grads[i], allowed, row.tolerance.magnitude));
     }
   }
   std::string text = failures.text();

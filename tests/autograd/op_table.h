@@ -7,7 +7,7 @@
 //   2. samples(rng): small f64 inputs (some hundred elements), away from kinks; add batch 1 and size 0 where
 //   legal.
 //   3. Sample::fn calls the op; Sample::reference computes it with plain loops in f64 from the same inputs.
-//   4. State why the tolerances are what they are; they are relative to |expected| + rms(expected).
+//   4. State why the tolerances are what they are; they are relative to the size of the expected values.
 //   5. errors: calls that must throw, with a regex for the message.
 //   6. Run `test_autograd --gtest_filter=op_gelu.*`; a failure prints the line that repeats it.
 #pragma once
@@ -40,7 +40,7 @@ enum class Bf16 {
   kExact,    // inputs given as bf16, every result equals the f32 one: views, maximum, policy kF32
 };
 
-// Largest allowed |got - expected| / (|expected| + rms(expected)).
+// Largest allowed |got - expected| / (|expected| + rms(expected) + magnitude).
 struct Tolerance {
   double f32;
   double bf16;              // forward; gradients may be off by gradient_factor times as much
@@ -48,6 +48,7 @@ struct Tolerance {
   double f64 = 1e-12;       // order of summation only
   double gradcheck = 2e-7;  // central differences with step 1e-5: truncation 1e-10 f''', rounding 1e-11 |f|
   double gradient_factor = 4;
+  double magnitude = 1e-3;  // size of the terms that cancel in results near zero
 };
 
 struct ErrorCase {

@@ -43,7 +43,9 @@ Row binary_row(const char* name, BinaryVar op, double (*f)(double, double), doub
                bool exact = false) {
   return {name,
           exact ? Bf16::kExact : Bf16::kInputs,
-          {1e-6, 8e-3, "one operation; broadcast gradients are short sums; bf16 rounds at 2^-9 = 0.002"},
+          {1e-6, 8e-3,
+           "one operation, rounded at 2^-9 = 0.002 in bf16; broadcast gradients add such terms, of size 1",
+           1e-12, 2e-7, 4, 1},
           [=](Rng& rng) { return samples_of(rng, op, f, low, gap); },
           {{"shapes",
             [op] {
