@@ -1,7 +1,11 @@
-// Tests of the op table itself: that it catches wrong ops.
+// Tests of the op table itself: that it catches wrong ops, and that no op lacks a row.
 #include "tests/autograd/op_table.h"
 
 #include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
 
 #include "autograd/engine.h"
 
@@ -91,6 +95,23 @@ TEST(OpTable, CatchesMissingAndWrongErrors) {
   std::string text = run_check("errors", row, 1);
   EXPECT_NE(text.find("silent: nothing thrown"), std::string::npos) << text;
   EXPECT_NE(text.find("other: message"), std::string::npos) << text;
+}
+
+TEST(OpTable, EveryOpHasARow) {
+  std::ifstream file(SACCADE_SOURCE_DIR "/autograd/ops.h");
+  ASSERT_TRUE(file.good());
+  std::set<std::string> with_row, missing;
+  for (const Row& row : rows()) with_row.insert(row.name);
+  std::regex declaration("^Var ([a-z0-9_]+)\\(");
+  int ops = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::smatch match;
+    if (!std::regex_search(line, match, declaration)) continue;
+    ++ops;
+    if (!with_row.count(match[1])) missing.insert(match[1]);
+  }
+  EXPECT_GT(ops, 40);
+  EXPECT_TRUE(missing.empty()) << "ops of autograd/ops.h without a row: " << testing::PrintToString(missing);
 }
 
 }  // namespace

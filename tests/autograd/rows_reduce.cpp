@@ -66,8 +66,10 @@ Row reduce_row(const char* name, bool is_mean) {
     errors.push_back({"empty", [] { mean(Var(Tensor::zeros({0, 2}))); }, "\\[mean\\] of no elements"});
   return {name,
           Bf16::kInputs,
-          {1e-6, 1.2e-2, "f32 sums of at most some thousand terms; bf16 rounds the sum and the gradient once",
-           1e-12, 2e-6},
+          {1e-6, 1.2e-2,
+           "f32 sums of at most some thousand terms; of size 1 that may cancel; bf16 rounds the sum and the "
+           "gradient once",
+           1e-12, 2e-6, 4, 0.1},
           samples,
           errors};
 }
