@@ -1,0 +1,242 @@
+// The evaluator against pycocotools: random cases in tests/golden/coco_eval
+// (scripts/golden/make_coco_eval.py) and, where it is at hand, the published ones in
+// ../shared/data/coco_eval. All agree to 1e-9: both sum the same doubles, in another order.
+#include "data/coco_eval.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+
+#include "core/philox.h"
+#include "data/json.h"
+#include "tests/data/test_files.h"
+
+namespace saccade {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+struct Expected {
+  std::map<std::string, double> stats;
+  std::vector<double> by_iou;
+  std::map<std::string, std::map<std::string, double>> categories;
+};
+
+Expected read_expected(const std::string& path) {
+  JsonFile json(path);
+  Expected e;
+  auto numbers = [&](JsonValue object, std::map<std::string, double>& out) {
+    json.fields(object, [&](std::string_view key, JsonValue v) { json.read(v, out[std::string(key)]); });
+  };
+  json.root_fields([&](std::string_view key, JsonValue value) {
+    if (key == "stats") {
+      numbers(value, e.stats);
+    } else if (key == "AP_by_iou_0.50_to_0.95") {
+      json.elements(value, [&](JsonValue v) { json.read(v, e.by_iou.emplace_back()); });
+    } else if (key == "per_category") {
+      json.fields(value,
+                  [&](std::string_view id, JsonValue v) { numbers(v, e.categories[std::string(id)]); });
+    }
+  });
+  return e;
+}
+
+std::map<std::string, double> by_name(const CocoFigures& f) {
+  return {{"AP", f.AP},
+          {"AP50", f.AP50},
+          {"AP75", f.AP75},
+          {"AP_small", f.AP_small},
+          {"AP_medium", f.AP_medium},
+          {"AP_large", f.AP_large},
+          {"AR_1", f.AR_1},
+          {"AR_10", f.AR_10},
+          {"AR_100", f.AR_100},
+          {"AR_small", f.AR_small},
+          {"AR_medium", f.AR_medium},
+          {"AR_large", f.AR_large}};
+}
+
+void expect_equal(const std::string& gt, const std::string& dt, const std::string& expected_path) {
+  SCOPED_TRACE(dt);
+  CocoFigures f = evaluate_coco(read_coco_ground_truth(gt), read_detections(dt), dt);
+  Expected e = read_expected(expected_path);
+  ASSERT_EQ(e.stats.size(), 12u);
+  auto got = by_name(f);
+  for (auto& [name, value] : e.stats) EXPECT_NEAR(got.at(name), value, kTolerance) << name;
+  ASSERT_EQ(e.by_iou.size(), f.AP_by_iou.size());
+  for (size_t t = 0; t < e.by_iou.size(); ++t) EXPECT_NEAR(f.AP_by_iou[t], e.by_iou[t], kTolerance) << t;
+  ASSERT_FALSE(e.categories.empty());
+  size_t compared = 0;
+  for (const CocoClassFigures& c : f.classes) {
+    auto it = e.categories.find(std::to_string(c.category_id));
+    if (it == e.categories.end()) {
+      EXPECT_EQ(c.AP, -1) << c.category_id;  // files may leave out categories without objects
+      continue;
+    }
+    ++compared;
+    EXPECT_NEAR(c.AP, it->second.at("AP"), kTolerance) << c.category_id;
+    EXPECT_NEAR(c.AP50, it->second.at("AP50"), kTolerance) << c.category_id;
+    EXPECT_NEAR(c.AR_100, it->second.at("AR_100"), kTolerance) << c.category_id;
+  }
+  EXPECT_EQ(compared, e.categories.size());
+}
+
+const std::string kGolden = SACCADE_SOURCE_DIR "/tests/golden/coco_eval/";
+
+class RandomCase : public testing::TestWithParam<const char*> {};
+TEST_P(RandomCase, EqualsPycocotools) {
+  std::string base = kGolden + GetParam();
+  expect_equal(base + ".gt.json", base + ".dt.json", base + ".expected.json");
+}
+INSTANTIATE_TEST_SUITE_P(CocoEval, RandomCase,
+                         testing::Values("ties", "crowds", "many", "large_ids", "annotation_zero", "sparse"),
+                         [](const auto& name) { return std::string(name.param); });
+
+class PublishedCase : public testing::TestWithParam<const char*> {};
+TEST_P(PublishedCase, EqualsPycocotools) {
+  std::string folder = SACCADE_SOURCE_DIR "/../shared/data/coco_eval/" + std::string(GetParam());
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not on this machine";
+  bool bbox = std::filesystem::exists(folder + "/dt_bbox.json");
+  expect_equal(folder + "/gt.json", folder + (bbox ? "/dt_bbox.json" : "/dt.json"),
+               folder + (bbox ? "/expected_bbox.json" : "/expected.json"));
+}
+INSTANTIATE_TEST_SUITE_P(CocoEval, PublishedCase,
+                         testing::Values("cocoapi_val2014_100", "val2014_100_nocrowd_boxarea",
+                                         "val2017_2299_one_image", "voc100_real_detector"),
+                         [](const auto& name) { return std::string(name.param); });
+
+CocoGroundTruth one_object() {
+  CocoGroundTruth truth;
+  truth.images = {7};
+  truth.categories = {{3, "cat"}};
+  truth.annotations = {{1, 7, 3, {10, 10, 50, 50}, 2500, false}};
+  return truth;
+}
+
+TEST(CocoEval, PerfectAndNone) {
+  std::vector<Detection> found{{7, 3, {10, 10, 50, 50}, 0.5}};
+  CocoFigures f = evaluate_coco(one_object(), found);
+  EXPECT_NEAR(f.AP, 1, 1e-12);
+  EXPECT_NEAR(f.AR_1, 1, 1e-12);
+  EXPECT_EQ(f.AP_small, -1);
+  EXPECT_EQ(f.AP_large, -1);
+  f = evaluate_coco(one_object(), {});
+  EXPECT_EQ(f.AP, 0);
+  EXPECT_EQ(f.AR_100, 0);
+  f = evaluate_coco(CocoGroundTruth{{7}, {{3, "cat"}}, {}}, found);
+  EXPECT_EQ(f.AP, -1);
+  f = evaluate_coco(CocoGroundTruth{}, {});
+  EXPECT_EQ(f.AP, -1);
+  EXPECT_TRUE(f.classes.empty());
+}
+
+TEST(CocoEval, UnknownCategoryIsANote) {
+  std::vector<Detection> found{{7, 3, {10, 10, 50, 50}, 0.5}, {7, 99, {0, 0, 1, 1}, 0.9}};
+  CocoFigures f = evaluate_coco(one_object(), found, "d.json");
+  EXPECT_NEAR(f.AP, 1, 1e-12);
+  ASSERT_EQ(f.notes.size(), 1u);
+  EXPECT_EQ(f.notes[0], "d.json: 1 entries left out: their category_id is not in the annotations");
+}
+
+TEST(CocoEval, Errors) {
+  std::vector<Detection> stray{{7, 3, {0, 0, 1, 1}, 0.5}, {8, 3, {0, 0, 1, 1}, 0.5}};
+  EXPECT_EQ(test::input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
+            "d.json: entry 2: image_id 8 is not in the annotations");
+  stray[1] = {7, 3, {0, 0, 1, 1}, std::numeric_limits<double>::quiet_NaN()};
+  EXPECT_EQ(test::input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
+            "d.json: entry 2 (image 7): has a NaN");
+}
+
+TEST(CocoEval, Table) {
+  CocoFigures f;
+  f.AP = 0.5045806987249628;
+  std::string text = coco_table(f);
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            " Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.505");
+  EXPECT_NE(text.find(" Average Precision  (AP) @[ IoU=0.50      | area=   all | maxDets=100 ] = -1.000\n"),
+            std::string::npos);
+  EXPECT_NE(text.find(" Average Recall     (AR) @[ IoU=0.50:0.95 | area=medium | maxDets=100 ] = -1.000\n"),
+            std::string::npos);
+  EXPECT_NE(text.find(" Average Recall     (AR) @[ IoU=0.50:0.95 | area=   all | maxDets=  1 ] = -1.000\n"),
+            std::string::npos);
+  EXPECT_NE(coco_json(f).find("\"AP\": 0.5045806987249628,"), std::string::npos);
+}
+
+TEST(CocoEval, ThreadCountChangesNothing) {
+  Rng rng(3);
+  CocoGroundTruth truth;
+  std::vector<Detection> found;
+  auto box = [&] {
+    return std::array<double, 4>{rng.uniform(0, 200), rng.uniform(0, 200), rng.uniform(5, 150),
+                                 rng.uniform(5, 150)};
+  };
+  for (int c = 0; c < 4; ++c) truth.categories.push_back({c + 1, "c"});
+  for (int i = 0; i < 60; ++i) {
+    truth.images.push_back(i);
+    for (int k = 0; k < 5; ++k) {
+      CocoAnnotation a{i * 5 + k + 1, i, 1 + rng.below(4), box(), 0, rng.below(8) == 0};
+      a.area = a.bbox[2] * a.bbox[3];
+      truth.annotations.push_back(a);
+      for (int d = 0; d < 3; ++d) {
+        Detection near{i, a.category_id, a.bbox, rng.uniform(0, 1)};
+        for (double& v : near.bbox) v += rng.uniform(-4, 4);
+        found.push_back(near);
+      }
+    }
+  }
+  int threads = omp_get_max_threads();
+  std::string first;
+  for (int n : {1, 2, 3, 8}) {
+    omp_set_num_threads(n);
+    std::string text = coco_json(evaluate_coco(truth, found), true);
+    if (first.empty()) first = text;
+    EXPECT_EQ(text, first) << n << " threads";
+  }
+  omp_set_num_threads(threads);
+}
+
+TEST(Detections, WriteAndReadBack) {
+  test::TempDir dir;
+  std::vector<Detection> list{{1, 2, {0.1, -1e-7, 1e9, 3}, 1.0 / 3}, {int64_t{1} << 40, 90, {1, 2, 3, 4}, 1}};
+  for (size_t count : {size_t{0}, list.size()}) {
+    write_detections(dir / "d.json", std::span(list).first(count));
+    auto back = read_detections(dir / "d.json");
+    ASSERT_EQ(back.size(), count);
+    for (size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(back[i].image_id, list[i].image_id);
+      EXPECT_EQ(back[i].category_id, list[i].category_id);
+      EXPECT_EQ(back[i].bbox, list[i].bbox);
+      EXPECT_EQ(back[i].score, list[i].score);
+    }
+  }
+}
+
+TEST(Detections, Errors) {
+  test::TempDir dir;
+  std::string path = dir / "d.json", good = R"({"image_id":1,"category_id":2,"bbox":[1,2,3,4],"score":0.5})";
+  auto error = [&](const std::string& text) {
+    test::write_text(path, text);
+    return test::input_error([&] { read_detections(path); });
+  };
+  EXPECT_EQ(error("[" + good + "]"), "");
+  EXPECT_EQ(error("[" + good + R"(,{"image_id":1,"category_id":2,"bbox":[1,2,3,4],"score":NaN}])"),
+            path + ": entry 2: \"score\" must be a finite number");
+  EXPECT_EQ(error(R"([{"image_id":1,"category_id":2,"bbox":[1,2,3],"score":0.5}])"),
+            path + ": entry 1: \"bbox\" must be four finite numbers [x, y, width, height]");
+  EXPECT_EQ(error(R"([{"image_id":"a","category_id":2,"bbox":[1,2,3,4],"score":0.5}])"),
+            path + ": entry 1: \"image_id\" must be an integer");
+  EXPECT_EQ(error(R"([{"image_id":1,"bbox":[1,2,3,4],"score":0.5}])"),
+            path + ": entry 1: field \"category_id\" is missing");
+  EXPECT_EQ(error("[1]"), path + ": entry 1: must be an object");
+  EXPECT_NE(error("[" + good + ",").find(path + ": "), std::string::npos);
+  EXPECT_NE(error(R"({"images":[]})").find("must hold one JSON array"), std::string::npos);
+  EXPECT_EQ(test::input_error([&] { read_detections(dir / "none.json"); }),
+            (dir / "none.json") + ": cannot read the file");
+}
+
+}  // namespace
+}  // namespace saccade
