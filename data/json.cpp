@@ -14,7 +14,11 @@ JsonFile::JsonFile(const std::string& path) : path_(path) {
     fail_input("{}: cannot read the file", path);
   }
   if (text_.size() == 0) fail_input("{}: the file is empty, expected JSON", path);
-  auto error = parser_.iterate(text_).get(document_);
+  // Some editors put a byte-order mark first, which JSON proper does not know.
+  size_t mark = std::string_view(text_).substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
+  simdjson::padded_string_view view(text_.data() + mark, text_.size() - mark,
+                                    text_.size() - mark + simdjson::SIMDJSON_PADDING);
+  auto error = parser_.iterate(view).get(document_);
   if (error != simdjson::SUCCESS) fail_input("{}: not valid JSON: {}", path, simdjson::error_message(error));
 }
 

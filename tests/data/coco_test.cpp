@@ -115,6 +115,7 @@ TEST(CocoDataset, SurvivesEveryCutAndFlippedByte) {
     return input_error([&] { CocoDataset::load(dir / "a.json", ""); });
   };
   ASSERT_EQ(load(good), "");
+  EXPECT_EQ(load("\xEF\xBB\xBF" + good), "");  // a byte-order mark does no harm
   for (size_t i = 0; i < good.size(); ++i) {
     EXPECT_NE(load(good.substr(0, i)), "") << i;
     std::string bad = good;
