@@ -86,6 +86,34 @@ void add_train(CLI::App& app, Action& action) {
       "  saccade train --config configs/bccd.textproto --output runs/a --resume");
 }
 
+void add_eval(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("eval", "run a checkpoint over a data set and print the COCO figures");
+  auto a = bind_arguments(c, action, run_eval);
+  c->add_option("--checkpoint", a->checkpoint, "a checkpoint that train wrote")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--annotations", a->annotations, "COCO instances json")->required()->type_name("FILE");
+  c->add_option("--images", a->images, "folder of the images")->required()->type_name("DIR");
+  c->add_option("--detections", a->detections, "write the detections here (COCO result list)")
+      ->type_name("FILE");
+  c->add_option("--batch-size", a->batch_size, "images at a time")->check(at_least(1))->type_name("N");
+  add_device(c, a->device);
+  c->footer(
+      "Example:\n"
+      "  saccade eval --checkpoint runs/a/checkpoints/best.safetensors --annotations val.json --images val/");
+}
+
+void add_score(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("score", "COCO figures of a detection file");
+  auto a = bind_arguments(c, action, run_score);
+  c->add_option("--annotations", a->annotations, "COCO instances json")->required()->type_name("FILE");
+  c->add_option("--detections", a->detections, "COCO result list")->required()->type_name("FILE");
+  c->add_option("--json", a->json, "write the figures here at full precision")->type_name("FILE");
+  c->add_flag("--per-class", a->per_class, "print the figures of each class too");
+  c->footer(
+      "Example:\n  saccade score --annotations val.json --detections detections.json --json figures.json");
+}
+
 void add_predict(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("predict", "draw the detections of a checkpoint on images");
   auto a = bind_arguments(c, action, run_predict);
@@ -217,6 +245,8 @@ int run_command_line(int argc, const char* const* argv) {
   app.footer("`saccade COMMAND --help` explains a command and shows examples.");
   Action action;
   add_train(app, action);
+  add_eval(app, action);
+  add_score(app, action);
   add_predict(app, action);
   add_summary(app, action);
   add_data(app, action);

@@ -9,6 +9,7 @@
 #include "train/commands/commands.h"
 #include "train/criterion.h"
 #include "train/device_choice.h"
+#include "train/evaluator.h"
 #include "train/load_detector.h"
 #include "train/options.h"
 #include "train/trainer.h"
@@ -97,6 +98,15 @@ int run_train(const TrainArguments& arguments) {
     CriterionResult result = criterion.forward(output, targets, objects);
     return TrainingLoss{result.total, result.parts};
   };
+  if (config.data().has_val()) {
+    auto val_set = load_split(config.data().val());
+    check_categories(*val_set, task.category_ids, task.class_names, "the training set");
+    EvaluatorOptions evaluator = evaluator_options(config);
+    task.evaluate = [val_set, evaluator, ids = task.category_ids](Detector& model) {
+      std::vector<Detection> detections = detect(model, val_set, ids, evaluator);
+      return named_figures(evaluate_coco(ground_truth_of(*val_set), detections));
+    };
+  }
   FreshFolder fresh(arguments.output);
   TrainingResult result = train(options, task);
   fmt::print("{}: {} steps", arguments.output, result.step);

@@ -1,0 +1,342 @@
+// Runs the program. Wrong input of every kind must end with exit status 2, exactly one line on stderr that
+// begins with "error: " and says what was wrong, and no output file. To add a case: one expect_refused(...)
+// line.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_text(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+struct Result {
+  int status;
+  std::string out, err;
+};
+
+// One folder for all tests of this program, removed at its end.
+const fs::path& scratch() {
+  struct Folder {
+    fs::path path = fs::temp_directory_path() / ("saccade_cli_test_" + std::to_string(getpid()));
+    Folder() { fs::create_directories(path); }
+    ~Folder() {
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
+    }
+  };
+  static Folder folder;
+  return folder.path;
+}
+
+// Runs `saccade ARGUMENTS` in the scratch folder.
+Result run(const std::string& arguments) {
+  fs::path out = scratch() / "stdout.txt", err = scratch() / "stderr.txt";
+  std::string command = "cd '" + scratch().string() + "' && '" SACCADE_BINARY_DIR "/saccade' " + arguments +
+                        " >'" + out.string() + "' 2>'" + err.string() + "'";
+  int raw = std::system(command.c_str());
+  return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), read_text(out), read_text(err)};
+}
+
+void expect_refused(const std::string& arguments, const std::string& part) {
+  SCOPED_TRACE("saccade " + arguments);
+  Result r = run(arguments);
+  EXPECT_EQ(r.status, 2) << r.err;
+  EXPECT_EQ(r.err.rfind("error: ", 0), 0u) << r.err;
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+  EXPECT_TRUE(r.err.ends_with("\n")) << r.err;
+  EXPECT_NE(r.err.find(part), std::string::npos) << "stderr: " << r.err << "expected part: " << part;
+}
+
+void expect_works(const std::string& arguments) {
+  SCOPED_TRACE("saccade " + arguments);
+  Result r = run(arguments);
+  EXPECT_EQ(r.status, 0) << r.err << r.out;
+  EXPECT_EQ(r.err, "");
+}
+
+constexpr const char* kTinyConfig = R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
+  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 dropout: 0 }
+}
+data {
+  train { annotations: "shapes/annotations.json" images: "shapes/images" }
+  val { annotations: "shapes/annotations.json" images: "shapes/images" }
+  batch_size: 2
+  workers: 1
+  augment { height: 64 width: 64 }
+  val_height: 64
+  val_width: 64
+}
+train { max_steps: 2 }
+)";
+
+// A data set, a config and a checkpoint of a two-step training, made by the program itself.
+class Cli : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (fs::exists(scratch() / "shapes")) return;
+    write_text(scratch() / "tiny.textproto", kTinyConfig);
+    expect_works("data shapes --output shapes --images 4 --seed 1 --size 64");
+    expect_works("train --config tiny.textproto --output run");
+    ASSERT_TRUE(fs::exists(scratch() / "run/checkpoints/last.safetensors"));
+    image_ =
+        "shapes/images/" + fs::directory_iterator(scratch() / "shapes/images")->path().filename().string();
+  }
+  static std::string image_;
+};
+std::string Cli::image_;
+
+const std::string kCheckpoint = "run/checkpoints/last.safetensors";
+const std::string kShapes = " --annotations shapes/annotations.json --images shapes/images ";
+
+TEST(CliStart, HelpIsFast) {
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    Result r = run("--help");
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    ASSERT_EQ(r.status, 0);
+    ASSERT_NE(r.out.find("train"), std::string::npos);
+  }
+  // With the shell that starts it; a sanitizer's own start takes longer.
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_LT(best, 0.05);
+#endif
+}
+
+TEST(CliStart, EveryCommandHasHelpWithAnExample) {
+  for (const char* command :
+       {"train", "eval", "score", "predict", "summary", "data shapes", "data check", "convert", "describe"}) {
+    Result r = run(std::string(command) + " --help");
+    EXPECT_EQ(r.status, 0) << command;
+    EXPECT_NE(r.out.find(std::string("saccade ") + command), std::string::npos) << r.out;
+    EXPECT_EQ(r.err, "");
+  }
+  EXPECT_EQ(run("--version").out.rfind("saccade ", 0), 0u);
+}
+
+TEST(CliStart, WrongFlagsAndCommands) {
+  expect_refused("", "expected a command, one of train, eval");
+  expect_refused("trian", "unknown command \"trian\", did you mean \"train\"?");
+  expect_refused("--bogus", "unknown flag --bogus");
+  expect_refused("train --confg x", "unknown flag --confg, did you mean --config?");
+  expect_refused("train --output x", "--config is required");
+  expect_refused("train --config x --output y --max-steps many", "--max-steps: \"many\" does not fit");
+  expect_refused("data", "expected a command, one of shapes, check");
+  expect_refused("data shape", "did you mean \"shapes\"?");
+  expect_refused("data shapes --output x --images 0 --seed 1", "--images: \"0\" does not fit");
+  expect_refused("data shapes --output x --images 1 --seed -1", "--seed");
+  expect_refused("predict --checkpoint x --output y --threshold 2 z", "expected a number from 0 to 1");
+  expect_refused("eval --checkpoint", "--checkpoint");
+  expect_refused("score a b", "unexpected argument \"a\"");
+  EXPECT_FALSE(fs::exists(scratch() / "x"));
+}
+
+TEST(CliStart, Describe) {
+  Result list = run("describe");
+  EXPECT_EQ(list.status, 0);
+  EXPECT_NE(list.out.find("ms_deform_attn"), std::string::npos);
+  Result one = run("describe ms_deform_attn");
+  EXPECT_EQ(one.status, 0);
+  EXPECT_NE(one.out.find("points       int     default 4, 1 to 64"), std::string::npos) << one.out;
+  expect_refused("describe ms_deform_atn", "did you mean \"ms_deform_attn\"?");
+}
+
+TEST_F(Cli, WrongConfigs) {
+  auto refused = [](const std::string& text, const std::string& part) {
+    write_text(scratch() / "bad.textproto", text);
+    expect_refused("train --config bad.textproto --output out", "error: bad.textproto:" + part);
+    expect_refused("summary --config bad.textproto --json out", "error: bad.textproto:" + part);
+    EXPECT_FALSE(fs::exists(scratch() / "out"));
+  };
+  refused("data {\n  bach_size: 2\n}", "2:3: no field \"bach_size\" in Data, did you mean \"batch_size\"?");
+  refused("data {\n  batch_size: \"two\"\n}", "2:15: expected integer, got: \"two\"");
+  refused("precision: f16", "1:12: \"f16\" is not a value of precision, expected one of f32, tf32, bf16");
+  refused("data {", "1:7: ");
+
+  std::string train = "train --output out --config ";
+  expect_refused(train + "none.textproto", "none.textproto: cannot be read");
+  expect_refused(train + "shapes", "shapes: cannot be read");
+  train += "tiny.textproto --set ";
+  expect_refused(train + "data.bach_size=2", "did you mean \"data.batch_size\"?");
+  expect_refused(train + "data.batch_size=two", "expected a whole number");
+  expect_refused(train + "data.batch_size=0", "data.batch_size: 0 is out of range");
+  expect_refused(train + "model.transformer.heads=3", "hidden_dim");
+  expect_refused(train + "model.transformer.encoder_attention.type=nothing", "nothing");
+  expect_refused(train + "model.transformer.encoder_attention.arg.pints=3", "pints");
+  expect_refused(train + "optimizer.type=adam", "optimizer.type");
+  expect_refused(train + "data.train.annotations=", "data.train.annotations: not set");
+  expect_refused("train --output out --config tiny.textproto --device cuda", "cuda");
+  expect_refused("train --output out --config tiny.textproto --device tpu", "tpu");
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+}
+
+TEST_F(Cli, WrongDataSets) {
+  write_text(scratch() / "broken.json", "{\"images\": [{\"id\": 1,");
+  write_text(scratch() / "list.json", "[]");
+  write_text(scratch() / "unknown.json",
+             R"({"images": [{"id": 1, "file_name": "a.png", "width": 8, "height": 8}],
+"annotations": [{"id": 7, "image_id": 1, "category_id": 99, "bbox": [0, 0, 4, 4], "area": 16, "iscrowd": 0}],
+"categories": [{"id": 1, "name": "a"}]})");
+  std::string train = "train --config tiny.textproto --output out --set data.train.annotations=";
+  expect_refused(train + "none.json", "none.json");
+  expect_refused(train + "broken.json", "broken.json");
+  expect_refused(train + "list.json", "list.json");
+  expect_refused(train + "unknown.json", "annotation 7");
+  expect_refused("train --config tiny.textproto --output out --set data.train.images=none", "none");
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+  std::string eval =
+      "eval --checkpoint " + kCheckpoint + " --detections out --images shapes/images --annotations ";
+  expect_refused(eval + "none.json", "none.json");
+  expect_refused(eval + "broken.json", "broken.json");
+  expect_refused("data check --images shapes/images --annotations broken.json", "broken.json");
+  expect_refused("data check --images shapes/images --annotations unknown.json", "unknown.json");
+  expect_works("data check" + kShapes);
+  expect_refused("data shapes --output shapes --images 2 --seed 3", "shapes");
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+}
+
+TEST_F(Cli, BrokenImages) {
+  fs::copy(scratch() / "shapes", scratch() / "damaged", fs::copy_options::recursive);
+  fs::path victim = scratch() / "damaged/images" / fs::path(image_).filename();
+  fs::resize_file(victim, fs::file_size(victim) / 2);
+  std::string name = victim.filename().string();
+  std::string set = " --annotations damaged/annotations.json --images damaged/images ";
+  expect_refused("eval --detections out --checkpoint " + kCheckpoint + set, name);
+  expect_refused("data check" + set, "");
+  expect_refused("train --config tiny.textproto --output broken_run --set data.train.images=damaged/images",
+                 name);
+  EXPECT_FALSE(fs::exists(scratch() / "broken_run/checkpoints/last.safetensors"));
+  std::string predict = "predict --output out --checkpoint " + kCheckpoint + " ";
+  expect_refused(predict + victim.string(), name);
+  expect_refused(predict + "none.png", "none.png");
+  expect_refused(predict + "tiny.textproto", "tiny.textproto");
+  fs::create_directories(scratch() / "empty");
+  expect_refused(predict + "empty", "empty");
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+  fs::remove(victim);
+  expect_refused("eval --detections out --checkpoint " + kCheckpoint + set, name);
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+}
+
+TEST_F(Cli, WrongCheckpoints) {
+  fs::path whole = scratch() / kCheckpoint;
+  fs::copy_file(whole, scratch() / "half.safetensors");
+  fs::resize_file(scratch() / "half.safetensors", fs::file_size(whole) / 2);
+  fs::copy_file(whole, scratch() / "head.safetensors");
+  fs::resize_file(scratch() / "head.safetensors", 100);
+  write_text(scratch() / "empty.safetensors", "");
+  write_text(scratch() / "text.safetensors",
+             "This is no checkpoint, only some text that is longer than a header.");
+  // A safetensors file without our metadata.
+  std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  std::string size(8, '\0');
+  size[0] = static_cast<char>(header.size());
+  write_text(scratch() / "foreign.safetensors", size + header + std::string(4, '\0'));
+  for (const char* name : {"half", "head", "empty", "text", "foreign", "missing"}) {
+    std::string file = std::string(name) + ".safetensors";
+    expect_refused("eval --detections out --checkpoint " + file + kShapes, file);
+    expect_refused("predict --output out --checkpoint " + file + " " + image_, file);
+    if (name != std::string("foreign"))
+      expect_refused("train --config tiny.textproto --output out --init-from " + file, file);
+    EXPECT_FALSE(fs::exists(scratch() / "out")) << name;
+  }
+  expect_refused("train --config tiny.textproto --output out --init-from foreign.safetensors",
+                 "foreign.safetensors");
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+
+  // A checkpoint of another model: other categories to evaluate on, another architecture to resume.
+  write_text(
+      scratch() / "cats.json",
+      R"({"images": [{"id": 1, "file_name": ")" + fs::path(image_).filename().string() +
+          R"(", "width": 64, "height": 64}], "annotations": [], "categories": [{"id": 77, "name": "cat"}]})");
+  expect_refused(
+      "eval --detections out --annotations cats.json --images shapes/images --checkpoint " + kCheckpoint,
+      "cats.json");
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+  expect_refused("train --config tiny.textproto --output run --resume --set model.transformer.hidden_dim=32",
+                 "");
+}
+
+TEST_F(Cli, RunFoldersAreNotMixedUp) {
+  expect_refused("train --config tiny.textproto --output run", "--resume");
+
+  expect_refused("train --config tiny.textproto --output run --resume --init-from " + kCheckpoint,
+                 "--init-from");
+}
+
+TEST_F(Cli, EvalPredictAndScoreAgree) {
+  expect_works("eval --detections d.json --checkpoint " + kCheckpoint + kShapes);
+  Result eval = run("eval --checkpoint " + kCheckpoint + kShapes);
+  Result score =
+      run("score --annotations shapes/annotations.json --detections d.json --json f.json --per-class");
+  EXPECT_EQ(score.status, 0) << score.err;
+  std::string first = " Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = ";
+  for (const Result& r : {eval, score}) EXPECT_NE(r.out.find(first), std::string::npos) << r.out;
+  std::string figures = read_text(scratch() / "f.json");
+  for (const char* key : {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large", "AR_1", "AR_10",
+                          "AR_100", "AR_small", "AR_medium", "AR_large"})
+    EXPECT_NE(figures.find("\"" + std::string(key) + "\":"), std::string::npos) << key << " in " << figures;
+  expect_works("predict --threshold 0 --sampling-points --output pictures --checkpoint " + kCheckpoint +
+               " shapes/images");
+  int pictures = 0;
+  for (const auto& entry : fs::directory_iterator(scratch() / "pictures"))
+    pictures += entry.path().extension() == ".png";
+  EXPECT_EQ(pictures, 4);
+  std::string list = read_text(scratch() / "pictures/detections.json");
+  for (const char* key : {"\"file_name\":", "\"category_id\":", "\"bbox\":", "\"score\":"})
+    EXPECT_NE(list.find(key), std::string::npos) << key;
+}
+
+TEST_F(Cli, WrongScoreFiles) {
+  write_text(scratch() / "no_list.json", "{}");
+  write_text(scratch() / "stranger.json",
+             R"([{"image_id": 99999, "category_id": 1, "bbox": [0, 0, 1, 1], "score": 1}])");
+  write_text(scratch() / "no_score.json", R"([{"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1]}])");
+  std::string score = "score --json out --annotations shapes/annotations.json --detections ";
+  for (const char* file : {"none.json", "no_list.json", "stranger.json", "no_score.json"})
+    expect_refused(score + file, file);
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+}
+
+TEST_F(Cli, Convert) {
+  expect_works("convert " + kCheckpoint + " a.safetensors");
+  expect_works("convert a.safetensors b.safetensors");
+  EXPECT_EQ(read_text(scratch() / "a.safetensors"), read_text(scratch() / "b.safetensors"));
+  expect_refused("convert a.safetensors c.pth", "expected a name that ends in .safetensors");
+  expect_refused("convert tiny.textproto c.safetensors", "expected a safetensors file");
+  expect_refused("convert none.safetensors c.safetensors", "no such file");
+  write_text(scratch() / "junk.safetensors", "junk");
+  expect_refused("convert junk.safetensors c.safetensors", "junk.safetensors");
+  EXPECT_FALSE(fs::exists(scratch() / "c.safetensors"));
+}
+
+TEST_F(Cli, Summary) {
+  Result r = run("summary --config tiny.textproto --json s.json");
+  EXPECT_EQ(r.status, 0) << r.err;
+  std::string text = read_text(scratch() / "s.json");
+  for (const char* key : {"\"parameters\": ", "\"trainable\": ", "\"macs\": "})
+    EXPECT_NE(text.find(key), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,79 @@
+#include "train/evaluator.h"
+
+#include "autograd/scope.h"
+#include "train/detector_input.h"
+#include "train/item_progress.h"
+#include "train/options.h"
+#include "train/postprocess.h"
+
+namespace saccade {
+
+EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size) {
+  EvaluatorOptions options;
+  options.loader = eval_loader(config, batch_size);
+  options.normalization = image_normalization(config);
+  options.compute = compute_dtype(config);
+  options.softmax = config.criterion().class_loss() == config::softmax;
+  options.max_detections = config.eval().max_detections();
+  return options;
+}
+
+std::vector<Detection> detect(Detector& model, std::shared_ptr<const CocoDataset> dataset,
+                              const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
+  struct Mode {
+    Detector& model;
+    bool training;
+    ~Mode() { model.set_training(training); }
+  } mode{model, model.training()};
+  model.set_training(false);
+  NoGrad no_grad;
+  execution().compute = options.compute;
+  DataLoader loader(dataset, options.loader);
+  std::unique_ptr<ItemProgress> progress;
+  if (!options.quiet) progress = std::make_unique<ItemProgress>("eval", dataset->num_images(), "images");
+  const PostprocessOptions post{.max_detections = options.max_detections,
+                                .classes = static_cast<int64_t>(category_ids.size()),
+                                .softmax = options.softmax};
+  std::vector<Detection> detections;
+  int64_t done = 0;
+  while (std::optional<Batch> batch = loader.next()) {
+    DetectorOutput output = model.forward(detector_input(*batch, options.normalization));
+    auto results = postprocess(output, batch->targets, post);
+    for (size_t n = 0; n < results.size(); ++n)
+      for (const ImageDetection& d : results[n])
+        detections.push_back({batch->targets[n].image_id,
+                              category_ids[static_cast<size_t>(d.label)],
+                              {d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1},
+                              d.score});
+    done += static_cast<int64_t>(results.size());
+    if (progress) progress->update(done);
+  }
+  if (progress) progress->finish();
+  return detections;
+}
+
+CocoGroundTruth ground_truth_of(const CocoDataset& dataset) {
+  CocoGroundTruth truth;
+  for (const CocoImage& image : dataset.images()) truth.images.push_back(image.id);
+  for (size_t k = 0; k < dataset.category_ids().size(); ++k)
+    truth.categories.push_back({dataset.category_ids()[k], dataset.class_names()[k]});
+  truth.annotations = dataset.annotations();
+  return truth;
+}
+
+std::vector<std::pair<std::string, double>> named_figures(const CocoFigures& f) {
+  return {{"AP", f.AP},
+          {"AP50", f.AP50},
+          {"AP75", f.AP75},
+          {"AP_small", f.AP_small},
+          {"AP_medium", f.AP_medium},
+          {"AP_large", f.AP_large},
+          {"AR_1", f.AR_1},
+          {"AR_10", f.AR_10},
+          {"AR_100", f.AR_100},
+          {"AR_small", f.AR_small},
+          {"AR_medium", f.AR_medium},
+          {"AR_large", f.AR_large}};
+}
+
+}  // namespace saccade
