@@ -76,8 +76,8 @@ void add_train(CLI::App& app, Action& action) {
   c->add_option("--init-from", a->init_from, "start from the fitting weights of a checkpoint")
       ->type_name("FILE");
   add_device(c, a->device);
-  c->add_option("--max-steps", a->max_steps, "stop after this many optimizer steps")
-      ->check(at_least(0))
+  c->add_option("--max-steps", a->max_steps, "stop after this many optimizer steps; --resume goes on")
+      ->check(at_least(1))
       ->type_name("N");
   c->footer(
       "Examples:\n"

@@ -12,7 +12,7 @@ struct TrainArguments {
   std::string config, output, init_from, device = "auto";
   std::vector<std::string> set;
   bool resume = false;
-  int64_t max_steps = -1;  // -1: the configuration's
+  int64_t max_steps = 0;  // stops there, without changing the schedule; 0: where the configuration ends
 };
 int run_train(const TrainArguments& arguments);
 

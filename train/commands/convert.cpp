@@ -6,11 +6,13 @@
 
 #include "core/error.h"
 #include "train/commands/commands.h"
+#include "train/output_file.h"
 #include "train/safetensors.h"
 
 namespace saccade {
 
 int run_convert(const ConvertArguments& arguments) {
+  check_output_file(arguments.output);
   namespace fs = std::filesystem;
   constexpr const char* kSupported = "expected a safetensors file (*.safetensors); no other format is read";
   std::string extension = fs::path(arguments.input).extension().string();

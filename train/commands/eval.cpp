@@ -7,10 +7,12 @@
 #include "train/device_choice.h"
 #include "train/evaluator.h"
 #include "train/load_detector.h"
+#include "train/output_file.h"
 
 namespace saccade {
 
 int run_eval(const EvalArguments& arguments) {
+  check_output_file(arguments.detections);
   choose_device(arguments.device);
   LoadedDetector detector = load_detector(arguments.checkpoint);
   auto dataset =

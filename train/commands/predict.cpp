@@ -176,7 +176,8 @@ int run_predict(const PredictArguments& arguments) {
           "{}\n{{\"file_name\": {}, \"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}}}",
           count++ ? "," : "", json_quote(input.name), detector.category_ids[static_cast<size_t>(d.label)],
           d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1, d.score);
-      if (!output.sampling.empty() && boxes.size() < kSampledDetections)
+      if (!output.sampling.empty() && output.sampling.back().locations.defined() &&
+          boxes.size() < kSampledDetections)
         add_sampling_points(output.sampling.back(), batch, d.query, d.label, points);
       boxes.push_back({d.x1, d.y1, d.x2, d.y2, d.label, d.score});
     }

@@ -5,10 +5,12 @@
 #include "data/coco_eval.h"
 #include "data/file.h"
 #include "train/commands/commands.h"
+#include "train/output_file.h"
 
 namespace saccade {
 
 int run_score(const ScoreArguments& arguments) {
+  check_output_file(arguments.json);
   CocoGroundTruth truth = read_coco_ground_truth(arguments.annotations);
   std::vector<Detection> detections = read_detections(arguments.detections);
   CocoFigures figures = evaluate_coco(truth, detections, arguments.detections);

@@ -12,6 +12,7 @@
 #include "train/commands/commands.h"
 #include "train/config.h"
 #include "train/options.h"
+#include "train/output_file.h"
 
 namespace saccade {
 
@@ -59,6 +60,7 @@ void print_table(const ModelSummary& summary) {
 }  // namespace
 
 int run_summary(const SummaryArguments& arguments) {
+  check_output_file(arguments.json);
   Config config = load_config(arguments.config);
   for (const std::string& set : arguments.set) apply_set(config, set);
   validate_config(config);

@@ -23,7 +23,9 @@ namespace {
 Config configuration(const TrainArguments& arguments) {
   Config config = load_config(arguments.config);
   for (const std::string& set : arguments.set) apply_set(config, set);
-  if (arguments.max_steps >= 0) config.mutable_train()->set_max_steps(arguments.max_steps);
+  // --max-steps stops a run early; it is its planned length only where the configuration has none.
+  bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;
+  if (arguments.max_steps > 0 && endless) config.mutable_train()->set_max_steps(arguments.max_steps);
   validate_for_training(config);
   return resolve_config(config);
 }
@@ -62,6 +64,7 @@ int run_train(const TrainArguments& arguments) {
   options.output = arguments.output;
   options.resume = arguments.resume;
   options.init_from = arguments.init_from;
+  options.stop_at_step = arguments.max_steps;
   const Config& config = options.config;
   fs::path last = fs::path(arguments.output) / "checkpoints/last.safetensors";
   if (fs::exists(last) && !arguments.resume)
