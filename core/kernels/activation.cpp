@@ -1,8 +1,7 @@
 #include "core/kernels/activation.h"
 
-#include <cmath>
-
 #include "core/kernels/columns.h"
+#include "core/math.h"
 
 namespace saccade::kernels {
 namespace {
@@ -11,7 +10,7 @@ template <Activation Act, class A>
 SACCADE_HD A activate(A z) {
   if constexpr (Act == Activation::kRelu) return z < A(0) ? A(0) : z;  // a NaN stays
   if constexpr (Act == Activation::kGelu)
-    return A(0.5) * z * (A(1) + std::erf(z * A(0.70710678118654752440)));
+    return A(0.5) * z * (A(1) + math::erf(z * A(0.70710678118654752440)));
   return z;
 }
 
@@ -20,8 +19,8 @@ template <Activation Act, class A>
 SACCADE_HD A activation_grad(A g, A saved) {
   if constexpr (Act == Activation::kRelu) return saved > A(0) ? g : A(0);
   if constexpr (Act == Activation::kGelu) {
-    A cdf = A(0.5) * (A(1) + std::erf(saved * A(0.70710678118654752440)));
-    A pdf = A(0.39894228040143267794) * std::exp(A(-0.5) * saved * saved);
+    A cdf = A(0.5) * (A(1) + math::erf(saved * A(0.70710678118654752440)));
+    A pdf = A(0.39894228040143267794) * math::exp(A(-0.5) * saved * saved);
     return g * (cdf + saved * pdf);
   }
   return g;

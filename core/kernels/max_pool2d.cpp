@@ -9,10 +9,9 @@ constexpr int64_t kTile = 32;  // channels held in registers
 
 struct Sizes {
   int64_t H, W, C, OH, OW, kernel, stride, padding;
-  int64_t tiles() const { return (C + kTile - 1) / kTile; }
 };
 
-// index = (n, oh, ow, channel tile)
+// index = (n, oh)
 template <class T>
 struct PoolForward {
   using A = acc_t<T>;
@@ -22,9 +21,8 @@ struct PoolForward {
   uint8_t* index;
 
   template <bool Full>
-  SACCADE_HD void tile(int64_t pixel, int64_t first, int64_t width) const {
+  SACCADE_HD void tile(int64_t n, int64_t oh, int64_t ow, int64_t first, int64_t width) const {
     int64_t w = Full ? kTile : width;
-    int64_t ow = pixel % z.OW, oh = pixel / z.OW % z.OH, n = pixel / z.OW / z.OH;
     A best[kTile];
     int32_t at[kTile];
     bool started = false;
@@ -50,21 +48,22 @@ struct PoolForward {
         }
       }
     }
-    T* py = y + pixel * z.C + first;
-    for (int64_t c = 0; c < w; ++c) py[c] = static_cast<T>(best[c]);
+    int64_t out = ((n * z.OH + oh) * z.OW + ow) * z.C + first;
+    for (int64_t c = 0; c < w; ++c) y[out + c] = static_cast<T>(best[c]);
     if (index)
-      for (int64_t c = 0; c < w; ++c) index[pixel * z.C + first + c] = static_cast<uint8_t>(at[c]);
+      for (int64_t c = 0; c < w; ++c) index[out + c] = static_cast<uint8_t>(at[c]);
   }
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t tiles = (z.C + kTile - 1) / kTile, first = i % tiles * kTile;
-    if (z.C - first >= kTile)
-      tile<true>(i / tiles, first, kTile);
-    else
-      tile<false>(i / tiles, first, z.C - first);
+    int64_t n = i / z.OH, oh = i % z.OH;
+    for (int64_t ow = 0; ow < z.OW; ++ow) {
+      int64_t c = 0;
+      for (; c + kTile <= z.C; c += kTile) tile<true>(n, oh, ow, c, kTile);
+      if (c < z.C) tile<false>(n, oh, ow, c, z.C - c);
+    }
   }
 };
 
-// index = (n, h, w, channel tile)
+// index = (n, h): every input gathers from the windows that cover it
 template <class T>
 struct PoolBackward {
   using A = acc_t<T>;
@@ -73,33 +72,44 @@ struct PoolBackward {
   const uint8_t* index;
   T* dx;
 
+  struct Range {
+    int64_t first, last;  // outputs o with o * stride <= place < o * stride + kernel; last is excluded
+  };
+  SACCADE_HD Range windows(int64_t place, int64_t limit) const {
+    int64_t last = place / z.stride + 1;
+    return {place < z.kernel ? 0 : (place - z.kernel) / z.stride + 1, last < limit ? last : limit};
+  }
+
   template <bool Full>
-  SACCADE_HD void tile(int64_t pixel, int64_t first, int64_t width) const {
+  SACCADE_HD void tile(int64_t n, int64_t h, int64_t v, Range rows, Range columns, int64_t first,
+                       int64_t width) const {
     int64_t w = Full ? kTile : width;
-    int64_t v = pixel % z.W, h = pixel / z.W % z.H, n = pixel / z.W / z.H;
-    // Windows that cover row h: oh * stride - padding <= h < oh * stride - padding + kernel.
-    int64_t top = h + z.padding, left = v + z.padding;
-    int64_t oh0 = top < z.kernel ? 0 : (top - z.kernel) / z.stride + 1, oh1 = top / z.stride + 1;
-    int64_t ow0 = left < z.kernel ? 0 : (left - z.kernel) / z.stride + 1, ow1 = left / z.stride + 1;
-    if (oh1 > z.OH) oh1 = z.OH;
-    if (ow1 > z.OW) ow1 = z.OW;
     A sum[kTile] = {};
-    for (int64_t oh = oh0; oh < oh1; ++oh) {
-      for (int64_t ow = ow0; ow < ow1; ++ow) {
-        int32_t mine = static_cast<int32_t>((top - oh * z.stride) * z.kernel + left - ow * z.stride);
+    for (int64_t oh = rows.first; oh < rows.last; ++oh) {
+      for (int64_t ow = columns.first; ow < columns.last; ++ow) {
+        auto mine =
+            static_cast<int32_t>((h + z.padding - oh * z.stride) * z.kernel + v + z.padding - ow * z.stride);
         int64_t o = ((n * z.OH + oh) * z.OW + ow) * z.C + first;
-        for (int64_t c = 0; c < w; ++c)
-          sum[c] += static_cast<int32_t>(index[o + c]) == mine ? static_cast<A>(dy[o + c]) : A(0);
+        int32_t at[kTile];
+        for (int64_t c = 0; c < w; ++c) at[c] = index[o + c];
+        for (int64_t c = 0; c < w; ++c) {
+          A d = static_cast<A>(dy[o + c]);
+          sum[c] += at[c] == mine ? d : A(0);
+        }
       }
     }
-    for (int64_t c = 0; c < w; ++c) dx[pixel * z.C + first + c] = static_cast<T>(sum[c]);
+    T* out = dx + ((n * z.H + h) * z.W + v) * z.C + first;
+    for (int64_t c = 0; c < w; ++c) out[c] = static_cast<T>(sum[c]);
   }
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t tiles = (z.C + kTile - 1) / kTile, first = i % tiles * kTile;
-    if (z.C - first >= kTile)
-      tile<true>(i / tiles, first, kTile);
-    else
-      tile<false>(i / tiles, first, z.C - first);
+    int64_t n = i / z.H, h = i % z.H;
+    Range rows = windows(h + z.padding, z.OH);
+    for (int64_t v = 0; v < z.W; ++v) {
+      Range columns = windows(v + z.padding, z.OW);
+      int64_t c = 0;
+      for (; c + kTile <= z.C; c += kTile) tile<true>(n, h, v, rows, columns, c, kTile);
+      if (c < z.C) tile<false>(n, h, v, rows, columns, c, z.C - c);
+    }
   }
 };
 
@@ -111,7 +121,7 @@ void forward_generic(const Tensor& x, const PoolParams& p, Tensor& y, Tensor& in
   dispatch_float(x.dtype(), "max_pool2d", [&]<class T>() {
     Sizes z = sizes(x, y, p);
     PoolForward<T> f{z, x.data<T>(), y.data<T>(), index.defined() ? index.data<uint8_t>() : nullptr};
-    for_each(y.dim(0) * z.OH * z.OW * z.tiles(), f, p.kernel * p.kernel * kTile);
+    for_each(y.dim(0) * z.OH, f, z.OW * z.C * p.kernel * p.kernel);
   });
 }
 
@@ -119,7 +129,7 @@ void backward_generic(const Tensor& dy, const Tensor& index, const PoolParams& p
   dispatch_float(dy.dtype(), "max_pool2d", [&]<class T>() {
     Sizes z = sizes(dx, dy, p);
     PoolBackward<T> f{z, dy.data<T>(), index.data<uint8_t>(), dx.data<T>()};
-    for_each(dx.dim(0) * z.H * z.W * z.tiles(), f, 4 * kTile);
+    for_each(dx.dim(0) * z.H, f, z.W * z.C * 4);
   });
 }
 
