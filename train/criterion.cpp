@@ -1,40 +1,25 @@
 #include "train/criterion.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace saccade {
 namespace {
 
-// The pairs of a whole batch, as rows of the flattened predictions [N * Q, ...] and of the list of all
-// objects.
+// The matched pairs of a batch as rows of the flattened predictions [N * Q, ...].
 struct Pairs {
-  std::vector<int64_t> rows;
-  std::vector<int64_t> labels;
+  std::vector<int64_t> rows, labels;
   std::vector<float> boxes;  // [pairs, 4]
-};
-
-Pairs collect(const LayerPrediction& prediction, const std::vector<Target>& targets,
-              const MatcherOptions& matcher, int64_t groups, bool binary) {
-  int64_t Q = prediction.logits.dim(1);
-  SACCADE_CHECK(Q % groups == 0, "[criterion] {} queries do not split into {} groups", Q, groups);
-  Pairs pairs;
-  for (int64_t g = 0; g < groups; ++g) {
-    int64_t begin = g * (Q / groups), end = begin + Q / groups;
-    auto assignments =
-        match(prediction.logits.value(), prediction.boxes.value(), targets, matcher, binary, begin, end);
-    for (size_t n = 0; n < targets.size(); ++n) {
-      const Assignment& a = assignments[n];
-      for (size_t i = 0; i < a.rows.size(); ++i) {
-        size_t t = static_cast<size_t>(a.columns[i]);
-        pairs.rows.push_back(static_cast<int64_t>(n) * Q + begin + a.rows[i]);
-        pairs.labels.push_back(binary ? 0 : targets[n].labels[t]);
-        const float* box = targets[n].boxes.data() + t * 4;
-        pairs.boxes.insert(pairs.boxes.end(), box, box + 4);
-      }
+  Pairs(const std::vector<MatchedPair>& matched, const std::vector<Target>& targets, int64_t Q, bool binary) {
+    for (const MatchedPair& m : matched) {
+      const Target& t = targets[static_cast<size_t>(m.image)];
+      rows.push_back(m.image * Q + m.query);
+      labels.push_back(binary ? 0 : t.labels[static_cast<size_t>(m.object)]);
+      boxes.insert(boxes.end(), t.boxes.begin() + m.object * 4, t.boxes.begin() + m.object * 4 + 4);
     }
   }
-  return pairs;
-}
+};
 
 float iou(const float* a, const float* b) {
   auto overlap = [](float c1, float s1, float c2, float s2) {
@@ -45,73 +30,127 @@ float iou(const float* a, const float* b) {
   return either > 0 ? both / either : 0.f;
 }
 
-}  // namespace
+// A sum over the batch and what it is divided by.
+struct ClassLoss {
+  Var sum;
+  double divisor;
+};
 
-CriterionResult SetCriterion::forward(const DetectorOutput& output, const std::vector<Target>& targets,
-                                      double objects) const {
-  SACCADE_CHECK(!output.layers.empty(), "[criterion] the model made no prediction");
-  if (objects == 0)
-    for (const Target& t : targets) objects += static_cast<double>(t.labels.size());
-  objects = std::max(objects, 1.0);
-  CriterionResult result;
-  add_layer(output.layers.back(), targets, objects, output.query_groups, false, "", result);
-  for (size_t l = 0; l + 1 < output.layers.size(); ++l)
-    add_layer(output.layers[l], targets, objects, output.query_groups, false, "_" + std::to_string(l),
-              result);
-  if (output.encoder.logits.defined()) add_layer(output.encoder, targets, objects, 1, true, "_enc", result);
-  return result;
-}
-
-void SetCriterion::add_layer(const LayerPrediction& prediction, const std::vector<Target>& targets,
-                             double objects, int64_t groups, bool binary, const std::string& suffix,
-                             CriterionResult& result) const {
-  const CriterionOptions& o = options_;
-  int64_t N = prediction.logits.dim(0), Q = prediction.logits.dim(1), K = prediction.logits.dim(2);
-  Device device = prediction.logits.device();
-  Pairs pairs = collect(prediction, targets, o.matcher, groups, binary);
-  int64_t P = static_cast<int64_t>(pairs.rows.size());
-  Tensor rows = Tensor::from<int64_t>({P}, pairs.rows, device);
-  Tensor truth = Tensor::from<float>({P, 4}, pairs.boxes, device);
-  Var matched = index_select(reshape(prediction.boxes, {N * Q, 4}), rows);
-  double scale = 1 / (objects * static_cast<double>(groups));
-
+ClassLoss class_loss(const CriterionOptions& o, const Var& logits, const Var& matched, const Pairs& pairs,
+                     double divisor) {
+  int64_t N = logits.dim(0), Q = logits.dim(1), K = logits.dim(2);
+  Device device = logits.device();
   const bool softmax = o.class_loss == ClassLossKind::kSoftmax;
   std::vector<int64_t> labels(static_cast<size_t>(N * Q), softmax ? K - 1 : -1);
   for (size_t i = 0; i < pairs.rows.size(); ++i) labels[static_cast<size_t>(pairs.rows[i])] = pairs.labels[i];
   Tensor label_tensor = Tensor::from<int64_t>({N, Q}, labels, device);
-  Var class_loss;
-  double class_scale = scale;
-  switch (o.class_loss) {
-    case ClassLossKind::kFocal:
-      class_loss = sigmoid_focal_loss(prediction.logits, label_tensor, o.focal_alpha, o.focal_gamma);
-      break;
-    case ClassLossKind::kVarifocal: {
-      std::vector<float> quality(static_cast<size_t>(N * Q)), boxes = matched.value().to_vector<float>();
-      for (size_t i = 0; i < pairs.rows.size(); ++i)
-        quality[static_cast<size_t>(pairs.rows[i])] = iou(boxes.data() + i * 4, pairs.boxes.data() + i * 4);
-      class_loss = varifocal_loss(prediction.logits, label_tensor,
-                                  Tensor::from<float>({N, Q}, quality, device), o.focal_alpha, o.focal_gamma);
-      break;
-    }
-    case ClassLossKind::kSoftmax: {
-      std::vector<float> weights(static_cast<size_t>(K), 1.f);
-      weights.back() = static_cast<float>(o.no_object_weight);
-      double total_weight = 0;
-      for (int64_t label : labels) total_weight += weights[static_cast<size_t>(label)];
-      class_loss = cross_entropy(reshape(prediction.logits, {N * Q, K}), label_tensor.reshape({N * Q}),
-                                 Tensor::from<float>({K}, weights, device));
-      class_scale = 1 / std::max(total_weight, 1e-12);
-      break;
-    }
+  if (o.class_loss == ClassLossKind::kFocal)
+    return {sigmoid_focal_loss(logits, label_tensor, o.focal_alpha, o.focal_gamma), divisor};
+  if (o.class_loss == ClassLossKind::kVarifocal) {
+    std::vector<float> quality(labels.size()), boxes = matched.value().to_vector<float>();
+    for (size_t i = 0; i < pairs.rows.size(); ++i)
+      quality[static_cast<size_t>(pairs.rows[i])] = iou(boxes.data() + i * 4, pairs.boxes.data() + i * 4);
+    return {varifocal_loss(logits, label_tensor, Tensor::from<float>({N, Q}, quality, device), o.focal_alpha,
+                           o.focal_gamma),
+            divisor};
   }
-  auto add_part = [&](const char* name, const Var& sum, double factor) {
-    Var part = mul_scalar(sum, factor);
-    result.parts.emplace_back(name + suffix, part.value().item());
-    result.total = result.total.defined() ? add(result.total, part) : part;
+  std::vector<float> weights(static_cast<size_t>(K), 1.f);
+  weights.back() = static_cast<float>(o.no_object_weight);
+  double total_weight = 0;
+  for (int64_t label : labels) total_weight += weights[static_cast<size_t>(label)];
+  return {cross_entropy(reshape(logits, {N * Q, K}), label_tensor.reshape({N * Q}),
+                        Tensor::from<float>({K}, weights, device)),
+          std::max(total_weight, 1e-12)};
+}
+
+// class_error and cardinality_error, see CriterionResult::figures.
+void add_figures(const Tensor& logits, const std::vector<MatchedPair>& matched,
+                 const std::vector<Target>& targets, int64_t groups, bool softmax, CriterionResult& result) {
+  int64_t N = logits.dim(0), Q = logits.dim(1), K = logits.dim(2);
+  std::vector<float> values = logits.to_vector<float>();
+  auto best_class = [&](int64_t n, int64_t q) {
+    const float* row = values.data() + (n * Q + q) * K;
+    return std::max_element(row, row + K) - row;
   };
-  add_part("class", class_loss, o.class_weight * class_scale);
-  add_part("bbox", l1_loss(matched, truth), o.bbox_weight * scale);
-  add_part("giou", giou_loss(matched, truth), o.giou_weight * scale);
+  double wrong = 0, pairs = 0, difference = 0;
+  for (const MatchedPair& m : matched) {
+    if (m.query >= Q / groups) continue;
+    ++pairs;
+    wrong += best_class(m.image, m.query) !=
+             targets[static_cast<size_t>(m.image)].labels[static_cast<size_t>(m.object)];
+  }
+  for (int64_t n = 0; n < N && K > 0; ++n) {
+    double seen = 0;
+    for (int64_t q = 0; q < Q / groups; ++q) {
+      int64_t k = best_class(n, q);
+      seen += softmax ? k != K - 1 : values[static_cast<size_t>((n * Q + q) * K + k)] > 0;
+    }
+    difference += std::abs(seen - static_cast<double>(targets[static_cast<size_t>(n)].labels.size()));
+  }
+  result.figures.emplace_back("class_error", 100 * wrong / std::max(pairs, 1.0));
+  result.figures.emplace_back("cardinality_error", difference / std::max(static_cast<double>(N), 1.0));
+}
+
+}  // namespace
+
+CriterionResult SetCriterion::forward(const DetectorOutput& output, const std::vector<Target>& targets,
+                                      double objects) const {
+  const CriterionOptions& o = options_;
+  SACCADE_CHECK(!output.layers.empty(), "[criterion] the model made no prediction");
+  if (objects == 0)
+    for (const Target& t : targets) objects += static_cast<double>(t.labels.size());
+  objects = std::max(objects, 1.0);
+
+  // The last layer first, then the earlier ones, then the proposals.
+  const int64_t groups = output.query_groups;
+  std::vector<LayerPrediction> predictions;
+  std::vector<std::string> suffixes;
+  std::vector<MatchLayer> layers;
+  auto add_layer = [&](const LayerPrediction& p, std::string suffix, MatchLayer layer) {
+    layer.logits = p.logits.value();
+    layer.boxes = p.boxes.value();
+    predictions.push_back(p);
+    suffixes.push_back(std::move(suffix));
+    layers.push_back(std::move(layer));
+  };
+  MatchLayer decoder{.groups = groups, .repeat = o.extra_group_repeat};
+  add_layer(output.layers.back(), "", decoder);
+  for (size_t l = 0; o.aux && l + 1 < output.layers.size(); ++l) {
+    decoder.name = fmt::format("layer {}", l);
+    add_layer(output.layers[l], fmt::format("_{}", l), decoder);
+  }
+  if (output.encoder.logits.defined())
+    add_layer(output.encoder, "_enc", {.binary = true, .name = "the proposals"});
+  Matching matching = match(layers, targets, o.matcher);
+
+  CriterionResult result;
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const LayerPrediction& p = predictions[l];
+    int64_t N = p.logits.dim(0), Q = p.logits.dim(1);
+    Pairs pairs(matching.layers[l], targets, Q, layers[l].binary);
+    auto P = static_cast<int64_t>(pairs.rows.size());
+    Tensor rows = Tensor::from<int64_t>({P}, pairs.rows, p.logits.device());
+    Tensor truth = Tensor::from<float>({P, 4}, pairs.boxes, p.logits.device());
+    Var matched = index_select(reshape(p.boxes, {N * Q, 4}), rows);
+    double times_matched = 1 + static_cast<double>((layers[l].groups - 1) * layers[l].repeat);
+    double divisor = objects * times_matched;
+    ClassLoss of_class = class_loss(o, p.logits, matched, pairs, divisor);
+    auto add_part = [&](const char* name, const Var& sum, double factor) {
+      Var part = mul_scalar(sum, factor);
+      result.parts.emplace_back(name + suffixes[l], part.value().item());
+      result.total = result.total.defined() ? add(result.total, part) : part;
+    };
+    add_part("class", of_class.sum, o.class_weight / of_class.divisor);
+    add_part("bbox", l1_loss(matched, truth), o.bbox_weight / divisor);
+    add_part("giou", giou_loss(matched, truth), o.giou_weight / divisor);
+  }
+  add_figures(layers[0].logits, matching.layers[0], targets, groups, o.class_loss == ClassLossKind::kSoftmax,
+              result);
+  result.problems = std::move(matching.problems);
+  result.bad_images = std::move(matching.bad_images);
+  if (!result.problems.empty())
+    result.total = mul_scalar(result.total, std::numeric_limits<double>::quiet_NaN());
+  return result;
 }
 
 }  // namespace saccade

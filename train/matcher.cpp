@@ -2,167 +2,152 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "core/kernels/match_cost.h"
+#include "core/kernels/softmax.h"
 #include "core/parallel.h"
 
 namespace saccade {
 namespace {
 
-constexpr double kUnusable = 1e30;
+constexpr float kUnusable = 1e30f;  // cost of a broken prediction
 
-// cost(i, j) of a matrix with at most as many rows as columns.
-template <class Cost>
-std::vector<int64_t> assign_rows(int64_t rows, int64_t columns, Cost cost) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  std::vector<double> u(static_cast<size_t>(rows)), v(static_cast<size_t>(columns)), shortest(v.size());
-  std::vector<int64_t> column_of(u.size(), -1), row_of(v.size(), -1), path(v.size()), remaining(v.size());
-  std::vector<char> row_seen(u.size()), column_seen(v.size());
-  auto at = [](auto& list, int64_t i) -> auto& { return list[static_cast<size_t>(i)]; };
-  for (int64_t start = 0; start < rows; ++start) {
-    std::fill(shortest.begin(), shortest.end(), infinity);
-    std::fill(row_seen.begin(), row_seen.end(), 0);
-    std::fill(column_seen.begin(), column_seen.end(), 0);
-    for (int64_t j = 0; j < columns; ++j) at(remaining, j) = j;
-    int64_t left = columns, i = start, sink = -1;
-    double reached = 0;
-    while (sink < 0) {
-      at(row_seen, i) = 1;
-      double lowest = infinity;
-      int64_t best = -1;
-      for (int64_t k = 0; k < left; ++k) {
-        int64_t j = at(remaining, k);
-        double length = reached + cost(i, j) - at(u, i) - at(v, j);
-        if (length < at(shortest, j)) {
-          at(path, j) = i;
-          at(shortest, j) = length;
-        }
-        // A free column ends the path, so it is preferred; then the lowest index.
-        double s = at(shortest, j);
-        bool is_free = at(row_of, j) < 0;
-        bool best_free = best >= 0 && at(row_of, at(remaining, best)) < 0;
-        if (s < lowest || (s == lowest && best >= 0 &&
-                           (is_free > best_free || (is_free == best_free && j < at(remaining, best))))) {
-          lowest = s;
-          best = k;
-        }
-      }
-      reached = lowest;
-      int64_t j = at(remaining, best);
-      if (at(row_of, j) < 0) {
-        sink = j;
-      } else {
-        i = at(row_of, j);
-      }
-      at(column_seen, j) = 1;
-      at(remaining, best) = at(remaining, --left);
-    }
-    at(u, start) += reached;
-    for (int64_t r = 0; r < rows; ++r)
-      if (at(row_seen, r) && r != start) at(u, r) += reached - at(shortest, at(column_of, r));
-    for (int64_t j = 0; j < columns; ++j)
-      if (at(column_seen, j)) at(v, j) -= reached - at(shortest, j);
-    // Turn the path around.
-    for (int64_t j = sink;;) {
-      int64_t r = at(path, j);
-      at(row_of, j) = r;
-      std::swap(at(column_of, r), j);
-      if (r == start) break;
+std::string name_of_image(const Target& t) {
+  return t.file_name.empty() ? fmt::format("image {}", t.image_id)
+                             : fmt::format("image {} ({})", t.image_id, t.file_name);
+}
+
+void check_target(const Target& t, int64_t classes) {
+  SACCADE_CHECK(t.boxes.size() == 4 * t.labels.size(), "[matcher] {}: {} labels and {} box numbers",
+                name_of_image(t), t.labels.size(), t.boxes.size());
+  for (size_t i = 0; i < t.labels.size(); ++i) {
+    SACCADE_CHECK(t.labels[i] >= 0 && t.labels[i] < classes,
+                  "[matcher] {}: object {} has class {}, expected 0 to {}", name_of_image(t), i, t.labels[i],
+                  classes - 1);
+    const float* b = t.boxes.data() + 4 * i;
+    SACCADE_CHECK(
+        std::isfinite(b[0] + b[1] + b[2] + b[3]) && b[2] >= 0 && b[3] >= 0,
+        "[matcher] {}: object {} has box ({}, {}, {}, {}), expected finite (cx, cy, w, h) with w and "
+        "h not negative",
+        name_of_image(t), i, b[0], b[1], b[2], b[3]);
+  }
+}
+
+// The objects of a batch one below the other; those of image n are [first[n], first[n + 1]).
+struct Objects {
+  std::vector<int64_t> images, labels, first{0};
+  std::vector<float> boxes;
+  explicit Objects(const std::vector<Target>& targets) {
+    for (size_t n = 0; n < targets.size(); ++n) {
+      images.insert(images.end(), targets[n].labels.size(), static_cast<int64_t>(n));
+      labels.insert(labels.end(), targets[n].labels.begin(), targets[n].labels.end());
+      boxes.insert(boxes.end(), targets[n].boxes.begin(), targets[n].boxes.end());
+      first.push_back(static_cast<int64_t>(images.size()));
     }
   }
-  return column_of;
-}
+  int64_t count() const { return static_cast<int64_t>(images.size()); }
+};
 
-double box_giou(const float* a, const float* b) {
-  double ax1 = a[0] - a[2] / 2.0, ay1 = a[1] - a[3] / 2.0, ax2 = a[0] + a[2] / 2.0, ay2 = a[1] + a[3] / 2.0;
-  double bx1 = b[0] - b[2] / 2.0, by1 = b[1] - b[3] / 2.0, bx2 = b[0] + b[2] / 2.0, by2 = b[1] + b[3] / 2.0;
-  double w = std::max(0.0, std::min(ax2, bx2) - std::max(ax1, bx1));
-  double h = std::max(0.0, std::min(ay2, by2) - std::max(ay1, by1));
-  double both = w * h, either = (ax2 - ax1) * (ay2 - ay1) + (bx2 - bx1) * (by2 - by1) - both;
-  double hull = (std::max(ax2, bx2) - std::min(ax1, bx1)) * (std::max(ay2, by2) - std::min(ay1, by1));
-  return (either > 0 ? both / either : 0) - (hull > 0 ? (hull - either) / hull : 0);
-}
-
-// The class cost of one query for every class.
-void class_costs(const float* logits, int64_t K, const MatcherOptions& o, std::vector<double>& out) {
-  out.resize(static_cast<size_t>(K));
+// f32 [R, Q] on the CPU
+Tensor layer_costs(const MatchLayer& layer, const Objects& objects, const MatcherOptions& o) {
+  Device device = layer.logits.device();
+  int64_t R = objects.count();
+  Tensor scores = layer.logits.to(DType::kF32).contiguous();
   if (o.softmax) {
-    double top = *std::max_element(logits, logits + K), total = 0;
-    for (int64_t k = 0; k < K; ++k) total += std::exp(logits[k] - top);
-    for (int64_t k = 0; k < K; ++k) out[static_cast<size_t>(k)] = -std::exp(logits[k] - top) / total;
-    return;
+    Tensor p = scores.empty_like();
+    kernels::softmax(scores, p);
+    scores = p;
   }
-  for (int64_t k = 0; k < K; ++k) {
-    double p = 1 / (1 + std::exp(-static_cast<double>(logits[k])));
-    double positive = o.focal_alpha * std::pow(1 - p, o.focal_gamma) * -std::log(p + 1e-8);
-    double negative = (1 - o.focal_alpha) * std::pow(p, o.focal_gamma) * -std::log(1 - p + 1e-8);
-    out[static_cast<size_t>(k)] = positive - negative;
-  }
+  std::vector<int64_t> labels =
+      layer.binary ? std::vector<int64_t>(objects.labels.size(), 0) : objects.labels;
+  Tensor cost = Tensor::empty({R, layer.logits.dim(1)}, DType::kF32, device);
+  kernels::match_cost(
+      scores, layer.boxes.to(DType::kF32).contiguous(), Tensor::from<int64_t>({R}, objects.images, device),
+      Tensor::from<int64_t>({R}, labels, device), Tensor::from<float>({R, 4}, objects.boxes, device),
+      {o.class_cost, o.bbox_cost, o.giou_cost, o.focal_alpha, o.focal_gamma, o.softmax}, cost);
+  return cost.to(Device::kCpu);
 }
 
-Assignment match_image(const float* logits, const float* boxes, int64_t Q, int64_t K, const Target& target,
-                       const MatcherOptions& o, bool binary) {
-  int64_t T = static_cast<int64_t>(target.labels.size());
-  std::vector<double> cost(static_cast<size_t>(Q * T)), classes;
-  for (int64_t q = 0; q < Q && T > 0; ++q) {
-    // Proposals use column 0 alone.
-    class_costs(logits + q * K, binary ? 1 : K, o, classes);
-    const float* box = boxes + q * 4;
-    for (int64_t t = 0; t < T; ++t) {
-      const float* truth = target.boxes.data() + t * 4;
-      double distance = 0;
-      for (int i = 0; i < 4; ++i) distance += std::abs(static_cast<double>(box[i]) - truth[i]);
-      double of_class = classes[static_cast<size_t>(binary ? 0 : target.labels[static_cast<size_t>(t)])];
-      cost[static_cast<size_t>(q * T + t)] =
-          o.class_cost * of_class + o.bbox_cost * distance - o.giou_cost * box_giou(box, truth);
-    }
+// The first thing wrong with the predictions for image n.
+std::string find_problem(const MatchLayer& layer, int64_t n) {
+  for (auto [tensor, what] : {std::pair{&layer.boxes, "box"}, std::pair{&layer.logits, "score"}}) {
+    std::vector<float> values = tensor->select(0, n).to_vector<float>();
+    for (size_t i = 0; i < values.size(); ++i)
+      if (!std::isfinite(values[i]))
+        return fmt::format("the predicted {} of query {} is not finite", what,
+                           static_cast<int64_t>(i) / tensor->dim(2));
   }
-  return linear_sum_assignment(cost, Q, T);
+  return "the cost of its predictions overflows";
 }
 
 }  // namespace
 
-Assignment linear_sum_assignment(std::span<const double> cost, int64_t rows, int64_t columns) {
-  SACCADE_CHECK(static_cast<int64_t>(cost.size()) == rows * columns, "[matcher] {} costs for {} x {}",
-                cost.size(), rows, columns);
-  auto usable = [&](int64_t i, int64_t j) {
-    double c = cost[static_cast<size_t>(i * columns + j)];
-    return std::isfinite(c) ? c : kUnusable;
-  };
-  Assignment result;
-  if (rows <= columns) {
-    result.columns = assign_rows(rows, columns, usable);
-    for (int64_t i = 0; i < rows; ++i) result.rows.push_back(i);
-    return result;
+Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>& targets,
+               const MatcherOptions& options) {
+  int64_t N = static_cast<int64_t>(targets.size()), L = static_cast<int64_t>(layers.size());
+  for (const MatchLayer& layer : layers) {
+    const Shape& s = layer.logits.shape();
+    SACCADE_CHECK(s.rank() == 3 && s[0] == N && layer.boxes.shape() == Shape({N, s[1], 4}),
+                  "[matcher] logits {} and boxes {} for {} targets, expected [N, Q, K] and [N, Q, 4]",
+                  s.to_string(), layer.boxes.shape().to_string(), N);
+    SACCADE_CHECK(layer.groups >= 1 && layer.repeat >= 1 && s[1] % layer.groups == 0,
+                  "[matcher] {} queries do not split into {} groups (repeat {})", s[1], layer.groups,
+                  layer.repeat);
+    for (const Target& t : targets) check_target(t, layer.binary ? INT64_MAX : s[2]);
   }
-  std::vector<int64_t> row_of =
-      assign_rows(columns, rows, [&](int64_t j, int64_t i) { return usable(i, j); });
-  std::vector<std::pair<int64_t, int64_t>> pairs;
-  for (int64_t j = 0; j < columns; ++j) pairs.emplace_back(row_of[static_cast<size_t>(j)], j);
-  std::sort(pairs.begin(), pairs.end());
-  for (auto [i, j] : pairs) {
-    result.rows.push_back(i);
-    result.columns.push_back(j);
-  }
-  return result;
-}
+  Objects objects(targets);
+  std::vector<Tensor> costs;
+  for (const MatchLayer& layer : layers) costs.push_back(layer_costs(layer, objects, options));
 
-std::vector<Assignment> match(const Tensor& logits, const Tensor& boxes, const std::vector<Target>& targets,
-                              const MatcherOptions& options, bool binary, int64_t begin, int64_t end) {
-  int64_t N = logits.dim(0), Q = logits.dim(1), K = logits.dim(2);
-  SACCADE_CHECK(static_cast<int64_t>(targets.size()) == N, "[matcher] {} targets for {} images",
-                targets.size(), N);
-  for (const Target& target : targets)
-    for (int64_t label : target.labels)
-      SACCADE_CHECK(label >= 0 && label < K, "[matcher] image {}: class {} of {}", target.image_id, label, K);
-  std::vector<float> l = logits.to_vector<float>(), b = boxes.to_vector<float>();
-  std::vector<Assignment> result(targets.size());
-  parallel_for(N, 1, [&](int64_t first, int64_t last) {
-    for (int64_t n = first; n < last; ++n)
-      result[static_cast<size_t>(n)] =
-          match_image(l.data() + (n * Q + begin) * K, b.data() + (n * Q + begin) * 4, end - begin, K,
-                      targets[static_cast<size_t>(n)], options, binary);
+  // One problem a layer, image and group; they share nothing, so threads may take them in any order.
+  std::vector<std::vector<std::vector<MatchedPair>>> pairs(layers.size());
+  std::vector<std::vector<std::string>> problems(layers.size());
+  for (size_t l = 0; l < layers.size(); ++l) {
+    pairs[l].resize(targets.size());
+    problems[l].resize(targets.size());
+  }
+  parallel_for(L * N, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      auto l = static_cast<size_t>(i / N), n = static_cast<size_t>(i % N);
+      const MatchLayer& layer = layers[l];
+      int64_t T = objects.first[n + 1] - objects.first[n], Q = layer.logits.dim(1), G = Q / layer.groups;
+      if (T == 0 || Q == 0) continue;
+      float* cost = costs[l].data<float>() + objects.first[n] * Q;
+      bool broken = false;
+      for (int64_t k = 0; k < T * Q; ++k) {
+        if (std::isfinite(cost[k])) continue;
+        cost[k] = kUnusable;
+        broken = true;
+      }
+      if (broken) problems[l][n] = find_problem(layer, static_cast<int64_t>(n));
+      for (int64_t g = 0; g < layer.groups; ++g) {
+        int64_t rows = g == 0 ? T : T * layer.repeat;
+        Assignment a = assign_strided(cost + g * G, Q, T, rows, G);
+        std::vector<MatchedPair> found;
+        for (size_t k = 0; k < a.rows.size(); ++k)
+          found.push_back({static_cast<int64_t>(n), g * G + a.columns[k], a.rows[k] % T});
+        std::sort(found.begin(), found.end(),
+                  [](const MatchedPair& x, const MatchedPair& y) { return x.query < y.query; });
+        pairs[l][n].insert(pairs[l][n].end(), found.begin(), found.end());
+      }
+    }
   });
+
+  Matching result;
+  for (size_t l = 0; l < layers.size(); ++l) {
+    std::vector<MatchedPair>& all = result.layers.emplace_back();
+    for (const auto& of_image : pairs[l]) all.insert(all.end(), of_image.begin(), of_image.end());
+  }
+  for (size_t n = 0; n < targets.size(); ++n) {
+    bool bad = false;
+    for (size_t l = 0; l < layers.size(); ++l) {
+      if (problems[l][n].empty()) continue;
+      result.problems.push_back(
+          fmt::format("{}, {}: {}", name_of_image(targets[n]), layers[l].name, problems[l][n]));
+      bad = true;
+    }
+    if (bad) result.bad_images.push_back(targets[n].image_id);
+  }
   return result;
 }
 

@@ -3,25 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "core/tensor.h"
 #include "data/batch.h"
+#include "train/assignment.h"
 
 namespace saccade {
-
-// Pairs, ascending by row. There are min(rows, columns) of them.
-struct Assignment {
-  std::vector<int64_t> rows, columns;
-};
-
-// The assignment of least total cost of a rows x columns matrix (row-major), by shortest augmenting paths
-// (Crouse 2016, "On implementing 2D rectangular assignment algorithms"). Among equal paths the lowest index
-// is taken, so the result is a function of the matrix alone. Infinite and NaN costs count as 1e30: a broken
-// prediction still gets a partner, and the loss then shows that it is broken. O(min^2 max) time, O(rows +
-// columns) memory.
-Assignment linear_sum_assignment(std::span<const double> cost, int64_t rows, int64_t columns);
 
 struct MatcherOptions {
   double class_cost = 2, bbox_cost = 5, giou_cost = 2;
@@ -29,10 +18,36 @@ struct MatcherOptions {
   bool softmax = false;  // class cost -softmax probability (DETR), else the difference of the focal terms
 };
 
-// For every image the assignment of its queries (rows) to its objects (columns).
-// logits [N, Q, K], boxes [N, Q, 4] as (cx, cy, w, h); any floating dtype; computed in f64 on the CPU.
-// binary: all objects have class 0 (two-stage proposals). Queries begin..end of each image take part.
-std::vector<Assignment> match(const Tensor& logits, const Tensor& boxes, const std::vector<Target>& targets,
-                              const MatcherOptions& options, bool binary, int64_t begin, int64_t end);
+// What is to be matched of one decoder layer, or of the two-stage proposals.
+struct MatchLayer {
+  Tensor logits;        // [N, Q, K], any floating dtype
+  Tensor boxes;         // [N, Q, 4] as (cx, cy, w, h)
+  bool binary = false;  // all objects have class 0 (two-stage proposals)
+  // Q is this many groups of equal size, each matched with all objects on its own; in those after the first
+  // every object is matched up to `repeat` times.
+  int64_t groups = 1, repeat = 1;
+  std::string name = "the last layer";  // for messages
+};
+
+struct MatchedPair {
+  int64_t image;   // position in the batch
+  int64_t query;   // in [0, Q)
+  int64_t object;  // position in the image's target
+};
+
+struct Matching {
+  std::vector<std::vector<MatchedPair>> layers;  // pairs by image, group and query
+  // One line for each image and layer whose predictions for its objects are not finite: "image 12 (a.jpg),
+  // layer 3: the predicted box of query 7 is not finite", and the ids of these images, each once. Such
+  // predictions are matched last.
+  std::vector<std::string> problems;
+  std::vector<int64_t> bad_images;
+};
+
+// Matches every layer; costs in f32 on the device of the predictions, assignments on CPU threads. Throws
+// Error for shapes that do not fit and for a target that no prediction could have ("image 12 (a.jpg): object
+// 3 has class 9, expected 0 to 4", or a box that is not finite or inverted).
+Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>& targets,
+               const MatcherOptions& options);
 
 }  // namespace saccade

@@ -1,0 +1,169 @@
+// The set criterion on predictions whose losses are known or found with plain loops. Against PyTorch's values
+// it stands in golden_model_test.cpp.
+#include "train/criterion.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "autograd/engine.h"
+#include "core/philox.h"
+
+namespace saccade {
+namespace {
+
+struct Case {
+  DetectorOutput output;
+  std::vector<Target> targets;
+  Vars leaves;
+};
+
+LayerPrediction random_layer(Rng& rng, int64_t N, int64_t Q, int64_t K, Vars& leaves) {
+  std::vector<float> logits(static_cast<size_t>(N * Q * K)), boxes(static_cast<size_t>(N * Q * 4));
+  for (float& v : logits) v = static_cast<float>(rng.uniform(-3, 2));
+  for (float& v : boxes) v = static_cast<float>(rng.uniform(0.2, 0.6));
+  LayerPrediction p{Var(Tensor::from<float>({N, Q, K}, logits), true),
+                    Var(Tensor::from<float>({N, Q, 4}, boxes), true)};
+  leaves.push_back(p.logits);
+  leaves.push_back(p.boxes);
+  return p;
+}
+
+Case random_case(uint64_t seed, int64_t Q, int64_t K, const std::vector<int>& objects, int layers = 2,
+                 bool encoder = false) {
+  Rng rng(seed);
+  Case c;
+  auto N = static_cast<int64_t>(objects.size());
+  for (int l = 0; l < layers; ++l) c.output.layers.push_back(random_layer(rng, N, Q, K, c.leaves));
+  if (encoder) c.output.encoder = random_layer(rng, N, 4 * Q, K, c.leaves);
+  for (size_t n = 0; n < objects.size(); ++n) {
+    Target t;
+    t.image_id = static_cast<int64_t>(n) + 1;
+    for (int i = 0; i < objects[n]; ++i) {
+      t.labels.push_back(rng.below(K - 1));
+      for (int k = 0; k < 4; ++k) t.boxes.push_back(static_cast<float>(rng.uniform(0.2, 0.6)));
+    }
+    c.targets.push_back(t);
+  }
+  return c;
+}
+
+std::map<std::string, double> parts_of(const CriterionResult& r) { return {r.parts.begin(), r.parts.end()}; }
+
+TEST(Criterion, PartsSumToTheTotal) {
+  for (ClassLossKind kind : {ClassLossKind::kFocal, ClassLossKind::kVarifocal, ClassLossKind::kSoftmax}) {
+    Case c = random_case(1, 6, 5, {2, 0, 3}, 3, kind != ClassLossKind::kSoftmax);
+    CriterionOptions o;
+    o.class_loss = kind;
+    o.matcher.softmax = kind == ClassLossKind::kSoftmax;
+    CriterionResult r = SetCriterion(o).forward(c.output, c.targets);
+    double sum = 0;
+    for (auto& [name, value] : r.parts) {
+      EXPECT_TRUE(std::isfinite(value)) << name;
+      sum += value;
+    }
+    EXPECT_NEAR(r.total.value().item(), sum, 1e-5 * sum);
+    EXPECT_EQ(r.parts.size(), c.output.encoder.logits.defined() ? 12u : 9u);
+    EXPECT_TRUE(parts_of(r).contains("giou_1"));
+    backward(r.total);
+    for (const Var& leaf : c.leaves) {
+      ASSERT_TRUE(leaf.grad().defined());
+      for (double g : leaf.grad().to_vector<double>()) EXPECT_TRUE(std::isfinite(g));
+    }
+  }
+}
+
+TEST(Criterion, KnownValues) {
+  Case c = random_case(2, 2, 2, {1}, 1);
+  // Query 1 is right: logit 0 (score one half), box off by 0.1 in cx. Query 0 is far away and sure of
+  // nothing.
+  c.output.layers[0].logits.value().copy_from(
+      Tensor::from<float>({1, 2, 2}, std::vector<float>{-50, -50, 0, -50}));
+  c.output.layers[0].boxes.value().copy_from(
+      Tensor::from<float>({1, 2, 4}, std::vector<float>{0.9f, 0.9f, 0.1f, 0.1f, 0.5f, 0.3f, 0.2f, 0.2f}));
+  c.targets[0].labels = {0};
+  c.targets[0].boxes = {0.4f, 0.3f, 0.2f, 0.2f};
+  CriterionResult r = SetCriterion({}).forward(c.output, c.targets);
+  auto parts = parts_of(r);
+  EXPECT_NEAR(parts.at("class"), 2 * 0.25 * 0.25 * std::log(2.0), 1e-6);
+  EXPECT_NEAR(parts.at("bbox"), 5 * 0.1, 1e-6);
+  EXPECT_NEAR(parts.at("giou"), 2 * (1 - 1.0 / 3), 1e-5);  // half of each box overlaps; the hull is the union
+  // Divided by twice as many objects, all halve.
+  EXPECT_NEAR(SetCriterion({}).forward(c.output, c.targets, 2).total.value().item(),
+              r.total.value().item() / 2, 1e-6);
+  ASSERT_EQ(r.figures.size(), 2u);
+  EXPECT_EQ(r.figures[0], (std::pair<std::string, double>("class_error", 0)));
+  EXPECT_EQ(r.figures[1], (std::pair<std::string, double>("cardinality_error", 1)));  // score 0.5 is not over
+}
+
+TEST(Criterion, BatchesWithoutObjects) {
+  for (ClassLossKind kind : {ClassLossKind::kFocal, ClassLossKind::kVarifocal, ClassLossKind::kSoftmax}) {
+    CriterionOptions o;
+    o.class_loss = kind;
+    Case c = random_case(3, 4, 3, {0, 0});
+    CriterionResult r = SetCriterion(o).forward(c.output, c.targets);
+    auto parts = parts_of(r);
+    EXPECT_GT(parts.at("class"), 0);
+    EXPECT_EQ(parts.at("bbox"), 0);
+    EXPECT_EQ(parts.at("giou"), 0);
+    backward(r.total);
+    double largest = 0;
+    for (double g : c.leaves[0].grad().to_vector<double>()) largest = std::max(largest, std::abs(g));
+    EXPECT_GT(largest, 0);  // background is learnt
+    for (double g : c.leaves[1].grad().to_vector<double>()) EXPECT_EQ(g, 0);
+
+    Case empty = random_case(4, 4, 3, {});
+    r = SetCriterion(o).forward(empty.output, {});
+    EXPECT_EQ(r.total.value().item(), 0);
+    backward(r.total);
+  }
+}
+
+TEST(Criterion, EqualGroupsHaveTheLossOfOne) {
+  Case one = random_case(5, 5, 3, {2, 1}, 1), three = random_case(5, 5, 3, {2, 1}, 1);
+  LayerPrediction& p = three.output.layers[0];
+  p.logits = concat({p.logits, p.logits, p.logits}, 1);
+  p.boxes = concat({p.boxes, p.boxes, p.boxes}, 1);
+  three.output.query_groups = 3;
+  double expected = SetCriterion({}).forward(one.output, one.targets).total.value().item();
+  CriterionResult r = SetCriterion({}).forward(three.output, three.targets);
+  EXPECT_NEAR(r.total.value().item(), expected, 1e-5 * expected);
+  EXPECT_EQ(r.figures, SetCriterion({}).forward(one.output, one.targets).figures);
+}
+
+TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
+  // Four queries on the object in the second group, all matched: the box losses are those of one pair.
+  Case c = random_case(6, 8, 2, {1}, 1);
+  std::vector<float> boxes;
+  for (int q = 0; q < 8; ++q) boxes.insert(boxes.end(), {0.5f, 0.3f, 0.2f, 0.2f});
+  c.output.layers[0].boxes.value().copy_from(Tensor::from<float>({1, 8, 4}, boxes));
+  c.targets[0].boxes = {0.4f, 0.3f, 0.2f, 0.2f};
+  c.output.query_groups = 2;
+  CriterionOptions o;
+  o.extra_group_repeat = 4;
+  auto parts = parts_of(SetCriterion(o).forward(c.output, c.targets));
+  EXPECT_NEAR(parts.at("bbox"), 5 * 0.1, 1e-6);
+  EXPECT_NEAR(parts.at("giou"), 2 * (1 - 1.0 / 3), 1e-5);
+}
+
+TEST(Criterion, AuxiliaryLossesCanBeLeftOut) {
+  Case c = random_case(7, 4, 3, {1}, 3);
+  CriterionOptions o;
+  o.aux = false;
+  EXPECT_EQ(SetCriterion(o).forward(c.output, c.targets).parts.size(), 3u);
+}
+
+TEST(Criterion, BrokenPredictionsMakeTheLossNan) {
+  Case c = random_case(8, 6, 3, {1, 1}, 2);
+  // One query among many: the assignment avoids it, the loss must show it nevertheless.
+  c.output.layers[0].boxes.value().data<float>()[6 * 4 + 3] = std::nanf("");
+  CriterionResult r = SetCriterion({}).forward(c.output, c.targets);
+  EXPECT_TRUE(std::isnan(r.total.value().item()));
+  ASSERT_EQ(r.problems.size(), 1u);
+  EXPECT_EQ(r.problems[0], "image 2, layer 0: the predicted box of query 0 is not finite");
+  EXPECT_EQ(r.bad_images, std::vector<int64_t>{2});
+}
+
+}  // namespace
+}  // namespace saccade
