@@ -117,6 +117,7 @@ constexpr Range kRanges[] = {
     {"criterion.cost_class", 0, 1e9},
     {"criterion.cost_bbox", 0, 1e9},
     {"criterion.cost_giou", 0, 1e9},
+    {"criterion.extra_group_repeat", 1, 1024},
     {"data.batch_size", 1, 65536},
     {"data.workers", 0, 1024},
     {"data.prefetch", 1, 4096},

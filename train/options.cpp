@@ -104,6 +104,7 @@ CriterionOptions criterion_options(const Config& config) {
   o.focal_alpha = c.focal_alpha();
   o.focal_gamma = c.focal_gamma();
   o.no_object_weight = c.no_object_weight();
+  o.extra_group_repeat = c.extra_group_repeat();
   o.matcher = {c.cost_class(), c.cost_bbox(), c.cost_giou(), c.focal_alpha(), c.focal_gamma(), softmax};
   return o;
 }

@@ -277,6 +277,7 @@ void Run::step() {
     if (!std::isfinite(value)) stop_nonfinite("loss", {&batch, 1}, again);
     window_.add("loss", value);
     for (const auto& [name, part] : loss.parts) window_.add("loss_" + name, part);
+    for (const auto& [name, figure] : loss.figures) window_.add(name, figure);
     backward(loss.total);
     lap("backward_ms");
   }

@@ -15,10 +15,11 @@
 
 namespace saccade {
 
-// A loss and its parts by name ("class", "bbox", ...), already weighted: their sum is the loss.
+// A loss and its parts by name ("class", "bbox", ...), already weighted: their sum is the loss. figures are
+// logged beside them.
 struct TrainingLoss {
   Var total;  // [] f32
-  NamedNumbers parts;
+  NamedNumbers parts, figures;
 };
 
 // What is trained. Tests put small things in these places.

@@ -99,7 +99,7 @@ int run_train(const TrainArguments& arguments) {
   SetCriterion criterion(criterion_options(config));
   task.loss = [&](const DetectorOutput& output, const std::vector<Target>& targets, double objects) {
     CriterionResult result = criterion.forward(output, targets, objects);
-    return TrainingLoss{result.total, result.parts};
+    return TrainingLoss{result.total, result.parts, result.figures};
   };
   if (config.data().has_val()) {
     auto val_set = load_split(config.data().val());
