@@ -212,7 +212,7 @@ const Register kLayerNorm(Row{
           layer_norm_case(rng, "residual", {2, 3, 8}, true),
           layer_norm_case(rng, "odd", {4, 31}, true),
           layer_norm_case(rng, "several tiles", {3, 70}, false),
-          layer_norm_case(rng, "several blocks", {150, 3}, true),
+          layer_norm_case(rng, "several blocks", {150, 9}, true),
           layer_norm_case(rng, "one row", {1, 5}, false),
           layer_norm_case(rng, "no rows", {0, 4}, true),
       };
