@@ -33,7 +33,7 @@ struct RowOf {
         Ints place = cpu::load(at + c) - base;
         for (int64_t s = s0; s < s1; ++s) {
           float* p = to + s * C + c;
-          cpu::store(p, cpu::load(p) + ((place == static_cast<int32_t>(s)) ? g : Floats{}));
+          cpu::store(p, cpu::load(p) + cpu::select(place == static_cast<int32_t>(s), g, Floats{}));
         }
       }
       for (; c < C; ++c) {

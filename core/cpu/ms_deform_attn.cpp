@@ -40,6 +40,9 @@ void pack_rows(const T* image, int64_t begin, int64_t end, int64_t M, int64_t m,
 // kVectors = padded D / 16, or 0 for any number of vectors.
 template <class T, int kVectors>
 struct Worker {
+  // Independent sums in forward hide the latency of the multiply-add, as far as there are registers.
+  static constexpr int kSums = kWideRegisters ? 4 : 2;
+
   const Inputs& in;
   const PointTable& table;
   int64_t Dp;
@@ -57,7 +60,7 @@ struct Worker {
   template <class V>
   void forward(const Map<const V>& map, int64_t row, T* y) {
     softmax(in.logits + row * in.K, in.K, table.padded, attention.data());
-    Floats acc[4][kVectors ? kVectors : 1] = {};
+    Floats acc[kSums][kVectors ? kVectors : 1] = {};
     if constexpr (kVectors == 0) std::fill(wide.begin(), wide.end(), 0.0f);
     for (int64_t j0 = 0; j0 < in.K; j0 += kLanes) {
       Chunk chunk = locate(in, table, row, j0);
@@ -76,7 +79,7 @@ struct Worker {
           Floats f = broadcast(w[c][j]);
           if constexpr (kVectors > 0) {
 #pragma GCC unroll 4
-            for (int i = 0; i < kVectors; ++i) acc[c][i] += f * load(v + i * kLanes);
+            for (int i = 0; i < kVectors; ++i) acc[c % kSums][i] += f * load(v + i * kLanes);
           } else {
             for (int64_t d = 0; d < Dp; d += kLanes)
               store(wide.data() + d, load(wide.data() + d) + f * load(v + d));
@@ -87,7 +90,8 @@ struct Worker {
     if constexpr (kVectors > 0) {
 #pragma GCC unroll 4
       for (int i = 0; i < kVectors; ++i) {
-        Floats sum = (acc[0][i] + acc[1][i]) + (acc[2][i] + acc[3][i]);
+        Floats sum = kSums == 4 ? (acc[0][i] + acc[1][i]) + (acc[2 % kSums][i] + acc[3 % kSums][i])
+                                : acc[0][i] + acc[1][i];
         int64_t left = in.D - i * kLanes;
         if (left >= kLanes) {
           store(y + i * kLanes, sum);
@@ -198,7 +202,7 @@ struct Worker {
   inline void finish(const Chunk& chunk, Floats weights, const float (&dots)[4][kLanes], int64_t j0,
                      int64_t count, Floats& mean, float* doffsets, float* dreference) {
     Floats d[4];
-    for (int c = 0; c < 4; ++c) d[c] = chunk.inside[c] ? load(dots[c]) : Floats{};
+    for (int c = 0; c < 4; ++c) d[c] = select(chunk.inside[c], load(dots[c]), Floats{});
     Floats value =
         (chunk.weight[0] * d[0] + chunk.weight[1] * d[1]) + (chunk.weight[2] * d[2] + chunk.weight[3] * d[3]);
     mean += weights * value;
@@ -208,9 +212,8 @@ struct Worker {
     Floats gy = weights * ((1.0f - chunk.fx) * (d[2] - d[0]) + chunk.fx * (d[3] - d[1]));
     if (doffsets) {
       Floats ox = gx * chunk.step_x, oy = gy * chunk.step_y;
-      Floats a = __builtin_shufflevector(ox, oy, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      Floats b =
-          __builtin_shufflevector(ox, oy, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+      Floats a = interleave_low(ox, oy);
+      Floats b = interleave_high(ox, oy);
       if (count == kLanes) {
         store(doffsets + 2 * j0, a);
         store(doffsets + 2 * j0 + kLanes, b);

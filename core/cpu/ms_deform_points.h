@@ -62,8 +62,8 @@ inline Chunk locate(const Inputs& in, const PointTable& t, int64_t row, int64_t 
     a = load(buffer);
     b = load(buffer + kLanes);
   }
-  c.offset_x = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  c.offset_y = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  c.offset_x = even(a, b);
+  c.offset_y = odd(a, b);
   const float* reference = in.reference + row / in.M * in.L * in.R;
   const int32_t* level = t.level.data() + j0;
   float ref[4][kLanes];
@@ -88,13 +88,13 @@ inline Chunk locate(const Inputs& in, const PointTable& t, int64_t row, int64_t 
   Floats x = load(ref[0]) * width + c.offset_x * c.step_x - 0.5f;
   Floats y = load(ref[1]) * height + c.offset_y * c.step_y - 0.5f;
   // Anything that touches no cell, NaN included, goes to where all four corners are outside.
-  x = x > -1.0f ? x : broadcast(-2.0f);
-  y = y > -1.0f ? y : broadcast(-2.0f);
+  x = select(x > -1.0f, x, broadcast(-2.0f));
+  y = select(y > -1.0f, y, broadcast(-2.0f));
   x = min(x, width);
   y = min(y, height);
   Ints x0 = floor_to_int(x), y0 = floor_to_int(y);
-  c.fx = x - __builtin_convertvector(x0, Floats);
-  c.fy = y - __builtin_convertvector(y0, Floats);
+  c.fx = x - to_floats(x0);
+  c.fy = y - to_floats(y0);
   Ints columns = load(t.columns.data() + j0), rows = load(t.rows.data() + j0),
        start = load(t.start.data() + j0);
   Ints zero{};
@@ -107,7 +107,7 @@ inline Chunk locate(const Inputs& in, const PointTable& t, int64_t row, int64_t 
   for (int i = 0; i < 4; ++i) {
     c.inside[i] = in_x[i & 1] & in_y[i >> 1];
     c.cell[i] = cx[i & 1] + cy[i >> 1];
-    c.weight[i] = c.inside[i] ? wx[i & 1] * wy[i >> 1] : Floats{};
+    c.weight[i] = select(c.inside[i], wx[i & 1] * wy[i >> 1], Floats{});
   }
   return c;
 }

@@ -1,5 +1,5 @@
-// Sixteen floats at a time with GCC's vector extensions: one AVX-512 register, two AVX2 ones, or whatever
-// -march offers.
+// Sixteen floats at a time with GCC's vector extensions: Floats is one AVX-512 register, or a pair of 256-bit
+// vectors on narrower machines (GCC would split a 512-bit vector there into scalars).
 #pragma once
 
 #ifdef __AVX512F__
@@ -8,95 +8,70 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/dtype.h"
 
 namespace saccade::cpu {
 
 inline constexpr int kLanes = 16;
+
+#ifdef __AVX512F__
+
+inline constexpr bool kWideRegisters = true;
 using Floats = float __attribute__((vector_size(64)));
 using Ints = int32_t __attribute__((vector_size(64)));
 using Halves = uint16_t __attribute__((vector_size(32)));
 
-inline Floats broadcast(float x) { return Floats{} + x; }
 inline Floats load(const float* p) {
   Floats v;
   std::memcpy(&v, p, sizeof v);
   return v;
-}
-inline Floats load(const bf16* p) {
-#ifdef __AVX512F__  // one instruction; g++ 12 makes five of the portable form. (Unmasked forms warn there.)
-  auto wide = _mm512_maskz_cvtepu16_epi32(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  return reinterpret_cast<Floats>(reinterpret_cast<Ints>(wide) << 16);
-#endif
-  Halves h;
-  std::memcpy(&h, p, sizeof h);
-  auto bits = __builtin_convertvector(h, uint32_t __attribute__((vector_size(64)))) << 16;
-  return reinterpret_cast<Floats>(bits);
 }
 inline Ints load(const int32_t* p) {
   Ints v;
   std::memcpy(&v, p, sizeof v);
   return v;
 }
-inline Ints load(const uint8_t* p) {
-#ifdef __AVX512F__
-  auto low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return reinterpret_cast<Ints>(_mm512_maskz_cvtepu8_epi32(0xFFFF, low));
-#endif
-  uint8_t __attribute__((vector_size(16))) bytes;
-  std::memcpy(&bytes, p, sizeof bytes);
-  return __builtin_convertvector(__builtin_convertvector(bytes, Halves), Ints);
-}
 inline void store(float* p, Floats v) { std::memcpy(p, &v, sizeof v); }
 inline void store(int32_t* p, Ints v) { std::memcpy(p, &v, sizeof v); }
-// Rounds to nearest even, as the bf16 type does; a NaN stays a NaN. (The instruction takes subnormals as 0.)
-inline void store(bf16* p, Floats v) {
-#ifdef __AVX512BF16__
-  auto rounded_by_cpu = _mm512_cvtneps_pbh(reinterpret_cast<__m512>(v));
-  std::memcpy(p, &rounded_by_cpu, sizeof rounded_by_cpu);
-  return;
-#endif
-  Ints u = reinterpret_cast<Ints>(v);
-  Ints rounded = (u + 0x7FFF + ((u >> 16) & 1)) >> 16;
-  Ints nan = (u >> 16) | 0x40;
-  rounded = (v == v) ? rounded : nan;
-  Halves h = __builtin_convertvector(rounded, Halves);
+inline Floats broadcast(float x) { return x - Floats{}; }  // 0 + x would cost an addition, for -0
+inline Floats to_floats(Ints x) { return __builtin_convertvector(x, Floats); }
+inline Ints to_ints(Floats x) { return __builtin_convertvector(x, Ints); }  // towards zero
+inline Floats bits_to_floats(Ints x) { return reinterpret_cast<Floats>(x); }
+inline Ints bits_of(Floats x) { return reinterpret_cast<Ints>(x); }
+// One instruction each; g++ 12 makes five of the portable form. (The unmasked forms warn there.)
+inline Ints widen(const uint16_t* p) {
+  auto x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return reinterpret_cast<Ints>(_mm512_maskz_cvtepu16_epi32(0xFFFF, x));
+}
+inline Ints widen(const uint8_t* p) {
+  auto x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return reinterpret_cast<Ints>(_mm512_maskz_cvtepu8_epi32(0xFFFF, x));
+}
+inline void narrow(uint16_t* p, Ints x) {
+  Halves h = __builtin_convertvector(x, Halves);
   std::memcpy(p, &h, sizeof h);
 }
-// The first `count` elements, zeros behind them.
-template <class T>
-inline Floats load_some(const T* p, int64_t count) {
-  T buffer[kLanes] = {};
-  std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(T));
-  return load(buffer);
+inline Floats select(Ints mask, Floats a, Floats b) { return mask ? a : b; }  // lanes of mask: -1 or 0
+inline Ints select(Ints mask, Ints a, Ints b) { return mask ? a : b; }
+// The even and the odd ones of the 32 numbers a, b; and back.
+inline Floats even(Floats a, Floats b) {
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 }
-template <class T>
-inline void store_some(T* p, Floats v, int64_t count) {
-  T buffer[kLanes];
-  store(buffer, v);
-  std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(T));
+inline Floats odd(Floats a, Floats b) {
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
-
-inline Floats max(Floats a, Floats b) { return a > b ? a : b; }
-inline Floats min(Floats a, Floats b) { return a < b ? a : b; }
-inline Ints max(Ints a, Ints b) { return a > b ? a : b; }
-inline Ints min(Ints a, Ints b) { return a < b ? a : b; }
-
-// Sums and maxima over the lanes, as a tree: the same order everywhere.
-inline float sum(Floats v) {
-  v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-  return v[0] + v[1];
+inline Floats interleave_low(Floats a, Floats b) {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
-inline float maximum(Floats v) {
-  v = max(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-  v = max(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-  v = max(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
-  return v[0] > v[1] ? v[0] : v[1];
+inline Floats interleave_high(Floats a, Floats b) {
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
-// Lane k of the result is sum(x[k]): sixteen sums for 45 instructions.
+using Eight = float __attribute__((vector_size(32)));
+inline Eight low_half(Floats x) { return __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7); }
+inline Eight high_half(Floats x) { return __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15); }
+// Lane k of the result is the sum of x[k]: sixteen sums for 45 instructions.
 inline Floats sums(const Floats (&x)[kLanes]) {
   Floats a[8], b[4], c[2];
   for (int i = 0; i < 8; ++i)
@@ -115,16 +90,172 @@ inline Floats sums(const Floats (&x)[kLanes]) {
          __builtin_shufflevector(c[0], c[1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
 }
 
+#else
+
+inline constexpr bool kWideRegisters = false;
+
+using Eight = float __attribute__((vector_size(32)));
+using EightInts = int32_t __attribute__((vector_size(32)));
+
+// Two halves with the operators of a vector; a scalar operand is broadcast.
+template <class E>
+struct Pair {
+  using Half = std::conditional_t<std::is_same_v<E, float>, Eight, EightInts>;
+  Half low, high;
+
+  Pair() = default;
+  Pair(E x) : low(x - Half{}), high(x - Half{}) {}
+  Pair(Half a, Half b) : low(a), high(b) {}
+  Pair& operator+=(Pair o) { return *this = *this + o; }
+  Pair& operator*=(Pair o) { return *this = *this * o; }
+  friend Pair operator+(Pair a, Pair b) { return {a.low + b.low, a.high + b.high}; }
+  friend Pair operator-(Pair a, Pair b) { return {a.low - b.low, a.high - b.high}; }
+  friend Pair operator*(Pair a, Pair b) { return {a.low * b.low, a.high * b.high}; }
+  friend Pair operator&(Pair a, Pair b) { return {a.low & b.low, a.high & b.high}; }
+  friend Pair operator|(Pair a, Pair b) { return {a.low | b.low, a.high | b.high}; }
+  friend Pair operator<<(Pair a, int n) { return {a.low << n, a.high << n}; }
+  friend Pair operator>>(Pair a, int n) { return {a.low >> n, a.high >> n}; }
+  friend auto operator==(Pair a, Pair b) { return Pair<int32_t>(a.low == b.low, a.high == b.high); }
+  friend auto operator<(Pair a, Pair b) { return Pair<int32_t>(a.low < b.low, a.high < b.high); }
+  friend auto operator>(Pair a, Pair b) { return Pair<int32_t>(a.low > b.low, a.high > b.high); }
+  friend auto operator>=(Pair a, Pair b) { return Pair<int32_t>(a.low >= b.low, a.high >= b.high); }
+};
+using Floats = Pair<float>;
+using Ints = Pair<int32_t>;
+using Halves = uint16_t __attribute__((vector_size(16)));
+
+// Half by half: GCC copies a whole Pair in smaller pieces, through memory.
+template <class E>
+inline Pair<E> load(const E* p) {
+  Pair<E> v;
+  std::memcpy(&v.low, p, sizeof v.low);
+  std::memcpy(&v.high, p + 8, sizeof v.high);
+  return v;
+}
+template <class E>
+inline void store(E* p, Pair<E> v) {
+  std::memcpy(p, &v.low, sizeof v.low);
+  std::memcpy(p + 8, &v.high, sizeof v.high);
+}
+inline Floats broadcast(float x) { return x; }
+inline Floats to_floats(Ints x) {
+  return {__builtin_convertvector(x.low, Eight), __builtin_convertvector(x.high, Eight)};
+}
+inline Ints to_ints(Floats x) {
+  return {__builtin_convertvector(x.low, EightInts), __builtin_convertvector(x.high, EightInts)};
+}
+inline Floats bits_to_floats(Ints x) {
+  return {reinterpret_cast<Eight>(x.low), reinterpret_cast<Eight>(x.high)};
+}
+inline Ints bits_of(Floats x) {
+  return {reinterpret_cast<EightInts>(x.low), reinterpret_cast<EightInts>(x.high)};
+}
+inline Ints widen(const uint16_t* p) {
+  Halves h[2];
+  std::memcpy(h, p, sizeof h);
+  return {__builtin_convertvector(h[0], EightInts), __builtin_convertvector(h[1], EightInts)};
+}
+inline Ints widen(const uint8_t* p) {
+  uint16_t wide[kLanes];
+  for (int i = 0; i < kLanes; ++i) wide[i] = p[i];
+  return widen(wide);
+}
+inline void narrow(uint16_t* p, Ints x) {
+  Halves h[2] = {__builtin_convertvector(x.low, Halves), __builtin_convertvector(x.high, Halves)};
+  std::memcpy(p, h, sizeof h);
+}
+template <class E>
+inline Pair<E> select(Ints mask, Pair<E> a, Pair<E> b) {
+  return {mask.low ? a.low : b.low, mask.high ? a.high : b.high};
+}
+inline Eight even_half(Eight a, Eight b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14); }
+inline Eight odd_half(Eight a, Eight b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15); }
+inline Eight zip_low(Eight a, Eight b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
+inline Eight zip_high(Eight a, Eight b) { return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
+inline Floats even(Floats a, Floats b) { return {even_half(a.low, a.high), even_half(b.low, b.high)}; }
+inline Floats odd(Floats a, Floats b) { return {odd_half(a.low, a.high), odd_half(b.low, b.high)}; }
+inline Floats interleave_low(Floats a, Floats b) { return {zip_low(a.low, b.low), zip_high(a.low, b.low)}; }
+inline Floats interleave_high(Floats a, Floats b) {
+  return {zip_low(a.high, b.high), zip_high(a.high, b.high)};
+}
+inline Eight low_half(Floats x) { return x.low; }
+inline Eight high_half(Floats x) { return x.high; }
+// Lane k of the result is the sum of x[k].
+inline Eight sums_of_eight(const Floats* x) {
+  Eight a[4], b[2];
+  for (int i = 0; i < 4; ++i) {
+    Eight p = x[i].low + x[i].high, q = x[i + 4].low + x[i + 4].high;
+    a[i] = __builtin_shufflevector(p, q, 0, 1, 2, 3, 8, 9, 10, 11) +
+           __builtin_shufflevector(p, q, 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+  for (int i = 0; i < 2; ++i)
+    b[i] = __builtin_shufflevector(a[i], a[i + 2], 0, 1, 8, 9, 4, 5, 12, 13) +
+           __builtin_shufflevector(a[i], a[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  return __builtin_shufflevector(b[0], b[1], 0, 8, 2, 10, 4, 12, 6, 14) +
+         __builtin_shufflevector(b[0], b[1], 1, 9, 3, 11, 5, 13, 7, 15);
+}
+inline Floats sums(const Floats (&x)[kLanes]) { return {sums_of_eight(x), sums_of_eight(x + 8)}; }
+
+#endif
+
+inline Ints load(const uint8_t* p) { return widen(p); }
+inline Floats load(const bf16* p) { return bits_to_floats(widen(&p->bits) << 16); }
+// Rounds to nearest even, as the bf16 type does; a NaN stays a NaN. (The instruction takes subnormals as 0.)
+inline void store(bf16* p, Floats v) {
+#ifdef __AVX512BF16__
+  auto rounded_by_cpu = _mm512_cvtneps_pbh(reinterpret_cast<__m512>(v));
+  std::memcpy(p, &rounded_by_cpu, sizeof rounded_by_cpu);
+  return;
+#endif
+  Ints u = bits_of(v);
+  Ints rounded = (u + 0x7FFF + ((u >> 16) & 1)) >> 16, nan = (u >> 16) | 0x40;
+  narrow(&p->bits, select(v == v, rounded, nan));
+}
+// The first `count` elements, zeros behind them.
+template <class T>
+inline Floats load_some(const T* p, int64_t count) {
+  T buffer[kLanes] = {};
+  std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(T));
+  return load(buffer);
+}
+template <class T>
+inline void store_some(T* p, Floats v, int64_t count) {
+  T buffer[kLanes];
+  store(buffer, v);
+  std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(T));
+}
+
+inline Floats max(Floats a, Floats b) { return select(a > b, a, b); }
+inline Floats min(Floats a, Floats b) { return select(a < b, a, b); }
+inline Ints max(Ints a, Ints b) { return select(a > b, a, b); }
+inline Ints min(Ints a, Ints b) { return select(a < b, a, b); }
+
+// Sum and maximum over the lanes, as a tree.
+inline float sum(Floats v) {
+  Eight x = low_half(v) + high_half(v);
+  x += __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3);
+  x += __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5);
+  return x[0] + x[1];
+}
+inline float maximum(Floats v) {
+  Eight a = low_half(v), b = high_half(v), x = a > b ? a : b;
+  b = __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3);
+  x = x > b ? x : b;
+  b = __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5);
+  x = x > b ? x : b;
+  return x[0] > x[1] ? x[0] : x[1];
+}
+
 // Largest integer not above x, for |x| < 2^31.
 inline Ints floor_to_int(Floats x) {
-  Ints t = __builtin_convertvector(x, Ints);
-  return t + (__builtin_convertvector(t, Floats) > x);  // a true comparison is -1
+  Ints t = to_ints(x);
+  return t + (to_floats(t) > x);  // a true comparison is -1
 }
 
 // e^x to about 1e-7 relative; 0 below -87, saturates above 88; a NaN stays a NaN.
 inline Floats exp(Floats x) {
-  Floats y = x < -87.0f ? broadcast(-87.0f) : x;
-  y = y > 88.0f ? broadcast(88.0f) : y;
+  Floats y = select(x < -87.0f, broadcast(-87.0f), x);
+  y = select(y > 88.0f, broadcast(88.0f), y);
   Floats n = (y * 1.44269504f + 12582912.0f) - 12582912.0f;  // rounds to an integer
   Floats r = (y - n * 0.693359375f) + n * 2.12194440e-4f;
   Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
@@ -133,9 +264,8 @@ inline Floats exp(Floats x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  Ints scale = (__builtin_convertvector(n, Ints) + 127) << 23;
-  Floats e = p * reinterpret_cast<Floats>(scale);
-  return x < -87.0f ? Floats{} : e;
+  Floats e = p * bits_to_floats((to_ints(n) + 127) << 23);
+  return select(x < -87.0f, Floats{}, e);
 }
 
 }  // namespace saccade::cpu
