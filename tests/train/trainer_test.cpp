@@ -281,7 +281,11 @@ TEST(Trainer, KilledProcessResumesInTheSameBits) {
       std::string text = std::filesystem::exists(log) ? read_bytes(log) : "";
       return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
     };
-    while (written() < lines) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const auto begin = std::chrono::steady_clock::now();
+    while (written() < lines) {
+      ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(5)) << log;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     ::kill(child, SIGKILL);
     EXPECT_TRUE(WIFSIGNALED(wait_for(child)));
   }
