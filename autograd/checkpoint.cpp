@@ -1,4 +1,5 @@
-// checkpoint(): a node that keeps its inputs only, and re-runs the function with a graph when its gradient is asked.
+// checkpoint(): a node that keeps its inputs only, and re-runs the function with a graph when its gradient is
+// asked.
 #include "autograd/engine.h"
 
 namespace saccade {
@@ -54,7 +55,8 @@ struct Checkpoint {
 
 Var checkpoint(const std::function<Var(const Vars&)>& fn, const Vars& inputs) {
   if (!execution().grad_enabled) return fn(inputs);
-  // A scalar that always needs a gradient keeps the node in the graph when only parameters inside fn need one.
+  // A scalar that always needs a gradient keeps the node in the graph when only parameters inside fn need
+  // one.
   Vars with_anchor = inputs;
   with_anchor.push_back(Var(Tensor::zeros({}), true));
   auto body = [fn](const Vars& v) { return fn(Vars(v.begin(), v.end() - 1)); };

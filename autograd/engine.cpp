@@ -86,9 +86,14 @@ Tensors cast_inputs(Policy policy, const Vars& inputs) {
         case Policy::kCompute:
           target = wide == DType::kF64 ? DType::kF64 : execution().compute;
           break;
-        case Policy::kF32: target = wide == DType::kF64 ? DType::kF64 : DType::kF32; break;
-        case Policy::kWidest: target = wide; break;
-        case Policy::kSame: break;
+        case Policy::kF32:
+          target = wide == DType::kF64 ? DType::kF64 : DType::kF32;
+          break;
+        case Policy::kWidest:
+          target = wide;
+          break;
+        case Policy::kSame:
+          break;
       }
     }
     values.push_back(t.to(target));
@@ -155,7 +160,8 @@ void run(const Var& root, const Tensor& seed, bool checked) {
     Pending current = std::move(queue.begin()->second);
     queue.erase(queue.begin());
     Node& node = *current.node;
-    SACCADE_CHECK(!node.released(), "[backward] the graph at op {} was already used by another backward", node.name());
+    SACCADE_CHECK(!node.released(), "[backward] the graph at op {} was already used by another backward",
+                  node.name());
     Gradients grads = node.run_backward(current.grad);
     current.grad = Tensor();
     SACCADE_CHECK(grads.size() == node.edges().size(), "[backward] op {} returned {} gradients for {} inputs",

@@ -1,5 +1,6 @@
-// The engine walks the recorded nodes from the loss back to the leaves, newest first, without recursion, and adds the
-// gradients that backward functions return in a fixed order (so results are the same bits every time).
+// The engine walks the recorded nodes from the loss back to the leaves, newest first, without recursion, and
+// adds the gradients that backward functions return in a fixed order (so results are the same bits every
+// time).
 #pragma once
 
 #include <functional>
@@ -9,17 +10,17 @@
 
 namespace saccade {
 
-// Adds d(sum of seed * root)/d(leaf) to the grad of every leaf that requires one, and frees the graph. The seed
-// defaults to 1 for a single-element root. Throws Error when the graph was already used, when a backward returns a
-// gradient of the wrong shape, or none for an input that needs one (naming the op).
+// Adds d(sum of seed * root)/d(leaf) to the grad of every leaf that requires one, and frees the graph. The
+// seed defaults to 1 for a single-element root. Throws Error when the graph was already used, when a backward
+// returns a gradient of the wrong shape, or none for an input that needs one (naming the op).
 void backward(const Var& root, const Tensor& seed = {});
 
 // As backward, and stops at the first non-finite gradient with an Error naming the op that made it. Slow: for
 // diagnosis after a non-finite loss.
 void backward_checked(const Var& root, const Tensor& seed = {});
 
-// Runs fn(inputs) without recording it and recomputes it during backward: memory for time. Random ops redraw the same
-// numbers. Gradients flow to `inputs` and to every leaf that fn uses (for example parameters).
+// Runs fn(inputs) without recording it and recomputes it during backward: memory for time. Random ops redraw
+// the same numbers. Gradients flow to `inputs` and to every leaf that fn uses (for example parameters).
 Var checkpoint(const std::function<Var(const Vars&)>& fn, const Vars& inputs);
 
 // The recorded graph in Graphviz DOT, one line a node.

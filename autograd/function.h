@@ -3,8 +3,8 @@
 //   struct Gelu {
 //     static constexpr const char* kName = "gelu";
 //     static constexpr Policy kPolicy = Policy::kSame;
-//     Tensor forward(Context& ctx, const Tensors& in) const;             // saves what backward needs: ctx.save(x)
-//     Gradients backward(const Context& ctx, const Tensor& dy) const;    // one tensor per input
+//     Tensor forward(Context& ctx, const Tensors& in) const;             // saves what backward needs:
+//     ctx.save(x) Gradients backward(const Context& ctx, const Tensor& dy) const;    // one tensor per input
 //   };
 //   Var gelu(const Var& x) { return run_op(Gelu{}, {x}); }
 //
@@ -22,9 +22,11 @@
 
 namespace saccade {
 
-// How the floating inputs of an op are cast before forward; integer and bool inputs pass untouched, f64 stays f64.
+// How the floating inputs of an op are cast before forward; integer and bool inputs pass untouched, f64 stays
+// f64.
 enum class Policy {
-  kCompute,  // f32 and bf16 inputs become execution().compute (matrix products, convolutions, attention values)
+  kCompute,  // f32 and bf16 inputs become execution().compute (matrix products, convolutions, attention
+             // values)
   kF32,      // bf16 inputs become f32 (losses, boxes, coordinates)
   kWidest,   // all take the widest dtype among them (add, mul, concat)
   kSame,     // each keeps its own (views, norms; the op itself deals with mixed dtypes)
@@ -60,8 +62,9 @@ class Context {
   std::string_view name_;
 };
 
-// Where the gradient of one input goes: to the node that made it or to a leaf. Holds no activation: what backward does
-// not save is freed as soon as the forward code drops it. All empty for an input that needs no gradient.
+// Where the gradient of one input goes: to the node that made it or to a leaf. Holds no activation: what
+// backward does not save is freed as soon as the forward code drops it. All empty for an input that needs no
+// gradient.
 struct Edge {
   std::shared_ptr<Node> node;
   std::shared_ptr<VarState> leaf;
@@ -106,7 +109,8 @@ class OpNode final : public Node {
 };
 }  // namespace detail
 
-// Runs op on the inputs and records it when one of them needs a gradient. Undefined inputs stay undefined tensors.
+// Runs op on the inputs and records it when one of them needs a gradient. Undefined inputs stay undefined
+// tensors.
 template <class Op>
 Var run_op(Op op, const Vars& inputs) {
   Context ctx;

@@ -1,6 +1,7 @@
-// The differentiable ops: the only public way to make a graph. Shapes in comments; "..." is any leading shape.
-// Feature maps are [N, H, W, C], tokens [N, S, C]. Errors: Error with "[op] what, got ..., expected ...".
-// Every op here has a row in the op table (tests/autograd/op_table.h); a test fails for one that has none.
+// The differentiable ops: the only public way to make a graph. Shapes in comments; "..." is any leading
+// shape. Feature maps are [N, H, W, C], tokens [N, S, C]. Errors: Error with "[op] what, got ..., expected
+// ...". Every op here has a row in the op table (tests/autograd/op_table.h); a test fails for one that has
+// none.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace saccade {
 
-// ---- elementwise, NumPy broadcasting -------------------------------------------------------------------------------
+// ---- elementwise, NumPy broadcasting
+// -------------------------------------------------------------------------------
 Var add(const Var& a, const Var& b);
 Var sub(const Var& a, const Var& b);
 Var mul(const Var& a, const Var& b);
@@ -38,32 +40,37 @@ Var clamp(const Var& x, double low, double high);  // gradient 1 inside and at t
 Var inverse_sigmoid(const Var& x, double eps = 1e-5);
 Var cast(const Var& x, DType dtype);  // between floating dtypes
 
-// ---- reductions and softmax ----------------------------------------------------------------------------------------
-Var sum(const Var& x);                                                    // -> [] (f32 sums in f32, pairwise)
+// ---- reductions and softmax
+// ----------------------------------------------------------------------------------------
+Var sum(const Var& x);  // -> [] (f32 sums in f32, pairwise)
 Var sum(const Var& x, std::span<const int> axes, bool keep_dims = false);
 Var mean(const Var& x);
 Var mean(const Var& x, std::span<const int> axes, bool keep_dims = false);
 Var softmax(const Var& x);      // over the last axis
 Var log_softmax(const Var& x);  // over the last axis
 
-// ---- views and gathers ---------------------------------------------------------------------------------------------
+// ---- views and gathers
+// ---------------------------------------------------------------------------------------------
 Var reshape(const Var& x, const Shape& shape);
 Var permute(const Var& x, std::span<const int> axes);
 Var slice(const Var& x, int axis, int64_t begin, int64_t end);
 Var expand(const Var& x, const Shape& shape);
 Var concat(const Vars& xs, int axis);
-Var index_select(const Var& x, const Tensor& indices);          // rows of axis 0; indices i64 [K]; repeats allowed
-Var gather_rows(const Var& x, const Tensor& indices);           // x [N, S, C], indices i64 [N, K] -> [N, K, C]
-Var embedding(const Var& weight, const Tensor& indices);        // weight [V, C], indices i64 [...] -> [..., C]
-Var masked_fill(const Var& x, const Tensor& mask, double value);  // mask bool, broadcastable to x; true = filled
+Var index_select(const Var& x, const Tensor& indices);    // rows of axis 0; indices i64 [K]; repeats allowed
+Var gather_rows(const Var& x, const Tensor& indices);     // x [N, S, C], indices i64 [N, K] -> [N, K, C]
+Var embedding(const Var& weight, const Tensor& indices);  // weight [V, C], indices i64 [...] -> [..., C]
+Var masked_fill(const Var& x, const Tensor& mask,
+                double value);  // mask bool, broadcastable to x; true = filled
 
-// ---- matrix products (oneDNN, cuBLASLt) ----------------------------------------------------------------------------
-// y = act(x weight^T + bias): x [..., K], weight [N, K] (PyTorch's layout), bias [N] or undefined -> [..., N]
+// ---- matrix products (oneDNN, cuBLASLt)
+// ---------------------------------------------------------------------------- y = act(x weight^T + bias): x
+// [..., K], weight [N, K] (PyTorch's layout), bias [N] or undefined -> [..., N]
 Var linear(const Var& x, const Var& weight, const Var& bias, Activation activation = Activation::kNone);
 // a [..., M, K] b [..., K, N] -> [..., M, N]; leading axes broadcast
 Var matmul(const Var& a, const Var& b);
 
-// ---- convolution and pooling on [N, H, W, C] -----------------------------------------------------------------------
+// ---- convolution and pooling on [N, H, W, C]
+// -----------------------------------------------------------------------
 struct Conv2dOptions {
   int64_t stride = 1;
   int64_t padding = 0;
@@ -75,59 +82,72 @@ Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions
            Activation activation = Activation::kNone);
 Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
 
-// ---- normalisation; statistics and affine parameters in f32 (f64 for f64 x), output in x's dtype -------------------
-// Over all axes but the last. training: batch statistics, and the running ones are updated in place as PyTorch does
-// (unbiased variance, momentum); otherwise the running ones are used. activation: kNone or kRelu.
-Var batch_norm(const Var& x, const Var& weight, const Var& bias, Tensor& running_mean, Tensor& running_var, bool training,
-               double momentum = 0.1, double eps = 1e-5, Activation activation = Activation::kNone);
-// act(x * scale + shift) with constant per-channel scale and shift [C]: frozen batch norm. Only x gets a gradient.
-Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift, Activation activation = Activation::kNone);
+// ---- normalisation; statistics and affine parameters in f32 (f64 for f64 x), output in x's dtype
+// ------------------- Over all axes but the last. training: batch statistics, and the running ones are
+// updated in place as PyTorch does (unbiased variance, momentum); otherwise the running ones are used.
+// activation: kNone or kRelu.
+Var batch_norm(const Var& x, const Var& weight, const Var& bias, Tensor& running_mean, Tensor& running_var,
+               bool training, double momentum = 0.1, double eps = 1e-5,
+               Activation activation = Activation::kNone);
+// act(x * scale + shift) with constant per-channel scale and shift [C]: frozen batch norm. Only x gets a
+// gradient.
+Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift,
+                   Activation activation = Activation::kNone);
 // x [N, ..., C]; statistics per sample and group of C / groups neighbouring channels
 Var group_norm(const Var& x, const Var& weight, const Var& bias, int64_t groups, double eps = 1e-5);
 // Over the last axis of x, or of x + residual when residual (same shape) is defined.
 Var layer_norm(const Var& x, const Var& weight, const Var& bias, double eps = 1e-5, const Var& residual = {});
 
-// ---- regularisation; identity when !training or p == 0 -------------------------------------------------------------
-Var dropout(const Var& x, double p, bool training);    // zeroes elements with probability p, scales by 1 / (1 - p)
+// ---- regularisation; identity when !training or p == 0
+// -------------------------------------------------------------
+Var dropout(const Var& x, double p,
+            bool training);  // zeroes elements with probability p, scales by 1 / (1 - p)
 Var drop_path(const Var& x, double p, bool training);  // the same per sample (axis 0)
 
-// ---- sampling and attention ----------------------------------------------------------------------------------------
-// x [N, H, W, C], grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in f32.
+// ---- sampling and attention
+// ---------------------------------------------------------------------------------------- x [N, H, W, C],
+// grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in f32.
 Var grid_sample(const Var& x, const Var& grid, bool align_corners);
 
 struct AttentionOptions {
   int64_t heads = 1;
-  double scale = 0;      // 0: 1 / sqrt(head size)
-  double dropout = 0;    // on the attention weights
+  double scale = 0;    // 0: 1 / sqrt(head size)
+  double dropout = 0;  // on the attention weights
   bool training = false;
 };
 // query [N, Q, E], key [N, S, E], value [N, S, Ev]; E and Ev split over the heads.
-// key_padding_mask: bool [N, S] or undefined, true = ignored. bias: added to the scores, [heads or 1, Q, S] or
-// [N, heads or 1, Q, S], or undefined. A row whose keys are all masked gives zeros. -> [N, Q, Ev]
-Var attention(const Var& query, const Var& key, const Var& value, const Tensor& key_padding_mask, const Var& bias,
-              const AttentionOptions& options);
+// key_padding_mask: bool [N, S] or undefined, true = ignored. bias: added to the scores, [heads or 1, Q, S]
+// or [N, heads or 1, Q, S], or undefined. A row whose keys are all masked gives zeros. -> [N, Q, Ev]
+Var attention(const Var& query, const Var& key, const Var& value, const Tensor& key_padding_mask,
+              const Var& bias, const AttentionOptions& options);
 
 struct LevelShape {
   int64_t height = 0, width = 0;
   bool operator==(const LevelShape&) const = default;
 };
-// Multi-scale deformable attention, fused from logits and offsets (Deformable DETR, eq. 3; docs/ms_deform_attn.md).
-// value [N, S, M, D] with S = sum of H_l * W_l; reference_points [N, Q, L, 2] as (x, y), or [N, Q, L, 4] as
-// (x, y, w, h), normalised to the padded level; offsets [N, Q, M, L, P, 2] (cells for 2-number references; units of half a
-// box / P for 4-number ones: location = ref_xy + offset / P * ref_wh * 0.5); logits [N, Q, M, L * P] (softmaxed here over
-// L * P). -> [N, Q, M * D]. value is of policy kCompute; everything else is f32 (f64 with f64 values).
+// Multi-scale deformable attention, fused from logits and offsets (Deformable DETR, eq. 3;
+// docs/ms_deform_attn.md). value [N, S, M, D] with S = sum of H_l * W_l; reference_points [N, Q, L, 2] as (x,
+// y), or [N, Q, L, 4] as (x, y, w, h), normalised to the padded level; offsets [N, Q, M, L, P, 2] (cells for
+// 2-number references; units of half a box / P for 4-number ones: location = ref_xy + offset / P * ref_wh *
+// 0.5); logits [N, Q, M, L * P] (softmaxed here over L * P). -> [N, Q, M * D]. value is of policy kCompute;
+// everything else is f32 (f64 with f64 values).
 Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
                    std::span<const LevelShape> levels);
 
-// ---- losses, all in f32; sums, so that the caller divides ----------------------------------------------------------
-// logits [..., K]; labels i64 [...], the class or K or -1 for "no object" -> [] sum over everything (RetinaNet focal loss)
+// ---- losses, all in f32; sums, so that the caller divides
+// ---------------------------------------------------------- logits [..., K]; labels i64 [...], the class or
+// K or -1 for "no object" -> [] sum over everything (RetinaNet focal loss)
 Var sigmoid_focal_loss(const Var& logits, const Tensor& labels, double alpha, double gamma);
-// As above with soft targets: the target of the labelled class is quality [...] (IoU in [0, 1]); weight q for positives,
-// alpha * p^gamma for negatives (varifocal loss)
-Var varifocal_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha, double gamma);
-// logits [R, K], labels i64 [R] in [0, K), class_weights [K] or undefined -> sum_i w_i * nll_i  (divide by the sum of w)
-Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_weights, double label_smoothing = 0);
-// boxes and targets [K, 4] as (cx, cy, w, h) -> sum of 1 - GIoU of the pairs; degenerate boxes give finite values
+// As above with soft targets: the target of the labelled class is quality [...] (IoU in [0, 1]); weight q for
+// positives, alpha * p^gamma for negatives (varifocal loss)
+Var varifocal_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha,
+                   double gamma);
+// logits [R, K], labels i64 [R] in [0, K), class_weights [K] or undefined -> sum_i w_i * nll_i  (divide by
+// the sum of w)
+Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_weights,
+                  double label_smoothing = 0);
+// boxes and targets [K, 4] as (cx, cy, w, h) -> sum of 1 - GIoU of the pairs; degenerate boxes give finite
+// values
 Var giou_loss(const Var& boxes, const Tensor& targets);
 // sum |boxes - targets|
 Var l1_loss(const Var& boxes, const Tensor& targets);

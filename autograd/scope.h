@@ -1,5 +1,5 @@
-// What an executed op depends on besides its inputs. Scopes nest, belong to one thread and are opened by programs
-// (the trainer, the evaluator, tests), never by layers.
+// What an executed op depends on besides its inputs. Scopes nest, belong to one thread and are opened by
+// programs (the trainer, the evaluator, tests), never by layers.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace saccade {
 
-// Sees every op that runs in its scope (summary counts with it, the diagnosis of a bad loss looks for the first bad one).
+// Sees every op that runs in its scope (summary counts with it, the diagnosis of a bad loss looks for the
+// first bad one).
 class OpObserver {
  public:
   virtual ~OpObserver() = default;

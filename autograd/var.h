@@ -1,5 +1,5 @@
-// Var: a tensor that may have history. Differentiable ops take Vars; leaving the graph is the explicit .value().
-// Copies of a Var are the same variable. No double backward, no forward mode.
+// Var: a tensor that may have history. Differentiable ops take Vars; leaving the graph is the explicit
+// .value(). Copies of a Var are the same variable. No double backward, no forward mode.
 #pragma once
 
 #include <memory>

@@ -11,15 +11,15 @@
 namespace saccade {
 
 struct AllocatorStats {
-  int64_t active_bytes = 0;    // in live tensors, as requested
-  int64_t peak_bytes = 0;      // highest active_bytes since start or reset_peak()
-  int64_t cached_bytes = 0;    // freed, kept for reuse
-  int64_t requests = 0;        // allocate() calls
-  int64_t system_requests = 0; // of these, the ones that went to the operating system or driver
+  int64_t active_bytes = 0;     // in live tensors, as requested
+  int64_t peak_bytes = 0;       // highest active_bytes since start or reset_peak()
+  int64_t cached_bytes = 0;     // freed, kept for reuse
+  int64_t requests = 0;         // allocate() calls
+  int64_t system_requests = 0;  // of these, the ones that went to the operating system or driver
 };
 
-// What the tests switch on: fresh memory filled with 0xFF bytes (NaN in every float type), and a guard zone behind
-// every block that is checked when it is freed (a damaged one ends the program with a message).
+// What the tests switch on: fresh memory filled with 0xFF bytes (NaN in every float type), and a guard zone
+// behind every block that is checked when it is freed (a damaged one ends the program with a message).
 struct AllocatorDebug {
   bool poison = false;
   bool guard = false;

@@ -51,14 +51,19 @@ constexpr bool is_float(DType dtype) {
 // The wider of two floating types: bf16 < f32 < f64.
 DType widest(DType a, DType b);
 
-// Calls f.template operator()<T>() with the C++ type of a floating dtype; `tag` names the caller in the error.
+// Calls f.template operator()<T>() with the C++ type of a floating dtype; `tag` names the caller in the
+// error.
 template <class F>
 decltype(auto) dispatch_float(DType dtype, std::string_view tag, F&& f) {
   switch (dtype) {
-    case DType::kF32: return f.template operator()<float>();
-    case DType::kBF16: return f.template operator()<bf16>();
-    case DType::kF64: return f.template operator()<double>();
-    default: fail("[{}] needs a floating dtype, got {}", tag, name_of(dtype));
+    case DType::kF32:
+      return f.template operator()<float>();
+    case DType::kBF16:
+      return f.template operator()<bf16>();
+    case DType::kF64:
+      return f.template operator()<double>();
+    default:
+      fail("[{}] needs a floating dtype, got {}", tag, name_of(dtype));
   }
 }
 
@@ -66,13 +71,20 @@ decltype(auto) dispatch_float(DType dtype, std::string_view tag, F&& f) {
 template <class F>
 decltype(auto) dispatch_any(DType dtype, std::string_view tag, F&& f) {
   switch (dtype) {
-    case DType::kF32: return f.template operator()<float>();
-    case DType::kBF16: return f.template operator()<bf16>();
-    case DType::kF64: return f.template operator()<double>();
-    case DType::kI32: return f.template operator()<int32_t>();
-    case DType::kI64: return f.template operator()<int64_t>();
-    case DType::kU8: return f.template operator()<uint8_t>();
-    case DType::kBool: return f.template operator()<bool>();
+    case DType::kF32:
+      return f.template operator()<float>();
+    case DType::kBF16:
+      return f.template operator()<bf16>();
+    case DType::kF64:
+      return f.template operator()<double>();
+    case DType::kI32:
+      return f.template operator()<int32_t>();
+    case DType::kI64:
+      return f.template operator()<int64_t>();
+    case DType::kU8:
+      return f.template operator()<uint8_t>();
+    case DType::kBool:
+      return f.template operator()<bool>();
   }
   fail("[{}] unknown dtype {}", tag, static_cast<int>(dtype));
 }

@@ -31,10 +31,11 @@ template <class... A>
 
 }  // namespace saccade
 
-// SACCADE_CHECK(condition, "[op] what, got {}, expected ...", values...): throws Error when the condition is false.
-#define SACCADE_CHECK(condition, ...)                  \
-  do {                                                 \
-    if (!(condition)) [[unlikely]] {                   \
-      ::saccade::fail(__VA_ARGS__);                    \
-    }                                                  \
+// SACCADE_CHECK(condition, "[op] what, got {}, expected ...", values...): throws Error when the condition is
+// false.
+#define SACCADE_CHECK(condition, ...) \
+  do {                                \
+    if (!(condition)) [[unlikely]] {  \
+      ::saccade::fail(__VA_ARGS__);   \
+    }                                 \
   } while (false)

@@ -1,5 +1,6 @@
-// Kernel: one raw operation on tensors with one implementation per device and, where speed asks for it, a second,
-// tuned one. A kernel header declares it; implementations register themselves from their own translation unit:
+// Kernel: one raw operation on tensors with one implementation per device and, where speed asks for it, a
+// second, tuned one. A kernel header declares it; implementations register themselves from their own
+// translation unit:
 //
 //   // core/kernels/gelu.h
 //   inline Kernel<void(const Tensor& x, Tensor& y)> gelu_forward{"gelu_forward"};
@@ -8,9 +9,9 @@
 //   // core/cpu/gelu.cpp, only where a tuned one pays
 //   SACCADE_REGISTER_TUNED_KERNEL(gelu_forward, Device::kCpu, &gelu_forward_cpu);
 //
-// Calling the object picks the device of the first defined tensor argument and prefers the tuned implementation;
-// .generic(...) calls the single-source one, which stays as the reference. Outputs are allocated by the caller and
-// every element of them is written.
+// Calling the object picks the device of the first defined tensor argument and prefers the tuned
+// implementation; .generic(...) calls the single-source one, which stays as the reference. Outputs are
+// allocated by the caller and every element of them is written.
 #pragma once
 
 #include <array>
@@ -72,8 +73,9 @@ inline constexpr Device kCompiledDevice = Device::kCuda;
 inline constexpr Device kCompiledDevice = Device::kCpu;
 #endif
 
-#define SACCADE_REGISTER_KERNEL(kernel, function) \
-  [[maybe_unused]] static const bool kernel##_registered = ((kernel).set_generic(kCompiledDevice, function), true)
+#define SACCADE_REGISTER_KERNEL(kernel, function)          \
+  [[maybe_unused]] static const bool kernel##_registered = \
+      ((kernel).set_generic(kCompiledDevice, function), true)
 #define SACCADE_REGISTER_TUNED_KERNEL(kernel, device, function) \
   [[maybe_unused]] static const bool kernel##_tuned = ((kernel).set_tuned(device, function), true)
 

@@ -51,9 +51,7 @@ class Shape {
   }
   const int64_t* begin() const { return dims_.data(); }
   const int64_t* end() const { return dims_.data() + rank_; }
-  bool operator==(const Shape& o) const {
-    return rank_ == o.rank_ && std::equal(begin(), end(), o.begin());
-  }
+  bool operator==(const Shape& o) const { return rank_ == o.rank_ && std::equal(begin(), end(), o.begin()); }
   std::string to_string() const;  // "[2, 3, 4]"
 
  private:

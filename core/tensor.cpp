@@ -22,7 +22,9 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   return t;
 }
 
-Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0.0, dtype, device); }
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
+  return full(shape, 0.0, dtype, device);
+}
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
   Tensor t = empty(shape, dtype, device);
@@ -30,7 +32,9 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
   return t;
 }
 
-Tensor Tensor::scalar(double value, DType dtype, Device device) { return full(Shape{}, value, dtype, device); }
+Tensor Tensor::scalar(double value, DType dtype, Device device) {
+  return full(Shape{}, value, dtype, device);
+}
 
 Tensor Tensor::from_bytes(const Shape& shape, DType dtype, const void* values, size_t count, Device device) {
   SACCADE_CHECK(static_cast<int64_t>(count) == shape.numel(), "[tensor] {} values for shape {}", count,
@@ -106,8 +110,8 @@ Tensor Tensor::transpose(int a, int b) const {
 
 Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
   axis = shape_.axis(axis);
-  SACCADE_CHECK(begin >= 0 && begin <= end && end <= shape_[axis], "[slice] [{}, {}) of axis {} of {}", begin, end,
-                axis, shape_.to_string());
+  SACCADE_CHECK(begin >= 0 && begin <= end && end <= shape_[axis], "[slice] [{}, {}) of axis {} of {}", begin,
+                end, axis, shape_.to_string());
   Tensor t = *this;
   t.offset_ += begin * strides_[axis];
   t.shape_[axis] = end - begin;

@@ -1,5 +1,6 @@
 // Tensor: a strided, typed view of shared storage on one device. It has no history (see autograd/var.h).
-// Copying a Tensor shares the storage; views never copy. Kernels take contiguous tensors unless they say otherwise.
+// Copying a Tensor shares the storage; views never copy. Kernels take contiguous tensors unless they say
+// otherwise.
 #pragma once
 
 #include <atomic>
@@ -43,7 +44,8 @@ class Tensor {
 
   static Tensor empty(const Shape& shape, DType dtype = DType::kF32, Device device = Device::kCpu);
   static Tensor zeros(const Shape& shape, DType dtype = DType::kF32, Device device = Device::kCpu);
-  static Tensor full(const Shape& shape, double value, DType dtype = DType::kF32, Device device = Device::kCpu);
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::kF32,
+                     Device device = Device::kCpu);
   static Tensor scalar(double value, DType dtype = DType::kF32, Device device = Device::kCpu);
   // Copies host values; their count must equal shape.numel().
   template <class T>
@@ -97,10 +99,10 @@ class Tensor {
   Tensor squeeze(int axis) const;
 
   // Copies.
-  Tensor contiguous() const;        // itself when already contiguous
-  Tensor clone() const;             // always a fresh, contiguous copy
-  Tensor to(DType dtype) const;     // itself when the dtype is the same; f32 -> bf16 rounds to nearest even
-  Tensor to(Device device) const;   // itself when already there
+  Tensor contiguous() const;       // itself when already contiguous
+  Tensor clone() const;            // always a fresh, contiguous copy
+  Tensor to(DType dtype) const;    // itself when the dtype is the same; f32 -> bf16 rounds to nearest even
+  Tensor to(Device device) const;  // itself when already there
 
   // In place; each bumps the storage's version.
   void fill(double value);

@@ -16,14 +16,14 @@ struct Target {
   int64_t original_height = 0, original_width = 0;  // pixels, of the file
   int64_t height = 0, width = 0;                    // pixels, after augmentation, without padding
   std::vector<int64_t> labels;                      // contiguous classes, [T]
-  std::vector<float> boxes;                         // [T, 4] as (cx, cy, w, h), normalised by width and height
-  std::vector<float> areas;                         // [T], pixels of the augmented image
+  std::vector<float> boxes;  // [T, 4] as (cx, cy, w, h), normalised by width and height
+  std::vector<float> areas;  // [T], pixels of the augmented image
 };
 
 struct Batch {
-  Tensor images;        // u8 [N, H, W, 3], RGB, padding is 0
-  Tensor padding_mask;  // bool [N, H, W], true = padding
-  std::vector<Target> targets;  // N
+  Tensor images;                 // u8 [N, H, W, 3], RGB, padding is 0
+  Tensor padding_mask;           // bool [N, H, W], true = padding
+  std::vector<Target> targets;   // N
   int64_t epoch = 0, index = 0;  // which batch of which epoch
 };
 
