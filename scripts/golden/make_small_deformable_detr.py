@@ -1,14 +1,16 @@
 """Writes the golden files of tests/golden/small_deformable_detr/ (safetensors) from the independent PyTorch model.
 
-    /usr/bin/python3 scripts/golden/make_small_deformable_detr.py [--search N]
+    /usr/bin/python3 scripts/golden/make_small_deformable_detr.py [--search N] [--only NAME]
 
-Three tiny models (d 32, 4 heads, 2 + 2 layers, 2 points, FFN 64, 12 queries, 5 classes, small ResNet of width 8 with
+Four tiny models (d 32, 4 heads, 2 + 2 layers, 2 points, FFN 64, 12 queries, 5 classes, small ResNet of width 8 with
 2, 1, 1, 1 basic blocks, dropout 0), every parameter moved away from its initial value by noise so that nothing is zero
 or symmetric by accident:
 
     plain       3 levels, trained batch norm in training mode, shared heads, nothing frozen
     refine      4 levels, frozen batch norm with random constants, box refinement (a head for each layer)
     two_stage   4 levels, frozen batch norm, refinement and proposals from the encoder; conv1 and layer1 not trained
+    dc5         1 level from a dilated last stage of bottleneck blocks (width 4; 2, 1, 1, 2 blocks), frozen batch norm;
+                conv1 and layer1 not trained
 
 NAME.weights.safetensors holds the state under the official names, aliases included, without num_batches_tracked.
 NAME.golden.safetensors holds
@@ -48,6 +50,8 @@ VARIANTS = {
     "plain": (Config(**COMMON, levels=3, frozen_bn=False, frozen_stages=0), (64, 80), (56, 72)),
     "refine": (Config(**COMMON, levels=4, refine=True, frozen_stages=0), (96, 128), (80, 100)),
     "two_stage": (Config(**COMMON, levels=4, refine=True, two_stage=True), (96, 128), (96, 104)),
+    "dc5": (Config(**{**COMMON, "blocks": (2, 1, 1, 2), "width": 4, "bottleneck": True}, levels=1, dilation=True),
+            (96, 128), (80, 112)),
 }
 STEPS = 50
 
@@ -232,9 +236,11 @@ def make(name, seed):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--search", type=int, default=60, help="seeds to try for each variant")
-    search = parser.parse_args().search
+    parser.add_argument("--only", choices=list(VARIANTS), help="this variant alone")
+    arguments = parser.parse_args()
+    search = arguments.search
     os.makedirs(FOLDER, exist_ok=True)
-    for name in VARIANTS:
+    for name in [arguments.only] if arguments.only else VARIANTS:
         if not any(make(name, seed) for seed in range(1, search + 1)):
             raise SystemExit(f"{name}: no steady seed among {search}")
 

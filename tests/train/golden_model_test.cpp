@@ -22,10 +22,13 @@ constexpr int64_t kClasses = 5;
 std::shared_ptr<Detector> make_model(const std::string& variant) {
   Args model;
   Args& backbone = model.section("backbone");
-  backbone.set("blocks", std::vector<int64_t>{2, 1, 1, 1});
-  backbone.set("width", int64_t{8});
+  const bool dc5 = variant == "dc5", refines = variant == "refine" || variant == "two_stage";
+  backbone.set("blocks", std::vector<int64_t>{2, 1, 1, dc5 ? 2 : 1});
+  backbone.set("width", int64_t{dc5 ? 4 : 8});
+  backbone.set("bottleneck", dc5);
+  backbone.set("dilation", dc5);
   backbone.set("frozen_batch_norm", variant != "plain");
-  backbone.set("frozen_stages", int64_t{variant == "two_stage" ? 2 : 0});
+  backbone.set("frozen_stages", int64_t{variant == "two_stage" || dc5 ? 2 : 0});
   Args& t = model.section("transformer");
   for (auto [key, value] : std::map<std::string, int64_t>{{"hidden_dim", 32},
                                                           {"heads", 4},
@@ -37,8 +40,8 @@ std::shared_ptr<Detector> make_model(const std::string& variant) {
                                                           {"decoder_points", 2}})
     t.set(key, value);
   t.set("dropout", 0.0);
-  t.set("levels", int64_t{variant == "plain" ? 3 : 4});
-  t.set("box_refine", variant != "plain");
+  t.set("levels", int64_t{dc5 ? 1 : refines ? 4 : 3});
+  t.set("box_refine", refines);
   t.set("two_stage", variant == "two_stage");
   auto detector = build_detector(model, kClasses);
   SafetensorsReader weights(kFolder + variant + ".weights.safetensors");
@@ -144,7 +147,7 @@ TEST_P(GoldenModel, EqualsPyTorch) {
       expect_close(n.var.value(), golden.read("after." + n.name), "statistics " + n.name);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, GoldenModel, testing::Values("plain", "refine", "two_stage"),
+INSTANTIATE_TEST_SUITE_P(Variants, GoldenModel, testing::Values("plain", "refine", "two_stage", "dc5"),
                          [](const auto& variant) { return variant.param; });
 
 TEST(GoldenTraining, FirstFiftyLossesEqualPyTorch) {
