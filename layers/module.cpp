@@ -88,7 +88,7 @@ void Module::set_training(bool training) {
 }
 
 bool Module::mark_recompute(const std::string& name, const std::string& regex) {
-  bool found = std::regex_search(name, std::regex(regex));
+  bool found = supports_recompute() && std::regex_search(name, std::regex(regex));
   recompute_ = recompute_ || found;
   for (auto& [local, module] : children_)
     found = module->mark_recompute(name.empty() ? local : name + "." + local, regex) || found;
@@ -98,7 +98,11 @@ bool Module::mark_recompute(const std::string& name, const std::string& regex) {
 void Module::set_recompute(const std::vector<std::string>& regexes) {
   for (const std::string& regex : regexes) {
     try {
-      if (!mark_recompute("", regex)) fail_input("train.checkpoint_modules: \"{}\" matches no module", regex);
+      if (!mark_recompute("", regex))
+        fail_input(
+            "train.checkpoint_modules: \"{}\" matches no module that can recompute, such as "
+            "transformer.encoder.layers.0",
+            regex);
     } catch (const std::regex_error&) {
       fail_input("train.checkpoint_modules: \"{}\" is not a regular expression", regex);
     }

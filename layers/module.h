@@ -41,11 +41,11 @@ class Module {
   void set_training(bool training);  // the whole tree
   bool training() const { return training_; }
 
-  // Switches activation recomputation (see autograd/engine.h, checkpoint) on for the modules whose full name
-  // one of the regexes matches; modules that support it ask recompute(). Throws InputError for a regex that
-  // matches nothing.
+  // Switches activation recomputation (see autograd/engine.h, checkpoint) on for the modules that support it
+  // and whose full name one of the regexes matches. Throws InputError for a regex that matches none of them.
   void set_recompute(const std::vector<std::string>& regexes);
   bool recompute() const { return recompute_; }
+  virtual bool supports_recompute() const { return false; }
 
   // Converts every parameter and buffer in place; f64 is for gradient checks.
   void to(DType dtype);

@@ -30,6 +30,7 @@ class DeformableEncoderLayer : public Module {
   explicit DeformableEncoderLayer(const DeformableTransformerOptions& options);
   Var forward(const Var& tokens, const Var& position, const TokenMaps& maps);  // [N, S, C] -> [N, S, C]
   std::string type_name() const override { return "EncoderLayer"; }
+  bool supports_recompute() const override { return true; }
 
  private:
   double dropout_;

@@ -86,6 +86,8 @@ int run_train(const TrainArguments& arguments) {
 
   TrainingTask task;
   task.model = build_detector(model_args(config), logit_columns(config, classes));
+  task.model->set_recompute(
+      {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()});
   task.class_names = train_set->class_names();
   task.category_ids = train_set->category_ids();
   task.batches_per_epoch = DataLoader(train_set, train_loader(config)).batches_per_epoch();
