@@ -3,8 +3,10 @@
 //   struct Gelu {
 //     static constexpr const char* kName = "gelu";
 //     static constexpr Policy kPolicy = Policy::kSame;
-//     Tensor forward(Context& ctx, const Tensors& in) const;             // saves what backward needs:
-//     ctx.save(x) Gradients backward(const Context& ctx, const Tensor& dy) const;    // one tensor per input
+//     // Saves what backward needs: ctx.save(x).
+//     Tensor forward(Context& ctx, const Tensors& in) const;
+//     // One gradient per input.
+//     Gradients backward(const Context& ctx, const Tensor& dy) const;
 //   };
 //   Var gelu(const Var& x) { return run_op(Gelu{}, {x}); }
 //

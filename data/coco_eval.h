@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/coco_json.h"
@@ -48,6 +49,8 @@ CocoGroundTruth read_coco_ground_truth(const std::string& path);
 CocoFigures evaluate_coco(const CocoGroundTruth& truth, std::span<const Detection> detections,
                           const std::string& source = "detections");
 
+// The twelve COCO figures by name, "AP" first.
+std::vector<std::pair<std::string, double>> named_figures(const CocoFigures& figures);
 // The twelve lines that pycocotools prints, in its order and wording.
 std::string coco_table(const CocoFigures& figures);
 // A table with a line a category.

@@ -49,6 +49,12 @@ CocoGroundTruth read_coco_ground_truth(const std::string& path) {
   return truth;
 }
 
+std::vector<std::pair<std::string, double>> named_figures(const CocoFigures& figures) {
+  std::vector<std::pair<std::string, double>> named;
+  for (const Line& l : kLines) named.emplace_back(l.key, figures.*l.value);
+  return named;
+}
+
 std::string coco_table(const CocoFigures& figures) {
   std::string text;
   for (const Line& l : kLines)

@@ -61,19 +61,4 @@ CocoGroundTruth ground_truth_of(const CocoDataset& dataset) {
   return truth;
 }
 
-std::vector<std::pair<std::string, double>> named_figures(const CocoFigures& f) {
-  return {{"AP", f.AP},
-          {"AP50", f.AP50},
-          {"AP75", f.AP75},
-          {"AP_small", f.AP_small},
-          {"AP_medium", f.AP_medium},
-          {"AP_large", f.AP_large},
-          {"AR_1", f.AR_1},
-          {"AR_10", f.AR_10},
-          {"AR_100", f.AR_100},
-          {"AR_small", f.AR_small},
-          {"AR_medium", f.AR_medium},
-          {"AR_large", f.AR_large}};
-}
-
 }  // namespace saccade

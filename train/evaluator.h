@@ -35,7 +35,5 @@ std::vector<Detection> detect(Detector& model, std::shared_ptr<const CocoDataset
 
 // What the detections of a data set are compared with.
 CocoGroundTruth ground_truth_of(const CocoDataset& dataset);
-// The twelve COCO figures by name, "AP" first.
-std::vector<std::pair<std::string, double>> named_figures(const CocoFigures& figures);
 
 }  // namespace saccade
