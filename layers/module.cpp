@@ -6,6 +6,19 @@
 #include "core/parallel.h"
 
 namespace saccade {
+namespace {
+
+// What the names below a module begin with.
+std::string join(const std::string& prefix, const std::string& local) {
+  return local.empty() ? prefix : prefix + local + ".";
+}
+
+}  // namespace
+
+std::string child_name(const std::string& parent, const std::string& local) {
+  if (parent.empty() || local.empty()) return parent + local;
+  return parent + "." + local;
+}
 
 Var Module::param(const std::string& name, const Shape& shape, Initializer init, bool trainable) {
   Var v(Tensor::zeros(shape), trainable);
@@ -25,7 +38,7 @@ void Module::alias(const std::string& name, Var var) {
 
 void Module::collect(const std::string& prefix, std::vector<NamedTensor>& out) const {
   for (const Entry& e : entries_) out.push_back({prefix + e.name, e.var, e.is_buffer});
-  for (const auto& [name, module] : children_) module->collect(prefix + name + ".", out);
+  for (const auto& [name, module] : children_) module->collect(join(prefix, name), out);
 }
 
 std::vector<NamedTensor> Module::named_tensors() const {
@@ -72,11 +85,11 @@ void Module::collect_init(uint64_t seed, const std::string& prefix, std::vector<
     tasks.push_back(
         {e.var, Tensor::empty(e.var.shape()), std::move(init), mix_key(seed, hash_name(prefix + e.name))});
   }
-  for (const auto& [name, module] : children_) module->collect_init(seed, prefix + name + ".", tasks);
+  for (const auto& [name, module] : children_) module->collect_init(seed, join(prefix, name), tasks);
 }
 
 void Module::finish_initialize(uint64_t seed, const std::string& prefix) {
-  for (auto& [name, module] : children_) module->finish_initialize(seed, prefix + name + ".");
+  for (auto& [name, module] : children_) module->finish_initialize(seed, join(prefix, name));
   after_initialize(seed, prefix);
 }
 
@@ -91,7 +104,7 @@ bool Module::mark_recompute(const std::string& name, const std::string& regex) {
   bool found = supports_recompute() && std::regex_search(name, std::regex(regex));
   recompute_ = recompute_ || found;
   for (auto& [local, module] : children_)
-    found = module->mark_recompute(name.empty() ? local : name + "." + local, regex) || found;
+    found = module->mark_recompute(child_name(name, local), regex) || found;
   return found;
 }
 

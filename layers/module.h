@@ -20,6 +20,10 @@ struct NamedTensor {
   bool is_buffer = false;
 };
 
+// The full name of a child. A child with an empty local name shares its parent's name: its tensors appear as
+// the parent's own (a classifier around a backbone).
+std::string child_name(const std::string& parent, const std::string& local);
+
 class Module {
  public:
   Module() = default;

@@ -1,5 +1,6 @@
 #include "models/build.h"
 
+#include "core/error.h"
 #include "models/deformable_detr.h"
 
 namespace saccade {
@@ -7,6 +8,11 @@ namespace saccade {
 std::shared_ptr<Detector> build_detector(const Args& model, int64_t num_classes) {
   model.get_choice("type", "deformable_detr", {"deformable_detr"});
   return build_deformable_detr(model, num_classes);
+}
+
+std::shared_ptr<Classifier> build_classifier(const Args& model, int64_t) {
+  // Each family of backbones adds its line here when it can classify.
+  fail_input("{}.backbone.type: no backbone can classify yet", model.path());
 }
 
 }  // namespace saccade

@@ -55,7 +55,7 @@ size_t walk(const Module& module, const std::string& name, int depth, const Coun
   // A module with several names (a shared head) is listed and counted once, under its first name.
   for (const auto& [local, child] : module.children()) {
     if (!seen.insert(child.get()).second) continue;
-    size_t i = walk(*child, name.empty() ? local : name + "." + local, depth + 1, counter, seen, list);
+    size_t i = walk(*child, child_name(name, local), depth + 1, counter, seen, list);
     list[index].macs += list[i].macs;
     list[index].activation_bytes += list[i].activation_bytes;
   }

@@ -28,8 +28,7 @@ BadNumbers count_bad(const Tensor& t) {
 
 void name_modules(const Module& module, const std::string& name, std::map<const void*, std::string>& names) {
   names[&module] = fmt::format("{} ({})", name.empty() ? "the model" : name, module.type_name());
-  for (const auto& [key, child] : module.children())
-    name_modules(*child, name.empty() ? key : name + "." + key, names);
+  for (const auto& [key, child] : module.children()) name_modules(*child, child_name(name, key), names);
 }
 
 class FirstBadOp : public OpObserver {
