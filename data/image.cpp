@@ -5,14 +5,17 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "core/error.h"
 #include "data/file.h"
+#include "data/jpeg.h"
 
 namespace saccade {
 namespace {
 
-// stb_image fills the missing part of a cut JPEG with grey and says nothing, so the end-of-image marker is
+// Both decoders fill the missing part of a cut JPEG with grey and go on, so the end-of-image marker is
 // looked for: segments are stepped over by their length, entropy-coded data is searched for the next real
 // marker.
 bool jpeg_is_complete(std::span<const uint8_t> b) {
@@ -56,10 +59,8 @@ ImageSize checked_size(std::span<const uint8_t> bytes, const std::string& name) 
 
 }  // namespace
 
-Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
+Image decode_with_stb(std::span<const uint8_t> bytes, const std::string& name) {
   checked_size(bytes, name);
-  bool is_jpeg = bytes.size() > 3 && bytes[0] == 0xFF && bytes[1] == 0xD8;
-  if (is_jpeg && !jpeg_is_complete(bytes)) fail_input("{}: damaged image (the JPEG file is cut off)", name);
   int width = 0, height = 0, channels = 0;
   std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> pixels(
       stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels, 3),
@@ -71,6 +72,15 @@ Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
   image.rgb.assign(pixels.get(),
                    pixels.get() + size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
   return image;
+}
+
+Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
+  ImageSize size = checked_size(bytes, name);
+  if (is_jpeg(bytes)) {
+    if (!jpeg_is_complete(bytes)) fail_input("{}: damaged image (the JPEG file is cut off)", name);
+    if (std::optional<Image> image = decode_jpeg(bytes, size, name)) return std::move(*image);
+  }
+  return decode_with_stb(bytes, name);
 }
 
 Image read_image(const std::string& path) { return decode_image(read_file(path), path); }

@@ -24,11 +24,14 @@ struct Image {
 // Refused above this many pixels (Pillow's limit against decompression bombs).
 inline constexpr int64_t kMaxImagePixels = 178'956'970;
 
-// JPEG, PNG, BMP, GIF (first frame), PSD, TGA, PNM. Grey becomes RGB, alpha is dropped, and EXIF orientation
-// is ignored, as in the official DETR code: boxes refer to the stored pixels. Throws InputError naming the
-// file when it is missing, damaged, truncated or too large.
+// JPEG (through libjpeg-turbo where the program was built with it: data/jpeg.h), PNG, BMP, GIF (first frame),
+// PSD, TGA, PNM. Grey becomes RGB, alpha is dropped, and EXIF orientation is ignored, as in the official DETR
+// code: boxes refer to the stored pixels. Throws InputError naming the file when it is missing, damaged,
+// truncated or too large.
 Image read_image(const std::string& path);
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name);
+// The same through stb_image, which every other format and a build without libjpeg-turbo takes.
+Image decode_with_stb(std::span<const uint8_t> bytes, const std::string& name);
 // The size without decoding the pixels; the same errors for what can be seen in the header.
 ImageSize read_image_size(const std::string& path);
 

@@ -1,14 +1,24 @@
 #include "data/image.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/philox.h"
 #include "data/file.h"
+#include "data/jpeg.h"
 #include "data/tasks.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {
 namespace {
 
+namespace fs = std::filesystem;
 using test::input_error;
 using test::TempDir;
 
@@ -63,6 +73,101 @@ TEST(Image, ACutFileIsNeverTakenForWhole) {
   for (size_t n : {jpeg.size() / 4, jpeg.size() / 2, jpeg.size() - 40, jpeg.size() - 2}) {
     EXPECT_NE(input_error([&] { decode_image(std::span(jpeg).first(n), "cut.jpg"); }).find("cut.jpg"),
               std::string::npos);
+  }
+}
+
+// scripts/golden/make_jpeg.py
+const std::string kJpegs = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/jpeg/";
+
+uint64_t hash_of(const Image& image) {
+  return hash_name({reinterpret_cast<const char*>(image.rgb.data()), image.rgb.size()});
+}
+
+struct JpegCase {
+  std::string name;
+  int64_t height = 0, width = 0;
+  uint64_t hash = 0;
+};
+
+std::vector<JpegCase> jpeg_cases() {
+  std::vector<JpegCase> cases;
+  std::ifstream file(kJpegs + "cases.txt");
+  for (std::string line; std::getline(file, line);) {
+    if (line[0] == '#') continue;
+    JpegCase c;
+    std::istringstream(line) >> c.name >> c.height >> c.width >> std::hex >> c.hash;
+    cases.push_back(c);
+  }
+  return cases;
+}
+
+TEST(Jpeg, GivesPillowsPixels) {
+  if (!has_libjpeg_turbo()) GTEST_SKIP() << "this build has no libjpeg-turbo";
+  auto cases = jpeg_cases();
+  ASSERT_EQ(cases.size(), 8U);
+  for (const JpegCase& c : cases) {
+    Image image = read_image(kJpegs + c.name);
+    EXPECT_EQ(image.height, c.height) << c.name;
+    EXPECT_EQ(image.width, c.width) << c.name;
+    EXPECT_EQ(hash_of(image), c.hash) << c.name;
+  }
+}
+
+TEST(Jpeg, GivesPillowsPixelsForPhotos) {
+  if (!has_libjpeg_turbo()) GTEST_SKIP() << "this build has no libjpeg-turbo";
+  std::ifstream file(kJpegs + "photos.txt");
+  std::string line, folder;
+  std::getline(file, line);
+  size_t count = 0;
+  uint64_t hash = 0;
+  file >> folder >> count >> std::hex >> hash;
+  fs::path photos = fs::path(SACCADE_SOURCE_DIR) / "../shared/data" / folder;
+  if (!fs::exists(photos)) GTEST_SKIP() << "needs " << photos;
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(photos)) paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  ASSERT_EQ(paths.size(), count);
+  std::vector<std::string> hashes(paths.size());
+  run_tasks(static_cast<int64_t>(paths.size()), 0, [&](int64_t i) {
+    auto at = static_cast<size_t>(i);
+    hashes[at] = fmt::format("{:016x}", hash_of(read_image(paths[at])));
+  });
+  EXPECT_EQ(hash_name(fmt::format("{}", fmt::join(hashes, ""))), hash);
+}
+
+// What a file's pixels are without libjpeg-turbo; also for files that it refuses.
+TEST(Jpeg, BothDecodersAgreeButForRounding) {
+  if (!has_libjpeg_turbo()) GTEST_SKIP() << "this build has no libjpeg-turbo to compare stb_image with";
+  for (const JpegCase& c : jpeg_cases()) {
+    if (c.name == "cmyk.jpg") continue;  // stb_image reads its colours as they are stored, inverted
+    auto bytes = read_file(kJpegs + c.name);
+    Image ours = decode_image(bytes, c.name), other = decode_with_stb(bytes, c.name);
+    ASSERT_EQ(ours.rgb.size(), other.rgb.size());
+    double sum = 0;
+    for (size_t i = 0; i < ours.rgb.size(); ++i) sum += std::abs(int{ours.rgb[i]} - int{other.rgb[i]});
+    double mean = sum / static_cast<double>(ours.rgb.size());
+    // Each rounds its DCT and its colour conversion once: half a level each.
+    EXPECT_LT(mean, 1.0) << c.name;
+  }
+}
+
+TEST(Jpeg, DamagedFilesAreErrorsOrPictures) {
+  Rng rng(3);
+  for (const JpegCase& c : jpeg_cases()) {
+    const auto whole = read_file(kJpegs + c.name);
+    for (int round = 0; round < 60; ++round) {
+      auto bytes = whole;
+      for (int k = 0; k < 3; ++k) {
+        size_t at = 2 + rng.next() % (bytes.size() - 2);
+        bytes[at] = static_cast<uint8_t>(rng.next());
+      }
+      try {
+        Image image = decode_image(bytes, "damaged.jpg");
+        EXPECT_EQ(image.rgb.size(), static_cast<size_t>(image.height * image.width * 3));
+      } catch (const InputError& e) {
+        EXPECT_NE(std::string(e.what()).find("damaged.jpg"), std::string::npos);
+      }
+    }
   }
 }
 
