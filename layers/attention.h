@@ -43,6 +43,13 @@ struct AttentionShape {
   double dropout = 0;
 };
 
+// What a layer's input is made of; the generated tests and `saccade describe` go by it.
+enum class AttentionInputs {
+  kQueriesAndTokens,  // any queries, any tokens
+  kOneMap,            // query, key and value are the same tokens, those of one map (levels has one entry);
+                      // padding is part of the map, as in the backbones
+};
+
 struct AttentionSpec {
   std::string name;
   std::string summary;     // one line: what it is and where it comes from
@@ -50,6 +57,7 @@ struct AttentionSpec {
   std::string complexity;  // in N_q (queries), N_k (keys), C, K (points), L (levels)
   std::string file;
   std::shared_ptr<Attention> (*make)(const AttentionShape& shape, const Args& args);
+  AttentionInputs inputs = AttentionInputs::kQueriesAndTokens;
 };
 
 // All registered layers, by name. Throws InputError listing the known names for an unknown one.
@@ -62,14 +70,14 @@ bool register_attention(AttentionSpec spec);
 std::shared_ptr<Attention> make_attention(const Args& section, const std::string& fallback,
                                           const AttentionShape& shape);
 
-// SACCADE_REGISTER_ATTENTION("name", Class, "summary", "shapes", "complexity"): Class(const AttentionShape&,
-// const Args&)
-#define SACCADE_REGISTER_ATTENTION(name, Class, summary, shapes, complexity)                         \
+// SACCADE_REGISTER_ATTENTION("name", Class, "summary", "shapes", "complexity"[, AttentionInputs]):
+// Class(const AttentionShape&, const Args&)
+#define SACCADE_REGISTER_ATTENTION(name, Class, summary, shapes, complexity, ...)                    \
   [[maybe_unused]] static const bool Class##_registered =                                            \
       ::saccade::register_attention({name, summary, shapes, complexity, __FILE__,                    \
                                      [](const ::saccade::AttentionShape& shape,                      \
                                         const ::saccade::Args& args) -> std::shared_ptr<Attention> { \
                                        return std::make_shared<Class>(shape, args);                  \
-                                     }})
+                                     } __VA_OPT__(, ) __VA_ARGS__})
 
 }  // namespace saccade

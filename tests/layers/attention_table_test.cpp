@@ -15,9 +15,7 @@
 namespace saccade {
 namespace {
 
-constexpr int64_t kDim = 8, kHeads = 2, kQueries = 5, kBatch = 2;
-const std::vector<LevelShape> kLevels{{4, 5}, {2, 3}};
-constexpr int64_t kTokens = 26;
+constexpr int64_t kDim = 8, kHeads = 2, kBatch = 2;
 
 Tensor random(const Shape& shape, Rng& rng, double low, double high, DType dtype = DType::kF64) {
   std::vector<double> v(static_cast<size_t>(shape.numel()));
@@ -28,8 +26,13 @@ Tensor random(const Shape& shape, Rng& rng, double low, double high, DType dtype
 class AttentionLayer : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    layer_ =
-        attention_spec(GetParam()).make({kDim, kHeads, static_cast<int64_t>(kLevels.size()), 2, 0}, Args());
+    const AttentionSpec& spec = attention_spec(GetParam());
+    one_map_ = spec.inputs == AttentionInputs::kOneMap;
+    if (one_map_) {
+      levels_ = {{4, 5}};
+      queries_ = tokens_ = 20;
+    }
+    layer_ = spec.make({kDim, kHeads, static_cast<int64_t>(levels_.size()), 2, 0}, Args());
     layer_->initialize(3);
     // Weights that start at zero would hide errors.
     Rng rng(5);
@@ -44,18 +47,21 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
   AttentionInput make_input(DType dtype, bool needs_grad) {
     Rng rng(11);
     AttentionInput in;
-    in.query = Var(random({kBatch, kQueries, kDim}, rng, -1, 1, dtype), needs_grad);
-    in.key = Var(random({kBatch, kTokens, kDim}, rng, -1, 1, dtype), needs_grad);
-    in.value = Var(random({kBatch, kTokens, kDim}, rng, -1, 1, dtype), needs_grad);
+    in.query = Var(random({kBatch, queries_, kDim}, rng, -1, 1, dtype), needs_grad);
+    in.key = one_map_ ? in.query : Var(random({kBatch, tokens_, kDim}, rng, -1, 1, dtype), needs_grad);
+    in.value = one_map_ ? in.query : Var(random({kBatch, tokens_, kDim}, rng, -1, 1, dtype), needs_grad);
     DType points = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
     in.reference_points =
-        Var(random({kBatch, kQueries, static_cast<int64_t>(kLevels.size()), 2}, rng, 0.2, 0.8, points),
+        Var(random({kBatch, queries_, static_cast<int64_t>(levels_.size()), 2}, rng, 0.2, 0.8, points),
             needs_grad);
-    in.levels = kLevels;
+    in.levels = levels_;
     return in;
   }
 
   std::shared_ptr<Attention> layer_;
+  bool one_map_ = false;
+  std::vector<LevelShape> levels_{{4, 5}, {2, 3}};
+  int64_t queries_ = 5, tokens_ = 26;
 };
 
 double dot(const Tensor& a, const Tensor& b) {
@@ -72,7 +78,8 @@ TEST_P(AttentionLayer, GradientsAreRight) {
   Var out = layer_->forward(in);
   Tensor cotangent = random(out.shape(), rng, -1, 1);
   backward(out, cotangent);
-  Vars leaves{in.query, in.key, in.value, in.reference_points};
+  Vars leaves{in.query, in.reference_points};
+  if (!one_map_) leaves.insert(leaves.end(), {in.key, in.value});
   for (const NamedTensor& t : layer_->parameters()) leaves.push_back(t.var);
   for (size_t k = 0; k < leaves.size(); ++k) {
     Var leaf = leaves[k];
@@ -99,10 +106,11 @@ TEST_P(AttentionLayer, GradientsAreRight) {
 }
 
 TEST_P(AttentionLayer, MaskedTokensChangeNothing) {
+  if (one_map_) GTEST_SKIP() << "this layer takes whole maps, padding included";
   AttentionInput in = make_input(DType::kF32, false);
-  std::vector<int64_t> mask(static_cast<size_t>(kBatch * kTokens));
+  std::vector<int64_t> mask(static_cast<size_t>(kBatch * tokens_));
   for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 4 == 1;
-  in.padding_mask = Tensor::from<int64_t>({kBatch, kTokens}, mask).to(DType::kBool);
+  in.padding_mask = Tensor::from<int64_t>({kBatch, tokens_}, mask).to(DType::kBool);
   auto before = layer_->forward(in).value().to_vector<float>();
   for (Var v : {in.key, in.value}) {
     float* p = v.value().data<float>();
@@ -119,6 +127,7 @@ TEST_P(AttentionLayer, ABatchGivesWhatItsSamplesGive) {
   for (int64_t n = 0; n < kBatch; ++n) {
     AttentionInput one = in;
     for (Var* v : {&one.query, &one.key, &one.value, &one.reference_points}) *v = slice(*v, 0, n, n + 1);
+    if (one_map_) one.key = one.value = one.query;
     auto alone = layer_->forward(one).value().to_vector<float>();
     auto together = both.slice(0, n, n + 1).to_vector<float>();
     for (size_t i = 0; i < alone.size(); ++i)
@@ -166,6 +175,7 @@ TEST_P(AttentionLayer, RecomputationGivesTheSameGradients) {
       AttentionInput inner = in;
       inner.query = v[0];
       inner.value = v[1];
+      if (one_map_) inner.key = inner.value = inner.query;
       return layer_->forward(inner);
     };
     Var out = recompute ? checkpoint(body, {in.query, in.value}) : body({in.query, in.value});
