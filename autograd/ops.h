@@ -121,6 +121,21 @@ struct AttentionOptions {
 Var attention(const Var& query, const Var& key, const Var& value, const Tensor& key_padding_mask,
               const Var& bias, const AttentionOptions& options);
 
+struct WindowAttentionOptions {
+  int64_t heads = 1;
+  int64_t window = 7;  // tokens a side
+  int64_t shift = 0;   // the windows start this far down and right, wrapped around; 0 <= shift < window
+  double scale = 0;    // 0: 1 / sqrt(head size)
+};
+// Attention inside the windows of a map (Swin, eq. 3 and 4), the windows neither copied nor masked in memory.
+// qkv [N, H, W, 3C], queries, keys and values behind each other; table [(2t - 1)^2, heads] or undefined, t >=
+// window: the relative position bias, of which a smaller window uses the middle; padding [3C] or undefined
+// (zeros): what the tokens hold that fill the last windows where the window does not divide the map (the
+// projection's bias); mask bool [N, H, W] or undefined, true = ignored as a key. Tokens that only the shift
+// brings together get -100 added to their score. -> [N, H, W, C]
+Var window_attention(const Var& qkv, const Var& table, const Var& padding, const Tensor& mask,
+                     const WindowAttentionOptions& options);
+
 struct LevelShape {
   int64_t height = 0, width = 0;
   bool operator==(const LevelShape&) const = default;

@@ -1,5 +1,6 @@
 #include "models/summary.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -13,6 +14,15 @@ int64_t macs_of(std::string_view op, const std::vector<Tensor>& in, const Tensor
   if (op == "attention") {
     // [N, Q, E] x [N, S, E] scores and [N, Q, S] x [N, S, Ev] sums
     return in[0].numel() * in[1].dim(1) + out.numel() * in[1].dim(1);
+  }
+  if (op == "window_attention") {
+    // The same inside every window, fillers too; a map smaller than the table's window is one window.
+    const Shape& map = in[0].shape();
+    int64_t window = 1;
+    while (in[1].defined() && (2 * window - 1) * (2 * window - 1) < in[1].dim(0)) ++window;
+    window = std::min({window, map[1], map[2]});
+    auto filled = [&](int64_t size) { return (size + window - 1) / window * window; };
+    return 2 * map[0] * filled(map[1]) * filled(map[2]) * window * window * out.dim(3);
   }
   if (op == "ms_deform_attn") {
     // offsets hold two numbers per sample; each sample weighs D channels of four taps and once more by

@@ -1,0 +1,84 @@
+// Attention inside the windows of a token map. Keeps its inputs and one number a row; the weights are
+// recomputed in backward.
+#include "core/kernels/window_attention.h"
+
+#include <cmath>
+
+#include "autograd/ops.h"
+#include "autograd/ops/compute_cast.h"
+
+namespace saccade {
+namespace {
+
+struct WindowAttention {
+  static constexpr const char* kName = "window_attention";
+  // qkv and the fillers follow execution().compute; the table joins the scores, which are f32 or wider.
+  static constexpr Policy kPolicy = Policy::kSame;
+
+  Tensor mask;
+  kernels::WindowParams params;
+
+  Tensor forward(Context& ctx, const Tensors& in) {
+    DType compute = detail::compute_dtype(in), exact = detail::sum_dtype(compute);
+    Tensor qkv = in[0].to(compute).contiguous();
+    Tensor table = in[1].defined() ? in[1].to(exact).contiguous() : Tensor();
+    Tensor padding =
+        in[2].defined() ? in[2].to(compute).contiguous() : Tensor::zeros({qkv.dim(3)}, compute, qkv.device());
+    if (mask.defined()) mask = mask.contiguous();
+    kernels::WindowGeometry map(qkv.dim(1), qkv.dim(2), params);
+    Tensor y = Tensor::empty({qkv.dim(0), qkv.dim(1), qkv.dim(2), qkv.dim(3) / 3}, compute, qkv.device());
+    Tensor log_sum = Tensor::empty({qkv.dim(0), map.count(), params.heads, params.window * params.window},
+                                   exact, qkv.device());
+    kernels::window_attention_forward(qkv, table, padding, mask, params, y, log_sum);
+    if (ctx.needs_any()) {
+      for (const Tensor& t : {qkv, table, padding, mask, log_sum}) ctx.save(t);
+    }
+    return y;
+  }
+
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Gradients grads(3);
+    const Tensor& qkv = ctx.saved(0);
+    DType exact = detail::sum_dtype(qkv.dtype());
+    if (ctx.needs(0)) grads[0] = qkv.empty_like();
+    if (ctx.needs(1)) grads[1] = ctx.saved(1).empty_like();
+    if (ctx.needs(2)) grads[2] = Tensor::empty(ctx.saved(2).shape(), exact, qkv.device());
+    Tensor g = dy.to(qkv.dtype()).contiguous();
+    kernels::window_attention_backward(qkv, ctx.saved(1), ctx.saved(2), ctx.saved(3), params, ctx.saved(4), g,
+                                       grads[0], grads[1], grads[2]);
+    return grads;
+  }
+};
+
+}  // namespace
+
+Var window_attention(const Var& qkv, const Var& table, const Var& padding, const Tensor& mask,
+                     const WindowAttentionOptions& options) {
+  int64_t heads = options.heads, window = options.window;
+  SACCADE_CHECK(
+      qkv.rank() == 4 && heads > 0 && qkv.dim(3) % (3 * heads) == 0,
+      "[window_attention] qkv, got {} with {} heads, expected [N, H, W, 3C], C divisible by the heads",
+      qkv.shape().to_string(), heads);
+  SACCADE_CHECK(window > 0 && options.shift >= 0 && options.shift < window,
+                "[window_attention] window {} shifted by {}, expected 0 <= shift < window", window,
+                options.shift);
+  if (table.defined()) {
+    int64_t side = 2 * window - 1;
+    while (side * side < table.dim(0)) side += 2;
+    SACCADE_CHECK(table.rank() == 2 && table.dim(0) == side * side && table.dim(1) == heads,
+                  "[window_attention] table, got {}, expected [(2t - 1)^2, {}] with t at least the window {}",
+                  table.shape().to_string(), heads, window);
+  }
+  SACCADE_CHECK(!padding.defined() || padding.shape() == Shape{qkv.dim(3)},
+                "[window_attention] padding, got {}, expected [{}]", padding.shape().to_string(), qkv.dim(3));
+  SACCADE_CHECK(!mask.defined() || (mask.dtype() == DType::kBool &&
+                                    mask.shape() == (Shape{qkv.dim(0), qkv.dim(1), qkv.dim(2)})),
+                "[window_attention] mask, got {} {}, expected bool [{}, {}, {}]", name_of(mask.dtype()),
+                mask.shape().to_string(), qkv.dim(0), qkv.dim(1), qkv.dim(2));
+  double size = static_cast<double>(qkv.dim(3) / 3 / heads);
+  double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(size);
+  WindowAttention op{mask, {.heads = heads, .window = window, .shift = options.shift, .scale = scale}};
+  return run_op(std::move(op), {qkv, table, padding});
+}
+
+}  // namespace saccade
