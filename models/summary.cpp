@@ -50,49 +50,83 @@ class Counter final : public OpObserver {
   std::map<const void*, Cost> costs;
 };
 
-// Adds the cost of a module and what is below it; returns its index in the list.
-size_t walk(const Module& module, const std::string& name, int depth, const Counter& counter,
-            std::set<const Module*>& seen, std::vector<ModuleCost>& list) {
-  size_t index = list.size();
-  ModuleCost cost{.name = name, .type = module.type_name(), .depth = depth};
-  cost.parameters = module.parameter_count();
-  cost.trainable = module.parameter_count(true);
-  if (auto it = counter.costs.find(&module); it != counter.costs.end()) {
-    cost.macs = it->second.macs;
-    cost.activation_bytes = it->second.bytes;
+// Lists modules depth first, each with its own cost and that of all below it.
+class Lister {
+ public:
+  Lister(std::map<const void*, Counter::Cost>& costs, std::vector<ModuleCost>& list)
+      : costs_(costs), list_(list) {}
+
+  // Returns the index of the module in the list.
+  size_t add(const Module& module, const std::string& name, int depth) {
+    size_t index = list_.size();
+    list_.push_back({.name = name,
+                     .type = module.type_name(),
+                     .depth = depth,
+                     .parameters = module.parameter_count(),
+                     .trainable = module.parameter_count(true)});
+    fill(index, module);
+    return index;
   }
-  list.push_back(cost);
-  // A module with several names (a shared head) is listed and counted once, under its first name.
-  for (const auto& [local, child] : module.children()) {
-    if (!seen.insert(child.get()).second) continue;
-    size_t i = walk(*child, child_name(name, local), depth + 1, counter, seen, list);
-    list[index].macs += list[i].macs;
-    list[index].activation_bytes += list[i].activation_bytes;
+
+ private:
+  void fill(size_t index, const Module& module) {
+    if (auto it = costs_.find(&module); it != costs_.end()) {
+      list_[index].macs += it->second.macs;
+      list_[index].activation_bytes += it->second.bytes;
+      costs_.erase(it);
+    }
+    for (const auto& [local, child] : module.children()) {
+      // A module with several names (a shared head) is listed and counted once, under its first name.
+      if (!seen_.insert(child.get()).second) continue;
+      if (local.empty()) {  // part of this module
+        fill(index, *child);
+        continue;
+      }
+      size_t below = add(*child, child_name(list_[index].name, local), list_[index].depth + 1);
+      list_[index].macs += list_[below].macs;
+      list_[index].activation_bytes += list_[below].activation_bytes;
+    }
   }
-  return index;
-}
+
+  std::map<const void*, Counter::Cost>& costs_;
+  std::vector<ModuleCost>& list_;
+  std::set<const Module*> seen_;
+};
 
 }  // namespace
 
-ModelSummary summarize(Detector& model, int64_t height, int64_t width) {
+ModelSummary summarize(Module& model, const std::function<void()>& run) {
   bool was_training = model.training();
   model.set_training(false);
   Counter counter;
   {
     NoGrad no_grad;
     execution().observer = &counter;
-    model.forward({.images = Var(Tensor::zeros({1, height, width, 3})), .sizes = {}});
+    run();
   }
   model.set_training(was_training);
   ModelSummary summary;
-  std::set<const Module*> seen;
-  walk(model, "", 0, counter, seen, summary.modules);
-  const ModuleCost& total = summary.modules.front();
+  Lister(counter.costs, summary.modules).add(model, "", 0);
+  ModuleCost& total = summary.modules.front();
+  for (const auto& [module, cost] : counter.costs) {  // of modules that are not in the tree
+    total.macs += cost.macs;
+    total.activation_bytes += cost.bytes;
+  }
   summary.parameters = total.parameters;
   summary.trainable = total.trainable;
   summary.macs = total.macs;
   summary.activation_bytes = total.activation_bytes;
   return summary;
+}
+
+ModelSummary summarize(Detector& model, int64_t height, int64_t width) {
+  return summarize(model, [&] {
+    model.forward({.images = Var(Tensor::zeros({1, height, width, 3})), .sizes = {}});
+  });
+}
+
+ModelSummary summarize(Classifier& model, int64_t height, int64_t width) {
+  return summarize(model, [&] { model.forward(Var(Tensor::zeros({1, height, width, 3}))); });
 }
 
 }  // namespace saccade

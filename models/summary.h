@@ -5,9 +5,11 @@
 // and element-wise sums count nothing.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "models/classifier.h"
 #include "models/detector.h"
 
 namespace saccade {
@@ -28,7 +30,10 @@ struct ModelSummary {
   std::vector<ModuleCost> modules;  // depth first
 };
 
-// Runs the model once, in evaluation mode, on one image of height x width.
+// Counts what `run` does with the model, which is in evaluation mode meanwhile and records no gradients.
+ModelSummary summarize(Module& model, const std::function<void()>& run);
+// The same for one image of height x width.
 ModelSummary summarize(Detector& model, int64_t height, int64_t width);
+ModelSummary summarize(Classifier& model, int64_t height, int64_t width);
 
 }  // namespace saccade

@@ -1,0 +1,85 @@
+// The costs of docs/complexity.md against counted multiply-accumulates, over a sweep of sizes.
+#include <gtest/gtest.h>
+
+#include "layers/attention.h"
+#include "models/summary.h"
+
+namespace saccade {
+namespace {
+
+struct Problem {
+  int64_t queries, dim, heads, points;
+  std::vector<LevelShape> levels;
+
+  int64_t tokens() const {
+    int64_t n = 0;
+    for (const LevelShape& level : levels) n += level.height * level.width;
+    return n;
+  }
+  int64_t level_count() const { return static_cast<int64_t>(levels.size()); }
+};
+
+// What one forward pass counts.
+int64_t counted(const std::string& name, const Problem& p, const Args& args = {}) {
+  const AttentionSpec& spec = attention_spec(name);
+  auto layer = spec.make({p.dim, p.heads, p.level_count(), p.points, 0}, args);
+  layer->initialize(1);
+  AttentionInput in;
+  in.query = Var(Tensor::zeros({1, p.queries, p.dim}));
+  in.key = spec.inputs == AttentionInputs::kOneMap ? in.query : Var(Tensor::zeros({1, p.tokens(), p.dim}));
+  in.value = spec.inputs == AttentionInputs::kOneMap ? in.query : Var(Tensor::zeros({1, p.tokens(), p.dim}));
+  in.reference_points = Var(Tensor::full({1, p.queries, p.level_count(), 2}, 0.5));
+  in.levels = p.levels;
+  return summarize(*layer, [&] { layer->forward(in); }).macs;
+}
+
+std::vector<Problem> sweep() {
+  std::vector<Problem> problems;
+  for (int64_t side : {4, 7, 16})
+    for (int64_t dim : {16, 64})
+      for (int64_t heads : {2, 8})
+        problems.push_back({3 * side, dim, heads, 4, {{2 * side, side}, {side, (side + 1) / 2}}});
+  return problems;
+}
+
+TEST(Complexity, MultiHeadAttention) {
+  for (const Problem& p : sweep()) {
+    int64_t Q = p.queries, S = p.tokens(), C = p.dim;
+    // Four projections, the scores and the weighted sums.
+    EXPECT_EQ(counted("multi_head_attention", p), 2 * Q * C * C + 2 * S * C * C + 2 * Q * S * C);
+  }
+}
+
+TEST(Complexity, MultiScaleDeformableAttention) {
+  for (const Problem& p : sweep()) {
+    int64_t Q = p.queries, S = p.tokens(), C = p.dim, M = p.heads, LK = p.level_count() * p.points;
+    // Deformable DETR, section 4.1: 5 N_q K C for the sampling and 3 N_q C M K for offsets and weights.
+    EXPECT_EQ(counted("ms_deform_attn", p), Q * C * C + S * C * C + 5 * Q * LK * C + 3 * Q * C * M * LK);
+  }
+}
+
+TEST(Complexity, SingleScaleDeformableAttention) {
+  for (Problem p : sweep()) {
+    int64_t Q = p.queries, C = p.dim, M = p.heads, K = p.points;
+    int64_t S = p.levels[0].height * p.levels[0].width;  // of its one map
+    EXPECT_EQ(counted("deformable_attention", p), Q * C * C + S * C * C + 5 * Q * K * C + 3 * Q * C * M * K);
+  }
+}
+
+// In an encoder every token is a query. Twice the tokens cost a deformable layer twice as much and dot
+// products four times.
+TEST(Complexity, InTheNumberOfTokens) {
+  auto encoder = [](const std::string& name, int64_t side) {
+    return counted(name, {side * side, 32, 4, 4, {{side, side}}});
+  };
+  auto products = [&](int64_t side) {  // but the projections
+    return encoder("multi_head_attention", side) - 4 * side * side * 32 * 32;
+  };
+  for (int64_t side : {8, 16, 24}) {
+    EXPECT_EQ(encoder("ms_deform_attn", 2 * side), 4 * encoder("ms_deform_attn", side));
+    EXPECT_EQ(products(2 * side), 16 * products(side));
+  }
+}
+
+}  // namespace
+}  // namespace saccade
