@@ -6,22 +6,9 @@
 #include <vector>
 
 #include "core/philox.h"
-#include "data/image.h"
+#include "data/sample.h"
 
 namespace saccade {
-
-struct SampleBox {
-  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;  // pixels; x1 < x2, y1 < y2
-  int64_t label = 0;                      // contiguous class
-  double area = 0;                        // pixels of the object
-};
-
-struct Sample {
-  Image image;
-  std::vector<SampleBox> boxes;
-  // The batch is padded to at least this size (0: no wish).
-  int64_t canvas_height = 0, canvas_width = 0;
-};
 
 struct AugmentOptions {
   // First, each with its probability. A rotation is by 90, 180 or 270 degrees with equal chance.

@@ -72,4 +72,23 @@ int64_t CocoDataset::class_of(int64_t category_id) const {
   return it - category_ids_.begin();
 }
 
+Sample CocoDataset::make_sample(int64_t index, Image image) const {
+  Sample sample;
+  double width = static_cast<double>(image.width), height = static_cast<double>(image.height);
+  for (const CocoAnnotation& a : annotations_of(index)) {
+    if (a.iscrowd) continue;
+    SampleBox box;
+    box.x1 = std::clamp(a.bbox[0], 0.0, width);
+    box.y1 = std::clamp(a.bbox[1], 0.0, height);
+    box.x2 = std::clamp(a.bbox[0] + a.bbox[2], 0.0, width);
+    box.y2 = std::clamp(a.bbox[1] + a.bbox[3], 0.0, height);
+    if (box.x2 <= box.x1 || box.y2 <= box.y1) continue;
+    box.label = class_of(a.category_id);
+    box.area = a.area;
+    sample.boxes.push_back(box);
+  }
+  sample.image = std::move(image);
+  return sample;
+}
+
 }  // namespace saccade

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "data/coco_json.h"
+#include "data/image_source.h"
 
 namespace saccade {
 
 // Invariants after load(): image, annotation and category ids are unique; every annotation names a known
 // image and category; classes are 0 .. num_classes()-1 in ascending order of category id.
-class CocoDataset {
+class CocoDataset final : public ImageSource {
  public:
   // Throws InputError "file: annotation 7: what" on a missing or broken file, a missing or mistyped field, a
   // duplicate or unknown id, an empty list of images or categories, or an image that is not in images_dir
@@ -19,11 +20,16 @@ class CocoDataset {
   static CocoDataset load(const std::string& annotations_path, const std::string& images_dir);
 
   const std::string& annotations_path() const { return annotations_path_; }
-  int64_t num_images() const { return static_cast<int64_t>(images_.size()); }
+  const std::string& name() const override { return annotations_path_; }
+  int64_t num_images() const override { return static_cast<int64_t>(images_.size()); }
   int64_t num_classes() const { return static_cast<int64_t>(category_ids_.size()); }
   const std::vector<CocoImage>& images() const { return images_; }  // ascending id
   const CocoImage& image(int64_t index) const { return images_.at(static_cast<size_t>(index)); }
-  std::string image_path(int64_t index) const;
+  std::string image_path(int64_t index) const override;
+  int64_t image_id(int64_t index) const override { return image(index).id; }
+  const std::string& file_name(int64_t index) const override { return image(index).file_name; }
+  // Crowds are left out; boxes are clipped to the image, those without area dropped.
+  Sample make_sample(int64_t index, Image image) const override;
   // In file order within the image, crowds included.
   std::span<const CocoAnnotation> annotations_of(int64_t index) const;
   const std::vector<CocoAnnotation>& annotations() const {

@@ -5,35 +5,17 @@
 
 namespace saccade {
 
-Sample make_sample(const CocoDataset& dataset, int64_t index, Image image) {
-  Sample sample;
-  double width = static_cast<double>(image.width), height = static_cast<double>(image.height);
-  for (const CocoAnnotation& a : dataset.annotations_of(index)) {
-    if (a.iscrowd) continue;
-    SampleBox box;
-    box.x1 = std::clamp(a.bbox[0], 0.0, width);
-    box.y1 = std::clamp(a.bbox[1], 0.0, height);
-    box.x2 = std::clamp(a.bbox[0] + a.bbox[2], 0.0, width);
-    box.y2 = std::clamp(a.bbox[1] + a.bbox[3], 0.0, height);
-    if (box.x2 <= box.x1 || box.y2 <= box.y1) continue;
-    box.label = dataset.class_of(a.category_id);
-    box.area = a.area;
-    sample.boxes.push_back(box);
-  }
-  sample.image = std::move(image);
-  return sample;
-}
-
 namespace {
 
-Target make_target(const CocoImage& source, const Sample& sample, ImageSize original) {
+Target make_target(const ImageSource& source, int64_t index, const Sample& sample, ImageSize original) {
   Target t;
-  t.image_id = source.id;
-  t.file_name = source.file_name;
+  t.image_id = source.image_id(index);
+  t.file_name = source.file_name(index);
   t.original_height = original.height;
   t.original_width = original.width;
   t.height = sample.image.height;
   t.width = sample.image.width;
+  if (sample.label >= 0) t.labels.push_back(sample.label);
   double w = static_cast<double>(t.width), h = static_cast<double>(t.height);
   for (const SampleBox& box : sample.boxes) {
     t.labels.push_back(box.label);
@@ -50,7 +32,7 @@ Target make_target(const CocoImage& source, const Sample& sample, ImageSize orig
 
 // Plain memory functions throughout: this runs on the loader's own threads, where tensor operations, which
 // use the OpenMP pool, have no place.
-Batch collate(const CocoDataset& dataset, const std::vector<int64_t>& indices,
+Batch collate(const ImageSource& source, const std::vector<int64_t>& indices,
               const std::vector<Sample>& samples, const std::vector<ImageSize>& original_sizes,
               int64_t pad_multiple) {
   int64_t height = 1, width = 1;
@@ -78,7 +60,7 @@ Batch collate(const CocoDataset& dataset, const std::vector<int64_t>& indices,
       pixels += width * 3;
       mask += width;
     }
-    batch.targets.push_back(make_target(dataset.image(indices[n]), samples[n], original_sizes[n]));
+    batch.targets.push_back(make_target(source, indices[n], samples[n], original_sizes[n]));
   }
   return batch;
 }

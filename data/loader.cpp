@@ -72,14 +72,14 @@ std::vector<int64_t> epoch_order(int64_t count, bool shuffle, uint64_t seed, int
 // prefetch + 1 of them; (epoch_, index_) is the batch after the last of them.
 class DataLoader::Impl {
  public:
-  Impl(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options)
-      : dataset_(std::move(dataset)),
+  Impl(std::shared_ptr<const ImageSource> source, LoaderOptions options)
+      : source_(std::move(source)),
         options_(std::move(options)),
-        cache_(dataset_ ? dataset_->num_images() : 0, options_.cache_mb << 20) {
-    SACCADE_CHECK(dataset_ != nullptr, "[loader] no data set");
+        cache_(source_ ? source_->num_images() : 0, options_.cache_mb << 20) {
+    SACCADE_CHECK(source_ != nullptr, "[loader] no images");
     const LoaderOptions& o = options_;
-    int64_t count = dataset_->num_images();
-    if (count == 0) fail_input("{}: has no images", dataset_->annotations_path());
+    int64_t count = source_->num_images();
+    if (count == 0) fail_input("{}: has no images", source_->name());
     if (o.batch_size < 1) fail_input("loader: the batch size is {}, expected at least 1", o.batch_size);
     if (o.pad_multiple < 1) fail_input("loader: pad_multiple is {}, expected at least 1", o.pad_multiple);
     if (o.threads < 0 || o.threads > 1024) fail_input("loader: {} threads, expected 0 to 1024", o.threads);
@@ -89,7 +89,7 @@ class DataLoader::Impl {
     check_augment_options(o.augment);
     batches_per_epoch_ = o.drop_last ? count / o.batch_size : (count + o.batch_size - 1) / o.batch_size;
     if (batches_per_epoch_ == 0) {
-      fail_input("{}: {} images make no full batch of {}", dataset_->annotations_path(), count, o.batch_size);
+      fail_input("{}: {} images make no full batch of {}", source_->name(), count, o.batch_size);
     }
     epoch_ = o.start_epoch + o.start_batch / batches_per_epoch_;
     index_ = o.start_batch % batches_per_epoch_;
@@ -125,7 +125,6 @@ class DataLoader::Impl {
   }
 
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
-  const CocoDataset& dataset() const { return *dataset_; }
 
  private:
   // False when there are no more batches. Under the mutex.
@@ -143,7 +142,7 @@ class DataLoader::Impl {
     jobs_.push_back(std::move(job));
     if (++index_ == batches_per_epoch_) {
       index_ = 0;
-      order_ = epoch_order(dataset_->num_images(), options_.shuffle, options_.seed, ++epoch_);
+      order_ = epoch_order(source_->num_images(), options_.shuffle, options_.seed, ++epoch_);
     }
     return true;
   }
@@ -194,19 +193,19 @@ class DataLoader::Impl {
     int64_t index = job.images[slot];
     std::shared_ptr<const Image> cached = cache_.find(index);
     if (!cached) {
-      cached = std::make_shared<const Image>(read_image(dataset_->image_path(index)));
+      cached = std::make_shared<const Image>(read_image(source_->image_path(index)));
       cache_.keep(index, cached);
     }
     job.original_sizes[slot] = {cached->height, cached->width};
     Rng rng(mix_key(mix_key(options_.seed, static_cast<uint64_t>(job.epoch)), static_cast<uint64_t>(index)));
-    job.samples[slot] = augment(make_sample(*dataset_, index, *cached), options_.augment, rng);
+    job.samples[slot] = augment(source_->make_sample(index, *cached), options_.augment, rng);
   }
 
   void finish(Job& job) {
     for (const auto& error : job.errors) {
       if (error) return;
     }
-    job.batch = collate(*dataset_, job.images, job.samples, job.original_sizes, options_.pad_multiple);
+    job.batch = collate(*source_, job.images, job.samples, job.original_sizes, options_.pad_multiple);
     job.batch.epoch = job.epoch;
     job.batch.index = job.index;
     job.samples.clear();
@@ -221,7 +220,7 @@ class DataLoader::Impl {
     for (std::thread& t : threads_) t.join();
   }
 
-  std::shared_ptr<const CocoDataset> dataset_;
+  std::shared_ptr<const ImageSource> source_;
   LoaderOptions options_;
   ImageCache cache_;
   int64_t batches_per_epoch_ = 0;
@@ -236,11 +235,10 @@ class DataLoader::Impl {
   std::vector<std::thread> threads_;
 };
 
-DataLoader::DataLoader(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(options))) {}
+DataLoader::DataLoader(std::shared_ptr<const ImageSource> source, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(source), std::move(options))) {}
 DataLoader::~DataLoader() = default;
 std::optional<Batch> DataLoader::next() { return impl_->next(); }
 int64_t DataLoader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
-const CocoDataset& DataLoader::dataset() const { return impl_->dataset(); }
 
 }  // namespace saccade

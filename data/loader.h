@@ -8,7 +8,7 @@
 
 #include "data/augment.h"
 #include "data/batch.h"
-#include "data/coco_dataset.h"
+#include "data/image_source.h"
 
 namespace saccade {
 
@@ -29,7 +29,7 @@ struct LoaderOptions {
 class DataLoader {
  public:
   // Throws InputError when an option is out of range or an epoch would have no batch.
-  DataLoader(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options);
+  DataLoader(std::shared_ptr<const ImageSource> source, LoaderOptions options);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
@@ -39,7 +39,6 @@ class DataLoader {
   // at once.
   std::optional<Batch> next();
   int64_t batches_per_epoch() const;
-  const CocoDataset& dataset() const;
 
  private:
   class Impl;
@@ -48,11 +47,8 @@ class DataLoader {
 
 // Image indices of an epoch, a permutation of [0, count).
 std::vector<int64_t> epoch_order(int64_t count, bool shuffle, uint64_t seed, int64_t epoch);
-// The decoded image with the boxes that training sees: crowds left out, clipped to the image, those without
-// area dropped.
-Sample make_sample(const CocoDataset& dataset, int64_t index, Image image);
 // One batch from augmented samples; `indices` are their images. Runs on the calling thread only.
-Batch collate(const CocoDataset& dataset, const std::vector<int64_t>& indices,
+Batch collate(const ImageSource& source, const std::vector<int64_t>& indices,
               const std::vector<Sample>& samples, const std::vector<ImageSize>& original_sizes,
               int64_t pad_multiple);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/kernels/normalize_image.h"
+#include "data/coco_dataset.h"
 #include "data/coco_eval.h"
 #include "data/detections.h"
 #include "data/loader.h"

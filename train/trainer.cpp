@@ -3,32 +3,27 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
 
 #include "autograd/engine.h"
 #include "core/philox.h"
-#include "data/file.h"
-#include "train/checkpoint.h"
-#include "train/detector_input.h"
 #include "train/diagnosis.h"
 #include "train/options.h"
+#include "train/plan.h"
 #include "train/progress.h"
+#include "train/run_folder.h"
 #include "train/schedule.h"
 
 namespace saccade {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-constexpr int64_t kNoLimit = int64_t{1} << 60;
 
 OptimizerOptions optimizer_options(const config::Optimizer& o) {
   OptimizerOptions out{o.type(),    o.learning_rate(), o.weight_decay(), o.beta1(), o.beta2(),
@@ -46,42 +41,6 @@ ScheduleOptions schedule_options(const config::Schedule& s) {
           {s.drop_epochs().begin(), s.drop_epochs().end()},
           s.gamma(),
           s.final_ratio()};
-}
-
-// Where the steps of a run lie. A step takes `accumulate` batches, which run on over the ends of epochs.
-struct Plan {
-  int64_t batches_per_epoch, accumulate;
-  double eval_every_epochs;
-  int64_t total_steps;  // kNoLimit when only time ends the run
-  double steps_per_epoch() const {
-    return static_cast<double>(batches_per_epoch) / static_cast<double>(accumulate);
-  }
-  // How many periods of `epochs` are complete after `step` steps.
-  int64_t periods(int64_t step, double epochs) const {
-    return epochs > 0
-               ? static_cast<int64_t>(std::floor(static_cast<double>(step * accumulate) /
-                                                     (static_cast<double>(batches_per_epoch) * epochs) +
-                                                 1e-9))
-               : 0;
-  }
-  bool ends_period(int64_t step, double epochs) const {
-    return step > 0 && periods(step, epochs) > periods(step - 1, epochs);
-  }
-  bool evaluates(int64_t step) const { return ends_period(step, eval_every_epochs); }
-};
-
-Plan make_plan(const Config& c, int64_t batches_per_epoch) {
-  const config::Train& t = c.train();
-  Plan plan{batches_per_epoch, std::max<int64_t>(t.accumulate(), 1), t.eval_every_epochs(), kNoLimit};
-  if (t.epochs() > 0)
-    plan.total_steps =
-        std::max<int64_t>(1, static_cast<int64_t>(std::ceil(t.epochs() * plan.steps_per_epoch() - 1e-9)));
-  if (t.max_steps() > 0) plan.total_steps = std::min<int64_t>(plan.total_steps, t.max_steps());
-  if (plan.total_steps == kNoLimit && t.max_minutes() <= 0)
-    fail_input("train: one of epochs, max_steps and max_minutes must be set, or the training never ends");
-  if (plan.total_steps == kNoLimit && c.schedule().type() == "cosine")
-    fail_input("schedule.type: cosine needs train.epochs or train.max_steps, for its end");
-  return plan;
 }
 
 // Sums between two log lines.
@@ -111,7 +70,7 @@ class Window {
 
 class Run {
  public:
-  Run(const TrainerOptions& options, const TrainingTask& task);
+  Run(const TrainerOptions& options, TrainingTask& task);
   TrainingResult go();
 
  private:
@@ -121,22 +80,18 @@ class Run {
                                    const std::function<Var(const Batch&)>& loss);
   void log_step(bool force);
   void evaluate(bool scheduled);
-  void save_last();
-  void save_best(bool scheduled);
   std::string status() const;
   void say(const std::string& line) {
     if (!options_.quiet) progress_.message(line);
   }
-  std::string checkpoint(const char* name) const {
-    return (fs::path(options_.output) / "checkpoints" / name).string();
-  }
 
   const TrainerOptions& options_;
-  const TrainingTask& task_;
+  TrainingTask& task_;
   const Config& config_;
-  Detector& model_;
+  Module& model_;
   Plan plan_;
   ScheduleOptions schedule_;
+  std::optional<RunFolder> folder_;
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;
   std::optional<RunLog> log_;
@@ -150,32 +105,28 @@ class Run {
   double step_seconds_ = 0;  // running mean, for the ETA
 };
 
-Run::Run(const TrainerOptions& options, const TrainingTask& task)
+Run::Run(const TrainerOptions& options, TrainingTask& task)
     : options_(options),
       task_(task),
       config_(options.config),
-      model_(*task.model),
-      plan_(make_plan(options.config, task.batches_per_epoch)),
+      model_(task.model()),
+      plan_(make_plan(options.config, task.batches_per_epoch())),
       schedule_(schedule_options(options.config.schedule())) {
-  SACCADE_CHECK(task.batches_per_epoch > 0, "[train] {} batches an epoch, expected at least 1",
-                task.batches_per_epoch);
   check_schedule(schedule_);
   stop_step_ =
       options.stop_at_step > 0 ? std::min(options.stop_at_step, plan_.total_steps) : plan_.total_steps;
 }
 
 void Run::restore_or_start() {
-  std::error_code error;
-  fs::create_directories(fs::path(options_.output) / "checkpoints", error);
-  if (error) fail_input("{}: cannot create the run folder: {}", options_.output, error.message());
-  std::string last = checkpoint("last.safetensors");
-  bool resuming = fs::exists(last);
+  folder_.emplace(options_.output);
+  const std::string last = folder_->last();
+  const bool resuming = folder_->has_last();
   if (resuming && !options_.resume)
     fail_input("{}: holds a run already; give --resume to continue it, or another --output", options_.output);
 
   info_.config = config_text(config_);
-  info_.class_names = task_.class_names;
-  info_.category_ids = task_.category_ids;
+  info_.class_names = task_.class_names();
+  info_.category_ids = task_.category_ids();
   info_.seed = config_.seed();
   model_.initialize(config_.seed());
   std::optional<SafetensorsReader> file;
@@ -196,19 +147,15 @@ void Run::restore_or_start() {
   if (config_.train().ema_decay() > 0) ema_.emplace(model_, config_.train().ema_decay());
   if (file) {
     load_training_state(*file, info_, *optimizer_, ema_ ? &*ema_ : nullptr);
-    // The best weights of an evaluation that only a stop caused are not those of the whole run.
-    if (std::string before = checkpoint(".best_before_stop.safetensors"); fs::exists(before)) {
-      fs::rename(before, checkpoint("best.safetensors"));
-      fs::remove(before);  // still there when both were one file
-    }
+    folder_->restore_best();
     say(fmt::format("resuming {} after step {}", options_.output, info_.step));
   }
-  write_file((fs::path(options_.output) / "config.textproto").string(), info_.config);
+  folder_->write_config(info_.config);
   log_.emplace(options_.output, file ? info_.step : -1);
   int64_t batches = info_.step * plan_.accumulate;
   info_.epoch = batches / plan_.batches_per_epoch;
   info_.batch = batches % plan_.batches_per_epoch;
-  result_.best_ap = info_.best_metric;
+  result_.best_metric = info_.best_metric;
   result_.best_step = info_.best_step;
   result_.step = info_.step;
 }
@@ -224,10 +171,10 @@ void Run::stop_nonfinite(const char* what, std::span<const Batch> suspects,
   }
   if (finding.empty())
     finding = "nothing when the step is repeated, so only a sum over the step's batches overflows";
-  std::string last = checkpoint("last.safetensors");
-  std::string kept = fs::exists(last) ? fmt::format("{} keeps step {}", last,
-                                                    read_checkpoint_info(SafetensorsReader(last)).step)
-                                      : std::string("no checkpoint was written yet");
+  std::string kept = "no checkpoint was written yet";
+  if (folder_->has_last())
+    kept = fmt::format("{} keeps step {}", folder_->last(),
+                       read_checkpoint_info(SafetensorsReader(folder_->last())).step);
   progress_.finish();
   fail("training stopped at step {}: the {} is not finite; batch {} of epoch {}: {}; first bad: {}; {}",
        info_.step + 1, what, batch->index, batch->epoch, images_of(*batch), finding, kept);
@@ -241,20 +188,20 @@ void Run::step() {
     window_.add(name, std::chrono::duration<double, std::milli>(now - lap_start).count());
     lap_start = now;
   };
-  // All batches of the step first: the losses are divided by the objects of all of them, as for one large
+  // All batches of the step first: the losses are divided by the weight of all of them, as for one large
   // batch.
   std::vector<Batch> batches;
-  int64_t objects = 0, images = 0;
+  double weight = 0;
+  int64_t images = 0;
   for (int64_t i = 0; i < plan_.accumulate; ++i) {
     batches.push_back(next_batch_());
-    for (const Target& t : batches.back().targets) objects += static_cast<int64_t>(t.labels.size());
+    weight += task_.weight(batches.back());
     images += static_cast<int64_t>(batches.back().targets.size());
   }
   lap("data_ms");
-  const double divisor = std::max<double>(1, static_cast<double>(objects));
+  const double divisor = std::max(1.0, weight);
   const uint64_t key =
       mix_key(config_.seed() ^ hash_name("training step"), static_cast<uint64_t>(info_.step));
-  auto norm = image_normalization(config_);
   optimizer_->zero_grad();
   execution().rng_key = key;
   execution().rng_calls = 0;
@@ -262,16 +209,11 @@ void Run::step() {
   auto again = [&](const Batch& batch) {
     execution().rng_calls = first_calls[static_cast<size_t>(&batch - batches.data())];
     optimizer_->zero_grad();
-    return task_.loss(model_.forward(detector_input(batch, norm)), batch.targets, divisor).total;
+    return task_.loss(batch, divisor, [] {}).total;
   };
   for (const Batch& batch : batches) {
     first_calls.push_back(execution().rng_calls);
-    TrainingLoss loss;
-    {
-      DetectorOutput output = model_.forward(detector_input(batch, norm));
-      lap("forward_ms");
-      loss = task_.loss(output, batch.targets, divisor);
-    }
+    TrainingLoss loss = task_.loss(batch, divisor, [&] { lap("forward_ms"); });
     double value = loss.total.value().item();
     lap("criterion_ms");
     if (!std::isfinite(value)) stop_nonfinite("loss", {&batch, 1}, again);
@@ -303,10 +245,10 @@ void Run::step() {
 
 std::string Run::status() const {
   double elapsed = seconds_since(start_), left = static_cast<double>(stop_step_ - info_.step) * step_seconds_;
-  std::string of = stop_step_ < kNoLimit ? fmt::format("/{}", stop_step_) : "";
+  std::string of = stop_step_ < Plan::kNoLimit ? fmt::format("/{}", stop_step_) : "";
   if (config_.train().max_minutes() > 0) left = std::min(left, config_.train().max_minutes() * 60 - elapsed);
   return fmt::format("step {}{}  epoch {:.2f}  loss {:.4f}  {:.1f} images/s  ETA {}  {}", info_.step, of,
-                     static_cast<double>(info_.step) / plan_.steps_per_epoch(), window_.mean("loss"),
+                     plan_.epochs_after(info_.step), window_.mean("loss"),
                      window_.mean("images") / std::max(window_.mean("step_ms") / 1e3, 1e-9),
                      format_duration(left), format_bytes(resident_bytes()));
 }
@@ -315,7 +257,7 @@ void Run::log_step(bool force) {
   if (window_.steps() == 0) return;
   if (!options_.quiet && progress_.due()) progress_.update(status());
   if (!force && info_.step % std::max(config_.train().log_every(), 1) != 0) return;
-  NamedNumbers values{{"epoch", static_cast<double>(info_.step) / plan_.steps_per_epoch()}};
+  NamedNumbers values{{"epoch", plan_.epochs_after(info_.step)}};
   for (auto& [name, value] : window_.means())
     if (name != "images") values.emplace_back(name, value);
   values.emplace_back("images_per_second",
@@ -328,33 +270,17 @@ void Run::log_step(bool force) {
   window_ = Window();
 }
 
-void Run::save_last() {
-  if (std::string name = first_nonfinite(model_); !name.empty())
-    fail(
-        "training stopped after step {}: the model's tensor {} is not finite; the last good checkpoint is "
-        "kept",
-        info_.step, name);
-  save_checkpoint(checkpoint("last.safetensors"), model_, info_, &*optimizer_, ema_ ? &*ema_ : nullptr);
-}
-
-void Run::save_best(bool scheduled) {
-  std::string best = checkpoint("best.safetensors"), before = checkpoint(".best_before_stop.safetensors");
-  if (!scheduled && fs::exists(best)) {
-    std::error_code ignored;
-    fs::remove(before, ignored);
-    fs::create_hard_link(best, before);
-  }
-  CheckpointInfo info = info_;
-  info.best_metric = result_.best_ap;
-  info.best_step = result_.best_step;
-  info.ema_updates = ema_ ? ema_->updates() : 0;
-  save_checkpoint(best, model_, info);
+double figure(const NamedNumbers& figures, const std::string& name) {
+  for (const auto& [key, value] : figures)
+    if (key == name) return value;
+  fail("[train] the evaluation gave no {}", name);
 }
 
 // A scheduled evaluation is part of the run; another one was caused by where the run stops, and leaves no
 // trace in last.safetensors, so that the resumed run is the one that never stopped.
 void Run::evaluate(bool scheduled) {
-  if (!task_.evaluate) return;
+  const std::vector<std::string> headline = task_.headline();
+  if (headline.empty()) return;
   auto begin = Clock::now();
   {
     EmaScope averages(ema_ ? &*ema_ : nullptr);
@@ -362,29 +288,29 @@ void Run::evaluate(bool scheduled) {
     progress_.finish();
     {
       NoGrad no_grad;
-      result_.figures = task_.evaluate(model_);
+      result_.figures = task_.evaluate();
     }
-    auto ap =
-        std::find_if(result_.figures.begin(), result_.figures.end(), [](auto& f) { return f.first == "AP"; });
-    SACCADE_CHECK(ap != result_.figures.end(), "[train] the evaluation gave no AP");
-    bool better = result_.best_step < 0 || ap->second > result_.best_ap;
-    if (better) {
-      result_.best_ap = ap->second;
+    const double metric = figure(result_.figures, headline.front());
+    if (result_.best_step < 0 || metric > result_.best_metric) {
+      result_.best_metric = metric;
       result_.best_step = info_.step;
-      save_best(scheduled);
+      CheckpointInfo info = info_;
+      info.best_metric = metric;
+      info.best_step = info_.step;
+      info.ema_updates = ema_ ? ema_->updates() : 0;
+      folder_->save_best(model_, info, scheduled);
       if (scheduled) {
-        info_.best_metric = result_.best_ap;
+        info_.best_metric = result_.best_metric;
         info_.best_step = result_.best_step;
       }
     }
     model_.set_training(true);
   }
-  NamedNumbers values{{"epoch", static_cast<double>(info_.step) / plan_.steps_per_epoch()}};
+  NamedNumbers values{{"epoch", plan_.epochs_after(info_.step)}};
   std::string line = fmt::format("evaluation after step {}:", info_.step);
-  for (const auto& [name, value] : result_.figures) {
-    values.emplace_back(name, value);
-    if (name.starts_with("AP")) line += fmt::format(" {} {:.3f}", name, value);
-  }
+  for (const auto& [name, value] : result_.figures) values.emplace_back(name, value);
+  for (const std::string& name : headline)
+    line += fmt::format(" {} {:.3f}", name, figure(result_.figures, name));
   values.emplace_back("seconds", seconds_since(begin));
   values.emplace_back("elapsed_s", seconds_since(start_));
   log_->record("eval", info_.step, values, !scheduled);
@@ -396,6 +322,7 @@ TrainingResult Run::go() {
   execution().compute = compute_dtype(config_);
   execution().grad_enabled = true;
   restore_or_start();
+  for (const std::string& note : task_.notes()) say(note);
   model_.set_training(true);
   const config::Train& t = config_.train();
   bool out_of_time = false;
@@ -408,7 +335,7 @@ TrainingResult Run::go() {
     if (scheduled) evaluate(true);
     bool every = t.checkpoint_every_steps() > 0 && info_.step % t.checkpoint_every_steps() == 0;
     if (scheduled || every || plan_.ends_period(info_.step, 1) || info_.step == stop_step_ || out_of_time)
-      save_last();
+      folder_->save_last(model_, info_, *optimizer_, ema_ ? &*ema_ : nullptr);
   }
   next_batch_ = nullptr;
   progress_.finish();
@@ -418,8 +345,6 @@ TrainingResult Run::go() {
 
 }  // namespace
 
-TrainingResult train(const TrainerOptions& options, const TrainingTask& task) {
-  return Run(options, task).go();
-}
+TrainingResult train(const TrainerOptions& options, TrainingTask& task) { return Run(options, task).go(); }
 
 }  // namespace saccade

@@ -19,6 +19,7 @@
 #include "core/philox.h"
 #include "tests/train/test_folder.h"
 #include "train/checkpoint.h"
+#include "train/detector_input.h"
 
 extern char** environ;
 
@@ -108,44 +109,61 @@ TrainingLoss box_loss(const DetectorOutput& out, const std::vector<Target>& targ
   return {total, {{"bbox", total.value().item()}}};
 }
 
-struct TinyRun {
-  std::shared_ptr<TinyDetector> model;
-  TrainingTask task;
-  TrainerOptions options;
-  int64_t batches_until_death = -1;
+class TinyTask : public TrainingTask {
+ public:
+  TinyTask(double drop, int64_t size) : detector(drop), batch_size(size) {}
+  Module& model() override { return detector; }
+  std::vector<std::string> class_names() const override { return {"thing \"quoted\""}; }
+  std::vector<int64_t> category_ids() const override { return {category_id}; }
+  int64_t batches_per_epoch() const override { return kBatches; }
+  std::function<Batch()> open_batches(int64_t epoch, int64_t index) override {
+    return [this, epoch, index]() mutable {
+      if (batches_until_death == 0) throw std::runtime_error("killed");
+      --batches_until_death;
+      Batch b = make_batch(epoch, index, batch_size);
+      if (++index == epoch_length) {
+        index = 0;
+        ++epoch;
+      }
+      return b;
+    };
+  }
+  double weight(const Batch& batch) const override {
+    double objects = 0;
+    for (const Target& t : batch.targets) objects += static_cast<double>(t.labels.size());
+    return objects;
+  }
+  TrainingLoss loss(const Batch& batch, double divisor, const std::function<void()>& forward_done) override {
+    DetectorOutput output = detector.forward(detector_input(batch, {}));
+    forward_done();
+    return criterion(output, batch.targets, divisor);
+  }
+  std::vector<std::string> headline() const override { return {"AP", "AP50"}; }
+  NamedNumbers evaluate() override {
+    // Any deterministic function of the weights.
+    double s = 0;
+    for (const NamedTensor& t : detector.parameters())
+      for (float v : t.var.value().to_vector<float>()) s += std::sin(10 * static_cast<double>(v));
+    return {{"AP", s * s / (1 + s * s)}, {"AP50", 0.5}};
+  }
 
-  explicit TinyRun(const std::string& output, int64_t batch_size = 4, double drop = 0.3) {
-    model = std::make_shared<TinyDetector>(drop);
+  TinyDetector detector;
+  int64_t batch_size, category_id = int64_t{1} << 40, epoch_length = kBatches, batches_until_death = -1;
+  std::function<TrainingLoss(const DetectorOutput&, const std::vector<Target>&, double)> criterion = box_loss;
+};
+
+struct TinyRun {
+  TinyTask task;
+  TrainerOptions options;
+
+  explicit TinyRun(const std::string& output, int64_t batch_size = 4, double drop = 0.3)
+      : task(drop, batch_size) {
     options.output = output;
     options.quiet = true;
     options.config = resolve_config(parse_config(
         "train { epochs: 4 ema_decay: 0.9 log_every: 1 checkpoint_every_steps: 3 eval_every_epochs: 1 } "
         "schedule { type: \"cosine\" warmup_steps: 2 } optimizer { learning_rate: 0.05 } seed: 3",
         "test"));
-    task.model = model;
-    task.class_names = {"thing \"quoted\""};
-    task.category_ids = {int64_t{1} << 40};
-    task.batches_per_epoch = kBatches;
-    task.open_batches = [this, batch_size](int64_t epoch, int64_t index) {
-      return [this, batch_size, epoch, index]() mutable {
-        if (batches_until_death == 0) throw std::runtime_error("killed");
-        --batches_until_death;
-        Batch b = make_batch(epoch, index, batch_size);
-        if (++index == kBatches) {
-          index = 0;
-          ++epoch;
-        }
-        return b;
-      };
-    };
-    task.loss = box_loss;
-    task.evaluate = [](Detector& m) {
-      // Any deterministic function of the weights.
-      double s = 0;
-      for (const NamedTensor& t : m.parameters())
-        for (float v : t.var.value().to_vector<float>()) s += std::sin(10 * static_cast<double>(v));
-      return NamedNumbers{{"AP", s * s / (1 + s * s)}, {"AP50", 0.5}};
-    };
   }
   std::string file(const std::string& name) const { return options.output + "/checkpoints/" + name; }
   TrainingResult run(bool resume = false, int64_t stop = 0) {
@@ -190,12 +208,12 @@ TEST(Trainer, RunsRepeatAndReport) {
   expect_equal_runs(a, b);
   EXPECT_EQ(logged(a.options.output).size(), 4u * kBatches + 4u);
   CheckpointInfo info = read_checkpoint_info(SafetensorsReader(a.file("last.safetensors")));
-  EXPECT_EQ(info.class_names, a.task.class_names);
-  EXPECT_EQ(info.category_ids, a.task.category_ids);
+  EXPECT_EQ(info.class_names, a.task.class_names());
+  EXPECT_EQ(info.category_ids, a.task.category_ids());
   EXPECT_EQ(info.step, 20);
   EXPECT_EQ(info.epoch, 4);
   EXPECT_EQ(info.batch, 0);
-  EXPECT_EQ(info.best_metric, result.best_ap);
+  EXPECT_EQ(info.best_metric, result.best_metric);
   EXPECT_EQ(info.config, config_text(a.options.config));
   // best holds the averages under the model's names and nothing else; last holds both.
   SafetensorsReader best(a.file("best.safetensors"));
@@ -234,7 +252,7 @@ TEST(Trainer, DeathAtAnyBatchResumesInTheSameBits) {
   whole.run();
   for (int64_t death : {0, 1, 4, 7, 11, 19}) {
     TinyRun dying(folder / fmt::format("death{}", death));
-    dying.batches_until_death = death;
+    dying.task.batches_until_death = death;
     EXPECT_THROW(dying.run(), std::runtime_error);
     write_bytes(dying.file(".last.safetensors.tmp"), "half a checkpoint");
     TinyRun(dying.options.output).run(true);  // from the start where no checkpoint was written yet
@@ -303,9 +321,7 @@ TEST(Trainer, AccumulationEqualsALargeBatch) {
     s.options.config.mutable_train()->set_epochs(0);
     s.options.config.mutable_train()->set_max_steps(6);
     s.options.config.mutable_train()->set_eval_every_epochs(0);
-    s.task.open_batches = [size](int64_t, int64_t) {
-      return [size, i = int64_t{0}]() mutable { return make_batch(0, i++, size); };
-    };
+    s.task.epoch_length = 1000;
     s.run();
     return SafetensorsReader(s.file("last.safetensors")).read("layer1.weight").to_vector<float>();
   };
@@ -318,12 +334,12 @@ TEST(Trainer, AccumulationEqualsALargeBatch) {
 TEST(Trainer, NonFiniteLossStopsWithADiagnosis) {
   TestFolder folder;
   TinyRun s(folder / "run");
-  s.model->poison = 8;
+  s.task.detector.poison = 8;
   // The diagnosis repeats the forward pass, which must be bad again.
-  auto loss = s.task.loss;
-  s.task.loss = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
+  auto loss = s.task.criterion;
+  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
     TrainingLoss l = loss(out, targets, objects);
-    if (!std::isfinite(l.total.value().item())) s.model->poison = 1;
+    if (!std::isfinite(l.total.value().item())) s.task.detector.poison = 1;
     return l;
   };
   try {
@@ -346,9 +362,9 @@ TEST(Trainer, NonFiniteGradientNamesTheBatchAndWritesNothing) {
   TestFolder folder;
   TinyRun s(folder / "run");
   s.options.config.mutable_train()->set_accumulate(2);
-  auto loss = s.task.loss;
+  auto loss = s.task.criterion;
   // sqrt has an infinite slope at 0: a finite loss with a bad gradient, in the images of batch 3.
-  s.task.loss = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
+  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
     TrainingLoss l = loss(out, targets, objects);
     if (targets[0].image_id == 300) l.total = add(l.total, sum(sqrt(mul_scalar(out.layers[0].boxes, 0))));
     return l;
@@ -380,7 +396,7 @@ TEST(Trainer, RefusesForeignCheckpoints) {
   TinyRun s(folder / "run");
   s.run(false, 2);
   TinyRun classes(folder / "run");
-  classes.task.category_ids = {5};
+  classes.task.category_id = 5;
   EXPECT_THROW(classes.run(true), InputError);
   TinyRun seed(folder / "run");
   seed.options.config.set_seed(99);
