@@ -106,8 +106,15 @@ Var drop_path(const Var& x, double p, bool training);  // the same per sample (a
 
 // ---- sampling and attention
 // ---------------------------------------------------------------------------------------- x [N, H, W, C],
-// grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in f32.
+// grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in f32. A grid
+// [N, G, P, 2] has other points for each of G groups of neighbouring channels.
 Var grid_sample(const Var& x, const Var& grid, bool align_corners);
+
+// A relative position bias for keys that lie between the cells (Xia et al. 2022, DAT, eq. 8; docs/dmha.md):
+// table [H, rows, columns] sampled bilinearly at (query point - key point) / 2, corners aligned, zeros
+// outside. query_points [N or 1, Q, 2] and key_points [N, G, S, 2] as (x, y) in [-1, 1]; the heads of one of
+// the G groups share their keys' points. -> [N, H, Q, S] in f32.
+Var sampled_position_bias(const Var& table, const Var& query_points, const Var& key_points);
 
 struct AttentionOptions {
   int64_t heads = 1;

@@ -11,11 +11,14 @@ struct GridSample {
   static constexpr Policy kPolicy = Policy::kSame;  // x keeps its dtype, coordinates stay exact
 
   bool align_corners;
+  bool grouped = false;
 
-  Tensor forward(Context& ctx, const Tensors& in) const {
+  Tensor forward(Context& ctx, const Tensors& in) {
     Tensor x = in[0].contiguous();
     Tensor grid = in[1].to(x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32).contiguous();
-    Tensor y = Tensor::empty({x.dim(0), grid.dim(1), x.dim(3)}, x.dtype(), x.device());
+    grouped = grid.rank() == 4;
+    if (!grouped) grid = grid.unsqueeze(1);
+    Tensor y = Tensor::empty({x.dim(0), grid.dim(2), x.dim(3)}, x.dtype(), x.device());
     kernels::grid_sample_forward(x, grid, align_corners, y);
     if (ctx.needs_any()) {
       ctx.save(x);
@@ -30,6 +33,7 @@ struct GridSample {
       if (ctx.needs(i)) grads[i] = ctx.saved(i).empty_like();
     Tensor g = dy.to(ctx.saved(0).dtype()).contiguous();
     kernels::grid_sample_backward(ctx.saved(0), ctx.saved(1), align_corners, g, grads[0], grads[1]);
+    if (ctx.needs(1) && !grouped) grads[1] = grads[1].squeeze(1);
     return grads;
   }
 };
@@ -38,8 +42,12 @@ struct GridSample {
 
 Var grid_sample(const Var& x, const Var& grid, bool align_corners) {
   SACCADE_CHECK(x.rank() == 4, "[grid_sample] x, got {}, expected [N, H, W, C]", x.shape().to_string());
-  SACCADE_CHECK(grid.rank() == 3 && grid.dim(0) == x.dim(0) && grid.dim(2) == 2,
-                "[grid_sample] grid, got {}, expected [{}, P, 2]", grid.shape().to_string(), x.dim(0));
+  SACCADE_CHECK((grid.rank() == 3 || grid.rank() == 4) && grid.dim(0) == x.dim(0) && grid.dim(-1) == 2,
+                "[grid_sample] grid, got {}, expected [{}, P, 2] or [{}, G, P, 2]", grid.shape().to_string(),
+                x.dim(0), x.dim(0));
+  SACCADE_CHECK(grid.rank() == 3 || (grid.dim(1) > 0 && x.dim(3) % grid.dim(1) == 0),
+                "[grid_sample] {} groups of points, expected a divisor of the {} channels", grid.dim(1),
+                x.dim(3));
   return run_op(GridSample{align_corners}, {x, grid});
 }
 

@@ -1,5 +1,5 @@
-// Rows of grid_sample and ms_deform_attn. Bilinear interpolation has kinks at cell borders: samples keep 0.15
-// cells away.
+// Rows of grid_sample, sampled_position_bias and ms_deform_attn. Bilinear interpolation has kinks at cell
+// borders: samples keep 0.15 cells away.
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -27,10 +27,12 @@ double position(Rng& rng, int64_t size) {
   return static_cast<double>(rng.below(size + 4) - 2) + rng.uniform(0.15, 0.85);
 }
 
-Sample grid_case(Rng& rng, const char* label, const Shape& x, int64_t points, bool align) {
+// groups 0: a grid without the axis of groups.
+Sample grid_case(Rng& rng, const char* label, const Shape& x, int64_t points, bool align,
+                 int64_t groups = 0) {
   int64_t H = x[1], W = x[2];
-  Tensor grid = Tensor::empty({x[0], points, 2}, DType::kF64);
-  for (int64_t i = 0; i < x[0] * points; ++i) {
+  Tensor grid = Tensor::empty(groups ? Shape{x[0], groups, points, 2} : Shape{x[0], points, 2}, DType::kF64);
+  for (int64_t i = 0; i < grid.numel() / 2; ++i) {
     for (int axis = 0; axis < 2; ++axis) {
       int64_t size = axis == 0 ? W : H;
       double at = position(rng, size);
@@ -39,10 +41,11 @@ Sample grid_case(Rng& rng, const char* label, const Shape& x, int64_t points, bo
     }
   }
   auto reference = [align](const Tensors& in) {
-    const Tensor &m = in[0], &g = in[1];
+    const Tensor &m = in[0], g = in[1].rank() == 3 ? in[1].unsqueeze(1) : in[1];
+    int64_t channels = m.dim(3) / g.dim(1);  // of a group
     double h = static_cast<double>(m.dim(1)), w = static_cast<double>(m.dim(2));
-    return build({m.dim(0), g.dim(1), m.dim(3)}, [&](const std::vector<int64_t>& i) {
-      double gx = at(g, {i[0], i[1], 0}), gy = at(g, {i[0], i[1], 1});
+    return build({m.dim(0), g.dim(2), m.dim(3)}, [&](const std::vector<int64_t>& i) {
+      double gx = at(g, {i[0], i[2] / channels, i[1], 0}), gy = at(g, {i[0], i[2] / channels, i[1], 1});
       double px = align ? (gx + 1) / 2 * (w - 1) : ((gx + 1) * w - 1) / 2;
       double py = align ? (gy + 1) / 2 * (h - 1) : ((gy + 1) * h - 1) / 2;
       return tent_sample(m.dim(1), m.dim(2), px, py, [&](int64_t r, int64_t c) {
@@ -70,6 +73,8 @@ const Register kGridSample(Row{
           grid_case(rng, "edges", {2, 5, 4, 3}, 9, false),
           grid_case(rng, "corners aligned", {2, 4, 5, 3}, 9, true),
           grid_case(rng, "many channels, one image", {1, 3, 3, 37}, 4, true),
+          grid_case(rng, "three groups", {2, 4, 5, 6}, 7, true, 3),
+          grid_case(rng, "groups of many channels", {1, 3, 3, 66}, 4, false, 2),
           grid_case(rng, "no points", {2, 3, 3, 4}, 0, false),
           grid_case(rng, "no images", {0, 3, 3, 4}, 2, true),
       };
@@ -79,11 +84,95 @@ const Register kGridSample(Row{
         grid_sample(Var(Tensor::zeros({2, 3, 3, 1})), Var(Tensor::zeros({1, 4, 2})), true);
       },
       R"(\[grid_sample\] grid, got \[1, 4, 2\], expected \[2, P, 2\])"},
+     {"groups that do not divide the channels",
+      [] {
+        grid_sample(Var(Tensor::zeros({2, 3, 3, 4})), Var(Tensor::zeros({2, 3, 5, 2})), true);
+      },
+      R"(\[grid_sample\] 3 groups of points, expected a divisor of the 4 channels)"},
      {"x of rank 3",
       [] {
         grid_sample(Var(Tensor::zeros({3, 3, 1})), Var(Tensor::zeros({1, 4, 2})), true);
       },
       R"(\[grid_sample\] x, got \[3, 3, 1\])"}}});
+
+struct BiasShape {
+  int64_t N, H, rows, columns, Q, G, S;
+  int64_t query_n = 1;
+};
+
+// Keys at whole cells and queries off them: every displacement then keeps away from the table's cell borders.
+Sample bias_case(Rng& rng, const char* label, const BiasShape& s) {
+  auto point = [&](int64_t axis, double cells) {  // half a displacement of so many cells
+    int64_t size = axis == 0 ? s.columns : s.rows;
+    return size > 1 ? 4 * cells / static_cast<double>(size - 1) : cells;
+  };
+  auto whole = [&](int64_t axis) {
+    int64_t reach = (axis == 0 ? s.columns : s.rows) / 4 + 1;  // a little outside of the table
+    return static_cast<double>(rng.below(2 * reach + 1) - reach);
+  };
+  // Odd sizes put the middle of the table on a cell.
+  Tensor query = build({s.query_n, s.Q, 2}, [&](const std::vector<int64_t>& i) {
+    return point(i[2], whole(i[2]) + rng.uniform(0.15, 0.85));
+  });
+  Tensor key =
+      build({s.N, s.G, s.S, 2}, [&](const std::vector<int64_t>& i) { return point(i[3], whole(i[3])); });
+  auto reference = [s](const Tensors& in) {
+    double h = static_cast<double>(s.rows), w = static_cast<double>(s.columns);
+    return build({s.N, s.H, s.Q, s.S}, [&](const std::vector<int64_t>& i) {
+      int64_t n = i[0], g = i[1] / (s.H / s.G), qn = s.query_n == 1 ? 0 : n;
+      double dx = (at(in[1], {qn, i[2], 0}) - at(in[2], {n, g, i[3], 0})) / 2;
+      double dy = (at(in[1], {qn, i[2], 1}) - at(in[2], {n, g, i[3], 1})) / 2;
+      return tent_sample(s.rows, s.columns, (dx + 1) / 2 * (w - 1), (dy + 1) / 2 * (h - 1),
+                         [&](int64_t r, int64_t c) {
+                           return at(in[0], {i[1], r, c});
+                         });
+    });
+  };
+  return {label,
+          {uniform(rng, {s.H, s.rows, s.columns}), query, key},
+          [](const Vars& v) { return sampled_position_bias(v[0], v[1], v[2]); },
+          reference};
+}
+
+const Register kSampledPositionBias(Row{
+    "sampled_position_bias",
+    Bf16::kExact,
+    {.f32 = 2e-4,
+     .bf16 = 1e-2,
+     .why = "a position is exact to 1e-6 of a cell; its gradient multiplies by the table's size and cancels "
+            "between neighbouring entries",
+     .magnitude = 1e-2},
+    [](Rng& rng) {
+      return std::vector<Sample>{
+          bias_case(rng, "one group", {2, 2, 5, 7, 6, 1, 5}),
+          bias_case(rng, "groups of three heads", {2, 6, 7, 5, 5, 2, 6}),
+          bias_case(rng, "groups of six heads, over 16 keys", {1, 12, 5, 5, 3, 2, 19}),
+          bias_case(rng, "queries of each image", {3, 4, 5, 5, 4, 2, 3, 3}),
+          bias_case(rng, "a table of one row", {1, 2, 1, 5, 3, 1, 4}),
+          bias_case(rng, "one entry", {1, 4, 1, 1, 2, 1, 4}),
+          bias_case(rng, "no keys", {1, 2, 3, 3, 2, 1, 0}),
+          bias_case(rng, "no queries", {1, 2, 3, 3, 0, 1, 2}),
+          bias_case(rng, "no images", {0, 2, 3, 3, 2, 1, 2}),
+      };
+    },
+    {{"groups",
+      [] {
+        sampled_position_bias(Var(Tensor::zeros({4, 3, 3})), Var(Tensor::zeros({1, 2, 2})),
+                              Var(Tensor::zeros({1, 3, 2, 2})));
+      },
+      R"(\[sampled_position_bias\] key points, got \[1, 3, 2, 2\], expected \[N, G, S, 2\] with G a divisor)"},
+     {"batch of the queries",
+      [] {
+        sampled_position_bias(Var(Tensor::zeros({4, 3, 3})), Var(Tensor::zeros({2, 2, 2})),
+                              Var(Tensor::zeros({3, 2, 2, 2})));
+      },
+      R"(\[sampled_position_bias\] query points, got \[2, 2, 2\], expected \[3 or 1, Q, 2\])"},
+     {"table",
+      [] {
+        sampled_position_bias(Var(Tensor::zeros({4, 0, 3})), Var(Tensor::zeros({1, 2, 2})),
+                              Var(Tensor::zeros({3, 2, 2, 2})));
+      },
+      R"(\[sampled_position_bias\] table, got \[4, 0, 3\])"}}});
 
 struct DeformShape {
   int64_t N, Q, M, D, P;

@@ -1,0 +1,54 @@
+// Relative position bias at continuous displacements: what a table of whole-cell displacements becomes when
+// keys move.
+#include "core/kernels/sampled_position_bias.h"
+
+#include "autograd/ops.h"
+
+namespace saccade {
+namespace {
+
+struct SampledPositionBias {
+  static constexpr const char* kName = "sampled_position_bias";
+  static constexpr Policy kPolicy = Policy::kF32;
+
+  Tensor forward(Context& ctx, const Tensors& in) const {
+    bool wide = in[0].dtype() == DType::kF64 || in[1].dtype() == DType::kF64 || in[2].dtype() == DType::kF64;
+    auto exact = [wide](const Tensor& t) { return t.to(wide ? DType::kF64 : DType::kF32).contiguous(); };
+    Tensor table = exact(in[0]), query = exact(in[1]), key = exact(in[2]);
+    Tensor bias =
+        Tensor::empty({key.dim(0), table.dim(0), query.dim(1), key.dim(2)}, table.dtype(), table.device());
+    kernels::sampled_position_bias_forward(table, query, key, bias);
+    if (ctx.needs_any()) {
+      for (const Tensor& t : {table, query, key}) ctx.save(t);
+    }
+    return bias;
+  }
+
+  Gradients backward(const Context& ctx, const Tensor& dbias) const {
+    Gradients grads(3);
+    for (size_t i = 0; i < 3; ++i)
+      if (ctx.needs(i)) grads[i] = ctx.saved(i).empty_like();
+    kernels::sampled_position_bias_backward(ctx.saved(0), ctx.saved(1), ctx.saved(2), dbias.contiguous(),
+                                            grads[0], grads[1], grads[2]);
+    return grads;
+  }
+};
+
+}  // namespace
+
+Var sampled_position_bias(const Var& table, const Var& query_points, const Var& key_points) {
+  const Shape &t = table.shape(), &q = query_points.shape(), &k = key_points.shape();
+  SACCADE_CHECK(t.rank() == 3 && t[1] > 0 && t[2] > 0,
+                "[sampled_position_bias] table, got {}, expected [heads, rows, columns]", t.to_string());
+  SACCADE_CHECK(
+      k.rank() == 4 && k[3] == 2 && k[1] > 0 && t[0] % k[1] == 0,
+      "[sampled_position_bias] key points, got {}, expected [N, G, S, 2] with G a divisor of the {} "
+      "heads",
+      k.to_string(), t[0]);
+  SACCADE_CHECK(q.rank() == 3 && (q[0] == k[0] || q[0] == 1) && q[2] == 2,
+                "[sampled_position_bias] query points, got {}, expected [{} or 1, Q, 2]", q.to_string(),
+                k[0]);
+  return run_op(SampledPositionBias{}, {table, query_points, key_points});
+}
+
+}  // namespace saccade
