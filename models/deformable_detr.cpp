@@ -38,8 +38,8 @@ class DeformableDetr::InputProjection : public Module {
 class DeformableDetr::Transformer : public Module {
  public:
   explicit Transformer(const DeformableDetrOptions& options) {
-    const DeformableTransformerOptions& o = options.transformer;
-    encoder = make_child<DeformableEncoder>("encoder", o);
+    const TransformerOptions& o = options.transformer;
+    encoder = make_child<TransformerEncoder>("encoder", o, "ms_deform_attn");
     decoder = make_child<DeformableDecoder>("decoder", o);
     level_embed = param("level_embed", {o.levels, o.dim}, init::normal(0, 1));
     LinearOptions xavier{.weight_init = init::xavier_uniform()};
@@ -56,7 +56,7 @@ class DeformableDetr::Transformer : public Module {
   }
   std::string type_name() const override { return "Transformer"; }
 
-  std::shared_ptr<DeformableEncoder> encoder;
+  std::shared_ptr<TransformerEncoder> encoder;
   std::shared_ptr<DeformableDecoder> decoder;
   Var level_embed;  // [L, C]
   std::shared_ptr<Linear> enc_output, pos_trans, reference_points;
@@ -65,7 +65,7 @@ class DeformableDetr::Transformer : public Module {
 
 DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared_ptr<Backbone> backbone)
     : options_(options), backbone_(std::move(backbone)) {
-  const DeformableTransformerOptions& o = options.transformer;
+  const TransformerOptions& o = options.transformer;
   child("backbone.0.body", backbone_);
   std::vector<int64_t> channels = backbone_->channels();
   int64_t maps = static_cast<int64_t>(channels.size());
@@ -131,7 +131,7 @@ void DeformableDetr::after_initialize(uint64_t, const std::string&) {
 
 DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
   ModuleScope scope(*this);
-  const DeformableTransformerOptions& o = options_.transformer;
+  const TransformerOptions& o = options_.transformer;
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
   int64_t N = input.images.dim(0), H = input.images.dim(1), W = input.images.dim(2);
@@ -151,10 +151,7 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
     LevelShape level{map.dim(1), map.dim(2)};
     levels.push_back(level);
     tokens.push_back(reshape(map, {N, level.height * level.width, o.dim}));
-    std::vector<ValidSize> valid;
-    for (const ImageSize& v : valid_sizes(level, N, H, W, input.sizes)) valid.push_back({v.height, v.width});
-    Tensor sine = sine_position_encoding(valid, level.height, level.width, o.dim, kPositionOffset,
-                                         input.images.device());
+    Tensor sine = sine_positions(level, N, H, W, input.sizes, o.dim, kPositionOffset, input.images.device());
     int64_t row = static_cast<int64_t>(l);
     positions.push_back(add(Var(sine), slice(transformer_->level_embed, 0, row, row + 1)));
   }
@@ -261,29 +258,18 @@ void DeformableDetr::decode(Queries q, const Var& memory, const TokenMaps& maps,
 std::shared_ptr<Detector> build_deformable_detr(const Args& model, int64_t num_classes) {
   const Args& t = model.get_section("transformer");
   DeformableDetrOptions options;
-  DeformableTransformerOptions& o = options.transformer;
+  options.transformer = read_transformer_options(t, options.transformer);
+  const TransformerOptions& o = options.transformer;
   options.num_classes = num_classes;
   model.get_int("num_classes", 0);
-  o.dim = t.get_int("hidden_dim", 256, 4, 8192);
-  o.heads = t.get_int("heads", 8, 1, 256);
-  if (o.dim % o.heads != 0 || o.dim % 4 != 0)
-    fail_input("{}.hidden_dim: {} must be a multiple of 4 and of heads ({})", t.path(), o.dim, o.heads);
-  o.ffn_dim = t.get_int("ffn_dim", 1024, 1, 65536);
-  o.encoder_layers = t.get_int("encoder_layers", 6, 0, 64);
-  o.decoder_layers = t.get_int("decoder_layers", 6, 1, 64);
-  o.levels = t.get_int("levels", 4, 1, 8);
-  o.encoder_points = t.get_int("encoder_points", 4, 1, 64);
-  o.decoder_points = t.get_int("decoder_points", 4, 1, 64);
-  o.dropout = t.get_float("dropout", 0.1, 0, 0.99);
   options.queries = t.get_int("queries", 300, 1, 10000);
   options.box_refine = t.get_bool("box_refine", false);
   options.two_stage = t.get_bool("two_stage", false);
   options.aux_loss = t.get_bool("aux_loss", true);
   options.extra_query_groups = t.get_int("extra_query_groups", 0, 0, 64);
-  o.encoder_attention = t.get_section("encoder_attention");
-  o.decoder_self_attention = t.get_section("decoder_self_attention");
-  o.decoder_cross_attention = t.get_section("decoder_cross_attention");
+  t.get_choice("position_encoding", "sine", {"sine"});
   t.finish();
+  if (o.pre_norm) fail_input("{}.pre_norm: not in Deformable DETR, expected false", t.path());
   if (options.two_stage && !options.box_refine)
     fail_input("{}.two_stage: needs box_refine, as in the official model", t.path());
   if (options.two_stage && options.extra_query_groups > 0)

@@ -12,7 +12,7 @@
 namespace saccade {
 
 struct DeformableDetrOptions {
-  DeformableTransformerOptions transformer;
+  TransformerOptions transformer{.ffn_dim = 1024, .levels = 4};
   int64_t num_classes = 91;
   int64_t queries = 300;
   bool box_refine = false;

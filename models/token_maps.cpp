@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "layers/position_encoding.h"
+
 namespace saccade {
 namespace {
 
@@ -85,6 +87,14 @@ TokenMaps make_token_maps(const std::vector<LevelShape>& levels, int64_t batch, 
   maps.reference_points = points.to(device);
   if (padded) maps.padding_mask = mask.to(device);
   return maps;
+}
+
+Tensor sine_positions(const LevelShape& level, int64_t batch, int64_t height, int64_t width,
+                      const std::vector<ImageSize>& sizes, int64_t dim, double offset, Device device) {
+  std::vector<ValidSize> valid;
+  for (const ImageSize& v : valid_sizes(level, batch, height, width, sizes))
+    valid.push_back({v.height, v.width});
+  return sine_position_encoding(valid, level.height, level.width, dim, offset, device);
 }
 
 Proposals make_proposals(const std::vector<LevelShape>& levels, int64_t batch, int64_t height, int64_t width,

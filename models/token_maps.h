@@ -1,8 +1,8 @@
 // Geometry of the tokens: which are padding, where their centres lie.
 #pragma once
 
-#include "models/deformable_transformer.h"
 #include "models/detector.h"
+#include "models/transformer.h"
 
 namespace saccade {
 
@@ -13,6 +13,9 @@ TokenMaps make_token_maps(const std::vector<LevelShape>& levels, int64_t batch, 
 // The valid part of one level for every sample, in cells.
 std::vector<ImageSize> valid_sizes(const LevelShape& level, int64_t batch, int64_t height, int64_t width,
                                    const std::vector<ImageSize>& sizes);
+// The sine encoding of one level (layers/position_encoding.h) -> [N or 1, S, dim].
+Tensor sine_positions(const LevelShape& level, int64_t batch, int64_t height, int64_t width,
+                      const std::vector<ImageSize>& sizes, int64_t dim, double offset, Device device);
 
 // Two-stage proposals (official gen_encoder_output_proposals): one box per token, centred on it, 0.05 *
 // 2^level wide.

@@ -26,7 +26,8 @@ class DeformableAttention final : public Attention {
     single.value = slice(input.value, 1, begin, begin + tokens(level));
     if (input.padding_mask.defined())
       single.padding_mask = input.padding_mask.slice(1, begin, begin + tokens(level));
-    single.reference_points = slice(input.reference_points, 2, level_, level_ + 1);
+    if (input.reference_points.defined())
+      single.reference_points = slice(input.reference_points, 2, level_, level_ + 1);
     single.levels = {level};
     return inner_->forward(single);
   }

@@ -54,6 +54,11 @@ class MSDeformAttn : public Attention {
     int64_t N = input.query.dim(0), Q = input.query.dim(1), S = input.value.dim(1);
     SACCADE_CHECK(static_cast<int64_t>(input.levels.size()) == levels_, "[MSDeformAttn] {} levels, got {}",
                   levels_, input.levels.size());
+    if (!input.reference_points.defined())
+      fail_input(
+          "attention layer ms_deform_attn: needs reference points, which only an encoder and Deformable "
+          "DETR's "
+          "cross-attention have");
     Var value = value_proj_->forward(input.value);
     if (input.padding_mask.defined()) value = masked_fill(value, input.padding_mask.unsqueeze(-1), 0);
     value = reshape(value, {N, S, heads_, dim_ / heads_});

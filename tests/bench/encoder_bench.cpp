@@ -8,7 +8,7 @@
 
 #include "autograd/engine.h"
 #include "core/philox.h"
-#include "models/deformable_transformer.h"
+#include "models/transformer.h"
 
 namespace saccade {
 namespace {
@@ -29,9 +29,8 @@ Tensor normal(const Shape& shape, Rng& rng) {
 }
 
 void bench(int64_t side, int repeats) {
-  DeformableTransformerOptions options;
-  options.dropout = 0;
-  DeformableEncoderLayer layer(options);
+  TransformerOptions options{.ffn_dim = 1024, .levels = 4, .dropout = 0};
+  TransformerEncoderLayer layer(options, "ms_deform_attn");
   layer.initialize(1);
   layer.set_training(true);
 

@@ -167,6 +167,9 @@ int run_predict(const PredictArguments& arguments) {
     DetectorInput detector_in = detector_input(batch, norm);
     detector_in.record_sampling = arguments.sampling_points;
     DetectorOutput output = detector.model->forward(detector_in);
+    if (arguments.sampling_points && (output.sampling.empty() || !output.sampling.back().locations.defined()))
+      fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
+                 arguments.checkpoint);
     std::vector<DrawnBox> boxes;
     std::vector<DrawnPoint> points;
     std::vector<ImageDetection> detections = postprocess(output, batch.targets, post).front();
@@ -176,8 +179,7 @@ int run_predict(const PredictArguments& arguments) {
           "{}\n{{\"file_name\": {}, \"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}}}",
           count++ ? "," : "", json_quote(input.name), detector.category_ids[static_cast<size_t>(d.label)],
           d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1, d.score);
-      if (!output.sampling.empty() && output.sampling.back().locations.defined() &&
-          boxes.size() < kSampledDetections)
+      if (arguments.sampling_points && boxes.size() < kSampledDetections)
         add_sampling_points(output.sampling.back(), batch, d.query, d.label, points);
       boxes.push_back({d.x1, d.y1, d.x2, d.y2, d.label, d.score});
     }

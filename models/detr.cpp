@@ -1,0 +1,84 @@
+#include "models/detr.h"
+
+#include "layers/module_scope.h"
+#include "models/token_maps.h"
+
+namespace saccade {
+
+class Detr::Transformer : public Module {
+ public:
+  explicit Transformer(const TransformerOptions& o) {
+    encoder = make_child<TransformerEncoder>("encoder", o, "multi_head_attention");
+    decoder = make_child<TransformerDecoder>("decoder", o);
+  }
+  std::string type_name() const override { return "Transformer"; }
+
+  std::shared_ptr<TransformerEncoder> encoder;
+  std::shared_ptr<TransformerDecoder> decoder;
+};
+
+Detr::Detr(const DetrOptions& options, std::shared_ptr<Backbone> backbone)
+    : options_(options), backbone_(std::move(backbone)) {
+  const TransformerOptions& o = options.transformer;
+  child("backbone.0.body", backbone_);
+  if (options.learned_position) position_ = make_child<LearnedPositionEncoding>("backbone.1", o.dim);
+  transformer_ = make_child<Transformer>("transformer", o);
+  class_embed_ = make_child<Linear>("class_embed", o.dim, options.num_classes);
+  bbox_embed_ = make_child<Mlp>("bbox_embed", o.dim, o.dim, 4, 3);
+  query_embed_ = param("query_embed.weight", {options.queries, o.dim}, init::normal(0, 1));
+  if (options.extra_query_groups > 0)
+    extra_query_embed_ = param("query_embed_groups.weight",
+                               {options.extra_query_groups * options.queries, o.dim}, init::normal(0, 1));
+  input_proj_ = make_child<Conv2d>("input_proj", backbone_->channels().back(), o.dim, 1);
+}
+
+DetectorOutput Detr::forward(const DetectorInput& input) {
+  ModuleScope scope(*this);
+  int64_t N = input.images.dim(0), H = input.images.dim(1), W = input.images.dim(2),
+          C = options_.transformer.dim;
+  Var map = input_proj_->forward(backbone_->forward(input.images).back());
+  LevelShape level{map.dim(1), map.dim(2)};
+  Var tokens = reshape(map, {N, level.height * level.width, C});
+  Var position = position_ ? position_->forward(level.height, level.width)
+                           : Var(sine_positions(level, N, H, W, input.sizes, C, 0, input.images.device()));
+  TokenMaps maps = make_token_maps({level}, N, H, W, input.sizes, input.images.device());
+  Var memory = transformer_->encoder->forward(tokens, position, maps);
+
+  DetectorOutput output;
+  Var queries = query_embed_;
+  if (training() && options_.extra_query_groups > 0) {
+    queries = concat({query_embed_, extra_query_embed_}, 0);
+    output.query_groups = 1 + options_.extra_query_groups;
+  }
+  Shape shape{N, queries.dim(0), C};
+  Var target = Var(Tensor::zeros(shape, queries.dtype(), queries.device()));
+  Vars decoded = transformer_->decoder->forward(target, expand(queries, shape),
+                                                {.key = add(memory, position), .value = memory, .maps = maps},
+                                                output.query_groups);
+  if (!options_.aux_loss) decoded = {decoded.back()};
+  for (const Var& x : decoded)
+    output.layers.push_back({class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
+  return output;
+}
+
+std::shared_ptr<Detector> build_detr(const Args& model, int64_t num_classes) {
+  const Args& t = model.get_section("transformer");
+  DetrOptions options;
+  options.transformer = read_transformer_options(t, options.transformer);
+  options.num_classes = num_classes;
+  model.get_int("num_classes", 0);
+  options.queries = t.get_int("queries", 100, 1, 10000);
+  options.learned_position = t.get_choice("position_encoding", "sine", {"sine", "learned"}) == "learned";
+  options.aux_loss = t.get_bool("aux_loss", true);
+  options.extra_query_groups = t.get_int("extra_query_groups", 0, 0, 64);
+  for (const char* field : {"box_refine", "two_stage"})
+    if (t.get_bool(field, false)) fail_input("{}.{}: not in DETR, expected false", t.path(), field);
+  t.finish();
+  if (options.transformer.levels != 1)
+    fail_input("{}.levels: {}, but DETR has one level, expected 1", t.path(), options.transformer.levels);
+  auto backbone = build_backbone(model.get_section("backbone"), {4});
+  model.finish();
+  return std::make_shared<Detr>(options, std::move(backbone));
+}
+
+}  // namespace saccade

@@ -1,0 +1,46 @@
+// DETR (Carion et al. 2020): backbone, one feature map, transformer, class and box heads that all decoder
+// layers share. Parameter names, counts and initialisation are the official ones.
+#pragma once
+
+#include "layers/conv2d.h"
+#include "layers/position_encoding.h"
+#include "models/backbone.h"
+#include "models/detector.h"
+#include "models/transformer.h"
+
+namespace saccade {
+
+struct DetrOptions {
+  TransformerOptions transformer;
+  int64_t num_classes = 92;  // with the "no object" class
+  int64_t queries = 100;
+  bool learned_position = false;  // row and column embeddings in place of the sine encoding
+  bool aux_loss = true;
+  // Training only: further query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
+  int64_t extra_query_groups = 0;
+};
+
+class Detr : public Detector {
+ public:
+  Detr(const DetrOptions& options, std::shared_ptr<Backbone> backbone);
+  DetectorOutput forward(const DetectorInput& input) override;
+  int64_t num_classes() const override { return options_.num_classes; }
+  std::string type_name() const override { return "Detr"; }
+
+ private:
+  class Transformer;
+
+  DetrOptions options_;
+  std::shared_ptr<Backbone> backbone_;
+  std::shared_ptr<LearnedPositionEncoding> position_;
+  std::shared_ptr<Transformer> transformer_;
+  std::shared_ptr<Linear> class_embed_;
+  std::shared_ptr<Mlp> bbox_embed_;
+  Var query_embed_, extra_query_embed_;  // [Q, C]
+  std::shared_ptr<Conv2d> input_proj_;
+};
+
+// From the config section `model` (configs/saccade.proto).
+std::shared_ptr<Detector> build_detr(const Args& model, int64_t num_classes);
+
+}  // namespace saccade

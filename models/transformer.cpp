@@ -1,0 +1,154 @@
+#include "models/transformer.h"
+
+#include "autograd/engine.h"
+#include "layers/module_scope.h"
+
+namespace saccade {
+
+TransformerOptions read_transformer_options(const Args& t, TransformerOptions o) {
+  o.dim = t.get_int("hidden_dim", o.dim, 4, 8192);
+  o.heads = t.get_int("heads", o.heads, 1, 256);
+  if (o.dim % o.heads != 0 || o.dim % 4 != 0)
+    fail_input("{}.hidden_dim: {} must be a multiple of 4 and of heads ({})", t.path(), o.dim, o.heads);
+  o.ffn_dim = t.get_int("ffn_dim", o.ffn_dim, 1, 65536);
+  o.encoder_layers = t.get_int("encoder_layers", o.encoder_layers, 0, 64);
+  o.decoder_layers = t.get_int("decoder_layers", o.decoder_layers, 1, 64);
+  o.levels = t.get_int("levels", o.levels, 1, 8);
+  o.encoder_points = t.get_int("encoder_points", o.encoder_points, 1, 64);
+  o.decoder_points = t.get_int("decoder_points", o.decoder_points, 1, 64);
+  o.dropout = t.get_float("dropout", o.dropout, 0, 0.99);
+  o.pre_norm = t.get_bool("pre_norm", o.pre_norm);
+  o.encoder_attention = t.get_section("encoder_attention");
+  o.decoder_self_attention = t.get_section("decoder_self_attention");
+  o.decoder_cross_attention = t.get_section("decoder_cross_attention");
+  return o;
+}
+
+std::shared_ptr<Linear> xavier_linear(int64_t in, int64_t out) {
+  return std::make_shared<Linear>(in, out, LinearOptions{.weight_init = init::xavier_uniform()});
+}
+
+AttentionShape attention_shape(const TransformerOptions& o, int64_t points) {
+  return {.dim = o.dim, .heads = o.heads, .levels = o.levels, .points = points, .dropout = o.dropout};
+}
+
+Var feed_forward(const Var& x, const Linear& linear1, const Linear& linear2, double dropout_p,
+                 bool training) {
+  Var hidden = dropout(linear1.forward(x, Activation::kRelu), dropout_p, training);
+  return dropout(linear2.forward(hidden), dropout_p, training);
+}
+
+Var attend_in_groups(Attention& layer, const Var& target, const Var& position, int64_t groups) {
+  int64_t N = target.dim(0), Q = target.dim(1), C = target.dim(2);
+  Shape grouped{N * groups, Q / groups, C};
+  Var query = reshape(add(target, position), grouped);
+  AttentionInput input{.query = query, .key = query, .value = reshape(target, grouped)};
+  return reshape(layer.forward(input), {N, Q, C});
+}
+
+TransformerEncoderLayer::TransformerEncoderLayer(const TransformerOptions& o, const std::string& attention)
+    : dropout_(o.dropout), pre_norm_(o.pre_norm) {
+  self_attn_ = child("self_attn",
+                     make_attention(o.encoder_attention, attention, attention_shape(o, o.encoder_points)));
+  norm1_ = make_child<LayerNorm>("norm1", o.dim);
+  linear1_ = child("linear1", xavier_linear(o.dim, o.ffn_dim));
+  linear2_ = child("linear2", xavier_linear(o.ffn_dim, o.dim));
+  norm2_ = make_child<LayerNorm>("norm2", o.dim);
+}
+
+Var TransformerEncoderLayer::forward(const Var& tokens, const Var& position, const TokenMaps& maps) {
+  ModuleScope scope(*this);
+  Var value = pre_norm_ ? norm1_->forward(tokens) : tokens;
+  Var query = add(value, position);
+  AttentionInput input{.query = query,
+                       .key = query,
+                       .value = value,
+                       .padding_mask = maps.padding_mask,
+                       .reference_points = Var(maps.reference_points),
+                       .levels = maps.levels};
+  Var attended = dropout(self_attn_->forward(input), dropout_, training());
+  if (pre_norm_) {
+    Var x = add(tokens, attended);
+    return add(x, feed_forward(norm2_->forward(x), *linear1_, *linear2_, dropout_, training()));
+  }
+  Var x = norm1_->forward(attended, tokens);
+  return norm2_->forward(feed_forward(x, *linear1_, *linear2_, dropout_, training()), x);
+}
+
+TransformerEncoder::TransformerEncoder(const TransformerOptions& o, const std::string& attention) {
+  for (int64_t i = 0; i < o.encoder_layers; ++i)
+    layers_.push_back(make_child<TransformerEncoderLayer>(fmt::format("layers.{}", i), o, attention));
+  if (o.pre_norm) norm_ = make_child<LayerNorm>("norm", o.dim);
+}
+
+Var TransformerEncoder::forward(Var tokens, const Var& position, const TokenMaps& maps) {
+  ModuleScope scope(*this);
+  for (auto& layer : layers_) {
+    if (layer->recompute()) {
+      tokens =
+          checkpoint([&layer = *layer, maps](const Vars& in) { return layer.forward(in[0], in[1], maps); },
+                     {tokens, position});
+    } else {
+      tokens = layer->forward(tokens, position, maps);
+    }
+  }
+  return norm_ ? norm_->forward(tokens) : tokens;
+}
+
+TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o)
+    : dropout_(o.dropout), pre_norm_(o.pre_norm) {
+  self_attn_ = child("self_attn",
+                     make_attention(o.decoder_self_attention, "multi_head_attention", attention_shape(o, 1)));
+  multihead_attn_ = child("multihead_attn", make_attention(o.decoder_cross_attention, "multi_head_attention",
+                                                           attention_shape(o, o.decoder_points)));
+  linear1_ = child("linear1", xavier_linear(o.dim, o.ffn_dim));
+  linear2_ = child("linear2", xavier_linear(o.ffn_dim, o.dim));
+  norm1_ = make_child<LayerNorm>("norm1", o.dim);
+  norm2_ = make_child<LayerNorm>("norm2", o.dim);
+  norm3_ = make_child<LayerNorm>("norm3", o.dim);
+}
+
+Var TransformerDecoderLayer::among_queries(const Var& target, const Var& position, int64_t groups) {
+  return dropout(attend_in_groups(*self_attn_, target, position, groups), dropout_, training());
+}
+
+Var TransformerDecoderLayer::to_memory(const Var& target, const Var& position, const DecoderMemory& memory) {
+  AttentionInput input{.query = add(target, position),
+                       .key = memory.key,
+                       .value = memory.value,
+                       .padding_mask = memory.maps.padding_mask,
+                       .levels = memory.maps.levels};
+  return dropout(multihead_attn_->forward(input), dropout_, training());
+}
+
+Var TransformerDecoderLayer::forward(const Var& target, const Var& position, const DecoderMemory& memory,
+                                     int64_t groups) {
+  ModuleScope scope(*this);
+  if (pre_norm_) {
+    Var x = add(target, among_queries(norm1_->forward(target), position, groups));
+    x = add(x, to_memory(norm2_->forward(x), position, memory));
+    return add(x, feed_forward(norm3_->forward(x), *linear1_, *linear2_, dropout_, training()));
+  }
+  Var x = norm1_->forward(among_queries(target, position, groups), target);
+  x = norm2_->forward(to_memory(x, position, memory), x);
+  return norm3_->forward(feed_forward(x, *linear1_, *linear2_, dropout_, training()), x);
+}
+
+TransformerDecoder::TransformerDecoder(const TransformerOptions& o) {
+  for (int64_t i = 0; i < o.decoder_layers; ++i)
+    layers_.push_back(make_child<TransformerDecoderLayer>(fmt::format("layers.{}", i), o));
+  norm_ = make_child<LayerNorm>("norm", o.dim);
+}
+
+Vars TransformerDecoder::forward(Var target, const Var& position, const DecoderMemory& memory,
+                                 int64_t groups) {
+  ModuleScope scope(*this);
+  Vars outputs;
+  for (auto& layer : layers_) {
+    target = layer->forward(target, position, memory, groups);
+    outputs.push_back(norm_->forward(target));
+  }
+  return outputs;
+}
+
+}  // namespace saccade
