@@ -274,6 +274,9 @@ void validate_for_training(const Config& config) {
 Config resolve_config(const Config& config) {
   Config resolved = config;
   write_defaults(resolved);
+  // The typed defaults of a backbone are ResNet's; the others have their own.
+  config::Backbone& backbone = *resolved.mutable_model()->mutable_backbone();
+  if (backbone.type() != "resnet") backbone = config.model().backbone();
   return resolved;
 }
 

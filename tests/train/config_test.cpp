@@ -225,6 +225,18 @@ TEST(Config, ModelArgsCarryDefaultsAndRefuseDoubleKeys) {
   expect_part(bad("model { backbone { arg { key: \"a\" int: 3 ints: [1, 2] } } }"), "several values");
 }
 
+TEST(Config, OtherBackbonesGetNoDefaultsOfResNet) {
+  Config c =
+      parse_config("model { backbone { type: \"vit\" width: 3 arg { key: \"depth\" int: 12 } } }", "F");
+  for (const Config& config : {c, parse_config(config_text(c), "resolved")}) {
+    Args model = model_args(config);
+    const Args& b = model.get_section("backbone");
+    EXPECT_EQ(b.get_int("depth", 0), 12);
+    EXPECT_EQ(b.get_int("width", 0), 3);  // set by hand: the backbone may refuse it
+    EXPECT_FALSE(b.has("frozen_stages"));
+  }
+}
+
 TEST(Config, EveryRecipeIsValid) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(SACCADE_SOURCE_DIR "/configs")) {

@@ -1,0 +1,58 @@
+// Window attention (Liu et al. 2021, "Swin Transformer", eq. 3 and 4) with the official names and inits:
+// `qkv`, `proj` and relative_position_bias_table [(2 window - 1)^2, heads].
+#include "layers/attention.h"
+#include "layers/linear.h"
+#include "layers/module_scope.h"
+
+namespace saccade {
+
+class WindowAttention final : public Attention {
+ public:
+  WindowAttention(const AttentionShape& shape, const Args& args) : dim_(shape.dim) {
+    options_.heads = shape.heads;
+    options_.window = args.get_int("window", 7, 1, 1024);
+    options_.shift = args.get_int("shift", 0, 0, options_.window - 1);
+    shrink_ = args.get_bool("shrink", false);
+    if (dim_ % shape.heads != 0)
+      fail_input("attention: dimension {} does not split into {} heads", dim_, shape.heads);
+    LinearOptions linear{.weight_init = init::truncated_normal(0.02), .bias_init = init::constant(0)};
+    int64_t side = 2 * options_.window - 1;
+    table_ = param("relative_position_bias_table", {side * side, shape.heads}, init::truncated_normal(0.02));
+    qkv_ = make_child<Linear>("qkv", dim_, 3 * dim_, linear);
+    proj_ = make_child<Linear>("proj", dim_, dim_, linear);
+  }
+
+  Var forward(const AttentionInput& input) override {
+    ModuleScope scope(*this);
+    if (input.levels.size() != 1)
+      fail_input("window attention: the tokens come from {} maps, expected one map", input.levels.size());
+    auto [height, width] = input.levels[0];
+    int64_t batch = input.query.dim(0);
+    WindowAttentionOptions options = options_;
+    if (int64_t side = std::min(height, width); shrink_ && side <= options.window) {
+      options.window = side;
+      options.shift = 0;
+    }
+    Tensor mask = input.padding_mask;
+    if (mask.defined()) mask = mask.reshape({batch, height, width});
+    Var qkv = reshape(qkv_->forward(input.query), {batch, height, width, 3 * dim_});
+    Var y = window_attention(qkv, table_, qkv_->bias(), mask, options);
+    return proj_->forward(reshape(y, {batch, height * width, dim_}));
+  }
+  std::string type_name() const override { return "WindowAttention"; }
+
+ private:
+  int64_t dim_;
+  WindowAttentionOptions options_;
+  bool shrink_;  // a map no larger than the window is one window that is not shifted
+  Var table_;
+  std::shared_ptr<Linear> qkv_, proj_;
+};
+
+SACCADE_REGISTER_ATTENTION("window", WindowAttention,
+                           "attention inside the (shifted) windows of one map, with a relative position bias "
+                           "(Liu et al. 2021, Swin)",
+                           "query = key = value [N, H W, C], one level (H, W) -> [N, H W, C]",
+                           "O(N_q C^2 + N_q window^2 C)", AttentionInputs::kOneMap);
+
+}  // namespace saccade
