@@ -1,8 +1,10 @@
 #include "models/build.h"
 
 #include "core/error.h"
+#include "models/dat.h"
 #include "models/deformable_detr.h"
 #include "models/detr.h"
+#include "models/resnet.h"
 
 namespace saccade {
 
@@ -11,9 +13,17 @@ std::shared_ptr<Detector> build_detector(const Args& model, int64_t num_classes)
   return type == "detr" ? build_detr(model, num_classes) : build_deformable_detr(model, num_classes);
 }
 
-std::shared_ptr<Classifier> build_classifier(const Args& model, int64_t) {
-  // Each family of backbones adds its line here when it can classify.
-  fail_input("{}.backbone.type: no backbone can classify yet", model.path());
+std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int64_t>& default_outputs) {
+  std::string type = args.get_choice("type", "resnet", {"resnet", "dat"});
+  if (type == "dat") return build_dat(args, default_outputs);
+  return build_resnet(args, default_outputs);
+}
+
+std::shared_ptr<Classifier> build_classifier(const Args& model, int64_t num_classes) {
+  model.get_choice("type", "classifier", {"classifier"});
+  const Args& args = model.get_section("backbone");
+  args.get_choice("type", "", {"dat"});
+  return build_dat_classifier(args, num_classes);
 }
 
 }  // namespace saccade

@@ -132,8 +132,8 @@ std::vector<int64_t> ResNet::channels() const {
   return out;
 }
 
-std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int64_t>& default_outputs) {
-  args.get_choice("type", "resnet", {"resnet"});
+std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64_t>& default_outputs) {
+  args.get_string("type", "resnet");
   ResNetOptions options;
   int64_t depth = args.get_int("depth", 50);
   std::vector<int64_t> blocks = args.get_ints("blocks", {});

@@ -33,4 +33,7 @@ class ResNet : public Backbone {
   std::vector<std::shared_ptr<Stage>> stages_;
 };
 
+// From the section model.backbone.
+std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64_t>& default_outputs);
+
 }  // namespace saccade
