@@ -29,7 +29,7 @@ int64_t macs_of(std::string_view op, const std::vector<Tensor>& in, const Tensor
     // attention
     return in[2].numel() / 2 * in[0].dim(3) * 5;
   }
-  if (op == "grid_sample") return out.numel() * 4;
+  if (op == "grid_sample" || op == "sampled_position_bias") return out.numel() * 4;
   return 0;
 }
 
