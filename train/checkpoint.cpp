@@ -68,7 +68,7 @@ class Metadata {
   const SafetensorsReader& file_;
 };
 
-bool is_float_entry(const SafetensorsEntry& e) {
+bool is_float_entry(const WeightEntry& e) {
   return e.dtype == "F32" || e.dtype == "F64" || e.dtype == "F16" || e.dtype == "BF16";
 }
 
@@ -136,7 +136,7 @@ void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
   std::set<std::string> known;
   for (const NamedTensor& t : wanted) {
     known.insert(t.name);
-    const SafetensorsEntry* e = file.find(t.name);
+    const WeightEntry* e = file.find(t.name);
     if (!e) fail_input("{}: checkpoint of another model: it has no tensor \"{}\"", file.path(), t.name);
     if (e->shape != t.var.shape())
       fail_input("{}: checkpoint of another model: tensor \"{}\" has shape {}, the model's has {}",
@@ -145,14 +145,14 @@ void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
       fail_input("{}: checkpoint of another model: tensor \"{}\" is {}, expected a float type", file.path(),
                  t.name, e->dtype);
   }
-  for (const SafetensorsEntry& e : file.entries())
+  for (const WeightEntry& e : file.entries())
     if (!known.contains(e.name) && !is_training_state(e.name) && !e.name.ends_with(".num_batches_tracked"))
       fail_input("{}: checkpoint of another model: the model has no tensor \"{}\"", file.path(), e.name);
   std::set<const VarState*> filled;
   for (const NamedTensor& t : wanted) {
     // A shared tensor has its average under its first name only.
     if (!filled.insert(t.var.state().get()).second) continue;
-    const SafetensorsEntry* average = averaged ? file.find("ema." + t.name) : nullptr;
+    const WeightEntry* average = averaged ? file.find("ema." + t.name) : nullptr;
     bool usable = average && average->shape == t.var.shape() && is_float_entry(*average);
     assign(t.var, file.read(usable ? average->name : t.name));
   }
@@ -166,7 +166,7 @@ void load_training_state(const SafetensorsReader& file, const CheckpointInfo& in
     };
   };
   bool has_state = std::any_of(file.entries().begin(), file.entries().end(),
-                               [](const SafetensorsEntry& e) { return starts_with(e.name, "optimizer."); });
+                               [](const WeightEntry& e) { return starts_with(e.name, "optimizer."); });
   if (!has_state && info.step > 0)
     fail_input("{}: holds no optimizer state, so training cannot resume from it (use --init-from)",
                file.path());
@@ -202,7 +202,7 @@ InitReport init_from(const std::string& path, Module& model) {
   int64_t best_count = 0;
   for (const Relation& r : relations) {
     int64_t count = 0;
-    for (const SafetensorsEntry& e : file.entries()) {
+    for (const WeightEntry& e : file.entries()) {
       auto it = by_name.find(renamed(e.name, r));
       count += it != by_name.end() && it->second->var.shape() == e.shape && is_float_entry(e);
     }
@@ -218,7 +218,7 @@ InitReport init_from(const std::string& path, Module& model) {
         wanted.empty() ? "none" : wanted[0].name);
   InitReport report;
   std::set<std::string> filled;
-  for (const SafetensorsEntry& e : file.entries()) {
+  for (const WeightEntry& e : file.entries()) {
     if (is_training_state(e.name)) continue;
     auto it = by_name.find(renamed(e.name, *best));
     if (it == by_name.end()) {

@@ -51,7 +51,7 @@ std::shared_ptr<Detector> make_model(const std::string& variant) {
     v.value().copy_from(weights.read(n.name));
     used[n.name] = true;
   }
-  for (const SafetensorsEntry& e : weights.entries())
+  for (const WeightEntry& e : weights.entries())
     EXPECT_TRUE(used[e.name]) << "not in our model: " << e.name;
   detector->set_training(true);
   return detector;
@@ -126,7 +126,7 @@ TEST_P(GoldenModel, EqualsPyTorch) {
 
   backward(result.total);
   double largest_gradient = 0;
-  for (const SafetensorsEntry& e : golden.entries())
+  for (const WeightEntry& e : golden.entries())
     if (e.name.starts_with("grad."))
       largest_gradient = std::max(largest_gradient, largest(golden.read(e.name).to_vector<double>()));
   int compared = 0;

@@ -28,7 +28,7 @@ int run_convert(const ConvertArguments& arguments) {
   SafetensorsReader reader(arguments.input);
   NamedValues tensors;
   int64_t values = 0;
-  for (const SafetensorsEntry& entry : reader.entries()) {
+  for (const WeightEntry& entry : reader.entries()) {
     tensors.emplace_back(entry.name, reader.read(entry.name));
     values += tensors.back().second.numel();
   }

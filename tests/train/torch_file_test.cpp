@@ -1,0 +1,418 @@
+// The files of torch.save, as PyTorch wrote them (scripts/golden/make_torch_files.py) and as an attacker
+// would.
+#include "train/torch_file.h"
+
+#include <zip.h>
+
+#include "core/philox.h"
+#include "tests/train/test_folder.h"
+#include "train/safetensors.h"
+
+namespace saccade {
+namespace {
+
+const std::string kFolder = SACCADE_SOURCE_DIR "/tests/golden/torch_files/";
+
+std::string error_of(const std::string& path) {
+  try {
+    auto file = open_weights(path);
+    for (const WeightEntry& e : file->entries()) file->read(e.name);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+// ---- what PyTorch writes
+// --------------------------------------------------------------------------------------
+
+class TorchFiles : public testing::TestWithParam<const char*> {};
+
+TEST_P(TorchFiles, TensorsAreThoseOfPyTorch) {
+  auto file = open_weights(kFolder + GetParam());
+  SafetensorsReader expected(kFolder + "expected.safetensors");
+  EXPECT_EQ(file->section(), "model");
+  ASSERT_EQ(file->entries().size(), expected.entries().size());
+  for (const WeightEntry& e : expected.entries()) {
+    ASSERT_NE(file->find(e.name), nullptr) << e.name;
+    Tensor ours = file->read(e.name), golden = expected.read(e.name);
+    EXPECT_EQ(ours.shape(), golden.shape()) << e.name;
+    EXPECT_EQ(file->find(e.name)->shape, golden.shape()) << e.name;
+    EXPECT_EQ(ours.dtype(), e.name == "bfloat" ? DType::kBF16 : golden.dtype()) << e.name;
+    EXPECT_EQ(ours.to(DType::kF64).to_vector<double>(), golden.to(DType::kF64).to_vector<double>()) << e.name;
+  }
+  EXPECT_EQ(file->find("half")->dtype, "F16");
+  EXPECT_EQ(file->find("absent"), nullptr);
+  EXPECT_THROW(file->read("absent"), InputError);
+}
+
+TEST_P(TorchFiles, PlainValuesBesideThem) {
+  auto file = open_weights(kFolder + GetParam());
+  const auto& s = file->scalars();
+  EXPECT_EQ(s.at("epoch"), WeightScalar(int64_t{3}));
+  EXPECT_EQ(s.at("args.dilation"), WeightScalar(true));
+  EXPECT_EQ(s.at("args.pre_norm"), WeightScalar(false));
+  EXPECT_EQ(s.at("args.nheads"), WeightScalar(int64_t{8}));
+  EXPECT_EQ(s.at("args.lr"), WeightScalar(1e-4));
+  EXPECT_EQ(s.at("args.position_embedding"), WeightScalar(std::string("sine")));
+  EXPECT_EQ(s.at("lr_scheduler.step_size"), WeightScalar(int64_t{3}));
+  for (const char* name :
+       {"args.masks", "args.device", "args.output", "args.big", "object", "dtype", "numpy"})
+    EXPECT_FALSE(s.contains(name)) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, TorchFiles, testing::Values("zip.pth", "legacy.pth"),
+                         [](const auto& p) { return std::string(p.param) == "zip.pth" ? "Zip" : "Legacy"; });
+
+TEST(TorchFile, AveragesComeFirst) {
+  auto file = open_weights(kFolder + "protocol4.pth");
+  EXPECT_EQ(file->section(), "ema.module");
+  EXPECT_EQ(file->read("w").to_vector<float>(), (std::vector<float>{1, 1}));
+  EXPECT_EQ(file->scalars().at("ema.updates"), WeightScalar(int64_t{5}));
+}
+
+TEST(TorchFile, TheFormatIsRecognisedByContent) {
+  TestFolder folder;
+  write_bytes(folder / "a.safetensors", read_bytes(kFolder + "legacy.pth"));
+  EXPECT_EQ(error_of(folder / "a.safetensors"), "");
+  write_safetensors(folder / "b.pth", {{"x", Tensor::full({2}, 3)}}, {});
+  EXPECT_EQ(open_weights(folder / "b.pth")->read("x").to_vector<float>(), (std::vector<float>{3, 3}));
+  write_bytes(folder / "c", "hello");
+  EXPECT_NE(error_of(folder / "c").find("neither a safetensors file nor a PyTorch one"), std::string::npos);
+  write_bytes(folder / "d", "");
+  EXPECT_NE(error_of(folder / "d").find("is empty"), std::string::npos);
+  EXPECT_NE(error_of(folder / "none").find("cannot open"), std::string::npos);
+  EXPECT_NE(error_of(folder.path()).find("not a regular file"), std::string::npos);
+}
+
+// ---- hostile files
+// --------------------------------------------------------------------------------------------
+
+template <class T>
+std::string raw(T value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+std::string str(const std::string& s) { return "X" + raw(static_cast<uint32_t>(s.size())) + s; }
+std::string num(int64_t v) { return "\x8a\x08" + raw(v); }
+std::string global(const std::string& module, const std::string& name) {
+  return "c" + module + "\n" + name + "\n";
+}
+std::string counts(const std::vector<int64_t>& values) {
+  std::string out = "(";
+  for (int64_t v : values) out += num(v);
+  return out + "t";
+}
+std::string storage(const std::string& key, int64_t elements, const std::string& type = "FloatStorage") {
+  return "(" + str("storage") + global("torch", type) + str(key) + str("cpu") + num(elements) + "tQ";
+}
+std::string tensor(const std::string& storage_id, int64_t offset, const std::vector<int64_t>& sizes,
+                   const std::vector<int64_t>& strides) {
+  return global("torch._utils", "_rebuild_tensor_v2") + "(" + storage_id + num(offset) + counts(sizes) +
+         counts(strides) + "\x89" + global("collections", "OrderedDict") + ")RtR";
+}
+// A dictionary {"w": value}, and what else is given as key and value opcodes.
+std::string dict(const std::string& value, const std::string& more = "") {
+  return "\x80\x02}(" + str("w") + value + more + "u.";
+}
+const std::string kGood = tensor(storage("0", 4), 0, {2, 2}, {2, 1});
+
+// The pickle stream of PyTorch before 1.6 with one storage "0" of `bytes` bytes that claims `elements`.
+std::string legacy(const std::string& pickle, size_t bytes = 16, uint64_t elements = 4,
+                   const std::string& keys = "0") {
+  std::string key_list = "\x80\x02](";
+  for (char c : keys) key_list += str(std::string(1, c));
+  return "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.\x80\x02}" +
+         str("little_endian") + "\x88s." + pickle + key_list + "e." + raw(elements) +
+         std::string(bytes, '\0');
+}
+
+std::string error_of_pickle(const std::string& pickle, const std::string& keys = "0") {
+  TestFolder folder;
+  write_bytes(folder / "x.pth", legacy(pickle, 16, 4, keys));
+  std::string error = error_of(folder / "x.pth");
+  EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+  if (!error.empty()) {
+    EXPECT_EQ(error.find(folder / "x.pth"), 0u) << error;
+  }
+  return error;
+}
+
+TEST(HostilePickle, TheBuildersMakeAGoodFile) { EXPECT_EQ(error_of_pickle(dict(kGood)), ""); }
+
+// Nothing is imported or called: such objects are left aside where they do not matter, and refused where a
+// tensor should be.
+TEST(HostilePickle, CallsAreNotMade) {
+  TestFolder folder;
+  std::string touch = str("touch " + (folder / "owned"));
+  for (const std::string& call :
+       {global("posix", "system") + "(" + touch + "tR", global("os", "system") + touch + "\x85R",
+        global("builtins", "eval") + str("__import__('os').system('touch " + (folder / "owned") + "')") +
+            "\x85R",
+        "(" + touch + "ios\nsystem\n", "(" + global("os", "system") + touch + "o",
+        str("os") + str("system") + "\x93" + touch + "\x85R", global("subprocess", "Popen") + ")\x81}b",
+        global("torch._utils", "_rebuild_from_type_v2") + "(" + global("os", "system") + touch + "tR"}) {
+    write_bytes(folder / "x.pth", legacy(dict(kGood, str("junk") + call)));
+    auto file = open_weights(folder / "x.pth");
+    EXPECT_EQ(file->entries().size(), 1u);
+    write_bytes(folder / "y.pth", legacy(dict(call), 0, 0, ""));
+    EXPECT_NE(error_of(folder / "y.pth").find("no dictionary of tensors"), std::string::npos);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "owned"));
+  EXPECT_NE(error_of_pickle("\x80\x02" + global("os", "system") + touch + "\x85R.", "")
+                .find("an object of os.system"),
+            std::string::npos);
+}
+
+TEST(HostilePickle, ViewsStayInTheirStorage) {
+  auto bad = [](int64_t offset, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+    return error_of_pickle(dict(tensor(storage("0", 4), offset, sizes, strides)));
+  };
+  EXPECT_NE(bad(1, {2, 2}, {2, 1}).find("outside of its storage"), std::string::npos);
+  EXPECT_NE(bad(0, {5}, {1}).find("outside of its storage"), std::string::npos);
+  EXPECT_NE(bad(0, {2}, {4}).find("outside of its storage"), std::string::npos);
+  EXPECT_NE(bad(4, {}, {}).find("outside of its storage"), std::string::npos);
+  EXPECT_NE(bad(0, {1000000, 1000}, {0, 0}).find("overlaps itself"), std::string::npos);
+  EXPECT_NE(bad(0, {3, 3}, {1, 0}).find("overlaps itself"), std::string::npos);
+  EXPECT_NE(bad(3, {4}, {-1}).find("negative"), std::string::npos);
+  EXPECT_NE(bad(0, {-4}, {1}).find("negative"), std::string::npos);
+  EXPECT_NE(bad(-1, {2}, {1}).find("negative"), std::string::npos);
+  EXPECT_NE(bad(0, {4}, {1, 1}).find("2 strides for 1 sizes"), std::string::npos);
+  EXPECT_NE(bad(0, {int64_t{1} << 62, 4}, {1, 1}).find("too large"), std::string::npos);
+  EXPECT_NE(bad(0, {int64_t{1} << 40, int64_t{1} << 40}, {0, 0}).find("too large"), std::string::npos);
+  EXPECT_NE(bad(0, {0, int64_t{1} << 48, int64_t{1} << 48}, {0, 0, 0}).find("too large"), std::string::npos);
+  EXPECT_NE(bad(0, {2}, {int64_t{1} << 62}).find("too large"), std::string::npos);
+  EXPECT_NE(bad(0, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 1}).find("at most 8"),
+            std::string::npos);
+  EXPECT_EQ(bad(0, {0, 5}, {5, 1}), "");
+  EXPECT_EQ(bad(3, {1, 1}, {100, 100}), "");
+}
+
+TEST(HostilePickle, StoragesHaveTheBytesTheyClaim) {
+  TestFolder folder;
+  auto error = [&](const std::string& bytes) {
+    write_bytes(folder / "x.pth", bytes);
+    return error_of(folder / "x.pth");
+  };
+  EXPECT_NE(error(legacy(dict(kGood), 15)).find("16 bytes in the file"), std::string::npos);
+  EXPECT_NE(error(legacy(dict(kGood), 16, 5)).find("5 elements"), std::string::npos);
+  EXPECT_NE(error(legacy(dict(kGood), 16, ~uint64_t{0})).find("elements of F32"), std::string::npos);
+  EXPECT_NE(error(legacy(dict(kGood), 16, 4, "")).find("is missing"), std::string::npos);
+  EXPECT_NE(error(legacy(dict(kGood), 16, 4, "00")).find("there twice"), std::string::npos);
+  EXPECT_NE(error(legacy(dict(kGood), 16, 4, "10")).find("unknown"), std::string::npos);
+  for (int64_t elements : {int64_t{-4}, int64_t{1} << 40, (int64_t{1} << 62) + 4, INT64_MAX})
+    EXPECT_NE(error(legacy(dict(tensor(storage("0", elements), 0, {2}, {1})))).find("claims"),
+              std::string::npos);
+  EXPECT_NE(error(legacy(dict(kGood, str("v") + tensor(storage("0", 2, "DoubleStorage"), 0, {2}, {1}))))
+                .find("two types or sizes"),
+            std::string::npos);
+  EXPECT_NE(error(legacy(dict(tensor(storage("0", 4, "QUInt8Storage"), 0, {2}, {1})))).find("unknown type"),
+            std::string::npos);
+}
+
+TEST(HostilePickle, DamagedStreams) {
+  TestFolder folder;
+  const std::string whole = legacy(dict(kGood));
+  for (size_t length = 16; length + 1 < whole.size(); length += 7) {
+    write_bytes(folder / "cut", whole.substr(0, length));
+    EXPECT_NE(error_of(folder / "cut"), "") << length;
+  }
+  EXPECT_NE(error_of_pickle("\x80\x09N.").find("protocol"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02\x82\x01.").find("operation 0x82 is not supported"),
+            std::string::npos);                                                          // EXT1
+  EXPECT_NE(error_of_pickle("\x80\x02\x97.").find("not supported"), std::string::npos);  // NEXT_BUFFER
+  EXPECT_NE(error_of_pickle("\x80\x02Pid\n.").find("not supported"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02.").find("empty stack"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02h\x07.").find("never stored"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02u.").find("no mark"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02}(Nu.").find("key without a value"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02Na.").find("empty stack"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02NNa.").find("no list"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02(N(NR.").find("empty stack"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02NNR.").find("tuple of arguments"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02N)Q.").find("no storage"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02\x8b\xff\xff\xff\xff.").find("negative length"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02X\xff\xff\xff\xffx.").find("ends too early"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02\x8d" + std::string(8, '\xff') + "x.").find("ends too early"),
+            std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02I12a\n.").find("not a number"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02S12\n.").find("without quotes"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02V" + std::string(100000, 'x') + "\n.").find("without end"),
+            std::string::npos);
+  EXPECT_NE(error_of_pickle(dict(global("torch._utils", "_rebuild_tensor_v2") + "(NNNNtR"))
+                .find("without a storage"),
+            std::string::npos);
+}
+
+// Values are stored once however often they are referred to, and nothing recurses over them.
+TEST(HostilePickle, NestingAndSharingStaySmall) {
+  EXPECT_EQ(error_of_pickle(dict(kGood, str("deep") + std::string(300000, ']') + std::string(299999, 'a'))),
+            "");
+  EXPECT_EQ(error_of_pickle(dict(kGood, str("marks") + std::string(300000, '(') + std::string(300000, 't'))),
+            "");
+  // l0 = [], l1 = [l0] * 10, l2 = [l1] * 10, ...: 10^40 lists to whoever walks through them.
+  std::string bomb = "]q\x01";
+  for (int i = 0; i < 40; ++i) {
+    bomb += "](";
+    for (int k = 0; k < 10; ++k) bomb += "h\x01";
+    bomb += "eq\x01";
+  }
+  EXPECT_EQ(error_of_pickle(dict(kGood, str("bomb") + bomb + std::string(41, '0') + "h\x01")), "");
+  // The same with dictionaries, through which plain values are looked for.
+  std::string dicts = "}q\x01";
+  for (int i = 0; i < 40; ++i) {
+    dicts += "}(";
+    for (int k = 0; k < 100; ++k) dicts += str("k" + std::to_string(k)) + "h\x01";
+    dicts += "uq\x01";
+  }
+  EXPECT_EQ(error_of_pickle(dict(kGood, str("bomb") + dicts + std::string(41, '0') + "h\x01")), "");
+  // A list that holds itself.
+  EXPECT_EQ(error_of_pickle(dict(kGood, str("cycle") + "]q\x01h\x01" + "a")), "");
+  // A long name joined with another, over and over.
+  std::string names = str(std::string(60000, 'm')) + "q\x01" + "0";
+  for (int i = 0; i < 3000; ++i)
+    names +=
+        "h\x01h\x01\x93"
+        "0";
+  EXPECT_NE(error_of_pickle(dict(kGood, str("names") + names + "N")).find("more values"), std::string::npos);
+  // Five million lists.
+  EXPECT_NE(
+      error_of_pickle(dict(kGood, str("many") + "(" + std::string(5000000, ']') + "l")).find("more values"),
+      std::string::npos);
+}
+
+TEST(HostilePickle, AliasesCannotMultiplyWithoutEnd) {
+  std::string more;
+  for (int i = 0; i < 3000; ++i) more += str("w" + std::to_string(i)) + "h\x05";
+  TestFolder folder;
+  std::string pickle =
+      "\x80\x02}(" + str("w") + tensor(storage("0", 100000), 0, {100000}, {1}) + "q\x05" + more + "u.";
+  write_bytes(folder / "x.pth", legacy(pickle, 400000, 100000));
+  EXPECT_NE(error_of(folder / "x.pth").find("more than 16 times"), std::string::npos);
+}
+
+// ---- the zip container
+// ----------------------------------------------------------------------------------------
+
+struct Stored {
+  std::string name, bytes;
+  bool compressed = false;
+};
+
+std::string zip_error(const std::vector<Stored>& entries) {
+  TestFolder folder;
+  std::string path = folder / "x.pth";
+  int code = 0;
+  zip_t* zip = zip_open(path.c_str(), ZIP_CREATE, &code);
+  for (const Stored& e : entries) {
+    zip_source_t* source = zip_source_buffer(zip, e.bytes.data(), e.bytes.size(), 0);
+    zip_int64_t index = zip_file_add(zip, e.name.c_str(), source, ZIP_FL_ENC_UTF_8);
+    EXPECT_GE(index, 0);
+    zip_set_file_compression(zip, static_cast<zip_uint64_t>(index),
+                             e.compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
+  }
+  EXPECT_EQ(zip_close(zip), 0);
+  return error_of(path);
+}
+
+TEST(HostileZip, OnlyWhatTorchWrites) {
+  const Stored pickle{"a/data.pkl", dict(kGood)}, data{"a/data/0", std::string(16, '\0')};
+  EXPECT_EQ(zip_error({pickle, data, {"a/version", "3\n"}, {"a/byteorder", "little"}}), "");
+  EXPECT_NE(zip_error({pickle}).find("storage \"0\" is missing"), std::string::npos);
+  EXPECT_NE(zip_error({pickle, {"a/data/0", std::string(12, '\0')}}).find("12 bytes, expected 16"),
+            std::string::npos);
+  EXPECT_NE(zip_error({data}).find("without a data.pkl"), std::string::npos);
+  EXPECT_NE(zip_error({pickle, data, {"a/byteorder", "big"}}).find("expected little"), std::string::npos);
+  EXPECT_NE(zip_error({pickle, data, {"a/constants.pkl", "x"}}).find("TorchScript"), std::string::npos);
+  EXPECT_NE(zip_error({pickle, data, {"b/data.pkl", "N."}}).find("two data.pkl"), std::string::npos);
+  for (const char* name : {"a/../../etc/passwd", "/etc/passwd", "..", "a\\..\\b"})
+    EXPECT_NE(zip_error({pickle, data, {name, "x"}}).find("points elsewhere"), std::string::npos) << name;
+  // Compressed entries could grow without end.
+  EXPECT_NE(zip_error({pickle, {"a/data/0", std::string(1 << 20, '\0'), true}}).find("compressed"),
+            std::string::npos);
+}
+
+// ---- fuzzing
+// --------------------------------------------------------------------------------------------------
+
+// Changes of every file that this test suite has: bytes, bits, numbers at their limits, cut, doubled and
+// moved pieces. Whatever comes out, the reader either reads it or throws InputError; sanitizers watch in CI.
+std::string mutated(std::string bytes, Rng& rng) {
+  auto below = [&](size_t n) {
+    return n == 0 ? size_t{0} : static_cast<size_t>(rng.uniform() * static_cast<double>(n)) % n;
+  };
+  size_t changes = 1 + below(4);
+  for (size_t i = 0; i < changes && !bytes.empty(); ++i) {
+    size_t at = below(bytes.size());
+    switch (below(8)) {
+      case 0:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(below(256));
+        break;
+      case 2: {
+        static const unsigned char kLimits[] = {0, 1, 0x7f, 0x80, 0xff};
+        for (size_t k = 0; k < 1 + below(8) && at + k < bytes.size(); ++k)
+          bytes[at + k] = static_cast<char>(kLimits[below(5)]);
+        break;
+      }
+      case 3:
+        bytes.resize(at);
+        break;
+      case 4:
+        bytes.erase(at, 1 + below(16));
+        break;
+      case 5:
+        bytes.insert(at, bytes.substr(below(bytes.size()), below(64)));
+        break;
+      case 6:
+        bytes.insert(at, 1, "().0RbQ]}uet\x81\x85\x86\x93"[below(16)]);
+        break;
+      case 7:
+        if (at + 8 <= bytes.size())
+          bytes.replace(at, 8, raw(rng.uniform() < 0.5 ? int64_t{-1} : int64_t{1} << below(63)));
+        break;
+    }
+  }
+  return bytes;
+}
+
+TEST(Fuzz, DamagedFilesAreReadOrRefused) {
+  const int rounds = std::getenv("SACCADE_FAST") ? 400 : 1500;
+  TestFolder folder;
+  write_safetensors(folder / "small", {{"a", Tensor::zeros({2, 3})}, {"b", Tensor::zeros({4}, DType::kI64)}},
+                    {{"k", "v"}});
+  int read = 0, refused = 0;
+  for (const std::string& source :
+       {kFolder + "zip.pth", kFolder + "legacy.pth", kFolder + "protocol4.pth", folder / "small"}) {
+    const std::string original = read_bytes(source);
+    Rng rng(static_cast<uint64_t>(original.size()));
+    for (int i = 0; i < rounds; ++i) {
+      write_bytes(folder / "x", mutated(original, rng));
+      std::string error = error_of(folder / "x");
+      EXPECT_EQ(error.find('\n'), std::string::npos);
+      ++(error.empty() ? read : refused);
+    }
+  }
+  // Both must happen often, or the changes are too weak or too strong to find anything.
+  EXPECT_GT(read, rounds / 10);
+  EXPECT_GT(refused, rounds / 10);
+}
+
+// The pickle of a legacy file without its storages, so that nearly every change reaches the machine.
+TEST(Fuzz, DamagedPickles) {
+  const int rounds = std::getenv("SACCADE_FAST") ? 2000 : 10000;
+  TestFolder folder;
+  const std::string pickle = dict(kGood, str("n") + num(3) + str("t") + kGood + "q\x01" + str("u") + "h\x01");
+  Rng rng(7);
+  int read = 0;
+  for (int i = 0; i < rounds; ++i) {
+    write_bytes(folder / "x", legacy(mutated(pickle, rng)));
+    read += error_of(folder / "x").empty();
+  }
+  EXPECT_GT(read, rounds / 100);
+  EXPECT_LT(read, rounds);
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,86 @@
+// Python's pickle format (protocols 0 to 5, https://github.com/python/cpython/blob/main/Lib/pickletools.py),
+// read as data. Nothing is imported or called: a global is a pair of names, and the object that a pickle
+// would build by a call is either one of the few that this reader knows (dictionaries, tuples, tensors and
+// their storages), or an opaque node.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace saccade {
+
+// A value, in PickleGraph::nodes. Values refer to each other by index, shared ones are there once, and cycles
+// are possible: whoever walks through a graph must bound his depth and his steps.
+struct PickleNode {
+  enum class Kind : uint8_t {
+    kNone,
+    kBool,     // integer
+    kInt,      // integer
+    kLong,     // text: two's complement, little-endian, more than 64 bits
+    kFloat,    // number
+    kString,   // text
+    kBytes,    // text
+    kTuple,    // items
+    kList,     // items
+    kDict,     // items: key, value, key, value ...
+    kSet,      // items
+    kGlobal,   // text: "module.name"
+    kObject,   // text: the class or function that would make it; items: an argparse.Namespace's kDict
+    kStorage,  // text: key; items: 0 its global; integer: count of elements
+    kTensor,   // items: storage, offset, sizes, strides, and the dtype where the storage has none
+  };
+  Kind kind = Kind::kNone;
+  union {
+    int64_t integer = 0;
+    double number;
+  };
+  std::string text;
+  std::vector<uint32_t> items;
+};
+
+struct PickleGraph {
+  std::deque<PickleNode> nodes;
+  uint32_t root = 0;
+
+  const PickleNode& operator[](uint32_t index) const { return nodes[index]; }
+  // key, value, key, value ... of a dictionary or Namespace; empty for others.
+  const std::vector<uint32_t>& pairs(const PickleNode& dict) const;
+  // The value under a string key; null when absent.
+  const PickleNode* find(const PickleNode& dict, std::string_view key) const;
+};
+
+// A stream of bytes that knows its end.
+class PickleInput {
+ public:
+  // `read` copies bytes of [0, size) of what `path` names in errors.
+  using Read = std::function<void(void* out, uint64_t bytes, uint64_t offset)>;
+  PickleInput(std::string path, uint64_t size, Read read, uint64_t position = 0)
+      : path_(std::move(path)), read_(std::move(read)), size_(size), next_(position) {}
+
+  uint8_t byte();
+  void copy(void* out, uint64_t bytes);
+  std::string text(uint64_t bytes);
+  std::string line();  // up to the newline, which is taken but not returned
+  uint64_t position() const { return next_ - (buffer_.size() - taken_); }
+  uint64_t size() const { return size_; }
+  // What is wrong here; throws InputError.
+  [[noreturn]] void damaged(const std::string& what) const;
+
+ private:
+  void refill();
+  std::string path_;
+  Read read_;
+  uint64_t size_, next_;  // next_: first byte that is not in the buffer
+  std::string buffer_;
+  size_t taken_ = 0;  // of the buffer
+};
+
+// Reads one pickle, to its STOP. Throws InputError on an unknown opcode, a truncated stream, a stack or memo
+// error, and on more operations than a weight file needs.
+PickleGraph read_pickle(PickleInput& input);
+
+}  // namespace saccade
