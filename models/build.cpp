@@ -5,6 +5,8 @@
 #include "models/deformable_detr.h"
 #include "models/detr.h"
 #include "models/resnet.h"
+#include "models/swin.h"
+#include "models/vit.h"
 
 namespace saccade {
 
@@ -14,15 +16,21 @@ std::shared_ptr<Detector> build_detector(const Args& model, int64_t num_classes)
 }
 
 std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int64_t>& default_outputs) {
-  std::string type = args.get_choice("type", "resnet", {"resnet", "dat"});
+  std::string type = args.get_choice("type", "resnet", {"resnet", "swin", "vit", "dat"});
+  if (type == "swin") return build_swin(args, default_outputs);
+  if (type == "vit") return build_vit(args);
   if (type == "dat") return build_dat(args, default_outputs);
   return build_resnet(args, default_outputs);
 }
 
 std::shared_ptr<Classifier> build_classifier(const Args& model, int64_t num_classes) {
   model.get_choice("type", "classifier", {"classifier"});
+  if (!model.has("backbone"))
+    fail_input("{}.backbone.type: not given, expected swin, vit or dat", model.path());
   const Args& args = model.get_section("backbone");
-  args.get_choice("type", "", {"dat"});
+  std::string type = args.get_choice("type", "resnet", {"swin", "vit", "dat"});
+  if (type == "swin") return build_swin_classifier(args, num_classes);
+  if (type == "vit") return build_vit_classifier(args, num_classes);
   return build_dat_classifier(args, num_classes);
 }
 

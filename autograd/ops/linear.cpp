@@ -24,8 +24,9 @@ struct Linear {
     Tensor x = in[0].to(type).contiguous().reshape(
         {k == 0 ? shape.numel() / std::max<int64_t>(n, 1) : in[0].numel() / k, k});
     Tensor y = Tensor::empty({x.dim(0), n}, type, x.device()), z;
-    if (act == Activation::kGelu && ctx.needs_any()) {
-      z = y.empty_like();
+    if (act == Activation::kGelu) {
+      // The same function with and without gradients, so that recomputed values have the same bits.
+      z = ctx.needs_any() ? y.empty_like() : y;
       kernels::linear_forward(x, w, bias, Activation::kNone, z);
       kernels::activation_forward(act, z, y);
     } else {

@@ -6,7 +6,7 @@
 
 namespace saccade::kernels {
 
-// y = act(z); both [M, N] contiguous, one floating dtype.
+// y = act(z); both [M, N] contiguous, one floating dtype; y may be z.
 inline Kernel<void(Activation act, const Tensor& z, Tensor& y)> activation_forward{"activation_forward"};
 // dz = dy * act'(z), all [M, N] contiguous of one floating dtype. `saved` is y for relu and z for gelu
 // (undefined for none). dz may be undefined when only the sums are wanted. bias_grad [N] (acc_t of the dtype;

@@ -1,0 +1,43 @@
+// Multi-head self-attention with one fused projection and the names and inits of timm's vision transformers:
+// `qkv` and `proj`.
+#include "layers/attention.h"
+#include "layers/linear.h"
+#include "layers/module_scope.h"
+
+namespace saccade {
+
+class SelfAttention final : public Attention {
+ public:
+  SelfAttention(const AttentionShape& shape, const Args& args) : dim_(shape.dim) {
+    options_.heads = shape.heads;
+    options_.dropout = args.get_float("dropout", shape.dropout, 0, 1);
+    if (dim_ % shape.heads != 0)
+      fail_input("attention: dimension {} does not split into {} heads", dim_, shape.heads);
+    LinearOptions linear{.weight_init = init::truncated_normal(0.02), .bias_init = init::constant(0)};
+    qkv_ = make_child<Linear>("qkv", dim_, 3 * dim_, linear);
+    proj_ = make_child<Linear>("proj", dim_, dim_, linear);
+  }
+
+  Var forward(const AttentionInput& input) override {
+    ModuleScope scope(*this);
+    Var qkv = qkv_->forward(input.query);
+    auto part = [&](int64_t i) { return slice(qkv, -1, i * dim_, (i + 1) * dim_); };
+    AttentionOptions options = options_;
+    options.training = training();
+    return proj_->forward(attention(part(0), part(1), part(2), input.padding_mask, {}, options));
+  }
+  std::string type_name() const override { return "SelfAttention"; }
+
+ private:
+  int64_t dim_;
+  AttentionOptions options_;
+  std::shared_ptr<Linear> qkv_, proj_;
+};
+
+SACCADE_REGISTER_ATTENTION("self_attention", SelfAttention,
+                           "scaled dot-product attention among the same tokens, one fused projection (ViT, "
+                           "Dosovitskiy et al. 2021)",
+                           "query = key = value [N, S, C], padding mask [N, S] -> [N, S, C]",
+                           "O(N_q C^2 + N_q^2 C)", AttentionInputs::kOneMap);
+
+}  // namespace saccade

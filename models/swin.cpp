@@ -1,0 +1,227 @@
+#include "models/swin.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "layers/conv2d.h"
+#include "layers/module_scope.h"
+#include "models/vision_block.h"
+
+namespace saccade {
+namespace {
+
+// Images [N, H, W, 3] -> [N, H / patch, W / patch, C].
+class PatchEmbed : public Module {
+ public:
+  PatchEmbed(int64_t patch, int64_t dim) : patch_(patch) {
+    proj_ = make_child<Conv2d>("proj", 3, dim, patch, Conv2dOptions{.stride = patch});
+    norm_ = make_child<LayerNorm>("norm", dim);
+  }
+  Var forward(const Var& images) const {
+    ModuleScope scope(*this);
+    return norm_->forward(proj_->forward(pad_map(images, patch_)));
+  }
+  std::string type_name() const override { return "PatchEmbed"; }
+
+ private:
+  int64_t patch_;
+  std::shared_ptr<Conv2d> proj_;
+  std::shared_ptr<LayerNorm> norm_;
+};
+
+// Four neighbours become one token of twice the channels; their order is (0,0), (1,0), (0,1), (1,1) as (row,
+// column).
+class PatchMerging : public Module {
+ public:
+  explicit PatchMerging(int64_t dim) {
+    norm_ = make_child<LayerNorm>("norm", 4 * dim);
+    reduction_ = make_child<Linear>("reduction", 4 * dim, 2 * dim, vision_linear(false));
+  }
+  Var forward(const Var& x) const {
+    ModuleScope scope(*this);
+    Var y = pad_map(x, 2);
+    int64_t N = y.dim(0), H = y.dim(1) / 2, W = y.dim(2) / 2, C = y.dim(3);
+    y = permute(reshape(y, {N, H, 2, W, 2, C}), std::array{0, 1, 3, 4, 2, 5});
+    return reduction_->forward(norm_->forward(reshape(y, {N, H, W, 4 * C})));
+  }
+  std::string type_name() const override { return "PatchMerging"; }
+
+ private:
+  std::shared_ptr<LayerNorm> norm_;
+  std::shared_ptr<Linear> reduction_;
+};
+
+// `layers.{i}`: blocks, and the merging that the next stage starts from.
+class Stage : public Module {
+ public:
+  Stage(const SwinOptions& o, size_t stage, bool shrink, const std::vector<double>& rates) {
+    int64_t dim = o.embed_dim << stage, number = static_cast<int64_t>(stage) + 1;
+    bool chosen =
+        o.attention_stages.empty() ||
+        std::find(o.attention_stages.begin(), o.attention_stages.end(), number) != o.attention_stages.end();
+    for (size_t b = 0; b < rates.size(); ++b) {
+      Args window;
+      window.set("window", o.window);
+      window.set("shift", b % 2 == 0 ? int64_t{0} : o.window / 2);
+      window.set("shrink", shrink);
+      blocks_.push_back(make_child<VisionBlock>(
+          fmt::format("blocks.{}", b), VisionBlockOptions{.shape = {.dim = dim, .heads = o.heads[stage]},
+                                                          .mlp_ratio = o.mlp_ratio,
+                                                          .drop_path = rates[b],
+                                                          .attention = chosen ? o.attention : Args(),
+                                                          .fallback = "window",
+                                                          .defaults = window}));
+    }
+    if (stage + 1 < o.depths.size()) downsample_ = make_child<PatchMerging>("downsample", dim);
+  }
+  Var forward(const Var& map) const {
+    ModuleScope scope(*this);
+    LevelShape level{map.dim(1), map.dim(2)};
+    Var x = reshape(map, {map.dim(0), level.height * level.width, map.dim(3)});
+    for (const auto& block : blocks_) x = block->forward(x, {level});
+    return reshape(x, map.shape());
+  }
+  Var downsample(const Var& map) const { return downsample_->forward(map); }
+  std::string type_name() const override { return "SwinStage"; }
+
+ private:
+  std::vector<std::shared_ptr<VisionBlock>> blocks_;
+  std::shared_ptr<PatchMerging> downsample_;
+};
+
+SwinOptions read_options(const Args& args) {
+  SwinOptions o;
+  o.embed_dim = args.get_int("embed_dim", o.embed_dim, 1, 65536);
+  o.depths = args.get_ints("depths", o.depths);
+  o.heads = args.get_ints("heads", o.heads);
+  o.window = args.get_int("window", o.window, 1, 1024);
+  o.patch = args.get_int("patch", o.patch, 1, 1024);
+  o.mlp_ratio = args.get_float("mlp_ratio", o.mlp_ratio, 0.01, 1000);
+  o.drop_path = args.get_float("drop_path", o.drop_path, 0, 1);
+  o.attention = args.get_section("attention");
+  o.attention_stages = args.get_ints("attention_stages", {});
+  if (o.depths.empty() || o.depths.size() > 8 || *std::min_element(o.depths.begin(), o.depths.end()) < 1)
+    fail_input("{}.depths: got [{}], expected one to eight stages of at least one block", args.path(),
+               fmt::join(o.depths, ", "));
+  if (o.heads.size() != o.depths.size())
+    fail_input("{}.heads: got {} numbers for {} stages, expected one a stage", args.path(), o.heads.size(),
+               o.depths.size());
+  for (int64_t s : o.attention_stages)
+    if (s < 1 || s > static_cast<int64_t>(o.depths.size()))
+      fail_input("{}.attention_stages: stage {} does not exist, expected 1 to {}", args.path(), s,
+                 o.depths.size());
+  for (size_t s = 0; s < o.heads.size(); ++s)
+    if (o.heads[s] < 1 || (o.embed_dim << s) % o.heads[s] != 0)
+      fail_input("{}.heads: {} heads in stage {}, expected a divisor of its {} channels", args.path(),
+                 o.heads[s], s + 1, o.embed_dim << s);
+  return o;
+}
+
+}  // namespace
+
+// Patch embedding and stages, under the names that backbone and classifier share.
+class SwinStages : public Module {
+ public:
+  // shrink: as a classifier
+  SwinStages(const SwinOptions& o, bool shrink) {
+    patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.embed_dim);
+    auto rates = drop_path_rates(std::accumulate(o.depths.begin(), o.depths.end(), int64_t{0}), o.drop_path);
+    auto next = rates.begin();
+    for (size_t s = 0; s < o.depths.size(); ++s, next += o.depths[s - 1]) {
+      std::vector<double> own(next, next + o.depths[s]);
+      stages_.push_back(make_child<Stage>(fmt::format("layers.{}", s), o, s, shrink, own));
+      channels.push_back(o.embed_dim << s);
+    }
+  }
+  // The maps of the first `count` stages.
+  std::vector<Var> forward(const Var& images, size_t count) const {
+    ModuleScope scope(*this);
+    std::vector<Var> maps;
+    for (size_t s = 0; s < count; ++s)
+      maps.push_back(stages_[s]->forward(s == 0 ? patch_embed_->forward(images)
+                                                : stages_[s - 1]->downsample(maps.back())));
+    return maps;
+  }
+  std::string type_name() const override { return "SwinStages"; }
+
+  std::vector<int64_t> channels;
+
+ private:
+  std::shared_ptr<PatchEmbed> patch_embed_;
+  std::vector<std::shared_ptr<Stage>> stages_;
+};
+
+Swin::Swin(const SwinOptions& options, const std::vector<int64_t>& outputs) : outputs_(outputs) {
+  stages_ = make_child<SwinStages>("", options, false);
+  for (int64_t o : outputs_) {
+    if (o < 1 || o > static_cast<int64_t>(options.depths.size()))
+      fail_input("model.backbone.outputs: stage {} does not exist, expected 1 to {}", o,
+                 options.depths.size());
+    norms_.push_back(
+        make_child<LayerNorm>(fmt::format("norm{}", o - 1), stages_->channels[static_cast<size_t>(o - 1)]));
+  }
+}
+
+std::vector<Var> Swin::forward(const Var& images) {
+  ModuleScope scope(*this);
+  auto maps = stages_->forward(images, static_cast<size_t>(outputs_.back()));
+  std::vector<Var> out;
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    out.push_back(norms_[i]->forward(maps[static_cast<size_t>(outputs_[i] - 1)]));
+  return out;
+}
+
+std::vector<int64_t> Swin::channels() const {
+  std::vector<int64_t> out;
+  for (int64_t o : outputs_) out.push_back(stages_->channels[static_cast<size_t>(o - 1)]);
+  return out;
+}
+
+namespace {
+
+class SwinClassifier : public Classifier {
+ public:
+  SwinClassifier(const SwinOptions& options, int64_t num_classes) : num_classes_(num_classes) {
+    stages_ = make_child<SwinStages>("", options, true);
+    norm_ = make_child<LayerNorm>("norm", stages_->channels.back());
+    head_ = make_child<Linear>("head", stages_->channels.back(), num_classes, vision_linear());
+  }
+  Var forward(const Var& images) override {
+    ModuleScope scope(*this);
+    Var x = norm_->forward(stages_->forward(images, stages_->channels.size()).back());
+    return head_->forward(mean(x, std::array{1, 2}));
+  }
+  int64_t num_classes() const override { return num_classes_; }
+  std::string type_name() const override { return "SwinClassifier"; }
+
+ private:
+  int64_t num_classes_;
+  std::shared_ptr<SwinStages> stages_;
+  std::shared_ptr<LayerNorm> norm_;
+  std::shared_ptr<Linear> head_;
+};
+
+}  // namespace
+
+std::shared_ptr<Backbone> build_swin(const Args& args, const std::vector<int64_t>& default_outputs) {
+  args.get_string("type", "swin");
+  SwinOptions options = read_options(args);
+  std::vector<int64_t> outputs = args.get_ints("outputs", {});
+  if (outputs.empty()) outputs = default_outputs;
+  if (!std::is_sorted(outputs.begin(), outputs.end()))
+    fail_input("{}.outputs: expected ascending stages", args.path());
+  args.finish();
+  return std::make_shared<Swin>(options, outputs);
+}
+
+std::shared_ptr<Classifier> build_swin_classifier(const Args& args, int64_t num_classes) {
+  args.get_string("type", "swin");
+  SwinOptions options = read_options(args);
+  args.finish();
+  return std::make_shared<SwinClassifier>(options, num_classes);
+}
+
+}  // namespace saccade

@@ -1,0 +1,180 @@
+#include "models/vit.h"
+
+#include <cmath>
+
+#include "layers/conv2d.h"
+#include "layers/module_scope.h"
+#include "models/vision_block.h"
+
+namespace saccade {
+namespace {
+
+constexpr double kNormEps = 1e-6;
+
+// `patch_embed.proj`
+class PatchEmbed : public Module {
+ public:
+  PatchEmbed(int64_t patch, int64_t dim) : patch_(patch) {
+    proj_ = make_child<Conv2d>("proj", 3, dim, patch, Conv2dOptions{.stride = patch});
+  }
+  Var forward(const Var& images) const {
+    ModuleScope scope(*this);
+    return proj_->forward(pad_map(images, patch_));
+  }
+  std::string type_name() const override { return "PatchEmbed"; }
+
+ private:
+  int64_t patch_;
+  std::shared_ptr<Conv2d> proj_;
+};
+
+// [to, from]: bicubic interpolation along one axis (a = -0.75, cell centres, edges repeated).
+Tensor bicubic_matrix(int64_t from, int64_t to) {
+  constexpr double kA = -0.75;
+  auto near = [](double x) { return ((kA + 2) * x - (kA + 3)) * x * x + 1; };
+  auto far = [](double x) { return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
+  Tensor t = Tensor::zeros({to, from});
+  for (int64_t i = 0; i < to; ++i) {
+    double at = (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5;
+    double cell = std::floor(at), f = at - cell;
+    const double weights[] = {far(1 + f), near(f), near(1 - f), far(2 - f)};
+    for (int64_t k = 0; k < 4; ++k) {
+      int64_t j = std::clamp<int64_t>(static_cast<int64_t>(cell) + k - 1, 0, from - 1);
+      t.data<float>()[i * from + j] += static_cast<float>(weights[k]);
+    }
+  }
+  return t;
+}
+
+// Everything up to the last norm.
+class ViTTokens : public Module {
+ public:
+  explicit ViTTokens(const ViTOptions& o)
+      : extra_(o.distilled ? 2 : 1), grid_(o.image_size / o.patch), dim_(o.dim) {
+    cls_token_ = param("cls_token", {1, 1, o.dim}, init::truncated_normal(0.02));
+    if (o.distilled) dist_token_ = param("dist_token", {1, 1, o.dim}, init::truncated_normal(0.02));
+    pos_embed_ = param("pos_embed", {1, grid_ * grid_ + extra_, o.dim}, init::truncated_normal(0.02));
+    patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.dim);
+    auto rates = drop_path_rates(o.depth, o.drop_path);
+    for (int64_t b = 0; b < o.depth; ++b)
+      blocks_.push_back(make_child<VisionBlock>(fmt::format("blocks.{}", b),
+                                                VisionBlockOptions{.shape = {.dim = o.dim, .heads = o.heads},
+                                                                   .mlp_ratio = o.mlp_ratio,
+                                                                   .drop_path = rates[static_cast<size_t>(b)],
+                                                                   .norm_eps = kNormEps,
+                                                                   .attention = o.attention,
+                                                                   .fallback = "self_attention"}));
+    norm_ = make_child<LayerNorm>("norm", o.dim, kNormEps);
+  }
+  // [N, extra() + H W, C]; the extra tokens come first. `map` becomes H and W.
+  Var forward(const Var& images, LevelShape& map) const {
+    ModuleScope scope(*this);
+    Var patches = patch_embed_->forward(images);
+    int64_t N = patches.dim(0);
+    map = {patches.dim(1), patches.dim(2)};
+    patches = reshape(patches, {N, map.height * map.width, dim_});
+    DType dtype = patches.value().dtype();
+    Vars tokens{expand(cast(cls_token_, dtype), {N, 1, dim_})};
+    if (extra_ == 2) tokens.push_back(expand(cast(dist_token_, dtype), {N, 1, dim_}));
+    tokens.push_back(patches);
+    Var x = add(concat(tokens, 1), positions(map));
+    for (const auto& block : blocks_) x = block->forward(x, {});
+    return norm_->forward(x);
+  }
+  int64_t extra() const { return extra_; }
+  std::string type_name() const override { return "ViTTokens"; }
+
+ private:
+  // [1, extra + H W, C]
+  Var positions(const LevelShape& map) const {
+    if (map == LevelShape{grid_, grid_}) return pos_embed_;
+    ExecutionScope scope;
+    execution().compute = DType::kF32;
+    DType dtype = pos_embed_.value().dtype();
+    Var rows(bicubic_matrix(grid_, map.height).to(dtype)),
+        columns(bicubic_matrix(grid_, map.width).to(dtype));
+    Var grid = reshape(slice(pos_embed_, 1, extra_, extra_ + grid_ * grid_), {grid_, grid_ * dim_});
+    grid = reshape(matmul(rows, grid), {map.height, grid_, dim_});
+    grid = reshape(matmul(columns, grid), {1, map.height * map.width, dim_});
+    return concat({slice(pos_embed_, 1, 0, extra_), grid}, 1);
+  }
+
+  int64_t extra_, grid_, dim_;
+  Var cls_token_, dist_token_, pos_embed_;
+  std::shared_ptr<PatchEmbed> patch_embed_;
+  std::vector<std::shared_ptr<VisionBlock>> blocks_;
+  std::shared_ptr<LayerNorm> norm_;
+};
+
+class ViT : public Backbone {
+ public:
+  explicit ViT(const ViTOptions& options) : dim_(options.dim) {
+    tokens_ = make_child<ViTTokens>("", options);
+  }
+  std::vector<Var> forward(const Var& images) override {
+    ModuleScope scope(*this);
+    LevelShape map;
+    Var x = tokens_->forward(images, map);
+    x = slice(x, 1, tokens_->extra(), x.dim(1));
+    return {reshape(x, {x.dim(0), map.height, map.width, dim_})};
+  }
+  std::vector<int64_t> channels() const override { return {dim_}; }
+  std::string type_name() const override { return "ViT"; }
+
+ private:
+  int64_t dim_;
+  std::shared_ptr<ViTTokens> tokens_;
+};
+
+class ViTClassifier : public Classifier {
+ public:
+  ViTClassifier(const ViTOptions& options, int64_t num_classes)
+      : dim_(options.dim), num_classes_(num_classes) {
+    tokens_ = make_child<ViTTokens>("", options);
+    head_ = make_child<Linear>("head", dim_, num_classes, vision_linear());
+    if (options.distilled) head_dist_ = make_child<Linear>("head_dist", dim_, num_classes, vision_linear());
+  }
+  Var forward(const Var& images) override {
+    ModuleScope scope(*this);
+    LevelShape map;
+    Var x = tokens_->forward(images, map);
+    auto token = [&](int64_t i) { return reshape(slice(x, 1, i, i + 1), {x.dim(0), dim_}); };
+    Var logits = head_->forward(token(0));
+    return head_dist_ ? mul_scalar(add(logits, head_dist_->forward(token(1))), 0.5) : logits;
+  }
+  int64_t num_classes() const override { return num_classes_; }
+  std::string type_name() const override { return "ViTClassifier"; }
+
+ private:
+  int64_t dim_, num_classes_;
+  std::shared_ptr<ViTTokens> tokens_;
+  std::shared_ptr<Linear> head_, head_dist_;
+};
+
+ViTOptions read_options(const Args& args) {
+  ViTOptions o;
+  args.get_string("type", "vit");
+  o.image_size = args.get_int("image_size", o.image_size, 1, 65536);
+  o.patch = args.get_int("patch", o.patch, 1, o.image_size);
+  o.dim = args.get_int("dim", o.dim, 1, 65536);
+  o.depth = args.get_int("depth", o.depth, 1, 1024);
+  o.heads = args.get_int("heads", o.heads, 1, 65536);
+  o.mlp_ratio = args.get_float("mlp_ratio", o.mlp_ratio, 0.01, 1000);
+  o.drop_path = args.get_float("drop_path", o.drop_path, 0, 1);
+  o.distilled = args.get_bool("distilled", o.distilled);
+  o.attention = args.get_section("attention");
+  if (o.dim % o.heads != 0)
+    fail_input("{}.heads: {} heads, expected a divisor of the {} channels", args.path(), o.heads, o.dim);
+  args.finish();
+  return o;
+}
+
+}  // namespace
+
+std::shared_ptr<Backbone> build_vit(const Args& args) { return std::make_shared<ViT>(read_options(args)); }
+
+std::shared_ptr<Classifier> build_vit_classifier(const Args& args, int64_t num_classes) {
+  return std::make_shared<ViTClassifier>(read_options(args), num_classes);
+}
+
+}  // namespace saccade
