@@ -2,10 +2,12 @@
 // comes from one Rng, drawn in a fixed order, so an image's augmentation depends on its key alone.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "core/philox.h"
+#include "data/resize.h"
 #include "data/sample.h"
 
 namespace saccade {
@@ -31,6 +33,10 @@ struct AugmentOptions {
     kFixed,        // stretched to fixed_width x fixed_height
     kScaleJitter,  // the largest size that fits the fixed one times U(scale_min, scale_max) is cut or padded
                    // to the fixed size ("large-scale jitter", Ghiasi et al., 2021)
+    kRandomArea,   // a window of random area and aspect ratio, stretched to the fixed size (torchvision's
+                   // RandomResizedCrop)
+    kCenter,       // the short side to the fixed size / center_share, then the centre of the fixed size
+                   // (timm's evaluation of classifiers)
   };
   Resize resize = Resize::kNone;
   std::vector<int64_t> short_sides;
@@ -44,14 +50,24 @@ struct AugmentOptions {
   // of ImageNet) that then counts as image, instead of top left with padding that is masked.
   bool pad_as_image = false;
 
+  // kRandomArea: shares of the image's area, and width / height.
+  double area_min = 0.08, area_max = 1, ratio_min = 3.0 / 4, ratio_max = 4.0 / 3;
+  double center_share = 1;  // kCenter
+  Filter filter = Filter::kBilinear;
+
   // A cut box is dropped when less than this part of its area is left (0: only when nothing is left, as DETR
   // does).
   double min_visible = 0;
 
-  // Last, with color_probability: factors from [1 - v, 1 + v] for brightness, contrast and saturation, a turn
+  // Then, with color_probability: factors from [1 - v, 1 + v] for brightness, contrast and saturation, a turn
   // of the hue by [-hue, hue] of the full circle. Applied in this order as one affine map of the colours.
   double color_probability = 0;
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+
+  // Last: with erase_probability a rectangle of 2 % to a third of the image is filled with normal noise of
+  // the mean and deviation that images are normalised by (of RGB in [0, 1]; cut to bytes). Boxes stay.
+  double erase_probability = 0;
+  std::array<double, 3> noise_mean{0.485, 0.456, 0.406}, noise_std{0.229, 0.224, 0.225};
 };
 
 // Throws InputError naming the option that is out of range.
@@ -71,7 +87,7 @@ void rotate90(Sample& sample, int turns);
 // The window must lie inside the image. Boxes are cut to it; those with no area, or less than min_visible of
 // their area, are dropped.
 void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_visible = 0);
-void resize(Sample& sample, int64_t height, int64_t width);
+void resize(Sample& sample, int64_t height, int64_t width, Filter filter = Filter::kBilinear);
 // The image at (y, x) of a grey canvas that holds it entirely.
 void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, int64_t x);
 // Colours only; hue in turns of the full circle.

@@ -26,6 +26,8 @@ struct Batch {
   Tensor padding_mask;           // bool [N, H, W], true = padding
   std::vector<Target> targets;   // N
   int64_t epoch = 0, index = 0;  // which batch of which epoch
+  // Mixed batches: image n is this share of its own and 1 - share of image N - 1 - n.
+  double share = 1;
 };
 
 }  // namespace saccade

@@ -3,9 +3,12 @@
 #include <stb_image.h>
 #include <stb_image_write.h>
 
+#include <cctype>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -86,6 +89,18 @@ Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
 Image read_image(const std::string& path) { return decode_image(read_file(path), path); }
 
 ImageSize read_image_size(const std::string& path) { return checked_size(read_file(path), path); }
+
+std::string lower_extension(const std::string& path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension;
+}
+
+bool has_image_extension(const std::string& path) {
+  static const std::set<std::string> kExtensions{".jpg", ".jpeg", ".png", ".bmp", ".gif",
+                                                 ".psd", ".tga",  ".ppm", ".pgm", ".pnm"};
+  return kExtensions.contains(lower_extension(path));
+}
 
 std::vector<uint8_t> encode_png(const Image& image) {
   SACCADE_CHECK(image.height > 0 && image.width > 0, "[encode_png] size {} x {}, expected at least 1 x 1",

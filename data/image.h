@@ -35,6 +35,11 @@ Image decode_with_stb(std::span<const uint8_t> bytes, const std::string& name);
 // The size without decoding the pixels; the same errors for what can be seen in the header.
 ImageSize read_image_size(const std::string& path);
 
+// ".jpg" of "a/B.JPG"; "" when there is none.
+std::string lower_extension(const std::string& path);
+// Whether the name is that of a file that read_image may read.
+bool has_image_extension(const std::string& path);
+
 std::vector<uint8_t> encode_png(const Image& image);
 // Written to a temporary file in the same folder, then renamed. Throws InputError when the file cannot be
 // written.

@@ -87,6 +87,7 @@ class DataLoader::Impl {
     if (o.cache_mb < 0) fail_input("loader: cache_mb is {}, expected at least 0", o.cache_mb);
     if (o.start_epoch < 0 || o.start_batch < 0) fail_input("loader: cannot start before the first batch");
     check_augment_options(o.augment);
+    check_mix_options(o.mix);
     batches_per_epoch_ = o.drop_last ? count / o.batch_size : (count + o.batch_size - 1) / o.batch_size;
     if (batches_per_epoch_ == 0) {
       fail_input("{}: {} images make no full batch of {}", source_->name(), count, o.batch_size);
@@ -208,6 +209,9 @@ class DataLoader::Impl {
     job.batch = collate(*source_, job.images, job.samples, job.original_sizes, options_.pad_multiple);
     job.batch.epoch = job.epoch;
     job.batch.index = job.index;
+    Rng rng(mix_key(mix_key(options_.seed ^ hash_name("mix"), static_cast<uint64_t>(job.epoch)),
+                    static_cast<uint64_t>(job.index)));
+    mix_batch(job.batch, options_.mix, rng);
     job.samples.clear();
   }
 

@@ -9,6 +9,7 @@
 #include "data/augment.h"
 #include "data/batch.h"
 #include "data/image_source.h"
+#include "data/mix.h"
 
 namespace saccade {
 
@@ -18,6 +19,7 @@ struct LoaderOptions {
   bool drop_last = false;  // leave out the last, smaller batch of an epoch
   uint64_t seed = 0;
   AugmentOptions augment;    // each image draws from its own stream (seed, epoch, image index)
+  MixOptions mix;            // each batch from (seed, epoch, batch)
   int64_t pad_multiple = 1;  // padded sizes are rounded up to this; 1 pads to the largest image, as DETR does
   int threads = 2;           // 0: everything happens in next()
   int prefetch = 2;          // batches kept ready beyond the one asked for

@@ -23,23 +23,31 @@ struct Taps {
   std::vector<int32_t> weights;       // [out, size]
 };
 
-Taps make_taps(int64_t in, int64_t out) {
+double triangle(double x) { return x < 1.0 ? 1.0 - x : 0.0; }
+double cubic(double x) {
+  constexpr double a = -0.5;
+  if (x < 1.0) return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+  return x < 2.0 ? (((x - 5.0) * x + 8.0) * x - 4.0) * a : 0.0;
+}
+
+Taps make_taps(int64_t in, int64_t out, Filter filter) {
+  const bool bicubic = filter == Filter::kBicubic;
   double scale = static_cast<double>(in) / static_cast<double>(out);
-  double support = std::max(scale, 1.0);  // the triangle's radius is 1
+  double stretch = std::max(scale, 1.0), support = bicubic ? 2.0 * stretch : stretch;
   Taps taps;
   taps.size = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
   taps.first.resize(static_cast<size_t>(out));
   taps.count.resize(static_cast<size_t>(out));
   taps.weights.assign(static_cast<size_t>(out * taps.size), 0);
   std::vector<double> w(static_cast<size_t>(taps.size));
-  double inverse = 1.0 / support;
+  double inverse = 1.0 / stretch;
   for (int64_t i = 0; i < out; ++i) {
     double center = (static_cast<double>(i) + 0.5) * scale, sum = 0;
     int64_t begin = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
     int64_t count = std::min<int64_t>(static_cast<int64_t>(center + support + 0.5), in) - begin;
     for (int64_t k = 0; k < count; ++k) {
       double x = std::abs((static_cast<double>(k + begin) - center + 0.5) * inverse);
-      double value = x < 1.0 ? 1.0 - x : 0.0;
+      double value = bicubic ? cubic(x) : triangle(x);
       w[static_cast<size_t>(k)] = value;
       sum += value;
     }
@@ -47,7 +55,7 @@ Taps make_taps(int64_t in, int64_t out) {
     for (int64_t k = 0; k < count; ++k) {
       double value = w[static_cast<size_t>(k)];
       if (sum != 0) value /= sum;
-      row[k] = static_cast<int32_t>(0.5 + value * (1 << kPrecisionBits));
+      row[k] = static_cast<int32_t>((value < 0 ? -0.5 : 0.5) + value * (1 << kPrecisionBits));
     }
     taps.first[static_cast<size_t>(i)] = begin;
     taps.count[static_cast<size_t>(i)] = count;
@@ -55,11 +63,12 @@ Taps make_taps(int64_t in, int64_t out) {
   return taps;
 }
 
-// Weights are non-negative and sum to 1 up to rounding, so only the upper bound can be passed.
-inline uint8_t to_byte(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> kPrecisionBits, 255)); }
+inline uint8_t to_byte(int32_t sum) {
+  return static_cast<uint8_t>(std::max(std::min(sum >> kPrecisionBits, 255), 0));
+}
 
-Image resize_columns(const Image& in, int64_t width) {
-  Taps taps = make_taps(in.width, width);
+Image resize_columns(const Image& in, int64_t width, Filter filter) {
+  Taps taps = make_taps(in.width, width, filter);
   Image out(in.height, width);
   // One spare byte behind each row: pixels are read and written four bytes at a time.
   std::vector<uint8_t> from(static_cast<size_t>(in.width * 3 + 1)), to(static_cast<size_t>(width * 3 + 1));
@@ -79,8 +88,8 @@ Image resize_columns(const Image& in, int64_t width) {
   return out;
 }
 
-Image resize_rows(const Image& in, int64_t height) {
-  Taps taps = make_taps(in.height, height);
+Image resize_rows(const Image& in, int64_t height, Filter filter) {
+  Taps taps = make_taps(in.height, height, filter);
   Image out(height, in.width);
   int64_t n = in.width * 3;
   std::vector<int32_t> sums(static_cast<size_t>(n));
@@ -103,16 +112,16 @@ Image resize_rows(const Image& in, int64_t height) {
 
 }  // namespace
 
-Image resize_bilinear(const Image& image, int64_t height, int64_t width) {
+Image resize_image(const Image& image, int64_t height, int64_t width, Filter filter) {
   SACCADE_CHECK(height > 0 && width > 0 && image.height > 0 && image.width > 0,
-                "[resize_bilinear] {} x {} to {} x {}, expected sizes of at least 1", image.width,
-                image.height, width, height);
-  if (width == image.width) return height == image.height ? image : resize_rows(image, height);
-  if (height == image.height) return resize_columns(image, width);
+                "[resize_image] {} x {} to {} x {}, expected sizes of at least 1", image.width, image.height,
+                width, height);
+  if (width == image.width) return height == image.height ? image : resize_rows(image, height, filter);
+  if (height == image.height) return resize_columns(image, width, filter);
   // Each pass rounds to bytes, so their order shows in the last bit; this is the rule of Pillow 13.
   bool rows_first = image.height > height && image.height - height > 2 * (image.width - width);
-  return rows_first ? resize_columns(resize_rows(image, height), width)
-                    : resize_rows(resize_columns(image, width), height);
+  return rows_first ? resize_columns(resize_rows(image, height, filter), width, filter)
+                    : resize_rows(resize_columns(image, width, filter), height, filter);
 }
 
 }  // namespace saccade

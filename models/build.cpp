@@ -1,6 +1,5 @@
 #include "models/build.h"
 
-#include "core/error.h"
 #include "models/dat.h"
 #include "models/deformable_detr.h"
 #include "models/detr.h"
@@ -25,13 +24,12 @@ std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int
 
 std::shared_ptr<Classifier> build_classifier(const Args& model, int64_t num_classes) {
   model.get_choice("type", "classifier", {"classifier"});
-  if (!model.has("backbone"))
-    fail_input("{}.backbone.type: not given, expected swin, vit or dat", model.path());
   const Args& args = model.get_section("backbone");
-  std::string type = args.get_choice("type", "resnet", {"swin", "vit", "dat"});
+  std::string type = args.get_choice("type", "resnet", {"resnet", "swin", "vit", "dat"});
   if (type == "swin") return build_swin_classifier(args, num_classes);
   if (type == "vit") return build_vit_classifier(args, num_classes);
-  return build_dat_classifier(args, num_classes);
+  if (type == "dat") return build_dat_classifier(args, num_classes);
+  return build_resnet_classifier(args, num_classes);
 }
 
 }  // namespace saccade

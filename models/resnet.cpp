@@ -132,7 +132,10 @@ std::vector<int64_t> ResNet::channels() const {
   return out;
 }
 
-std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64_t>& default_outputs) {
+namespace {
+
+// Empty outputs: the last stage.
+ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default_outputs) {
   args.get_string("type", "resnet");
   ResNetOptions options;
   int64_t depth = args.get_int("depth", 50);
@@ -164,10 +167,37 @@ std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64
   options.frozen_stages = args.get_int("frozen_stages", 2, 0, static_cast<int64_t>(blocks.size()) + 1);
   options.outputs = args.get_ints("outputs", {});
   if (options.outputs.empty()) options.outputs = default_outputs;
+  if (options.outputs.empty()) options.outputs = {static_cast<int64_t>(blocks.size())};
   if (!std::is_sorted(options.outputs.begin(), options.outputs.end()))
     fail_input("{}.outputs: expected ascending stages", args.path());
   args.finish();
-  return std::make_shared<ResNet>(options);
+  return options;
+}
+
+}  // namespace
+
+std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64_t>& default_outputs) {
+  return std::make_shared<ResNet>(read_options(args, default_outputs));
+}
+
+std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_t num_classes) {
+  ResNetOptions options = read_options(backbone, {});
+  auto last = static_cast<int64_t>(options.blocks.size());
+  if (options.outputs != std::vector<int64_t>{last})
+    fail_input("{}.outputs: a classifier reads stage {} only, expected none or this one", backbone.path(),
+               last);
+  return std::make_shared<ResNetClassifier>(options, num_classes);
+}
+
+ResNetClassifier::ResNetClassifier(const ResNetOptions& options, int64_t num_classes) {
+  body_ = child("", std::make_shared<ResNet>(options));
+  fc_ = make_child<Linear>("fc", body_->channels().back(), num_classes);
+}
+
+Var ResNetClassifier::forward(const Var& images) {
+  ModuleScope scope(*this);
+  const int space[] = {1, 2};
+  return fc_->forward(mean(body_->forward(images).back(), space));
 }
 
 }  // namespace saccade

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "layers/conv2d.h"
+#include "layers/linear.h"
 #include "layers/norm.h"
 #include "models/backbone.h"
+#include "models/classifier.h"
 
 namespace saccade {
 
@@ -35,5 +37,21 @@ class ResNet : public Backbone {
 
 // From the section model.backbone.
 std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64_t>& default_outputs);
+
+// The mean of the last stage's map through one linear layer, `fc` of the official model.
+class ResNetClassifier : public Classifier {
+ public:
+  ResNetClassifier(const ResNetOptions& options, int64_t num_classes);
+  Var forward(const Var& images) override;
+  int64_t num_classes() const override { return fc_->weight().dim(0); }
+  std::string type_name() const override { return "ResNetClassifier"; }
+
+ private:
+  std::shared_ptr<ResNet> body_;
+  std::shared_ptr<Linear> fc_;
+};
+
+// From model.backbone; outputs other than the last stage are an error.
+std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_t num_classes);
 
 }  // namespace saccade

@@ -125,7 +125,7 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
   info.best_metric = m.number<double>("best_metric");
   info.best_step = m.number<int64_t>("best_step");
   info.ema_updates = m.number<int64_t>("ema_updates");
-  if (info.class_names.size() != info.category_ids.size())
+  if (!info.category_ids.empty() && info.class_names.size() != info.category_ids.size())
     fail_input("{}: damaged checkpoint: {} class names for {} category ids", file.path(),
                info.class_names.size(), info.category_ids.size());
   return info;

@@ -16,11 +16,11 @@ namespace saccade {
 struct CheckpointInfo {
   std::string config;                    // resolved textproto
   std::vector<std::string> class_names;  // [K]
-  std::vector<int64_t> category_ids;     // [K], of the training annotations
+  std::vector<int64_t> category_ids;     // [K], of the training annotations; a classifier has none
   uint64_t seed = 0;
   int64_t step = 0;              // optimizer steps done
   int64_t epoch = 0, batch = 0;  // the next batch to read
-  double best_metric = -1;       // highest AP so far; -1 before the first evaluation
+  double best_metric = -1;       // highest AP or top-1 so far; -1 before the first evaluation
   int64_t best_step = -1;
   int64_t ema_updates = 0;
 };

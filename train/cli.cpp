@@ -63,7 +63,7 @@ void add_set(CLI::App* command, std::vector<std::string>& set) {
 }
 
 void add_train(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("train", "train a detector");
+  CLI::App* c = app.add_subcommand("train", "train a detector or a classifier");
   auto a = bind_arguments(c, action, run_train);
   c->add_option("--config", a->config, "the recipe, a textproto (see configs/)")
       ->required()
@@ -87,20 +87,25 @@ void add_train(CLI::App& app, Action& action) {
 }
 
 void add_eval(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("eval", "run a checkpoint over a data set and print the COCO figures");
+  CLI::App* c = app.add_subcommand("eval", "run a checkpoint over a data set and print its figures");
   auto a = bind_arguments(c, action, run_eval);
   c->add_option("--checkpoint", a->checkpoint, "a checkpoint that train wrote")
       ->required()
       ->type_name("FILE");
-  c->add_option("--annotations", a->annotations, "COCO instances json")->required()->type_name("FILE");
-  c->add_option("--images", a->images, "folder of the images")->required()->type_name("DIR");
+  c->add_option("--annotations", a->annotations, "COCO instances json (of a detector)")->type_name("FILE");
+  c->add_option("--images", a->images,
+                "folder of the images; of a classifier: with a sub-folder for each class")
+      ->required()
+      ->type_name("DIR");
   c->add_option("--detections", a->detections, "write the detections here (COCO result list)")
       ->type_name("FILE");
+  c->add_option("--json", a->json, "write the figures here at full precision")->type_name("FILE");
   c->add_option("--batch-size", a->batch_size, "images at a time")->check(at_least(1))->type_name("N");
   add_device(c, a->device);
   c->footer(
-      "Example:\n"
-      "  saccade eval --checkpoint runs/a/checkpoints/best.safetensors --annotations val.json --images val/");
+      "Examples:\n"
+      "  saccade eval --checkpoint runs/a/checkpoints/best.safetensors --annotations val.json --images val/\n"
+      "  saccade eval --checkpoint classifier.safetensors --images val/ --json figures.json");
 }
 
 void add_score(CLI::App& app, Action& action) {
@@ -115,12 +120,13 @@ void add_score(CLI::App& app, Action& action) {
 }
 
 void add_predict(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("predict", "draw the detections of a checkpoint on images");
+  CLI::App* c =
+      app.add_subcommand("predict", "draw the detections of a checkpoint on images, or name their classes");
   auto a = bind_arguments(c, action, run_predict);
   c->add_option("--checkpoint", a->checkpoint, "a checkpoint that train wrote")
       ->required()
       ->type_name("FILE");
-  c->add_option("--output", a->output, "folder for the pictures and detections.json")
+  c->add_option("--output", a->output, "folder for the pictures and detections.json, or predictions.json")
       ->required()
       ->type_name("DIR");
   c->add_option("--threshold", a->threshold, "smallest score that is drawn (default 0.5)")
@@ -239,7 +245,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) {
-  CLI::App app("Trains, evaluates and runs attention-based object detectors on COCO-format data.", "saccade");
+  CLI::App app("Trains, evaluates and runs attention-based object detectors and classifiers.", "saccade");
   app.set_version_flag("--version", "saccade " SACCADE_VERSION);
   app.require_subcommand(1);
   app.footer("`saccade COMMAND --help` explains a command and shows examples.");

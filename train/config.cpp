@@ -118,6 +118,7 @@ constexpr Range kRanges[] = {
     {"criterion.cost_bbox", 0, 1e9},
     {"criterion.cost_giou", 0, 1e9},
     {"criterion.extra_group_repeat", 1, 1024},
+    {"criterion.label_smoothing", 0, 1},
     {"data.batch_size", 1, 65536},
     {"data.workers", 0, 1024},
     {"data.prefetch", 1, 4096},
@@ -127,6 +128,11 @@ constexpr Range kRanges[] = {
     {"data.val_long_side", 1, 65536},
     {"data.val_height", 0, 65536},
     {"data.val_width", 0, 65536},
+    {"data.val_center", 0, 1},
+    {"data.mix.mixup_alpha", 0, 1e6},
+    {"data.mix.cutmix_alpha", 0, 1e6},
+    {"data.mix.probability", 0, 1},
+    {"data.mix.cutmix_probability", 0, 1},
     {"data.augment.horizontal_flip", 0, 1},
     {"data.augment.vertical_flip", 0, 1},
     {"data.augment.rotate90", 0, 1},
@@ -147,6 +153,11 @@ constexpr Range kRanges[] = {
     {"data.augment.color_probability", 0, 1},
     {"data.augment.max_stretch", 1, 100},
     {"data.augment.min_visible", 0, 1},
+    {"data.augment.crop_area_min", 0, 1},
+    {"data.augment.crop_area_max", 0, 1, false},
+    {"data.augment.crop_ratio_min", 0, 100, false},
+    {"data.augment.crop_ratio_max", 0, 100, false},
+    {"data.augment.erase_probability", 0, 1},
     {"data.std", 0, 1e9, false},
     {"optimizer.learning_rate", 0, 1e9, false},
     {"optimizer.weight_decay", 0, 1e9},
@@ -158,6 +169,8 @@ constexpr Range kRanges[] = {
     {"optimizer.group.lr_mult", 0, 1e9},
     {"optimizer.group.weight_decay", 0, 1e9},
     {"schedule.warmup_steps", 0, kMax},
+    {"schedule.warmup_epochs", 0, 1e9},
+    {"schedule.warmup_ratio", 0, 1},
     {"schedule.drop_epochs", 0, 1e9},
     {"schedule.gamma", 0, 1e9, false},
     {"schedule.final_ratio", 0, 1},
@@ -187,9 +200,23 @@ void check_regex(const std::string& field, const std::string& pattern) {
   }
 }
 
+void check_range(const char* low_name, double low, const char* high_name, double high) {
+  if (low > high) fail_input("data.augment.{}: {} exceeds {} = {}", low_name, low, high_name, high);
+}
+
 void check_pair(const char* a_name, int a, const char* b_name, int b) {
   if ((a > 0) != (b > 0))
     fail_input("{} = {} and {} = {}: expected both to be set, or both to be 0", a_name, a, b_name, b);
+}
+
+void check_classifier(const Config& config) {
+  const auto& data = config.data();
+  if (config.model().has_transformer())
+    fail_input("model.transformer: is set, but a classifier is a backbone with a class head");
+  if (data.augment().height() == 0)
+    fail_input("data.augment.height: not set, expected the size of a classifier's training images");
+  if (data.val_height() == 0)
+    fail_input("data.val_height: not set, expected the size of a classifier's images at evaluation");
 }
 
 }  // namespace
@@ -236,10 +263,22 @@ void validate_config(const Config& config) {
                data.val_short_side());
   const auto& augment = data.augment();
   check_pair("data.augment.height", augment.height(), "data.augment.width", augment.width());
-  if (augment.crop_min() > augment.crop_max())
-    fail_input("data.augment.crop_min: {} exceeds crop_max = {}", augment.crop_min(), augment.crop_max());
-  if (augment.scale_min() > augment.scale_max())
-    fail_input("data.augment.scale_min: {} exceeds scale_max = {}", augment.scale_min(), augment.scale_max());
+  check_range("crop_min", augment.crop_min(), "crop_max", augment.crop_max());
+  check_range("scale_min", augment.scale_min(), "scale_max", augment.scale_max());
+  check_range("crop_area_min", augment.crop_area_min(), "crop_area_max", augment.crop_area_max());
+  check_range("crop_ratio_min", augment.crop_ratio_min(), "crop_ratio_max", augment.crop_ratio_max());
+  if (augment.crop_area_min() > 0 && augment.height() == 0)
+    fail_input("data.augment.crop_area_min: {} without height and width, expected a size for the window",
+               augment.crop_area_min());
+  if (data.val_center() > 0 && data.val_height() == 0)
+    fail_input("data.val_center: {} without data.val_height and data.val_width, expected the centre's size",
+               data.val_center());
+  if (is_classifier(config)) {
+    check_classifier(config);
+  } else if (data.mix().mixup_alpha() > 0 || data.mix().cutmix_alpha() > 0) {
+    fail_input("data.mix: mixes images of one class each, expected model.type \"classifier\", got \"{}\"",
+               config.model().type());
+  }
 
   check_choice("optimizer.type", config.optimizer().type(), {"adamw", "sgd"});
   for (int i = 0; i < config.optimizer().group_size(); ++i)
@@ -255,21 +294,30 @@ void validate_config(const Config& config) {
 
 void validate_for_training(const Config& config) {
   validate_config(config);
-  auto need = [](const char* field, const std::string& value, const char* what) {
+  auto need = [](const std::string& field, const std::string& value, const char* what) {
     if (value.empty())
       fail_input("{}: not set, expected {} (in the file or with --set {}=...)", field, what, field);
   };
-  need("data.train.annotations", config.data().train().annotations(), "a COCO annotation file");
-  need("data.train.images", config.data().train().images(), "the folder of the training images");
-  if (config.data().has_val()) {
-    need("data.val.annotations", config.data().val().annotations(), "a COCO annotation file");
-    need("data.val.images", config.data().val().images(), "the folder of the validation images");
-  }
+  auto check_split = [&](const std::string& split, const config::Split& paths) {
+    if (is_classifier(config)) {
+      if (paths.has_annotations() && !paths.annotations().empty())
+        fail_input("{}.annotations: \"{}\", but a classifier reads the classes from the folders of {}.images",
+                   split, paths.annotations(), split);
+      need(split + ".images", paths.images(), "a folder with one sub-folder of images for each class");
+      return;
+    }
+    need(split + ".annotations", paths.annotations(), "a COCO annotation file");
+    need(split + ".images", paths.images(), "the folder of the images");
+  };
+  check_split("data.train", config.data().train());
+  if (config.data().has_val()) check_split("data.val", config.data().val());
   const auto& train = config.train();
   if (train.epochs() <= 0 && train.max_steps() <= 0 && train.max_minutes() <= 0)
     fail_input(
         "train.epochs, train.max_steps and train.max_minutes are all 0, expected at least one of them");
 }
+
+bool is_classifier(const Config& config) { return config.model().type() == "classifier"; }
 
 Config resolve_config(const Config& config) {
   Config resolved = config;
@@ -277,6 +325,8 @@ Config resolve_config(const Config& config) {
   // The typed defaults of a backbone are ResNet's; the others have their own.
   config::Backbone& backbone = *resolved.mutable_model()->mutable_backbone();
   if (backbone.type() != "resnet") backbone = config.model().backbone();
+  if (is_classifier(config) && !config.model().has_transformer())
+    resolved.mutable_model()->clear_transformer();
   return resolved;
 }
 

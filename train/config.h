@@ -31,6 +31,9 @@ void validate_config(const Config& config);
 // What training needs beyond that: data sets and an end of training.
 void validate_for_training(const Config& config);
 
+// model.type "classifier": image-folder data and class figures; everything else is a detector.
+bool is_classifier(const Config& config);
+
 // The configuration with every default written out.
 Config resolve_config(const Config& config);
 std::string config_text(const Config& config);

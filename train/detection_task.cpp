@@ -3,9 +3,9 @@
 #include "data/coco_dataset.h"
 #include "models/build.h"
 #include "train/criterion.h"
-#include "train/detector_input.h"
 #include "train/evaluator.h"
-#include "train/load_detector.h"
+#include "train/load_model.h"
+#include "train/model_input.h"
 #include "train/options.h"
 
 namespace saccade {

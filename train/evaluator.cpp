@@ -1,8 +1,7 @@
 #include "train/evaluator.h"
 
-#include "autograd/scope.h"
-#include "train/detector_input.h"
 #include "train/item_progress.h"
+#include "train/model_input.h"
 #include "train/options.h"
 #include "train/postprocess.h"
 
@@ -18,16 +17,17 @@ EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size) {
   return options;
 }
 
+EvaluationMode::EvaluationMode(Module& model, DType compute)
+    : model_(model), was_training_(model.training()) {
+  model.set_training(false);
+  execution().compute = compute;
+}
+
+EvaluationMode::~EvaluationMode() { model_.set_training(was_training_); }
+
 std::vector<Detection> detect(Detector& model, std::shared_ptr<const CocoDataset> dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
-  struct Mode {
-    Detector& model;
-    bool training;
-    ~Mode() { model.set_training(training); }
-  } mode{model, model.training()};
-  model.set_training(false);
-  NoGrad no_grad;
-  execution().compute = options.compute;
+  EvaluationMode mode(model, options.compute);
   DataLoader loader(dataset, options.loader);
   std::unique_ptr<ItemProgress> progress;
   if (!options.quiet) progress = std::make_unique<ItemProgress>("eval", dataset->num_images(), "images");

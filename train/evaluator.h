@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/scope.h"
 #include "core/kernels/normalize_image.h"
 #include "data/coco_dataset.h"
 #include "data/coco_eval.h"
@@ -27,6 +28,20 @@ struct EvaluatorOptions {
 };
 // batch_size 0: the configuration's.
 EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size = 0);
+
+// While it lives: no gradients, evaluation mode, products in `compute`. The model's mode comes back after it.
+class EvaluationMode {
+ public:
+  EvaluationMode(Module& model, DType compute);
+  ~EvaluationMode();
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  NoGrad no_grad_;
+  Module& model_;
+  bool was_training_;
+};
 
 // All detections of the data set, by image in its order and falling score. category_ids [K] are those of the
 // model's classes. The model is left in the mode (training or not) that it was in. Throws InputError for a

@@ -57,10 +57,11 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions
     if (!p.var.requires_grad()) continue;
     SACCADE_CHECK(p.var.dtype() == DType::kF32, "[optimizer] parameter {} is {}, expected f32", p.name,
                   name_of(p.var.dtype()));
+    double decay = options.no_decay_1d && p.var.shape().rank() <= 1 ? 0 : options.weight_decay;
     slots_.push_back({p.name,
                       p.var,
                       options.learning_rate * (group ? group->lr_mult : 1),
-                      group && group->weight_decay ? *group->weight_decay : options.weight_decay,
+                      group && group->weight_decay ? *group->weight_decay : decay,
                       0,
                       {},
                       {}});

@@ -24,6 +24,7 @@ struct OptimizerOptions {
   std::string type = "adamw";  // adamw: decoupled decay; sgd: decay added to the gradient
   double learning_rate = 2e-4;
   double weight_decay = 1e-4;
+  bool no_decay_1d = false;  // parameters of at most one dimension decay only where their group says so
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double momentum = 0.9;
   double clip_norm = 0.1;                     // largest global gradient norm; 0: no clipping

@@ -1,17 +1,34 @@
 #include "train/options.h"
 
+#include <algorithm>
+
 namespace saccade {
+
+namespace {
+
+Filter filter_of(const Config& config) {
+  return config.data().interpolation() == config::bicubic ? Filter::kBicubic : Filter::kBilinear;
+}
+
+}  // namespace
 
 AugmentOptions train_augment(const Config& config) {
   const config::Augment& a = config.data().augment();
   AugmentOptions o;
+  o.filter = filter_of(config);
   o.horizontal_flip = a.horizontal_flip();
   o.vertical_flip = a.vertical_flip();
   o.rotation90 = a.rotate90();
   o.min_visible = a.min_visible();
   if (a.height() > 0) {
     bool jitter = a.scale_min() != 1 || a.scale_max() != 1 || a.max_stretch() != 1;
-    o.resize = jitter ? AugmentOptions::Resize::kScaleJitter : AugmentOptions::Resize::kFixed;
+    o.resize = a.crop_area_min() > 0 ? AugmentOptions::Resize::kRandomArea
+               : jitter              ? AugmentOptions::Resize::kScaleJitter
+                                     : AugmentOptions::Resize::kFixed;
+    o.area_min = a.crop_area_min();
+    o.area_max = a.crop_area_max();
+    o.ratio_min = a.crop_ratio_min();
+    o.ratio_max = a.crop_ratio_max();
     o.fixed_height = a.height();
     o.fixed_width = a.width();
     o.scale_min = a.scale_min();
@@ -36,14 +53,20 @@ AugmentOptions train_augment(const Config& config) {
   o.hue = a.hue();
   bool colors = o.brightness > 0 || o.contrast > 0 || o.saturation > 0 || o.hue > 0;
   o.color_probability = colors ? a.color_probability() : 0;
+  o.erase_probability = a.erase_probability();
+  kernels::ImageNormalization norm = image_normalization(config);
+  std::copy(norm.mean.begin(), norm.mean.end(), o.noise_mean.begin());
+  std::copy(norm.std.begin(), norm.std.end(), o.noise_std.begin());
   return o;
 }
 
 AugmentOptions eval_augment(const Config& config) {
   const config::Data& data = config.data();
   AugmentOptions o;
+  o.filter = filter_of(config);
   if (data.val_height() > 0) {
-    o.resize = AugmentOptions::Resize::kFixed;
+    o.resize = data.val_center() > 0 ? AugmentOptions::Resize::kCenter : AugmentOptions::Resize::kFixed;
+    if (data.val_center() > 0) o.center_share = data.val_center();
     o.fixed_height = data.val_height();
     o.fixed_width = data.val_width();
   } else {
@@ -62,6 +85,8 @@ LoaderOptions train_loader(const Config& config) {
   o.drop_last = data.drop_last();
   o.seed = config.seed();
   o.augment = train_augment(config);
+  o.mix = {data.mix().probability(), data.mix().mixup_alpha(), data.mix().cutmix_alpha(),
+           data.mix().cutmix_probability()};
   o.pad_multiple = data.pad_multiple();
   o.threads = data.workers();
   o.prefetch = data.prefetch();

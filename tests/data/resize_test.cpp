@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/philox.h"
+#include "data/augment.h"
 #include "data/file.h"
 
 namespace saccade {
@@ -38,9 +39,11 @@ TEST(Resize, EqualsPillowToTheByte) {
     std::istringstream in(line);
     int64_t h = 0, w = 0, oh = 0, ow = 0, seed = 0;
     uint64_t hash = 0;
-    in >> h >> w >> oh >> ow >> seed >> std::hex >> hash;
+    std::string filter;
+    in >> filter >> h >> w >> oh >> ow >> seed >> std::hex >> hash;
     ASSERT_TRUE(in) << line;
-    Image out = resize_bilinear(picture(h, w, seed), oh, ow);
+    Image out =
+        resize_image(picture(h, w, seed), oh, ow, filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear);
     EXPECT_EQ(out.height, oh);
     EXPECT_EQ(out.width, ow);
     if (count++ == 0) {
@@ -48,14 +51,40 @@ TEST(Resize, EqualsPillowToTheByte) {
     }
     EXPECT_EQ(hash_name(text_of(out)), hash) << line;
   }
-  EXPECT_EQ(count, 18);
+  EXPECT_EQ(count, 36);
+}
+
+TEST(Resize, TheCentreOfClassifiersEqualsTorchvisionToTheByte) {
+  std::ifstream cases(kGolden + "center.txt");
+  ASSERT_TRUE(cases) << kGolden;
+  int count = 0;
+  for (std::string line; std::getline(cases, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream in(line);
+    int64_t h = 0, w = 0, seed = 0;
+    uint64_t hash = 0;
+    std::string filter;
+    AugmentOptions o;
+    o.resize = AugmentOptions::Resize::kCenter;
+    in >> filter >> h >> w >> o.fixed_height >> o.center_share >> seed >> std::hex >> hash;
+    ASSERT_TRUE(in) << line;
+    o.fixed_width = o.fixed_height;
+    o.filter = filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear;
+    Sample sample;
+    sample.image = picture(h, w, seed);
+    Rng none(0);
+    EXPECT_EQ(hash_name(text_of(augment(sample, o, none).image)), hash) << line;
+    ++count;
+  }
+  EXPECT_EQ(count, 12);
 }
 
 TEST(Resize, KeepsAConstantAndRefusesNothingSmall) {
   Image image(7, 9);
   std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{255});
-  for (uint8_t v : resize_bilinear(image, 100, 3).rgb) EXPECT_EQ(v, 255);
-  EXPECT_THROW(resize_bilinear(image, 0, 3), Error);
+  for (Filter filter : {Filter::kBilinear, Filter::kBicubic})
+    for (uint8_t v : resize_image(image, 100, 3, filter).rgb) EXPECT_EQ(v, 255);
+  EXPECT_THROW(resize_image(image, 0, 3), Error);
 }
 
 }  // namespace

@@ -340,6 +340,98 @@ TEST_F(Cli, EvalPredictAndScoreAgree) {
     EXPECT_NE(list.find(key), std::string::npos) << key;
 }
 
+constexpr const char* kTinyClassifier = R"(
+model { type: "classifier" backbone { blocks: [1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 } }
+data {
+  train { images: "classes" }
+  val { images: "classes" }
+  batch_size: 2
+  workers: 1
+  augment { height: 32 width: 32 }
+  val_height: 32
+  val_width: 32
+  val_center: 0.875
+}
+train { max_steps: 2 }
+)";
+
+// Two class folders of shapes images and a checkpoint of a two-step training.
+class CliClassifier : public Cli {
+ protected:
+  static void SetUpTestSuite() {
+    Cli::SetUpTestSuite();
+    if (fs::exists(scratch() / "classes")) return;
+    int i = 0;
+    for (const auto& entry : fs::directory_iterator(scratch() / "shapes/images")) {
+      fs::path folder = scratch() / "classes" / (i++ % 2 ? "ball" : "box");
+      fs::create_directories(folder);
+      fs::copy_file(entry.path(), folder / entry.path().filename());
+    }
+    write_text(scratch() / "classes.textproto", kTinyClassifier);
+    expect_works("train --config classes.textproto --output class_run");
+  }
+};
+
+const std::string kClassCheckpoint = "class_run/checkpoints/last.safetensors";
+
+TEST_F(CliClassifier, EvalPredictAndSummary) {
+  Result eval = run("eval --json f.json --images classes --checkpoint " + kClassCheckpoint);
+  EXPECT_EQ(eval.status, 0) << eval.err;
+  for (const char* part :
+       {"classes: 4 images of 2 classes", "top-1 accuracy", "top-5 accuracy  1.0000  (4 of 4"})
+    EXPECT_NE(eval.out.find(part), std::string::npos) << part << " not in " << eval.out;
+  std::string figures = read_text(scratch() / "f.json");
+  for (const char* part : {"\"top1\": ", "\"top5\": 1", "\"loss\": ", "\"images\": 4"})
+    EXPECT_NE(figures.find(part), std::string::npos) << part << " not in " << figures;
+  Result predict =
+      run("predict --output classes_out --checkpoint " + kClassCheckpoint + " classes/ball " + image_);
+  EXPECT_EQ(predict.status, 0) << predict.err;
+  EXPECT_NE(predict.out.find(": b"), std::string::npos) << predict.out;
+  std::string list = read_text(scratch() / "classes_out/predictions.json");
+  for (const char* part : {"\"file_name\": ", "\"classes\": [{\"class\": \"b", "\"score\": "})
+    EXPECT_NE(list.find(part), std::string::npos) << part << " not in " << list;
+  Result summary = run("summary --config classes.textproto --json s.json");
+  EXPECT_EQ(summary.status, 0) << summary.err;
+  EXPECT_NE(summary.out.find("fc (Linear)"), std::string::npos) << summary.out;
+}
+
+TEST_F(CliClassifier, WrongInput) {
+  fs::create_directories(scratch() / "no_classes");
+  write_text(scratch() / "no_classes/a.png", "");
+  fs::create_directories(scratch() / "empty_class/ball");
+  fs::copy(scratch() / "classes", scratch() / "other_classes", fs::copy_options::recursive);
+  fs::rename(scratch() / "other_classes/box", scratch() / "other_classes/cube");
+  fs::copy(scratch() / "classes", scratch() / "broken_class", fs::copy_options::recursive);
+  write_text(scratch() / "broken_class/ball/zzz.jpg", "not a picture");
+
+  std::string train = "train --config classes.textproto --output out --set data.train.images=";
+  expect_refused(train + "none", "none: no such folder");
+  expect_refused(train + "no_classes", "no_classes: has no class folders");
+  expect_refused(train + "empty_class", "empty_class/ball: the class folder has no images");
+  expect_refused(train + "other_classes", "classes: has the class \"box\"");  // the validation set's
+  expect_refused(
+      "train --config classes.textproto --output broken_classes --set data.train.images=broken_class",
+      "broken_class/ball/zzz.jpg");
+  expect_refused(train + "classes --set model.num_classes=3", "model.num_classes: 3 for 2 class folders");
+  expect_refused(train + "classes --set data.train.annotations=a.json", "data.train.annotations");
+  expect_refused(train + "classes --set model.backbone.outputs=1", "model.backbone.outputs");
+  expect_refused(train + "classes --set model.backbone.type=nothing", "model.backbone.type");
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+
+  std::string eval = "eval --json out --checkpoint " + kClassCheckpoint + " --images ";
+  expect_refused(eval + "other_classes", "other_classes: has the class \"cube\", which is not one of");
+  expect_refused(eval + "broken_class", "broken_class/ball/zzz.jpg");
+  expect_refused(eval + "no_classes", "no_classes: has no class folders");
+  expect_refused(eval + "classes --annotations shapes/annotations.json",
+                 "--annotations: " + kClassCheckpoint);
+  expect_refused(eval + "classes --detections d.json", "--detections");
+  expect_refused("eval --images shapes/images --checkpoint " + kCheckpoint, "--annotations: not given");
+  std::string predict = "predict --output out --checkpoint " + kClassCheckpoint + " " + image_;
+  expect_refused(predict + " --threshold 0.3", "--threshold");
+  expect_refused(predict + " --sampling-points", "--sampling-points");
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
+}
+
 TEST_F(Cli, WrongScoreFiles) {
   write_text(scratch() / "no_list.json", "{}");
   write_text(scratch() / "stranger.json",

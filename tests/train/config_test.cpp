@@ -174,6 +174,11 @@ TEST(Config, BadValuesNameTheField) {
       {"data.augment.horizontal_flip=1.5", "data.augment.horizontal_flip: 1.5"},
       {"data.augment.short_sides=480,0", "data.augment.short_sides.1: 0"},
       {"train.log_every=0", "train.log_every: 0"},
+      {"data.augment.crop_area_min=0.5", "data.augment.crop_area_min: 0.5 without height and width"},
+      {"data.augment.crop_ratio_min=3", "data.augment.crop_ratio_min: 3 exceeds crop_ratio_max"},
+      {"data.val_center=0.9", "data.val_center: 0.9 without data.val_height"},
+      {"data.mix.mixup_alpha=1", "expected model.type \"classifier\", got \"deformable_detr\""},
+      {"model.type=classifier", "data.augment.height: not set"},
       {"train.checkpoint_modules=[", "train.checkpoint_modules.0"},
   };
   for (const Case& c : kBadValues) {
@@ -195,6 +200,21 @@ TEST(Config, TrainingNeedsDataAndAnEnd) {
   apply_set(c, "data.val.annotations=v.json");
   apply_set(c, "train.epochs=0");
   expect_part(input_error([&] { validate_for_training(c); }), "train.max_steps");
+}
+
+TEST(Config, ClassifiersNeedFoldersOnly) {
+  Config c = parse_config(
+      "model { type: \"classifier\" } data { augment { height: 8 width: 8 } val_height: 8 val_width: 8 }",
+      "F");
+  expect_part(input_error([&] { validate_for_training(c); }),
+              "data.train.images: not set, expected a folder with one sub-folder of images for each class");
+  apply_set(c, "data.train.images=a");
+  EXPECT_EQ(input_error([&] { validate_for_training(c); }), "no error");
+  apply_set(c, "data.val.annotations=v.json");
+  expect_part(input_error([&] { validate_for_training(c); }),
+              "data.val.annotations: \"v.json\", but a classifier reads the classes from the folders");
+  apply_set(c, "model.transformer.queries=3");
+  expect_part(input_error([&] { validate_config(c); }), "model.transformer: is set");
 }
 
 TEST(Config, ResolvedTextIsCompleteAndAFixedPoint) {

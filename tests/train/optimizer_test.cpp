@@ -144,9 +144,39 @@ TEST(Optimizer, GroupsFreezeAndComplain) {
   EXPECT_NE(message_of([&] { Optimizer(params, o); }).find("nothing is left"), std::string::npos);
 }
 
+TEST(Optimizer, ParametersOfOneDimensionMayKeepTheirSize) {
+  Var matrix(Tensor::full({2, 2}, 1), true), bias(Tensor::full({2}, 1), true),
+      own(Tensor::full({2}, 1), true);
+  OptimizerOptions o;
+  o.learning_rate = 0.5;
+  o.weight_decay = 0.1;
+  o.no_decay_1d = true;
+  o.groups = {{"own", 1, 0.2, false}};
+  Optimizer optimizer({{"matrix", matrix}, {"bias", bias}, {"own", own}}, o);
+  for (Var v : {matrix, bias, own}) v.set_grad(Tensor::zeros(v.shape()));
+  optimizer.step(1);
+  EXPECT_FLOAT_EQ(matrix.value().to_vector<float>()[0], 0.95f);
+  EXPECT_FLOAT_EQ(bias.value().to_vector<float>()[0], 1);
+  EXPECT_FLOAT_EQ(own.value().to_vector<float>()[0], 0.9f);  // its group decides
+}
+
+TEST(Schedule, WarmUpInEpochsFromARatio) {
+  // Swin's schedule with 100 steps an epoch: from 1e-3 of the rate over 20 epochs, then down to 1e-2.
+  ScheduleOptions o{.type = "cosine", .warmup_epochs = 20, .warmup_ratio = 1e-3, .final_ratio = 1e-2};
+  check_schedule(o);
+  auto factor = [&](int64_t step) { return learning_rate_factor(o, step, 100, 30000); };
+  EXPECT_DOUBLE_EQ(factor(0), 1e-3);
+  EXPECT_DOUBLE_EQ(factor(1000), 0.5005);
+  EXPECT_DOUBLE_EQ(factor(2000), 1);
+  EXPECT_DOUBLE_EQ(factor(16000), 0.505);
+  EXPECT_DOUBLE_EQ(factor(30000), 1e-2);
+  o.warmup_steps = 5;
+  EXPECT_NE(message_of([&] { check_schedule(o); }).find("expected only one of them"), std::string::npos);
+}
+
 TEST(Schedule, Curves) {
-  ScheduleOptions constant{"constant", 0, {}, 0.1, 0}, step{"step", 0, {2, 3.5}, 0.1, 0},
-      cosine{"cosine", 10, {}, 0.1, 0.2};
+  ScheduleOptions constant{.type = "constant"}, step{.type = "step", .drop_epochs = {2, 3.5}},
+      cosine{.type = "cosine", .warmup_steps = 10, .final_ratio = 0.2};
   EXPECT_EQ(learning_rate_factor(constant, 12345, 10, 20), 1);
   EXPECT_EQ(learning_rate_factor(step, 19, 10, 100), 1);
   EXPECT_EQ(learning_rate_factor(step, 20, 10, 100), 0.1);
@@ -157,9 +187,7 @@ TEST(Schedule, Curves) {
   EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 60, 10, 110), 0.6);  // half way from 1 to 0.2
   EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 110, 10, 110), 0.2);
   EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 500, 10, 110), 0.2);
-  EXPECT_NE(message_of([] {
-              check_schedule({"linear", 0, {}, 0.1, 0});
-            }).find("constant, step or cosine"),
+  EXPECT_NE(message_of([] { check_schedule({.type = "linear"}); }).find("constant, step or cosine"),
             std::string::npos);
 }
 

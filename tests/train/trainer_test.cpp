@@ -19,7 +19,7 @@
 #include "core/philox.h"
 #include "tests/train/test_folder.h"
 #include "train/checkpoint.h"
-#include "train/detector_input.h"
+#include "train/model_input.h"
 
 extern char** environ;
 

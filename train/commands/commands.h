@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ struct TrainArguments {
 int run_train(const TrainArguments& arguments);
 
 struct EvalArguments {
-  std::string checkpoint, annotations, images, detections, device = "auto";
+  std::string checkpoint, annotations, images, detections, json, device = "auto";
   int64_t batch_size = 0;  // 0: the configuration's
 };
 int run_eval(const EvalArguments& arguments);
@@ -31,7 +32,7 @@ int run_score(const ScoreArguments& arguments);
 struct PredictArguments {
   std::string checkpoint, output, device = "auto";
   std::vector<std::string> images;  // files, or folders of images
-  double threshold = 0.5;
+  std::optional<double> threshold;  // of boxes; unset: 0.5
   bool sampling_points = false;
 };
 int run_predict(const PredictArguments& arguments);

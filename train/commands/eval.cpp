@@ -1,29 +1,64 @@
-// saccade eval: the COCO figures of a checkpoint on a data set.
+// saccade eval: the figures of a checkpoint on a data set, COCO's for a detector, top-1 and top-5 for a
+// classifier.
 #include <fmt/format.h>
 
 #include "core/error.h"
 #include "data/coco_eval.h"
+#include "data/file.h"
+#include "train/class_evaluator.h"
 #include "train/commands/commands.h"
 #include "train/device_choice.h"
 #include "train/evaluator.h"
-#include "train/load_detector.h"
+#include "train/load_model.h"
 #include "train/output_file.h"
 
 namespace saccade {
 
-int run_eval(const EvalArguments& arguments) {
-  check_output_file(arguments.detections);
-  choose_device(arguments.device);
-  LoadedDetector detector = load_detector(arguments.checkpoint);
+namespace {
+
+// Both return the text of --json.
+std::string eval_detector(const EvalArguments& arguments, const LoadedModel& model,
+                          const EvaluatorOptions& options) {
+  if (arguments.annotations.empty())
+    fail_input(
+        "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
+        arguments.checkpoint);
   auto dataset =
       std::make_shared<const CocoDataset>(CocoDataset::load(arguments.annotations, arguments.images));
-  check_categories(*dataset, detector.category_ids, detector.class_names, arguments.checkpoint);
-  EvaluatorOptions options = evaluator_options(detector.config, arguments.batch_size);
-  std::vector<Detection> detections = detect(*detector.model, dataset, detector.category_ids, options);
+  check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
+  std::vector<Detection> detections = detect(*model.detector, dataset, model.category_ids, options);
   CocoFigures figures = evaluate_coco(ground_truth_of(*dataset), detections, arguments.checkpoint);
   for (const std::string& note : figures.notes) fmt::print("{}\n", note);
   fmt::print("{}", coco_table(figures));
   if (!arguments.detections.empty()) write_detections(arguments.detections, detections);
+  return coco_json(figures, false);
+}
+
+std::string eval_classifier(const EvalArguments& arguments, const LoadedModel& model,
+                            const EvaluatorOptions& options) {
+  for (auto [flag, value] :
+       {std::pair{"--annotations", &arguments.annotations}, std::pair{"--detections", &arguments.detections}})
+    if (!value->empty())
+      fail_input("{}: {} is a classifier, expected only --images with one sub-folder for each class", flag,
+                 arguments.checkpoint);
+  auto images = std::make_shared<const ImageFolder>(ImageFolder::load(arguments.images, model.class_names));
+  fmt::print("{}\n", images->description());
+  ClassFigures figures = evaluate_classes(*model.classifier, images, options);
+  fmt::print("{}", figures.table());
+  return figures.json();
+}
+
+}  // namespace
+
+int run_eval(const EvalArguments& arguments) {
+  check_output_file(arguments.detections);
+  check_output_file(arguments.json);
+  choose_device(arguments.device);
+  LoadedModel model = load_trained_model(arguments.checkpoint);
+  EvaluatorOptions options = evaluator_options(model.config, arguments.batch_size);
+  std::string json = model.classifier ? eval_classifier(arguments, model, options)
+                                      : eval_detector(arguments, model, options);
+  if (!arguments.json.empty()) write_file(arguments.json, std::string_view(json));
   return 0;
 }
 

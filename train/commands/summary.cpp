@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "data/coco_dataset.h"
 #include "data/file.h"
+#include "data/image_folder.h"
 #include "models/build.h"
 #include "train/commands/commands.h"
 #include "train/config.h"
@@ -18,10 +19,19 @@ namespace saccade {
 
 namespace {
 
-constexpr int64_t kCocoClasses = 91;  // of the official models: the largest category id of COCO and one more
+// Of the official models: the largest category id of COCO and one more; ImageNet's classes.
+constexpr int64_t kCocoClasses = 91, kImageNetClasses = 1000;
 
 int64_t class_count(const Config& config) {
   if (config.model().num_classes() > 0) return config.model().num_classes();
+  if (is_classifier(config)) {
+    const std::string& folder = config.data().train().images();
+    if (!folder.empty() && std::filesystem::exists(folder))
+      return static_cast<int64_t>(ImageFolder::load(folder).class_names().size());
+    fmt::print("The training images are not at hand: {} classes are assumed, as in ImageNet.\n",
+               kImageNetClasses);
+    return kImageNetClasses;
+  }
   const std::string& annotations = config.data().train().annotations();
   if (!annotations.empty() && std::filesystem::exists(annotations))
     return CocoDataset::load(annotations, "").num_classes();
@@ -70,9 +80,14 @@ int run_summary(const SummaryArguments& arguments) {
   if (height <= 0) height = fixed ? data.val_height() : data.val_short_side();
   if (width <= 0) width = fixed ? data.val_width() : data.val_long_side();
 
-  auto model = build_detector(model_args(config), logit_columns(config, class_count(config)));
-  model->initialize(config.seed());
-  ModelSummary summary = summarize(*model, height, width);
+  const int64_t classes = class_count(config);
+  auto summary_of = [&](auto model) {
+    model->initialize(config.seed());
+    return summarize(*model, height, width);
+  };
+  ModelSummary summary = is_classifier(config)
+                             ? summary_of(build_classifier(model_args(config), classes))
+                             : summary_of(build_detector(model_args(config), logit_columns(config, classes)));
   print_table(summary);
   fmt::print(
       "\n{} parameters, {} of them trained, {} MACs and {} of activations for one image of {} x {} pixels\n",

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "train/checkpoint.h"
+#include "train/classification_task.h"
 #include "train/commands/commands.h"
 #include "train/detection_task.h"
 #include "train/device_choice.h"
@@ -66,7 +67,8 @@ int run_train(const TrainArguments& arguments) {
     fail_input("{}: is a file, expected a folder", arguments.output);
   if (!arguments.init_from.empty()) SafetensorsReader readable(arguments.init_from);
 
-  std::unique_ptr<TrainingTask> task = make_detection_task(config);
+  std::unique_ptr<TrainingTask> task =
+      is_classifier(config) ? make_classification_task(config) : make_detection_task(config);
   task->model().set_recompute(
       {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()});
   FreshFolder fresh(arguments.output);

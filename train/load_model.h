@@ -1,4 +1,4 @@
-// A trained detector from its checkpoint alone.
+// A trained model from its checkpoint alone.
 #pragma once
 
 #include <memory>
@@ -6,21 +6,24 @@
 #include <vector>
 
 #include "data/coco_dataset.h"
+#include "models/classifier.h"
 #include "models/detector.h"
 #include "train/config.h"
 
 namespace saccade {
 
-struct LoadedDetector {
-  std::shared_ptr<Detector> model;  // in evaluation mode, with the averaged weights where the file has them
+struct LoadedModel {
+  // One of them, in evaluation mode, with the averaged weights where the file has them.
+  std::shared_ptr<Detector> detector;
+  std::shared_ptr<Classifier> classifier;
   Config config;
   std::vector<std::string> class_names;  // [K]
-  std::vector<int64_t> category_ids;     // [K], of the annotations it was trained on
+  std::vector<int64_t> category_ids;     // [K], of the annotations it was trained on; a classifier has none
 };
 
 // Throws InputError naming the file when it is missing, damaged, no checkpoint of ours or does not fit its
 // own config.
-LoadedDetector load_detector(const std::string& checkpoint);
+LoadedModel load_trained_model(const std::string& checkpoint);
 
 // The classes of a model must be categories of the data set it is evaluated on, by id and by name; else
 // InputError.

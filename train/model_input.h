@@ -1,4 +1,4 @@
-// From a batch of bytes to what a detector reads.
+// From a batch of bytes to what a model reads.
 #pragma once
 
 #include "core/kernels/normalize_image.h"
@@ -6,6 +6,10 @@
 #include "models/detector.h"
 
 namespace saccade {
+
+// [N, H, W, 3] f32, 0 in the padding.
+Var normalized_images(const Batch& batch, const kernels::ImageNormalization& norm,
+                      Device device = Device::kCpu);
 
 // Normalised f32 images on the device, 0 in the padding, with the images' sizes when one of them is padded.
 DetectorInput detector_input(const Batch& batch, const kernels::ImageNormalization& norm,

@@ -1,4 +1,4 @@
-#include "train/load_detector.h"
+#include "train/load_model.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,21 +10,28 @@
 
 namespace saccade {
 
-LoadedDetector load_detector(const std::string& checkpoint) {
+LoadedModel load_trained_model(const std::string& checkpoint) {
   if (!std::filesystem::is_regular_file(checkpoint))
     fail_input("{}: no such file, expected a checkpoint (*.safetensors) that saccade train wrote",
                checkpoint);
   SafetensorsReader file(checkpoint);
   CheckpointInfo info = read_checkpoint_info(file);
-  LoadedDetector loaded;
+  LoadedModel loaded;
   loaded.class_names = info.class_names;
   loaded.category_ids = info.category_ids;
   loaded.config = parse_config(info.config, checkpoint + ": its configuration");
   int64_t classes = loaded.config.model().num_classes();
-  if (classes == 0) classes = static_cast<int64_t>(info.category_ids.size());
-  loaded.model = build_detector(model_args(loaded.config), logit_columns(loaded.config, classes));
-  load_model(file, *loaded.model);
-  loaded.model->set_training(false);
+  if (classes == 0) classes = static_cast<int64_t>(info.class_names.size());
+  Module* model = nullptr;
+  if (is_classifier(loaded.config)) {
+    loaded.classifier = build_classifier(model_args(loaded.config), classes);
+    model = loaded.classifier.get();
+  } else {
+    loaded.detector = build_detector(model_args(loaded.config), logit_columns(loaded.config, classes));
+    model = loaded.detector.get();
+  }
+  load_model(file, *model);
+  model->set_training(false);
   return loaded;
 }
 

@@ -1,17 +1,21 @@
-#include "train/detector_input.h"
+#include "train/model_input.h"
 
 namespace saccade {
 
-DetectorInput detector_input(const Batch& batch, const kernels::ImageNormalization& norm, Device device) {
+Var normalized_images(const Batch& batch, const kernels::ImageNormalization& norm, Device device) {
   Tensor bytes = batch.images.to(device), mask = batch.padding_mask.to(device);
   Tensor images = Tensor::empty(bytes.shape(), DType::kF32, device);
   kernels::normalize_image(bytes, mask, norm, images);
+  return Var(images);
+}
+
+DetectorInput detector_input(const Batch& batch, const kernels::ImageNormalization& norm, Device device) {
   DetectorInput input;
-  input.images = Var(images);
+  input.images = normalized_images(batch, norm, device);
   bool padded = false;
   for (const Target& t : batch.targets) {
     input.sizes.push_back({t.height, t.width});
-    padded |= t.height != images.dim(1) || t.width != images.dim(2);
+    padded |= t.height != batch.images.dim(1) || t.width != batch.images.dim(2);
   }
   if (!padded) input.sizes.clear();
   return input;

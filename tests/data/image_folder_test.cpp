@@ -1,0 +1,152 @@
+// Image-folder data sets, and the loader over them.
+#include "data/image_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "data/loader.h"
+#include "tests/data/test_files.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using test::input_error;
+using test::TempDir;
+
+void add_image(const TempDir& dir, const std::string& name, uint64_t seed = 0) {
+  fs::create_directories(fs::path(dir / name).parent_path());
+  write_png(test::noise_image(20 + static_cast<int64_t>(seed % 3), 24, seed), dir / name);
+}
+
+// Three classes of noise images.
+ImageFolder make_folder(const TempDir& dir) {
+  uint64_t seed = 0;
+  for (const char* name : {"b/2.png", "b/10.png", "a/x.png", "a/deep/y.png", "c/z.PNG", "a/z.png", "b/1.png"})
+    add_image(dir, name, ++seed);
+  return ImageFolder::load(dir.str());
+}
+
+TEST(ImageFolder, OrdersClassesAndFilesByName) {
+  TempDir dir;
+  ImageFolder set = make_folder(dir);
+  EXPECT_EQ(set.class_names(), (std::vector<std::string>{"a", "b", "c"}));
+  std::vector<std::string> names;
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < set.num_images(); ++i) {
+    names.push_back(set.file_name(i));
+    labels.push_back(set.label(i));
+    EXPECT_EQ(set.image_path(i), dir / set.file_name(i));
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"a/x.png", "a/z.png", "a/deep/y.png", "b/1.png", "b/10.png",
+                                             "b/2.png", "c/z.PNG"}));
+  EXPECT_EQ(labels, (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 2}));
+  EXPECT_TRUE(set.ignored().empty());
+  EXPECT_EQ(set.description(), dir.str() + ": 7 images of 3 classes");
+}
+
+TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {
+  TempDir dir;
+  make_folder(dir);
+  add_image(dir, ".hidden/x.png");
+  add_image(dir, "a/.x.png");
+  add_image(dir, "outside.png");
+  test::write_text(dir / "a/notes.txt", "text");
+  ImageFolder set = ImageFolder::load(dir.str());
+  EXPECT_EQ(set.num_images(), 7);
+  EXPECT_EQ(set.ignored(), (std::vector<std::string>{"outside.png", "a/notes.txt"}));
+  EXPECT_EQ(set.description(),
+            dir.str() + ": 7 images of 3 classes; 2 other files are left out (\"outside.png\")");
+}
+
+TEST(ImageFolder, LabelsFollowTheModelsClasses) {
+  TempDir dir;
+  make_folder(dir);
+  ImageFolder set = ImageFolder::load(dir.str(), {"c", "b", "a"});
+  EXPECT_EQ(set.label(0), 0);
+  EXPECT_EQ(set.file_name(0), "c/z.PNG");
+  EXPECT_EQ(set.label(6), 2);
+}
+
+TEST(ImageFolder, RefusesWhatIsNoDataSet) {
+  TempDir dir;
+  auto refused = [&](const std::string& folder, const std::vector<std::string>& classes,
+                     const std::string& part) {
+    std::string message = input_error([&] { ImageFolder::load(folder, classes); });
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  refused(dir / "none", {}, "none: no such folder of images");
+  refused(dir.str(), {}, "has no class folders, expected one sub-folder of images for each class");
+  make_folder(dir);
+  refused(dir / "a/x.png", {}, "no such folder");
+  refused(dir.str(), {"a", "c"}, "has the class \"b\", which is not one of the model's 2 classes");
+  refused(dir.str(), {"a", "b", "c", "d"}, "has no folder for the class \"d\"");
+  fs::create_directories(dir / "empty/below");
+  refused(dir.str(), {}, "empty: the class folder has no images");
+  fs::remove_all(dir / "empty");
+  test::write_text(dir / "b/picture.webp", "RIFF");
+  refused(dir.str(), {}, "b/picture.webp: images of this type cannot be read");
+}
+
+AugmentOptions everything() {
+  AugmentOptions a;
+  a.horizontal_flip = a.erase_probability = a.color_probability = 0.5;
+  a.resize = AugmentOptions::Resize::kRandomArea;
+  a.fixed_height = a.fixed_width = 16;
+  a.filter = Filter::kBicubic;
+  a.brightness = a.contrast = a.saturation = 0.4;
+  return a;
+}
+
+TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {
+  TempDir dir;
+  auto set = std::make_shared<const ImageFolder>(make_folder(dir));
+  LoaderOptions options;
+  options.batch_size = 3;
+  options.shuffle = options.drop_last = true;
+  options.augment = everything();
+  options.mix = {.probability = 0.8, .mixup_alpha = 0.8, .cutmix_alpha = 1};
+  auto take = [&](int threads, int64_t cache, int64_t start) {
+    options.threads = threads;
+    options.cache_mb = cache;
+    options.start_batch = start;
+    DataLoader loader(set, options);
+    std::vector<Batch> batches;
+    for (int64_t i = start; i < 12; ++i) batches.push_back(std::move(*loader.next()));
+    return batches;
+  };
+  std::vector<Batch> reference = take(0, 0, 0);
+  double least = 1, most = 0;
+  for (const Batch& b : reference) {
+    ASSERT_EQ(b.images.shape(), Shape({3, 16, 16, 3}));
+    for (const Target& t : b.targets) {
+      ASSERT_EQ(t.labels.size(), 1u);
+      EXPECT_EQ(t.file_name[0], 'a' + t.labels[0]);
+      EXPECT_TRUE(t.boxes.empty());
+    }
+    least = std::min(least, b.share);
+    most = std::max(most, b.share);
+  }
+  EXPECT_LT(least, 0.9);
+  EXPECT_EQ(most, 1);  // some batches are not mixed
+  for (int threads : {1, 3})
+    for (int64_t start : {0, 5}) {
+      std::vector<Batch> batches = take(threads, threads == 1, start);
+      for (size_t i = 0; i < batches.size(); ++i) {
+        const Batch& wanted = reference[i + static_cast<size_t>(start)];
+        EXPECT_EQ(batches[i].share, wanted.share);
+        EXPECT_EQ(batches[i].images.to_vector<uint8_t>(), wanted.images.to_vector<uint8_t>());
+      }
+    }
+}
+
+TEST(ImageFolder, ABrokenImageIsNamed) {
+  TempDir dir;
+  make_folder(dir);
+  test::write_text(dir / "b/10.png", "not a picture");
+  DataLoader loader(std::make_shared<const ImageFolder>(ImageFolder::load(dir.str())), {.batch_size = 7});
+  std::string message = input_error([&] { loader.next(); });
+  EXPECT_NE(message.find("b/10.png"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace saccade
