@@ -92,6 +92,39 @@ def bench_step(peers, rounds):
             "peak_mb": table("Peak resident memory of the whole process", memory, is_torch, "MB")}
 
 
+# ---- classifiers: the training step at 224 pixels, batch 8 ---------------------------------------------------------------
+
+def classifier_step(command, steps, skip, environment=None):
+    text, _, memory = run(command + ["--steps", str(steps)], environment)
+    return json.loads(text.strip().splitlines()[-1])["step_ms"][skip:], memory
+
+
+def bench_classifier(peers, rounds, steps=8, skip=2):
+    results = {}
+    for kind, title in (("dat", "DAT-T"), ("swin", "Swin-T")):
+        programs = {}
+        for name, python in peers.items():
+            probe = subprocess.run([python, "-c", "import torch, torchvision; torch.nn.functional.scaled_dot_product_attention"],
+                                   capture_output=True, text=True)
+            if probe.returncode:
+                print(f"torch from {name}: left out of the classifiers ({probe.stderr.strip().splitlines()[-1]})")
+                continue
+            script = [python, "scripts/bench/torch_classifier.py", f"--type={kind}"]
+            for label, extra in ((", f32", []), (", f32, channels last", ["--channels-last"]), (", bf16", ["--bf16"])):
+                programs[f"torch {name}{label}"] = (script + extra, TORCH_ENVIRONMENT)
+        programs["saccade f32"] = (["build/classifier_bench", "--type", kind], None)
+        programs["saccade bf16"] = (["build/classifier_bench", "--type", kind, "--bf16"], None)
+        times, memory = {k: [] for k in programs}, {k: [] for k in programs}
+        for _ in range(rounds):
+            for name, (command, environment) in programs.items():
+                ms, peak = classifier_step(command, steps, skip, environment)
+                times[name] += ms
+                memory[name].append(peak)
+        results[kind] = {"ms": table(f"Training step, {title}, batch 8, 224 x 224", times, is_torch),
+                         "peak_mb": table("Peak resident memory of the whole process", memory, is_torch, "MB")}
+    return results
+
+
 # ---- deformable attention (its own script prints the lines) ------------------------------------------------------------
 
 def bench_attention(peers, rounds):
@@ -177,8 +210,8 @@ def bench_encoder(peers, rounds):
     print(text, end="", flush=True)
 
 
-SECTIONS = {"step": bench_step, "attention": bench_attention, "score": bench_score, "start": bench_start,
-            "encoder": bench_encoder}
+SECTIONS = {"step": bench_step, "classifier": bench_classifier, "attention": bench_attention, "score": bench_score,
+            "start": bench_start, "encoder": bench_encoder}
 
 
 def main():

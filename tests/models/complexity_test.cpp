@@ -66,6 +66,24 @@ TEST(Complexity, SingleScaleDeformableAttention) {
   }
 }
 
+TEST(Complexity, DeformableMultiHeadAttention) {
+  for (int64_t side : {4, 7, 16}) {
+    for (int64_t stride : {1, 2}) {
+      for (int64_t kernel : {3, 5}) {
+        int64_t C = 32, M = 8, H = 2 * side, W = side, N = H * W;
+        int64_t S = ((H - 1) / stride + 1) * ((W - 1) / stride + 1);
+        Args args;
+        args.set("stride", stride);
+        args.set("kernel", kernel);
+        args.set("groups", int64_t{4});
+        // Xia et al. 2022, section 3.2, and the bilinear readings that it leaves out: keys and bias.
+        int64_t paper = 2 * N * S * C + 2 * N * C * C + 2 * S * C * C + (kernel * kernel + 2) * S * C;
+        EXPECT_EQ(counted("dmha", {N, C, M, 4, {{H, W}}}, args), paper + 4 * S * C + 4 * M * N * S);
+      }
+    }
+  }
+}
+
 // In an encoder every token is a query. Twice the tokens cost a deformable layer twice as much and dot
 // products four times.
 TEST(Complexity, InTheNumberOfTokens) {
