@@ -111,6 +111,7 @@ struct Pair {
   friend Pair operator+(Pair a, Pair b) { return {a.low + b.low, a.high + b.high}; }
   friend Pair operator-(Pair a, Pair b) { return {a.low - b.low, a.high - b.high}; }
   friend Pair operator*(Pair a, Pair b) { return {a.low * b.low, a.high * b.high}; }
+  friend Pair operator/(Pair a, Pair b) { return {a.low / b.low, a.high / b.high}; }
   friend Pair operator&(Pair a, Pair b) { return {a.low & b.low, a.high & b.high}; }
   friend Pair operator|(Pair a, Pair b) { return {a.low | b.low, a.high | b.high}; }
   friend Pair operator<<(Pair a, int n) { return {a.low << n, a.high << n}; }
