@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/cpu/small_gemm.h"
+#include "core/math.h"
 #include "core/parallel.h"
 
 namespace saccade::kernels {
@@ -112,15 +113,25 @@ template <class E>
 class Worker {
  public:
   Worker(const Problem& problem, const E* qkv_data, const E* padding_data)
-      : p(problem), qkv(qkv_data), padding(padding_data), tokens(static_cast<size_t>(p.T)) {
+      : p(problem),
+        qkv(qkv_data),
+        padding(padding_data),
+        tokens(static_cast<size_t>(p.T)),
+        next_tokens(tokens) {
     for (auto* m : {&q, &k, &v, &k_t, &v_t, &dy, &out}) m->assign(static_cast<size_t>(p.Tp * p.Dp), 0.0f);
+    for (auto* m : {&shifts, &totals}) m->assign(static_cast<size_t>(p.T), 0.0f);
     for (auto* m : {&scores, &dscores}) m->assign(static_cast<size_t>(p.T * p.Tp), 0.0f);
   }
 
-  void begin_window(int64_t window) {
+  // `next` is the window after this one; its tokens are fetched into the cache meanwhile.
+  void begin_window(int64_t window, int64_t next) {
     n = window / p.map.count();
     w = window % p.map.count();
-    for (int64_t t = 0; t < p.T; ++t) tokens[static_cast<size_t>(t)] = p.map.token(w, t);
+    next_n = next / p.map.count();
+    for (int64_t t = 0; t < p.T; ++t) {
+      tokens[static_cast<size_t>(t)] = p.map.token(w, t);
+      next_tokens[static_cast<size_t>(t)] = p.map.token(next % p.map.count(), t);
+    }
     other = nullptr;
     if (int64_t border = p.map.border(w)) other = p.other.data() + (border - 1) * p.T * p.Tp;
     if (!p.mask) return;
@@ -130,35 +141,31 @@ class Worker {
   }
 
   void forward(int64_t h, E* y, float* log_sum) {
-    compute_scores(h);
+    compute_products(h);
     gather(h, 2, 1.0f, v);
-    for (int64_t i = 0; i < p.T; ++i) {
-      float* z = scores.data() + i * p.Tp;
-      Floats top = broadcast(-kInf), total{};
-      for (int64_t s = 0; s < p.Tp; s += kLanes) top = max(load(z + s), top);
-      float shift = maximum(top);
-      if (shift == -kInf) shift = 0;  // no key at all: every weight becomes 0
-      for (int64_t s = 0; s < p.Tp; s += kLanes) {
-        Floats e = cpu::exp(load(z + s) - shift);
-        store(z + s, e);
-        total += e;
-      }
-      float all = sum(total), factor = all == 0 ? 0 : 1 / all;
-      log_sum[h * p.T + i] = all == 0 ? -kInf : shift + std::log(all);
-      for (int64_t s = 0; s < p.Tp; s += kLanes) store(z + s, load(z + s) * factor);
-    }
+    if (p.Tp == 4 * kLanes)
+      exponentials<4>(h);
+    else
+      exponentials<0>(h);
+    // The rows' sums were at least 1, or 0 where there was no key at all; log turns that into -inf.
+    for (int64_t i = 0; i < p.T; ++i)
+      log_sum[h * p.T + i] = shifts[static_cast<size_t>(i)] + math::log(totals[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < p.T; ++i)
+      totals[static_cast<size_t>(i)] =
+          totals[static_cast<size_t>(i)] == 0 ? 0.0f : 1 / totals[static_cast<size_t>(i)];
     small_gemm<false>(p.T, p.Dp, p.T, scores.data(), p.Tp, 1, v.data(), p.Dp, out.data(), p.Dp);
     E* image = y + n * p.map.H * p.map.W * p.C + h * p.D;
     for (int64_t t = 0; t < p.T; ++t) {
       if (token(t) < 0) continue;
       for (int64_t d = 0; d < p.D; d += kLanes)
-        store_row(image + token(t) * p.C + d, load(out.data() + t * p.Dp + d), p.D - d);
+        store_row(image + token(t) * p.C + d,
+                  load(out.data() + t * p.Dp + d) * totals[static_cast<size_t>(t)], p.D - d);
     }
   }
 
   // dtable [T, Tp] of this head and dpadding [3C] are added to; null outputs are skipped.
   void backward(int64_t h, const E* gradient, const float* log_sum, E* dqkv, float* dtable, float* dpadding) {
-    compute_scores(h);
+    compute_products(h);
     gather(h, 2, 1.0f, v);
     transpose(v.data(), p.Tp, p.Dp, v_t.data());
     const E* image = gradient + n * p.map.H * p.map.W * p.C + h * p.D;
@@ -168,21 +175,10 @@ class Worker {
               token(t) < 0 ? Floats{} : load_row(image + token(t) * p.C + d, p.D - d));
     }
     small_gemm<false>(p.T, p.Tp, p.Dp, dy.data(), p.Dp, 1, v_t.data(), p.Tp, dscores.data(), p.Tp);
-    for (int64_t i = 0; i < p.T; ++i) {
-      float *z = scores.data() + i * p.Tp, *dz = dscores.data() + i * p.Tp;
-      float lse = log_sum[h * p.T + i], shift = lse == -kInf ? kInf : lse;
-      Floats mean{};
-      for (int64_t s = 0; s < p.Tp; s += kLanes) {
-        Floats weight = cpu::exp(load(z + s) - shift);
-        store(z + s, weight);
-        mean += weight * load(dz + s);
-      }
-      float total = sum(mean);
-      for (int64_t s = 0; s < p.Tp; s += kLanes) store(dz + s, load(z + s) * (load(dz + s) - total));
-    }
-    if (dtable)
-      for (int64_t i = 0; i < p.T * p.Tp; i += kLanes)
-        store(dtable + i, load(dtable + i) + load(dscores.data() + i));
+    if (p.Tp == 4 * kLanes)
+      score_gradients<4>(h, gradient, log_sum + h * p.T, dtable);
+    else
+      score_gradients<0>(h, gradient, log_sum + h * p.T, dtable);
     if (!dqkv && !dpadding) return;
     // k holds scaled keys, so dq needs no factor; dk gets it on the way out.
     small_gemm<false>(p.T, p.Dp, p.T, dscores.data(), p.Tp, 1, k.data(), p.Dp, out.data(), p.Dp);
@@ -195,6 +191,17 @@ class Worker {
 
  private:
   int64_t token(int64_t t) const { return tokens[static_cast<size_t>(t)]; }
+
+  // The head's `parts` vectors of token t of the next window: a gather of 128 bytes here and there would wait
+  // for the memory.
+  void prefetch_next(const E* map, int64_t parts, int64_t h, int64_t t) const {
+    int64_t at = next_tokens[static_cast<size_t>(t)];
+    if (at < 0) return;
+    const E* from = map + (next_n * p.map.H * p.map.W + at) * parts * p.C + h * p.D;
+    for (int64_t part = 0; part < parts; ++part)
+      for (int64_t d = 0; d < p.D; d += 64 / static_cast<int64_t>(sizeof(E)))
+        __builtin_prefetch(from + part * p.C + d, 0, 2);
+  }
 
   void gather(int64_t h, int64_t part, float factor, std::vector<float>& to) {
     const E* image = qkv + n * p.map.H * p.map.W * 3 * p.C;
@@ -220,27 +227,85 @@ class Worker {
       }
     }
   }
-  // Also leaves q, the scaled k and its transpose.
-  void compute_scores(int64_t h) {
+  // Leaves q, the scaled k and its transpose, and their products in scores.
+  void compute_products(int64_t h) {
     gather(h, 0, 1.0f, q);
     gather(h, 1, p.scale, k);
     transpose(k.data(), p.Tp, p.Dp, k_t.data());
     small_gemm<false>(p.T, p.Tp, p.Dp, q.data(), p.Dp, 1, k_t.data(), p.Tp, scores.data(), p.Tp);
+  }
+  // The score of sixteen keys: at = row * Tp + first key.
+  Floats score(const float* bias, int64_t at) const {
+    Floats z = load(scores.data() + at) + load(bias + at);
+    if (other) z += load(other + at);
+    if (p.mask) z += load(ignored.data() + at % p.Tp);
+    return z;
+  }
+
+  // scores become exp(score - shift), a row's largest score being its shift. kV: vectors a row if known, so
+  // that they stay in registers.
+  template <int kV>
+  void exponentials(int64_t h) {
     const float* bias = p.bias.data() + h * p.T * p.Tp;
-    for (int64_t i = 0; i < p.T * p.Tp; i += kLanes) {
-      Floats z = load(scores.data() + i) + load(bias + i);
-      if (other) z += load(other + i);
-      if (p.mask) z += load(ignored.data() + i % p.Tp);
-      store(scores.data() + i, z);
+    const int64_t vectors = kV > 0 ? kV : p.Tp / kLanes;
+    for (int64_t i = 0; i < p.T; ++i) {
+      prefetch_next(qkv, 3, h, i);
+      float* z = scores.data() + i * p.Tp;
+      Floats x[kV > 0 ? kV : 1], top = broadcast(-kInf), total{};
+      for (int64_t j = 0; j < vectors; ++j) {
+        Floats s = score(bias, i * p.Tp + j * kLanes);
+        top = max(s, top);
+        if constexpr (kV > 0)
+          x[j] = s;
+        else
+          store(z + j * kLanes, s);
+      }
+      float shift = maximum(top);
+      if (shift == -kInf) shift = 0;  // no key at all: every weight becomes 0
+      for (int64_t j = 0; j < vectors; ++j) {
+        Floats e = cpu::exp((kV > 0 ? x[kV > 0 ? j : 0] : load(z + j * kLanes)) - shift);
+        store(z + j * kLanes, e);
+        total += e;
+      }
+      shifts[static_cast<size_t>(i)] = shift;
+      totals[static_cast<size_t>(i)] = sum(total);
+    }
+  }
+  // scores become the weights, dscores (the gradients of the weights) the gradients of the scores.
+  template <int kV>
+  void score_gradients(int64_t h, const E* gradient, const float* log_sum, float* dtable) {
+    const float* bias = p.bias.data() + h * p.T * p.Tp;
+    const int64_t vectors = kV > 0 ? kV : p.Tp / kLanes;
+    for (int64_t i = 0; i < p.T; ++i) {
+      prefetch_next(qkv, 3, h, i);
+      prefetch_next(gradient, 1, h, i);
+      float *z = scores.data() + i * p.Tp, *dz = dscores.data() + i * p.Tp;
+      float shift = log_sum[i] == -kInf ? kInf : log_sum[i];
+      Floats x[kV > 0 ? kV : 1], mean{};
+      for (int64_t j = 0; j < vectors; ++j) {
+        Floats weight = cpu::exp(score(bias, i * p.Tp + j * kLanes) - shift);
+        store(z + j * kLanes, weight);
+        mean += weight * load(dz + j * kLanes);
+        if constexpr (kV > 0) x[j] = weight;
+      }
+      float total = sum(mean);
+      for (int64_t j = 0; j < vectors; ++j) {
+        Floats weight = kV > 0 ? x[kV > 0 ? j : 0] : load(z + j * kLanes);
+        Floats d = weight * (load(dz + j * kLanes) - total);
+        store(dz + j * kLanes, d);
+        if (!dtable) continue;
+        float* sum_at = dtable + i * p.Tp + j * kLanes;
+        store(sum_at, load(sum_at) + d);
+      }
     }
   }
 
   const Problem& p;
   const E *qkv, *padding;
-  int64_t n = 0, w = 0;
-  std::vector<int64_t> tokens;
+  int64_t n = 0, w = 0, next_n = 0;
+  std::vector<int64_t> tokens, next_tokens;
   const float* other = nullptr;
-  std::vector<float> q, k, v, k_t, v_t, dy, out, scores, dscores, ignored;
+  std::vector<float> q, k, v, k_t, v_t, dy, out, scores, dscores, ignored, shifts, totals;
 };
 
 template <class E>
@@ -248,7 +313,7 @@ void forward_typed(const Problem& p, const Tensor& qkv, const Tensor& padding, T
   parallel_for(p.windows(), 1, [&](int64_t begin, int64_t end) {
     Worker<E> worker(p, qkv.data<E>(), padding.data<E>());
     for (int64_t i = begin; i < end; ++i) {
-      worker.begin_window(i);
+      worker.begin_window(i, std::min(i + 1, end - 1));
       for (int64_t h = 0; h < p.heads; ++h)
         worker.forward(h, y.data<E>(), log_sum.data<float>() + i * p.heads * p.T);
     }
@@ -284,8 +349,9 @@ void backward_typed(const Problem& p, const Tensor& qkv, const Tensor& padding, 
     for (int64_t part = begin; part < end; ++part) {
       float* bias = dtable.defined() ? table_sums.data<float>() + part * size : nullptr;
       float* fillers = dpadding.defined() ? padding_sums.data<float>() + part * 3 * p.C : nullptr;
-      for (int64_t i = p.windows() * part / parts; i < p.windows() * (part + 1) / parts; ++i) {
-        worker.begin_window(i);
+      int64_t last = p.windows() * (part + 1) / parts;
+      for (int64_t i = p.windows() * part / parts; i < last; ++i) {
+        worker.begin_window(i, std::min(i + 1, last - 1));
         for (int64_t h = 0; h < p.heads; ++h)
           worker.backward(h, dy.data<E>(), log_sum.data<float>() + i * p.heads * p.T,
                           dqkv.defined() ? dqkv.data<E>() : nullptr, bias ? bias + h * p.T * p.Tp : nullptr,
