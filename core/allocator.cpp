@@ -1,5 +1,7 @@
 #include "core/allocator.h"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <bit>
 #include <cstdio>
@@ -14,6 +16,9 @@ namespace saccade {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// From this size on a block begins on a huge page and asks for huge pages: one first touch and one entry of
+// the address cache for two megabytes instead of 512.
+constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kGuardBytes = 64;
 constexpr unsigned char kGuardValue = 0xA5;
 // The cache never holds more than this much: beyond it a freed block goes back to the system.
@@ -43,7 +48,7 @@ class CpuAllocator final : public Allocator {
       stats_.cached_bytes -= static_cast<int64_t>(size);
     } else {
       ++stats_.system_requests;
-      p = std::aligned_alloc(kAlignment, size);
+      p = from_system(size);
       SACCADE_CHECK(p != nullptr,
                     "[allocator] out of CPU memory: asked for {} bytes, {} in live tensors, {} in the cache, "
                     "peak {}",
@@ -92,6 +97,15 @@ class CpuAllocator final : public Allocator {
   }
 
  private:
+  static void* from_system(size_t size) {
+    if (size < kHugePage) return std::aligned_alloc(kAlignment, size);
+    // aligned_alloc wants whole multiples of the alignment.
+    void* p = std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
+#ifdef MADV_HUGEPAGE
+    if (p) madvise(p, size, MADV_HUGEPAGE);  // a wish: without huge pages everything works as well
+#endif
+    return p;
+  }
   static void check_guard(void* p, size_t bytes) noexcept {
     const auto* guard = static_cast<const unsigned char*>(p) + bytes;
     for (size_t i = 0; i < kGuardBytes; ++i) {
