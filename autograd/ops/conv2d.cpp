@@ -26,7 +26,7 @@ struct Conv2d {
     if (act == Activation::kGelu) {
       z = y.empty_like();
       kernels::conv2d_forward(x, w, bias, p, Activation::kNone, z);
-      kernels::activation_forward(act, z, y);
+      kernels::activation_forward(act, z, y, z);  // z becomes the slope
     } else {
       kernels::conv2d_forward(x, w, bias, p, act, y);
     }

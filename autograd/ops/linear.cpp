@@ -26,9 +26,10 @@ struct Linear {
     Tensor y = Tensor::empty({x.dim(0), n}, type, x.device()), z;
     if (act == Activation::kGelu) {
       // The same function with and without gradients, so that recomputed values have the same bits.
+      Tensor none;
       z = ctx.needs_any() ? y.empty_like() : y;
       kernels::linear_forward(x, w, bias, Activation::kNone, z);
-      kernels::activation_forward(act, z, y);
+      kernels::activation_forward(act, z, y, ctx.needs_any() ? z : none);  // z becomes the slope
     } else {
       kernels::linear_forward(x, w, bias, act, y);
     }
@@ -41,11 +42,12 @@ struct Linear {
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     const Tensor &x = ctx.saved(0), &w = ctx.saved(1), &saved = ctx.saved(2);
     DType type = dy.dtype();
+    const bool ours_alone = dy.unique();  // then it may be changed
     int64_t n = dy.dim(-1), rows = n == 0 ? 0 : dy.numel() / n;
     Tensor dz = dy.contiguous().reshape({rows, n}), dx, dw, db;
     if (ctx.needs(2)) db = Tensor::empty({n}, detail::sum_dtype(type), dy.device());
     if (act != Activation::kNone) {
-      Tensor masked = dz.empty_like();
+      Tensor masked = ours_alone ? dz : dz.empty_like();
       kernels::activation_backward(act, dz, saved, masked, db);
       dz = masked;
     } else if (db.defined()) {

@@ -7,10 +7,13 @@ namespace saccade::kernels {
 namespace {
 
 template <Activation Act, class A>
-SACCADE_HD A activate(A z) {
+SACCADE_HD A activate(A z, A& slope) {
   if constexpr (Act == Activation::kRelu) return z < A(0) ? A(0) : z;  // a NaN stays
-  if constexpr (Act == Activation::kGelu)
-    return A(0.5) * z * (A(1) + math::erf(z * A(0.70710678118654752440)));
+  if constexpr (Act == Activation::kGelu) {
+    A cdf = A(0.5) * (A(1) + math::erf(z * A(0.70710678118654752440)));
+    slope = cdf + z * A(0.39894228040143267794) * math::exp(A(-0.5) * z * z);
+    return z * cdf;
+  }
   return z;
 }
 
@@ -18,20 +21,18 @@ SACCADE_HD A activate(A z) {
 template <Activation Act, class A>
 SACCADE_HD A activation_grad(A g, A saved) {
   if constexpr (Act == Activation::kRelu) return saved > A(0) ? g : A(0);
-  if constexpr (Act == Activation::kGelu) {
-    A cdf = A(0.5) * (A(1) + math::erf(saved * A(0.70710678118654752440)));
-    A pdf = A(0.39894228040143267794) * math::exp(A(-0.5) * saved * saved);
-    return g * (cdf + saved * pdf);
-  }
+  if constexpr (Act == Activation::kGelu) return g * saved;
   return g;
 }
 
 template <Activation Act, class T>
 struct Forward {
   const T* z;
-  T* y;
+  T *y, *slope;  // slope may be null
   SACCADE_HD void operator()(int64_t i) const {
-    y[i] = static_cast<T>(activate<Act>(static_cast<acc_t<T>>(z[i])));
+    acc_t<T> s = 0;
+    y[i] = static_cast<T>(activate<Act>(static_cast<acc_t<T>>(z[i]), s));
+    if (Act == Activation::kGelu && slope) slope[i] = static_cast<T>(s);
   }
 };
 
@@ -89,10 +90,11 @@ void with_activation(Activation act, F&& f) {
 
 int64_t cost_of(Activation act) { return act == Activation::kGelu ? 16 : 1; }
 
-void forward_generic(Activation act, const Tensor& z, Tensor& y) {
+void forward_generic(Activation act, const Tensor& z, Tensor& y, Tensor& slope) {
   with_activation(act, [&]<Activation Act>() {
     dispatch_float(z.dtype(), "activation", [&]<class T>() {
-      for_each(z.numel(), Forward<Act, T>{z.data<T>(), y.data<T>()}, cost_of(act));
+      T* to = slope.defined() ? slope.data<T>() : nullptr;
+      for_each(z.numel(), Forward<Act, T>{z.data<T>(), y.data<T>(), to}, cost_of(act));
     });
   });
 }
@@ -110,7 +112,7 @@ void backward_generic(Activation act, const Tensor& dy, const Tensor& saved, Ten
                          partial.defined() ? partial.data<A>() : nullptr,
                          rows,
                          columns};
-      for_each(tile_rows(rows) * tile_columns(columns), f, kTileRows * kTileColumns * cost_of(act));
+      for_each(tile_rows(rows) * tile_columns(columns), f, kTileRows * kTileColumns);
       if (bias_grad.defined())
         sum_partials(partial.data<A>(), bias_grad.data<A>(), 1, tile_rows(rows), columns);
     });

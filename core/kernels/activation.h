@@ -6,11 +6,14 @@
 
 namespace saccade::kernels {
 
-// y = act(z); both [M, N] contiguous, one floating dtype; y may be z.
-inline Kernel<void(Activation act, const Tensor& z, Tensor& y)> activation_forward{"activation_forward"};
-// dz = dy * act'(z), all [M, N] contiguous of one floating dtype. `saved` is y for relu and z for gelu
-// (undefined for none). dz may be undefined when only the sums are wanted. bias_grad [N] (acc_t of the dtype;
-// may be undefined) becomes the column sums of dz, taken before rounding, over row blocks of fixed size.
+// y = act(z), and for gelu slope = act'(z) unless undefined; all [M, N] contiguous of one floating dtype. y
+// and slope may each be z, not both.
+inline Kernel<void(Activation act, const Tensor& z, Tensor& y, Tensor& slope)> activation_forward{
+    "activation_forward"};
+// dz = dy * act'(z), all [M, N] contiguous of one floating dtype; dz may be dy. `saved` is y for relu and the
+// slope for gelu (undefined for none). dz may be undefined when only the sums are wanted. bias_grad [N]
+// (acc_t of the dtype; may be undefined) becomes the column sums of dz, taken before rounding, over row
+// blocks of fixed size.
 inline Kernel<void(Activation act, const Tensor& dy, const Tensor& saved, Tensor& dz, Tensor& bias_grad)>
     activation_backward{"activation_backward"};
 

@@ -12,7 +12,8 @@ void forward_generic(const Tensor& x, const Tensor& w, const Tensor& bias, Activ
     gemm<T, T>(x.unsqueeze(0), w.transpose(0, 1).unsqueeze(0), out,
                bias.defined() ? bias.data<acc_t<T>>() : nullptr,
                act == Activation::kRelu ? act : Activation::kNone);
-    if (act == Activation::kGelu) activation_forward(act, y, y);
+    Tensor no_slope;
+    if (act == Activation::kGelu) activation_forward(act, y, y, no_slope);
   });
 }
 

@@ -161,9 +161,9 @@ TEST(PrimitiveCache, StaysBounded) {
 TEST(Activations, GeluInF32IsTheErfForm) {
   Tensor z = random_tensor({1000, 7}, DType::kF32, 5);
   for (int64_t i = 0; i < z.numel(); ++i) z.data<float>()[i] *= 8;
-  Tensor y = z.empty_like(), dz = z.empty_like(), ones = Tensor::full(z.shape(), 1), none;
-  kernels::activation_forward(Activation::kGelu, z, y);
-  kernels::activation_backward(Activation::kGelu, ones, z, dz, none);
+  Tensor y = z.empty_like(), slope = z.empty_like(), dz = Tensor::full(z.shape(), 1), none;
+  kernels::activation_forward(Activation::kGelu, z, y, slope);
+  kernels::activation_backward(Activation::kGelu, dz, slope, dz, none);
   for (int64_t i = 0; i < z.numel(); ++i) {
     double v = z.data<float>()[i], cdf = 0.5 * std::erfc(-v * std::sqrt(0.5));
     double pdf = std::exp(-0.5 * v * v) / std::sqrt(2 * 3.14159265358979323846);

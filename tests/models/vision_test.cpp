@@ -240,9 +240,6 @@ TEST(Vision, BadArgumentsNameTheField) {
         << c.part << "\n"
         << error_of([&] { build_backbone(args, {}); });
   }
-  Args model("model");
-  model.set("type", "classifier");
-  EXPECT_NE(error_of([&] { build_classifier(model, 3); }).find("backbone.type"), std::string::npos);
   // A layer of windows wants a map, and ViT's tokens are none.
   Args args = tiny("vit");
   args.section("attention").set("type", "window");
