@@ -134,6 +134,34 @@ CriterionOptions criterion_options(const Config& config) {
   return o;
 }
 
+OptimizerOptions optimizer_options(const config::Optimizer& o) {
+  OptimizerOptions out{.type = o.type(),
+                       .learning_rate = o.learning_rate(),
+                       .weight_decay = o.weight_decay(),
+                       .no_decay_1d = o.no_decay_1d(),
+                       .beta1 = o.beta1(),
+                       .beta2 = o.beta2(),
+                       .epsilon = o.epsilon(),
+                       .momentum = o.momentum(),
+                       .clip_norm = o.clip_norm(),
+                       .groups = {}};
+  for (const auto& g : o.group())
+    out.groups.push_back({g.regex(), g.lr_mult(),
+                          g.has_weight_decay() ? std::optional<double>(g.weight_decay()) : std::nullopt,
+                          g.frozen()});
+  return out;
+}
+
+ScheduleOptions schedule_options(const config::Schedule& s) {
+  return {s.type(),
+          s.warmup_steps(),
+          s.warmup_epochs(),
+          s.warmup_ratio(),
+          {s.drop_epochs().begin(), s.drop_epochs().end()},
+          s.gamma(),
+          s.final_ratio()};
+}
+
 int64_t logit_columns(const Config& config, int64_t classes) {
   return classes + (config.criterion().class_loss() == config::softmax ? 1 : 0);
 }

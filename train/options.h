@@ -5,6 +5,8 @@
 #include "data/loader.h"
 #include "train/config.h"
 #include "train/criterion.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
 
 namespace saccade {
 
@@ -22,6 +24,8 @@ LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 
 kernels::ImageNormalization image_normalization(const Config& config);
 CriterionOptions criterion_options(const Config& config);
+OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
+ScheduleOptions schedule_options(const config::Schedule& schedule);
 // Columns of the logits for so many classes: with the softmax loss one more, "no object".
 int64_t logit_columns(const Config& config, int64_t classes);
 

@@ -25,34 +25,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-OptimizerOptions optimizer_options(const config::Optimizer& o) {
-  OptimizerOptions out{.type = o.type(),
-                       .learning_rate = o.learning_rate(),
-                       .weight_decay = o.weight_decay(),
-                       .no_decay_1d = o.no_decay_1d(),
-                       .beta1 = o.beta1(),
-                       .beta2 = o.beta2(),
-                       .epsilon = o.epsilon(),
-                       .momentum = o.momentum(),
-                       .clip_norm = o.clip_norm(),
-                       .groups = {}};
-  for (const auto& g : o.group())
-    out.groups.push_back({g.regex(), g.lr_mult(),
-                          g.has_weight_decay() ? std::optional<double>(g.weight_decay()) : std::nullopt,
-                          g.frozen()});
-  return out;
-}
-
-ScheduleOptions schedule_options(const config::Schedule& s) {
-  return {s.type(),
-          s.warmup_steps(),
-          s.warmup_epochs(),
-          s.warmup_ratio(),
-          {s.drop_epochs().begin(), s.drop_epochs().end()},
-          s.gamma(),
-          s.final_ratio()};
-}
-
 // Sums between two log lines.
 class Window {
  public:
