@@ -112,7 +112,8 @@ void compare_outputs(const DetectorOutput& output, const SafetensorsReader& gold
                logit_difference, box_difference);
 }
 
-// The backbone's maps of stages 2 to 4 within 1e-4 of their largest value.
+// The backbone's maps of stages 2 to 4, at most twice as far from the f64 values as PyTorch's own f32: deep
+// random networks amplify rounding.
 void compare_features(const std::string& path, const SafetensorsReader& golden, const Var& images,
                       const std::string& name) {
   SafetensorsReader weights(path + ".weights.safetensors");
@@ -123,9 +124,10 @@ void compare_features(const std::string& path, const SafetensorsReader& golden, 
   for (int64_t stage = 2; stage <= 4; ++stage) {
     Tensor theirs = golden.read(fmt::format("feature.{}", stage));
     double difference = largest_difference(maps[static_cast<size_t>(stage - 2)].value(), theirs);
-    EXPECT_LE(difference, 1e-4 * largest(theirs)) << name << ", stage " << stage;
-    fmt::print("{}: stage {} up to {:.2f}, greatest difference {:.1e}\n", name, stage, largest(theirs),
-               difference);
+    double stray = golden.read(fmt::format("stray.feature.{}", stage)).item();
+    EXPECT_LE(difference, 2 * stray) << name << ", stage " << stage;
+    fmt::print("{}: stage {} up to {:.2f}, greatest difference {:.1e}, PyTorch's f32 {:.1e}\n", name, stage,
+               largest(theirs), difference, stray);
   }
 }
 
