@@ -20,8 +20,11 @@ class SelfAttention final : public Attention {
 
   Var forward(const AttentionInput& input) override {
     ModuleScope scope(*this);
-    Var qkv = qkv_->forward(input.query);
-    auto part = [&](int64_t i) { return slice(qkv, -1, i * dim_, (i + 1) * dim_); };
+    // A product each: slices of one product would have to be copied, and their gradients put together.
+    auto part = [&](int64_t i) {
+      return linear(input.query, slice(qkv_->weight(), 0, i * dim_, (i + 1) * dim_),
+                    slice(qkv_->bias(), 0, i * dim_, (i + 1) * dim_));
+    };
     AttentionOptions options = options_;
     options.training = training();
     return proj_->forward(attention(part(0), part(1), part(2), input.padding_mask, {}, options));
