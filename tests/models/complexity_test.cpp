@@ -84,6 +84,19 @@ TEST(Complexity, DeformableMultiHeadAttention) {
   }
 }
 
+TEST(Complexity, WindowAttention) {
+  for (int64_t side : {4, 7, 16}) {
+    for (int64_t window : {2, 4, 7}) {
+      int64_t C = 32, H = 2 * side, W = side, N = H * W, w = std::min(window, W);
+      int64_t filled = (H + w - 1) / w * w * ((W + w - 1) / w * w);
+      Args args;
+      args.set("window", window);
+      args.set("shrink", true);
+      EXPECT_EQ(counted("window", {N, C, 4, 4, {{H, W}}}, args), 4 * N * C * C + 2 * w * w * filled * C);
+    }
+  }
+}
+
 // In an encoder every token is a query. Twice the tokens cost a deformable layer twice as much and dot
 // products four times.
 TEST(Complexity, InTheNumberOfTokens) {
@@ -96,6 +109,7 @@ TEST(Complexity, InTheNumberOfTokens) {
   for (int64_t side : {8, 16, 24}) {
     EXPECT_EQ(encoder("ms_deform_attn", 2 * side), 4 * encoder("ms_deform_attn", side));
     EXPECT_EQ(products(2 * side), 16 * products(side));
+    EXPECT_EQ(encoder("window", 14 * side), 4 * encoder("window", 7 * side));
   }
 }
 
