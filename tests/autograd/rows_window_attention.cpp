@@ -91,6 +91,7 @@ const Register kWindowAttention(Row{
           window_case(rng, "no table", {1, 4, 4, 2, 2, 2, 1}),
           window_case(rng, "ignored keys, some windows wholly", {2, 3, 5, 2, 2, 3, 1, 3, true, some}),
           window_case(rng, "wide heads, several vectors", {1, 5, 5, 1, 19, 5, 2, 5, true}),
+          window_case(rng, "Swin's window", {1, 9, 8, 1, 3, 7, 3, 7, true}),
           window_case(rng, "no images", {0, 4, 4, 1, 2, 2, 0, 2}),
       };
     },
