@@ -160,9 +160,10 @@ struct Worker {
     unpack(out.data(), count, p.Dv, p.Dvp, 1.0f, y + ((n * p.Q + q0) * p.H + h) * p.Dv, p.H * p.Dv);
   }
 
-  // Everything of head h of image n; null outputs are skipped. dbias is [Q, S] of this head and added to.
+  // Everything of head h of image n; null outputs are skipped. dbias is [Q, S] of this head: written, or
+  // added to when `add_bias`.
   void backward(const T* q, const T* k, const T* v, const float* log_sum, const T* gradient, int64_t n,
-                int64_t h, T* dq_out, T* dk_out, T* dv_out, float* dbias) {
+                int64_t h, T* dq_out, T* dk_out, T* dv_out, float* dbias, bool add_bias) {
     load_head(k, v, n, h);
     transpose(values.data(), p.S, p.Dv, p.Dvp, p.Sp, room(values_t, p.Dv * p.Sp));
     if (dk_out) std::fill_n(room(dk, p.S * p.Dp), p.S * p.Dp, 0.0f);
@@ -176,7 +177,7 @@ struct Worker {
       pack(head(gradient, n, h, p.Q, p.H, p.Dv) + q0 * p.H * p.Dv, p.H * p.Dv, count, p.Dv, p.Dvp, 1.0f,
            dy.data());
       small_gemm<false>(count, p.Sp, p.Dv, dy.data(), p.Dvp, 1, values_t.data(), p.Sp, dscores.data(), p.Sp);
-      for (int64_t i = 0; i < count; ++i) score_gradient(n, h, q0, i, log_sum, dbias);
+      for (int64_t i = 0; i < count; ++i) score_gradient(n, h, q0, i, log_sum, dbias, add_bias);
       if (dv_out)
         small_gemm<true>(p.S, p.Dvp, count, scores.data(), 1, p.Sp, dy.data(), p.Dvp, dv.data(), p.Dvp);
       if (dk_out)
@@ -193,7 +194,8 @@ struct Worker {
  private:
   // Row i of the block: scores become the weights that reached the output, dscores the gradients of the
   // scores.
-  void score_gradient(int64_t n, int64_t h, int64_t q0, int64_t i, const float* log_sum, float* dbias) {
+  void score_gradient(int64_t n, int64_t h, int64_t q0, int64_t i, const float* log_sum, float* dbias,
+                      bool add_bias) {
     int64_t row = (n * p.H + h) * p.Q + q0 + i;
     float *z = scores.data() + i * p.Sp, *dz = dscores.data() + i * p.Sp;
     float shift = log_sum[row] == -kInf ? kInf : log_sum[row];  // a row without keys: weights 0
@@ -214,6 +216,10 @@ struct Worker {
     }
     if (!dbias) return;
     float* b = dbias + (q0 + i) * p.S;
+    if (!add_bias) {
+      std::copy_n(dz, p.S, b);
+      return;
+    }
     for (int64_t s = 0; s < p.S; ++s) b[s] += dz[s];
   }
 };
@@ -264,9 +270,11 @@ template <class T>
 void backward_typed(const Problem& p, const Tensor& q, const Tensor& k, const Tensor& v,
                     const Tensor& log_sum, const Tensor& dy, Tensor& dq, Tensor& dk, Tensor& dv,
                     Tensor& dbias) {
-  // Parts of the bias gradient: [chunks of images, H, Q, S], each with one owner.
-  int64_t chunks = dbias.defined() && p.bias_n == 1 ? std::min(p.N, kBiasChunks) : p.N;
-  Tensor parts = dbias.defined() ? Tensor::zeros({chunks, p.H, p.Q, p.S}) : Tensor();
+  // Parts of the bias gradient: [chunks of images, H, Q, S], each with one owner. A bias of every image and
+  // head is its own part.
+  bool shared = dbias.defined() && (p.bias_n < p.N || p.bias_h < p.H);
+  int64_t chunks = shared && p.bias_n == 1 ? std::min(p.N, kBiasChunks) : p.N;
+  Tensor parts = shared ? Tensor::zeros({chunks, p.H, p.Q, p.S}) : dbias;
   int64_t cost = p.Q * p.Sp * (p.D + p.Dv) * 3;
   parallel_for(chunks * p.H, std::max<int64_t>(1, 100000 / std::max<int64_t>(cost, 1)),
                [&](int64_t begin, int64_t end) {
@@ -277,10 +285,10 @@ void backward_typed(const Problem& p, const Tensor& q, const Tensor& k, const Te
                    for (int64_t n = p.N * chunk / chunks; n < p.N * (chunk + 1) / chunks; ++n)
                      worker.backward(q.data<T>(), k.data<T>(), v.data<T>(), log_sum.data<float>(),
                                      dy.data<T>(), n, h, data_or_null<T>(dq), data_or_null<T>(dk),
-                                     data_or_null<T>(dv), part);
+                                     data_or_null<T>(dv), part, shared);
                  }
                });
-  if (dbias.defined()) sum_bias_parts(p, parts, dbias);
+  if (shared) sum_bias_parts(p, parts, dbias);
 }
 
 void forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
