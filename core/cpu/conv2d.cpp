@@ -2,6 +2,7 @@
 // asks for. 1x1 convolutions of stride 1 are matrix products over the pixels.
 #include "core/kernels/conv2d.h"
 
+#include "core/cpu/depthwise.h"
 #include "core/cpu/onednn.h"
 #include "core/kernels/linear.h"
 
@@ -108,6 +109,10 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   if (is_product(dw.shape(), p)) {
     Tensor out = dw.reshape({dw.dim(0), dw.dim(1)});
     return linear_backward_weight(pixels(dy), pixels(x), out);
+  }
+  if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3)) {
+    return x.dtype() == DType::kBF16 ? cpu::depthwise_backward_weight<bf16>(dy, x, p, dw)
+                                     : cpu::depthwise_backward_weight<float>(dy, x, p, dw);
   }
   auto op = compiled(key_of(kConvBackwardWeight, x, dw, p), [&] {
     Descs d(x, dw, dy, p);
