@@ -7,7 +7,8 @@
 
 namespace saccade {
 
-CocoDataset CocoDataset::load(const std::string& annotations_path, const std::string& images_dir) {
+CocoDataset CocoDataset::load(const std::string& annotations_path, const std::string& images_dir,
+                              LabelScheme labels) {
   CocoReport report = [&](const std::string& problem) { fail_input("{}: {}", annotations_path, problem); };
   CocoFile file = read_coco(annotations_path, report);
   if (file.images.empty()) fail_input("{}: the list of images is empty", annotations_path);
@@ -21,10 +22,21 @@ CocoDataset CocoDataset::load(const std::string& annotations_path, const std::st
   std::sort(set.images_.begin(), set.images_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   std::sort(file.categories.begin(), file.categories.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });
-  for (CocoCategory& category : file.categories) {
+  constexpr int64_t kGreatestLabel = 65535;
+  for (const CocoCategory& category : file.categories) {
+    if (labels == LabelScheme::kCategoryId) {
+      if (category.id < 0 || category.id > kGreatestLabel)
+        fail_input("{}: category {}: as a label (data.labels: category_id) expected an id from 0 to {}",
+                   annotations_path, category.id, kGreatestLabel);
+      for (int64_t gap = set.num_classes(); gap < category.id; ++gap) {
+        set.category_ids_.push_back(gap);
+        set.class_names_.emplace_back(kNoCategory);
+      }
+    }
     set.category_ids_.push_back(category.id);
-    set.class_names_.push_back(std::move(category.name));
+    set.class_names_.push_back(category.name);
   }
+  set.categories_ = std::move(file.categories);
 
   set.annotations_ = std::move(file.annotations);
   std::stable_sort(set.annotations_.begin(), set.annotations_.end(),
@@ -66,10 +78,10 @@ std::span<const CocoAnnotation> CocoDataset::annotations_of(int64_t index) const
 }
 
 int64_t CocoDataset::class_of(int64_t category_id) const {
-  auto it = std::lower_bound(category_ids_.begin(), category_ids_.end(), category_id);
-  SACCADE_CHECK(it != category_ids_.end() && *it == category_id, "[coco_dataset] unknown category {}",
-                category_id);
-  return it - category_ids_.begin();
+  bool known = std::any_of(categories_.begin(), categories_.end(),
+                           [&](const CocoCategory& c) { return c.id == category_id; });
+  SACCADE_CHECK(known, "[coco_dataset] unknown category {}", category_id);
+  return std::lower_bound(category_ids_.begin(), category_ids_.end(), category_id) - category_ids_.begin();
 }
 
 Sample CocoDataset::make_sample(int64_t index, Image image) const {

@@ -10,14 +10,22 @@
 
 namespace saccade {
 
+// What number a category has for the model: its rank by ascending category id, or its id itself.
+enum class LabelScheme { kContiguous, kCategoryId };
+
+// The name of a class that stands for no category: with kCategoryId, the gaps between the ids.
+inline constexpr const char* kNoCategory = "N/A";
+
 // Invariants after load(): image, annotation and category ids are unique; every annotation names a known
-// image and category; classes are 0 .. num_classes()-1 in ascending order of category id.
+// image and category; classes are 0 .. num_classes()-1.
 class CocoDataset final : public ImageSource {
  public:
   // Throws InputError "file: annotation 7: what" on a missing or broken file, a missing or mistyped field, a
   // duplicate or unknown id, an empty list of images or categories, or an image that is not in images_dir
   // (not looked for when images_dir is empty, as when only figures are wanted).
-  static CocoDataset load(const std::string& annotations_path, const std::string& images_dir);
+  // With kCategoryId also on an id that is negative or 65536 and more.
+  static CocoDataset load(const std::string& annotations_path, const std::string& images_dir,
+                          LabelScheme labels = LabelScheme::kContiguous);
 
   const std::string& annotations_path() const { return annotations_path_; }
   const std::string& name() const override { return annotations_path_; }
@@ -36,7 +44,8 @@ class CocoDataset final : public ImageSource {
     return annotations_;
   }  // by image, then file order
 
-  const std::vector<int64_t>& category_ids() const { return category_ids_; }    // [num_classes], ascending
+  const std::vector<CocoCategory>& categories() const { return categories_; }  // of the file, by ascending id
+  const std::vector<int64_t>& category_ids() const { return category_ids_; }   // [num_classes], ascending
   const std::vector<std::string>& class_names() const { return class_names_; }  // [num_classes]
   // Throws Error when the category is unknown.
   int64_t class_of(int64_t category_id) const;
@@ -48,6 +57,7 @@ class CocoDataset final : public ImageSource {
   std::vector<CocoImage> images_;
   std::vector<CocoAnnotation> annotations_;
   std::vector<size_t> begin_;  // annotations of image i: [begin_[i], begin_[i + 1])
+  std::vector<CocoCategory> categories_;
   std::vector<int64_t> category_ids_;
   std::vector<std::string> class_names_;
   int64_t empty_boxes_ = 0;

@@ -68,19 +68,7 @@ class Metadata {
   const SafetensorsReader& file_;
 };
 
-bool is_float_entry(const WeightEntry& e) {
-  return e.dtype == "F32" || e.dtype == "F64" || e.dtype == "F16" || e.dtype == "BF16";
-}
-
 void assign(Var var, const Tensor& value) { var.value().copy_from(value.to(var.dtype()).to(var.device())); }
-
-std::string summary_line(const char* what, const std::vector<std::string>& names) {
-  constexpr size_t kShown = 6;
-  std::string out = fmt::format("{}: {} tensors", what, names.size());
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i ? ", " : ": ") + names[i];
-  if (names.size() > kShown) out += fmt::format(", and {} more", names.size() - kShown);
-  return out;
-}
 
 }  // namespace
 
@@ -141,7 +129,7 @@ void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
     if (e->shape != t.var.shape())
       fail_input("{}: checkpoint of another model: tensor \"{}\" has shape {}, the model's has {}",
                  file.path(), t.name, e->shape.to_string(), t.var.shape().to_string());
-    if (!is_float_entry(*e))
+    if (!is_float_dtype(e->dtype))
       fail_input("{}: checkpoint of another model: tensor \"{}\" is {}, expected a float type", file.path(),
                  t.name, e->dtype);
   }
@@ -153,7 +141,7 @@ void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
     // A shared tensor has its average under its first name only.
     if (!filled.insert(t.var.state().get()).second) continue;
     const WeightEntry* average = averaged ? file.find("ema." + t.name) : nullptr;
-    bool usable = average && average->shape == t.var.shape() && is_float_entry(*average);
+    bool usable = average && average->shape == t.var.shape() && is_float_dtype(average->dtype);
     assign(t.var, file.read(usable ? average->name : t.name));
   }
 }
@@ -176,67 +164,6 @@ void load_training_state(const SafetensorsReader& file, const CheckpointInfo& in
   } catch (const InputError& e) {
     fail_input("{}: {}", file.path(), e.what());
   }
-}
-
-std::string InitReport::to_string() const {
-  return summary_line("loaded", loaded) + "\n" + summary_line("skipped", skipped) + "\n" +
-         summary_line("re-initialised", reinitialized);
-}
-
-InitReport init_from(const std::string& path, Module& model) {
-  SafetensorsReader file(path);
-  std::vector<NamedTensor> wanted = model.named_tensors();
-  std::map<std::string, const NamedTensor*> by_name;
-  for (const NamedTensor& t : wanted) by_name[t.name] = &t;
-  // How a name of the file may relate to one of ours; the relation with the most matches is taken for the
-  // whole file.
-  struct Relation {
-    std::string strip, add;
-  };
-  auto renamed = [](const std::string& name, const Relation& r) {
-    return r.strip.empty() || starts_with(name, r.strip) ? r.add + name.substr(r.strip.size())
-                                                         : std::string();
-  };
-  const Relation relations[] = {{"", ""}, {"model.", ""}, {"module.", ""}, {"", "backbone.0.body."}};
-  const Relation* best = nullptr;
-  int64_t best_count = 0;
-  for (const Relation& r : relations) {
-    int64_t count = 0;
-    for (const WeightEntry& e : file.entries()) {
-      auto it = by_name.find(renamed(e.name, r));
-      count += it != by_name.end() && it->second->var.shape() == e.shape && is_float_entry(e);
-    }
-    if (count > best_count) {
-      best = &r;
-      best_count = count;
-    }
-  }
-  if (!best)
-    fail_input(
-        "{}: no tensor fits the model by name and shape (the file's first is \"{}\", the model's \"{}\")",
-        path, file.entries().empty() ? "none" : file.entries()[0].name,
-        wanted.empty() ? "none" : wanted[0].name);
-  InitReport report;
-  std::set<std::string> filled;
-  for (const WeightEntry& e : file.entries()) {
-    if (is_training_state(e.name)) continue;
-    auto it = by_name.find(renamed(e.name, *best));
-    if (it == by_name.end()) {
-      if (!e.name.ends_with(".num_batches_tracked")) report.skipped.push_back(e.name);
-      continue;
-    }
-    const NamedTensor& t = *it->second;
-    if (t.var.shape() != e.shape || !is_float_entry(e)) {
-      report.skipped.push_back(fmt::format("{} ({} {}, expected {})", e.name, e.dtype, e.shape.to_string(),
-                                           t.var.shape().to_string()));
-      continue;
-    }
-    assign(t.var, file.read(e.name));
-    filled.insert(t.name);
-  }
-  for (const NamedTensor& t : wanted)
-    (filled.contains(t.name) ? report.loaded : report.reinitialized).push_back(t.name);
-  return report;
 }
 
 std::string first_nonfinite(const Module& model) {

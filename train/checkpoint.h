@@ -41,20 +41,6 @@ void load_model(const SafetensorsReader& file, Module& model, bool averaged = tr
 void load_training_state(const SafetensorsReader& file, const CheckpointInfo& info, Optimizer& optimizer,
                          Ema* ema);
 
-// What --init-from did, by name.
-struct InitReport {
-  std::vector<std::string> loaded;         // taken from the file
-  std::vector<std::string> skipped;        // in the file, without a place in the model
-  std::vector<std::string> reinitialized;  // in the model, missing from the file or of another shape
-  // Three lines with counts and the first names.
-  std::string to_string() const;
-};
-
-// Takes every tensor of the file whose name and shape fit. Official names match as they are; files of a bare
-// torchvision backbone, or with "model." or "module." before every name, are recognised. Throws InputError
-// when nothing fits.
-InitReport init_from(const std::string& path, Module& model);
-
 // The model's tensors that hold NaN or infinity: "" or the first one's name.
 std::string first_nonfinite(const Module& model);
 

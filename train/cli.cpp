@@ -73,8 +73,9 @@ void add_train(CLI::App& app, Action& action) {
       ->type_name("DIR");
   add_set(c, a->set);
   c->add_flag("--resume", a->resume, "continue the run in --output from its last checkpoint");
-  c->add_option("--init-from", a->init_from, "start from the fitting weights of a checkpoint")
+  c->add_option("--init-from", a->init_from, "start from the weights of a safetensors or .pth file")
       ->type_name("FILE");
+  c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
   add_device(c, a->device);
   c->add_option("--max-steps", a->max_steps, "stop after this many optimizer steps; --resume goes on")
       ->check(at_least(1))
@@ -183,11 +184,18 @@ void add_data(CLI::App& app, Action& action) {
 }
 
 void add_convert(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("convert", "rewrite a weight file as safetensors");
+  CLI::App* c = app.add_subcommand("convert", "turn weights of others into a checkpoint");
   auto a = bind_arguments(c, action, run_convert);
-  c->add_option("IN", a->input, "a safetensors file")->required();
+  c->add_option("IN", a->input, "safetensors, or a .pth file of PyTorch")->required();
   c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required();
-  c->footer("Example:\n  saccade convert resnet50.safetensors weights.safetensors");
+  c->add_option("--config", a->config, "the model, where the weights do not tell it")->type_name("FILE");
+  add_set(c, a->set);
+  c->add_option("--annotations", a->annotations, "COCO json that names the classes")->type_name("FILE");
+  c->footer(
+      "Examples:\n"
+      "  saccade convert detr-r50-e632da11.pth detr.safetensors\n"
+      "  saccade convert model.safetensors dc5.safetensors --set model.backbone.dilation=true\n"
+      "  saccade convert resnet50.pth resnet50.safetensors");
 }
 
 void add_describe(CLI::App& app, Action& action) {

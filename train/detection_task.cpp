@@ -11,8 +11,8 @@
 namespace saccade {
 namespace {
 
-std::shared_ptr<const CocoDataset> load_split(const config::Split& split) {
-  return std::make_shared<const CocoDataset>(CocoDataset::load(split.annotations(), split.images()));
+std::shared_ptr<const CocoDataset> load_split(const config::Split& split, LabelScheme labels) {
+  return std::make_shared<const CocoDataset>(CocoDataset::load(split.annotations(), split.images(), labels));
 }
 
 class DetectionTask final : public TrainingTask {
@@ -22,15 +22,18 @@ class DetectionTask final : public TrainingTask {
         loader_(train_loader(config)),
         evaluator_(evaluator_options(config)),
         criterion_(criterion_options(config)),
-        train_set_(load_split(config.data().train())) {
+        train_set_(load_split(config.data().train(), label_scheme(config))) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
-      fail_input("model.num_classes: {} for {} categories in {}, expected at least as many", classes, known,
-                 train_set_->annotations_path());
+      fail_input("model.num_classes: {} for {} in {}, expected at least {}", classes,
+                 label_scheme(config) == LabelScheme::kCategoryId
+                     ? fmt::format("category ids up to {}", known - 1)
+                     : fmt::format("{} categories", known),
+                 train_set_->annotations_path(), known);
     model_ = build_detector(model_args(config), logit_columns(config, classes));
     if (config.data().has_val()) {
-      val_set_ = load_split(config.data().val());
+      val_set_ = load_split(config.data().val(), label_scheme(config));
       check_categories(*val_set_, category_ids(), class_names(), "the training set");
     }
   }

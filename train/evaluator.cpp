@@ -55,8 +55,7 @@ std::vector<Detection> detect(Detector& model, std::shared_ptr<const CocoDataset
 CocoGroundTruth ground_truth_of(const CocoDataset& dataset) {
   CocoGroundTruth truth;
   for (const CocoImage& image : dataset.images()) truth.images.push_back(image.id);
-  for (size_t k = 0; k < dataset.category_ids().size(); ++k)
-    truth.categories.push_back({dataset.category_ids()[k], dataset.class_names()[k]});
+  truth.categories = dataset.categories();
   truth.annotations = dataset.annotations();
   return truth;
 }

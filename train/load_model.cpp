@@ -39,6 +39,7 @@ void check_categories(const CocoDataset& dataset, const std::vector<int64_t>& ca
                       const std::vector<std::string>& class_names, const std::string& model) {
   const std::vector<int64_t>& known = dataset.category_ids();
   for (size_t k = 0; k < category_ids.size(); ++k) {
+    if (class_names[k] == kNoCategory) continue;
     auto it = std::find(known.begin(), known.end(), category_ids[k]);
     if (it == known.end())
       fail_input(

@@ -25,8 +25,8 @@ struct LoadedModel {
 // own config.
 LoadedModel load_trained_model(const std::string& checkpoint);
 
-// The classes of a model must be categories of the data set it is evaluated on, by id and by name; else
-// InputError.
+// The classes of a model must be categories of the data set it is evaluated on, by id and by name (those
+// that stand for no category excepted); else InputError.
 void check_categories(const CocoDataset& dataset, const std::vector<int64_t>& category_ids,
                       const std::vector<std::string>& class_names, const std::string& model);
 

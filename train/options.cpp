@@ -162,6 +162,10 @@ ScheduleOptions schedule_options(const config::Schedule& s) {
           s.final_ratio()};
 }
 
+LabelScheme label_scheme(const Config& config) {
+  return config.data().labels() == config::category_id ? LabelScheme::kCategoryId : LabelScheme::kContiguous;
+}
+
 int64_t logit_columns(const Config& config, int64_t classes) {
   return classes + (config.criterion().class_loss() == config::softmax ? 1 : 0);
 }

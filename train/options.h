@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/kernels/normalize_image.h"
+#include "data/coco_dataset.h"
 #include "data/loader.h"
 #include "train/config.h"
 #include "train/criterion.h"
@@ -26,6 +27,8 @@ kernels::ImageNormalization image_normalization(const Config& config);
 CriterionOptions criterion_options(const Config& config);
 OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
 ScheduleOptions schedule_options(const config::Schedule& schedule);
+// The number that a category has for the model.
+LabelScheme label_scheme(const Config& config);
 // Columns of the logits for so many classes: with the softmax loss one more, "no object".
 int64_t logit_columns(const Config& config, int64_t classes);
 

@@ -10,6 +10,7 @@
 #include "autograd/engine.h"
 #include "core/philox.h"
 #include "train/diagnosis.h"
+#include "train/init_from.h"
 #include "train/options.h"
 #include "train/plan.h"
 #include "train/progress.h"
@@ -123,7 +124,8 @@ void Run::restore_or_start() {
     old.config = info_.config;
     info_ = old;
   } else if (!options_.init_from.empty()) {
-    say(options_.init_from + ":\n" + init_from(options_.init_from, model_).to_string());
+    say(options_.init_from + ": " +
+        init_from(options_.init_from, model_, {.reinit_heads = options_.reinit_heads}).to_string());
   }
   optimizer_.emplace(model_.parameters(), optimizer_options(config_.optimizer()));
   if (config_.train().ema_decay() > 0) ema_.emplace(model_, config_.train().ema_decay());

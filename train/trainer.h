@@ -12,12 +12,13 @@
 namespace saccade {
 
 struct TrainerOptions {
-  Config config;             // resolved
-  std::string output;        // run folder: config.textproto, metrics.jsonl, event files, checkpoints/
-  bool resume = false;       // from checkpoints/last.safetensors; from the start when there is none yet
-  std::string init_from;     // weights to start from; not when resuming
-  int64_t stop_at_step = 0;  // ends the run early without changing its schedule; 0: no
-  bool quiet = false;        // nothing on stdout
+  Config config;              // resolved
+  std::string output;         // run folder: config.textproto, metrics.jsonl, event files, checkpoints/
+  bool resume = false;        // from checkpoints/last.safetensors; from the start when there is none yet
+  std::string init_from;      // weights to start from; not when resuming
+  bool reinit_heads = false;  // with init_from: class heads start anew
+  int64_t stop_at_step = 0;   // ends the run early without changing its schedule; 0: no
+  bool quiet = false;         // nothing on stdout
 };
 
 struct TrainingResult {

@@ -1,5 +1,6 @@
 // Checkpoints of other models, damaged ones, and --init-from.
 #include "train/checkpoint.h"
+#include "train/init_from.h"
 
 #include <gtest/gtest.h>
 
@@ -101,18 +102,18 @@ TEST(Checkpoint, PrefersAveragesForEvaluation) {
 
 TEST(InitFrom, ReportsWhatItDid) {
   TestFolder folder;
-  Net source(3, "old.bias"), net(4);
+  Net source(3, "old.bias"), net(3, "new.bias");
   source.initialize(1);
   net.initialize(2);
-  auto head = net.head.value().to_vector<float>();
   save_checkpoint(folder / "c", source, {});
   InitReport report = init_from(folder / "c", net);
-  EXPECT_EQ(report.loaded, std::vector<std::string>{"backbone.0.body.conv1.weight"});
-  EXPECT_EQ(report.skipped.size(), 3u);  // old.bias and the head under both names
-  EXPECT_EQ(report.reinitialized, (std::vector<std::string>{"class_embed.0.weight", "class_embed.1.weight"}));
+  EXPECT_EQ(report.loaded.size(), 3u);
+  EXPECT_EQ(report.skipped, std::vector<std::string>{"old.bias"});
+  EXPECT_EQ(report.missing, std::vector<std::string>{"new.bias"});
+  EXPECT_TRUE(report.reinitialized.empty());
   EXPECT_EQ(net.conv.value().to_vector<float>(), source.conv.value().to_vector<float>());
-  EXPECT_EQ(net.head.value().to_vector<float>(), head);
-  EXPECT_NE(report.to_string().find("loaded: 1 tensors: backbone.0.body.conv1.weight\n"), std::string::npos);
+  EXPECT_EQ(net.head.value().to_vector<float>(), source.head.value().to_vector<float>());
+  EXPECT_NE(report.to_string().find("not in the file, initialised: 1 tensors: new.bias"), std::string::npos);
   // A bare backbone, in half precision.
   Tensor conv = Tensor::full({2, 3}, 0.5, DType::kBF16);
   write_safetensors(folder / "resnet", {{"conv1.weight", conv}, {"fc.weight", Tensor::zeros({1})}}, {});
@@ -122,6 +123,61 @@ TEST(InitFrom, ReportsWhatItDid) {
   EXPECT_EQ(net.conv.value().to_vector<float>(), std::vector<float>(6, 0.5f));
   write_safetensors(folder / "other", {{"x", conv}}, {});
   EXPECT_NE(error_of([&] { init_from(folder / "other", net); }).find("no tensor fits the model"),
+            std::string::npos);
+}
+
+TEST(InitFrom, HeadsOfOtherClassesStartAnewOnRequest) {
+  TestFolder folder;
+  Net source(3), net(4), same(3);
+  source.initialize(1);
+  save_checkpoint(folder / "c", source, {});
+  for (Net* n : {&net, &same}) {
+    n->initialize(2);
+    auto head = n->head.value().to_vector<float>(), conv = n->conv.value().to_vector<float>();
+    if (n == &net) {
+      std::string error = error_of([&] { init_from(folder / "c", net); });
+      EXPECT_NE(
+          error.find("\"class_embed.0.weight\" is F32 [3, 2], the model's \"class_embed.0.weight\" has shape "
+                     "[4, 2]; --reinit-heads"),
+          std::string::npos)
+          << error;
+      EXPECT_EQ(net.conv.value().to_vector<float>(), conv);  // nothing was changed
+    }
+    InitReport report = init_from(folder / "c", *n, {.reinit_heads = true});
+    EXPECT_EQ(report.reinitialized,
+              (std::vector<std::string>{"class_embed.0.weight", "class_embed.1.weight"}));
+    EXPECT_TRUE(report.missing.empty());
+    EXPECT_EQ(n->head.value().to_vector<float>(), head);
+    EXPECT_EQ(n->conv.value().to_vector<float>(), source.conv.value().to_vector<float>());
+    EXPECT_NE(report.to_string().find("class heads, re-initialised: 2 tensors: class_embed.0.weight"),
+              std::string::npos);
+  }
+  // Other tensors of another shape are never left out silently.
+  write_safetensors(folder / "d",
+                    {{"backbone.0.body.conv1.weight", Tensor::zeros({2, 4})},
+                     {"class_embed.0.weight", Tensor::zeros({4, 2})}},
+                    {});
+  for (bool reinit_heads : {false, true})
+    EXPECT_NE(error_of([&] {
+                init_from(folder / "d", net, {.reinit_heads = reinit_heads});
+              }).find("expected weights of the same model"),
+              std::string::npos);
+}
+
+TEST(InitFrom, AnyNameOfASharedTensorFillsIt) {
+  TestFolder folder;
+  Net net(3);
+  Tensor conv = Tensor::full({2, 3}, 1), head = Tensor::full({3, 2}, 7), other = Tensor::full({3, 2}, 8);
+  const std::string backbone = "backbone.0.body.conv1.weight";
+  for (const char* name : {"class_embed.0.weight", "class_embed.1.weight"}) {
+    net.initialize(1);
+    write_safetensors(folder / "c", {{backbone, conv}, {name, head}}, {});
+    EXPECT_EQ(init_from(folder / "c", net).loaded.size(), 3u);
+    EXPECT_EQ(net.head.value().to_vector<float>(), std::vector<float>(6, 7));
+  }
+  write_safetensors(folder / "d",
+                    {{backbone, conv}, {"class_embed.0.weight", head}, {"class_embed.1.weight", other}}, {});
+  EXPECT_NE(error_of([&] { init_from(folder / "d", net); }).find("differ, but are one in the model"),
             std::string::npos);
 }
 

@@ -448,7 +448,8 @@ TEST_F(Cli, Convert) {
   expect_works("convert a.safetensors b.safetensors");
   EXPECT_EQ(read_text(scratch() / "a.safetensors"), read_text(scratch() / "b.safetensors"));
   expect_refused("convert a.safetensors c.pth", "expected a name that ends in .safetensors");
-  expect_refused("convert tiny.textproto c.safetensors", "expected a safetensors file");
+  expect_refused("convert tiny.textproto c.safetensors", "neither a safetensors file nor a PyTorch one");
+  expect_refused("convert a.safetensors c.safetensors --set seed=1", "with a configuration of its own");
   expect_refused("convert none.safetensors c.safetensors", "no such file");
   write_text(scratch() / "junk.safetensors", "junk");
   expect_refused("convert junk.safetensors c.safetensors", "junk.safetensors");

@@ -51,8 +51,7 @@ std::shared_ptr<Detector> make_model(const std::string& variant) {
     v.value().copy_from(weights.read(n.name));
     used[n.name] = true;
   }
-  for (const WeightEntry& e : weights.entries())
-    EXPECT_TRUE(used[e.name]) << "not in our model: " << e.name;
+  for (const WeightEntry& e : weights.entries()) EXPECT_TRUE(used[e.name]) << "not in our model: " << e.name;
   detector->set_training(true);
   return detector;
 }

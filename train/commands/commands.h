@@ -13,7 +13,8 @@ struct TrainArguments {
   std::string config, output, init_from, device = "auto";
   std::vector<std::string> set;
   bool resume = false;
-  int64_t max_steps = 0;  // stops there, without changing the schedule; 0: where the configuration ends
+  bool reinit_heads = false;  // with init_from
+  int64_t max_steps = 0;      // stops there, without changing the schedule; 0: where the configuration ends
 };
 int run_train(const TrainArguments& arguments);
 
@@ -58,6 +59,8 @@ int run_data_check(const CheckArguments& arguments);
 
 struct ConvertArguments {
   std::string input, output;
+  std::string config, annotations;  // "": from the weights
+  std::vector<std::string> set;
 };
 int run_convert(const ConvertArguments& arguments);
 

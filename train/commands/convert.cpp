@@ -1,39 +1,178 @@
-// saccade convert: rewrites a weight file in our form. Only the values matter to the result: the same tensors
-// always give the same bytes.
+// saccade convert: somebody else's weights in our form. A detector becomes a checkpoint that eval and predict
+// take as it is; other weights become a file of plain tensors under official names, for --init-from. Only the
+// values matter to the result: the same tensors always give the same bytes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/error.h"
+#include "data/coco_names.h"
+#include "models/build.h"
+#include "train/checkpoint.h"
 #include "train/commands/commands.h"
+#include "train/infer_config.h"
+#include "train/init_from.h"
+#include "train/options.h"
 #include "train/output_file.h"
-#include "train/safetensors.h"
 
 namespace saccade {
 
-int run_convert(const ConvertArguments& arguments) {
-  check_output_file(arguments.output);
+namespace {
+
+void check_files(const ConvertArguments& arguments) {
   namespace fs = std::filesystem;
-  constexpr const char* kSupported = "expected a safetensors file (*.safetensors); no other format is read";
-  std::string extension = fs::path(arguments.input).extension().string();
+  check_output_file(arguments.output);
   if (fs::path(arguments.output).extension() != ".safetensors")
     fail_input("{}: the output is a safetensors file, expected a name that ends in .safetensors",
                arguments.output);
-  if (!fs::is_regular_file(arguments.input)) fail_input("{}: no such file, {}", arguments.input, kSupported);
-  if (extension != ".safetensors")
-    fail_input("{}: the format \"{}\" is not known, {}", arguments.input, extension, kSupported);
+  if (!fs::is_regular_file(arguments.input))
+    fail_input("{}: no such file, expected a safetensors or .pth file", arguments.input);
   std::error_code ignored;
   if (fs::equivalent(arguments.input, arguments.output, ignored))
     fail_input("{}: is the input itself, expected another name", arguments.output);
-  SafetensorsReader reader(arguments.input);
+}
+
+void print_names(const char* what, const std::vector<std::string>& names) {
+  if (!names.empty()) fmt::print("{}: {} tensors, the first is {}\n", what, names.size(), names.front());
+}
+
+// The mask head of DETR's segmentation models has no place in a detector.
+bool of_mask_head(const std::string& name) {
+  return name.starts_with("mask_head.") || name.starts_with("bbox_attention.");
+}
+
+// Names and ids of the model's classes, by label.
+struct Classes {
+  std::vector<std::string> names;
+  std::vector<int64_t> ids;
+};
+
+Classes from_annotations(const std::string& path, Config& config) {
+  const int64_t classes = config.model().num_classes();
+  config::Data& data = *config.mutable_data();
+  if (!data.has_labels()) {
+    bool same = CocoDataset::load(path, "").num_classes() == classes;
+    data.set_labels(same ? config::contiguous : config::category_id);
+  }
+  CocoDataset dataset = CocoDataset::load(path, "", label_scheme(config));
+  if (dataset.num_classes() > classes)
+    fail_input("{}: its {} categories with ids up to {} do not fit {} outputs ({} labels)", path,
+               dataset.categories().size(), dataset.categories().back().id, classes,
+               data.labels() == config::category_id ? "category_id" : "contiguous");
+  return {dataset.class_names(), dataset.category_ids()};
+}
+
+Classes classes_of(const ConvertArguments& arguments, Config& config) {
+  if (!arguments.annotations.empty()) return from_annotations(arguments.annotations, config);
+  const int64_t classes = config.model().num_classes();
+  Classes out;
+  bool coco = classes == static_cast<int64_t>(coco_class_names().size());
+  if (coco && !config.data().has_labels()) config.mutable_data()->set_labels(config::category_id);
+  coco = coco && config.data().labels() == config::category_id;
+  for (int64_t k = 0; k < classes; ++k) {
+    out.ids.push_back(k);
+    out.names.push_back(coco ? coco_class_names()[static_cast<size_t>(k)] : fmt::format("class {}", k));
+  }
+  fmt::print("{} outputs: {}\n", classes,
+             coco ? "the labels are COCO's category ids"
+                  : "the classes have no names, --annotations gives them those of a data set");
+  return out;
+}
+
+// The configuration that --config and --set give, over what the weights tell; nothing when they are no
+// detector.
+std::optional<Config> configuration(const ConvertArguments& arguments, const WeightsFile& file,
+                                    const OfficialWeights& weights) {
+  std::optional<InferredConfig> inferred;
+  if (arguments.config.empty()) {
+    Config given;
+    for (const std::string& set : arguments.set) apply_set(given, set);
+    inferred = infer_detector_config(file, weights, given);
+    if (!inferred) return std::nullopt;
+    for (const std::string& assumption : inferred->assumed)
+      fmt::print("assumed, as the file does not say: {} (--set {}=... changes it)\n", assumption,
+                 assumption.substr(0, assumption.find(':')));
+  }
+  Config config = inferred ? inferred->config : load_config(arguments.config);
+  for (const std::string& set : arguments.set) apply_set(config, set);
+  if (config.model().num_classes() <= 0)
+    fail_input("model.num_classes: {}, expected the number of classes (--set model.num_classes=...)",
+               config.model().num_classes());
+  validate_config(config);
+  return config;
+}
+
+void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file,
+                      const OfficialWeights& weights, Config config) {
+  Classes classes = classes_of(arguments, config);
+  config = resolve_config(config);
+  std::shared_ptr<Detector> model =
+      build_detector(model_args(config), logit_columns(config, config.model().num_classes()));
+  InitReport report = fill_model(file, weights, *model);
+  std::vector<std::string> unknown;
+  std::copy_if(report.skipped.begin(), report.skipped.end(), std::back_inserter(unknown),
+               [](const std::string& name) { return !of_mask_head(name); });
+  constexpr const char* kHint = "(--set model... or --config describe the model)";
+  if (!report.missing.empty())
+    fail_input("{}: {} tensors of the model are not in the file, the first is \"{}\" {}", file.path(),
+               report.missing.size(), report.missing[0], kHint);
+  if (!unknown.empty())
+    fail_input("{}: {} tensors have no place in the model, the first is \"{}\" {}", file.path(),
+               unknown.size(), unknown[0], kHint);
+  if (unknown.size() < report.skipped.size()) fmt::print("the mask head is left out\n");
+  CheckpointInfo info;
+  info.config = config_text(config);
+  info.class_names = classes.names;
+  info.category_ids = classes.ids;
+  info.seed = config.seed();
+  save_checkpoint(arguments.output, *model, info);
+  fmt::print("{}: {} with {} classes, {} tensors, {} parameters; eval and predict take it as it is\n",
+             arguments.output, config.model().type(), config.model().num_classes(),
+             model->named_tensors().size(), model->parameter_count());
+}
+
+void write_plain(const ConvertArguments& arguments, const WeightsFile& file, const OfficialWeights& weights) {
+  if (!arguments.annotations.empty() || !arguments.set.empty())
+    fail_input(
+        "{}: no detector that is known (DETR, Deformable DETR), so --set and --annotations have no meaning",
+        file.path());
   NamedValues tensors;
   int64_t values = 0;
-  for (const WeightEntry& entry : reader.entries()) {
-    tensors.emplace_back(entry.name, reader.read(entry.name));
+  for (const NamedWeight& w : weights.tensors) {
+    tensors.emplace_back(w.name, read_weight(file, w));
     values += tensors.back().second.numel();
   }
-  write_safetensors(arguments.output, tensors, reader.metadata());
-  fmt::print("{}: {} tensors with {} values\n", arguments.output, tensors.size(), values);
+  std::map<std::string, std::string> metadata = file.metadata();
+  metadata.emplace("format", "pt");
+  write_safetensors(arguments.output, tensors, metadata);
+  bool ours = metadata.contains("saccade.config");
+  fmt::print("{}: {} tensors with {} values, {}\n", arguments.output, tensors.size(), values,
+             ours ? "a checkpoint as before" : "no detector: for train --init-from");
+}
+
+}  // namespace
+
+int run_convert(const ConvertArguments& arguments) {
+  check_files(arguments);
+  std::unique_ptr<WeightsFile> file = open_weights(arguments.input);
+  if (file->entries().empty()) fail_input("{}: holds no tensors", arguments.input);
+  bool ours = file->metadata().contains("saccade.config");
+  if (ours && (!arguments.config.empty() || !arguments.set.empty() || !arguments.annotations.empty()))
+    fail_input(
+        "{}: is a checkpoint of saccade with a configuration of its own, expected no --config, --set or "
+        "--annotations",
+        arguments.input);
+  OfficialWeights weights = official_weights(*file);
+  fmt::print("{}: {} tensors, {} names{}\n", arguments.input, file->entries().size(), weights.naming,
+             file->section().empty() ? "" : ", under \"" + file->section() + "\"");
+  print_names("left out, not learned", weights.ignored);
+  std::optional<Config> config;
+  if (!ours) config = configuration(arguments, *file, weights);
+  if (config)
+    write_checkpoint(arguments, *file, weights, *config);
+  else
+    write_plain(arguments, *file, weights);
   return 0;
 }
 

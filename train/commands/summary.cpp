@@ -34,7 +34,7 @@ int64_t class_count(const Config& config) {
   }
   const std::string& annotations = config.data().train().annotations();
   if (!annotations.empty() && std::filesystem::exists(annotations))
-    return CocoDataset::load(annotations, "").num_classes();
+    return CocoDataset::load(annotations, "", label_scheme(config)).num_classes();
   fmt::print("The training annotations are not at hand: {} classes are assumed, as in COCO.\n", kCocoClasses);
   return kCocoClasses;
 }

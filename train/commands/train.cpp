@@ -51,12 +51,15 @@ class FreshFolder {
 int run_train(const TrainArguments& arguments) {
   if (arguments.resume && !arguments.init_from.empty())
     fail_input("--init-from starts a new run and --resume continues one, expected only one of them");
+  if (arguments.reinit_heads && arguments.init_from.empty())
+    fail_input("--reinit-heads needs --init-from: it leaves the class heads out of what is loaded");
   choose_device(arguments.device);
   TrainerOptions options;
   options.config = configuration(arguments);
   options.output = arguments.output;
   options.resume = arguments.resume;
   options.init_from = arguments.init_from;
+  options.reinit_heads = arguments.reinit_heads;
   options.stop_at_step = arguments.max_steps;
   const Config& config = options.config;
   fs::path last = fs::path(arguments.output) / "checkpoints/last.safetensors";
@@ -65,7 +68,7 @@ int run_train(const TrainArguments& arguments) {
                arguments.output);
   if (fs::exists(arguments.output) && !fs::is_directory(arguments.output))
     fail_input("{}: is a file, expected a folder", arguments.output);
-  if (!arguments.init_from.empty()) SafetensorsReader readable(arguments.init_from);
+  if (!arguments.init_from.empty()) open_weights(arguments.init_from);
 
   std::unique_ptr<TrainingTask> task =
       is_classifier(config) ? make_classification_task(config) : make_detection_task(config);

@@ -1,0 +1,103 @@
+// Deformable DETR against transformers, which nobody here wrote: the weights as Hugging Face publishes them
+// (safetensors) and as torch.save writes them (both formats, official names), through the reader, the name
+// tables and the inferred configuration, to logits and boxes. scripts/golden/transformers_deformable_detr.py
+// makes the cases and says which differences between transformers and the official code are known.
+// SACCADE_TRANSFORMERS_CASES names another folder of cases, such as that of the published sizes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "autograd/scope.h"
+#include "models/build.h"
+#include "train/infer_config.h"
+#include "train/init_from.h"
+#include "train/options.h"
+#include "train/safetensors.h"
+
+namespace saccade {
+namespace {
+
+std::string cases_folder() {
+  const char* other = std::getenv("SACCADE_TRANSFORMERS_CASES");
+  return other ? std::string(other) + "/" : SACCADE_SOURCE_DIR "/tests/golden/transformers/";
+}
+
+// The detector that `saccade convert` would write, from the file alone where it says enough.
+std::shared_ptr<Detector> load(const std::string& path, const std::string& variant, bool small) {
+  auto file = open_weights(path);
+  OfficialWeights weights = official_weights(*file);
+  Config given;
+  bool says_all = path.ends_with(".pth");
+  if (!says_all && small) apply_set(given, "model.transformer.heads=4");
+  if (!says_all && variant == "single_scale_dc5") apply_set(given, "model.backbone.dilation=true");
+  if (!says_all && small && variant == "two_stage") apply_set(given, "model.transformer.queries=6");
+  auto inferred = infer_detector_config(*file, weights, given);
+  EXPECT_TRUE(inferred.has_value());
+  if (!inferred) return nullptr;
+  EXPECT_TRUE(!says_all || inferred->assumed.empty()) << inferred->assumed.front();
+  Config config = inferred->config;
+  config.MergeFrom(given);
+  auto model = build_detector(model_args(config), logit_columns(config, config.model().num_classes()));
+  InitReport report = fill_model(*file, weights, *model);
+  EXPECT_TRUE(report.missing.empty()) << report.to_string();
+  EXPECT_TRUE(report.skipped.empty()) << report.to_string();
+  model->set_training(false);
+  return model;
+}
+
+double difference(const Tensor& a, const Tensor& b) {
+  auto x = a.to_vector<float>(), y = b.to_vector<float>();
+  EXPECT_EQ(x.size(), y.size());
+  double worst = 0;
+  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i)
+    worst = std::max(worst, static_cast<double>(std::abs(x[i] - y[i])));
+  return worst;
+}
+
+class Transformers : public testing::TestWithParam<const char*> {};
+
+TEST_P(Transformers, LogitsAndBoxesAreEqual) {
+  const std::string folder = cases_folder(), variant = GetParam();
+  SafetensorsReader golden(folder + variant + ".golden.safetensors"), images(folder + "images.safetensors");
+  int files = 0;
+  for (const char* suffix : {".safetensors", ".zip.pth", ".legacy.pth"}) {
+    const std::string path = folder + variant + suffix;
+    if (!std::filesystem::exists(path)) continue;  // not every format is committed for every variant
+    SCOPED_TRACE(path);
+    ++files;
+    auto model = load(path, variant, golden.read("0.logits").dim(2) < 50);
+    ASSERT_NE(model, nullptr);
+    NoGrad no_grad;
+    double logits = 0, boxes = 0;
+    for (int b = 0; golden.find(fmt::format("{}.logits", b)); ++b) {
+      DetectorInput input;
+      input.images = Var(images.read(fmt::format("{}.images", b)).to(DType::kF32));
+      auto sizes = images.read(fmt::format("{}.sizes", b)).to_vector<int64_t>();
+      for (size_t n = 0; n < sizes.size(); n += 2) input.sizes.push_back({sizes[n], sizes[n + 1]});
+      DetectorOutput output = model->forward(input);
+      Tensor all_logits = golden.read(fmt::format("{}.logits", b)),
+             all_boxes = golden.read(fmt::format("{}.boxes", b));
+      ASSERT_EQ(static_cast<int64_t>(output.layers.size()), all_logits.dim(0));
+      for (int64_t l = 0; l < all_logits.dim(0); ++l) {
+        const LayerPrediction& layer = output.layers[static_cast<size_t>(l)];
+        logits = std::max(logits, difference(layer.logits.value(), all_logits.select(0, l).contiguous()));
+        boxes = std::max(boxes, difference(layer.boxes.value(), all_boxes.select(0, l).contiguous()));
+      }
+    }
+    EXPECT_LE(logits, 1e-4);
+    EXPECT_LE(boxes, 1e-4);
+    fmt::print("{}{}: logits differ by at most {:.1e}, boxes by {:.1e}\n", variant, suffix, logits, boxes);
+  }
+  EXPECT_GT(files, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(DeformableDetr, Transformers,
+                         testing::Values("single_scale", "single_scale_dc5", "multi_scale", "refine",
+                                         "two_stage"),
+                         [](const auto& variant) { return std::string(variant.param); });
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,182 @@
+// Names of others, translated: the fixtures hold names and shapes of files of transformers and timm beside
+// the official ones (scripts/golden/make_weight_names.py). To add a naming: a table in train/weight_names.cpp
+// and a file here.
+#include "train/weight_names.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "core/error.h"
+#include "models/build.h"
+#include "train/config.h"
+#include "train/infer_config.h"
+#include "train/options.h"
+
+namespace saccade {
+namespace {
+
+const std::string kFolder = SACCADE_SOURCE_DIR "/tests/golden/weight_names/";
+
+// Names and shapes without values.
+class FakeFile : public WeightsFile {
+ public:
+  FakeFile() : WeightsFile("fake") {}
+  void put(const std::string& name, const Shape& shape, const std::string& dtype = "F32") {
+    add({name, dtype, shape});
+  }
+  // Each tensor is filled with one number, to tell the parts of a fused one.
+  Tensor read(const std::string& name) const override {
+    float value = name.find("query") != std::string::npos || name.find("q_proj") != std::string::npos   ? 0.f
+                  : name.find("key") != std::string::npos || name.find("k_proj") != std::string::npos   ? 1.f
+                  : name.find("value") != std::string::npos || name.find("v_proj") != std::string::npos ? 2.f
+                                                                                                        : 3.f;
+    return Tensor::full(find(name)->shape, value);
+  }
+};
+
+using Shapes = std::map<std::string, std::string>;
+
+struct Case {
+  FakeFile theirs;
+  Shapes official;
+};
+
+void read_case(const std::string& name, Case& out, const std::string& prefix = "") {
+  std::ifstream in(kFolder + name + ".txt");
+  ASSERT_TRUE(in.good()) << name;
+  bool official = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line == "--") {
+      official = true;
+      continue;
+    }
+    std::istringstream words(line);
+    std::string tensor;
+    words >> tensor;
+    Shape shape;
+    for (int64_t size; words >> size;) shape.push_back(size);
+    if (official)
+      out.official[tensor] = shape.to_string();
+    else
+      out.theirs.put(prefix + tensor, shape);
+  }
+}
+
+class Names : public testing::TestWithParam<const char*> {};
+
+TEST_P(Names, AreTheOfficialOnes) {
+  for (const char* prefix : {"", "module.", "_orig_mod.module."}) {
+    Case c;
+    read_case(GetParam(), c, prefix);
+    ASSERT_FALSE(c.official.empty());
+    OfficialWeights weights = official_weights(c.theirs);
+    Shapes translated;
+    for (const NamedWeight& w : weights.tensors) translated[w.name] = w.shape.to_string();
+    for (const auto& [tensor, shape] : c.official) EXPECT_EQ(translated[tensor], shape) << tensor;
+    EXPECT_EQ(translated.size(), c.official.size()) << weights.naming;
+    EXPECT_EQ(weights.naming.find("official") != std::string::npos,
+              std::string(GetParam()).starts_with("official"));
+  }
+}
+
+TEST_P(Names, QueryKeyAndValueAreJoinedInThisOrder) {
+  Case c;
+  read_case(GetParam(), c);
+  for (const NamedWeight& w : official_weights(c.theirs).tensors) {
+    if (w.parts.size() == 1) continue;
+    Tensor joined = read_weight(c.theirs, w);
+    ASSERT_EQ(joined.shape(), w.shape);
+    int64_t rows = w.shape[0] / 3;
+    for (int64_t part = 0; part < 3; ++part)
+      for (float v : joined.slice(0, part * rows, (part + 1) * rows).to_vector<float>())
+        ASSERT_EQ(v, static_cast<float>(part)) << w.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, Names,
+                         testing::Values("hf_vit", "hf_vit_memory", "hf_deit", "timm_swin", "hf_swin",
+                                         "hf_swin_memory", "official_swin", "hf_resnet_bottleneck",
+                                         "hf_resnet_basic", "hf_detr_sine", "hf_detr_sine_memory",
+                                         "hf_detr_learned", "hf_detr_learned_memory"),
+                         [](const auto& p) { return std::string(p.param); });
+
+std::string error_of(const FakeFile& file) {
+  try {
+    official_weights(file);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(WeightNames, WhatDoesNotFitIsAnError) {
+  const std::string layer = "model.decoder.layers.0.self_attn.";
+  FakeFile missing, sizes, twice;
+  for (FakeFile* f : {&missing, &sizes, &twice}) f->put("class_labels_classifier.weight", {2, 4});
+  missing.put(layer + "q_proj.weight", {4, 4});
+  missing.put(layer + "v_proj.weight", {4, 4});
+  EXPECT_NE(error_of(missing).find("needs query, key and value, there are 2"), std::string::npos);
+  sizes.put(layer + "q_proj.weight", {4, 4});
+  sizes.put(layer + "k_proj.weight", {4, 5});
+  sizes.put(layer + "v_proj.weight", {4, 4});
+  EXPECT_NE(error_of(sizes).find("k_proj.weight\" is F32 [4, 5], but query is F32 [4, 4]"),
+            std::string::npos);
+  twice.put("class_embed.weight", {2, 4});
+  EXPECT_NE(error_of(twice).find("two tensors are \"class_embed.weight\""), std::string::npos);
+}
+
+// ---- what the official modules have
+// -----------------------------------------------------------------------------
+
+struct Published {
+  const char *name, *recipe;
+  size_t tensors;
+};
+
+class OfficialModules : public testing::TestWithParam<Published> {};
+
+// Our model of the recipe has exactly the tensors of the official one: load_state_dict(strict=True) accepts
+// our files.
+TEST_P(OfficialModules, HaveOurTensors) {
+  Case c;
+  read_case(GetParam().name, c);
+  EXPECT_EQ(c.theirs.entries().size(), GetParam().tensors);
+  Config config = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(GetParam().recipe) + ".textproto");
+  auto model = build_detector(model_args(config), logit_columns(config, config.model().num_classes()));
+  Shapes ours, official;
+  for (const NamedTensor& t : model->named_tensors()) ours[t.name] = t.var.shape().to_string();
+  for (const WeightEntry& e : c.theirs.entries()) official[e.name] = e.shape.to_string();
+  EXPECT_EQ(ours, official);
+}
+
+// The recipe's model follows from the names and shapes alone.
+TEST_P(OfficialModules, TellTheirConfiguration) {
+  Case c;
+  read_case(GetParam().name, c);
+  OfficialWeights weights = official_weights(c.theirs);
+  auto inferred = infer_detector_config(c.theirs, weights);
+  ASSERT_TRUE(inferred.has_value());
+  Config recipe = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(GetParam().recipe) + ".textproto");
+  auto text = [](const Config& config) {
+    Config part;
+    *part.mutable_model() = resolve_config(config).model();
+    *part.mutable_criterion() = resolve_config(config).criterion();
+    return config_text(part);
+  };
+  EXPECT_EQ(text(inferred->config), text(recipe));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Published, OfficialModules,
+    testing::Values(Published{"official_detr", "detr_r50", 458},
+                    Published{"official_deformable_detr", "deformable_detr_r50", 561},
+                    Published{"official_deformable_detr_refine", "deformable_detr_r50_refine", 597},
+                    Published{"official_deformable_detr_two_stage", "deformable_detr_r50_two_stage", 630}),
+    [](const auto& p) { return std::string(p.param.recipe); });
+
+}  // namespace
+}  // namespace saccade

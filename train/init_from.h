@@ -1,0 +1,41 @@
+// Weights that somebody else trained, into a model of ours: --init-from and convert.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "layers/module.h"
+#include "train/weight_names.h"
+
+namespace saccade {
+
+// What was done, by name.
+struct InitReport {
+  std::string naming;                      // of the file, see OfficialWeights
+  std::vector<std::string> loaded;         // of the model, taken from the file
+  std::vector<std::string> skipped;        // of the file, without a place in the model
+  std::vector<std::string> reinitialized;  // class heads that were asked to start anew
+  std::vector<std::string> missing;        // of the model, not in the file: they keep their initial values
+  // A line for each that is not empty, with its count and the first names.
+  std::string to_string() const;
+};
+
+struct InitOptions {
+  // Class heads keep their initial values whatever the file has: for other classes than the file was trained
+  // on.
+  bool reinit_heads = false;
+};
+
+// "class_embed.0.weight", "head.bias" ...
+bool is_class_head(const std::string& name);
+
+// Fills the model's tensors from those of the file with the same official name; a tensor that the model
+// shares among several names is filled from any of them. A file of a bare backbone fills a detector's, and a
+// detector's backbone a classifier. Throws InputError when nothing fits, naming the tensor when one has
+// another shape or type in the file (with a hint at --reinit-heads when it is a class head), and when names
+// that the model shares differ in the file. The model is then unchanged.
+InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, Module& model,
+                      const InitOptions& options = {});
+InitReport init_from(const std::string& path, Module& model, const InitOptions& options = {});
+
+}  // namespace saccade

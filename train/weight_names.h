@@ -1,0 +1,34 @@
+// The names under which others keep the tensors of models that exist here too: Hugging Face's, torchvision's
+// and timm's, translated to the official ones, which are ours. Some files split what is one tensor here
+// (queries, keys and values).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/weights_file.h"
+
+namespace saccade {
+
+// A tensor under its official name, from one tensor of the file or from several, joined along the first axis.
+struct NamedWeight {
+  std::string name;
+  Shape shape;
+  std::vector<std::string> parts;
+};
+
+struct OfficialWeights {
+  std::string naming;                // for messages: "official", "Hugging Face DETR" ...
+  std::vector<NamedWeight> tensors;  // in the order of the file
+  std::vector<std::string> ignored;  // counters and caches that hold nothing learned
+
+  const NamedWeight* find(const std::string& name) const;  // null when absent
+};
+
+// Throws InputError when parts of a tensor are missing, do not fit each other, or two tensors get one name. A
+// name that no table knows stays as it is.
+OfficialWeights official_weights(const WeightsFile& file);
+
+Tensor read_weight(const WeightsFile& file, const NamedWeight& weight);
+
+}  // namespace saccade
