@@ -129,6 +129,31 @@ TEST(Vision, BlocksTakeAnyAttentionLayer) {
   }
 }
 
+TEST(Vision, AnEncoderOfOneLevelTakesWindows) {
+  Args model("model");
+  model.section("backbone").set("width", int64_t{4});
+  model.section("backbone").set("blocks", Ints{1, 1, 1, 1});
+  Args& t = model.section("transformer");
+  for (auto [key, value] : {std::pair{"hidden_dim", 16},
+                            {"heads", 2},
+                            {"encoder_layers", 2},
+                            {"decoder_layers", 1},
+                            {"ffn_dim", 32},
+                            {"queries", 5},
+                            {"levels", 1}})
+    t.set(key, int64_t{value});
+  t.section("encoder_attention").set("type", "window");
+  t.section("encoder_attention").set("window", int64_t{3});
+  auto detector = build_detector(model, 3);
+  detector->initialize(4);
+  auto run = [&](Var images) {
+    return detector->forward({.images = images, .sizes = {{64, 128}, {40, 70}}}).layers[0].logits.value();
+  };
+  Tensor logits = run(random_images({2, 64, 128, 3}, 2));
+  EXPECT_EQ(logits.shape(), (Shape{2, 5, 3}));
+  for (double x : logits.to_vector<double>()) EXPECT_TRUE(std::isfinite(x));
+}
+
 TEST(Vision, OnlyTheChosenStagesTakeTheLayer) {
   Args args = tiny("swin");
   args.section("attention").set("type", "self_attention");
