@@ -432,6 +432,20 @@ TEST_F(CliClassifier, WrongInput) {
   EXPECT_FALSE(fs::exists(scratch() / "out"));
 }
 
+// DETR goes the same ways; its decoder has no sampling points to draw.
+TEST_F(Cli, DetrTrainsAndPredicts) {
+  expect_works(
+      "train --config tiny.textproto --output detr --set model.type=detr --set criterion.class_loss=softmax");
+  const std::string checkpoint = "detr/checkpoints/best.safetensors";
+  expect_works("eval --checkpoint " + checkpoint + kShapes + "--detections detr.json");
+  expect_works("score --annotations shapes/annotations.json --detections detr.json");
+  expect_works("predict --threshold 0 --output detr_pictures --checkpoint " + checkpoint + " " + image_);
+  EXPECT_TRUE(fs::exists(scratch() / "detr_pictures/detections.json"));
+  expect_refused("predict --sampling-points --output no_pictures --checkpoint " + checkpoint + " " + image_,
+                 "--sampling-points");
+  EXPECT_FALSE(fs::exists(scratch() / "no_pictures"));
+}
+
 TEST_F(Cli, WrongScoreFiles) {
   write_text(scratch() / "no_list.json", "{}");
   write_text(scratch() / "stranger.json",
