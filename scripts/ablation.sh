@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The ablations of the DAT paper (Xia et al. 2022) on a small set: Table 6, offsets on and off and the kinds of position
-# encoding, and Table 7, which stages are deformable. Trains configs/dat_signs.textproto in every variation, one after the
+# encoding, and Table 7, which stages are deformable. Trains configs/sign_digits.textproto in every variation, one after the
 # other, and prints the table. Usage: scripts/ablation.sh [--data FOLDER] [--steps N] [--seeds N] [--output FOLDER]
 # FOLDER of the data holds train/ and val/ with one sub-folder of images per class.
 set -euo pipefail
@@ -47,7 +47,7 @@ for variation in "${variations[@]}"; do
   done
   config=$output/$slug.textproto
   sed -e "s/arg { key: \"blocks\".*/arg { key: \"blocks\" string: \"$blocks\" }/" \
-    -e "s/^    type: \"dat\"\$/    type: \"dat\"\n    attention { $attention }/" configs/dat_signs.textproto > "$config"
+    -e "s/^    type: \"dat\"\$/    type: \"dat\"\n    attention { $attention }/" configs/sign_digits.textproto > "$config"
   top1=()
   for ((seed = 1; seed <= seeds; ++seed)); do
     run=$output/$slug-$seed
