@@ -209,6 +209,8 @@ void check_pair(const char* a_name, int a, const char* b_name, int b) {
     fail_input("{} = {} and {} = {}: expected both to be set, or both to be 0", a_name, a, b_name, b);
 }
 
+bool mixes(const config::Data& data) { return data.mix().mixup_alpha() > 0 || data.mix().cutmix_alpha() > 0; }
+
 void check_classifier(const Config& config) {
   const auto& data = config.data();
   if (config.model().has_transformer())
@@ -217,6 +219,14 @@ void check_classifier(const Config& config) {
     fail_input("data.augment.height: not set, expected the size of a classifier's training images");
   if (data.val_height() == 0)
     fail_input("data.val_height: not set, expected the size of a classifier's images at evaluation");
+  const auto& augment = data.augment();
+  bool scaled = augment.crop_area_min() == 0 &&
+                (augment.scale_min() != 1 || augment.scale_max() != 1 || augment.max_stretch() != 1);
+  bool padded = data.pad_multiple() != 1 || (scaled && !augment.pad_as_image());
+  if (padded && mixes(data))
+    fail_input(
+        "data.mix: mixes images without padding, expected data.pad_multiple 1 and no random scale without "
+        "pad_as_image");
 }
 
 }  // namespace
@@ -275,7 +285,7 @@ void validate_config(const Config& config) {
                data.val_center());
   if (is_classifier(config)) {
     check_classifier(config);
-  } else if (data.mix().mixup_alpha() > 0 || data.mix().cutmix_alpha() > 0) {
+  } else if (mixes(data)) {
     fail_input("data.mix: mixes images of one class each, expected model.type \"classifier\", got \"{}\"",
                config.model().type());
   }

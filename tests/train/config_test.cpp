@@ -213,6 +213,13 @@ TEST(Config, ClassifiersNeedFoldersOnly) {
   apply_set(c, "data.val.annotations=v.json");
   expect_part(input_error([&] { validate_for_training(c); }),
               "data.val.annotations: \"v.json\", but a classifier reads the classes from the folders");
+  c.mutable_data()->mutable_mix()->set_cutmix_alpha(1);
+  EXPECT_EQ(input_error([&] { validate_config(c); }), "no error");
+  for (const char* padding : {"data.pad_multiple=16", "data.augment.scale_min=0.5"}) {
+    Config padded = c;
+    apply_set(padded, padding);
+    expect_part(input_error([&] { validate_config(padded); }), "data.mix: mixes images without padding");
+  }
   apply_set(c, "model.transformer.queries=3");
   expect_part(input_error([&] { validate_config(c); }), "model.transformer: is set");
 }
