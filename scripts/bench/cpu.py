@@ -110,6 +110,8 @@ def bench_classifier(peers, rounds, steps=8, skip=2):
                 print(f"torch from {name}: left out of the classifiers ({probe.stderr.strip().splitlines()[-1]})")
                 continue
             script = [python, "scripts/bench/torch_classifier.py", f"--type={kind}"]
+            if kind == "swin" and subprocess.run([python, "-c", "import timm"], capture_output=True).returncode == 0:
+                programs[f"torch {name}, timm's model, f32"] = (script + ["--timm"], TORCH_ENVIRONMENT)
             for label, extra in ((", f32", []), (", f32, channels last", ["--channels-last"]), (", bf16", ["--bf16"])):
                 programs[f"torch {name}{label}"] = (script + extra, TORCH_ENVIRONMENT)
         programs["saccade f32"] = (["build/classifier_bench", "--type", kind], None)

@@ -3,7 +3,7 @@
 # the training steps of configs/bench_small.textproto and of DAT-T and Swin-T, deformable attention, COCO scoring, start-up, the encoder's cost.
 # Usage: scripts/bench/cpu.sh [--only step,classifier,attention,score,start,encoder] [--rounds N] [--json OUT.json]
 # Peers: PyTorch from PyPI in build/peers (about 5 GB with what its wheel asks for; PEERS=FOLDER takes another virtual
-# environment, with torch, torchvision, scipy and pycocotools) and Debian's python3-torch where apt is there.
+# environment, with torch, torchvision, timm, scipy and pycocotools) and Debian's python3-torch where apt is there.
 # Leave the machine alone meanwhile: on busy cores PyTorch's OpenMP threads lose far more than they should.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -15,7 +15,7 @@ cmake --build --preset release --target saccade msda_bench encoder_bench classif
 peers=${PEERS:-build/peers}
 if [ ! -x "$peers/bin/python" ]; then
   python3 -m venv "$peers.part"
-  "$peers.part/bin/pip" install -q torch torchvision numpy scipy pycocotools
+  "$peers.part/bin/pip" install -q torch torchvision timm numpy scipy pycocotools
   rm -rf "$peers"
   mv "$peers.part" "$peers"
 fi

@@ -1,5 +1,5 @@
-"""The training step of tests/bench/classifier_bench.cpp in PyTorch: DAT-T from scripts/golden/dat.py or torchvision's Swin-T.
-Prints {"step_ms": [...], ...}.
+"""The training step of tests/bench/classifier_bench.cpp in PyTorch: DAT-T from scripts/golden/dat.py, torchvision's Swin-T or
+timm's. Prints {"step_ms": [...], ...}.
 """
 import argparse
 import contextlib
@@ -20,6 +20,7 @@ parser.add_argument("--batch", type=int, default=8)
 parser.add_argument("--size", type=int, default=224)
 parser.add_argument("--threads", type=int, default=os.cpu_count())
 parser.add_argument("--channels-last", action="store_true", help="the memory format of the convolutions' weights and images")
+parser.add_argument("--timm", action="store_true", help="timm's Swin-T in place of torchvision's")
 parser.add_argument("--bf16", action="store_true", help="under torch.autocast")
 parser.add_argument("--compile", action="store_true", help="through torch.compile (needs a C++ compiler)")
 args = parser.parse_args()
@@ -33,6 +34,9 @@ if args.type == "dat":
     from dat import DAT, T
     model = DAT(replace(T, drop_path=0.2)).train()
     images = images.permute(0, 2, 3, 1).contiguous()  # its maps are channels-last throughout
+elif args.timm:
+    import timm
+    model = timm.create_model("swin_tiny_patch4_window7_224", drop_path_rate=0.2).train()
 else:
     import torchvision
     model = torchvision.models.swin_t().train()
