@@ -57,6 +57,30 @@ TEST(CocoDataset, MapsAnyIdsToContiguousClasses) {
   EXPECT_EQ(set.empty_boxes(), 1);               // the one beyond the right border
 }
 
+TEST(CocoDataset, CategoryIdsCanBeLabels) {
+  TempDir dir;
+  auto write = [&](const char* last) {
+    write_text(dir / "a.json",
+               std::string(R"({"images":[{"id":1,"file_name":"a.png","width":4,"height":4}],)") +
+                   R"("annotations":[],"categories":[{"id":3,"name":"c"},)" + last + "]}");
+  };
+  write(R"({"id":1,"name":"a"})");
+  auto set = CocoDataset::load(dir / "a.json", "", LabelScheme::kCategoryId);
+  EXPECT_EQ(set.num_classes(), 4);
+  EXPECT_EQ(set.category_ids(), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(set.class_names(), (std::vector<std::string>{"N/A", "a", "N/A", "c"}));
+  EXPECT_EQ(set.class_of(3), 3);
+  EXPECT_THROW(set.class_of(2), Error);
+  ASSERT_EQ(set.categories().size(), 2u);  // what is evaluated
+  EXPECT_EQ(set.categories()[1].id, 3);
+  EXPECT_EQ(CocoDataset::load(dir / "a.json", "").num_classes(), 2);
+  for (const char* bad : {R"({"id":-1,"name":"a"})", R"({"id":65536,"name":"a"})"}) {
+    write(bad);
+    expect_says(input_error([&] { CocoDataset::load(dir / "a.json", "", LabelScheme::kCategoryId); }),
+                {"a.json", "data.labels: category_id", "from 0 to 65535"});
+  }
+}
+
 TEST(CocoDataset, NamesTheBadAnnotation) {
   EXPECT_EQ(message(""), "");
   expect_says(message(R"({"id":5,"image_id":7,"category_id":90,"bbox":[1,2,3]})"),

@@ -470,6 +470,77 @@ TEST_F(Cli, Convert) {
   EXPECT_FALSE(fs::exists(scratch() / "c.safetensors"));
 }
 
+// The weights of a detector whose 91 outputs are COCO's category ids: converted, fine-tuned on other classes,
+// refused where heads do not fit.
+TEST_F(Cli, OfficialWeights) {
+  const std::string golden = SACCADE_SOURCE_DIR "/tests/golden/",
+                    weights = golden + "eval/deformable_detr.pth";
+  Result r = run("convert " + weights + " official.safetensors");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_NE(r.out.find("91 outputs: the labels are COCO's category ids"), std::string::npos) << r.out;
+  expect_works("convert " + weights + " again.safetensors");
+  EXPECT_EQ(read_text(scratch() / "official.safetensors"), read_text(scratch() / "again.safetensors"));
+  expect_works("predict --checkpoint official.safetensors --threshold 0.9 --output pictures " + image_);
+  // Shapes have other names than COCO's categories.
+  expect_refused("eval --checkpoint official.safetensors" + kShapes,
+                 "category 1 is \"circle\", but \"person\"");
+
+  write_text(scratch() / "official.textproto", R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 1 bottleneck: true }
+  transformer { hidden_dim: 32 heads: 4 encoder_layers: 1 decoder_layers: 2 ffn_dim: 32 queries: 20 encoder_points: 2
+                decoder_points: 2 box_refine: true }
+}
+data {
+  train { annotations: "shapes/annotations.json" images: "shapes/images" }
+  val { annotations: "shapes/annotations.json" images: "shapes/images" }
+  augment { height: 128 width: 128 }
+  val_height: 128
+  val_width: 128
+}
+train { max_steps: 1 }
+)");
+  const std::string train = "train --config official.textproto --init-from " + weights + " --output ";
+  expect_works(train + "tuned --set data.labels=category_id --set model.num_classes=91");
+  expect_works("eval --checkpoint tuned/checkpoints/last.safetensors" + kShapes);
+  expect_works("convert tuned/checkpoints/last.safetensors copy.safetensors");
+  expect_refused(train + "refused --set data.labels=category_id --set model.num_classes=6",
+                 "model.num_classes: 6 for category ids up to 6 in");
+  expect_refused(train + "refused", "--reinit-heads starts the class heads anew");
+  r = run(train + "other --reinit-heads");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_NE(r.out.find("class heads, re-initialised: 4 tensors: class_embed.0.weight"), std::string::npos)
+      << r.out;
+  expect_refused("train --config official.textproto --output refused --reinit-heads", "needs --init-from");
+
+  // What a file does not say is assumed, said, and can be given.
+  const std::string hugging_face = golden + "transformers/single_scale.safetensors";
+  expect_refused("convert " + hugging_face + " hf.safetensors", "(--set model.transformer.heads=...?)");
+  r = run("convert " + hugging_face + " hf.safetensors --set model.transformer.heads=4");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_NE(r.out.find("assumed, as the file does not say: model.backbone.dilation: false"),
+            std::string::npos);
+  expect_refused("convert " + hugging_face +
+                     " hf.safetensors --set model.transformer.heads=4 "
+                     "--set model.transformer.queries=7",
+                 "\"query_embed.weight\"");
+  expect_works("convert " + hugging_face +
+               " hf.safetensors --set model.transformer.heads=4 --set model.num_classes=4 "
+               "--set data.labels=contiguous");
+  // Six shapes do not fit four outputs; seven outputs would be their category ids.
+  expect_refused("convert " + hugging_face +
+                     " hf.safetensors --set model.transformer.heads=4 --annotations "
+                     "shapes/annotations.json",
+                 "do not fit 4 outputs");
+  // Anything else becomes plain tensors.
+  r = run("convert " + golden + "torch_files/protocol4.pth plain.safetensors");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_NE(r.out.find("for train --init-from"), std::string::npos) << r.out;
+  expect_refused("eval --checkpoint plain.safetensors" + kShapes, "not a checkpoint of saccade");
+  expect_refused("convert " + golden + "torch_files/protocol4.pth plain.safetensors --set seed=1",
+                 "no detector");
+}
+
 TEST_F(Cli, Summary) {
   Result r = run("summary --config tiny.textproto --json s.json");
   EXPECT_EQ(r.status, 0) << r.err;

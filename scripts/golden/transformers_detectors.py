@@ -1,4 +1,4 @@
-"""transformers' Deformable DETR as the reference that nobody here wrote, in all variants, and its weights in three files.
+"""transformers' Deformable DETR, in all variants, and DETR as the references that nobody here wrote, and their weights in files.
 
 For each variant a random model is made in PyTorch (all tensors are re-drawn, so that no zero initialisation hides an
 error), run on a padded batch, and written to FOLDER:
@@ -23,10 +23,13 @@ Known differences of transformers from the official code, none of which changes 
     lets differ), and writes only the first one; it must then be read for all. Two-stage models are not affected.
   * DC5 exists in transformers for timm backbones only; timm's first dilated block keeps the dilation before it, as
     torchvision's does.
+For DETR there is only Hugging Face's file (detr_*.safetensors) and the last layer's output: its official names and formats
+have their own tests (make_small_detr.py).
+
 The independent model of small_deformable_detr.py, with official names, is loaded with the same values (strict) and
 compared as well.
 
-Usage: python scripts/golden/transformers_deformable_detr.py make|full [--folder F] [--only VARIANT]
+Usage: python scripts/golden/transformers_detectors.py make|full [--folder F] [--only VARIANT]
        needs torch, transformers, timm, safetensors
 """
 import argparse
@@ -43,7 +46,8 @@ from safetensors.torch import load_file, save_file
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 warnings.filterwarnings("ignore")
 import timm.models.resnet as timm_resnet  # noqa: E402
-from transformers import DeformableDetrConfig, DeformableDetrForObjectDetection, ResNetConfig  # noqa: E402
+from transformers import (DeformableDetrConfig, DeformableDetrForObjectDetection, DetrConfig,  # noqa: E402
+                          DetrForObjectDetection, ResNetConfig)
 
 import small_deformable_detr as ours  # noqa: E402
 
@@ -56,7 +60,7 @@ VARIANTS = {
     "two_stage": dict(refine=True, two_stage=True),
 }
 SIZES = {  # the shapes of the images of each batch; a batch is padded to its largest sides
-    "make": [[(64, 96), (80, 64)], [(70, 53)]],
+    "make": [[(56, 80), (72, 48)], [(67, 40)]],
     "full": [[(256, 384), (320, 256)], [(199, 333)], [(480, 640), (400, 300), (123, 640)]],
 }
 
@@ -266,11 +270,40 @@ def make(variant, kind, folder, seed):
           f"{worst:.2e}; logits vary by {spread[0]:.2f}, boxes by {spread[1]:.3f}", flush=True)
 
 
+def make_detr(position, kind, folder, seed):
+    full = kind == "full"
+    c = configuration("single_scale", full)
+    resnet = ResNetConfig(embedding_size=c.width, hidden_sizes=[c.width * 4 * 2 ** i for i in range(4)],
+                          depths=list(c.blocks), layer_type="bottleneck", out_features=["stage4"])
+    model = DetrForObjectDetection(DetrConfig(
+        use_timm_backbone=False, backbone_config=resnet, backbone=None, use_pretrained_backbone=False, d_model=c.d,
+        encoder_layers=c.encoder_layers, decoder_layers=c.decoder_layers, encoder_attention_heads=c.heads,
+        decoder_attention_heads=c.heads, encoder_ffn_dim=2 * c.ffn, decoder_ffn_dim=2 * c.ffn, num_queries=c.queries,
+        num_labels=c.classes, position_embedding_type=position)).eval()
+    draw(model, seed)
+    name = os.path.join(folder, "detr_" + position)
+    with tempfile.TemporaryDirectory() as d:
+        model.save_pretrained(d)
+        published = load_file(d + "/model.safetensors")
+    if not full:
+        published = {k: v.to(torch.bfloat16) if v.is_floating_point() else v for k, v in published.items()}
+        model = model.double()
+    save_file(published, name + ".safetensors", metadata={"format": "pt"})
+    arrays = {}
+    for b, (images, mask, _) in enumerate(batches(kind)):
+        with torch.no_grad():
+            out = model(pixel_values=images if full else images.double(), pixel_mask=mask.long())
+        arrays[f"{b}.logits"] = out.logits[None].float().contiguous()
+        arrays[f"{b}.boxes"] = out.pred_boxes[None].float().contiguous()
+    save_file(arrays, name + ".golden.safetensors")
+    print(f"detr_{position}: logits vary by {float(out.logits.std()):.2f}, boxes by {float(out.pred_boxes.std()):.3f}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=["make", "full"])
     parser.add_argument("--folder")
-    parser.add_argument("--only", choices=list(VARIANTS))
+    parser.add_argument("--only", choices=[*VARIANTS, "detr_sine", "detr_learned"])
     a = parser.parse_args()
     torch.set_num_threads(1)
     folder = a.folder or GOLDEN
@@ -283,6 +316,9 @@ def main():
     for seed, variant in enumerate(VARIANTS):
         if a.only in (None, variant):
             make(variant, a.kind, folder, seed + 1)
+    for seed, position in enumerate(("sine", "learned")):
+        if a.only in (None, "detr_" + position):
+            make_detr(position, a.kind, folder, seed + 11)
 
 
 if __name__ == "__main__":

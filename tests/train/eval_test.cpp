@@ -1,0 +1,78 @@
+// From a .pth file to detections: convert and eval on photographs give what the official PyTorch pipeline
+// with Pillow gives (scripts/golden/eval_pipeline.py, which compares on whole data sets): boxes to 0.01
+// pixel, scores to 1e-4.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "data/detections.h"
+#include "data/image.h"
+#include "data/jpeg.h"
+#include "tests/train/test_folder.h"
+#include "train/checkpoint.h"
+#include "train/commands/commands.h"
+
+namespace saccade {
+namespace {
+
+const std::string kGolden = SACCADE_SOURCE_DIR "/tests/golden/eval/";
+const std::string kImages = SACCADE_SOURCE_DIR "/../shared/data/coco_cc_mini/images";
+
+double box_difference(const Detection& a, const Detection& b) {
+  double worst = 0;
+  for (size_t i = 0; i < 4; ++i) worst = std::max(worst, std::abs(a.bbox[i] - b.bbox[i]));
+  return worst;
+}
+
+class Eval : public testing::TestWithParam<const char*> {};
+
+TEST_P(Eval, DetectsWhatPyTorchDetects) {
+  if (!std::filesystem::is_directory(kImages)) GTEST_SKIP() << kImages << " is not there";
+  if (!has_libjpeg_turbo()) GTEST_SKIP() << "this build has no libjpeg-turbo, whose pixels are Pillow's";
+  TestFolder folder;
+  const std::string kind = GetParam(), checkpoint = folder / "x.safetensors";
+  // Nothing but the file: 91 outputs are COCO's category ids.
+  ASSERT_EQ(run_convert({.input = kGolden + kind + ".pth", .output = checkpoint}), 0);
+  CheckpointInfo info = read_checkpoint_info(SafetensorsReader(checkpoint));
+  ASSERT_EQ(info.class_names.size(), 91u);
+  EXPECT_EQ(info.class_names[17], "cat");
+  EXPECT_EQ(info.class_names[12], "N/A");
+  EXPECT_EQ(info.category_ids[17], 17);
+  for (int64_t batch : {1, 3}) {
+    const std::string found = folder / "found.json";
+    ASSERT_EQ(run_eval({.checkpoint = checkpoint,
+                        .annotations = kGolden + "annotations.json",
+                        .images = kImages,
+                        .detections = found,
+                        .batch_size = batch}),
+              0);
+    std::vector<Detection> ours = read_detections(found),
+                           expected = read_detections(kGolden + kind + fmt::format(".batch{}.json", batch));
+    ASSERT_EQ(ours.size(), expected.size());
+    double box = 0, score = 0;
+    for (const Detection& e : expected) {
+      // Scores that are nearly equal may come in another order.
+      auto nearest = ours.end();
+      for (auto it = ours.begin(); it != ours.end(); ++it)
+        if (it->image_id == e.image_id && it->category_id == e.category_id &&
+            std::abs(it->score - e.score) < 1e-3 &&
+            (nearest == ours.end() || box_difference(*it, e) < box_difference(*nearest, e)))
+          nearest = it;
+      ASSERT_NE(nearest, ours.end()) << "image " << e.image_id << ", category " << e.category_id;
+      box = std::max(box, box_difference(*nearest, e));
+      score = std::max(score, std::abs(nearest->score - e.score));
+      ours.erase(nearest);
+    }
+    EXPECT_LE(box, 0.01) << "batch size " << batch;
+    EXPECT_LE(score, 1e-4) << "batch size " << batch;
+    fmt::print("{}, batch size {}: boxes differ by at most {:.1e} pixels, scores by {:.1e}\n", kind, batch,
+               box, score);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Eval, testing::Values("detr", "deformable_detr"),
+                         [](const auto& p) { return std::string(p.param); });
+
+}  // namespace
+}  // namespace saccade
