@@ -254,9 +254,9 @@ def make(variant, kind, folder, seed):
         torch.save(checkpoint, os.path.join(folder, variant + ".legacy.pth"), _use_new_zipfile_serialization=False)
 
     arrays, worst = {}, 0.0
-    wide, wide_reference = (m if full else m.double() for m in (model, reference))
+    wide, wide_reference = model.double(), reference.double()
     for b, (images, mask, sizes) in enumerate(batches(kind)):
-        x = images if full else images.double()
+        x = images.double()
         logits, boxes = run(wide, x, mask)
         with torch.no_grad():
             layers, _ = wide_reference(x, ~mask)
