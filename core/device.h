@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace saccade {
@@ -10,5 +11,9 @@ enum class Device : uint8_t { kCpu, kCuda };
 inline constexpr int kDeviceCount = 2;
 
 constexpr std::string_view name_of(Device device) { return device == Device::kCpu ? "cpu" : "cuda"; }
+
+// Why Device::kCuda cannot be used, in one line, or "" when it can: a build without CUDA, no driver, no GPU,
+// an old one. Looks for the GPU at the first call.
+const std::string& cuda_problem();
 
 }  // namespace saccade

@@ -17,6 +17,7 @@
 #include <array>
 #include <string_view>
 
+#include "core/hd.h"
 #include "core/tensor.h"
 
 namespace saccade {
@@ -67,11 +68,13 @@ class Kernel<void(A...)> {
   std::array<Function, kDeviceCount> tuned_{};
 };
 
-#ifdef __CUDACC__
+inline namespace SACCADE_SIDE {
+#if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
 inline constexpr Device kCompiledDevice = Device::kCuda;
 #else
 inline constexpr Device kCompiledDevice = Device::kCpu;
 #endif
+}  // namespace SACCADE_SIDE
 
 #define SACCADE_REGISTER_KERNEL(kernel, function)          \
   [[maybe_unused]] static const bool kernel##_registered = \

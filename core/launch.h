@@ -1,15 +1,21 @@
-// Runs a named functor once per index: on CPU threads here, on the GPU when nvcc compiles the same source.
-// The functor is a struct with `SACCADE_HD void operator()(int64_t i) const`, no two indices writing one
-// place.
+// for_each(n, functor, cost) runs a named functor once per index: on CPU threads, or on the GPU when the same
+// source is compiled for it. The functor is a struct with `SACCADE_HD void operator()(int64_t i) const`, no
+// two indices writing one place. `cost` is a rough count of element operations per index.
 #pragma once
 
+#include "core/hd.h"
 #include "core/kernel.h"
+
+#if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
+#include "core/cuda/launch.h"
+#else
+
 #include "core/parallel.h"
 
 namespace saccade {
+inline namespace SACCADE_SIDE {
 
-#ifndef __CUDACC__
-// `cost` is a rough count of element operations per index; small jobs stay on the calling thread.
+// Small jobs stay on the calling thread.
 template <class Functor>
 void for_each(int64_t n, const Functor& functor, int64_t cost = 1) {
   constexpr int64_t kWorthAThread = 16384;
@@ -19,6 +25,8 @@ void for_each(int64_t n, const Functor& functor, int64_t cost = 1) {
                  for (int64_t i = begin; i < end; ++i) functor(i);
                });
 }
-#endif
 
+}  // namespace SACCADE_SIDE
 }  // namespace saccade
+
+#endif

@@ -127,4 +127,14 @@ void Module::to(DType dtype) {
   for (auto& [name, module] : children_) module->to(dtype);
 }
 
+void Module::to(Device device) {
+  for (Entry& e : entries_) e.var.value() = e.var.value().to(device);
+  for (auto& [name, module] : children_) module->to(device);
+}
+
+Device Module::device() const {
+  std::vector<NamedTensor> tensors = named_tensors();
+  return tensors.empty() ? Device::kCpu : tensors.front().var.device();
+}
+
 }  // namespace saccade

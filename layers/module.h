@@ -53,6 +53,9 @@ class Module {
 
   // Converts every parameter and buffer in place; f64 is for gradient checks.
   void to(DType dtype);
+  // Moves every parameter and buffer.
+  void to(Device device);
+  Device device() const;  // of the first tensor; the CPU when there is none
 
   // Children in registration order with their local names, for summaries.
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }

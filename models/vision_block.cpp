@@ -7,7 +7,7 @@ namespace saccade {
 namespace {
 
 // The centres of a map's cells, [N, H W, 1, 2].
-Var cell_centres(int64_t batch, const LevelShape& map) {
+Var cell_centres(int64_t batch, const LevelShape& map, Device device) {
   Tensor t = Tensor::empty({1, map.height * map.width, 1, 2});
   auto* p = t.data<float>();
   for (int64_t y = 0; y < map.height; ++y) {
@@ -16,7 +16,7 @@ Var cell_centres(int64_t batch, const LevelShape& map) {
       *p++ = (static_cast<float>(y) + 0.5f) / static_cast<float>(map.height);
     }
   }
-  return Var(t.expand({batch, t.dim(1), 1, 2}).contiguous());
+  return Var(t.expand({batch, t.dim(1), 1, 2}).contiguous().to(device));
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ Var VisionBlock::run(const Var& tokens, const std::vector<LevelShape>& map) cons
 
 Var VisionBlock::attend(const Var& x, const std::vector<LevelShape>& map) const {
   AttentionInput input{.query = x, .key = x, .value = x, .levels = map};
-  if (wants_points_ && map.size() == 1) input.reference_points = cell_centres(x.dim(0), map[0]);
+  if (wants_points_ && map.size() == 1) input.reference_points = cell_centres(x.dim(0), map[0], x.device());
   return attn_->forward(input);
 }
 

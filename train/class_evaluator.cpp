@@ -29,7 +29,7 @@ std::string ClassFigures::json() const {
 
 std::vector<float> classify(Classifier& model, const Batch& batch,
                             const kernels::ImageNormalization& normalization) {
-  Tensor logits = model.forward(normalized_images(batch, normalization)).value();
+  Tensor logits = model.forward(normalized_images(batch, normalization, model.device())).value();
   std::vector<float> values = logits.to(DType::kF32).to_vector<float>();
   const size_t classes = static_cast<size_t>(logits.dim(1));
   for (size_t i = 0; i < values.size(); ++i)

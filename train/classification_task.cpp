@@ -67,7 +67,7 @@ class ClassificationTask final : public TrainingTask {
   }
   double weight(const Batch& batch) const override { return static_cast<double>(batch.targets.size()); }
   TrainingLoss loss(const Batch& batch, double divisor, const std::function<void()>& forward_done) override {
-    Var logits = model_->forward(normalized_images(batch, normalization_));
+    Var logits = model_->forward(normalized_images(batch, normalization_, model_->device()));
     forward_done();
     Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / divisor);
     double top1 = hits(logits.value(), batch) / static_cast<double>(batch.targets.size());

@@ -57,7 +57,7 @@ class DetectionTask final : public TrainingTask {
     return static_cast<double>(objects);
   }
   TrainingLoss loss(const Batch& batch, double objects, const std::function<void()>& forward_done) override {
-    DetectorOutput output = model_->forward(detector_input(batch, normalization_));
+    DetectorOutput output = model_->forward(detector_input(batch, normalization_, model_->device()));
     forward_done();
     CriterionResult result = criterion_.forward(output, batch.targets, objects);
     return {result.total, result.parts, result.figures};

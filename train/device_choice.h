@@ -7,8 +7,8 @@
 
 namespace saccade {
 
-// "auto" takes the GPU where there is one and the program can use it, else the CPU. Throws InputError for a
-// device that is unknown or cannot be used.
+// "auto" is the CPU as long as the GPU backend has no tuned kernels. Throws InputError for a device that is
+// unknown or cannot be used, with the reason.
 Device choose_device(const std::string& name);
 
 }  // namespace saccade

@@ -37,7 +37,7 @@ std::vector<Detection> detect(Detector& model, std::shared_ptr<const CocoDataset
   std::vector<Detection> detections;
   int64_t done = 0;
   while (std::optional<Batch> batch = loader.next()) {
-    DetectorOutput output = model.forward(detector_input(*batch, options.normalization));
+    DetectorOutput output = model.forward(detector_input(*batch, options.normalization, model.device()));
     auto results = postprocess(output, batch->targets, post);
     for (size_t n = 0; n < results.size(); ++n)
       for (const ImageDetection& d : results[n])

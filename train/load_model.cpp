@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-LoadedModel load_trained_model(const std::string& checkpoint) {
+LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
   if (!std::filesystem::is_regular_file(checkpoint))
     fail_input("{}: no such file, expected a checkpoint (*.safetensors) that saccade train wrote",
                checkpoint);
@@ -31,6 +31,7 @@ LoadedModel load_trained_model(const std::string& checkpoint) {
     model = loaded.detector.get();
   }
   load_model(file, *model);
+  model->to(device);
   model->set_training(false);
   return loaded;
 }

@@ -127,6 +127,7 @@ void Run::restore_or_start() {
     say(options_.init_from + ": " +
         init_from(options_.init_from, model_, {.reinit_heads = options_.reinit_heads}).to_string());
   }
+  model_.to(options_.device);
   optimizer_.emplace(model_.parameters(), optimizer_options(config_.optimizer()));
   if (config_.train().ema_decay() > 0) ema_.emplace(model_, config_.train().ema_decay());
   if (file) {
@@ -247,7 +248,7 @@ void Run::log_step(bool force) {
   values.emplace_back("images_per_second",
                       window_.mean("images") / std::max(window_.mean("step_ms") / 1e3, 1e-9));
   values.emplace_back("peak_memory_mb",
-                      static_cast<double>(allocator(Device::kCpu).stats().peak_bytes) / 1e6);
+                      static_cast<double>(allocator(options_.device).stats().peak_bytes) / 1e6);
   values.emplace_back("rss_mb", static_cast<double>(resident_bytes()) / 1e6);
   values.emplace_back("elapsed_s", seconds_since(start_));
   log_->record("train", info_.step, values);

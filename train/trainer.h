@@ -18,7 +18,8 @@ struct TrainerOptions {
   std::string init_from;      // weights to start from; not when resuming
   bool reinit_heads = false;  // with init_from: class heads start anew
   int64_t stop_at_step = 0;   // ends the run early without changing its schedule; 0: no
-  bool quiet = false;         // nothing on stdout
+  Device device = Device::kCpu;
+  bool quiet = false;  // nothing on stdout
 };
 
 struct TrainingResult {

@@ -85,7 +85,7 @@ Var attention(const Var& query, const Var& key, const Var& value, const Tensor& 
                   b.to_string(), H, Q, S, N, H, Q, S);
   }
   Attention op;
-  op.mask = key_padding_mask;
+  if (key_padding_mask.defined()) op.mask = key_padding_mask.to(query.device());
   op.params.heads = H;
   op.params.scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(E / H));
   op.params.dropout = options.training ? options.dropout : 0;

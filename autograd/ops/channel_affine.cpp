@@ -38,7 +38,7 @@ Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift, Activ
   detail::check_channels("channel_affine", "shift", shift.shape(), x.shape());
   SACCADE_CHECK(activation != Activation::kGelu,
                 "[channel_affine] activation, got gelu, expected none or relu");
-  return run_op(ChannelAffine{scale, shift, activation}, {x});
+  return run_op(ChannelAffine{scale.to(x.device()), shift.to(x.device()), activation}, {x});
 }
 
 }  // namespace saccade

@@ -37,7 +37,9 @@ Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_w
                 name_of(class_weights.dtype()), class_weights.shape().to_string(), classes);
   SACCADE_CHECK(label_smoothing >= 0 && label_smoothing <= 1,
                 "[cross_entropy] label smoothing, got {}, expected 0 to 1", label_smoothing);
-  return run_op(CrossEntropy{rows, class_weights, label_smoothing}, {logits});
+  Device device = logits.device();
+  Tensor weights = class_weights.defined() ? class_weights.to(device) : class_weights;
+  return run_op(CrossEntropy{rows.to(device), weights, label_smoothing}, {logits});
 }
 
 }  // namespace saccade

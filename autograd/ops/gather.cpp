@@ -47,7 +47,7 @@ Var gather_rows(const Var& x, const Tensor& indices) {
   SACCADE_CHECK(x.rank() == 3 && indices.rank() == 2 && indices.dim(0) == x.dim(0),
                 "[gather_rows] x {} and indices {}, expected [N, S, C] and [N, K]", x.shape().to_string(),
                 indices.shape().to_string());
-  return run_op(Gather{checked("gather_rows", indices, x.dim(1))}, {x});
+  return run_op(Gather{checked("gather_rows", indices, x.dim(1)).to(x.device())}, {x});
 }
 
 Var index_select(const Var& x, const Tensor& indices) {
@@ -59,7 +59,7 @@ Var index_select(const Var& x, const Tensor& indices) {
   for (int a = 1; a < x.rank(); ++a) columns *= x.dim(a);
   out[0] = indices.dim(0);
   Tensor picks = checked("index_select", indices, rows).reshape({1, out[0]});
-  return reshape(run_op(Gather{picks}, {reshape(x, {1, rows, columns})}), out);
+  return reshape(run_op(Gather{picks.to(x.device())}, {reshape(x, {1, rows, columns})}), out);
 }
 
 Var embedding(const Var& weight, const Tensor& indices) {
@@ -67,7 +67,8 @@ Var embedding(const Var& weight, const Tensor& indices) {
   Shape out = indices.shape();
   out.push_back(weight.dim(1));
   Tensor picks = checked("embedding", indices, weight.dim(0)).reshape({1, indices.numel()});
-  return reshape(run_op(Gather{picks}, {reshape(weight, {1, weight.dim(0), weight.dim(1)})}), out);
+  return reshape(
+      run_op(Gather{picks.to(weight.device())}, {reshape(weight, {1, weight.dim(0), weight.dim(1)})}), out);
 }
 
 }  // namespace saccade

@@ -23,7 +23,7 @@ struct GiouLoss {
 
 Var giou_loss(const Var& boxes, const Tensor& targets) {
   check_boxes(GiouLoss::kName, boxes, targets);
-  return run_op(GiouLoss{targets}, {boxes});
+  return run_op(GiouLoss{targets.to(boxes.device())}, {boxes});
 }
 
 }  // namespace saccade

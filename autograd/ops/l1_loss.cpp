@@ -23,7 +23,7 @@ struct L1Loss {
 
 Var l1_loss(const Var& boxes, const Tensor& targets) {
   check_boxes(L1Loss::kName, boxes, targets);
-  return run_op(L1Loss{targets}, {boxes});
+  return run_op(L1Loss{targets.to(boxes.device())}, {boxes});
 }
 
 }  // namespace saccade

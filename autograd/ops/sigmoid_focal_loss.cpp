@@ -27,7 +27,7 @@ struct SigmoidFocalLoss {
 
 Var sigmoid_focal_loss(const Var& logits, const Tensor& labels, double alpha, double gamma) {
   Tensor rows = checked_labels(SigmoidFocalLoss::kName, labels, logits.shape(), -1, logits.dim(-1));
-  return run_op(SigmoidFocalLoss{rows, alpha, gamma}, {logits});
+  return run_op(SigmoidFocalLoss{rows.to(logits.device()), alpha, gamma}, {logits});
 }
 
 }  // namespace saccade

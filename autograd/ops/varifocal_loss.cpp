@@ -32,7 +32,9 @@ Var varifocal_loss(const Var& logits, const Tensor& labels, const Tensor& qualit
   SACCADE_CHECK(is_float(quality.dtype()) && quality.shape() == labels.shape(),
                 "[varifocal_loss] quality, got {} {}, expected floating {}", name_of(quality.dtype()),
                 quality.shape().to_string(), labels.shape().to_string());
-  return run_op(VarifocalLoss{rows, quality.contiguous().reshape({rows.numel()}), alpha, gamma}, {logits});
+  Device device = logits.device();
+  Tensor flat = quality.contiguous().reshape({rows.numel()}).to(device);
+  return run_op(VarifocalLoss{rows.to(device), flat, alpha, gamma}, {logits});
 }
 
 }  // namespace saccade

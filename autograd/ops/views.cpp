@@ -143,7 +143,7 @@ Var concat(const Vars& xs, int axis) {
   return run_op(Concat{axis}, xs);
 }
 Var masked_fill(const Var& x, const Tensor& mask, double value) {
-  return run_op(MaskedFill{mask, value}, {x});
+  return run_op(MaskedFill{mask.to(x.device()), value}, {x});
 }
 
 }  // namespace saccade

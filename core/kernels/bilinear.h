@@ -7,6 +7,7 @@
 #include "core/hd.h"
 
 namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
 
 // The four cells around pixel position (x, y), where cell (i, j) has its centre at x = j, y = i. Order of the
 // corners: (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1). A = float or double.
@@ -44,4 +45,5 @@ struct Bilinear {
   SACCADE_HD A slope_y(const A (&d)[4]) const { return (1 - fx) * (d[2] - d[0]) + fx * (d[3] - d[1]); }
 };
 
+}  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

@@ -7,6 +7,7 @@
 #include "core/tensor.h"
 
 namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
 
 struct NormView {
   int64_t B, S, C;
@@ -198,4 +199,5 @@ struct NormBackward {
 
 inline int64_t apply_count(const NormView& v) { return v.B * ((v.S + kApplyRows - 1) / kApplyRows); }
 
+}  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

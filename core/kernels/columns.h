@@ -7,6 +7,7 @@
 #include "core/launch.h"
 
 namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
 
 constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 64;
@@ -41,4 +42,5 @@ void sum_partials(const A* partial, A* out, int64_t batch, int64_t blocks, int64
            blocks * 16);
 }
 
+}  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

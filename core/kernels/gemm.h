@@ -7,6 +7,7 @@
 #include "core/tensor.h"
 
 namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
 
 // c[b, i, j] = sum_k a[b, i, k] * b[b, k, j] (+ bias[j], then relu); index = (batch, i, tile of j).
 // b's columns are contiguous; batch strides may be 0; c is contiguous.
@@ -73,4 +74,5 @@ void gemm(const Tensor& a, const Tensor& b, Tensor& c, const acc_t<T>* bias = nu
   for_each(c.dim(0) * f.m * tiles, f, f.k * Gemm<T, C>::kTile);
 }
 
+}  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

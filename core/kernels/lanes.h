@@ -8,6 +8,7 @@
 #include "core/math.h"
 
 namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
 
 // sum over i in [0, n) of f(i), in type A
 template <class A, int kLanes = 32, class F>
@@ -40,4 +41,5 @@ SACCADE_HD A lane_max(int64_t n, const F& f) {
   return acc[0];
 }
 
+}  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

@@ -214,7 +214,8 @@ void backward_generic(const Tensor& value, const Tensor& reference, const Tensor
     int64_t rows = p.N * p.Q * p.M, cost = p.K * p.D * 4, LR = int64_t{levels.count} * p.R;
     Tensor per_head;
     if (dreference.defined())
-      per_head = Tensor::empty({p.N, p.Q, p.M, levels.count, p.R}, reference.dtype(), reference.device());
+      per_head = Tensor::empty(Shape{p.N, p.Q, p.M, int64_t{levels.count}, p.R}, reference.dtype(),
+                               reference.device());
     if (dreference.defined() || doffsets.defined() || dlogits.defined()) {
       for_each(rows,
                BackwardSamples<T>{p, dy.data<T>(), doffsets.defined() ? doffsets.data<A>() : nullptr,

@@ -153,7 +153,7 @@ void backward_generic(const Tensor& table, const Tensor& query, const Tensor& ke
       for_each(p.query_n * p.Q, BackwardQuery<A>{p, d, dquery.data<A>()}, p.S * p.H * 16);
     }
     if (dtable.defined()) {
-      Tensor parts = Tensor::zeros({p.N, p.H, p.Th, p.Tw}, table.dtype(), table.device());
+      Tensor parts = Tensor::zeros(Shape{p.N, p.H, p.Th, p.Tw}, table.dtype(), table.device());
       for_each(p.N * p.H, BackwardTable<A>{p, d, parts.data<A>()}, p.Q * p.S * 16);
       int64_t size = p.H * p.cells();
       for_each(size, SumParts<A>{parts.data<A>(), dtable.data<A>(), p.N, size}, p.N);

@@ -5,6 +5,7 @@
 #include "core/tensor.h"
 
 namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
 
 // `Count` tensors walked together in row-major order of one shape. Broadcast axes have stride 0.
 template <int Count>
@@ -104,4 +105,5 @@ struct StridedCalls {
   }
 };
 
+}  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

@@ -24,17 +24,21 @@ std::vector<Row>& mutable_rows() {
 class DebugScope {
  public:
   DebugScope() : threads_(omp_get_max_threads()) {
-    allocator(Device::kCpu).set_debug({.poison = true, .guard = true});
+    set_debug({.poison = true, .guard = true});
     parallel_debug().ignore_grain = true;
     omp_set_num_threads(2);
   }
   ~DebugScope() {
     omp_set_num_threads(threads_);
     parallel_debug().ignore_grain = false;
-    allocator(Device::kCpu).set_debug({});
+    set_debug({});
   }
 
  private:
+  static void set_debug(AllocatorDebug debug) {
+    allocator(Device::kCpu).set_debug(debug);
+    if (cuda_problem().empty()) allocator(Device::kCuda).set_debug(debug);
+  }
   int threads_;
 };
 
@@ -53,6 +57,7 @@ struct Setting {
   DType compute = DType::kF32;   // for policy kCompute
   std::vector<bool> needs = {};  // which inputs take a gradient; empty: all differentiable ones
   Tensor cotangent = {};         // defaults to random values
+  Device device = Device::kCpu;  // where the op runs; what it gives comes back to the CPU
 };
 
 struct Outcome {
@@ -87,15 +92,16 @@ Outcome run(const Sample& s, const Tensors& inputs, const Setting& setting, uint
   for (size_t i = 0; i < inputs.size(); ++i) {
     bool needs = differentiable(s, i) && (setting.needs.empty() || setting.needs[i]);
     any = any || needs;
-    vars.push_back(inputs[i].defined() ? Var(inputs[i].to(setting.dtypes[i]), needs) : Var());
+    vars.push_back(inputs[i].defined() ? Var(inputs[i].to(setting.dtypes[i]).to(setting.device), needs)
+                                       : Var());
   }
   Var y = s.fn(vars);
-  Outcome out{y.value(), Tensors(inputs.size())};
+  Outcome out{y.value().to(Device::kCpu), Tensors(inputs.size())};
   if (!any) return out;
   Tensor seed_grad = setting.cotangent.defined() ? setting.cotangent : random_cotangent(y.shape(), seed);
-  backward(y, seed_grad.to(y.dtype()));
+  backward(y, seed_grad.to(y.dtype()).to(setting.device));
   for (size_t i = 0; i < vars.size(); ++i)
-    if (vars[i].defined() && vars[i].requires_grad()) out.grads[i] = vars[i].grad();
+    if (vars[i].defined() && vars[i].requires_grad()) out.grads[i] = vars[i].grad().to(Device::kCpu);
   return out;
 }
 
@@ -408,10 +414,52 @@ std::string check_errors(const Row& row, uint64_t) {
   return text;
 }
 
+// The GPU against the CPU, in f32 and bf16 within the row's bands, and against itself to the bit.
+std::string check_cuda(const Row& row, uint64_t seed) {
+  Failures failures;
+  for (const Sample& s : make_samples(row, seed)) {
+    auto compare_devices = [&](const char* what, const Tensors& inputs, const Setting& setting,
+                               double tolerance) {
+      Setting cpu = setting, gpu = setting;
+      Tensor y = run_forward(s, inputs, seed);
+      cpu.cotangent = gpu.cotangent = random_cotangent(y.shape(), seed).to(setting.compute);
+      gpu.device = Device::kCuda;
+      Outcome want = run(s, inputs, cpu, seed), got = run(s, inputs, gpu, seed),
+              again = run(s, inputs, gpu, seed);
+      if (got.output.dtype() != want.output.dtype())
+        failures.add(s, what, fmt::format("output is {}", name_of(got.output.dtype())));
+      failures.add(s, what, compare(got.output, want.output, tolerance, row.tolerance.magnitude));
+      if (!same_bits(got.output, again.output)) failures.add(s, what, "a second run has other bits");
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (!differentiable(s, i)) continue;
+        std::string where = fmt::format("{}, {}", what, gradient_name(i));
+        failures.add(s, where,
+                     compare(got.grads[i], want.grads[i], tolerance * row.tolerance.gradient_factor,
+                             row.tolerance.magnitude));
+        if (!same_bits(got.grads[i], again.grads[i])) failures.add(s, where, "a second run has other bits");
+      }
+    };
+    // Both sides are off by as much as the row allows.
+    compare_devices("f32", rounded(s.inputs, DType::kF32), all_of(s, DType::kF32), 2 * row.tolerance.f32);
+    if (row.bf16 == Bf16::kNone) continue;
+    Tensors inputs = rounded(s.inputs, DType::kBF16);
+    Setting low = all_of(s, row.bf16 == Bf16::kCompute ? DType::kF32 : DType::kBF16);
+    if (row.bf16 == Bf16::kCompute) low.compute = DType::kBF16;
+    for (int i : s.keep_f32) {
+      auto k = static_cast<size_t>(i);
+      low.dtypes[k] = DType::kF32;
+      if (s.inputs[k].defined()) inputs[k] = s.inputs[k].to(DType::kF32);
+    }
+    compare_devices("bf16", inputs, low, 2 * row.tolerance.bf16);
+  }
+  return failures.text();
+}
+
 constexpr Check kChecks[] = {
     {"gradcheck", &check_gradcheck}, {"forward_f64", &check_forward_f64}, {"f32", &check_f32},
     {"bf16", &check_bf16},           {"repeatable", &check_repeatable},   {"threads", &check_threads},
     {"strided", &check_strided},     {"needs_grad", &check_needs_grad},   {"errors", &check_errors},
+    {"cuda", &check_cuda},
 };
 
 uint64_t test_seed() {
@@ -423,6 +471,7 @@ class OpTest : public testing::Test {
  public:
   OpTest(std::string row, std::string check) : row_(std::move(row)), check_(std::move(check)) {}
   void TestBody() override {
+    if (check_ == "cuda" && !cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
     for (const Row& row : rows()) {
       if (row.name != row_) continue;
       std::string failures = run_check(check_, row, test_seed());

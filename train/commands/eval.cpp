@@ -53,8 +53,8 @@ std::string eval_classifier(const EvalArguments& arguments, const LoadedModel& m
 int run_eval(const EvalArguments& arguments) {
   check_output_file(arguments.detections);
   check_output_file(arguments.json);
-  choose_device(arguments.device);
-  LoadedModel model = load_trained_model(arguments.checkpoint);
+  const Device device = choose_device(arguments.device);
+  LoadedModel model = load_trained_model(arguments.checkpoint, device);
   EvaluatorOptions options = evaluator_options(model.config, arguments.batch_size);
   std::string json = model.classifier ? eval_classifier(arguments, model, options)
                                       : eval_detector(arguments, model, options);

@@ -53,7 +53,7 @@ int predict_boxes(const PredictArguments& arguments, const std::vector<PredictIn
   for (const PredictInput& input : inputs) {
     Image image = read_image(input.path);
     Batch batch = one_image_batch(image, model.config);
-    DetectorInput detector_in = detector_input(batch, norm);
+    DetectorInput detector_in = detector_input(batch, norm, model.detector->device());
     detector_in.record_sampling = arguments.sampling_points;
     DetectorOutput output = model.detector->forward(detector_in);
     if (arguments.sampling_points && (output.sampling.empty() || !output.sampling.back().locations.defined()))
@@ -89,9 +89,9 @@ int predict_boxes(const PredictArguments& arguments, const std::vector<PredictIn
 }  // namespace
 
 int run_predict(const PredictArguments& arguments) {
-  choose_device(arguments.device);
+  const Device device = choose_device(arguments.device);
   std::vector<PredictInput> inputs = collect_inputs(arguments.images);
-  LoadedModel model = load_trained_model(arguments.checkpoint);
+  LoadedModel model = load_trained_model(arguments.checkpoint, device);
   return model.classifier ? predict_classes(arguments, inputs, model)
                           : predict_boxes(arguments, inputs, model);
 }

@@ -53,8 +53,8 @@ int run_train(const TrainArguments& arguments) {
     fail_input("--init-from starts a new run and --resume continues one, expected only one of them");
   if (arguments.reinit_heads && arguments.init_from.empty())
     fail_input("--reinit-heads needs --init-from: it leaves the class heads out of what is loaded");
-  choose_device(arguments.device);
   TrainerOptions options;
+  options.device = choose_device(arguments.device);
   options.config = configuration(arguments);
   options.output = arguments.output;
   options.resume = arguments.resume;

@@ -1,0 +1,75 @@
+// How kernels are started: cuda::launch for the ones that know blocks and warps, for_each for functors of one
+// index.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+
+#include "core/cuda/api.h"
+
+// An array of a block in shared memory, and the memory whose size the launch gives.
+#ifdef SACCADE_EMULATOR
+#define SACCADE_SHARED(T, name, count) \
+  static const char name##_key = 0;    \
+  T* name = static_cast<T*>(::saccade::emulator::shared_array(&name##_key, sizeof(T) * (count)))
+#define SACCADE_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::saccade::emulator::dynamic_shared())
+#else
+#define SACCADE_SHARED(T, name, count) __shared__ T name[count]
+#define SACCADE_DYNAMIC_SHARED(T, name)                                 \
+  extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[]; \
+  T* name = reinterpret_cast<T*>(dynamic_shared_bytes)
+#endif
+
+namespace saccade::cuda {
+
+// Runs kernel(arguments...) on our stream. `name` is for error messages and the count of kernels that ran.
+template <class... P, class... A>
+void launch([[maybe_unused]] const char* name, void (*kernel)(P...), dim3 grid, dim3 block,
+            size_t shared_bytes, A&&... arguments) {
+#ifdef SACCADE_EMULATOR
+  stream();
+  std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
+  emulator::launch(name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
+                   [&] { std::apply(kernel, values); });
+  check(cudaGetLastError(), name);
+#else
+  std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
+  std::apply(
+      [&](auto&... value) {
+        void* pointers[] = {static_cast<void*>(&value)..., nullptr};
+        check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared_bytes,
+                               stream()),
+              name);
+      },
+      values);
+#endif
+}
+
+}  // namespace saccade::cuda
+
+namespace saccade {
+inline namespace SACCADE_SIDE {
+
+constexpr int kForEachThreads = 128;
+
+template <class Functor>
+__global__ void __launch_bounds__(kForEachThreads) for_each_kernel(int64_t n, Functor functor) {
+  int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) functor(i);
+}
+
+// See core/launch.h.
+template <class Functor>
+void for_each(int64_t n, const Functor& functor, int64_t = 1) {
+  if (n <= 0) return;
+  constexpr int64_t kMaxBlocks = 1 << 16;
+  auto blocks = static_cast<unsigned>(std::min((n + kForEachThreads - 1) / kForEachThreads, kMaxBlocks));
+  cuda::launch(typeid(Functor).name(), &for_each_kernel<Functor>, dim3(blocks), dim3(kForEachThreads), 0, n,
+               functor);
+}
+
+}  // namespace SACCADE_SIDE
+}  // namespace saccade

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Builds the CUDA backend against the emulated GPU of tests/cuda_emulator and runs on it: the emulator's own tests
+# (planted faults), every op of the op table against the CPU, and 20 training steps of a small Deformable DETR.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cmake --preset emulated
+cmake --build --preset emulated --target test_cuda test_autograd test_train
+export OMP_WAIT_POLICY=passive
+build-emulated/test_cuda --gtest_brief=1
+build-emulated/test_autograd --gtest_brief=1 --gtest_filter='*.cuda'
+build-emulated/test_train --gtest_brief=1 --gtest_filter='CudaTraining*'

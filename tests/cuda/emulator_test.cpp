@@ -1,0 +1,193 @@
+// The emulator finds what it promises to find: each test plants one fault in a kernel and reads the report.
+// Built in emulated builds only.
+#include <gtest/gtest.h>
+
+#include "core/cuda/launch.h"
+
+namespace saccade {
+namespace {
+
+constexpr int kThreads = 64;
+
+// The report of a launch that must fail.
+template <class... P, class... A>
+std::string fault_of(void (*kernel)(P...), A... arguments) {
+  try {
+    cuda::launch("planted", kernel, dim3(2), dim3(kThreads), 0, arguments...);
+  } catch (const Error&) {
+  }
+  return emulator::take_fault();
+}
+
+// Device memory of n floats, all written.
+struct Buffer {
+  explicit Buffer(int n, bool written = true) : count(n) {
+    EXPECT_EQ(cudaMallocAsync(&data, static_cast<size_t>(n) * sizeof(float), cuda::stream()), cudaSuccess);
+    if (!written) return;
+    EXPECT_EQ(cudaMemsetAsync(data, 0, static_cast<size_t>(n) * sizeof(float), nullptr), cudaSuccess);
+  }
+  ~Buffer() { EXPECT_EQ(cudaFreeAsync(data, nullptr), cudaSuccess); }
+  float* get() const { return static_cast<float*>(data); }
+  std::vector<float> read() const {
+    std::vector<float> out(static_cast<size_t>(count));
+    EXPECT_EQ(cudaMemcpyAsync(out.data(), data, out.size() * sizeof(float), cudaMemcpyDeviceToHost, nullptr),
+              cudaSuccess);
+    return out;
+  }
+  void* data = nullptr;
+  int count;
+};
+
+void expect_report(const std::string& report, const std::string& part) {
+  EXPECT_NE(report.find(part), std::string::npos) << "report: " << report;
+}
+
+__global__ void block_sum(const float* x, float* y, int n) {
+  SACCADE_SHARED(float, part, kThreads);
+  int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  part[threadIdx.x] = i < n ? x[i] : 0;
+  __syncthreads();
+  for (unsigned step = kThreads / 2; step > 0; step /= 2) {
+    if (threadIdx.x < step) part[threadIdx.x] += part[threadIdx.x + step];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) y[blockIdx.x] = part[0];
+}
+
+__global__ void warp_sum(const float* x, float* y) {
+  float v = x[threadIdx.x];
+  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, step);
+  unsigned odd = __ballot_sync(0xFFFFFFFFu, threadIdx.x % 2);
+  if (blockIdx.x == 0) y[threadIdx.x] = odd == 0xAAAAAAAAu ? v : -1;
+}
+
+TEST(Emulator, RunsRightKernels) {
+  Buffer x(100), y(2), w(kThreads);
+  std::vector<float> values(100);
+  for (int i = 0; i < 100; ++i) values[static_cast<size_t>(i)] = static_cast<float>(i);
+  ASSERT_EQ(cudaMemcpyAsync(x.data, values.data(), 400, cudaMemcpyHostToDevice, nullptr), cudaSuccess);
+  for (uint64_t seed : {1, 2, 3}) {
+    emulator::set_seed(seed);
+    cuda::launch("block_sum", &block_sum, dim3(2), dim3(kThreads), 0, x.get(), y.get(), 100);
+    EXPECT_EQ(y.read(), (std::vector<float>{2016, 2934}));
+    cuda::launch("warp_sum", &warp_sum, dim3(2), dim3(kThreads), 0, x.get(), w.get());
+    EXPECT_EQ(w.read()[0], 496);
+    EXPECT_EQ(w.read()[63], 1520);
+  }
+  EXPECT_EQ(emulator::take_fault(), "");
+}
+
+#ifdef SACCADE_EMULATOR_HOOKS
+// Without the barrier a thread reads what another may not have written yet.
+__global__ void forgotten_barrier(const float* x, float* y) {
+  SACCADE_SHARED(float, part, kThreads);
+  part[threadIdx.x] = x[threadIdx.x];
+  if (blockIdx.x == 0) y[threadIdx.x] = part[(threadIdx.x + 33) % kThreads];
+}
+
+TEST(Emulator, FindsAForgottenBarrier) {
+  Buffer x(kThreads), y(kThreads);
+  std::string report = fault_of(&forgotten_barrier, x.get(), y.get());
+  // Depending on who runs first: the place is not written yet, or written by another thread without order.
+  EXPECT_TRUE(report.find("race") != std::string::npos || report.find("never written") != std::string::npos)
+      << report;
+}
+
+// All blocks add to one place without an atomic.
+__global__ void racing_sum(float* y) { y[0] += 1; }
+
+TEST(Emulator, FindsARace) {
+  Buffer y(1);
+  expect_report(fault_of(&racing_sum, y.get()), "race: a");
+}
+
+__global__ void atomic_sum(float* y) { atomicAdd(y, 1.0f); }
+
+TEST(Emulator, AtomicsDoNotRace) {
+  Buffer y(1);
+  EXPECT_EQ(fault_of(&atomic_sum, y.get()), "");
+  EXPECT_EQ(y.read(), std::vector<float>{2 * kThreads});
+}
+
+__global__ void copy(const float* x, float* y, int n) {
+  int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n) y[i] = x[i];
+}
+
+TEST(Emulator, FindsAWritePastTheEnd) {
+  Buffer x(20), y(19);
+  expect_report(fault_of(&copy, x.get(), y.get(), 20),
+                "write of 4 bytes at byte 76 of an allocation of 76, outside");
+}
+
+TEST(Emulator, FindsAReadPastTheEnd) {
+  Buffer x(19), y(20);
+  expect_report(fault_of(&copy, x.get(), y.get(), 20),
+                "read of 4 bytes at byte 76 of an allocation of 76, outside");
+}
+
+TEST(Emulator, FindsAReadOfWhatNobodyWrote) {
+  Buffer x(20, false), y(20);
+  expect_report(fault_of(&copy, x.get(), y.get(), 20), "never written");
+}
+
+TEST(Emulator, FindsTheUseOfFreedMemory) {
+  float* freed = nullptr;
+  {
+    Buffer x(20);
+    freed = x.get();
+  }
+  Buffer y(21);
+  expect_report(fault_of(&copy, freed, y.get(), 20), "outside an allocation");
+}
+#endif
+
+__global__ void divergent_barrier() {
+  if (threadIdx.x < 40) __syncthreads();
+}
+
+TEST(Emulator, FindsABarrierThatNotAllReach) {
+  std::string report = fault_of(&divergent_barrier);
+  expect_report(report, "a barrier that not all threads reach");
+  expect_report(report, "40 of 64 threads wait at __syncthreads");
+}
+
+__global__ void two_barriers() {
+  if (threadIdx.x < 32) {
+    __syncthreads();
+  } else {
+    __syncthreads();
+  }
+}
+
+TEST(Emulator, FindsThreadsAtDifferentBarriers) {
+  expect_report(fault_of(&two_barriers), "__syncthreads at ");
+}
+
+__global__ void half_a_shuffle(float* y) {
+  if (threadIdx.x % 2 == 0) y[threadIdx.x] = __shfl_xor_sync(0xFFFFFFFFu, 1.0f, 2);
+}
+
+TEST(Emulator, FindsAShuffleThatNotAllReach) {
+  Buffer y(kThreads);
+  expect_report(fault_of(&half_a_shuffle, y.get()), "mask 0xffffffff");
+}
+
+TEST(Emulator, RefusesALaunchThatAGpuRefuses) {
+  try {
+    cuda::launch("too many", &divergent_barrier, dim3(1), dim3(2048), 0);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("too many: a launch of"), std::string::npos);
+  }
+  emulator::take_fault();
+}
+
+TEST(EmulatorDeathTest, HostCodeCannotTouchDeviceMemory) {
+  Buffer y(4);
+  volatile float* p = y.get();
+  EXPECT_DEATH(p[0] = 1, "");
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,202 @@
+// What the kernels and core/cuda use of the CUDA runtime, on the emulated GPU. Found before the toolkit's
+// header of the same name when SACCADE_EMULATOR is defined; g++ compiles the same sources against it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "tests/cuda_emulator/emulator.h"
+
+#define CUDART_VERSION 13000
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __restrict__ __restrict
+
+#define threadIdx (::saccade::emulator::position().thread)
+#define blockIdx (::saccade::emulator::position().block)
+#define blockDim (::saccade::emulator::position().block_size)
+#define gridDim (::saccade::emulator::position().grid_size)
+
+// ---- barriers, shuffles, votes
+inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  ::saccade::emulator::block_barrier(file, line);
+}
+inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  ::saccade::emulator::warp_barrier(mask, file, line);
+}
+
+namespace saccade::emulator {
+
+inline int lane_of_thread() {
+  const ThreadPosition& p = position();
+  return static_cast<int>((p.thread.x + p.block_size.x * (p.thread.y + p.block_size.y * p.thread.z)) % 32);
+}
+
+template <class T>
+T exchange_value(unsigned mask, T value, int lane, const char* file, int line) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = exchange(mask, bits, lane, file, line);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+}  // namespace saccade::emulator
+
+// `width` lanes form a group; lanes whose source lies outside of it keep their own value.
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, const char* file = __builtin_FILE(),
+              int line = __builtin_LINE()) {
+  int lane = ::saccade::emulator::lane_of_thread(), base = lane / width * width;
+  return ::saccade::emulator::exchange_value(mask, value, base + source % width, file, line);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+  int lane = ::saccade::emulator::lane_of_thread(), source = lane ^ bits;
+  return ::saccade::emulator::exchange_value(mask, value, source / width == lane / width ? source : lane,
+                                             file, line);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                   const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  int lane = ::saccade::emulator::lane_of_thread(), source = lane + static_cast<int>(delta);
+  return ::saccade::emulator::exchange_value(mask, value, source / width == lane / width ? source : lane,
+                                             file, line);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, const char* file = __builtin_FILE(),
+                 int line = __builtin_LINE()) {
+  int lane = ::saccade::emulator::lane_of_thread(), source = lane - static_cast<int>(delta);
+  bool inside = source >= lane / width * width;
+  return ::saccade::emulator::exchange_value(mask, value, inside ? source : lane, file, line);
+}
+inline unsigned __ballot_sync(unsigned mask, int value, const char* file = __builtin_FILE(),
+                              int line = __builtin_LINE()) {
+  return ::saccade::emulator::ballot(mask, value != 0, file, line);
+}
+inline int __any_sync(unsigned mask, int value, const char* file = __builtin_FILE(),
+                      int line = __builtin_LINE()) {
+  return ::saccade::emulator::ballot(mask, value != 0, file, line) != 0;
+}
+inline int __all_sync(unsigned mask, int value, const char* file = __builtin_FILE(),
+                      int line = __builtin_LINE()) {
+  return ::saccade::emulator::ballot(mask, value != 0, file, line) == mask;
+}
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+
+// ---- atomics: threads run one at a time, so plain operations are atomic; the hooks must not see their parts
+#define SACCADE_ONE_STEP __attribute__((no_sanitize("thread")))
+template <class T>
+SACCADE_ONE_STEP T atomicAdd(T* p, T value) {
+  ::saccade::emulator::check_access(p, sizeof(T), ::saccade::emulator::Access::kAtomic);
+  T old = *p;
+  *p = old + value;
+  return old;
+}
+template <class T>
+SACCADE_ONE_STEP T atomicMax(T* p, T value) {
+  ::saccade::emulator::check_access(p, sizeof(T), ::saccade::emulator::Access::kAtomic);
+  T old = *p;
+  *p = old < value ? value : old;
+  return old;
+}
+
+// ---- the runtime's host side
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorCudartUnloading = 4,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorLaunchFailure = 719,
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDefault = 4 };
+
+using cudaStream_t = struct EmulatedStream*;  // everything runs at once, in the order of the calls
+
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor, multiProcessorCount;
+  size_t totalGlobalMem;
+};
+
+inline const char* cudaGetErrorString(cudaError_t status) {
+  static std::string text;
+  text = status == cudaSuccess ? "no error" : status == cudaErrorMemoryAllocation ? "out of memory" : "";
+  if (!text.empty()) return text.c_str();
+  text = "the emulator reports: " + ::saccade::emulator::fault();
+  return text.c_str();
+}
+inline cudaError_t emulated_status() {
+  return ::saccade::emulator::fault().empty() ? cudaSuccess : cudaErrorLaunchFailure;
+}
+inline cudaError_t cudaGetLastError() { return emulated_status(); }
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"emulated GPU", 9, 0, 2, ::saccade::emulator::total_bytes()};
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+constexpr unsigned cudaStreamNonBlocking = 1;
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return emulated_status(); }
+inline cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t) {
+  *p = ::saccade::emulator::allocate(bytes);
+  return *p ? emulated_status() : cudaErrorMemoryAllocation;
+}
+inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) {
+  return ::saccade::emulator::deallocate(p) ? cudaSuccess : cudaErrorInvalidValue;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  return ::saccade::emulator::copy(to, from, bytes) ? cudaSuccess : cudaErrorLaunchFailure;
+}
+inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
+  return ::saccade::emulator::set(to, value, bytes) ? cudaSuccess : cudaErrorLaunchFailure;
+}
+inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = ::saccade::emulator::free_bytes();
+  *total = ::saccade::emulator::total_bytes();
+  return cudaSuccess;
+}
+
+using cudaMemPool_t = struct EmulatedPool*;
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold, cudaMemPoolAttrReservedMemCurrent };
+inline cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+  *pool = nullptr;
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
+  *static_cast<uint64_t*>(value) = ::saccade::emulator::total_bytes() - ::saccade::emulator::free_bytes();
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }

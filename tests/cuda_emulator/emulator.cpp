@@ -1,0 +1,362 @@
+#include "tests/cuda_emulator/emulator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "core/philox.h"
+#include "tests/cuda_emulator/fiber.h"
+#include "tests/cuda_emulator/memory.h"
+
+namespace saccade::emulator {
+namespace {
+
+constexpr unsigned kLanes = 32;
+constexpr size_t kSharedBytes = 227 << 10;  // the most that a block may have on sm_90
+constexpr unsigned kMaxThreads = 1024;
+
+enum class Wait { kNone, kBlock, kWarp };
+
+struct Thread {
+  ThreadPosition position;
+  Observer observer;
+  bool done = false;
+  Wait wait = Wait::kNone;
+  unsigned mask = 0;  // of the warp barrier it waits at
+  const char* file = nullptr;
+  int line = 0;
+  Fiber* fiber = nullptr;  // while waiting
+  unsigned exchanges = 0;
+};
+
+// What the lanes of a warp show each other; two slots, since a lane may run one exchange ahead.
+struct Warp {
+  std::array<std::array<uint64_t, kLanes>, 2> values;
+};
+
+class Machine {
+ public:
+  void launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,
+              const std::function<void()>& body);
+
+  void report(const std::string& what) {
+    if (fault_.empty()) {
+      fault_ = current_ ? fmt::format("{}, block {}, thread {}: {}", kernel_, current_->observer.block,
+                                      current_->observer.thread, what)
+                        : what;
+    }
+    if (Fiber::inside()) Fiber::yield();  // never resumed
+  }
+  void wait(Wait kind, unsigned mask, const char* file, int line) {
+    Thread& t = *current_;
+    t.wait = kind;
+    t.mask = mask;
+    t.file = file;
+    t.line = line;
+    t.fiber = worker_;
+    Fiber::yield();
+  }
+  Thread& current() { return *current_; }
+  bool running() const { return current_ != nullptr; }
+  Warp& warp() { return warps_[current_->observer.thread / kLanes]; }
+
+  void* shared_array(const void* key, size_t bytes) {
+    for (const auto& [known, at] : shared_arrays_)
+      if (known == key) return shared_ + at;
+    size_t at = (shared_top_ + 15) / 16 * 16;
+    if (at + bytes > kSharedBytes) {
+      report(fmt::format("{} bytes of shared memory, a block has at most {}", at + bytes, kSharedBytes));
+      return nullptr;
+    }
+    shared_top_ = at + bytes;
+    shared_arrays_.emplace_back(key, at);
+    memory().forget(shared_ + at, bytes);
+    return shared_ + at;
+  }
+  void* dynamic_shared() { return shared_; }
+
+  std::string fault_;
+  uint64_t seed_ = 1;
+  std::set<std::string> kernels_;
+
+ private:
+  void run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 block, size_t shared_bytes,
+                 const std::function<void()>& body);
+  void run_threads(const std::function<void()>& body);
+  // Releases the threads whose barrier is complete. False when nobody can go on.
+  bool release(std::vector<Fiber*>& ready);
+  void report_stuck();
+
+  std::string kernel_;
+  uint32_t launches_ = 0;
+  Thread* current_ = nullptr;
+  Fiber* worker_ = nullptr;
+  std::vector<Thread> threads_;
+  std::vector<uint32_t> order_;
+  size_t next_ = 0;
+  std::vector<Warp> warps_;
+  char* shared_ = nullptr;
+  size_t shared_top_ = 0;
+  std::vector<std::pair<const void*, size_t>> shared_arrays_;
+};
+
+Machine& machine() {
+  static auto* machine = new Machine;
+  return *machine;
+}
+
+void shuffle(std::vector<uint32_t>& order, Rng& rng) {
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.next() % i]);
+}
+
+std::vector<uint32_t> shuffled(size_t n, Rng& rng) {
+  std::vector<uint32_t> order(n);
+  for (size_t i = 0; i < n; ++i) order[i] = static_cast<uint32_t>(i);
+  shuffle(order, rng);
+  return order;
+}
+
+void Machine::launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,
+                     const std::function<void()>& body) {
+  if (!fault_.empty()) return;
+  kernels_.insert(name);
+  kernel_ = name;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x * block.y * block.z == 0 ||
+      block.x * block.y * block.z > kMaxThreads || grid.y > 65535 || grid.z > 65535 ||
+      shared_bytes > kSharedBytes) {
+    fault_ = fmt::format("{}: a launch of {}x{}x{} blocks of {}x{}x{} threads with {} bytes of shared memory",
+                         name, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
+    return;
+  }
+  if (!shared_) shared_ = static_cast<char*>(memory().allocate(kSharedBytes));
+  ++launches_;
+  Rng rng(seed_, launches_);
+  memory().open();
+  for (uint32_t b : shuffled(size_t{grid.x} * grid.y * grid.z, rng)) {
+    order_ = shuffled(block.x * block.y * block.z, rng);
+    run_block(b, {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y}, grid, block, shared_bytes, body);
+    if (!fault_.empty()) break;
+  }
+  current_ = nullptr;
+  memory().close();
+}
+
+void Machine::run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 block, size_t shared_bytes,
+                        const std::function<void()>& body) {
+  unsigned count = block.x * block.y * block.z;
+  threads_.assign(count, {});
+  warps_.resize((count + kLanes - 1) / kLanes);
+  shared_arrays_.clear();
+  shared_top_ = shared_bytes;
+  if (shared_bytes > 0) memory().forget(shared_, shared_bytes);
+  for (unsigned t = 0; t < count; ++t) {
+    threads_[t].position = {
+        {t % block.x, t / block.x % block.y, t / block.x / block.y}, block_index, block, grid};
+    threads_[t].observer = {launches_, index, t, 0, 0};
+  }
+  next_ = 0;
+  run_threads(body);
+}
+
+void Machine::run_threads(const std::function<void()>& body) {
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  // One fiber runs thread after thread until one of them waits; that one keeps the fiber and another is
+  // taken.
+  auto work = [&] {
+    while (next_ < order_.size()) {
+      current_ = &threads_[order_[next_++]];
+      body();
+      current_->done = true;
+    }
+  };
+  std::vector<Fiber*> ready;
+  while (fault_.empty()) {
+    if (ready.empty() && next_ < order_.size()) {
+      fibers.push_back(std::make_unique<Fiber>(work));
+      ready.push_back(fibers.back().get());
+    }
+    if (ready.empty() && !release(ready)) break;
+    worker_ = ready.back();
+    ready.pop_back();
+    for (Thread& t : threads_)
+      if (t.fiber == worker_) {
+        current_ = &t;
+        t.fiber = nullptr;
+      }
+    worker_->resume();
+  }
+  for (auto& fiber : fibers) fiber->abandon();
+}
+
+bool Machine::release(std::vector<Fiber*>& ready) {
+  size_t done = 0, at_block = 0;
+  for (const Thread& t : threads_) done += t.done, at_block += t.wait == Wait::kBlock;
+  if (done == threads_.size()) return false;
+  auto go = [&](Thread& t) {
+    t.wait = Wait::kNone;
+    ready.push_back(t.fiber);
+  };
+  if (at_block == threads_.size()) {
+    const Thread& first = threads_.front();
+    for (Thread& t : threads_) {
+      if (t.file != first.file || t.line != first.line) {
+        current_ = &t;
+        report(fmt::format("__syncthreads at {}:{}, while thread 0 is at {}:{}", t.file, t.line, first.file,
+                           first.line));
+        return false;
+      }
+      ++t.observer.block_epoch;
+      go(t);
+    }
+  } else {
+    for (size_t base = 0; base < threads_.size(); base += kLanes) {
+      size_t lanes = std::min<size_t>(kLanes, threads_.size() - base);
+      for (size_t lane = 0; lane < lanes; ++lane) {
+        Thread& t = threads_[base + lane];
+        if (t.wait != Wait::kWarp) continue;
+        bool complete = true;
+        for (size_t other = 0; other < kLanes; ++other) {
+          if (!(t.mask >> other & 1)) continue;
+          complete = complete && other < lanes && threads_[base + other].wait == Wait::kWarp &&
+                     threads_[base + other].mask == t.mask && threads_[base + other].line == t.line;
+        }
+        if (!complete) continue;
+        unsigned mask = t.mask;
+        for (size_t other = 0; other < lanes; ++other) {
+          if (!(mask >> other & 1)) continue;
+          ++threads_[base + other].observer.warp_epoch;
+          go(threads_[base + other]);
+        }
+      }
+    }
+  }
+  if (ready.empty()) {
+    report_stuck();
+    return false;
+  }
+  // The order in which the threads go on is drawn as well.
+  Rng rng(seed_, launches_ + ready.size());
+  for (size_t i = ready.size(); i > 1; --i) std::swap(ready[i - 1], ready[rng.next() % i]);
+  return true;
+}
+
+void Machine::report_stuck() {
+  size_t done = 0, at_block = 0, at_warp = 0;
+  Thread* waiting = nullptr;
+  for (Thread& t : threads_) {
+    done += t.done;
+    at_block += t.wait == Wait::kBlock;
+    at_warp += t.wait == Wait::kWarp;
+    if (t.wait != Wait::kNone) waiting = &t;
+  }
+  current_ = waiting;
+  report(fmt::format(
+      "a barrier that not all threads reach ({}:{}): {} of {} threads wait at __syncthreads, {} at a warp "
+      "barrier with mask {:#x}, {} have returned",
+      waiting->file, waiting->line, at_block, threads_.size(), at_warp, waiting->mask, done));
+}
+
+}  // namespace
+
+const std::string& fault() { return machine().fault_; }
+std::string take_fault() { return std::exchange(machine().fault_, ""); }
+void set_seed(uint64_t seed) { machine().seed_ = seed; }
+std::vector<std::string> launched_kernels() { return {machine().kernels_.begin(), machine().kernels_.end()}; }
+
+void* allocate(size_t bytes) { return memory().allocate(bytes); }
+bool deallocate(void* pointer) { return memory().deallocate(pointer); }
+void set_memory_limit(size_t bytes) { memory().limit = bytes; }
+size_t free_bytes() { return memory().limit - memory().used(); }
+size_t total_bytes() { return memory().limit; }
+
+bool copy(void* to, const void* from, size_t bytes) {
+  if (!machine().fault_.empty()) return false;
+  if (bytes == 0) return true;
+  std::string wrong;
+  if (memory().contains(from)) wrong = memory().host_read(from, bytes);
+  if (wrong.empty() && memory().contains(to)) wrong = memory().host_write(to, bytes);
+  if (!wrong.empty()) {
+    machine().fault_ = wrong;
+    return false;
+  }
+  memory().open();
+  std::memcpy(to, from, bytes);
+  memory().close();
+  return true;
+}
+
+bool set(void* to, int value, size_t bytes) {
+  if (!machine().fault_.empty()) return false;
+  std::string wrong = memory().host_write(to, bytes);
+  if (!wrong.empty()) {
+    machine().fault_ = wrong;
+    return false;
+  }
+  memory().open();
+  std::memset(to, value, bytes);
+  memory().close();
+  return true;
+}
+
+void launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,
+            const std::function<void()>& body) {
+  machine().launch(name, grid, block, shared_bytes, body);
+}
+
+const ThreadPosition& position() { return machine().current().position; }
+
+void block_barrier(const char* file, int line) { machine().wait(Wait::kBlock, 0, file, line); }
+
+void warp_barrier(unsigned mask, const char* file, int line) {
+  unsigned lane = machine().current().observer.thread % kLanes;
+  if (!(mask >> lane & 1))
+    machine().report(
+        fmt::format("a warp barrier ({}:{}) whose mask {:#x} lacks its lane {}", file, line, mask, lane));
+  machine().wait(Wait::kWarp, mask, file, line);
+}
+
+uint64_t exchange(unsigned mask, uint64_t value, int lane, const char* file, int line) {
+  Thread& t = machine().current();
+  auto& slot = machine().warp().values[t.exchanges++ % 2];
+  slot[t.observer.thread % kLanes] = value;
+  warp_barrier(mask, file, line);
+  if (!(mask >> lane & 1))
+    machine().report(
+        fmt::format("a shuffle ({}:{}) from lane {}, which mask {:#x} lacks", file, line, lane, mask));
+  return slot[static_cast<size_t>(lane)];
+}
+
+unsigned ballot(unsigned mask, bool value, const char* file, int line) {
+  Thread& t = machine().current();
+  auto& slot = machine().warp().values[t.exchanges++ % 2];
+  slot[t.observer.thread % kLanes] = value;
+  warp_barrier(mask, file, line);
+  unsigned out = 0;
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    if (mask >> lane & 1) out |= static_cast<unsigned>(slot[lane] != 0) << lane;
+  return out;
+}
+
+void* shared_array(const void* key, size_t bytes) { return machine().shared_array(key, bytes); }
+void* dynamic_shared() { return machine().dynamic_shared(); }
+
+void check_access(const void* address, size_t bytes, Access access) {
+  if (!memory().contains(address)) return;
+  Machine& m = machine();
+  if (!m.running()) {
+    m.report(fmt::format("host code touches device memory at {}", address));
+    return;
+  }
+  const Observer& who = m.current().observer;
+  std::string wrong = access == Access::kRead
+                          ? memory().read(address, bytes, who)
+                          : memory().write(address, bytes, who, access == Access::kAtomic);
+  if (!wrong.empty()) m.report(wrong);
+}
+
+}  // namespace saccade::emulator

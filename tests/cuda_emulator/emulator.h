@@ -1,0 +1,63 @@
+// The emulated GPU: device memory that knows which bytes may be read, and a scheduler that runs the threads
+// of a kernel as fibers in a random order drawn from a seed. It reports, with the kernel, block and thread:
+//   * a barrier that not all threads of a block (or of a warp's mask) reach;
+//   * a read of device or shared memory that nobody has written;
+//   * an access outside an allocation, to the byte (with hooks.cpp, or with AddressSanitizer);
+//   * two threads that touch one place, one of them writing, without a barrier between (with hooks.cpp);
+//   * host code that touches device memory.
+// After a report the launch is given up, and every CUDA call fails until take_fault() is called.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace saccade::emulator {
+
+struct Index3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+// ---- for tests
+const std::string& fault();    // the first report, "" when there is none
+std::string take_fault();      // the same, and clears it
+void set_seed(uint64_t seed);  // of the order of blocks and threads
+// Names of the kernels that ran since the start of the program.
+std::vector<std::string> launched_kernels();
+
+// ---- device memory
+void* allocate(size_t bytes);  // nullptr when the memory is used up
+bool deallocate(void* pointer);
+void set_memory_limit(size_t bytes);
+size_t free_bytes();
+size_t total_bytes();
+// Copies between host and device or within either; false after a report.
+bool copy(void* to, const void* from, size_t bytes);
+bool set(void* to, int value, size_t bytes);
+
+// ---- kernels
+void launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,
+            const std::function<void()>& body);
+
+// ---- called by kernels
+struct ThreadPosition {
+  Index3 thread, block, block_size, grid_size;
+};
+const ThreadPosition& position();
+void block_barrier(const char* file, int line);
+void warp_barrier(unsigned mask, const char* file, int line);
+// Every lane of the mask gives a value and gets the one of `lane`.
+uint64_t exchange(unsigned mask, uint64_t value, int lane, const char* file, int line);
+// Bit i: whether lane i of the mask gave a value other than 0.
+unsigned ballot(unsigned mask, bool value, const char* file, int line);
+// The block's array that this key names; the same for all its threads.
+void* shared_array(const void* key, size_t bytes);
+void* dynamic_shared();
+// An access of device code: checked for bounds, initialisation and races. Called by hooks.cpp before each
+// load and store of instrumented code, and by the atomics.
+enum class Access { kRead, kWrite, kAtomic };
+void check_access(const void* address, size_t bytes, Access access);
+
+}  // namespace saccade::emulator

@@ -1,0 +1,183 @@
+#include "tests/cuda_emulator/memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace saccade::emulator {
+namespace {
+
+// Without the hooks nobody sees what kernels write.
+#ifdef SACCADE_EMULATOR_HOOKS
+constexpr bool kHooks = true;
+#else
+constexpr bool kHooks = false;
+#endif
+constexpr size_t kAlignment = 256;  // as cudaMalloc gives
+constexpr size_t kGap = 256;        // between allocations: nobody's
+
+size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+void* reserve(size_t bytes, int protection) {
+  void* p = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) std::abort();
+  return p;
+}
+
+void hide([[maybe_unused]] void* p, [[maybe_unused]] size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_poison_memory_region(p, bytes);
+#endif
+}
+void show([[maybe_unused]] void* p, [[maybe_unused]] size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(p, bytes);
+#endif
+}
+
+}  // namespace
+
+struct Memory::Cell {
+  uint32_t launch;
+  uint32_t write_block, write_thread, read_block, read_thread;
+  uint16_t write_block_epoch, write_warp_epoch, read_block_epoch, read_warp_epoch;
+  uint8_t write_bytes, read_bytes;  // bit i: byte i
+};
+
+Memory::Memory()
+    : base_(static_cast<char*>(reserve(kReserved, PROT_NONE))),
+      states_(static_cast<uint8_t*>(reserve(kReserved, PROT_READ | PROT_WRITE))),
+      cells_(static_cast<Cell*>(reserve(kReserved / 4 * sizeof(Cell), PROT_READ | PROT_WRITE))) {}
+
+void* Memory::allocate(size_t bytes) {
+  size_t size = round_up(std::max<size_t>(bytes, 1), kAlignment);
+  if (used_ + size > limit) return nullptr;
+  void* p = nullptr;
+  if (auto it = freed_.find(size); it != freed_.end()) {
+    p = it->second;
+    freed_.erase(it);
+  } else {
+    if (top_ + size + kGap > kReserved) return nullptr;
+    p = base_ + top_;
+    hide(base_ + top_ + size, kGap);
+    top_ += size + kGap;
+  }
+  used_ += size;
+  live_[p] = bytes;
+  std::memset(states_ + (static_cast<char*>(p) - base_), kFresh, bytes);
+  show(p, bytes);
+  hide(static_cast<char*>(p) + bytes, size - bytes);
+  return p;
+}
+
+bool Memory::deallocate(void* pointer) {
+  auto it = live_.find(pointer);
+  if (it == live_.end()) return false;
+  size_t size = round_up(std::max<size_t>(it->second, 1), kAlignment);
+  std::memset(states_ + (static_cast<char*>(pointer) - base_), kOutside, it->second);
+  hide(pointer, size);
+  used_ -= size;
+  freed_.emplace(size, pointer);
+  live_.erase(it);
+  return true;
+}
+
+void Memory::open() { mprotect(base_, round_up(top_, 4096), PROT_READ | PROT_WRITE); }
+void Memory::close() { mprotect(base_, round_up(top_, 4096), PROT_NONE); }
+
+std::string Memory::describe(const char* what, const void* p, size_t bytes) const {
+  // The allocation at or before the place.
+  auto it = live_.upper_bound(const_cast<void*>(p));
+  if (it == live_.begin()) return fmt::format("{} of {} bytes at {}", what, bytes, p);
+  --it;
+  auto offset = static_cast<const char*>(p) - static_cast<char*>(it->first);
+  return fmt::format("{} of {} bytes at byte {} of an allocation of {}", what, bytes, offset, it->second);
+}
+
+std::string Memory::check_state(const char* what, const void* p, size_t bytes, bool needs_written) const {
+  const uint8_t* state = states_ + (static_cast<const char*>(p) - base_);
+  for (size_t i = 0; i < bytes; ++i) {
+    if (state[i] == kOutside) return describe(what, p, bytes) + ", outside an allocation";
+    if (needs_written && state[i] == kFresh) return describe(what, p, bytes) + ", never written";
+  }
+  return "";
+}
+
+std::string Memory::check_race(const void* p, size_t bytes, const Observer& who, bool write) {
+  auto offset = static_cast<size_t>(static_cast<const char*>(p) - base_);
+  // Ordered by a barrier that both passed in between.
+  auto apart = [&](uint32_t block, uint32_t thread, uint16_t block_epoch, uint16_t warp_epoch) {
+    if (block != who.block) return false;
+    if (thread == who.thread || block_epoch != who.block_epoch) return true;
+    return thread / 32 == who.thread / 32 && warp_epoch != who.warp_epoch;
+  };
+  for (size_t word = offset / 4; word <= (offset + bytes - 1) / 4; ++word) {
+    Cell& c = cells_[word];
+    if (c.launch != who.launch) {
+      std::memset(&c, 0, sizeof c);
+      c.launch = who.launch;
+    }
+    uint8_t touched = 0;
+    for (size_t i = 0; i < 4; ++i)
+      if (size_t at = 4 * word + i; at >= offset && at < offset + bytes)
+        touched |= static_cast<uint8_t>(1u << i);
+    if ((c.write_bytes & touched) &&
+        !apart(c.write_block, c.write_thread, c.write_block_epoch, c.write_warp_epoch))
+      return describe(write ? "race: a write" : "race: a read", p, bytes) +
+             fmt::format(", after a write by thread {} of block {}", c.write_thread, c.write_block);
+    if (write && (c.read_bytes & touched) &&
+        !apart(c.read_block, c.read_thread, c.read_block_epoch, c.read_warp_epoch))
+      return describe("race: a write", p, bytes) +
+             fmt::format(", after a read by thread {} of block {}", c.read_thread, c.read_block);
+    if (write) {
+      c.write_block = who.block, c.write_thread = who.thread, c.write_bytes = touched;
+      c.write_block_epoch = who.block_epoch, c.write_warp_epoch = who.warp_epoch;
+    } else {
+      c.read_block = who.block, c.read_thread = who.thread, c.read_bytes = touched;
+      c.read_block_epoch = who.block_epoch, c.read_warp_epoch = who.warp_epoch;
+    }
+  }
+  return "";
+}
+
+std::string Memory::read(const void* p, size_t bytes, const Observer& who) {
+  std::string wrong = check_state("read", p, bytes, true);
+  return wrong.empty() ? check_race(p, bytes, who, false) : wrong;
+}
+
+std::string Memory::write(const void* p, size_t bytes, const Observer& who, bool atomic) {
+  std::string wrong = check_state(atomic ? "atomic" : "write", p, bytes, atomic);
+  if (wrong.empty() && !atomic) wrong = check_race(p, bytes, who, true);
+  if (wrong.empty()) std::memset(states_ + (static_cast<const char*>(p) - base_), kWritten, bytes);
+  return wrong;
+}
+
+std::string Memory::host_read(const void* p, size_t bytes) const {
+  return check_state("copy from", p, bytes, kHooks);
+}
+
+std::string Memory::host_write(const void* p, size_t bytes) {
+  std::string wrong = check_state("copy to", p, bytes, false);
+  if (wrong.empty()) std::memset(states_ + (static_cast<const char*>(p) - base_), kWritten, bytes);
+  return wrong;
+}
+
+void Memory::forget(void* p, size_t bytes) {
+  auto offset = static_cast<size_t>(static_cast<char*>(p) - base_);
+  std::memset(states_ + offset, kFresh, bytes);
+  std::memset(cells_ + offset / 4, 0, round_up(bytes, 4) / 4 * sizeof(Cell));
+}
+
+Memory& memory() {
+  static auto* memory = new Memory;  // tensors with static storage are freed after any static object
+  return *memory;
+}
+
+}  // namespace saccade::emulator

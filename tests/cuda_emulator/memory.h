@@ -1,0 +1,61 @@
+// Device memory of the emulated GPU, and what is known about each of its bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace saccade::emulator {
+
+// Who is looking: a thread of a running kernel.
+struct Observer {
+  uint32_t launch = 0;
+  uint32_t block = 0, thread = 0;            // linear
+  uint16_t block_epoch = 0, warp_epoch = 0;  // barriers passed
+};
+
+class Memory {
+ public:
+  Memory();
+
+  void* allocate(size_t bytes);
+  bool deallocate(void* pointer);
+  bool contains(const void* p) const {
+    return static_cast<size_t>(static_cast<const char*>(p) - base_) < kReserved;
+  }
+  // Whether host code may touch device memory now: while kernels and copies run.
+  void open();
+  void close();
+
+  // "" or what is wrong with the access.
+  std::string read(const void* p, size_t bytes, const Observer& who);
+  std::string write(const void* p, size_t bytes, const Observer& who, bool atomic);
+  // The same for copies by the host, which no thread races with.
+  std::string host_read(const void* p, size_t bytes) const;
+  std::string host_write(const void* p, size_t bytes);
+  // As if just allocated (shared memory at the start of a block). `p` is aligned to 4.
+  void forget(void* p, size_t bytes);
+
+  size_t limit = size_t{8} << 30;
+  size_t used() const { return used_; }
+
+ private:
+  enum State : uint8_t { kOutside, kFresh, kWritten };
+  struct Cell;  // the last accesses to four bytes
+  std::string describe(const char* what, const void* p, size_t bytes) const;
+  std::string check_state(const char* what, const void* p, size_t bytes, bool needs_written) const;
+  std::string check_race(const void* p, size_t bytes, const Observer& who, bool write);
+
+  static constexpr size_t kReserved = size_t{16} << 30;
+  char* base_;
+  uint8_t* states_;  // one byte a byte
+  Cell* cells_;      // one a four bytes
+  size_t top_ = 0, used_ = 0;
+  std::map<void*, size_t> live_;
+  std::multimap<size_t, void*> freed_;
+};
+
+Memory& memory();
+
+}  // namespace saccade::emulator
