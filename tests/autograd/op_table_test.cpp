@@ -21,7 +21,8 @@ enum class Fault {
   kIgnoresStrides,
   kNotRepeatable,
   kWrongForward,
-  kNeverBf16
+  kNeverBf16,
+  kWrongOnCuda
 };
 
 // y = a * b, with a fault.
@@ -33,7 +34,7 @@ struct Product {
   static Tensor multiply(const Tensor& a, const Tensor& b, DType dtype) {
     auto x = a.to_vector<double>(), y = b.to_vector<double>();
     for (size_t i = 0; i < x.size(); ++i) x[i] *= y[i];
-    return Tensor::from(a.shape(), x).to(dtype);
+    return Tensor::from(a.shape(), x).to(dtype).to(a.device());
   }
   Tensor forward(Context& ctx, const Tensors& in) const {
     ctx.save(in[0]);
@@ -42,6 +43,8 @@ struct Product {
     Tensor y = multiply(in[0], in[1], fault == Fault::kNeverBf16 ? DType::kF32 : in[0].dtype());
     if (fault == Fault::kUnwrittenOutput) y = Tensor::empty(y.shape(), y.dtype());
     if (fault == Fault::kWrongForward) y.copy_from(multiply(y, Tensor::full(y.shape(), 1.001), y.dtype()));
+    if (fault == Fault::kWrongOnCuda && y.device() == Device::kCuda)
+      y.copy_from(multiply(y, Tensor::full(y.shape(), 1.001), y.dtype()));
     if (fault == Fault::kNotRepeatable) y.copy_from(multiply(y, Tensor::full(y.shape(), ++calls), y.dtype()));
     if (fault == Fault::kIgnoresStrides && !in[0].is_contiguous()) y = y.zeros_like();
     return y;
@@ -87,6 +90,9 @@ TEST(OpTable, CatchesFaults) {
   EXPECT_TRUE(caught(Fault::kIgnoresStrides, "strided"));
   EXPECT_TRUE(caught(Fault::kNotRepeatable, "repeatable"));
   EXPECT_TRUE(caught(Fault::kNeverBf16, "bf16"));
+  if (cuda_problem().empty()) {
+    EXPECT_TRUE(caught(Fault::kWrongOnCuda, "cuda"));
+  }
 }
 
 TEST(OpTable, CatchesMissingAndWrongErrors) {
