@@ -18,37 +18,60 @@
 namespace saccade {
 namespace {
 
-// Both decoders fill the missing part of a cut JPEG with grey and go on, so the end-of-image marker is
-// looked for: segments are stepped over by their length, entropy-coded data is searched for the next real
-// marker.
-bool jpeg_is_complete(std::span<const uint8_t> b) {
+// A Huffman table segment holds tables of 16 counts and as many symbols as these add up to, at most 256. Some
+// releases of stb_image write past an array when they are more.
+bool huffman_tables_are_sane(std::span<const uint8_t> segment) {
+  while (!segment.empty()) {
+    if (segment.size() < 17) return false;
+    size_t symbols = 0;
+    for (uint8_t count : segment.subspan(1, 16)) symbols += count;
+    if (symbols > 256 || segment.size() < 17 + symbols) return false;
+    segment = segment.subspan(17 + symbols);
+  }
+  return true;
+}
+
+// "" or what is wrong with the file's segments. Both decoders fill the missing part of a cut JPEG with grey
+// and go on, so the end-of-image marker is looked for: segments are stepped over by their length,
+// entropy-coded data is searched for the next real marker.
+std::string jpeg_problem(std::span<const uint8_t> b) {
+  const std::string cut = "the JPEG file is cut off";
   size_t i = 2;
   while (i + 1 < b.size()) {
     if (b[i] != 0xFF) {  // inside entropy-coded data
       const void* next = std::memchr(b.data() + i, 0xFF, b.size() - i);
-      if (next == nullptr) return false;
+      if (next == nullptr) return cut;
       i = static_cast<size_t>(static_cast<const uint8_t*>(next) - b.data());
       continue;
     }
     uint8_t marker = b[i + 1];
-    if (marker == 0xD9) return true;
+    if (marker == 0xD9) return "";
     bool alone = marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8);
     if (marker == 0xFF) {
       ++i;  // fill byte
     } else if (alone) {
       i += 2;
     } else {
-      if (i + 3 >= b.size()) return false;
-      i += 2 + (size_t{b[i + 2]} << 8 | b[i + 3]);
+      if (i + 3 >= b.size()) return cut;
+      size_t length = size_t{b[i + 2]} << 8 | b[i + 3];
+      if (marker == 0xC4) {
+        if (length < 2 || i + 2 + length > b.size()) return cut;
+        if (!huffman_tables_are_sane(b.subspan(i + 4, length - 2))) return "a broken Huffman table";
+      }
+      i += 2 + length;
     }
   }
-  return false;
+  return cut;
 }
 
 ImageSize checked_size(std::span<const uint8_t> bytes, const std::string& name) {
   if (bytes.empty()) fail_input("{}: the file is empty, expected an image", name);
   if (bytes.size() > (size_t{1} << 30))
     fail_input("{}: {} bytes are too many for an image", name, bytes.size());
+  if (is_jpeg(bytes)) {
+    std::string problem = jpeg_problem(bytes);
+    if (!problem.empty()) fail_input("{}: damaged image ({})", name, problem);
+  }
   int width = 0, height = 0, channels = 0;
   if (!stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels)) {
     fail_input("{}: not an image that can be read ({})", name, stbi_failure_reason());
@@ -80,7 +103,6 @@ Image decode_with_stb(std::span<const uint8_t> bytes, const std::string& name) {
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
   ImageSize size = checked_size(bytes, name);
   if (is_jpeg(bytes)) {
-    if (!jpeg_is_complete(bytes)) fail_input("{}: damaged image (the JPEG file is cut off)", name);
     if (std::optional<Image> image = decode_jpeg(bytes, size, name)) return std::move(*image);
   }
   return decode_with_stb(bytes, name);
