@@ -1,0 +1,32 @@
+// Commands run inside a test program, and what they left in a run folder.
+#pragma once
+
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "train/cli.h"
+
+namespace saccade {
+
+// `saccade WORDS...` in this process; its exit status.
+inline int run_command(const std::vector<std::string>& words) {
+  std::vector<const char*> argv{"saccade"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  return run_command_line(static_cast<int>(argv.size()), argv.data());
+}
+
+// The losses in the order of metrics.jsonl.
+inline std::vector<double> losses_of(const std::string& run_folder) {
+  std::vector<double> out;
+  std::ifstream file(run_folder + "/metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    std::smatch match;
+    if (std::regex_search(line, match, std::regex(R"("loss": ?([0-9.eE+-]+))")))
+      out.push_back(std::stod(match[1]));
+  }
+  return out;
+}
+
+}  // namespace saccade
