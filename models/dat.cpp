@@ -8,6 +8,7 @@
 
 #include "autograd/engine.h"
 #include "layers/module_scope.h"
+#include "models/vision_block.h"
 
 namespace saccade {
 namespace {
@@ -144,18 +145,18 @@ class Dat::Stage : public Module {
 };
 
 Dat::Dat(const DatOptions& options) : options_(options) {
-  size_t stages = options.dims.size(), depth = 0;
-  for (const std::string& word : options.blocks) depth += word.size();
+  size_t stages = options.dims.size();
+  int64_t depth = 0;
+  for (const std::string& word : options.blocks) depth += std::ssize(word);
+  const std::vector<double> rates = drop_path_rates(depth, options.drop_path);
   patch_conv_ =
       make_child<Conv2d>("patch_proj.0", 3, options.dims[0], kPatch, Conv2dOptions{.stride = kPatch});
   patch_norm_ = make_child<LayerNorm>("patch_proj.1.norm", options.dims[0]);
-  size_t block = 0;
+  auto next = rates.begin();
   for (size_t i = 0; i < stages; ++i) {
-    std::vector<double> rates;
-    for (size_t j = 0; j < options.blocks[i].size(); ++j, ++block)
-      rates.push_back(
-          depth > 1 ? options.drop_path * static_cast<double>(block) / static_cast<double>(depth - 1) : 0);
-    stages_.push_back(make_child<Stage>(fmt::format("stages.{}", i), options, i, rates));
+    std::vector<double> own(next, next + std::ssize(options.blocks[i]));
+    stages_.push_back(make_child<Stage>(fmt::format("stages.{}", i), options, i, own));
+    next += std::ssize(own);
   }
   for (size_t i = 0; i + 1 < stages; ++i) {
     std::string name = fmt::format("down_projs.{}", i);
