@@ -20,9 +20,13 @@ struct bf16 {
 
   bf16() = default;
   SACCADE_HD explicit bf16(float x) {
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#else
     uint32_t u = std::bit_cast<uint32_t>(x);
     uint32_t rounded = (u + 0x7FFFu + ((u >> 16) & 1u)) >> 16;
     bits = static_cast<uint16_t>((u & 0x7FFFFFFFu) > 0x7F800000u ? (u >> 16) | 0x40u : rounded);
+#endif
   }
   SACCADE_HD explicit bf16(double x) : bf16(static_cast<float>(x)) {}
   SACCADE_HD operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }

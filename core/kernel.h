@@ -22,6 +22,9 @@
 
 namespace saccade {
 
+// For tests: every call takes the generic implementation.
+inline bool prefer_generic_kernels = false;
+
 template <class Signature>
 class Kernel;
 
@@ -34,7 +37,7 @@ class Kernel<void(A...)> {
 
   void operator()(A... args) const {
     size_t d = device_index(args...);
-    Function f = tuned_[d] ? tuned_[d] : generic_[d];
+    Function f = tuned_[d] && !prefer_generic_kernels ? tuned_[d] : generic_[d];
     SACCADE_CHECK(f != nullptr, "[{}] has no kernel for device {}", name_, name_of(static_cast<Device>(d)));
     f(std::forward<A>(args)...);
   }

@@ -8,5 +8,5 @@ cmake --preset emulated
 cmake --build --preset emulated --target test_cuda test_autograd test_train
 export OMP_WAIT_POLICY=passive
 build-emulated/test_cuda --gtest_brief=1
-build-emulated/test_autograd --gtest_brief=1 --gtest_filter='*.cuda:OpTable.*'
+build-emulated/test_autograd --gtest_brief=1 --gtest_filter='*.cuda*:OpTable.*'
 build-emulated/test_train --gtest_brief=1 --gtest_filter='CudaTraining*'

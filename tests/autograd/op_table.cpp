@@ -456,11 +456,20 @@ std::string check_cuda(const Row& row, uint64_t seed) {
   return failures.text();
 }
 
+// The same for the generic kernels, the reference of the tuned ones.
+std::string check_cuda_generic(const Row& row, uint64_t seed) {
+  struct Scope {
+    Scope() { prefer_generic_kernels = true; }
+    ~Scope() { prefer_generic_kernels = false; }
+  } scope;
+  return check_cuda(row, seed);
+}
+
 constexpr Check kChecks[] = {
-    {"gradcheck", &check_gradcheck}, {"forward_f64", &check_forward_f64}, {"f32", &check_f32},
-    {"bf16", &check_bf16},           {"repeatable", &check_repeatable},   {"threads", &check_threads},
-    {"strided", &check_strided},     {"needs_grad", &check_needs_grad},   {"errors", &check_errors},
-    {"cuda", &check_cuda},
+    {"gradcheck", &check_gradcheck}, {"forward_f64", &check_forward_f64},   {"f32", &check_f32},
+    {"bf16", &check_bf16},           {"repeatable", &check_repeatable},     {"threads", &check_threads},
+    {"strided", &check_strided},     {"needs_grad", &check_needs_grad},     {"errors", &check_errors},
+    {"cuda", &check_cuda},           {"cuda_generic", &check_cuda_generic},
 };
 
 uint64_t test_seed() {
@@ -472,7 +481,7 @@ class OpTest : public testing::Test {
  public:
   OpTest(std::string row, std::string check) : row_(std::move(row)), check_(std::move(check)) {}
   void TestBody() override {
-    if (check_ == "cuda" && !cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+    if (check_.starts_with("cuda") && !cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
     for (const Row& row : rows()) {
       if (row.name != row_) continue;
       std::string failures = run_check(check_, row, test_seed());
