@@ -104,7 +104,10 @@ template <class Op>
 class OpNode final : public Node {
  public:
   OpNode(Op op, Context context, const Vars& inputs) : Node(std::move(context), inputs), op_(std::move(op)) {}
-  Gradients run_backward(const Tensor& dy) override { return op_.backward(context_, dy); }
+  Gradients run_backward(const Tensor& dy) override {
+    math_mode = execution().math;
+    return op_.backward(context_, dy);
+  }
 
  private:
   Op op_;
@@ -119,6 +122,7 @@ Var run_op(Op op, const Vars& inputs) {
   ctx.name_ = Op::kName;
   ctx.needs_ = execution().grad_enabled ? detail::needs_mask(inputs) : 0;
   Tensors values = detail::cast_inputs(Op::kPolicy, inputs);
+  math_mode = execution().math;
   Var out(op.forward(ctx, values));
   if (execution().observer) execution().observer->observe(Op::kName, values, out.value(), execution().module);
   if (ctx.needs_ != 0) {

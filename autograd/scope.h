@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/math_mode.h"
 #include "core/tensor.h"
 
 namespace saccade {
@@ -25,6 +26,8 @@ struct ExecutionState {
   bool grad_enabled = true;
   // The dtype to which ops of policy kCompute cast their f32 inputs: f32 or bf16.
   DType compute = DType::kF32;
+  // Whether f32 products may run on a GPU's tensor cores.
+  MathMode math = MathMode::kExact;
   // Philox key of dropout and drop path, and the number of random ops run so far under it.
   uint64_t rng_key = 0;
   uint64_t rng_calls = 0;

@@ -3,6 +3,11 @@
 file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/kernels/*.cpp)
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/cuda/*.cu)
 file(GLOB cuda_host_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/cuda/*.cpp)
+# Needs nothing of CUDA and is tested in every build.
+set(cuda_library_source ${CMAKE_SOURCE_DIR}/core/cuda/library.cpp)
+list(REMOVE_ITEM cuda_host_sources ${cuda_library_source})
+target_sources(saccade_core PRIVATE ${cuda_library_source})
+target_link_libraries(saccade_core PUBLIC ${CMAKE_DL_LIBS})
 
 set(cuda_mode ${SACCADE_CUDA})
 if(cuda_mode STREQUAL "auto")

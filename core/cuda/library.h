@@ -1,0 +1,48 @@
+// NVIDIA's libraries, opened when they are first needed: the program is not linked against them and runs on
+// the CPU without them.
+//
+//   static const Library library({.name = "cuBLASLt", .file = "libcublasLt.so.13", .package =
+//   "nvidia-cublas"}); static const auto create = library.symbol<decltype(cublasLtCreate)>("cublasLtCreate");
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace saccade::cuda {
+
+// What to look for, and what to tell the user who lacks it.
+struct LibraryName {
+  const char* name;     // "cuBLASLt"
+  std::string file;     // "libcublasLt.so.13"
+  const char* package;  // of pip, "nvidia-cublas"
+  // Libraries that it opens by itself by name: opened before it when they lie in its folder.
+  std::vector<std::string> siblings = {};
+};
+
+// Searched in this order: the folders of $SACCADE_CUDA_LIBRARY_PATH (separated by colons), the loader's own
+// search, the toolkit's and Debian's folders, the packages of Python environments. Stays open to the end of
+// the program.
+class Library {
+ public:
+  // Throws Error, in one line, when there is none or none that can be loaded.
+  explicit Library(const LibraryName& wanted);
+
+  // The function or object `name`; throws Error when the library lacks it.
+  template <class T>
+  std::add_pointer_t<T> symbol(const char* name) const {
+    return reinterpret_cast<std::add_pointer_t<T>>(find(name));
+  }
+  const std::string& path() const { return path_; }
+  // Throws Error, naming both versions, unless new_enough.
+  void require_version(bool new_enough, const std::string& found, const std::string& oldest) const;
+
+ private:
+  void* find(const char* symbol) const;
+
+  LibraryName wanted_;
+  std::string path_;
+  void* handle_ = nullptr;
+};
+
+}  // namespace saccade::cuda

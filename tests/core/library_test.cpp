@@ -1,0 +1,109 @@
+// The search for NVIDIA's libraries, on files that are always there.
+#include "core/cuda/library.h"
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "core/error.h"
+
+namespace saccade {
+namespace {
+
+using cuda::Library;
+
+constexpr const char* kVariable = "SACCADE_CUDA_LIBRARY_PATH";
+
+class LibrarySearch : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "saccade_library_" + std::to_string(getpid());
+    std::filesystem::create_directories(folder_);
+    setenv(kVariable, folder_.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv(kVariable);
+    std::filesystem::remove_all(folder_);
+  }
+  static std::string error_of(const std::function<void()>& action) {
+    try {
+      action();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+  static void expect_parts(const std::string& text, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+  // A library that is always there, under a name that only our folder holds.
+  std::string place(const std::string& name) {
+    Dl_info info;
+    EXPECT_NE(dladdr(reinterpret_cast<void*>(static_cast<double (*)(double)>(&std::cbrt)), &info), 0);
+    std::filesystem::copy_file(info.dli_fname, folder_ + "/" + name);
+    return folder_ + "/" + name;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(LibrarySearch, SaysInOneLineWhatIsMissing) {
+  std::string text = error_of([] { Library({"cuNothing", "libcunothing.so.7", "nvidia-cunothing"}); });
+  expect_parts(text,
+               {"cuNothing is missing: no libcunothing.so.7 in ", folder_.c_str(), "/usr/local/cuda*/lib64",
+                "/usr/lib/python3*/site-packages/nvidia/*/lib", "pip install nvidia-cunothing", kVariable});
+}
+
+TEST_F(LibrarySearch, TakesTheVariablesFolderFirst) {
+  std::string path = place("libm.so.6");
+  Library library({"maths", "libm.so.6", "none"});
+  EXPECT_EQ(library.path(), path);
+  EXPECT_EQ(library.symbol<double(double)>("cbrt")(8.0), 2.0);
+}
+
+TEST_F(LibrarySearch, AsksTheLoaderNext) {
+  Library library({"maths", "libm.so.6", "none"});
+  EXPECT_EQ(library.path(), "libm.so.6");
+}
+
+TEST_F(LibrarySearch, FindsThePackagesOfAPythonEnvironment) {
+  std::string packages = "/lib/python3.12/site-packages/nvidia/cu13/lib";
+  std::filesystem::create_directories(folder_ + "/environment" + packages);
+  std::string from = place("libours.so.1"), to = folder_ + "/environment" + packages + "/libours.so.1";
+  std::filesystem::rename(from, to);
+  setenv("VIRTUAL_ENV", (folder_ + "/environment").c_str(), 1);
+  EXPECT_EQ(Library({"ours", "libours.so.1", "none"}).path(), to);
+  unsetenv("VIRTUAL_ENV");
+}
+
+TEST_F(LibrarySearch, SaysWhyAFileCannotBeLoaded) {
+  std::ofstream(folder_ + "/libours.so.1") << "not a library";
+  expect_parts(error_of([] {
+                 Library({"ours", "libours.so.1", "none"});
+               }),
+               {"ours cannot be loaded: ", folder_.c_str()});
+}
+
+TEST_F(LibrarySearch, SaysWhichSymbolIsMissing) {
+  Library library({"maths", "libm.so.6", "none"});
+  expect_parts(error_of([&] { library.symbol<int()>("cublasLtNothing"); }),
+               {"maths (libm.so.6) has no cublasLtNothing"});
+}
+
+TEST_F(LibrarySearch, RefusesAnOldVersion) {
+  Library library({"maths", "libm.so.6", "none"});
+  library.require_version(true, "2.1", "2.0");
+  expect_parts(error_of([&] { library.require_version(false, "1.9", "2.0"); }),
+               {"maths (libm.so.6) is version 1.9, this program needs 2.0 or newer"});
+}
+
+}  // namespace
+}  // namespace saccade
