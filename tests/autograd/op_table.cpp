@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "autograd/engine.h"
+#include "core/kernel.h"
 #include "core/parallel.h"
 
 namespace saccade::optable {
