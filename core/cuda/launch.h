@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <type_traits>
-#include <typeinfo>
 
 #include "core/cuda/api.h"
 
@@ -25,27 +25,35 @@
 
 namespace saccade::cuda {
 
-// Runs kernel(arguments...) on our stream. `name` is for error messages and the count of kernels that ran.
+// What a kernel goes by in messages and in the list of those that ran: the name of its __global__ function,
+// or for a functor the place where for_each was called.
+struct KernelName {
+  const char* text;
+  int line = 0;
+  KernelName(const char* name, int at_line = 0) : text(name), line(at_line) {}
+  std::string full() const { return line > 0 ? fmt::format("{}:{}", text, line) : text; }
+};
+
+// Runs kernel(arguments...) on our stream.
 template <class... P, class... A>
-void launch([[maybe_unused]] const char* name, void (*kernel)(P...), dim3 grid, dim3 block,
-            size_t shared_bytes, A&&... arguments) {
+void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+            A&&... arguments) {
+  std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
 #ifdef SACCADE_EMULATOR
   stream();
-  std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
-  emulator::launch(name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
+  emulator::launch(name.full(), {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
                    [&] { std::apply(kernel, values); });
-  check(cudaGetLastError(), name);
+  cudaError_t status = cudaGetLastError();
 #else
-  std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
-  std::apply(
+  cudaError_t status = std::apply(
       [&](auto&... value) {
         void* pointers[] = {static_cast<void*>(&value)..., nullptr};
-        check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared_bytes,
-                               stream()),
-              name);
+        return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared_bytes,
+                                stream());
       },
       values);
 #endif
+  if (status != cudaSuccess) check(status, name.full().c_str());
 }
 
 }  // namespace saccade::cuda
@@ -61,14 +69,14 @@ __global__ void __launch_bounds__(kForEachThreads) for_each_kernel(int64_t n, Fu
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) functor(i);
 }
 
-// See core/launch.h.
+// See core/launch.h. The kernel goes by the place of the call.
 template <class Functor>
-void for_each(int64_t n, const Functor& functor, int64_t = 1) {
+void for_each(int64_t n, const Functor& functor, int64_t = 1, const char* file = __builtin_FILE(),
+              int line = __builtin_LINE()) {
   if (n <= 0) return;
   constexpr int64_t kMaxBlocks = 1 << 16;
   auto blocks = static_cast<unsigned>(std::min((n + kForEachThreads - 1) / kForEachThreads, kMaxBlocks));
-  cuda::launch(typeid(Functor).name(), &for_each_kernel<Functor>, dim3(blocks), dim3(kForEachThreads), 0, n,
-               functor);
+  cuda::launch({file, line}, &for_each_kernel<Functor>, dim3(blocks), dim3(kForEachThreads), 0, n, functor);
 }
 
 }  // namespace SACCADE_SIDE

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <utility>
@@ -105,9 +107,23 @@ class Machine {
   std::vector<std::pair<const void*, size_t>> shared_arrays_;
 };
 
+// At the end of the program the names of the kernels that ran are appended to the file that
+// SACCADE_EMULATOR_KERNELS names.
+void list_kernels();
+
 Machine& machine() {
-  static auto* machine = new Machine;
+  static auto* machine = [] {
+    std::atexit(&list_kernels);
+    return new Machine;
+  }();
   return *machine;
+}
+
+void list_kernels() {
+  const char* path = std::getenv("SACCADE_EMULATOR_KERNELS");
+  if (!path) return;
+  std::ofstream file(path, std::ios::app);
+  for (const std::string& name : machine().kernels_) file << name << '\n';
 }
 
 void shuffle(std::vector<uint32_t>& order, Rng& rng) {

@@ -1,0 +1,77 @@
+// Every kernel of the sources has run on the emulated GPU: the names that the test programs appended to the
+// file of SACCADE_EMULATOR_KERNELS are those that stand in core/kernels and core/cuda.
+// scripts/emulated_tests.sh runs this test last.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The text without comments; newlines stay, so that lines keep their numbers.
+std::string read_code(const fs::path& path) {
+  std::ifstream file(path);
+  std::string out, line;
+  while (std::getline(file, line)) {
+    line.resize(std::min(line.size(), line.find("//")));
+    out += line + '\n';
+  }
+  return out;
+}
+
+// Kernels that the sources start: "core/kernels/copy.cpp:17" where for_each is called, and the names of
+// __global__ functions.
+std::set<std::string> kernels_of_sources() {
+  std::set<std::string> names;
+  const std::regex call(R"((^|[^\w:])for_each\()"),
+      global(R"(__global__[^;{(]*?(__launch_bounds__\([^)]*\)+\s*)?(\w+)\()");
+  for (const char* folder : {"core/kernels", "core/cuda"}) {
+    for (const auto& entry : fs::directory_iterator(fs::path(SACCADE_SOURCE_DIR) / folder)) {
+      std::string name = std::string(folder) + "/" + entry.path().filename().string(),
+                  code = read_code(entry.path());
+      if (name == "core/cuda/launch.h") continue;  // the definition of for_each
+      for (std::sregex_iterator it(code.begin(), code.end(), call), end; it != end; ++it) {
+        auto at = code.begin() + it->position() + it->length(1);
+        names.insert(name + ":" + std::to_string(1 + std::count(code.begin(), at, '\n')));
+      }
+      for (std::sregex_iterator it(code.begin(), code.end(), global), end; it != end; ++it)
+        names.insert((*it)[2].str());
+    }
+  }
+  return names;
+}
+
+// "../core/kernels/copy.cpp:17" as the sources have it. Empty for the kernels of tests.
+std::string known_name(const std::string& launched) {
+  if (launched.find(':') == std::string::npos) return launched;
+  size_t at = launched.rfind("core/");
+  return at == std::string::npos ? "" : launched.substr(at);
+}
+
+TEST(KernelCount, EveryKernelOfTheSourcesRan) {
+  const char* path = std::getenv("SACCADE_EMULATOR_KERNELS");
+  if (!path)
+    GTEST_SKIP() << "SACCADE_EMULATOR_KERNELS is not set: scripts/emulated_tests.sh collects the kernels";
+  std::set<std::string> sources = kernels_of_sources(), ran;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) ran.insert(known_name(line));
+  ASSERT_GT(sources.size(), 50U);
+  std::vector<std::string> missing;
+  std::set_difference(sources.begin(), sources.end(), ran.begin(), ran.end(), std::back_inserter(missing));
+  for (const std::string& name : missing) ADD_FAILURE() << name << " has not run on the emulated GPU";
+  std::cout << "kernels in the sources: " << sources.size() << ", ran: " << sources.size() - missing.size()
+            << '\n';
+}
+
+}  // namespace
+}  // namespace saccade
