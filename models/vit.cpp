@@ -90,6 +90,7 @@ class ViTTokens : public Module {
     if (map == LevelShape{grid_, grid_}) return pos_embed_;
     ExecutionScope scope;
     execution().compute = DType::kF32;
+    execution().math = MathMode::kExact;
     DType dtype = pos_embed_.value().dtype();
     Var rows(bicubic_matrix(grid_, map.height).to(dtype)),
         columns(bicubic_matrix(grid_, map.width).to(dtype));

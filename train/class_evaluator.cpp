@@ -40,7 +40,7 @@ std::vector<float> classify(Classifier& model, const Batch& batch,
 
 ClassFigures evaluate_classes(Classifier& model, std::shared_ptr<const ImageFolder> images,
                               const EvaluatorOptions& options) {
-  EvaluationMode mode(model, options.compute);
+  EvaluationMode mode(model, options.precision);
   DataLoader loader(images, options.loader);
   std::unique_ptr<ItemProgress> progress;
   if (!options.quiet) progress = std::make_unique<ItemProgress>("eval", images->num_images(), "images");

@@ -15,13 +15,14 @@
 #include "data/loader.h"
 #include "models/detector.h"
 #include "train/config.h"
+#include "train/options.h"
 
 namespace saccade {
 
 struct EvaluatorOptions {
   LoaderOptions loader;
   kernels::ImageNormalization normalization;
-  DType compute = DType::kF32;
+  Precision precision;
   int64_t max_detections = 100;  // per image
   bool softmax = false;          // how scores follow from logits, see train/postprocess.h
   bool quiet = false;            // no progress line
@@ -29,10 +30,11 @@ struct EvaluatorOptions {
 // batch_size 0: the configuration's.
 EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size = 0);
 
-// While it lives: no gradients, evaluation mode, products in `compute`. The model's mode comes back after it.
+// While it lives: no gradients, evaluation mode, products in `precision`. The model's mode comes back after
+// it.
 class EvaluationMode {
  public:
-  EvaluationMode(Module& model, DType compute);
+  EvaluationMode(Module& model, const Precision& precision);
   ~EvaluationMode();
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;

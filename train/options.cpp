@@ -170,8 +170,14 @@ int64_t logit_columns(const Config& config, int64_t classes) {
   return classes + (config.criterion().class_loss() == config::softmax ? 1 : 0);
 }
 
-DType compute_dtype(const Config& config) {
-  return config.precision() == config::bf16 ? DType::kBF16 : DType::kF32;
+Precision precision_of(const Config& config) {
+  return {config.precision() == config::bf16 ? DType::kBF16 : DType::kF32,
+          config.precision() == config::tf32 ? MathMode::kTf32 : MathMode::kExact};
+}
+
+void set_precision(const Precision& precision) {
+  execution().compute = precision.compute;
+  execution().math = precision.math;
 }
 
 }  // namespace saccade

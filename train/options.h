@@ -1,6 +1,7 @@
 // The configuration as the option structs of the data pipeline.
 #pragma once
 
+#include "autograd/scope.h"
 #include "core/kernels/normalize_image.h"
 #include "data/coco_dataset.h"
 #include "data/loader.h"
@@ -32,7 +33,13 @@ LabelScheme label_scheme(const Config& config);
 // Columns of the logits for so many classes: with the softmax loss one more, "no object".
 int64_t logit_columns(const Config& config, int64_t classes);
 
-// What ops of policy kCompute run in.
-DType compute_dtype(const Config& config);
+// What products run in: execution().compute and execution().math.
+struct Precision {
+  DType compute = DType::kF32;
+  MathMode math = MathMode::kExact;
+};
+Precision precision_of(const Config& config);
+// Until the end of the thread's ExecutionScope.
+void set_precision(const Precision& precision);
 
 }  // namespace saccade

@@ -304,7 +304,7 @@ void Run::evaluate(bool scheduled) {
 
 TrainingResult Run::go() {
   ExecutionScope scope;
-  execution().compute = compute_dtype(config_);
+  set_precision(precision_of(config_));
   execution().grad_enabled = true;
   restore_or_start();
   for (const std::string& note : task_.notes()) say(note);

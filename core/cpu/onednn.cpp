@@ -2,65 +2,14 @@
 
 #include <omp.h>
 
-#include <list>
-#include <mutex>
 #include <unordered_map>
 
 namespace saccade::onednn {
 namespace {
 
-// Least recently used primitives leave first. Invariant: index_ points at every entry of entries_, front =
-// most recent.
-class Cache {
- public:
-  std::shared_ptr<const Compiled> get(const std::string& key, const std::function<Compiled()>& make) {
-    {
-      std::lock_guard lock(mutex_);
-      if (auto it = index_.find(key); it != index_.end()) {
-        ++hits_;
-        entries_.splice(entries_.begin(), entries_, it->second);
-        return it->second->second;
-      }
-      ++misses_;
-    }
-    // Compiled outside the lock; when two threads race, the second result is dropped.
-    auto made = std::make_shared<const Compiled>(make());
-    std::lock_guard lock(mutex_);
-    if (auto it = index_.find(key); it != index_.end()) return it->second->second;
-    entries_.emplace_front(key, made);
-    index_[key] = entries_.begin();
-    shrink();
-    return made;
-  }
-  CacheStats stats() {
-    std::lock_guard lock(mutex_);
-    return {entries_.size(), capacity_, hits_, misses_};
-  }
-  void set_capacity(size_t capacity) {
-    SACCADE_CHECK(capacity > 0, "[onednn] cache capacity, got 0, expected at least 1");
-    std::lock_guard lock(mutex_);
-    capacity_ = capacity;
-    shrink();
-  }
-
- private:
-  void shrink() {
-    while (entries_.size() > capacity_) {
-      index_.erase(entries_.back().first);
-      entries_.pop_back();
-    }
-  }
-  using Entry = std::pair<std::string, std::shared_ptr<const Compiled>>;
-  std::mutex mutex_;
-  size_t capacity_ = 256;
-  uint64_t hits_ = 0, misses_ = 0;
-  std::list<Entry> entries_;
-  std::unordered_map<std::string, std::list<Entry>::iterator> index_;
-};
-
-Cache& cache() {
-  static Cache c;
-  return c;
+LruCache<Compiled>& cache() {
+  static LruCache<Compiled> cache(256);
+  return cache;
 }
 
 const dnnl::stream& stream() {

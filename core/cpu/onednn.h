@@ -54,23 +54,10 @@ class Compiled {
   std::vector<Slot> slots_;
 };
 
-// Everything a primitive depends on, as numbers; the thread count is added by itself.
-class Key {
+// Everything a primitive depends on; the thread count is added by itself.
+class Key : public CacheKey {
  public:
   explicit Key(int kind);
-  Key& add(int64_t v) {
-    text_.append(reinterpret_cast<const char*>(&v), sizeof v);
-    return *this;
-  }
-  template <class... V>
-  Key& add(int64_t first, V... rest) {
-    add(first);
-    return add(static_cast<int64_t>(rest)...);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
 };
 
 enum Kind : int { kMatmul, kConvForward, kConvBackwardData, kConvBackwardWeight, kLinearBackwardWeight };

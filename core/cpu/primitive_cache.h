@@ -2,18 +2,12 @@
 // oneDNN's headers.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include "core/lru_cache.h"
 
 namespace saccade::onednn {
 
-struct CacheStats {
-  size_t size = 0, capacity = 0;
-  uint64_t hits = 0, misses = 0;
-};
-
 CacheStats cache_stats();
-// The least recently used entries leave first. Throws Error for 0.
+// Throws Error for 0.
 void set_cache_capacity(size_t capacity);
 
 }  // namespace saccade::onednn

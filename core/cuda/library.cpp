@@ -94,10 +94,10 @@ Library::Library(const LibraryName& wanted) : wanted_(wanted) {
   }
   for (const std::string& folder : usual) try_folder(folder);
   if (handle_) return;
-  if (!problem.empty()) fail("[cuda] {} cannot be loaded: {}", wanted.name, problem);
+  if (!problem.empty()) fail("{} cannot be loaded: {}", wanted.name, problem);
   std::string looked = own.empty() ? "" : fmt::format("{} (${}), ", fmt::join(own, ", "), kVariable);
   fail(
-      "[cuda] {} is missing: no {} in {}the loader's folders, {}; install it (pip install {}) or name its "
+      "{} is missing: no {} in {}the loader's folders, {}; install it (pip install {}) or name its "
       "folder "
       "in the environment variable {}",
       wanted.name, wanted.file, looked, fmt::join(usual, ", "), wanted.package, kVariable);
@@ -105,15 +105,14 @@ Library::Library(const LibraryName& wanted) : wanted_(wanted) {
 
 void* Library::find(const char* symbol) const {
   void* address = dlsym(handle_, symbol);
-  if (!address)
-    fail("[cuda] {} ({}) has no {}: it is older than this program needs", wanted_.name, path_, symbol);
+  if (!address) fail("{} ({}) has no {}: it is older than this program needs", wanted_.name, path_, symbol);
   return address;
 }
 
 void Library::require_version(bool new_enough, const std::string& found, const std::string& oldest) const {
   if (!new_enough)
     fail(
-        "[cuda] {} ({}) is version {}, this program needs {} or newer: update it (pip install --upgrade {}) "
+        "{} ({}) is version {}, this program needs {} or newer: update it (pip install --upgrade {}) "
         "or "
         "name the folder of a newer one in the environment variable {}",
         wanted_.name, path_, found, oldest, wanted_.package, kVariable);

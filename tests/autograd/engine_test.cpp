@@ -223,6 +223,34 @@ TEST(Checkpoint, NestsAndReachesParametersAlone) {
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(g[i], 2 * v[i] * u[i] * u[i], 1e-6);
 }
 
+// y = x; remembers the mode that its kernels would see.
+struct ModeProbe {
+  static constexpr const char* kName = "mode_probe";
+  static constexpr Policy kPolicy = Policy::kSame;
+  std::vector<MathMode>* seen;
+  Tensor forward(Context&, const Tensors& in) const {
+    seen->push_back(math_mode);
+    return in[0].clone();
+  }
+  Gradients backward(const Context&, const Tensor& dy) const {
+    seen->push_back(math_mode);
+    return {dy};
+  }
+};
+
+TEST(Execution, KernelsSeeTheScopesMathMode) {
+  std::vector<MathMode> seen;
+  auto run = [&] { backward(sum(run_op(ModeProbe{&seen}, {leaf({3}, 1)}))); };
+  {
+    ExecutionScope scope;
+    execution().math = MathMode::kTf32;
+    run();
+  }
+  run();
+  using enum MathMode;
+  EXPECT_EQ(seen, (std::vector<MathMode>{kTf32, kTf32, kExact, kExact}));
+}
+
 TEST(Graph, DotNamesTheOps) {
   Var x = leaf({3}, 1);
   std::string dot = graph_to_dot(sum(square(x)));

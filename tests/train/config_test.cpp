@@ -299,7 +299,11 @@ TEST(Config, AugmentationFollowsTheChosenSize) {
   EXPECT_EQ(train_augment(c).resize, AugmentOptions::Resize::kScaleJitter);
   EXPECT_EQ(image_normalization(c).std[0], 0.25f);
   EXPECT_EQ(image_normalization(c).mean[0], 0.485f);
-  EXPECT_EQ(compute_dtype(c), DType::kBF16);
+  EXPECT_EQ(precision_of(c).compute, DType::kBF16);
+  EXPECT_EQ(precision_of(c).math, MathMode::kExact);
+  apply_set(c, "precision=tf32");
+  EXPECT_EQ(precision_of(c).compute, DType::kF32);
+  EXPECT_EQ(precision_of(c).math, MathMode::kTf32);
   EXPECT_EQ(eval_loader(c).batch_size, 3);
   EXPECT_EQ(eval_loader(c, 7).batch_size, 7);
   EXPECT_EQ(train_loader(c).batch_size, 2);

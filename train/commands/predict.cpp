@@ -45,7 +45,7 @@ int predict_boxes(const PredictArguments& arguments, const std::vector<PredictIn
   const PostprocessOptions post{.max_detections = model.config.eval().max_detections(),
                                 .classes = static_cast<int64_t>(model.category_ids.size()),
                                 .softmax = model.config.criterion().class_loss() == config::softmax};
-  EvaluationMode mode(*model.detector, compute_dtype(model.config));
+  EvaluationMode mode(*model.detector, precision_of(model.config));
   Workspace workspace(arguments.output);
   ItemProgress progress("predict", static_cast<int64_t>(inputs.size()), "images");
   std::string list;

@@ -49,7 +49,7 @@ int predict_classes(const PredictArguments& arguments, const std::vector<Predict
     fail_input("--threshold: {} is a classifier, which scores every class; expected a detector",
                arguments.checkpoint);
   const kernels::ImageNormalization norm = image_normalization(model.config);
-  EvaluationMode mode(*model.classifier, compute_dtype(model.config));
+  EvaluationMode mode(*model.classifier, precision_of(model.config));
   Workspace workspace(arguments.output);
   ItemProgress progress("predict", static_cast<int64_t>(inputs.size()), "images");
   std::string list, lines;
