@@ -13,7 +13,7 @@ inline constexpr int kDeviceCount = 2;
 constexpr std::string_view name_of(Device device) { return device == Device::kCpu ? "cpu" : "cuda"; }
 
 // Why Device::kCuda cannot be used, in one line, or "" when it can: a build without CUDA, no driver, no GPU,
-// an old one. Looks for the GPU at the first call.
+// an old one, a library that is missing. Looks for them at the first call.
 const std::string& cuda_problem();
 
 }  // namespace saccade

@@ -13,5 +13,5 @@ export SACCADE_EMULATOR_KERNELS
 trap 'rm -f "$SACCADE_EMULATOR_KERNELS"' EXIT
 build-emulated/test_cuda --gtest_brief=1 --gtest_filter=-KernelCount.*
 build-emulated/test_autograd --gtest_brief=1 --gtest_filter='*.cuda*:OpTable.*'
-build-emulated/test_train --gtest_brief=1 --gtest_filter='CudaTraining*'
+build-emulated/test_train --gtest_brief=1 --gtest_filter='CudaTraining*:Cli.WrongConfigs'
 build-emulated/test_cuda --gtest_filter='KernelCount.*'

@@ -2,6 +2,7 @@
 #include "core/device.h"
 
 #include "core/cuda/api.h"
+#include "core/cuda/cublaslt.h"
 
 namespace saccade {
 namespace {
@@ -27,6 +28,11 @@ std::string find_problem() {
     return fmt::format("{} has compute capability {}.{}, this program needs {}.{} or newer", properties.name,
                        properties.major, properties.minor, kOldestArchitecture / 10,
                        kOldestArchitecture % 10);
+  try {
+    cuda::load_cublaslt();
+  } catch (const Error& e) {
+    return e.what();
+  }
   return "";
 }
 

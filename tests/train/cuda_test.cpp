@@ -67,6 +67,13 @@ TEST_F(CudaTraining, StaysNearTheCpuInBf16) {
   expect_close(train("cpu", "cpu", "bf16", 4), train("cuda", "cuda", "bf16", 4), 4e-3);
 }
 
+// tf32 rounds the factors of every f32 product to 10 bits: 2^-10 a step's loss, and not the same loss.
+TEST_F(CudaTraining, StaysNearF32InTf32) {
+  std::string exact = train("f32", "cuda", "f32", 2), fast = train("tf32", "cuda", "tf32", 2);
+  expect_close(exact, fast, 1e-3);
+  EXPECT_NE(losses_of(exact), losses_of(fast));
+}
+
 TEST_F(CudaTraining, IsRepeatedToTheBit) {
   auto weights = [&](const std::string& name) {
     return read_bytes(train(name, "cuda", "f32", 3) + "/checkpoints/last.safetensors");

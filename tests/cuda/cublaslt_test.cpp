@@ -1,0 +1,141 @@
+// Products on the emulated GPU, with the stand-in for cuBLASLt: which ones it gets, in which precision, and
+// what is kept of them. That the results are right is checked by the op table.
+#include <cublasLt.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/cuda/cublaslt.h"
+#include "core/kernels/linear.h"
+#include "core/kernels/matmul.h"
+#include "core/math_mode.h"
+#include "core/philox.h"
+
+namespace saccade {
+namespace {
+
+Tensor random_tensor(const Shape& shape, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<float> values(static_cast<size_t>(shape.numel()));
+  for (float& v : values) v = static_cast<float>(rng.uniform(-1, 1));
+  return Tensor::from(shape, values, Device::kCuda);
+}
+
+std::vector<float> product_of(const Tensor& a, const Tensor& b, DType out = DType::kF32) {
+  Tensor c = Tensor::empty({std::max(a.dim(0), b.dim(0)), a.dim(1), b.dim(2)}, out, Device::kCuda);
+  kernels::matmul(a, b, c);
+  return c.to_vector<float>();
+}
+
+std::vector<float> generic_product_of(const Tensor& a, const Tensor& b) {
+  Tensor c = Tensor::empty({std::max(a.dim(0), b.dim(0)), a.dim(1), b.dim(2)}, DType::kF32, Device::kCuda);
+  kernels::matmul.generic(a, b, c);
+  return c.to_vector<float>();
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+constexpr double kF32 = 1e-5;  // rounding of sums of up to 100 products of numbers below 1
+
+// How many products the library got.
+uint64_t products_of(const std::function<void()>& action) {
+  uint64_t before = emulator::products_run();
+  action();
+  return emulator::products_run() - before;
+}
+
+TEST(CublasLt, RunsViewsWithoutCopies) {
+  Tensor a = random_tensor({3, 20, 17}, 1), b = random_tensor({3, 17, 13}, 2);
+  auto check = [](const Tensor& p, const Tensor& q) {
+    EXPECT_EQ(products_of([&] { expect_near(product_of(p, q), generic_product_of(p, q), kF32); }), 1u);
+    EXPECT_EQ(emulator::fault(), "");
+  };
+  check(a, b);
+  check(b.transpose(1, 2), a.transpose(1, 2));
+  check(a, b.slice(0, 1, 2));
+  check(a.slice(0, 1, 2), b);
+  check(a.slice(1, 3, 9), b.slice(2, 5, 12));  // addresses that are multiples of 4 only
+  check(a.slice(2, 2, 3), b.slice(1, 4, 5));   // one column, one row
+  check(a.slice(2, 1, 2).expand({3, 20, 6}), b.slice(1, 0, 6));
+}
+
+TEST(CublasLt, TakesAnyNumberOfProducts) {
+  Tensor a = random_tensor({65537, 1, 1}, 1), b = random_tensor({65537, 1, 1}, 2);
+  EXPECT_EQ(products_of([&] { expect_near(product_of(a, b), generic_product_of(a, b), kF32); }), 2u);
+}
+
+TEST(CublasLt, RefusesSizesThatTheLibraryCannotCount) {
+  int64_t rows = std::numeric_limits<int32_t>::max() + int64_t{1};
+  Tensor t = Tensor::empty({1}, DType::kF32, Device::kCuda);
+  cuda::Matrices tall{t.raw(), DType::kF32, rows, 1, false, 1}, one{t.raw(), DType::kF32, 1, 1, false, 1};
+  EXPECT_FALSE(cuda::product(1, tall, one, tall));
+}
+
+// Factors of 10 bits: each product is off by up to 2^-10 of itself.
+TEST(CublasLt, Tf32IsNearF32AndOnlyWhenAsked) {
+  Tensor a = random_tensor({1, 9, 100}, 1), b = random_tensor({1, 100, 8}, 2);
+  std::vector<float> exact = product_of(a, b);
+  math_mode = MathMode::kTf32;
+  std::vector<float> fast = product_of(a, b);
+  math_mode = MathMode::kExact;
+  EXPECT_EQ(product_of(a, b), exact);
+  expect_near(exact, generic_product_of(a, b), kF32);
+  expect_near(fast, exact, 100 * std::ldexp(1.0, -10));
+  double largest = 0;
+  for (size_t i = 0; i < exact.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(fast[i]) - exact[i]));
+  EXPECT_GT(largest, kF32);
+}
+
+TEST(CublasLt, WhatItHasNoAlgorithmForRunsElsewhere) {
+  Tensor x = random_tensor({11, 7}, 1), w = random_tensor({5, 7}, 2), bias = random_tensor({5}, 3);
+  auto forward = [&](Activation act) {
+    Tensor y = Tensor::empty({11, 5}, DType::kF32, Device::kCuda);
+    kernels::linear_forward(x, w, bias, act, y);
+    return y.to_vector<float>();
+  };
+  for (Activation act : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
+    cuda::set_product_plan_capacity(1);  // forgets the plan of the turn before
+    std::vector<float> with, without;
+    EXPECT_EQ(products_of([&] { with = forward(act); }), 1u);
+    cuda::set_product_plan_capacity(1);
+    product_of(x.unsqueeze(0), w.transpose(0, 1).unsqueeze(0));
+    emulator::refuse_products(true);
+    EXPECT_EQ(products_of([&] { without = forward(act); }), 0u);
+    emulator::refuse_products(false);
+    expect_near(with, without, kF32);
+    product_of(x.unsqueeze(0), w.transpose(0, 1).unsqueeze(0));
+  }
+  cuda::set_product_plan_capacity(512);
+}
+
+TEST(CublasLt, ReadsABiasAtAnyAddress) {
+  Tensor x = random_tensor({11, 7}, 1), w = random_tensor({5, 7}, 2), wide = random_tensor({9}, 3);
+  for (int64_t first = 0; first < 4; ++first) {
+    Tensor bias = wide.slice(0, first, first + 5), y = Tensor::empty({11, 5}, DType::kF32, Device::kCuda);
+    Tensor want = y.empty_like();
+    EXPECT_EQ(products_of([&] { kernels::linear_forward(x, w, bias, Activation::kRelu, y); }), 1u) << first;
+    kernels::linear_forward.generic(x, w, bias, Activation::kRelu, want);
+    expect_near(y.to_vector<float>(), want.to_vector<float>(), kF32);
+  }
+}
+
+TEST(CublasLt, KeepsABoundedNumberOfPlans) {
+  const size_t capacity = cuda::product_plans().capacity;
+  EXPECT_GE(capacity, 256u);  // the shapes of a training step
+  cuda::set_product_plan_capacity(4);
+  Tensor b = random_tensor({1, 8, 8}, 1);
+  for (int64_t rows = 1; rows <= 20; ++rows) product_of(random_tensor({1, rows, 8}, 2), b);
+  EXPECT_EQ(cuda::product_plans().size, 4u);
+  CacheStats before = cuda::product_plans();
+  for (int64_t rows = 17; rows <= 20; ++rows) product_of(random_tensor({1, rows, 8}, 2), b);
+  EXPECT_EQ(cuda::product_plans().misses, before.misses);
+  cuda::set_product_plan_capacity(capacity);
+}
+
+}  // namespace
+}  // namespace saccade

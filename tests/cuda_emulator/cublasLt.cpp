@@ -1,0 +1,297 @@
+#include "tests/cuda_emulator/cublasLt.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace {
+
+using saccade::bf16;
+using saccade::emulator::Access;
+using saccade::emulator::check_access;
+
+bool refused = false;
+uint64_t runs = 0;
+
+template <class T>
+cublasStatus_t assign(T& target, const void* value, size_t bytes) {
+  if (value == nullptr || bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&target, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+size_t size_of(cudaDataType_t type) { return type == CUDA_R_16BF ? 2 : 4; }
+
+bool valid(const EmulatedMatrixLayout& m) {
+  constexpr uint64_t kLargest = std::numeric_limits<int32_t>::max();
+  return m.rows > 0 && m.columns > 0 && m.rows <= kLargest && m.columns <= kLargest &&
+         m.leading >= static_cast<int64_t>(m.rows) && m.batch > 0 && m.batch_stride >= 0;
+}
+
+bool same(const EmulatedMatrixLayout& a, const EmulatedMatrixLayout& b) {
+  return a.type == b.type && a.rows == b.rows && a.columns == b.columns && a.leading == b.leading &&
+         a.batch == b.batch && a.batch_stride == b.batch_stride;
+}
+
+struct Sizes {
+  uint64_t m, n, k;
+};
+
+// What both the heuristic and the product look at.
+cublasStatus_t check(const EmulatedMatmulDesc& desc, const EmulatedMatrixLayout& a,
+                     const EmulatedMatrixLayout& b, const EmulatedMatrixLayout& c,
+                     const EmulatedMatrixLayout& d, Sizes& sizes) {
+  if (!valid(a) || !valid(b) || !valid(d) || !same(c, d)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (a.batch != d.batch || b.batch != d.batch) return CUBLAS_STATUS_INVALID_VALUE;
+  if (d.batch > 1 && d.batch_stride < d.leading * static_cast<int64_t>(d.columns))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const bool ta = desc.transpose_a == CUBLAS_OP_T, tb = desc.transpose_b == CUBLAS_OP_T;
+  sizes = {d.rows, d.columns, ta ? a.rows : a.columns};
+  if ((ta ? a.columns : a.rows) != sizes.m || (tb ? b.rows : b.columns) != sizes.n ||
+      (tb ? b.columns : b.rows) != sizes.k)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const bool f32 = a.type == CUDA_R_32F && b.type == CUDA_R_32F && d.type == CUDA_R_32F;
+  const bool low = a.type == CUDA_R_16BF && b.type == CUDA_R_16BF && desc.compute == CUBLAS_COMPUTE_32F;
+  if ((!f32 && !low) || desc.scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (desc.epilogue & CUBLASLT_EPILOGUE_BIAS) {
+    if (desc.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    if (reinterpret_cast<uintptr_t>(desc.bias) % 16 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// What an algorithm was chosen for; a product of anything else is refused.
+struct Choice {
+  uint64_t sizes[3], leading[3];
+  uint32_t epilogue;
+  uint8_t alignment[3];  // in units of 2 bytes, less one
+  uint8_t parts;         // of the sums
+};
+static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t));
+
+size_t workspace_of(const Choice& choice) {
+  return choice.parts > 1 ? choice.parts * choice.sizes[0] * choice.sizes[1] * sizeof(float) : 0;
+}
+
+float load(const char* p, cudaDataType_t type, bool tf32) {
+  if (type == CUDA_R_16BF) {
+    bf16 v;
+    std::memcpy(&v, p, sizeof v);
+    return static_cast<float>(v);
+  }
+  float v;
+  std::memcpy(&v, p, sizeof v);
+  if (!tf32) return v;
+  uint32_t bits = (std::bit_cast<uint32_t>(v) + 0x1000u) & ~0x1FFFu;  // 10 bits of mantissa
+  return std::bit_cast<float>(bits);
+}
+
+void store(char* p, cudaDataType_t type, float v) {
+  if (type == CUDA_R_16BF) {
+    bf16 low(v);
+    std::memcpy(p, &low, sizeof low);
+  } else {
+    std::memcpy(p, &v, sizeof v);
+  }
+}
+
+struct Side {
+  const char* data;
+  EmulatedMatrixLayout layout;
+};
+
+// The elements of op(matrix number `batch`), columns one after the other; each read is checked.
+std::vector<float> read(const Side& side, int32_t batch, bool transposed, bool tf32) {
+  const EmulatedMatrixLayout& m = side.layout;
+  const size_t element = size_of(m.type);
+  std::vector<float> out(m.rows * m.columns);
+  for (uint64_t j = 0; j < m.columns; ++j) {
+    auto offset = batch * m.batch_stride + static_cast<int64_t>(j) * m.leading;
+    const char* column = side.data + offset * static_cast<int64_t>(element);
+    check_access(column, m.rows * element, Access::kRead);
+    for (uint64_t i = 0; i < m.rows; ++i)
+      out[transposed ? i * m.columns + j : j * m.rows + i] = load(column + i * element, m.type, tf32);
+  }
+  return out;
+}
+
+}  // namespace
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = nullptr;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  if (status == CUBLAS_STATUS_EXECUTION_FAILED) {
+    static std::string text;
+    text = "the emulator reports: " + saccade::emulator::fault();
+    return text.c_str();
+  }
+  return status == CUBLAS_STATUS_INVALID_VALUE ? "an invalid value" : "not supported";
+}
+
+size_t cublasLtGetVersion() { return CUBLAS_VER_MAJOR * 10000; }
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, uint64_t rows,
+                                          uint64_t columns, int64_t leading) {
+  *layout = new EmulatedMatrixLayout{type, rows, columns, leading};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                size_t bytes) {
+  return attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT ? assign(layout->batch, value, bytes)
+                                                         : assign(layout->batch_stride, value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  *desc = new EmulatedMatmulDesc{compute, scale};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  delete desc;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                              size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return assign(desc->transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return assign(desc->transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return assign(desc->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return assign(desc->bias, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new EmulatedMatmulPreference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return assign(preference->workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return assign(preference->reductions, value, bytes);
+    default:
+      return assign(preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
+                    bytes);
+  }
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t results[], int* found) {
+  *found = 0;
+  Sizes sizes;
+  if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  if (cublasStatus_t status = check(*desc, *a, *b, *c, *d, sizes); status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  if (refused) return CUBLAS_STATUS_NOT_SUPPORTED;
+  // The library allows every scheme. We do not: one adds in place and one rounds parts to the result's dtype.
+  if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_NOT_SUPPORTED;
+  Choice choice{{sizes.m, sizes.n, sizes.k},
+                {static_cast<uint64_t>(a->leading), static_cast<uint64_t>(b->leading),
+                 static_cast<uint64_t>(d->leading)},
+                desc->epilogue};
+  for (size_t i = 0; i < 3; ++i)
+    choice.alignment[i] = static_cast<uint8_t>(preference->alignment[i == 2 ? 3 : i] / 2 - 1);
+  // Long sums of small results are cut in two where the workspace suffices.
+  choice.parts = sizes.k >= 4 * std::max(sizes.m, sizes.n) ? 2 : 1;
+  if (workspace_of(choice) > preference->workspace) choice.parts = 1;
+  *results = {};
+  std::memcpy(&results->algo, &choice, sizeof choice);
+  results->workspaceSize = workspace_of(choice);
+  results->state = CUBLAS_STATUS_SUCCESS;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, size_t workspace_bytes, cudaStream_t) {
+  Sizes sizes;
+  if (cublasStatus_t status = check(*desc, *a_layout, *b_layout, *c_layout, *d_layout, sizes);
+      status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 || c != d)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  Choice choice;
+  std::memcpy(&choice, algo, sizeof choice);
+  if (choice.sizes[0] != sizes.m || choice.sizes[1] != sizes.n || choice.sizes[2] != sizes.k ||
+      choice.leading[0] != static_cast<uint64_t>(a_layout->leading) ||
+      choice.leading[1] != static_cast<uint64_t>(b_layout->leading) ||
+      choice.leading[2] != static_cast<uint64_t>(d_layout->leading) || choice.epilogue != desc->epilogue)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const void* pointers[] = {a, b, d};
+  for (size_t i = 0; i < 3; ++i)
+    if (reinterpret_cast<uintptr_t>(pointers[i]) % ((choice.alignment[i] + 1u) * 2) != 0)
+      return CUBLAS_STATUS_INVALID_VALUE;
+  if (workspace_bytes < workspace_of(choice)) return CUBLAS_STATUS_INVALID_VALUE;
+
+  ++runs;
+  const bool tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  const Side left{static_cast<const char*>(a), *a_layout}, right{static_cast<const char*>(b), *b_layout};
+  // One thread does it all: the checks are for bounds and for what nobody wrote.
+  saccade::emulator::launch("cublasLtMatmul", {1, 1, 1}, {1, 1, 1}, 0, [&] {
+    if (workspace_of(choice) > 0) check_access(workspace, workspace_of(choice), Access::kWrite);
+    const size_t element = size_of(d_layout->type);
+    const auto* bias = static_cast<const char*>(desc->bias);
+    if (desc->epilogue & CUBLASLT_EPILOGUE_BIAS) check_access(bias, sizes.m * element, Access::kRead);
+    for (int32_t batch = 0; batch < d_layout->batch; ++batch) {
+      // [m rows of k] and [n columns of k]
+      std::vector<float> x = read(left, batch, desc->transpose_a == CUBLAS_OP_N, tf32);
+      std::vector<float> y = read(right, batch, desc->transpose_b == CUBLAS_OP_T, tf32);
+      for (uint64_t j = 0; j < sizes.n; ++j) {
+        auto offset = batch * d_layout->batch_stride + static_cast<int64_t>(j) * d_layout->leading;
+        char* column = static_cast<char*>(d) + offset * static_cast<int64_t>(element);
+        check_access(column, sizes.m * element, Access::kWrite);
+        for (uint64_t i = 0; i < sizes.m; ++i) {
+          double sum = 0;
+          for (uint64_t k = 0; k < sizes.k; ++k) sum += double{x[i * sizes.k + k]} * y[j * sizes.k + k];
+          auto v = static_cast<float>(sum);
+          if (desc->epilogue & CUBLASLT_EPILOGUE_BIAS) v += load(bias + i * element, d_layout->type, false);
+          if (desc->epilogue & CUBLASLT_EPILOGUE_RELU) v = std::max(v, 0.0f);
+          store(column + i * element, d_layout->type, v);
+        }
+      }
+    }
+  });
+  return saccade::emulator::fault().empty() ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+namespace saccade::emulator {
+
+uint64_t products_run() { return runs; }
+void refuse_products(bool refuse) { refused = refuse; }
+
+}  // namespace saccade::emulator
