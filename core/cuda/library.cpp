@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -51,9 +52,10 @@ std::vector<std::string> python_prefixes() {
 std::vector<std::string> patterns() {
   std::vector<std::string> folders{"/usr/local/cuda*/lib64", "/usr/local/cuda*/lib",
                                    "/usr/lib/x86_64-linux-gnu"};
-  for (const std::string& prefix : python_prefixes())
-    for (const char* packages : {"site-packages", "dist-packages"})
-      folders.push_back(fmt::format("{}/lib/python3*/{}/nvidia/*/lib", prefix, packages));
+  for (const std::string& prefix : python_prefixes()) {
+    std::string packages = prefix + "/lib/python3*/*-packages/nvidia/*/lib";  // site or dist
+    if (std::find(folders.begin(), folders.end(), packages) == folders.end()) folders.push_back(packages);
+  }
   return folders;
 }
 

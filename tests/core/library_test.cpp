@@ -59,7 +59,7 @@ TEST_F(LibrarySearch, SaysInOneLineWhatIsMissing) {
   std::string text = error_of([] { Library({"cuNothing", "libcunothing.so.7", "nvidia-cunothing"}); });
   expect_parts(text,
                {"cuNothing is missing: no libcunothing.so.7 in ", folder_.c_str(), "/usr/local/cuda*/lib64",
-                "/usr/lib/python3*/site-packages/nvidia/*/lib", "pip install nvidia-cunothing", kVariable});
+                "/usr/lib/python3*/*-packages/nvidia/*/lib", "pip install nvidia-cunothing", kVariable});
 }
 
 TEST_F(LibrarySearch, TakesTheVariablesFolderFirst) {

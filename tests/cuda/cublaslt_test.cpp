@@ -61,6 +61,10 @@ TEST(CublasLt, RunsViewsWithoutCopies) {
   check(a.slice(1, 3, 9), b.slice(2, 5, 12));  // addresses that are multiples of 4 only
   check(a.slice(2, 2, 3), b.slice(1, 4, 5));   // one column, one row
   check(a.slice(2, 1, 2).expand({3, 20, 6}), b.slice(1, 0, 6));
+  // The same shape at addresses of falling alignment: an algorithm for the first may not read the others.
+  Tensor wide = random_tensor({1, 40}, 3);
+  for (int64_t first : {0, 4, 2, 1})
+    check(wide.slice(1, first, first + 32).reshape({1, 4, 8}), b.slice(1, 0, 8));
 }
 
 TEST(CublasLt, TakesAnyNumberOfProducts) {
@@ -73,6 +77,44 @@ TEST(CublasLt, RefusesSizesThatTheLibraryCannotCount) {
   Tensor t = Tensor::empty({1}, DType::kF32, Device::kCuda);
   cuda::Matrices tall{t.raw(), DType::kF32, rows, 1, false, 1}, one{t.raw(), DType::kF32, 1, 1, false, 1};
   EXPECT_FALSE(cuda::product(1, tall, one, tall));
+}
+
+// What the stand-in must find, so that the other tests mean something.
+TEST(CublasLt, FindsWhatIsWrongWithAProduct) {
+  Tensor a = random_tensor({4, 6}, 1), b = random_tensor({6, 5}, 2),
+         c = Tensor::empty({4, 5}, DType::kF32, Device::kCuda);
+  auto matrices = [](const Tensor& t) {
+    return cuda::Matrices{t.raw(), t.dtype(), t.dim(0), t.dim(1), false, t.dim(1)};
+  };
+  auto report = [&](const cuda::Matrices& left, const cuda::Matrices& right, const cuda::Matrices& out) {
+    std::string text;
+    try {
+      cuda::product(1, left, right, out);
+    } catch (const Error& e) {
+      text = e.what();
+    }
+    emulator::take_fault();
+    return text;
+  };
+  auto expect_part = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  cuda::Matrices m = matrices(a), n = matrices(b), r = matrices(c), wrong = m;
+  EXPECT_EQ(report(m, n, r), "");
+  wrong.leading = 5;
+  expect_part(report(wrong, n, r), "an invalid value");
+  wrong.leading = 7;
+  expect_part(report(wrong, n, r), "outside an allocation");
+  wrong = r;
+  wrong.leading = 6;
+  expect_part(report(m, n, wrong), "outside an allocation");
+  wrong = r;
+  wrong.rows = 3;
+  expect_part(report(m, n, wrong), "an invalid value");
+#ifdef SACCADE_EMULATOR_HOOKS
+  Tensor unwritten = a.empty_like();
+  expect_part(report(matrices(unwritten), n, r), "never written");
+#endif
 }
 
 // Factors of 10 bits: each product is off by up to 2^-10 of itself.

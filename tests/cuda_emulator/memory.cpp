@@ -148,12 +148,12 @@ std::string Memory::check_race(const void* p, size_t bytes, const Observer& who,
 }
 
 std::string Memory::read(const void* p, size_t bytes, const Observer& who) {
-  std::string wrong = check_state("read", p, bytes, true);
+  std::string wrong = check_state("read", p, bytes, kHooks);
   return wrong.empty() ? check_race(p, bytes, who, false) : wrong;
 }
 
 std::string Memory::write(const void* p, size_t bytes, const Observer& who, bool atomic) {
-  std::string wrong = check_state(atomic ? "atomic" : "write", p, bytes, atomic);
+  std::string wrong = check_state(atomic ? "atomic" : "write", p, bytes, atomic && kHooks);
   if (wrong.empty() && !atomic) wrong = check_race(p, bytes, who, true);
   if (wrong.empty()) std::memset(states_ + (static_cast<const char*>(p) - base_), kWritten, bytes);
   return wrong;
