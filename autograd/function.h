@@ -21,6 +21,7 @@
 
 #include "autograd/scope.h"
 #include "autograd/var.h"
+#include "core/determinism.h"
 
 namespace saccade {
 
@@ -106,6 +107,7 @@ class OpNode final : public Node {
   OpNode(Op op, Context context, const Vars& inputs) : Node(std::move(context), inputs), op_(std::move(op)) {}
   Gradients run_backward(const Tensor& dy) override {
     math_mode = execution().math;
+    deterministic_kernels = execution().deterministic;
     return op_.backward(context_, dy);
   }
 
@@ -123,6 +125,7 @@ Var run_op(Op op, const Vars& inputs) {
   ctx.needs_ = execution().grad_enabled ? detail::needs_mask(inputs) : 0;
   Tensors values = detail::cast_inputs(Op::kPolicy, inputs);
   math_mode = execution().math;
+  deterministic_kernels = execution().deterministic;
   Var out(op.forward(ctx, values));
   if (execution().observer) execution().observer->observe(Op::kName, values, out.value(), execution().module);
   if (ctx.needs_ != 0) {

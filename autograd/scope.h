@@ -28,6 +28,8 @@ struct ExecutionState {
   DType compute = DType::kF32;
   // Whether f32 products may run on a GPU's tensor cores.
   MathMode math = MathMode::kExact;
+  // Whether every run must give the same bits.
+  bool deterministic = true;
   // Philox key of dropout and drop path, and the number of random ops run so far under it.
   uint64_t rng_key = 0;
   uint64_t rng_calls = 0;

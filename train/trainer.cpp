@@ -305,6 +305,7 @@ void Run::evaluate(bool scheduled) {
 TrainingResult Run::go() {
   ExecutionScope scope;
   set_precision(precision_of(config_));
+  execution().deterministic = config_.deterministic();
   execution().grad_enabled = true;
   restore_or_start();
   for (const std::string& note : task_.notes()) say(note);

@@ -1,5 +1,5 @@
 // Deformable attention and grid sampling against PyTorch (tests/golden/ms_deform_attn), tuned against generic
-// kernels, any number of threads, positions that are no numbers.
+// kernels, the GPU against the CPU, any number of threads, positions that are no numbers.
 #include "core/kernels/ms_deform_attn.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops.h"
+#include "core/determinism.h"
+#include "core/device.h"
 #include "core/philox.h"
 #include "tests/autograd/golden.h"
 
@@ -18,7 +20,7 @@ namespace {
 // Largest difference in units of the rms of what was expected.
 double error_of(const Tensor& got, const Tensor& expected) {
   EXPECT_EQ(got.shape(), expected.shape());
-  auto a = got.to_vector<double>(), b = expected.to_vector<double>();
+  auto a = got.to(Device::kCpu).to_vector<double>(), b = expected.to_vector<double>();
   double worst = 0, square = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     double difference = std::abs(a[i] - b[i]);
@@ -26,6 +28,11 @@ double error_of(const Tensor& got, const Tensor& expected) {
     square += b[i] * b[i];
   }
   return worst / (std::sqrt(square / static_cast<double>(a.size())) + 1e-30);
+}
+
+std::vector<Device> devices() {
+  return cuda_problem().empty() ? std::vector<Device>{Device::kCpu, Device::kCuda}
+                                : std::vector{Device::kCpu};
 }
 
 class GoldenHeads : public testing::TestWithParam<int> {};
@@ -36,28 +43,35 @@ INSTANTIATE_TEST_SUITE_P(MsDeformAttn, GoldenHeads, testing::Values(30, 32, 64, 
 TEST_P(GoldenHeads, EqualsGridSampleOfPyTorch) {
   Golden golden("ms_deform_attn/head_" + std::to_string(GetParam()) + ".safetensors");
   std::vector<LevelShape> levels{{6, 4}, {3, 5}, {1, 2}};
-  for (std::string kind : {"points", "boxes"}) {
-    Vars in{Var(golden["value"], true), Var(golden[kind], true), Var(golden["offsets"], true),
-            Var(golden["logits"], true)};
-    Var y = ms_deform_attn(in[0], in[1], in[2], in[3], levels);
-    EXPECT_LT(error_of(y.value(), golden[kind + ".y"]), 5e-6) << kind;
-    backward(y, golden["dy"]);
-    const char* names[] = {"value", "reference", "offsets", "logits"};
-    for (size_t i = 0; i < 4; ++i)
-      EXPECT_LT(error_of(in[i].grad(), golden[kind + ".d" + names[i]]), 2e-5) << kind << " " << names[i];
+  for (Device device : devices()) {
+    for (std::string kind : {"points", "boxes"}) {
+      Vars in;
+      for (const std::string& name :
+           {std::string("value"), kind, std::string("offsets"), std::string("logits")})
+        in.emplace_back(golden[name].to(device), true);
+      Var y = ms_deform_attn(in[0], in[1], in[2], in[3], levels);
+      EXPECT_LT(error_of(y.value(), golden[kind + ".y"]), 5e-6) << kind;
+      backward(y, golden["dy"].to(device));
+      const char* names[] = {"value", "reference", "offsets", "logits"};
+      for (size_t i = 0; i < 4; ++i)
+        EXPECT_LT(error_of(in[i].grad(), golden[kind + ".d" + names[i]]), 2e-5)
+            << name_of(device) << " " << kind << " " << names[i];
+    }
   }
 }
 
 TEST(GridSample, EqualsPyTorch) {
   Golden golden("ms_deform_attn/grid_sample.safetensors");
-  for (bool align : {false, true}) {
-    std::string kind = align ? "corners" : "edges";
-    Var x(golden["x"], true), grid(golden["grid"], true);
-    Var y = grid_sample(x, grid, align);
-    EXPECT_LT(error_of(y.value(), golden[kind + ".y"]), 5e-6);
-    backward(y, golden["dy"]);
-    EXPECT_LT(error_of(x.grad(), golden[kind + ".dx"]), 5e-6);
-    EXPECT_LT(error_of(grid.grad(), golden[kind + ".dgrid"]), 2e-5);
+  for (Device device : devices()) {
+    for (bool align : {false, true}) {
+      std::string kind = align ? "corners" : "edges";
+      Var x(golden["x"].to(device), true), grid(golden["grid"].to(device), true);
+      Var y = grid_sample(x, grid, align);
+      EXPECT_LT(error_of(y.value(), golden[kind + ".y"]), 5e-6);
+      backward(y, golden["dy"].to(device));
+      EXPECT_LT(error_of(x.grad(), golden[kind + ".dx"]), 5e-6);
+      EXPECT_LT(error_of(grid.grad(), golden[kind + ".dgrid"]), 2e-5);
+    }
   }
 }
 
@@ -103,6 +117,121 @@ Tensors run(const Problem& p, bool generic) {
     b(p.value, p.reference, p.offsets, p.logits, p.levels, p.dy, out[1], out[2], out[3], out[4]);
   }
   return out;
+}
+
+// What `run` gives on the GPU, brought to the CPU.
+Tensors run_on_gpu(Problem p, bool generic = false) {
+  for (Tensor* t : {&p.value, &p.reference, &p.offsets, &p.logits, &p.dy}) *t = t->to(Device::kCuda);
+  Tensors out = run(p, generic);
+  for (Tensor& t : out) t = t.to(Device::kCpu);
+  return out;
+}
+
+class MsDeformAttnOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+    deterministic_kernels = true;
+  }
+  void TearDown() override { deterministic_kernels = true; }
+};
+
+// Packs of 16 bytes and single channels, rows of part of a warp and of several passes of it; queries that are
+// the cells of the maps (85) and not; 1000 queries give a tile more points than one block adds.
+TEST_F(MsDeformAttnOnGpu, EqualsTheCpu) {
+  struct Case {
+    int64_t N, Q, M, D, P, R;
+  };
+  for (Case c : {Case{2, 1, 3, 30, 5, 2},
+                 {2, 7, 3, 32, 1, 4},
+                 {1, 3, 2, 48, 8, 2},
+                 {2, 5, 1, 64, 3, 4},
+                 {3, 3, 1, 71, 4, 2},
+                 {1, 2, 1, 160, 4, 4},
+                 {1, 2, 2, 16, 4, 2},
+                 {2, 85, 1, 8, 2, 2},
+                 {1, 1000, 1, 4, 4, 2}}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      Problem p = make_problem(c.N, c.Q, c.M, c.D, c.P, c.R);
+      p.value = p.value.to(dtype);
+      p.dy = p.dy.to(dtype);
+      Tensors want = run(p, true);
+      for (bool deterministic : {true, false}) {
+        deterministic_kernels = deterministic;
+        Tensors got = run_on_gpu(p);
+        // In bf16 both round nearly the same sums.
+        for (size_t i = 0; i < got.size(); ++i)
+          EXPECT_LT(error_of(got[i], want[i]), dtype == DType::kBF16 && i < 2 ? 4e-2 : 1e-4)
+              << "D " << c.D << " Q " << c.Q << " " << name_of(dtype) << " output " << i;
+      }
+    }
+  }
+}
+
+TEST_F(MsDeformAttnOnGpu, GradientsOnDemand) {
+  Problem p = make_problem(1, 9, 2, 32, 4, 4);
+  for (Tensor* t : {&p.value, &p.reference, &p.offsets, &p.logits, &p.dy}) *t = t->to(Device::kCuda);
+  Tensors all = run(p, false);
+  for (size_t wanted = 1; wanted < 5; ++wanted) {
+    Tensors out(5);
+    out[wanted] = all[wanted].empty_like();
+    kernels::ms_deform_attn_backward(p.value, p.reference, p.offsets, p.logits, p.levels, p.dy, out[1],
+                                     out[2], out[3], out[4]);
+    EXPECT_EQ(all[wanted].to(Device::kCpu).to_vector<float>(),
+              out[wanted].to(Device::kCpu).to_vector<float>())
+        << wanted;
+  }
+}
+
+// What is not finite in a gradient reaches the same elements as on the CPU, no others, and stays not finite.
+TEST_F(MsDeformAttnOnGpu, NotFiniteComesOut) {
+  for (float bad : {NAN, INFINITY}) {
+    Problem p = make_problem(2, 5, 2, 32, 4, 2);
+    p.dy.data<float>()[70] = bad;  // of one query, head 0
+    p.logits.data<float>()[12 * 15 + 3] = NAN;
+    Tensors want = run(p, true);
+    for (bool deterministic : {true, false}) {
+      deterministic_kernels = deterministic;
+      Tensors got = run_on_gpu(p);
+      for (size_t i = 0; i < got.size(); ++i) {
+        auto a = got[i].to_vector<float>(), b = want[i].to_vector<float>();
+        int finite = 0, not_finite = 0;
+        for (size_t j = 0; j < a.size(); ++j) {
+          EXPECT_EQ(std::isfinite(a[j]), std::isfinite(b[j])) << "output " << i << " element " << j;
+          ++(std::isfinite(b[j]) ? finite : not_finite);
+        }
+        EXPECT_GT(finite, 0) << i;
+        EXPECT_GT(not_finite, 0) << i;
+      }
+    }
+  }
+}
+
+TEST_F(MsDeformAttnOnGpu, WildPositions) {
+  for (float wild : {1e30f, -1e30f, INFINITY, -INFINITY, NAN, 3e9f, -3e9f}) {
+    Problem p = make_problem(1, 6, 2, 32, 4, 2);
+    p.offsets.fill(static_cast<double>(wild));
+    for (bool deterministic : {true, false}) {
+      deterministic_kernels = deterministic;
+      Tensors out = run_on_gpu(p);
+      for (size_t i : {0, 1, 3})
+        for (double v : out[i].to_vector<double>()) EXPECT_EQ(v, 0.0) << wild << " output " << i;
+    }
+  }
+}
+
+TEST(Determinism, OpsPassOnWhatTheirScopeSays) {
+  ExecutionScope scope;
+  for (bool deterministic : {false, true}) {
+    execution().deterministic = deterministic;
+    Var x(Tensor::full({2}, 1.0), true);
+    deterministic_kernels = !deterministic;
+    Var y = relu(x);
+    EXPECT_EQ(deterministic_kernels, deterministic);
+    deterministic_kernels = !deterministic;
+    backward(y, Tensor::full({2}, 1.0));
+    EXPECT_EQ(deterministic_kernels, deterministic);
+  }
 }
 
 // Few queries read the maps where they lie, many copy them; 5 points a level are 15 a query (one vector with

@@ -75,6 +75,7 @@ const Register kGridSample(Row{
           grid_case(rng, "many channels, one image", {1, 3, 3, 37}, 4, true),
           grid_case(rng, "three groups", {2, 4, 5, 6}, 7, true, 3),
           grid_case(rng, "groups of many channels", {1, 3, 3, 66}, 4, false, 2),
+          grid_case(rng, "two tiles, as many points as cells", {1, 9, 4, 8}, 36, false, 2),
           grid_case(rng, "no points", {2, 3, 3, 4}, 0, false),
           grid_case(rng, "no images", {0, 3, 3, 4}, 2, true),
       };
@@ -147,6 +148,7 @@ const Register kSampledPositionBias(Row{
           bias_case(rng, "one group", {2, 2, 5, 7, 6, 1, 5}),
           bias_case(rng, "groups of three heads", {2, 6, 7, 5, 5, 2, 6}),
           bias_case(rng, "groups of six heads, over 16 keys", {1, 12, 5, 5, 3, 2, 19}),
+          bias_case(rng, "many pairs a cell", {1, 1, 3, 5, 96, 1, 90}),
           bias_case(rng, "queries of each image", {3, 4, 5, 5, 4, 2, 3, 3}),
           bias_case(rng, "a table of one row", {1, 2, 1, 5, 3, 1, 4}),
           bias_case(rng, "one entry", {1, 4, 1, 1, 2, 1, 4}),
@@ -246,6 +248,9 @@ const Register kMsDeformAttn(Row{
           deform_case(rng, "32 channels", {1, 3, 2, 32, 4, 2, {{3, 4}, {2, 2}}}),
           deform_case(rng, "64 channels, boxes", {1, 2, 1, 64, 3, 4, {{2, 3}, {2, 2}}}),
           deform_case(rng, "over 16 points", {1, 2, 1, 3, 5, 2, {{3, 3}, {2, 2}, {1, 2}, {1, 1}}}),
+          deform_case(rng, "five levels, 30 channels",
+                      {2, 3, 1, 30, 1, 2, {{9, 3}, {3, 9}, {2, 2}, {1, 2}, {1, 1}}}),
+          deform_case(rng, "as many queries as cells", {1, 22, 1, 8, 2, 4, {{4, 4}, {2, 3}}}),
           deform_case(rng, "no queries", {2, 0, 1, 4, 2, 2, {{2, 2}}}),
           deform_case(rng, "no images", {0, 2, 1, 4, 2, 2, {{2, 2}}}),
       };

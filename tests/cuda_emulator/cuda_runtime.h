@@ -93,6 +93,13 @@ inline int __all_sync(unsigned mask, int value, const char* file = __builtin_FIL
                       int line = __builtin_LINE()) {
   return ::saccade::emulator::ballot(mask, value != 0, file, line) == mask;
 }
+// The lanes of the mask that gave the same value.
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value, const char* file = __builtin_FILE(),
+                          int line = __builtin_LINE()) {
+  static_assert(sizeof(T) <= 8 && std::is_integral_v<T>);
+  return ::saccade::emulator::match(mask, static_cast<uint64_t>(value), file, line);
+}
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 

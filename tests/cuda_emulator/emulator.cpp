@@ -358,6 +358,17 @@ unsigned ballot(unsigned mask, bool value, const char* file, int line) {
   return out;
 }
 
+unsigned match(unsigned mask, uint64_t value, const char* file, int line) {
+  Thread& t = machine().current();
+  auto& slot = machine().warp().values[t.exchanges++ % 2];
+  slot[t.observer.thread % kLanes] = value;
+  warp_barrier(mask, file, line);
+  unsigned out = 0;
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    if (mask >> lane & 1) out |= static_cast<unsigned>(slot[lane] == value) << lane;
+  return out;
+}
+
 void* shared_array(const void* key, size_t bytes) { return machine().shared_array(key, bytes); }
 void* dynamic_shared() { return machine().dynamic_shared(); }
 

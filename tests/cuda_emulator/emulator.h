@@ -52,6 +52,8 @@ void warp_barrier(unsigned mask, const char* file, int line);
 uint64_t exchange(unsigned mask, uint64_t value, int lane, const char* file, int line);
 // Bit i: whether lane i of the mask gave a value other than 0.
 unsigned ballot(unsigned mask, bool value, const char* file, int line);
+// Bit i: whether lane i of the mask gave the same value as this one.
+unsigned match(unsigned mask, uint64_t value, const char* file, int line);
 // The block's array that this key names; the same for all its threads.
 void* shared_array(const void* key, size_t bytes);
 void* dynamic_shared();
