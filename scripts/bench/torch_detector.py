@@ -1,0 +1,88 @@
+"""The training step or inference of tests/bench/detector_bench.cpp in PyTorch on a GPU: transformers' Deformable DETR or DETR
+with a ResNet-50, random weights, random images without padding, ten boxes each. Prints {"ms": ..., "images_per_second": ...,
+"peak_bytes": ..., "sampler": ...}; the clock stops after the GPU has finished the last step.
+"""
+import argparse
+import contextlib
+import json
+import time
+
+import torch
+import transformers
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", choices=("deformable_detr", "detr"), required=True)
+parser.add_argument("--precision", choices=("f32", "tf32", "bf16"), default="f32")
+parser.add_argument("--infer", action="store_true")
+parser.add_argument("--compile", action="store_true", help="the model through torch.compile")
+parser.add_argument("--batch", type=int, default=4)
+parser.add_argument("--height", type=int, default=800)
+parser.add_argument("--width", type=int, default=1066)
+parser.add_argument("--steps", type=int, default=20)
+parser.add_argument("--device", default="cuda")
+args = parser.parse_args()
+
+torch.manual_seed(0)
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.precision == "tf32"
+torch.backends.cudnn.benchmark = True
+# transformers' own ResNet with frozen statistics, so that nothing has to be downloaded.
+backbone = transformers.ResNetConfig(out_features=["stage2", "stage3", "stage4"] if args.model == "deformable_detr" else ["stage4"])
+common = dict(use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=backbone, num_labels=91)
+if args.model == "deformable_detr":
+    config = transformers.DeformableDetrConfig(num_queries=300, **common)
+    model = transformers.DeformableDetrForObjectDetection(config)
+else:
+    config = transformers.DetrConfig(**common)
+    model = transformers.DetrForObjectDetection(config)
+model = model.to(args.device).train(not args.infer)
+parameters = [p for p in model.parameters() if p.requires_grad]
+optimizer = torch.optim.AdamW(parameters, lr=2e-4, weight_decay=1e-4, fused=True)
+images = torch.randn(args.batch, 3, args.height, args.width, device=args.device).to(memory_format=torch.channels_last)
+model = model.to(memory_format=torch.channels_last)
+mask = torch.ones(args.batch, args.height, args.width, dtype=torch.long, device=args.device)
+labels = [{"class_labels": torch.randint(0, 91, (10,), device=args.device),
+           "boxes": torch.cat([0.3 + 0.4 * torch.rand(10, 2, device=args.device), 0.05 + 0.45 * torch.rand(10, 2, device=args.device)], 1)}
+          for _ in range(args.batch)]
+run = torch.compile(model) if args.compile else model
+
+
+def precision():
+    if args.precision == "bf16":
+        return torch.autocast(args.device.split(":")[0], torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def step():
+    if args.infer:
+        with torch.no_grad(), precision():
+            output = run(pixel_values=images, pixel_mask=mask)
+        output.logits.cpu()
+        output.pred_boxes.cpu()
+        return
+    with precision():
+        loss = run(pixel_values=images, pixel_mask=mask, labels=labels).loss
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(parameters, 0.1)
+    optimizer.step()
+
+
+def finish():
+    if args.device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+warm = max(1, args.steps // 5)
+timed = max(1, args.steps - warm)
+for _ in range(warm):
+    step()
+finish()
+start = time.perf_counter()
+for _ in range(timed):
+    step()
+finish()
+ms = (time.perf_counter() - start) * 1e3 / timed
+print(json.dumps({"ms": ms, "images_per_second": args.batch * 1e3 / ms,
+                  "peak_bytes": torch.cuda.max_memory_allocated() if args.device.startswith("cuda") else 0,
+                  "parameters": sum(p.numel() for p in model.parameters()),
+                  "torch": torch.__version__, "transformers": transformers.__version__}))
