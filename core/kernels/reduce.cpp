@@ -57,7 +57,7 @@ struct SumColumns {
 
 // y [outer, inner] = scale * sum over the middle axis of x [outer, n, inner]
 template <class From, class To>
-void sum_middle(const From* x, To* y, int64_t outer, int64_t n, int64_t inner, double scale, Device device) {
+void sum_pieces(const From* x, To* y, int64_t outer, int64_t n, int64_t inner, double scale, Device device) {
   using A = acc_t<To>;
   bool by_rows = inner == 1;
   int64_t pieces = by_rows ? (n + kRun - 1) / kRun : (n + kRows - 1) / kRows;
@@ -76,7 +76,16 @@ void sum_middle(const From* x, To* y, int64_t outer, int64_t n, int64_t inner, d
   }
   Tensor partial = Tensor::empty({outer, pieces, inner}, dtype_of<A>, device);
   launch(partial.data<A>(), 1.0);
-  sum_middle<A, To>(partial.data<A>(), y, outer, pieces, inner, scale, device);
+  sum_pieces<A, To>(partial.data<A>(), y, outer, pieces, inner, scale, device);
+}
+
+void sum_middle_generic(const Tensor& x, double scale, Tensor& y) {
+  dispatch_float(x.dtype(), "sum_to_shape", [&]<class T>() {
+    auto run = [&]<class To>() {
+      sum_pieces<T, To>(x.data<T>(), y.data<To>(), x.dim(0), x.dim(1), x.dim(2), scale, x.device());
+    };
+    y.dtype() == x.dtype() ? run.template operator()<T>() : run.template operator()<acc_t<T>>();
+  });
 }
 
 // x's axes as alternating groups of kept and summed ones, size-1 axes dropped.
@@ -130,14 +139,8 @@ void sum_to_shape_generic(const Tensor& x, double scale, Tensor& y) {
     n = x.numel() / outer;
     inner = 1;
   }
-  dispatch_float(x.dtype(), "sum_to_shape", [&]<class T>() {
-    using A = acc_t<T>;
-    if (y.dtype() == x.dtype()) {
-      sum_middle<T, T>(source.data<T>(), y.data<T>(), outer, n, inner, scale, x.device());
-    } else {
-      sum_middle<T, A>(source.data<T>(), y.data<A>(), outer, n, inner, scale, x.device());
-    }
-  });
+  Tensor out = y.reshape({outer, inner});
+  sum_middle(source.reshape({outer, n, inner}), scale, out);
 }
 
 template <class T>
@@ -182,9 +185,10 @@ void reduce_to_double(const Tensor& x, Tensor& total) {
   dispatch_float(x.dtype(), "reduce", [&]<class T>() {
     for_each(runs, Runs<T>{x.data<T>(), partial.data<double>(), n}, n < kRun ? n : kRun);
   });
-  sum_middle<double, double>(partial.data<double>(), total.data<double>(), 1, runs, 1, 1.0, x.device());
+  sum_pieces<double, double>(partial.data<double>(), total.data<double>(), 1, runs, 1, 1.0, x.device());
 }
 
+SACCADE_REGISTER_KERNEL(sum_middle, &sum_middle_generic);
 SACCADE_REGISTER_KERNEL(sum_to_shape, &sum_to_shape_generic);
 SACCADE_REGISTER_KERNEL(sum_squares, &reduce_to_double<SquareRuns>);
 SACCADE_REGISTER_KERNEL(count_nonfinite, &reduce_to_double<NonfiniteRuns>);

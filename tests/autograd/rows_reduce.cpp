@@ -48,7 +48,11 @@ Row reduce_row(const char* name, bool is_mean) {
     over("rows", {4, 37}, {1}, false);
     over("columns", {9, 70}, {0}, false);
     over("several row blocks", {300, 3}, {0}, true);
+    over("wide row blocks", {140, 264}, {0}, false);
     over("middle", {3, 5, 7}, {1}, true);
+    over("long middle", {3, 70, 8}, {1}, true);
+    over("long rows", {9, 72}, {1}, false);
+    over("longer rows", {2, 1500}, {1}, false);
     over("outer and inner", {3, 5, 4}, {0, -1}, false);
     over("alternating", {2, 3, 4, 5}, {1, 3}, false);
     over("no axes", {2, 3}, {}, false);
