@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "core/determinism.h"
 #include "core/device.h"
 #include "tests/train/run_command.h"
 #include "tests/train/test_folder.h"
@@ -72,6 +73,14 @@ TEST_F(CudaTraining, StaysNearF32InTf32) {
   std::string exact = train("f32", "cuda", "f32", 2), fast = train("tf32", "cuda", "tf32", 2);
   expect_close(exact, fast, 1e-3);
   EXPECT_NE(losses_of(exact), losses_of(fast));
+}
+
+// The last op of a run has told the kernels what the configuration says.
+TEST_F(CudaTraining, DeterminismIsTheConfigurations) {
+  train("fixed", "cuda", "f32", 1);
+  EXPECT_TRUE(deterministic_kernels);
+  train("any_order", "cuda", "f32\ndeterministic: false", 1);
+  EXPECT_FALSE(deterministic_kernels);
 }
 
 TEST_F(CudaTraining, IsRepeatedToTheBit) {
