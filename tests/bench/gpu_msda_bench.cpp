@@ -1,12 +1,12 @@
-// Times deformable attention on the GPU: `gpu_msda [rounds] [cold] [tiny]`. One line a shape, dtype and pass,
-// in microseconds: the median over the rounds, the floor (every byte once at the 4.3 TB/s that an H200
+// Times deformable attention on the GPU: `gpu_msda_bench [rounds] [cold] [tiny]`. One line a shape, dtype and
+// pass, in microseconds: the median over the rounds, the floor (every byte once at the 4.3 TB/s that an H200
 // copies), their ratio, and for backward the deterministic kernels and those with float atomics. A round is
 // 20 calls and one synchronisation. `cold` overwrites 256 MB between the calls, so that inputs come from
 // memory and not from the L2, and subtracts what that costs; `tiny` takes small shapes, to try the program on
 // the emulated GPU:
-//   cmake --preset emulated -DSACCADE_BENCH=ON && ninja -C build-emulated gpu_msda && build-emulated/gpu_msda
-//   1 tiny
-// On a GPU: the same with the preset release, `build/gpu_msda` and `build/gpu_msda cold`.
+//   cmake --preset emulated -DSACCADE_BENCH=ON && ninja -C build-emulated gpu_msda_bench &&
+//   build-emulated/gpu_msda_bench 1 tiny
+// On a GPU: the same with the preset release, `build/gpu_msda_bench` and `build/gpu_msda_bench cold`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -125,7 +125,7 @@ void bench(const Options& options, bool encoder, DType dtype) {
 int main(int argc, char** argv) {
   using namespace saccade;
   if (!cuda_problem().empty()) {
-    fmt::print(stderr, "gpu_msda: {}\n", cuda_problem());
+    fmt::print(stderr, "gpu_msda_bench: {}\n", cuda_problem());
     return 1;
   }
   Options options;
