@@ -1,6 +1,9 @@
-// Convolutions on the GPU: 1x1 ones are matrix products, depthwise ones have kernels of their own.
+// Convolutions on the GPU: 1x1 ones are matrix products, depthwise ones have kernels of their own, the others
+// go to cuDNN. What cuDNN has no repeatable engine for takes the generic kernel.
 #include "core/kernels/conv2d.h"
 
+#include "core/cuda/conv_epilogue.h"
+#include "core/cuda/conv_plan.h"
 #include "core/cuda/depthwise.h"
 #include "core/kernels/linear.h"
 
@@ -18,6 +21,32 @@ bool is_product(const Shape& w, const ConvParams& p) {
 Tensor pixels(const Tensor& t) { return t.reshape({t.numel() / t.dim(-1), t.dim(-1)}); }
 Tensor matrix(const Tensor& w) { return w.reshape({w.dim(0), w.dim(1)}); }
 
+// Weights turned to [O, R, S, C / groups].
+Tensor turned(const Tensor& w) { return w.permute({0, 2, 3, 1}).contiguous(); }
+
+cuda::ConvProblem problem_of(cuda::ConvPass pass, const Tensor& x, const Shape& w, const Tensor& y,
+                             const ConvParams& p) {
+  cuda::ConvProblem q{};
+  q.pass = pass;
+  q.dtype = x.dtype();
+  q.math = x.dtype() == DType::kF32 ? math_mode : MathMode::kExact;
+  q.N = x.dim(0), q.H = x.dim(1), q.W = x.dim(2), q.C = x.dim(3);
+  q.O = w[0], q.R = w[2], q.S = w[3], q.OH = y.dim(1), q.OW = y.dim(2);
+  q.p = p;
+  return q;
+}
+
+// Runs the plan, if there is one and all tensors begin where the plan was told.
+bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Tensor& y,
+         const Tensor& bias = {}) {
+  for (const Tensor& t : {x, w, y, bias})
+    if (t.defined() && reinterpret_cast<uintptr_t>(t.raw()) % cuda::kConvAlignment != 0) return false;
+  auto plan = cuda::conv_plan(q);
+  if (!*plan) return false;
+  (*plan)->run(x.raw(), w.raw(), y.raw(), bias.defined() ? bias.raw() : nullptr);
+  return true;
+}
+
 void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                   Tensor& y) {
   if (!ours(x, y, w)) return conv2d_forward.generic(x, w, bias, p, act, y);
@@ -26,6 +55,14 @@ void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const Co
     return linear_forward(pixels(x), matrix(w), bias, act, out);
   }
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_forward(x, w, bias, p, act, y);
+  auto q = problem_of(cuda::ConvPass::kForward, x, w.shape(), y, p);
+  const Tensor packed = turned(w);
+  q.bias = bias.defined(), q.relu = act == Activation::kRelu;
+  if (run(q, x, packed, y, bias)) return;
+  if (q.bias || q.relu) {
+    q.bias = q.relu = false;
+    if (run(q, x, packed, y)) return cuda::conv_epilogue(bias, act, y);
+  }
   conv2d_forward.generic(x, w, bias, p, act, y);
 }
 
@@ -36,7 +73,8 @@ void backward_data_cuda(const Tensor& dy, const Tensor& w, const ConvParams& p, 
     return linear_backward_data(pixels(dy), matrix(w), out);
   }
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_backward_data(dy, w, p, dx);
-  conv2d_backward_data.generic(dy, w, p, dx);
+  if (!run(problem_of(cuda::ConvPass::kData, dx, w.shape(), dy, p), dx, turned(w), dy))
+    conv2d_backward_data.generic(dy, w, p, dx);
 }
 
 void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
@@ -46,7 +84,12 @@ void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p
     return linear_backward_weight(pixels(dy), pixels(x), out);
   }
   if (cuda::is_depthwise(dw.shape(), p)) return cuda::depthwise_backward_weight(dy, x, p, dw);
-  conv2d_backward_weight.generic(dy, x, p, dw);
+  // No engine writes f32 sums of bf16 products: the sums are f32, the result is rounded to bf16 once and then
+  // widened.
+  Tensor packed = Tensor::empty({dw.dim(0), dw.dim(2), dw.dim(3), dw.dim(1)}, x.dtype(), dw.device());
+  if (!run(problem_of(cuda::ConvPass::kWeight, x, dw.shape(), dy, p), x, packed, dy))
+    return conv2d_backward_weight.generic(dy, x, p, dw);
+  dw.copy_from(packed.permute({0, 3, 1, 2}));
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCuda, &forward_cuda);

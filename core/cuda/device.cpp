@@ -3,6 +3,7 @@
 
 #include "core/cuda/api.h"
 #include "core/cuda/cublaslt.h"
+#include "core/cuda/cudnn.h"
 
 namespace saccade {
 namespace {
@@ -30,6 +31,7 @@ std::string find_problem() {
                        kOldestArchitecture % 10);
   try {
     cuda::load_cublaslt();
+    cuda::cudnn();
   } catch (const Error& e) {
     return e.what();
   }

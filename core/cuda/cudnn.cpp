@@ -1,0 +1,66 @@
+#include "core/cuda/cudnn.h"
+
+#include <cstdlib>
+
+#include "core/cuda/library.h"
+
+namespace saccade::cuda {
+namespace {
+
+constexpr size_t kOldest = 90000;
+
+std::string version(size_t v) { return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100); }
+
+CudnnApi load() {
+  // It finds its parts in its own folder by itself.
+  LibraryName name{"cuDNN", "libcudnn.so.9", "nvidia-cudnn-cu13"};
+  CudnnApi api;
+#ifdef SACCADE_EMULATOR
+  // The stand-in of tests/cuda_emulator; a test hides it to see what the user reads.
+  if (!std::getenv("SACCADE_EMULATOR_HIDES_LIBRARIES")) {
+#define F(name) api.name = &::name;
+    SACCADE_CUDNN_FUNCTIONS(F)
+#undef F
+    return api;
+  }
+  name.file += ".hidden";
+#endif
+  const Library library(name);
+#define F(name) api.name = library.symbol<decltype(::name)>(#name);
+  SACCADE_CUDNN_FUNCTIONS(F)
+#undef F
+  const size_t found = api.cudnnGetVersion();
+  library.require_version(found >= kOldest, version(found), version(kOldest));
+  return api;
+}
+
+}  // namespace
+
+const CudnnApi& cudnn() {
+  static const CudnnApi api = load();
+  return api;
+}
+
+cudnnHandle_t cudnn_handle() {
+  // Lives to the end of the program: the driver may be gone before static objects are.
+  static const cudnnHandle_t handle = [] {
+    cudaStream_t s = stream();
+    cudnnHandle_t h = nullptr;
+    check(cudnn().cudnnCreate(&h), "cudnnCreate");
+    check(cudnn().cudnnSetStream(h, s), "cudnnSetStream");
+    return h;
+  }();
+  return handle;
+}
+
+void check(cudnnStatus_t status, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  char reason[512] = "";
+  cudnn().cudnnGetLastErrorString(reason, sizeof reason);
+  std::string text(reason);
+  for (char& c : text)
+    if (c == '\n') c = ' ';
+  fail("[cuda] {}: {}{}{}", call, cudnn().cudnnGetErrorString(status), text.empty() ? "" : ", ", text);
+}
+
+}  // namespace saccade::cuda

@@ -1,0 +1,137 @@
+// How convolutions choose among cuDNN's engines, tried on the emulator's stand-in: it offers one engine whose
+// results do not repeat, one on tensor cores and one exact, which needs a workspace. Built in emulated builds
+// only.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/cuda/conv_plan.h"
+
+namespace saccade {
+namespace {
+
+using cuda::ConvPass;
+using cuda::ConvProblem;
+
+ConvProblem problem(ConvPass pass, DType dtype, MathMode math, int64_t N = 1) {
+  return {.pass = pass,
+          .dtype = dtype,
+          .math = math,
+          .N = N,
+          .H = 5,
+          .W = 6,
+          .C = 4,
+          .O = 6,
+          .R = 3,
+          .S = 3,
+          .OH = 5,
+          .OW = 6,
+          .p = {.padding = 1}};
+}
+
+struct Restore {
+  MathMode mode = math_mode;
+  ~Restore() {
+    math_mode = mode;
+    cuda::set_conv_plan_capacity(256);
+  }
+};
+
+TEST(Cudnn, EnginesAreExactUnlessTf32IsAskedFor) {
+  for (ConvPass pass : {ConvPass::kForward, ConvPass::kData, ConvPass::kWeight}) {
+    auto exact = cuda::conv_plan(problem(pass, DType::kF32, MathMode::kExact));
+    auto tf32 = cuda::conv_plan(problem(pass, DType::kF32, MathMode::kTf32));
+    auto low = cuda::conv_plan(problem(pass, DType::kBF16, MathMode::kExact));
+    ASSERT_TRUE(*exact && *tf32 && *low);
+    EXPECT_GT((*exact)->workspace_bytes(), 0);
+    EXPECT_EQ((*tf32)->workspace_bytes(), 0);
+    EXPECT_EQ((*low)->workspace_bytes(), 0);
+  }
+}
+
+TEST(Cudnn, Tf32RoundsTheFactorsOnly) {
+  Restore restore;
+  Tensor x = Tensor::full({1, 3, 3, 4}, 1 + 1.0 / 4096, DType::kF32, Device::kCuda);
+  Tensor w = Tensor::full({8, 4, 3, 3}, 1, DType::kF32, Device::kCuda);
+  Tensor y = Tensor::empty({1, 1, 1, 8}, DType::kF32, Device::kCuda);
+  kernels::conv2d_forward(x, w, {}, {}, Activation::kNone, y);
+  EXPECT_FLOAT_EQ(y.to_vector<float>()[0], 36 * (1 + 1.0f / 4096));
+  math_mode = MathMode::kTf32;
+  kernels::conv2d_forward(x, w, {}, {}, Activation::kNone, y);
+  EXPECT_EQ(y.to_vector<float>()[0], 36);
+}
+
+// The library has no engine for bf16 with a bias of f32: the convolution and our own epilogue.
+TEST(Cudnn, BiasAndReluOfBf16AreAddedAfterwards) {
+  auto fused = problem(ConvPass::kForward, DType::kBF16, MathMode::kExact);
+  fused.bias = fused.relu = true;
+  EXPECT_FALSE(*cuda::conv_plan(fused));
+  Tensor x = Tensor::full({1, 3, 3, 4}, 1, DType::kBF16, Device::kCuda);
+  Tensor w = Tensor::full({2, 4, 3, 3}, 1, DType::kBF16, Device::kCuda);
+  Tensor bias = Tensor::from<float>({2}, std::vector<float>{4, -40}, Device::kCuda);
+  Tensor y = Tensor::empty({1, 1, 1, 2}, DType::kBF16, Device::kCuda);
+  kernels::conv2d_forward(x, w, bias, {}, Activation::kRelu, y);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{40, 0}));
+  auto ran = emulator::launched_kernels();
+  for (const char* name : {"cudnnBackendExecute", "conv_bias_relu"})
+    EXPECT_EQ(std::count(ran.begin(), ran.end(), name), 1) << name;
+}
+
+TEST(Cudnn, ThePlanCacheStaysBounded) {
+  Restore restore;
+  cuda::set_conv_plan_capacity(3);
+  for (int64_t n = 1; n <= 10; ++n)
+    ASSERT_TRUE(*cuda::conv_plan(problem(ConvPass::kForward, DType::kF32, MathMode::kExact, n)));
+  CacheStats before = cuda::conv_plans();
+  EXPECT_EQ(before.size, 3u);
+  cuda::conv_plan(problem(ConvPass::kForward, DType::kF32, MathMode::kExact, 10));
+  EXPECT_EQ(cuda::conv_plans().hits, before.hits + 1);
+}
+
+TEST(CudnnDeathTest, AMissingLibraryIsOneLine) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not opened the library yet
+  EXPECT_EXIT(
+      {
+        setenv("SACCADE_EMULATOR_HIDES_LIBRARIES", "1", 1);
+        try {
+          cuda::cudnn();
+        } catch (const Error& e) {
+          std::fprintf(stderr, "%s\n", e.what());
+          std::exit(3);
+        }
+      },
+      testing::ExitedWithCode(3), "^cuDNN is missing: no libcudnn.so.9.hidden in [^\n]*\n$");
+}
+
+TEST(Cudnn, TheStandInRefusesWhatTheLibraryRefuses) {
+  auto expect_error = [](const char* part, auto call) {
+    try {
+      call();
+      ADD_FAILURE() << "nothing thrown: " << part;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+    }
+  };
+  expect_error("[cuda] cudnnBackendFinalize: CUDNN_STATUS_BAD_PARAM, attribute 901 is missing",
+               [] { cuda::CudnnDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR).finalize(); });
+  expect_error("the count of attribute 902", [] {
+    cuda::CudnnDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR).set(CUDNN_ATTR_TENSOR_DIMENSIONS, {1, 2});
+  });
+  expect_error("the type of attribute 901", [] {
+    cuda::CudnnDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR).set(CUDNN_ATTR_TENSOR_DATA_TYPE, {0});
+  });
+  expect_error("no attribute 700 in this descriptor", [] {
+    cuda::CudnnDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+        .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1.0f);
+  });
+  expect_error("the sizes of x, w and y do not fit", [] {
+    auto wrong = problem(ConvPass::kForward, DType::kF32, MathMode::kExact);
+    wrong.OH = 4;
+    cuda::ConvPlan::make(wrong);
+  });
+}
+
+}  // namespace
+}  // namespace saccade
