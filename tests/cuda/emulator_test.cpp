@@ -2,7 +2,7 @@
 // Built in emulated builds only.
 #include <gtest/gtest.h>
 
-#include "core/cuda/launch.h"
+#include "core/cuda/mma.h"
 
 namespace saccade {
 namespace {
@@ -181,6 +181,94 @@ TEST(Emulator, RefusesALaunchThatAGpuRefuses) {
     EXPECT_NE(std::string(e.what()).find("too many: a launch of"), std::string::npos);
   }
   emulator::take_fault();
+}
+
+// One warp multiplies A [16, 16] by B [16, 8], the registers filled by the tables of the PTX ISA.
+__global__ void multiply_bf16(const float* a, const float* b, float* d) {
+  int lane = static_cast<int>(threadIdx.x), group = lane >> 2, in_group = lane % 4;
+  uint32_t x[4], y[2];
+  for (int i = 0; i < 8; i += 2) {
+    int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8, column = in_group * 2 + (i >= 4 ? 8 : 0);
+    x[i / 2] = cuda::pack_bf16(a[row * 16 + column], a[row * 16 + column + 1]);
+  }
+  for (int i = 0; i < 4; i += 2) {
+    int row = in_group * 2 + (i >= 2 ? 8 : 0);
+    y[i / 2] = cuda::pack_bf16(b[row * 8 + group], b[(row + 1) * 8 + group]);
+  }
+  float sum[4] = {1, 1, 1, 1};
+  cuda::mma_bf16(sum, x, y[0], y[1]);
+  for (int i = 0; i < 4; ++i) d[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)] = sum[i];
+}
+
+// The same with 8 columns of A and 8 rows of B.
+__global__ void multiply_tf32(const float* a, const float* b, float* d) {
+  int lane = static_cast<int>(threadIdx.x), group = lane >> 2, in_group = lane % 4;
+  uint32_t x[4], y[2];
+  for (int i = 0; i < 4; ++i) {
+    int row = i == 0 || i == 2 ? group : group + 8, column = i < 2 ? in_group : in_group + 4;
+    x[i] = std::bit_cast<uint32_t>(cuda::round_tf32(a[row * 16 + column]));
+  }
+  for (int i = 0; i < 2; ++i)
+    y[i] = std::bit_cast<uint32_t>(cuda::round_tf32(b[(in_group + 4 * i) * 8 + group]));
+  float sum[4] = {1, 1, 1, 1};
+  cuda::mma_tf32(sum, x, y[0], y[1]);
+  for (int i = 0; i < 4; ++i) d[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)] = sum[i];
+}
+
+TEST(Emulator, MultipliesMatrices) {
+  std::vector<float> a(16 * 16), b(16 * 8);  // small whole numbers: exact in every format
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i * 7 % 23) - 11;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i * 5 % 19) - 9;
+  Buffer x(16 * 16), y(16 * 8), d(16 * 8);
+  ASSERT_EQ(cudaMemcpyAsync(x.data, a.data(), 1024, cudaMemcpyHostToDevice, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyAsync(y.data, b.data(), 512, cudaMemcpyHostToDevice, nullptr), cudaSuccess);
+  for (size_t depth : {16, 8}) {
+    std::vector<float> expected(16 * 8, 1.0f);
+    for (size_t row = 0; row < 16; ++row)
+      for (size_t column = 0; column < 8; ++column)
+        for (size_t k = 0; k < depth; ++k) expected[row * 8 + column] += a[row * 16 + k] * b[k * 8 + column];
+    if (depth == 16) {
+      cuda::launch("multiply_bf16", &multiply_bf16, dim3(1), dim3(32), 0, x.get(), y.get(), d.get());
+    } else {
+      cuda::launch("multiply_tf32", &multiply_tf32, dim3(1), dim3(32), 0, x.get(), y.get(), d.get());
+    }
+    EXPECT_EQ(d.read(), expected) << "depth " << depth;
+  }
+}
+
+// Each lane writes what it gets of four matrices that lie behind each other as [32, 8].
+__global__ void read_matrices(float* plain, float* transposed, int shift) {
+  SACCADE_SHARED(bf16, tile, 32 * 8 + 8);
+  int lane = static_cast<int>(threadIdx.x);
+  for (int i = lane; i < 32 * 8 + 8; i += 32) tile[i] = bf16(static_cast<float>(i));
+  __syncthreads();
+  uint32_t x[4], y[4];
+  cuda::load_matrices<false>(x, tile + lane * 8 + shift);
+  cuda::load_matrices<true>(y, tile + lane * 8 + shift);
+  for (int i = 0; i < 4; ++i) {
+    for (int half = 0; half < 2; ++half) {
+      auto number = [&](uint32_t bits) {
+        return std::bit_cast<float>(half ? bits & 0xFFFF0000u : bits << 16);
+      };
+      plain[i * 64 + lane * 2 + half] = number(x[i]);
+      transposed[i * 64 + lane * 2 + half] = number(y[i]);
+    }
+  }
+}
+
+TEST(Emulator, LoadsMatrices) {
+  Buffer plain(256), transposed(256);
+  cuda::launch("read_matrices", &read_matrices, dim3(1), dim3(32), 0, plain.get(), transposed.get(), 0);
+  auto x = plain.read(), y = transposed.read();
+  for (int i = 0; i < 256; ++i) {
+    int matrix = i / 64, row = i / 8 % 8, column = i % 8;  // lane 4 row + column / 2 holds an element
+    EXPECT_EQ(x[static_cast<size_t>(i)], i);
+    EXPECT_EQ(y[static_cast<size_t>(i)], matrix * 64 + column * 8 + row);
+  }
+  EXPECT_THROW(
+      cuda::launch("read_matrices", &read_matrices, dim3(1), dim3(32), 0, plain.get(), transposed.get(), 4),
+      Error);
+  expect_report(emulator::take_fault(), "no multiple of 16");
 }
 
 TEST(EmulatorDeathTest, HostCodeCannotTouchDeviceMemory) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tests/cuda_emulator/emulator.h"
+#include "tests/cuda_emulator/mma.h"
 
 #define CUDART_VERSION 13000
 
@@ -36,11 +37,6 @@ inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, const char* file = __builtin
 
 namespace saccade::emulator {
 
-inline int lane_of_thread() {
-  const ThreadPosition& p = position();
-  return static_cast<int>((p.thread.x + p.block_size.x * (p.thread.y + p.block_size.y * p.thread.z)) % 32);
-}
-
 template <class T>
 T exchange_value(unsigned mask, T value, int lane, const char* file, int line) {
   static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
@@ -57,27 +53,27 @@ T exchange_value(unsigned mask, T value, int lane, const char* file, int line) {
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32, const char* file = __builtin_FILE(),
               int line = __builtin_LINE()) {
-  int lane = ::saccade::emulator::lane_of_thread(), base = lane / width * width;
+  int lane = static_cast<int>(::saccade::emulator::lane_of_thread()), base = lane / width * width;
   return ::saccade::emulator::exchange_value(mask, value, base + source % width, file, line);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, const char* file = __builtin_FILE(),
                   int line = __builtin_LINE()) {
-  int lane = ::saccade::emulator::lane_of_thread(), source = lane ^ bits;
+  int lane = static_cast<int>(::saccade::emulator::lane_of_thread()), source = lane ^ bits;
   return ::saccade::emulator::exchange_value(mask, value, source / width == lane / width ? source : lane,
                                              file, line);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
                    const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  int lane = ::saccade::emulator::lane_of_thread(), source = lane + static_cast<int>(delta);
+  int lane = static_cast<int>(::saccade::emulator::lane_of_thread()), source = lane + static_cast<int>(delta);
   return ::saccade::emulator::exchange_value(mask, value, source / width == lane / width ? source : lane,
                                              file, line);
 }
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, const char* file = __builtin_FILE(),
                  int line = __builtin_LINE()) {
-  int lane = ::saccade::emulator::lane_of_thread(), source = lane - static_cast<int>(delta);
+  int lane = static_cast<int>(::saccade::emulator::lane_of_thread()), source = lane - static_cast<int>(delta);
   bool inside = source >= lane / width * width;
   return ::saccade::emulator::exchange_value(mask, value, inside ? source : lane, file, line);
 }

@@ -38,7 +38,7 @@ struct Thread {
 
 // What the lanes of a warp show each other; two slots, since a lane may run one exchange ahead.
 struct Warp {
-  std::array<std::array<uint64_t, kLanes>, 2> values;
+  std::array<std::array<LaneWords, kLanes>, 2> words;
 };
 
 class Machine {
@@ -336,38 +336,52 @@ void warp_barrier(unsigned mask, const char* file, int line) {
   machine().wait(Wait::kWarp, mask, file, line);
 }
 
-uint64_t exchange(unsigned mask, uint64_t value, int lane, const char* file, int line) {
-  Thread& t = machine().current();
-  auto& slot = machine().warp().values[t.exchanges++ % 2];
-  slot[t.observer.thread % kLanes] = value;
+unsigned lane_of_thread() { return machine().current().observer.thread % kLanes; }
+
+namespace {
+
+const LaneWords* share_in(unsigned mask, const LaneWords& mine, const char* file, int line) {
+  auto& slot = machine().warp().words[machine().current().exchanges++ % 2];
+  slot[lane_of_thread()] = mine;
   warp_barrier(mask, file, line);
+  return slot.data();
+}
+LaneWords words_of(uint64_t value) {
+  return {{static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)}};
+}
+uint64_t value_of(const LaneWords& words) { return uint64_t{words.x[0]} | uint64_t{words.x[1]} << 32; }
+
+}  // namespace
+
+const LaneWords* share(const LaneWords& mine, const char* file, int line) {
+  return share_in(0xFFFFFFFFu, mine, file, line);
+}
+
+uint64_t exchange(unsigned mask, uint64_t value, int lane, const char* file, int line) {
+  const LaneWords* words = share_in(mask, words_of(value), file, line);
   if (!(mask >> lane & 1))
     machine().report(
         fmt::format("a shuffle ({}:{}) from lane {}, which mask {:#x} lacks", file, line, lane, mask));
-  return slot[static_cast<size_t>(lane)];
+  return value_of(words[lane]);
 }
 
 unsigned ballot(unsigned mask, bool value, const char* file, int line) {
-  Thread& t = machine().current();
-  auto& slot = machine().warp().values[t.exchanges++ % 2];
-  slot[t.observer.thread % kLanes] = value;
-  warp_barrier(mask, file, line);
+  const LaneWords* words = share_in(mask, {{value}}, file, line);
   unsigned out = 0;
   for (unsigned lane = 0; lane < kLanes; ++lane)
-    if (mask >> lane & 1) out |= static_cast<unsigned>(slot[lane] != 0) << lane;
+    if (mask >> lane & 1) out |= words[lane].x[0] << lane;
   return out;
 }
 
 unsigned match(unsigned mask, uint64_t value, const char* file, int line) {
-  Thread& t = machine().current();
-  auto& slot = machine().warp().values[t.exchanges++ % 2];
-  slot[t.observer.thread % kLanes] = value;
-  warp_barrier(mask, file, line);
+  const LaneWords* words = share_in(mask, words_of(value), file, line);
   unsigned out = 0;
   for (unsigned lane = 0; lane < kLanes; ++lane)
-    if (mask >> lane & 1) out |= static_cast<unsigned>(slot[lane] == value) << lane;
+    if (mask >> lane & 1) out |= (value_of(words[lane]) == value ? 1u : 0u) << lane;
   return out;
 }
+
+void report_fault(const std::string& what) { machine().report(what); }
 
 void* shared_array(const void* key, size_t bytes) { return machine().shared_array(key, bytes); }
 void* dynamic_shared() { return machine().dynamic_shared(); }

@@ -46,10 +46,17 @@ struct ThreadPosition {
   Index3 thread, block, block_size, grid_size;
 };
 const ThreadPosition& position();
+unsigned lane_of_thread();
 void block_barrier(const char* file, int line);
 void warp_barrier(unsigned mask, const char* file, int line);
 // Every lane of the mask gives a value and gets the one of `lane`.
 uint64_t exchange(unsigned mask, uint64_t value, int lane, const char* file, int line);
+// The registers of a lane in an instruction of the whole warp.
+struct LaneWords {
+  uint32_t x[6];
+};
+// Each of the 32 lanes shows its registers; what comes back is all of them, until the next but one exchange.
+const LaneWords* share(const LaneWords& mine, const char* file, int line);
 // Bit i: whether lane i of the mask gave a value other than 0.
 unsigned ballot(unsigned mask, bool value, const char* file, int line);
 // Bit i: whether lane i of the mask gave the same value as this one.
@@ -61,5 +68,7 @@ void* dynamic_shared();
 // load and store of instrumented code, and by the atomics.
 enum class Access { kRead, kWrite, kAtomic };
 void check_access(const void* address, size_t bytes, Access access);
+// A fault that an emulated instruction finds in its arguments.
+void report_fault(const std::string& what);
 
 }  // namespace saccade::emulator

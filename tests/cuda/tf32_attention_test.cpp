@@ -1,0 +1,74 @@
+// Attention with tf32 products on the GPU against the exact one on the CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/kernels/attention.h"
+#include "core/math_mode.h"
+#include "core/philox.h"
+
+namespace saccade {
+namespace {
+
+struct Tf32Scope {
+  Tf32Scope() { math_mode = MathMode::kTf32; }
+  ~Tf32Scope() { math_mode = MathMode::kExact; }
+};
+
+Tensor normal(Rng& rng, const Shape& shape) {
+  Tensor t = Tensor::empty(shape);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
+  return t;
+}
+
+// The largest difference beside the root mean square of what is expected.
+double error_of(const Tensor& got, const Tensor& expected) {
+  auto a = got.to_vector<double>(), b = expected.to_vector<double>();
+  double worst = 0, square = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    worst = std::isnan(a[i]) ? INFINITY : std::max(worst, std::abs(a[i] - b[i]));
+    square += b[i] * b[i];
+  }
+  return worst / std::sqrt(square / static_cast<double>(b.size()));
+}
+
+// Rounding a factor to tf32 is off by at most 2^-11; a score of size 4 by some 2e-3, and so are the weights.
+constexpr double kRounding = 2e-2;
+// Exact arithmetic would be this near: the test would not notice that tf32 is not used.
+constexpr double kExact = 2e-5;
+
+void expect_rounded(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_LT(error_of(got[i], expected[i]), kRounding) << "result " << i;
+    EXPECT_GT(error_of(got[i], expected[i]), kExact) << "result " << i;
+  }
+}
+
+TEST(Tf32Attention, NearTheExactOne) {
+  Tf32Scope scope;  // the CPU takes no notice
+  struct Size {
+    int64_t Q, S, D;
+    double dropout;
+  };
+  for (auto [Q, S, D, dropout] :
+       {Size{40, 70, 16, 0}, Size{35, 66, 32, 0.2}, Size{18, 70, 64, 0}, Size{34, 35, 128, 0}}) {
+    auto run = [&](Device device) {
+      Rng rng(11);
+      Tensor q = normal(rng, {1, Q, 2 * D}).to(device), k = normal(rng, {1, S, 2 * D}).to(device),
+             v = normal(rng, {1, S, 2 * D}).to(device), dy = normal(rng, {1, Q, 2 * D}).to(device),
+             bias = normal(rng, {1, 1, Q, S}).to(device);
+      kernels::AttentionParams params{2, 1 / std::sqrt(static_cast<double>(D)), dropout, 5, 9};
+      Tensor y = dy.empty_like(), log_sum = Tensor::empty({1, 2, Q}, DType::kF32, device);
+      Tensor dq = q.empty_like(), dk = k.empty_like(), dv = v.empty_like(), dbias = bias.empty_like();
+      kernels::attention_forward(q, k, v, {}, bias, params, y, log_sum);
+      kernels::attention_backward(q, k, v, {}, bias, params, log_sum, dy, dq, dk, dv, dbias);
+      return std::vector<Tensor>{y, dq, dk, dv, dbias};
+    };
+    SCOPED_TRACE(D);
+    expect_rounded(run(Device::kCuda), run(Device::kCpu));
+  }
+}
+
+}  // namespace
+}  // namespace saccade
