@@ -1,5 +1,6 @@
 // In place of core/cuda in a build without the CUDA toolkit.
 #include "core/device.h"
+#include "core/gpu.h"
 
 namespace saccade {
 
@@ -7,5 +8,7 @@ const std::string& cuda_problem() {
   static const std::string problem = "this program was built without the CUDA toolkit";
   return problem;
 }
+
+bool cuda_is_emulated() { return false; }
 
 }  // namespace saccade

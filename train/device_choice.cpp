@@ -1,15 +1,19 @@
 #include "train/device_choice.h"
 
 #include "core/error.h"
+#include "core/gpu.h"
 
 namespace saccade {
 
-Device choose_device(const std::string& name) {
-  // The GPU backend has no tuned kernels yet: who wants it, names it.
-  if (name == "auto" || name == "cpu") return Device::kCpu;
-  if (name == "cuda" && cuda_problem().empty()) return Device::kCuda;
+DeviceChoice choose_device(const std::string& name) {
+  if (name == "cpu") return {Device::kCpu, ""};
+  const bool usable = cuda_problem().empty();
+  if (name == "cuda" && usable) return {Device::kCuda, ""};
   if (name == "cuda") fail_input("--device cuda: {}; expected auto or cpu", cuda_problem());
-  fail_input("--device {}: not known, expected auto, cpu or cuda", name);
+  if (name != "auto") fail_input("--device {}: not known, expected auto, cpu or cuda", name);
+  if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", cuda_problem())};
+  // On the emulated GPU everything is right and nothing is fast: who wants it, names it.
+  return {cuda_is_emulated() ? Device::kCpu : Device::kCuda, ""};
 }
 
 }  // namespace saccade

@@ -7,8 +7,13 @@
 
 namespace saccade {
 
-// "auto" is the CPU as long as the GPU backend has no tuned kernels. Throws InputError for a device that is
-// unknown or cannot be used, with the reason.
-Device choose_device(const std::string& name);
+struct DeviceChoice {
+  Device device;
+  std::string notice;  // a line for stdout when the work begins: why "auto" is not the GPU; else ""
+};
+
+// "auto" is the GPU when it can be used, else the CPU. Throws InputError for a device that is unknown or
+// cannot be used, with the reason.
+DeviceChoice choose_device(const std::string& name);
 
 }  // namespace saccade

@@ -13,6 +13,9 @@ inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess) fail("[cuda] {}: {}", call, cudaGetErrorString(status));
 }
 
+// Whether the program holds code that the GPU can run: cudaSuccess, or why not.
+cudaError_t find_kernel_code();
+
 // The stream of all our work; sets the GPU up at the first call. Throws Error when there is none that can be
 // used.
 cudaStream_t stream();

@@ -4,6 +4,7 @@
 #include "core/cuda/api.h"
 #include "core/cuda/cublaslt.h"
 #include "core/cuda/cudnn.h"
+#include "core/gpu.h"
 
 namespace saccade {
 namespace {
@@ -11,6 +12,11 @@ namespace {
 // The oldest driver that runs binaries of this toolkit's major release.
 constexpr int kOldestDriver = CUDART_VERSION / 1000 * 1000;
 constexpr int kOldestArchitecture = 80;
+#ifdef SACCADE_EMULATOR
+constexpr const char* kArchitectures = "the emulator";
+#else
+constexpr const char* kArchitectures = SACCADE_CUDA_ARCHITECTURES;
+#endif
 
 std::string version(int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); }
 
@@ -29,6 +35,11 @@ std::string find_problem() {
     return fmt::format("{} has compute capability {}.{}, this program needs {}.{} or newer", properties.name,
                        properties.major, properties.minor, kOldestArchitecture / 10,
                        kOldestArchitecture % 10);
+  if (cudaError_t status = cuda::find_kernel_code(); status == cudaErrorNoKernelImageForDevice)
+    return fmt::format("{} has compute capability {}.{}, this program has code for {} only", properties.name,
+                       properties.major, properties.minor, kArchitectures);
+  else if (status != cudaSuccess)
+    return fmt::format("{} takes no code ({})", properties.name, cudaGetErrorString(status));
   try {
     cuda::load_cublaslt();
     cuda::cudnn();
@@ -43,6 +54,14 @@ std::string find_problem() {
 const std::string& cuda_problem() {
   static const std::string problem = find_problem();
   return problem;
+}
+
+bool cuda_is_emulated() {
+#ifdef SACCADE_EMULATOR
+  return true;
+#else
+  return false;
+#endif
 }
 
 namespace cuda {

@@ -58,7 +58,7 @@ int bench(const Options& o) {
   apply_set(config, "precision=" + o.precision);
   for (const std::string& set : o.sets) apply_set(config, set);
   config = resolve_config(config);
-  Device device = choose_device(o.device);
+  Device device = choose_device(o.device).device;
   auto model = build_detector(model_args(config), logit_columns(config, kClasses));
   model->initialize(1);
   model->to(device);

@@ -143,9 +143,19 @@ struct cudaDeviceProp {
 };
 
 inline const char* cudaGetErrorString(cudaError_t status) {
+  switch (status) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorNoKernelImageForDevice:
+      return "no kernel image is available for execution on the device";
+    default:
+      break;
+  }
   static std::string text;
-  text = status == cudaSuccess ? "no error" : status == cudaErrorMemoryAllocation ? "out of memory" : "";
-  if (!text.empty()) return text.c_str();
   text = "the emulator reports: " + ::saccade::emulator::fault();
   return text.c_str();
 }
@@ -154,16 +164,24 @@ inline cudaError_t emulated_status() {
 }
 inline cudaError_t cudaGetLastError() { return emulated_status(); }
 inline cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
+  bool none = ::saccade::emulator::planned_fault() == "no_gpu";
+  *count = none ? 0 : 1;
+  return none ? cudaErrorNoDevice : cudaSuccess;
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {"emulated GPU", 9, 0, 2, ::saccade::emulator::total_bytes()};
+  bool old = ::saccade::emulator::planned_fault() == "old_gpu";
+  *properties = {"emulated GPU", old ? 7 : 9, old ? 5 : 0, 2, ::saccade::emulator::total_bytes()};
   return cudaSuccess;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
-  *version = 13000;
+  const std::string& fault = ::saccade::emulator::planned_fault();
+  *version = fault == "no_driver" ? 0 : fault == "old_driver" ? 12040 : 13000;
   return cudaSuccess;
+}
+struct cudaFuncAttributes {};
+inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) {
+  return ::saccade::emulator::planned_fault() == "no_kernel_image" ? cudaErrorNoKernelImageForDevice
+                                                                   : cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 constexpr unsigned cudaStreamNonBlocking = 1;

@@ -284,6 +284,14 @@ std::string take_fault() { return std::exchange(machine().fault_, ""); }
 void set_seed(uint64_t seed) { machine().seed_ = seed; }
 std::vector<std::string> launched_kernels() { return {machine().kernels_.begin(), machine().kernels_.end()}; }
 
+const std::string& planned_fault() {
+  static const std::string planned = [] {
+    const char* text = std::getenv("SACCADE_EMULATOR_FAULT");
+    return std::string(text ? text : "");
+  }();
+  return planned;
+}
+
 void* allocate(size_t bytes) { return memory().allocate(bytes); }
 bool deallocate(void* pointer) { return memory().deallocate(pointer); }
 void set_memory_limit(size_t bytes) { memory().limit = bytes; }

@@ -27,6 +27,10 @@ void set_seed(uint64_t seed);  // of the order of blocks and threads
 // Names of the kernels that ran since the start of the program.
 std::vector<std::string> launched_kernels();
 
+// What SACCADE_EMULATOR_FAULT in the environment asks for, "" for nothing: no_driver, old_driver, no_gpu,
+// old_gpu, no_kernel_image, or memory:BYTES, a GPU with that much memory.
+const std::string& planned_fault();
+
 // ---- device memory
 void* allocate(size_t bytes);  // nullptr when the memory is used up
 bool deallocate(void* pointer);

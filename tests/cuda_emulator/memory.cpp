@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/cuda_emulator/emulator.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #endif
@@ -54,7 +56,10 @@ struct Memory::Cell {
 Memory::Memory()
     : base_(static_cast<char*>(reserve(kReserved, PROT_NONE))),
       states_(static_cast<uint8_t*>(reserve(kReserved, PROT_READ | PROT_WRITE))),
-      cells_(static_cast<Cell*>(reserve(kReserved / 4 * sizeof(Cell), PROT_READ | PROT_WRITE))) {}
+      cells_(static_cast<Cell*>(reserve(kReserved / 4 * sizeof(Cell), PROT_READ | PROT_WRITE))) {
+  const std::string memory = "memory:", &planned = planned_fault();
+  if (planned.starts_with(memory)) limit = std::stoull(planned.substr(memory.size()));
+}
 
 void* Memory::allocate(size_t bytes) {
   size_t size = round_up(std::max<size_t>(bytes, 1), kAlignment);

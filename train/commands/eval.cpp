@@ -53,8 +53,9 @@ std::string eval_classifier(const EvalArguments& arguments, const LoadedModel& m
 int run_eval(const EvalArguments& arguments) {
   check_output_file(arguments.detections);
   check_output_file(arguments.json);
-  const Device device = choose_device(arguments.device);
-  LoadedModel model = load_trained_model(arguments.checkpoint, device);
+  const DeviceChoice choice = choose_device(arguments.device);
+  LoadedModel model = load_trained_model(arguments.checkpoint, choice.device);
+  if (!choice.notice.empty()) fmt::print("{}\n", choice.notice);
   EvaluatorOptions options = evaluator_options(model.config, arguments.batch_size);
   std::string json = model.classifier ? eval_classifier(arguments, model, options)
                                       : eval_detector(arguments, model, options);

@@ -89,9 +89,10 @@ int predict_boxes(const PredictArguments& arguments, const std::vector<PredictIn
 }  // namespace
 
 int run_predict(const PredictArguments& arguments) {
-  const Device device = choose_device(arguments.device);
+  const DeviceChoice choice = choose_device(arguments.device);
   std::vector<PredictInput> inputs = collect_inputs(arguments.images);
-  LoadedModel model = load_trained_model(arguments.checkpoint, device);
+  LoadedModel model = load_trained_model(arguments.checkpoint, choice.device);
+  if (!choice.notice.empty()) fmt::print("{}\n", choice.notice);
   return model.classifier ? predict_classes(arguments, inputs, model)
                           : predict_boxes(arguments, inputs, model);
 }

@@ -54,7 +54,8 @@ int run_train(const TrainArguments& arguments) {
   if (arguments.reinit_heads && arguments.init_from.empty())
     fail_input("--reinit-heads needs --init-from: it leaves the class heads out of what is loaded");
   TrainerOptions options;
-  options.device = choose_device(arguments.device);
+  const DeviceChoice choice = choose_device(arguments.device);
+  options.device = choice.device;
   options.config = configuration(arguments);
   options.output = arguments.output;
   options.resume = arguments.resume;
@@ -75,6 +76,7 @@ int run_train(const TrainArguments& arguments) {
   task->model().set_recompute(
       {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()});
   FreshFolder fresh(arguments.output);
+  if (!choice.notice.empty()) fmt::print("{}\n", choice.notice);
   TrainingResult result = train(options, *task);
   fmt::print("{}: {} steps", arguments.output, result.step);
   if (result.best_step >= 0)

@@ -1,0 +1,97 @@
+// What the program says when the GPU cannot be used. Runs the emulated `saccade` with faults of the emulated
+// GPU.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/gpu.h"
+#include "tests/train/run_command.h"
+#include "tests/train/test_folder.h"
+
+namespace saccade {
+namespace {
+
+struct Outcome {
+  int status;
+  std::string out, err;
+};
+
+class CudaErrors : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cuda_is_emulated()) GTEST_SKIP() << "not an emulated build";
+    std::string data = folder_ / "data";
+    ASSERT_EQ(
+        run_command({"data", "shapes", "--output", data, "--images", "4", "--seed", "1", "--size", "64"}), 0);
+    write_bytes(folder_ / "tiny.textproto", R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
+  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 }
+}
+data {
+  train { annotations: "data/annotations.json" images: "data/images" }
+  batch_size: 2 workers: 1
+  augment { height: 64 width: 64 }
+  val_height: 64 val_width: 64
+}
+train { max_steps: 2 }
+)");
+  }
+  Outcome train(const std::string& fault, const std::string& device) {
+    std::string command = "cd '" + folder_.path() + "' && SACCADE_EMULATOR_FAULT=" + fault +
+                          " '" SACCADE_BINARY_DIR
+                          "/saccade' train --config tiny.textproto --output run --device " +
+                          device + " >out.txt 2>err.txt";
+    int raw = std::system(command.c_str());
+    return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), read_bytes(folder_ / "out.txt"),
+            read_bytes(folder_ / "err.txt")};
+  }
+  // One line, and nothing left behind.
+  void expect_error(const Outcome& outcome, int status, const std::string& line) {
+    EXPECT_EQ(outcome.status, status);
+    EXPECT_EQ(outcome.err, "error: " + line + "\n");
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(CudaErrors, NamesWhyTheGpuCannotBeUsedAndAutoTakesTheCpu) {
+  const std::pair<const char*, const char*> faults[] = {
+      {"no_driver", "no NVIDIA driver is installed"},
+      {"old_driver", "the NVIDIA driver supports CUDA 12.4, this program needs 13.0 or newer"},
+      {"no_gpu", "no NVIDIA GPU can be used (no CUDA-capable device is detected)"},
+      {"old_gpu", "emulated GPU has compute capability 7.5, this program needs 8.0 or newer"},
+      {"no_kernel_image",
+       "emulated GPU has compute capability 9.0, this program has code for the emulator only"}};
+  for (auto [fault, reason] : faults) {
+    SCOPED_TRACE(fault);
+    expect_error(train(fault, "cuda"), 2, std::string("--device cuda: ") + reason + "; expected auto or cpu");
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+    Outcome fallback = train(fault, "auto");
+    EXPECT_EQ(fallback.status, 0) << fallback.err;
+    EXPECT_EQ(fallback.err, "");
+    EXPECT_EQ(fallback.out.find(std::string("running on the CPU: ") + reason + "\n"), 0U) << fallback.out;
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(CudaErrors, AutoIsNotTheEmulatedGpu) {
+  Outcome outcome = train("", "auto");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.find("running on the CPU"), std::string::npos) << outcome.out;
+}
+
+// The weights fit, a step does not.
+TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesNoFile) {
+  Outcome outcome = train("memory:1500000", "cuda");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err.find("error: [allocator] out of GPU memory: asked for "), 0U) << outcome.err;
+  EXPECT_NE(outcome.err.find("MiB in live tensors"), std::string::npos) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run/checkpoints/last.safetensors"));
+}
+
+}  // namespace
+}  // namespace saccade
