@@ -2,7 +2,7 @@
 // (layers/attention/*.cpp) is built with a small shape and goes through all checks below:
 //   gradients of inputs and parameters in f64 against central differences with a random cotangent; masked
 //   tokens change nothing; a batch gives what its samples give alone; the same bits run to run; bf16 near
-//   f32; recomputation equal.
+//   f32; recomputation equal; on a GPU, where there is one, what the CPU gives.
 // A failing case prints the layer's name; run it alone with --gtest_filter=*<name>*.
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "autograd/engine.h"
+#include "core/device.h"
 #include "layers/attention.h"
 
 namespace saccade {
@@ -56,6 +57,54 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
             needs_grad);
     in.levels = levels_;
     return in;
+  }
+
+  // The output and the gradients of inputs and parameters, computed on a device and brought to the CPU.
+  std::vector<NamedTensor> run_on(Device device, DType compute) {
+    ExecutionScope scope;
+    execution().compute = compute;
+    layer_->to(device);
+    AttentionInput in = make_input(DType::kF32, false);
+    for (Var* v : {&in.query, &in.key, &in.value, &in.reference_points})
+      *v = Var(v->value().to(device), true);
+    if (one_map_) in.key = in.value = in.query;
+    std::vector<int64_t> mask(static_cast<size_t>(kBatch * tokens_));
+    for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 7 == 3;
+    in.padding_mask = Tensor::from<int64_t>({kBatch, tokens_}, mask).to(DType::kBool).to(device);
+    Var out = layer_->forward(in);
+    Rng rng(31);
+    backward(out, random(out.shape(), rng, -1, 1, out.dtype()).to(device));
+    std::vector<NamedTensor> leaves{{"query", in.query}, {"reference points", in.reference_points}};
+    if (!one_map_) leaves.insert(leaves.end(), {{"key", in.key}, {"value", in.value}});
+    for (const NamedTensor& t : layer_->parameters()) leaves.push_back(t);
+    std::vector<NamedTensor> results{{"output", Var(out.value().to(Device::kCpu))}};
+    for (NamedTensor& leaf : leaves) {
+      // An input that this layer does not use has no gradient.
+      if (leaf.var.grad().defined()) {
+        results.push_back({"gradient of " + leaf.name, Var(leaf.var.grad().to(Device::kCpu))});
+      }
+      leaf.var.clear_grad();
+    }
+    return results;
+  }
+  // `tolerance` is relative to the largest element of a result, or to the size of the terms that cancel: all
+  // of the gradient of a key's bias, which moves the scores of a row alike.
+  void expect_cuda_agrees(DType compute, double tolerance) {
+    std::vector<NamedTensor> want = run_on(Device::kCpu, compute), got = run_on(Device::kCuda, compute),
+                             again = run_on(Device::kCuda, compute);
+    ASSERT_EQ(want.size(), got.size());
+    ASSERT_EQ(want.size(), again.size());
+    for (size_t k = 0; k < want.size(); ++k) {
+      EXPECT_EQ(want[k].name, got[k].name);
+      EXPECT_EQ(want[k].var.dtype(), got[k].var.dtype()) << want[k].name;
+      auto a = want[k].var.value().to_vector<float>(), b = got[k].var.value().to_vector<float>();
+      ASSERT_EQ(a.size(), b.size()) << want[k].name;
+      float scale = 0.02f;
+      for (float x : a) scale = std::max(scale, std::abs(x));
+      for (size_t i = 0; i < a.size(); ++i)
+        EXPECT_NEAR(a[i], b[i], tolerance * scale) << want[k].name << " element " << i;
+      EXPECT_EQ(b, again[k].var.value().to_vector<float>()) << want[k].name << ": a second run";
+    }
   }
 
   std::shared_ptr<Attention> layer_;
@@ -190,6 +239,18 @@ TEST_P(AttentionLayer, RecomputationGivesTheSameGradients) {
     return bits;
   };
   EXPECT_EQ(run(false), run(true));
+}
+
+// Both devices compute in f32 and add up in their own order, some ten operations deep.
+TEST_P(AttentionLayer, CudaGivesWhatTheCpuGives) {
+  if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+  expect_cuda_agrees(DType::kF32, 1e-5);
+}
+
+// bf16 keeps 8 bits, and each device may round another way: as in Bf16StaysNearF32.
+TEST_P(AttentionLayer, CudaStaysNearTheCpuInBf16) {
+  if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+  expect_cuda_agrees(DType::kBF16, 0.05);
 }
 
 INSTANTIATE_TEST_SUITE_P(Registered, AttentionLayer, testing::ValuesIn(attention_names()),
