@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The tests of the CUDA backend on the GPU of this machine: every op and every attention layer against the CPU, whole
-# training steps in f32, tf32 and bf16, two runs with equal bits, and the op table once more under compute-sanitizer where that
-# is installed. Runs from the folder that scripts/package.sh makes, or from a checkout with a build in build/ (BUILD=...).
+# The tests of the CUDA backend on the GPU of this machine: every op, every attention layer and tiny models of every kind
+# against the CPU, whole training steps in f32, tf32 and bf16, the detections of a checkpoint, two runs with equal bits, and the
+# op table once more under compute-sanitizer where that is installed. Runs from the folder that scripts/package.sh makes, or
+# from a checkout with a build in build/ (BUILD=...).
 # Usage: scripts/gpu_test.sh [--quick | --rehearse]
 #   --quick: without compute-sanitizer     --rehearse: few steps of a tiny model, for the emulated GPU
 set -euo pipefail
@@ -19,7 +20,7 @@ for argument in "$@"; do
   esac
 done
 if [ -x bin/saccade ]; then bin=bin; else bin=${BUILD:-build}; fi
-for program in saccade test_autograd test_layers test_train; do
+for program in saccade test_autograd test_layers test_models test_train; do
   [ -x "$bin/$program" ] || { echo "error: gpu_test.sh: no $bin/$program; build the checkout first" >&2; exit 2; }
 done
 work=$(mktemp -d)
@@ -41,7 +42,9 @@ step "op table"
 tests test_autograd '*.cuda*'
 step "layer table"
 tests test_layers '*uda*'
-step "training: CPU against GPU, f32, bf16, equal bits"
+step "models: forward and backward of one of each kind"
+tests test_models 'Cuda*'
+step "training, eval and predict: CPU against GPU, f32, bf16, equal bits"
 tests test_train 'Cuda*-CudaErrors*'
 
 step "$steps steps from one seed, CPU against GPU"

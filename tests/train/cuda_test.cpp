@@ -1,12 +1,15 @@
-// The same seed and configuration on the CPU and on the GPU: on a machine with one, or on the emulated one of
-// tests/cuda_emulator in an emulated build.
+// The same seed and configuration on the CPU and on the GPU, and the same checkpoint: on a machine with a
+// GPU, or on the emulated one of tests/cuda_emulator in an emulated build.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <regex>
 
 #include "core/determinism.h"
 #include "core/device.h"
+#include "data/detections.h"
 #include "tests/train/run_command.h"
 #include "tests/train/test_folder.h"
 
@@ -90,6 +93,67 @@ TEST_F(CudaTraining, IsRepeatedToTheBit) {
   std::string first = weights("first");
   EXPECT_GT(first.size(), 10000U);
   EXPECT_TRUE(first == weights("second"));
+}
+
+// Boxes to a hundredth of a pixel, scores to 1e-5. Scores that are nearly equal may come in another order.
+void expect_same_detections(const std::vector<Detection>& want, const std::vector<Detection>& got) {
+  EXPECT_EQ(want.size(), got.size());
+  for (const Detection& a : want) {
+    EXPECT_TRUE(std::any_of(got.begin(), got.end(),
+                            [&](const Detection& b) {
+                              double difference = 0;
+                              for (size_t i = 0; i < 4; ++i)
+                                difference = std::max(difference, std::abs(a.bbox[i] - b.bbox[i]));
+                              return a.image_id == b.image_id && a.category_id == b.category_id &&
+                                     difference < 0.01 && std::abs(a.score - b.score) < 1e-5;
+                            }))
+        << "image " << a.image_id << ", category " << a.category_id << ", score " << a.score;
+  }
+}
+
+// The file of `saccade predict` names pictures instead of images: the digits of the name are the number.
+std::vector<Detection> read_predictions(const std::string& path) {
+  const std::regex entry(
+      R"re("file_name": "[^"0-9]*([0-9]+)[^"]*", "category_id": ([0-9]+), "bbox": \[(.*), (.*), (.*), (.*)\], "score": ([^}]*))re");
+  std::vector<Detection> out;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::smatch m;
+    if (!std::regex_search(line, m, entry)) continue;
+    out.push_back({std::stoll(m[1]),
+                   std::stoll(m[2]),
+                   {std::stod(m[3]), std::stod(m[4]), std::stod(m[5]), std::stod(m[6])},
+                   std::stod(m[7])});
+  }
+  return out;
+}
+
+TEST_F(CudaTraining, EvaluatesAsTheCpu) {
+  std::string checkpoint = train("model", "cpu", "f32", 2) + "/checkpoints/last.safetensors";
+  auto detections = [&](const std::string& device) {
+    std::string file = folder_ / (device + ".json");
+    EXPECT_EQ(run_command({"eval", "--checkpoint", checkpoint, "--annotations", data_ + "/annotations.json",
+                           "--images", data_ + "/images", "--detections", file, "--device", device}),
+              0);
+    return read_detections(file);
+  };
+  std::vector<Detection> want = detections("cpu");
+  EXPECT_EQ(want.size(), 8U * 10 * 6);  // images, queries, classes
+  expect_same_detections(want, detections("cuda"));
+}
+
+TEST_F(CudaTraining, PredictsAsTheCpu) {
+  std::string checkpoint = train("model", "cpu", "f32", 2) + "/checkpoints/last.safetensors";
+  auto predictions = [&](const std::string& device) {
+    std::string output = folder_ / ("predicted_" + device);
+    EXPECT_EQ(run_command({"predict", "--checkpoint", checkpoint, "--output", output, "--threshold", "0",
+                           "--sampling-points", "--device", device, data_ + "/images"}),
+              0);
+    return read_predictions(output + "/detections.json");
+  };
+  std::vector<Detection> want = predictions("cpu");
+  EXPECT_EQ(want.size(), 8U * 10 * 6);
+  expect_same_detections(want, predictions("cuda"));
 }
 
 }  // namespace

@@ -1,0 +1,201 @@
+// Whole models on the GPU, or on the emulated one of an emulated build: a forward and backward pass of a tiny
+// one of each kind, in training mode, beside the CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/engine.h"
+#include "core/device.h"
+#include "models/build.h"
+
+namespace saccade {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// Results on the CPU, by name; what a model without noise would hold back (heads and offsets that start at
+// zero) takes part too.
+using Results = std::vector<std::pair<std::string, Tensor>>;
+
+Tensor random(const Shape& shape, Rng& rng, double size) {
+  Tensor t = Tensor::empty(shape);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(size * rng.normal());
+  return t;
+}
+
+void initialize(Module& model) {
+  model.initialize(3);
+  Rng rng(5);
+  NoGrad no_grad;
+  for (const NamedTensor& t : model.parameters()) {
+    Tensor value = t.var.value();
+    value.copy_from(add(Var(value), Var(random(value.shape(), rng, 0.05))).value());
+  }
+  model.set_training(true);
+}
+
+// A random projection of the outputs, its value and the gradients of the parameters.
+Results backward_of(const Module& model, const std::vector<std::pair<std::string, Var>>& outputs) {
+  Results results;
+  Rng rng(7);
+  Var loss;
+  for (const auto& [name, output] : outputs) {
+    results.emplace_back(name, output.value().to(Device::kCpu));
+    Var part = sum(mul(output, Var(random(output.shape(), rng, 1).to(output.device()))));
+    loss = loss.defined() ? add(loss, part) : part;
+  }
+  backward(loss);
+  for (NamedTensor& t : model.parameters()) {
+    if (t.var.grad().defined()) results.emplace_back("gradient of " + t.name, t.var.grad().to(Device::kCpu));
+    t.var.clear_grad();
+  }
+  return results;
+}
+
+// Dropout and drop path draw the same numbers on both devices.
+template <class Run>
+Results run_on(Device device, Module& model, const Run& run) {
+  ExecutionScope scope;
+  execution().rng_key = 13;
+  execution().rng_calls = 0;
+  model.to(device);
+  return run(device);
+}
+
+float largest_of(const Tensor& t) {
+  float largest = 0;
+  for (float x : t.to_vector<float>()) largest = std::max(largest, std::abs(x));
+  return largest;
+}
+
+// Both devices compute in f32 and add up in their own order. The error grows with the depth, some fifty ops
+// there and back; the second term is for gradients that cancel to zero, such as those of the keys' biases.
+template <class Run>
+void expect_cuda_agrees(Module& model, const Run& run) {
+  if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+  Results want = run_on(Device::kCpu, model, run), got = run_on(Device::kCuda, model, run);
+  ASSERT_EQ(want.size(), got.size());
+  float largest = 0;
+  for (const auto& [name, tensor] : want) largest = std::max(largest, largest_of(tensor));
+  double worst = 0;
+  for (size_t k = 0; k < want.size(); ++k) {
+    EXPECT_EQ(want[k].first, got[k].first);
+    ASSERT_EQ(want[k].second.shape(), got[k].second.shape()) << want[k].first;
+    auto a = want[k].second.to_vector<float>(), b = got[k].second.to_vector<float>();
+    double allowed = 1e-4 * largest_of(want[k].second) + 1e-6 * largest, error = 0;
+    for (size_t i = 0; i < a.size(); ++i)
+      error = std::max(error, std::isfinite(b[i]) ? std::abs(static_cast<double>(a[i]) - b[i]) : INFINITY);
+    EXPECT_LE(error, allowed) << want[k].first;
+    worst = std::max(worst, error / allowed);
+  }
+  fmt::print("{} results, the worst at {:.2f} of the tolerance\n", want.size(), worst);
+}
+
+void expect_detector_agrees(const Args& args, int64_t height, int64_t width) {
+  auto model = build_detector(args, 4);
+  initialize(*model);
+  Rng rng(11);
+  Tensor images = random({2, height, width, 3}, rng, 1);
+  // The second image is padded on the right and below.
+  std::vector<ImageSize> sizes{{height, width}, {height / 2, width - 20}};
+  images.slice(0, 1, 2).slice(1, height / 2, height).fill(0);
+  images.slice(0, 1, 2).slice(2, width - 20, width).fill(0);
+  expect_cuda_agrees(*model, [&](Device device) {
+    DetectorOutput output = model->forward({.images = Var(images.to(device)), .sizes = sizes});
+    std::vector<std::pair<std::string, Var>> outputs;
+    if (output.encoder.logits.defined())
+      outputs = {{"proposals' logits", output.encoder.logits}, {"proposals", output.encoder.boxes}};
+    for (const LayerPrediction& layer : output.layers) {
+      outputs.emplace_back("logits", layer.logits);
+      outputs.emplace_back("boxes", layer.boxes);
+    }
+    return backward_of(*model, outputs);
+  });
+}
+
+void expect_classifier_agrees(const Args& args, const Shape& images_shape) {
+  auto model = build_classifier(args, 5);
+  initialize(*model);
+  Rng rng(11);
+  Tensor images = random(images_shape, rng, 1);
+  expect_cuda_agrees(*model, [&](Device device) {
+    return backward_of(*model, {{"logits", model->forward(Var(images.to(device)))}});
+  });
+}
+
+Args detector(const char* type) {
+  Args model;
+  model.set("type", std::string(type));
+  Args& backbone = model.section("backbone");
+  backbone.set("blocks", Ints{1, 1, 1, 1});
+  backbone.set("width", int64_t{8});
+  backbone.set("frozen_batch_norm", false);
+  Args& t = model.section("transformer");
+  for (auto [key, value] : {std::pair{"hidden_dim", 32},
+                            {"heads", 4},
+                            {"encoder_layers", 1},
+                            {"decoder_layers", 2},
+                            {"ffn_dim", 32},
+                            {"queries", 6}})
+    t.set(key, int64_t{value});
+  t.set("dropout", 0.1);
+  return model;
+}
+
+Args classifier(const char* type) {
+  Args model("model");
+  model.set("type", std::string("classifier"));
+  model.section("backbone").set("type", std::string(type));
+  return model;
+}
+
+TEST(CudaModels, Detr) { expect_detector_agrees(detector("detr"), 64, 96); }
+
+TEST(CudaModels, TwoStageDeformableDetr) {
+  Args model = detector("deformable_detr");
+  model.section("transformer").set("levels", int64_t{3});
+  model.section("backbone").set("outputs", Ints{3, 4});
+  model.section("transformer").set("box_refine", true);
+  model.section("transformer").set("two_stage", true);
+  // The smallest map has 2 x 3 cells: a norm over fewer would cancel most digits.
+  expect_detector_agrees(model, 128, 160);
+}
+
+// Windows that do not divide the map and shifted ones.
+TEST(CudaModels, Swin) {
+  Args model = classifier("swin");
+  Args& b = model.section("backbone");
+  b.set("embed_dim", int64_t{16});
+  b.set("depths", Ints{2, 2});
+  b.set("heads", Ints{1, 2});
+  b.set("window", int64_t{4});
+  expect_classifier_agrees(model, {2, 40, 52, 3});
+}
+
+TEST(CudaModels, Vit) {
+  Args model = classifier("vit");
+  Args& b = model.section("backbone");
+  b.set("dim", int64_t{16});
+  b.set("depth", int64_t{2});
+  b.set("heads", int64_t{2});
+  b.set("image_size", int64_t{32});
+  b.set("patch", int64_t{8});
+  expect_classifier_agrees(model, {2, 32, 32, 3});
+}
+
+// Windows, shifted ones and deformed attention.
+TEST(CudaModels, Dat) {
+  Args model = classifier("dat");
+  Args& b = model.section("backbone");
+  b.set("dims", Ints{12, 24});
+  b.set("heads", Ints{3, 6});
+  b.set("groups", Ints{1, 3});
+  b.set("blocks", std::string("LSD LDS"));
+  b.set("kernels", Ints{5, 3});
+  b.set("window", int64_t{3});
+  b.set("image_size", int64_t{24});
+  expect_classifier_agrees(model, {2, 24, 32, 3});
+}
+
+}  // namespace
+}  // namespace saccade
