@@ -60,6 +60,13 @@ struct Dropout {
   }
 };
 
+// Of problems without dropout: the kernels have no code for it.
+struct NoDropout {
+  static constexpr float probability = 0, factor = 1;
+  __device__ unsigned dropped(int64_t, int64_t, int64_t) const { return 0; }
+  __device__ unsigned dropped_transposed(int64_t, int64_t, int64_t) const { return 0; }
+};
+
 template <int kRows_, int kColumns_, int kM_, int kWarps_>
 struct TileShape {
   static constexpr int kRows = kRows_, kColumns = kColumns_, kM = kM_, kWarps = kWarps_;

@@ -92,6 +92,12 @@ const Register kWindowAttention(Row{
           window_case(rng, "ignored keys, some windows wholly", {2, 3, 5, 2, 2, 3, 1, 3, true, some}),
           window_case(rng, "wide heads, several vectors", {1, 5, 5, 1, 19, 5, 2, 5, true}),
           window_case(rng, "Swin's window", {1, 9, 8, 1, 3, 7, 3, 7, true}),
+          window_case(rng, "Swin's heads", {1, 7, 8, 1, 32, 7, 3, 7, true}),
+          window_case(rng, "several images, an odd number of windows", {3, 5, 9, 2, 8, 3, 1, 4, true}),
+          window_case(rng, "windows of several tiles", {1, 9, 10, 1, 4, 9, 2, 9, true}),
+          window_case(rng, "heads of 64", {1, 4, 5, 1, 40, 4, 1, 4, true}),
+          window_case(rng, "heads of 128", {1, 3, 4, 1, 72, 3, 1, 3, true}),
+          window_case(rng, "heads too wide for tiles", {1, 2, 2, 1, 130, 2, 1, 2}),
           window_case(rng, "no images", {0, 4, 4, 1, 2, 2, 0, 2}),
       };
     },

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/kernels/attention.h"
+#include "core/kernels/window_attention.h"
 #include "core/math_mode.h"
 #include "core/philox.h"
 
@@ -66,6 +67,34 @@ TEST(Tf32Attention, NearTheExactOne) {
       return std::vector<Tensor>{y, dq, dk, dv, dbias};
     };
     SCOPED_TRACE(D);
+    expect_rounded(run(Device::kCuda), run(Device::kCpu));
+  }
+}
+
+// Windows of one tile and of several, with fillers and regions.
+TEST(Tf32Attention, WindowsNearTheExactOnes) {
+  Tf32Scope scope;
+  struct Size {
+    int64_t D, window;
+  };
+  for (auto [D, window] : {Size{16, 7}, Size{32, 7}, Size{64, 3}, Size{128, 3}, Size{32, 9}}) {
+    auto run = [&](Device device) {
+      Rng rng(11);
+      const int64_t height = window + 1, width = window - 1, side = 2 * window - 1;
+      kernels::WindowParams params{2, window, 2, 1 / std::sqrt(static_cast<double>(D))};
+      kernels::WindowGeometry map(height, width, params);
+      Tensor qkv = normal(rng, {2, height, width, 6 * D}).to(device),
+             table = normal(rng, {side * side, 2}).to(device), padding = normal(rng, {6 * D}).to(device),
+             dy = normal(rng, {2, height, width, 2 * D}).to(device);
+      Tensor y = dy.empty_like(),
+             log_sum = Tensor::empty({2, map.count(), 2, window * window}, DType::kF32, device);
+      Tensor dqkv = qkv.empty_like(), dtable = table.empty_like(), dpadding = padding.empty_like();
+      kernels::window_attention_forward(qkv, table, padding, {}, params, y, log_sum);
+      kernels::window_attention_backward(qkv, table, padding, {}, params, log_sum, dy, dqkv, dtable,
+                                         dpadding);
+      return std::vector<Tensor>{y, dqkv, dtable, dpadding};
+    };
+    SCOPED_TRACE(fmt::format("heads of {}, window {}", D, window));
     expect_rounded(run(Device::kCuda), run(Device::kCpu));
   }
 }
