@@ -1,8 +1,7 @@
-// Window attention backward on the GPU: the kernels of attention_backward.h over a WindowProblem, for f32 and
-// bf16 heads of up to 128 channels. Sums over windows (the table, the fillers) are cut by the shape.
-#include "core/cuda/attention_backward.h"
-
-#include "core/cuda/window_problem.h"
+// Window attention backward on the GPU for f32 and bf16 heads of up to 128 channels: window_backward.h where
+// a window is one tile and tensor cores compute, else the kernels of attention_backward.h over a
+// WindowProblem. Sums over windows (the table, the fillers) are cut by the shape.
+#include "core/cuda/window_backward.h"
 #include "core/kernels/reduce.h"
 #include "core/launch.h"
 
@@ -11,9 +10,9 @@ namespace {
 
 using cuda::Math;
 
-// dtable from the gradients of the pairs [H, T2, T2]: one thread an entry.
-struct FoldTable {
-  const float* pairs;
+// The sum over the pairs of tokens that lie apart by the displacement of a row of the table.
+struct FoldTable {     // i = row * H + h
+  const float* pairs;  // [H, T2, T2]
   float* dtable;
   int window, table_side, H;
   SACCADE_HD void operator()(int64_t i) const {
@@ -29,10 +28,59 @@ struct FoldTable {
   }
 };
 
+// Sums by displacement to their rows of the table, which may be made for larger windows.
+struct PlaceInTable {          // i = row * H + h
+  const float* displacements;  // [H, side, side]
+  float* dtable;
+  int side, table_side, H;
+  SACCADE_HD void operator()(int64_t i) const {
+    int row = static_cast<int>(i / H), h = static_cast<int>(i % H), margin = (table_side - side) / 2;
+    int y = row / table_side - margin, x = row % table_side - margin;
+    bool inside = y >= 0 && y < side && x >= 0 && x < side;
+    dtable[i] = inside ? displacements[(int64_t{h} * side + y) * side + x] : 0.0f;
+  }
+};
+
+// Cuts the windows into runs for some thousand blocks, of which a run has `blocks_a_run`.
+template <class Problem>
+int64_t cut_into_runs(Problem& p, int64_t blocks_a_run) {
+  constexpr int64_t kBlocks = 4096;
+  p.group_windows = std::max<int64_t>(2, cuda::ceil_div(p.windows() * blocks_a_run, kBlocks));
+  return cuda::ceil_div(p.windows(), p.group_windows);
+}
+
+Tensor sum_runs(const Tensor& runs) {
+  Tensor total = Tensor::empty({1, runs.dim(2)}, DType::kF32, Device::kCuda);
+  sum_middle(runs, 1, total);
+  return total;
+}
+
+template <Math kMath, int kD>
+void launch_tiles(cuda::WindowProblem<cuda::Stored<kMath>>& p, Tensor& dtable) {
+  int64_t runs = cut_into_runs(p, p.H);
+  Tensor displacements;
+  if (dtable.defined())
+    displacements = Tensor::empty({1, runs, int64_t{p.H} * p.side() * p.side()}, DType::kF32, Device::kCuda);
+  cuda::launch("window_backward_tiles", &cuda::window_backward_tiles<kMath, kD>,
+               dim3(static_cast<unsigned>(runs * p.H)), dim3(2 * cuda::kWindowRows),
+               cuda::WindowBackwardShared<kMath, kD>::bytes() + p.head_bytes(), p,
+               dtable.defined() ? displacements.data<float>() : nullptr);
+  if (!dtable.defined()) return;
+  Tensor total = sum_runs(displacements);
+  for_each(dtable.numel(),
+           PlaceInTable{total.data<float>(), dtable.data<float>(), p.side(), p.table_side, p.H});
+}
+
 template <Math kMath, int kD, class T>
 bool launch_backward(cuda::WindowProblem<T>& p, Tensor& dtable) {
   using Problem = cuda::WindowProblem<T>;
   using Shape = cuda::BackwardShape<kMath, kD>;
+  if constexpr ((kMath == Math::kTf32 && kD <= 32) || (kMath == Math::kBf16 && kD <= 64)) {
+    if (p.queries <= cuda::kWindowRows) {
+      launch_tiles<kMath, kD>(p, dtable);
+      return true;
+    }
+  }
   size_t shared = cuda::BackwardShared<kMath, kD>::bytes() + p.head_bytes();
   if (shared > cuda::kWindowSharedBytes) return false;
   auto rows = static_cast<unsigned>(cuda::ceil_div(p.queries, Shape::kRows)),
@@ -45,16 +93,12 @@ bool launch_backward(cuda::WindowProblem<T>& p, Tensor& dtable) {
                  dim3(Shape::kThreads), shared, p);
   }
   if (!dtable.defined()) return true;
-  // A few thousand blocks, of at least four windows each.
-  constexpr int64_t kBlocks = 4096;
-  p.group_windows = std::max<int64_t>(4, cuda::ceil_div(p.heads() * rows * columns, kBlocks));
-  int64_t parts = cuda::ceil_div(p.windows(), p.group_windows), size = int64_t{p.H} * p.queries * p.keys;
-  Tensor pairs = Tensor::empty({1, parts, size}, DType::kF32, Device::kCuda);
+  int64_t runs = cut_into_runs(p, p.H * rows * columns);
+  Tensor pairs = Tensor::empty({1, runs, int64_t{p.H} * p.queries * p.keys}, DType::kF32, Device::kCuda);
   p.dpairs = pairs.data<float>();
   cuda::launch("attention_backward_pairs", &cuda::attention_backward_pairs<kMath, kD, Problem>,
-               dim3(columns, rows, static_cast<unsigned>(parts * p.H)), dim3(Shape::kThreads), shared, p);
-  Tensor total = Tensor::empty({1, size}, DType::kF32, Device::kCuda);
-  sum_middle(pairs, 1, total);
+               dim3(columns, rows, static_cast<unsigned>(runs * p.H)), dim3(Shape::kThreads), shared, p);
+  Tensor total = sum_runs(pairs);
   for_each(dtable.numel(),
            FoldTable{total.data<float>(), dtable.data<float>(), p.map.window, p.table_side, p.H});
   return true;
