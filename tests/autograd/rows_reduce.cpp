@@ -86,7 +86,11 @@ Row softmax_row(const char* name, bool log) {
     std::vector<Sample> out;
     for (auto [label, shape] : {std::pair{"plain", Shape{3, 4, 7}},
                                 {"vector width", Shape{2, 64}},
+                                {"several numbers a lane", Shape{2, 70}},
                                 {"long", Shape{2, 131}},
+                                {"several vectors a lane", Shape{1, 260}},
+                                {"long, whole vectors", Shape{1, 1028}},
+                                {"many short rows", Shape{131, 4}},
                                 {"one class", Shape{4, 1}},
                                 {"one row", Shape{5}},
                                 {"batch 1", Shape{1, 16}},
@@ -119,7 +123,7 @@ Row softmax_row(const char* name, bool log) {
   };
   return {name,
           Bf16::kExact,
-          {3e-6, 1e-2, "sums of at most 131 terms and exp of a few ulp, in f32 also for bf16 inputs"},
+          {3e-6, 1e-2, "sums of at most 1,028 terms and exp of a few ulp, in f32 also for bf16 inputs"},
           samples,
           {{"scalar", [log] { (log ? log_softmax : softmax)(Var(Tensor::zeros({}))); },
             "\\[" + std::string(name) + "\\] input without axes"}}};

@@ -9,6 +9,7 @@
 #include "core/kernels/ms_deform_attn.h"
 #include "core/kernels/normalize_image.h"
 #include "core/kernels/reduce.h"
+#include "core/kernels/softmax.h"
 #include "core/philox.h"
 
 namespace saccade {
@@ -149,6 +150,31 @@ TEST(RawKernels, Counts) {
     kernels::sum_squares(uniform(rng, {5000}).to(device), squares);
     return std::vector<Tensor>{count, squares};
   });
+}
+
+// Rows that begin with minus infinities, hold nothing else, or hold a NaN.
+TEST(RawKernels, SoftmaxOfSpecialNumbers) {
+  constexpr double kNan = -7;  // stands for it, so that results can be compared
+  for (int64_t n : {4, 70, 260, 600, 601}) {
+    SCOPED_TRACE(n);
+    compare([&](Device device) {
+      Rng rng(9);
+      Tensor x = uniform(rng, {4, n});
+      for (int64_t i = 0; i < n; ++i) {
+        if (i < n - 3) x.data<float>()[i] = -INFINITY;
+        x.data<float>()[n + i] = -INFINITY;
+      }
+      x.data<float>()[3 * n - 1] = NAN;
+      Tensor y = x.to(device).empty_like();
+      kernels::softmax(x.to(device), y);
+      auto values = y.to_vector<double>();
+      for (double& value : values) value = std::isnan(value) ? kNan : value;
+      EXPECT_LT(std::abs(values[0]), 1e-40);
+      EXPECT_EQ(values[static_cast<size_t>(n)], kNan);
+      EXPECT_EQ(values[static_cast<size_t>(2 * n)], kNan);
+      return std::vector<Tensor>{Tensor::from({4, n}, values)};
+    });
+  }
 }
 
 }  // namespace
