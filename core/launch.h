@@ -1,13 +1,15 @@
 // for_each(n, functor, cost) runs a named functor once per index: on CPU threads, or on the GPU when the same
 // source is compiled for it. The functor is a struct with `SACCADE_HD void operator()(int64_t i) const`, no
 // two indices writing one place. `cost` is a rough count of element operations per index.
+// map_each(n, f, y, x...) makes y[i] = f(x[i]...), of contiguous arrays of which y may be one; f is a struct
+// with `SACCADE_HD T operator()(X...) const`. On the GPU it moves 16 bytes at a time.
 #pragma once
 
 #include "core/hd.h"
 #include "core/kernel.h"
 
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
-#include "core/cuda/launch.h"
+#include "core/cuda/map.h"
 #else
 
 #include "core/parallel.h"
@@ -24,6 +26,12 @@ void for_each(int64_t n, const Functor& functor, int64_t cost = 1) {
 #pragma GCC ivdep
                  for (int64_t i = begin; i < end; ++i) functor(i);
                });
+}
+
+template <class F, class T, class... X>
+void map_each(int64_t n, const F& f, T* y, const X*... x) {
+  for_each(
+      n, [=](int64_t i) { y[i] = f(x[i]...); }, 4);
 }
 
 }  // namespace SACCADE_SIDE

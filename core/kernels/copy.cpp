@@ -1,25 +1,11 @@
 #include "core/kernels/copy.h"
 
+#include "core/kernels/convert.h"
 #include "core/kernels/strided.h"
 #include "core/launch.h"
 
 namespace saccade::kernels {
 namespace {
-
-template <class To, class From>
-SACCADE_HD To convert(From v) {
-  if constexpr (std::is_same_v<To, From>) {
-    return v;
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return static_cast<acc_t<From>>(v) != 0;
-  } else if constexpr (std::is_same_v<From, bf16>) {
-    return static_cast<To>(static_cast<float>(v));
-  } else if constexpr (std::is_same_v<To, bf16> && std::is_integral_v<From>) {
-    return bf16(static_cast<float>(v));
-  } else {
-    return static_cast<To>(v);
-  }
-}
 
 template <class To, class From>
 struct Copy {
@@ -88,6 +74,8 @@ bool copy_tiled(const StridedLoop<2>& loop, const From* src, To* dst) {
 
 template <class To, class From>
 void copy_typed(const Tensor& x, Tensor& y) {
+  if (x.is_contiguous() && y.is_contiguous())
+    return map_each(x.numel(), Convert<To, From>{}, y.data<To>(), x.data<From>());
   auto loop = StridedLoop<2>::make(x.shape(), {&x.strides(), &y.strides()});
   if (copy_tiled<To, From>(loop, x.data<From>(), y.data<To>())) return;
   StridedCalls<2> calls(loop);
@@ -103,6 +91,11 @@ void copy_generic(const Tensor& x, Tensor& y) {
   });
 }
 
+template <class T>
+struct Constant {
+  T value;
+  SACCADE_HD T operator()() const { return value; }
+};
 template <class T>
 struct Fill {
   StridedCalls<1> calls;
@@ -125,6 +118,7 @@ struct Fill {
 void fill_generic(Tensor& y, double value) {
   if (y.numel() == 0) return;
   dispatch_any(y.dtype(), "fill", [&]<class T>() {
+    if (y.is_contiguous()) return map_each(y.numel(), Constant<T>{convert<T>(value)}, y.data<T>());
     StridedCalls<1> calls(StridedLoop<1>::make(y.shape(), {&y.strides()}));
     for_each(calls.count(), Fill<T>{calls, y.data<T>(), convert<T>(value)}, calls.cost());
   });

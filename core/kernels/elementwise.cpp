@@ -1,104 +1,11 @@
 #include "core/kernels/elementwise.h"
 
+#include "core/kernels/elementwise_ops.h"
 #include "core/kernels/strided.h"
 #include "core/launch.h"
-#include "core/math.h"
 
 namespace saccade::kernels {
 namespace {
-
-struct Add {
-  template <class A>
-  SACCADE_HD A operator()(A a, A b) const {
-    return a + b;
-  }
-};
-struct Sub {
-  template <class A>
-  SACCADE_HD A operator()(A a, A b) const {
-    return a - b;
-  }
-};
-struct Mul {
-  template <class A>
-  SACCADE_HD A operator()(A a, A b) const {
-    return a * b;
-  }
-};
-struct Div {
-  template <class A>
-  SACCADE_HD A operator()(A a, A b) const {
-    return a / b;
-  }
-};
-struct Maximum {
-  template <class A>
-  SACCADE_HD A operator()(A a, A b) const {
-    return math::max(a, b);
-  }
-};
-struct Minimum {
-  template <class A>
-  SACCADE_HD A operator()(A a, A b) const {
-    return math::min(a, b);
-  }
-};
-struct AddRelu {
-  template <class A>
-  SACCADE_HD A operator()(A a, A b) const {
-    return math::max(a + b, A(0));
-  }
-};
-// Gradients: f(dy, a, b).
-struct MulBackwardA {
-  template <class A>
-  SACCADE_HD A operator()(A dy, A, A b) const {
-    return dy * b;
-  }
-};
-struct MulBackwardB {
-  template <class A>
-  SACCADE_HD A operator()(A dy, A a, A) const {
-    return dy * a;
-  }
-};
-struct DivBackwardA {
-  template <class A>
-  SACCADE_HD A operator()(A dy, A, A b) const {
-    return dy / b;
-  }
-};
-struct DivBackwardB {
-  template <class A>
-  SACCADE_HD A operator()(A dy, A a, A b) const {
-    return -dy * a / (b * b);
-  }
-};
-// At a tie the gradient goes to a.
-struct MaximumBackwardA {
-  template <class A>
-  SACCADE_HD A operator()(A dy, A a, A b) const {
-    return a >= b ? dy : A(0);
-  }
-};
-struct MaximumBackwardB {
-  template <class A>
-  SACCADE_HD A operator()(A dy, A a, A b) const {
-    return a >= b ? A(0) : dy;
-  }
-};
-struct MinimumBackwardA {
-  template <class A>
-  SACCADE_HD A operator()(A dy, A a, A b) const {
-    return a <= b ? dy : A(0);
-  }
-};
-struct MinimumBackwardB {
-  template <class A>
-  SACCADE_HD A operator()(A dy, A a, A b) const {
-    return a <= b ? A(0) : dy;
-  }
-};
 
 template <class T, class Op>
 struct BinaryFlat {
@@ -189,11 +96,6 @@ struct MaskedFill {
   }
 };
 
-// Broadcasts t's strides to the output's shape.
-Shape strides_in(const Tensor& t, const Tensor& y) {
-  return t.shape() == y.shape() ? t.strides() : t.expand(y.shape()).strides();
-}
-
 template <class Op>
 void run_binary(const Tensor& a, const Tensor& b, Tensor& y) {
   dispatch_float(y.dtype(), "binary", [&]<class T>() {
@@ -210,22 +112,7 @@ void run_binary(const Tensor& a, const Tensor& b, Tensor& y) {
 void binary_generic(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& y) {
   SACCADE_CHECK(y.is_contiguous(), "[binary] the output must be contiguous");
   if (y.numel() == 0) return;
-  switch (op) {
-    case BinaryOp::kAdd:
-      return run_binary<Add>(a, b, y);
-    case BinaryOp::kSub:
-      return run_binary<Sub>(a, b, y);
-    case BinaryOp::kMul:
-      return run_binary<Mul>(a, b, y);
-    case BinaryOp::kDiv:
-      return run_binary<Div>(a, b, y);
-    case BinaryOp::kMaximum:
-      return run_binary<Maximum>(a, b, y);
-    case BinaryOp::kMinimum:
-      return run_binary<Minimum>(a, b, y);
-    case BinaryOp::kAddRelu:
-      return run_binary<AddRelu>(a, b, y);
-  }
+  with_binary_op(op, [&]<class Op>() { run_binary<Op>(a, b, y); });
 }
 
 template <class Op>
@@ -243,21 +130,7 @@ void binary_backward_generic(BinaryOp op, int side, const Tensor& dy, const Tens
                              Tensor& dx) {
   SACCADE_CHECK(dx.is_contiguous(), "[binary_backward] the output must be contiguous");
   if (dx.numel() == 0) return;
-  bool first = side == 0;
-  switch (op) {
-    case BinaryOp::kMul:
-      return first ? run_ternary<MulBackwardA>(dy, a, b, dx) : run_ternary<MulBackwardB>(dy, a, b, dx);
-    case BinaryOp::kDiv:
-      return first ? run_ternary<DivBackwardA>(dy, a, b, dx) : run_ternary<DivBackwardB>(dy, a, b, dx);
-    case BinaryOp::kMaximum:
-      return first ? run_ternary<MaximumBackwardA>(dy, a, b, dx)
-                   : run_ternary<MaximumBackwardB>(dy, a, b, dx);
-    case BinaryOp::kMinimum:
-      return first ? run_ternary<MinimumBackwardA>(dy, a, b, dx)
-                   : run_ternary<MinimumBackwardB>(dy, a, b, dx);
-    default:
-      fail("[binary_backward] op {} has no kernel of its own", static_cast<int>(op));
-  }
+  with_binary_backward(op, side, [&]<class Op>() { run_ternary<Op>(dy, a, b, dx); });
 }
 
 void masked_fill_generic(const Tensor& x, const Tensor& mask, double value, Tensor& y) {

@@ -1,24 +1,11 @@
 #include "core/kernels/losses.h"
 
 #include "core/kernels/lanes.h"
+#include "core/kernels/loss_terms.h"
 #include "core/launch.h"
 
 namespace saccade::kernels {
 namespace {
-
-// log(1 + e^z), sigmoid(z) and its logarithm, exact at both ends.
-template <class A>
-struct Logistic {
-  A softplus, p, log_p;
-  SACCADE_HD explicit Logistic(A z) {
-    A e = math::exp(-(z < A(0) ? -z : z));
-    softplus = math::max(z, A(0)) + math::log1p(e);
-    p = (z < A(0) ? e : A(1)) / (A(1) + e);
-    log_p = z - softplus;
-  }
-  // p^gamma
-  SACCADE_HD A power(A gamma) const { return gamma == A(2) ? p * p : math::exp(gamma * log_p); }
-};
 
 // The shape of the dense class losses: piece i is elements [i * kLossElements, ...) of x [rows, K].
 struct DensePiece {
@@ -55,12 +42,11 @@ struct FocalPiece {
     }
     const T* px = x + piece.begin;
     T* out = grad ? grad + piece.begin : nullptr;
-    T g = gamma;
+    T a = alpha, g = gamma;
     for (int64_t e = 0; e < piece.length; ++e) {
-      Logistic<T> f(sign[e] * px[e]);
-      T w = (sign[e] < T(0) ? alpha : T(1) - alpha) * f.power(g);
-      if (out) out[e] = sign[e] * w * (g * (T(1) - f.p) * f.softplus + f.p);
-      sign[e] = w * f.softplus;  // becomes the loss
+      LossTerm<T> term = focal_term(px[e], sign[e], a, g);
+      if (out) out[e] = term.slope;
+      sign[e] = term.loss;
     }
     const T* loss = sign;
     partial[i] = static_cast<double>(lane_sum<T>(piece.length, [loss](int64_t e) { return loss[e]; }));
@@ -88,12 +74,9 @@ struct VarifocalPiece {
     T* out = grad ? grad + piece.begin : nullptr;
     T a = alpha, g = gamma;
     for (int64_t e = 0; e < piece.length; ++e) {
-      Logistic<T> f(px[e]);
-      T q = target[e], w = a * f.power(g);
-      if (out) out[e] = q < T(0) ? w * (g * (T(1) - f.p) * f.softplus + f.p) : q * (f.p - q);
-      // BCE(x, q) = q log(1 + e^-x) + (1 - q) log(1 + e^x)
-      T labelled = q * ((T(1) - q) * f.softplus - q * f.log_p);
-      target[e] = q < T(0) ? w * f.softplus : labelled;  // becomes the loss
+      LossTerm<T> term = varifocal_term(px[e], target[e], a, g);
+      if (out) out[e] = term.slope;
+      target[e] = term.loss;
     }
     const T* loss = target;
     partial[i] = static_cast<double>(lane_sum<T>(piece.length, [loss](int64_t e) { return loss[e]; }));
@@ -108,7 +91,8 @@ struct CrossEntropyRows {
   double* partial;
   T* grad;  // or null
   int64_t rows, classes;
-  T smoothing, weight_sum;
+  T smoothing;
+  const T* weight_sum;  // or null: all weights are 1
   SACCADE_HD void operator()(int64_t i) const {
     int64_t end = (i + 1) * kLossRows < rows ? (i + 1) * kLossRows : rows;
     double total = 0;
@@ -128,19 +112,13 @@ struct CrossEntropyRows {
       loss += soft * lane_sum<T>(classes, [=](int64_t k) { return (w ? w[k] : T(1)) * (log_sum - px[k]); });
     if (grad) {
       T* out = grad + r * classes;
-      T mass = (hard + soft * weight_sum) / sum;
+      T mass = (hard + soft * (weight_sum ? weight_sum[0] : T(classes))) / sum;
       for (int64_t k = 0; k < classes; ++k) out[k] = mass * math::exp(px[k] - top) - soft * (w ? w[k] : T(1));
       out[label] -= hard;
     }
     return loss;
   }
 };
-
-// d max(a, b) / da and d min(a, b) / da, one half at a tie
-template <class T>
-SACCADE_HD T max_slope(T a, T b) {
-  return a > b ? T(1) : a == b ? T(0.5) : T(0);
-}
 
 template <class T>
 struct GiouPairs {
@@ -152,38 +130,9 @@ struct GiouPairs {
   SACCADE_HD void operator()(int64_t i) const {
     int64_t end = (i + 1) * kLossPairs < pairs ? (i + 1) * kLossPairs : pairs;
     double total = 0;
-    for (int64_t p = i * kLossPairs; p < end; ++p) total += static_cast<double>(pair(p));
+    for (int64_t p = i * kLossPairs; p < end; ++p)
+      total += static_cast<double>(giou_pair(boxes + 4 * p, targets + 4 * p, grad ? grad + 4 * p : nullptr));
     partial[i] = total;
-  }
-  // The names are those of docs/giou_gradient.md.
-  SACCADE_HD T pair(int64_t p) const {
-    constexpr T kSmallest = T(1e-16);  // areas below it count as this much
-    T low[2], high[2], goal_low[2], goal_high[2], inner[2], outer[2];
-    const T *b = boxes + 4 * p, *t = targets + 4 * p;
-    for (int a = 0; a < 2; ++a) {
-      low[a] = b[a] - T(0.5) * b[a + 2], high[a] = b[a] + T(0.5) * b[a + 2];
-      goal_low[a] = t[a] - T(0.5) * t[a + 2], goal_high[a] = t[a] + T(0.5) * t[a + 2];
-      inner[a] = math::max(math::min(high[a], goal_high[a]) - math::max(low[a], goal_low[a]), T(0));
-      outer[a] = math::max(high[a], goal_high[a]) - math::min(low[a], goal_low[a]);
-    }
-    T I = inner[0] * inner[1], A = b[2] * b[3];
-    T U = A + t[2] * t[3] - I, C = outer[0] * outer[1];
-    bool small_union = U < kSmallest, small_hull = C < kSmallest;
-    if (small_union) U = kSmallest;
-    if (small_hull) C = kSmallest;
-    if (grad) {
-      T dU = small_union ? T(0) : I / (U * U) - T(1) / C;
-      T dI = T(-1) / U - dU, dC = small_hull ? T(0) : U / (C * C);
-      for (int a = 0; a < 2; ++a) {
-        int o = 1 - a;  // the other axis
-        T di = inner[a] > T(0) ? dI * inner[o] : T(0), dc = dC * outer[o];
-        T d_high = di * max_slope(goal_high[a], high[a]) + dc * max_slope(high[a], goal_high[a]);
-        T d_low = -di * max_slope(low[a], goal_low[a]) - dc * max_slope(goal_low[a], low[a]);
-        grad[4 * p + a] = d_low + d_high;
-        grad[4 * p + a + 2] = T(0.5) * (d_high - d_low) + dU * b[o + 2];
-      }
-    }
-    return T(2) - I / U - U / C;
   }
 };
 
@@ -197,16 +146,10 @@ struct L1Piece {
   SACCADE_HD void operator()(int64_t i) const {
     int64_t begin = i * kLossElements, length = n - begin < kLossElements ? n - begin : kLossElements;
     const T *px = x + begin, *pt = targets + begin;
-    partial[i] = static_cast<double>(lane_sum<T>(length, [=](int64_t e) {
-      T d = px[e] - pt[e];
-      return d < T(0) ? -d : d;
-    }));
+    partial[i] =
+        static_cast<double>(lane_sum<T>(length, [=](int64_t e) { return l1_term(px[e], pt[e]).loss; }));
     if (!grad) return;
-    for (int64_t e = 0; e < length; ++e) {
-      T d = px[e] - pt[e];
-      // d - d keeps a NaN a NaN
-      grad[begin + e] = d > T(0) ? T(1) : d < T(0) ? T(-1) : d - d;
-    }
+    for (int64_t e = 0; e < length; ++e) grad[begin + e] = l1_term(px[e], pt[e]).slope;
   }
 };
 
@@ -274,19 +217,14 @@ void cross_entropy_loss_generic(const Tensor& x, const Tensor& labels, const Ten
                                 double smoothing, Tensor& partial, Tensor& grad) {
   dispatch_loss(x, "cross_entropy_loss", [&]<class T>() {
     const T* w = weights.defined() ? weights.data<T>() : nullptr;
-    CrossEntropyRows<T> f{x.data<T>(),
-                          labels.data<int64_t>(),
-                          w,
-                          partial.data<double>(),
-                          data_or_null<T>(grad),
-                          x.dim(0),
-                          x.dim(1),
-                          T(smoothing),
-                          T(x.dim(1))};
+    CrossEntropyRows<T> f{
+        x.data<T>(), labels.data<int64_t>(), w,      partial.data<double>(), data_or_null<T>(grad), x.dim(0),
+        x.dim(1),    T(smoothing),           nullptr};
+    Tensor total;
     if (w && smoothing > 0) {
-      Tensor total = Tensor::empty({}, x.dtype(), x.device());
+      total = Tensor::empty({}, x.dtype(), x.device());
       for_each(1, SumOnce<T>{w, total.data<T>(), x.dim(1)});
-      f.weight_sum = T(total.item());
+      f.weight_sum = total.data<T>();
     }
     for_each(partial.numel(), f, kLossRows * x.dim(1) * kLogisticCost);
   });

@@ -6,7 +6,8 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kQueries = 256;  // of one functor call
+constexpr bool kOnGpu = kCompiledDevice == Device::kCuda;
+constexpr int64_t kQueries = kOnGpu ? 1 : 256;  // of one functor call
 
 struct MatchCost {
   const float *scores, *boxes, *truth;
@@ -30,7 +31,8 @@ struct MatchCost {
   }
   SACCADE_HD void operator()(int64_t i) const {
     // All objects of a chunk of queries in a row: its scores, a strided column a class, stay in the cache.
-    int64_t r = i % objects, begin = i / objects * kQueries;
+    // On the GPU neighbouring threads take neighbouring queries, whose costs stand side by side.
+    int64_t r = kOnGpu ? i / queries : i % objects, begin = kOnGpu ? i % queries : i / objects * kQueries;
     int64_t end = begin + kQueries < queries ? begin + kQueries : queries;
     int64_t n = images[r], K = classes, count = end - begin;
     const float* s = scores + (n * queries + begin) * K + labels[r];

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/hd.h"
-#include "core/tensor.h"
+#include "core/kernel.h"
 
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
@@ -54,9 +54,11 @@ struct StridedLoop {
 };
 
 // A StridedLoop cut into calls of similar size: a long row into pieces, short rows gathered into one call, so
-// that every thread has work and index arithmetic is rare.
+// that every thread has work and index arithmetic is rare. On the GPU a call is one element, so that
+// neighbouring threads touch neighbouring elements.
 template <int Count>
 struct StridedCalls {
+  static constexpr bool kSingle = kCompiledDevice == Device::kCuda;
   static constexpr int64_t kPiece = 16384;  // elements of a long row in one call
   static constexpr int64_t kGather = 2048;  // elements of short rows in one call
   StridedLoop<Count> loop;
@@ -68,6 +70,7 @@ struct StridedCalls {
     rows_per_call = inner < kGather ? kGather / inner : 1;
   }
   int64_t count() const {
+    if (kSingle) return rows * inner;
     return pieces_per_row > 1 ? rows * pieces_per_row : (rows + rows_per_call - 1) / rows_per_call;
   }
   int64_t cost() const {
@@ -78,6 +81,34 @@ struct StridedCalls {
   // f(offsets, n) for each stretch of call i: n elements of tensor t from offsets[t] on, step(t) apart.
   template <class F>
   SACCADE_HD void visit(int64_t i, const F& f) const {
+    if constexpr (kSingle) {
+      visit_single(i, f);
+    } else {
+      visit_stretches(i, f);
+    }
+  }
+
+ private:
+  template <class F>
+  SACCADE_HD void visit_single(int64_t i, const F& f) const {
+    int64_t offsets[Count] = {};
+    if (i <= UINT32_MAX) {  // 64-bit division takes several times as long
+      uint32_t rest = static_cast<uint32_t>(i);
+      for (int a = loop.rank - 1; a >= 0; --a) {
+        uint32_t size = static_cast<uint32_t>(loop.sizes[a]), index = a > 0 ? rest % size : rest;
+        rest /= size;
+        for (int t = 0; t < Count; ++t) offsets[t] += static_cast<int64_t>(index) * loop.strides[t][a];
+      }
+    } else {
+      for (int a = loop.rank - 1; a >= 0; --a) {
+        for (int t = 0; t < Count; ++t) offsets[t] += i % loop.sizes[a] * loop.strides[t][a];
+        i /= loop.sizes[a];
+      }
+    }
+    f(offsets, 1);
+  }
+  template <class F>
+  SACCADE_HD void visit_stretches(int64_t i, const F& f) const {
     int64_t offsets[Count], index[Shape::kMaxRank];
     int64_t row = pieces_per_row > 1 ? i / pieces_per_row : i * rows_per_call, rest = row;
     for (int t = 0; t < Count; ++t) offsets[t] = 0;
@@ -104,6 +135,11 @@ struct StridedCalls {
     }
   }
 };
+
+// Broadcasts t's strides to the shape of y.
+inline Shape strides_in(const Tensor& t, const Tensor& y) {
+  return t.shape() == y.shape() ? t.strides() : t.expand(y.shape()).strides();
+}
 
 }  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

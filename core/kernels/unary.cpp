@@ -102,18 +102,12 @@ struct Tanh {
 
 template <class T, class Op>
 struct Forward {
-  const T* x;
-  T* y;
-  SACCADE_HD void operator()(int64_t i) const { y[i] = T(Op::forward(acc_t<T>(x[i]))); }
+  SACCADE_HD T operator()(T x) const { return T(Op::forward(acc_t<T>(x))); }
 };
 
 template <class T, class Op>
 struct Backward {
-  const T *saved, *dy;
-  T* dx;
-  SACCADE_HD void operator()(int64_t i) const {
-    dx[i] = T(Op::backward(acc_t<T>(saved[i]), acc_t<T>(dy[i])));
-  }
+  SACCADE_HD T operator()(T saved, T dy) const { return T(Op::backward(acc_t<T>(saved), acc_t<T>(dy))); }
 };
 
 template <class F>
@@ -142,14 +136,14 @@ void with_op(UnaryOp op, F&& f) {
 
 void unary_generic(UnaryOp op, const Tensor& x, Tensor& y) {
   dispatch_float(x.dtype(), "unary", [&]<class T>() {
-    with_op(op, [&]<class Op>() { for_each(x.numel(), Forward<T, Op>{x.data<T>(), y.data<T>()}, 2); });
+    with_op(op, [&]<class Op>() { map_each(x.numel(), Forward<T, Op>{}, y.data<T>(), x.data<T>()); });
   });
 }
 
 void unary_backward_generic(UnaryOp op, const Tensor& saved, const Tensor& dy, Tensor& dx) {
   dispatch_float(dy.dtype(), "unary_backward", [&]<class T>() {
     with_op(op, [&]<class Op>() {
-      for_each(dy.numel(), Backward<T, Op>{saved.data<T>(), dy.data<T>(), dx.data<T>()}, 2);
+      map_each(dy.numel(), Backward<T, Op>{}, dx.data<T>(), saved.data<T>(), dy.data<T>());
     });
   });
 }
@@ -157,92 +151,82 @@ void unary_backward_generic(UnaryOp op, const Tensor& saved, const Tensor& dy, T
 template <class T>
 struct ScaleShift {
   using A = acc_t<T>;
-  const T* x;
-  T* y;
   A scale, shift;
-  SACCADE_HD void operator()(int64_t i) const { y[i] = T(A(x[i]) * scale + shift); }
+  SACCADE_HD T operator()(T x) const { return T(A(x) * scale + shift); }
 };
 
 template <class T>
 struct Clamp {
   using A = acc_t<T>;
-  const T* x;
-  T* y;
   A low, high;
-  SACCADE_HD void operator()(int64_t i) const { y[i] = T(math::min(math::max(A(x[i]), low), high)); }
+  SACCADE_HD T operator()(T x) const { return T(math::min(math::max(A(x), low), high)); }
 };
 
 template <class T>
 struct ClampBackward {
   using A = acc_t<T>;
-  const T *x, *dy;
-  T* dx;
   A low, high;
-  SACCADE_HD void operator()(int64_t i) const {
-    A v(x[i]);
-    dx[i] = (v >= low) & (v <= high) ? dy[i] : T(A(0));
+  SACCADE_HD T operator()(T x, T dy) const {
+    A v(x);
+    return (v >= low) & (v <= high) ? dy : T(A(0));
   }
 };
 
 template <class T>
 struct InverseSigmoid {
   using A = acc_t<T>;
-  const T* x;
-  T* y;
   A eps;
-  SACCADE_HD void operator()(int64_t i) const {
-    A v(x[i]), w = A(1) - v, e = eps;
+  SACCADE_HD T operator()(T x) const {
+    A v(x), w = A(1) - v, e = eps;
     v = v < e ? e : v;  // comparisons that let NaN through
     v = v > A(1) ? A(1) : v;
     w = w < e ? e : w;
     w = w > A(1) ? A(1) : w;
-    y[i] = T(math::log(v / w));
+    return T(math::log(v / w));
   }
 };
 
 template <class T>
 struct InverseSigmoidBackward {
   using A = acc_t<T>;
-  const T *x, *dy;
-  T* dx;
   A eps;
-  SACCADE_HD void operator()(int64_t i) const {
-    A v(x[i]), w = A(1) - v;
+  SACCADE_HD T operator()(T x, T dy) const {
+    A v(x), w = A(1) - v;
     A slope = (v >= eps ? A(1) / math::max(v, eps) : A(0)) + (w >= eps ? A(1) / math::max(w, eps) : A(0));
-    dx[i] = T((v >= A(0)) & (v <= A(1)) ? A(dy[i]) * slope : A(0));
+    return T((v >= A(0)) & (v <= A(1)) ? A(dy) * slope : A(0));
   }
 };
 
 void scale_shift_generic(const Tensor& x, double scale, double shift, Tensor& y) {
   dispatch_float(x.dtype(), "scale_shift", [&]<class T>() {
     using A = acc_t<T>;
-    for_each(x.numel(), ScaleShift<T>{x.data<T>(), y.data<T>(), A(scale), A(shift)});
+    map_each(x.numel(), ScaleShift<T>{A(scale), A(shift)}, y.data<T>(), x.data<T>());
   });
 }
 
 void clamp_generic(const Tensor& x, double low, double high, Tensor& y) {
   dispatch_float(x.dtype(), "clamp", [&]<class T>() {
     using A = acc_t<T>;
-    for_each(x.numel(), Clamp<T>{x.data<T>(), y.data<T>(), A(low), A(high)});
+    map_each(x.numel(), Clamp<T>{A(low), A(high)}, y.data<T>(), x.data<T>());
   });
 }
 
 void clamp_backward_generic(const Tensor& x, double low, double high, const Tensor& dy, Tensor& dx) {
   dispatch_float(x.dtype(), "clamp_backward", [&]<class T>() {
     using A = acc_t<T>;
-    for_each(x.numel(), ClampBackward<T>{x.data<T>(), dy.data<T>(), dx.data<T>(), A(low), A(high)});
+    map_each(x.numel(), ClampBackward<T>{A(low), A(high)}, dx.data<T>(), x.data<T>(), dy.data<T>());
   });
 }
 
 void inverse_sigmoid_generic(const Tensor& x, double eps, Tensor& y) {
   dispatch_float(x.dtype(), "inverse_sigmoid", [&]<class T>() {
-    for_each(x.numel(), InverseSigmoid<T>{x.data<T>(), y.data<T>(), acc_t<T>(eps)}, 4);
+    map_each(x.numel(), InverseSigmoid<T>{acc_t<T>(eps)}, y.data<T>(), x.data<T>());
   });
 }
 
 void inverse_sigmoid_backward_generic(const Tensor& x, double eps, const Tensor& dy, Tensor& dx) {
   dispatch_float(x.dtype(), "inverse_sigmoid_backward", [&]<class T>() {
-    for_each(x.numel(), InverseSigmoidBackward<T>{x.data<T>(), dy.data<T>(), dx.data<T>(), acc_t<T>(eps)}, 4);
+    map_each(x.numel(), InverseSigmoidBackward<T>{acc_t<T>(eps)}, dx.data<T>(), x.data<T>(), dy.data<T>());
   });
 }
 

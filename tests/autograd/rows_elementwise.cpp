@@ -34,6 +34,10 @@ std::vector<Sample> samples_of(Rng& rng, BinaryVar op, double (*f)(double, doubl
   add_sample("outer", {4, 1}, {1, 6});
   add_sample("middle", {2, 1, 3, 5}, {4, 1, 5});
   add_sample("batch 1", {1, 1, 8}, {1, 3, 8});
+  add_sample("packs", {3, 16}, {3, 16});
+  add_sample("packs, row vector", {2, 3, 24}, {24});
+  add_sample("packs, column", {5, 16}, {5, 1});
+  add_sample("packs, scalar", {4, 8}, {});
   add_sample("no elements", {0, 4}, {4});
   add_sample("broadcast to no elements", {1, 4}, {0, 4});
   return out;

@@ -31,6 +31,7 @@ const Register kIndexSelect(Row{"index_select",
                                       sample("repeats", {4, 3, 2}, indices_of({6}, {3, 0, 3, 1, 3, 0})),
                                       sample("vector", {5}, indices_of({2}, {4, 2})),
                                       sample("wide", {3, 130}, random_indices(rng, {5}, 3)),
+                                      sample("packs, many", {3, 136}, random_indices(rng, {70}, 3)),
                                       sample("nothing", {3, 4}, indices_of({0}, {})),
                                       sample("batch 1", {1, 4}, indices_of({2}, {0, 0}))};
                                 },
@@ -65,8 +66,8 @@ const Register kGatherRows(Row{
                       }};
       };
       return std::vector<Sample>{sample("repeats", {2, 4, 3}, 7), sample("wide", {2, 3, 70}, 2),
-                                 sample("batch 1", {1, 5, 2}, 3), sample("nothing", {2, 3, 4}, 0),
-                                 sample("no samples", {0, 3, 4}, 2)};
+                                 sample("packs", {2, 3, 264}, 4), sample("batch 1", {1, 5, 2}, 3),
+                                 sample("nothing", {2, 3, 4}, 0), sample("no samples", {0, 3, 4}, 2)};
     },
     {{"shapes",
       [] {

@@ -102,6 +102,12 @@ const Register kCast(Row{
           unary_sample(
               "same", uniform(rng, {3, 4}), [](const Var& x) { return cast(x, x.dtype()); }, id),
           unary_sample(
+              "other", uniform(rng, {5, 5}),
+              [](const Var& x) {
+                return cast(cast(x, x.dtype() == DType::kBF16 ? DType::kF32 : x.dtype()), x.dtype());
+              },
+              id),
+          unary_sample(
               "wider", uniform(rng, {3, 4}),
               [](const Var& x) { return cast(cast(x, DType::kF64), x.dtype()); }, id),
           unary_sample(

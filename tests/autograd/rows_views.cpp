@@ -30,42 +30,47 @@ const Register kReshape(Row{"reshape",
                             {{"count", [] { reshape(Var(Tensor::zeros({4})), {3}); },
                               "\\[reshape\\] \\[3\\] does not fit 4 elements"}}});
 
-const Register kPermute(Row{
-    "permute",
-    Bf16::kExact,
-    kMoves,
-    [](Rng& rng) {
-      auto sample = [&](const char* label, Shape from, std::vector<int> axes) {
-        return Sample{label,
-                      {uniform(rng, from)},
-                      [axes](const Vars& v) { return permute(v[0], axes); },
-                      [axes](const Tensors& in) {
-                        Shape to = in[0].shape();
-                        std::vector<size_t> positive;
-                        for (int a : axes) positive.push_back(static_cast<size_t>(in[0].shape().axis(a)));
-                        for (size_t i = 0; i < axes.size(); ++i) to[static_cast<int>(i)] = in[0].dim(axes[i]);
-                        return build(to, [&](const Index& i) {
-                          Index j(i.size());
-                          for (size_t k = 0; k < i.size(); ++k) j[positive[k]] = i[k];
-                          return at(in[0], j);
-                        });
-                      }};
-      };
-      return std::vector<Sample>{sample("heads", {2, 5, 3, 4}, {0, 2, 1, 3}),
-                                 sample("negative", {2, 3, 4}, {-1, 0, 1}),
-                                 sample("matrix", {37, 45}, {1, 0}), sample("batch 1", {1, 3, 2}, {2, 1, 0}),
-                                 sample("empty", {3, 0, 2}, {2, 0, 1})};
-    },
-    {{"twice",
-      [] {
-        permute(Var(Tensor::zeros({2, 3})), std::vector<int>{1, 1});
-      },
-      "\\[permute\\] axis 1 twice"},
-     {"count",
-      [] {
-        permute(Var(Tensor::zeros({2, 3})), std::vector<int>{0});
-      },
-      "\\[permute\\] 1 axes"}}});
+const Register kPermute(Row{"permute",
+                            Bf16::kExact,
+                            kMoves,
+                            [](Rng& rng) {
+                              auto sample = [&](const char* label, Shape from, std::vector<int> axes) {
+                                return Sample{
+                                    label,
+                                    {uniform(rng, from)},
+                                    [axes](const Vars& v) { return permute(v[0], axes); },
+                                    [axes](const Tensors& in) {
+                                      Shape to = in[0].shape();
+                                      std::vector<size_t> positive;
+                                      for (int a : axes)
+                                        positive.push_back(static_cast<size_t>(in[0].shape().axis(a)));
+                                      for (size_t i = 0; i < axes.size(); ++i)
+                                        to[static_cast<int>(i)] = in[0].dim(axes[i]);
+                                      return build(to, [&](const Index& i) {
+                                        Index j(i.size());
+                                        for (size_t k = 0; k < i.size(); ++k) j[positive[k]] = i[k];
+                                        return at(in[0], j);
+                                      });
+                                    }};
+                              };
+                              return std::vector<Sample>{sample("heads", {2, 5, 3, 4}, {0, 2, 1, 3}),
+                                                         sample("negative", {2, 3, 4}, {-1, 0, 1}),
+                                                         sample("matrix", {37, 45}, {1, 0}),
+                                                         sample("packs", {2, 5, 3, 8}, {0, 2, 1, 3}),
+                                                         sample("matrices", {2, 3, 9, 40}, {0, 3, 1, 2}),
+                                                         sample("batch 1", {1, 3, 2}, {2, 1, 0}),
+                                                         sample("empty", {3, 0, 2}, {2, 0, 1})};
+                            },
+                            {{"twice",
+                              [] {
+                                permute(Var(Tensor::zeros({2, 3})), std::vector<int>{1, 1});
+                              },
+                              "\\[permute\\] axis 1 twice"},
+                             {"count",
+                              [] {
+                                permute(Var(Tensor::zeros({2, 3})), std::vector<int>{0});
+                              },
+                              "\\[permute\\] 1 axes"}}});
 
 const Register kSlice(Row{
     "slice",

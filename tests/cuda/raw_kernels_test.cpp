@@ -130,12 +130,19 @@ TEST(RawKernels, DeformableLocations) {
 
 TEST(RawKernels, NormalizeImage) {
   compare([](Device device) {
-    Tensor images = Tensor::empty({2, 5, 7, 3}, DType::kU8), mask = Tensor::empty({2, 5, 7}, DType::kBool);
-    for (int64_t i = 0; i < images.numel(); ++i) images.data<uint8_t>()[i] = static_cast<uint8_t>(i * 37);
-    for (int64_t i = 0; i < mask.numel(); ++i) mask.data<bool>()[i] = i % 7 > 4;
-    Tensor y = Tensor::empty(images.shape(), DType::kF32, device);
-    kernels::normalize_image(images.to(device), mask.to(device), {}, y);
-    return std::vector<Tensor>{y};
+    std::vector<Tensor> out;
+    for (int64_t width : {7, 8}) {  // with and without a rest of a pack
+      Tensor images = Tensor::empty({2, 5, width, 3}, DType::kU8),
+             mask = Tensor::empty({2, 5, width}, DType::kBool);
+      for (int64_t i = 0; i < images.numel(); ++i) images.data<uint8_t>()[i] = static_cast<uint8_t>(i * 37);
+      for (int64_t i = 0; i < mask.numel(); ++i) mask.data<bool>()[i] = i % width > 4;
+      for (DType dtype : {DType::kF32, DType::kBF16}) {
+        Tensor y = Tensor::empty(images.shape(), dtype, device);
+        kernels::normalize_image(images.to(device), mask.to(device), {}, y);
+        out.push_back(y);
+      }
+    }
+    return out;
   });
 }
 

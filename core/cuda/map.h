@@ -1,0 +1,49 @@
+// map_each of core/launch.h on the GPU: a thread a pack.
+#pragma once
+
+#include "core/cuda/block.h"
+
+namespace saccade {
+inline namespace SACCADE_SIDE {
+
+constexpr int kMapThreads = 256;
+
+template <int kPack, class F, class T, class... X>
+__global__ void __launch_bounds__(kMapThreads) map_packs(int64_t n, F f, T* y, const X*... x) {
+  using namespace cuda;
+  int64_t i = (static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) * kPack;
+  if (i + kPack <= n) {
+    auto out = [&](const Pack<X, kPack>&... in) {
+      Pack<T, kPack> all;
+      for (int j = 0; j < kPack; ++j) all.x[j] = f(in.x[j]...);
+      return all;
+    }(load_pack<kPack>(x + i)...);
+    store_pack<kPack>(y + i, out);
+  } else {
+    for (; i < n; ++i) y[i] = f(x[i]...);
+  }
+}
+
+// Elements in the widest access that the widest of the types allows.
+template <class... T>
+inline constexpr int kCommonPack = static_cast<int>(16 / std::max({sizeof(T)...}));
+
+template <class F, class T, class... X>
+void map_each(int64_t n, const F& f, T* y, const X*... x) {
+  using namespace cuda;
+  if (n <= 0) return;
+  constexpr int kPack = kCommonPack<T, X...>;
+  auto run = [&]<int kWidth>() {
+    int64_t blocks = ceil_div(ceil_div(n, kWidth), kMapThreads);
+    launch("map_packs", &map_packs<kWidth, F, T, X...>, dim3(static_cast<unsigned>(blocks)),
+           dim3(kMapThreads), 0, n, f, y, x...);
+  };
+  // The last, shorter pack is taken one by one, so that only the addresses matter.
+  if ((packs_fit<kPack>(y, 0) && ... && packs_fit<kPack>(x, 0)))
+    run.template operator()<kPack>();
+  else
+    run.template operator()<1>();
+}
+
+}  // namespace SACCADE_SIDE
+}  // namespace saccade
