@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "core/philox.h"
@@ -84,7 +84,7 @@ class Machine {
 
   std::string fault_;
   uint64_t seed_ = 1;
-  std::set<std::string> kernels_;
+  std::map<std::string, uint64_t> kernels_;  // and their launches
 
  private:
   void run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 block, size_t shared_bytes,
@@ -107,8 +107,8 @@ class Machine {
   std::vector<std::pair<const void*, size_t>> shared_arrays_;
 };
 
-// At the end of the program the names of the kernels that ran are appended to the file that
-// SACCADE_EMULATOR_KERNELS names.
+// At the end of the program the names of the kernels that ran, each with the number of its launches, are
+// appended to the file that SACCADE_EMULATOR_KERNELS names.
 void list_kernels();
 
 Machine& machine() {
@@ -123,7 +123,7 @@ void list_kernels() {
   const char* path = std::getenv("SACCADE_EMULATOR_KERNELS");
   if (!path) return;
   std::ofstream file(path, std::ios::app);
-  for (const std::string& name : machine().kernels_) file << name << '\n';
+  for (const auto& [name, launches] : machine().kernels_) file << launches << ' ' << name << '\n';
 }
 
 void shuffle(std::vector<uint32_t>& order, Rng& rng) {
@@ -140,7 +140,7 @@ std::vector<uint32_t> shuffled(size_t n, Rng& rng) {
 void Machine::launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,
                      const std::function<void()>& body) {
   if (!fault_.empty()) return;
-  kernels_.insert(name);
+  ++kernels_[name];
   kernel_ = name;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x * block.y * block.z == 0 ||
       block.x * block.y * block.z > kMaxThreads || grid.y > 65535 || grid.z > 65535 ||
@@ -282,7 +282,11 @@ void Machine::report_stuck() {
 const std::string& fault() { return machine().fault_; }
 std::string take_fault() { return std::exchange(machine().fault_, ""); }
 void set_seed(uint64_t seed) { machine().seed_ = seed; }
-std::vector<std::string> launched_kernels() { return {machine().kernels_.begin(), machine().kernels_.end()}; }
+std::vector<std::string> launched_kernels() {
+  std::vector<std::string> names;
+  for (const auto& [name, launches] : machine().kernels_) names.push_back(name);
+  return names;
+}
 
 const std::string& planned_fault() {
   static const std::string planned = [] {
