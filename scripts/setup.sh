@@ -5,7 +5,7 @@
 set -euo pipefail
 
 packages=(cmake ninja-build g++ libdnnl-dev libprotobuf-dev protobuf-compiler libcli11-dev libstb-dev libsimdjson-dev
-  libfmt-dev libturbojpeg0-dev libzip-dev libgtest-dev)
+  libfmt-dev libturbojpeg0-dev zlib1g-dev libgtest-dev)
 for argument in "$@"; do
   case "$argument" in
     # The formatting of other versions differs, so the version is part of the check.

@@ -1,12 +1,11 @@
 #include "train/torch_file.h"
 
-#include <zip.h>
-
 #include <cstring>
 #include <set>
 
 #include "core/error.h"
 #include "train/pickle.h"
+#include "train/zip_archive.h"
 
 namespace saccade {
 namespace {
@@ -17,7 +16,8 @@ using Kind = PickleNode::Kind;
 struct Storage {
   std::string dtype;  // "" for a class of storages that is not known
   uint64_t elements = 0;
-  uint64_t place = 0;  // legacy: byte of the file; zip: entry of the archive
+  uint64_t place = 0;                        // legacy: byte of the file
+  const ZipArchive::Entry* entry = nullptr;  // zip
 };
 
 // The containers: what to read and where the storages are.
@@ -36,125 +36,55 @@ class Container {
 
 class ZipContainer : public Container {
  public:
-  explicit ZipContainer(const std::string& path) : path_(path) {
-    int code = 0;
-    zip_ = zip_open(path.c_str(), ZIP_RDONLY, &code);
-    if (!zip_) {
-      zip_error_t error;
-      zip_error_init_with_code(&error, code);
-      std::string reason = zip_error_strerror(&error);
-      zip_error_fini(&error);
-      fail_input("{}: not a usable zip archive: {}", path, reason);
-    }
-    try {
-      file_size_ = InputFile(path).size();
-      list_entries();
-    } catch (...) {
-      zip_discard(zip_);
-      throw;
+  explicit ZipContainer(const std::string& path) : path_(path), archive_(path) {
+    constexpr std::string_view kPickle = "/data.pkl";
+    for (const auto& [name, entry] : archive_.entries()) {
+      if (!name.ends_with(kPickle) || name.find('/') != name.size() - kPickle.size()) continue;
+      if (!prefix_.empty()) fail_input("{}: has two data.pkl", path_);
+      prefix_ = name.substr(0, name.size() - kPickle.size() + 1);
     }
   }
-  ~ZipContainer() override { zip_discard(zip_); }
-  ZipContainer(const ZipContainer&) = delete;
-  ZipContainer& operator=(const ZipContainer&) = delete;
 
   PickleGraph read_graph() override {
+    const auto& entries = archive_.entries();
     if (prefix_.empty())
       fail_input("{}: a zip archive without a data.pkl, expected one that torch.save wrote", path_);
-    if (entries_.contains(prefix_ + "constants.pkl"))
+    if (entries.contains(prefix_ + "constants.pkl"))
       fail_input("{}: a TorchScript program, expected a dictionary of tensors (torch.save of a state_dict)",
                  path_);
-    if (auto order = entries_.find(prefix_ + "byteorder"); order != entries_.end()) {
+    if (auto order = entries.find(prefix_ + "byteorder"); order != entries.end()) {
       std::string text(std::min<uint64_t>(order->second.bytes, 16), ' ');
-      read_entry(order->second.index, text.data(), text.size(), 0);
+      archive_.read(order->second, text.data(), text.size(), 0);
       if (text != "little") fail_input("{}: byte order \"{}\", expected little", path_, printable(text));
     }
-    Entry pickle = entries_.at(prefix_ + "data.pkl");
+    const ZipArchive::Entry& pickle = entries.at(prefix_ + "data.pkl");
     PickleInput input(path_, pickle.bytes, [&](void* out, uint64_t bytes, uint64_t offset) {
-      read_entry(pickle.index, out, bytes, offset);
+      archive_.read(pickle, out, bytes, offset);
     });
     return read_pickle(input);
   }
 
   void locate(std::map<std::string, Storage>& storages) override {
     for (auto& [key, storage] : storages) {
-      auto it = entries_.find(prefix_ + "data/" + key);
-      if (it == entries_.end()) fail_input("{}: storage \"{}\" is missing", path_, printable(key));
+      auto it = archive_.entries().find(prefix_ + "data/" + key);
+      if (it == archive_.entries().end()) fail_input("{}: storage \"{}\" is missing", path_, printable(key));
       if (storage.dtype.empty()) continue;
       uint64_t bytes = storage.elements * dtype_bytes(storage.dtype);
       if (it->second.bytes != bytes)
         fail_input("{}: storage \"{}\" has {} bytes, expected {} ({} elements of {})", path_, printable(key),
                    it->second.bytes, bytes, storage.elements, storage.dtype);
-      storage.place = it->second.index;
+      storage.entry = &it->second;
     }
   }
 
   void read(const Storage& storage, void* out, uint64_t bytes, uint64_t offset) override {
-    read_entry(storage.place, out, bytes, offset);
+    archive_.read(*storage.entry, out, bytes, offset);
   }
-  uint64_t file_size() const override { return file_size_; }
+  uint64_t file_size() const override { return archive_.file_size(); }
 
  private:
-  struct Entry {
-    uint64_t index = 0, bytes = 0;
-  };
-
-  void list_entries() {
-    zip_int64_t count = zip_get_num_entries(zip_, 0);
-    for (zip_int64_t i = 0; i < count; ++i) {
-      zip_stat_t info;
-      zip_stat_init(&info);
-      constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
-                                       ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-      if (zip_stat_index(zip_, static_cast<zip_uint64_t>(i), ZIP_FL_ENC_RAW, &info) != 0 ||
-          (info.valid & kNeeded) != kNeeded)
-        fail_input("{}: entry {} of the archive cannot be read", path_, i);
-      std::string name = info.name;
-      if (name.empty() || name[0] == '/' || name.find('\\') != std::string::npos ||
-          ("/" + name + "/").find("/../") != std::string::npos)
-        fail_input("{}: entry \"{}\" of the archive points elsewhere", path_, printable(name));
-      if (info.comp_method != ZIP_CM_STORE || info.encryption_method != ZIP_EM_NONE)
-        fail_input("{}: entry \"{}\" of the archive is compressed or encrypted, torch.save only stores",
-                   path_, printable(name));
-      if (info.size != info.comp_size || info.size > file_size_)
-        fail_input("{}: entry \"{}\" of the archive claims {} bytes in a file of {}", path_, printable(name),
-                   info.size, file_size_);
-      if (!entries_.emplace(name, Entry{info.index, info.size}).second)
-        fail_input("{}: entry \"{}\" is there twice", path_, printable(name));
-      constexpr std::string_view kPickle = "/data.pkl";
-      if (name.ends_with(kPickle) && name.find('/') == name.size() - kPickle.size()) {
-        if (!prefix_.empty()) fail_input("{}: has two data.pkl", path_);
-        prefix_ = name.substr(0, name.size() - kPickle.size() + 1);
-      }
-    }
-  }
-
-  void read_entry(uint64_t index, void* out, uint64_t bytes, uint64_t offset) {
-    if (bytes == 0) return;
-    struct Close {
-      void operator()(zip_file_t* f) const { zip_fclose(f); }
-    };
-    std::unique_ptr<zip_file_t, Close> file(zip_fopen_index(zip_, index, 0));
-    auto failed = [&](const char* reason) {
-      fail_input("{}: an entry of the archive cannot be read: {}", path_, reason);
-    };
-    if (!file) failed(zip_strerror(zip_));
-    if (offset > 0 && zip_fseek(file.get(), static_cast<zip_int64_t>(offset), SEEK_SET) != 0)
-      failed(zip_file_strerror(file.get()));
-    char* p = static_cast<char*>(out);
-    while (bytes > 0) {
-      zip_int64_t n = zip_fread(file.get(), p, bytes);
-      if (n < 0) failed(zip_file_strerror(file.get()));
-      if (n == 0) failed("it is shorter than it should be");
-      p += n;
-      bytes -= static_cast<uint64_t>(n);
-    }
-  }
-
   std::string path_, prefix_;  // prefix_: "archive/"
-  zip_t* zip_ = nullptr;
-  uint64_t file_size_ = 0;
-  std::map<std::string, Entry> entries_;
+  ZipArchive archive_;
 };
 
 // ---- legacy

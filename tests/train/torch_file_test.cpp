@@ -2,7 +2,7 @@
 // would.
 #include "train/torch_file.h"
 
-#include <zip.h>
+#include <zlib.h>
 
 #include "core/philox.h"
 #include "tests/train/test_folder.h"
@@ -298,21 +298,48 @@ struct Stored {
   bool compressed = false;
 };
 
-std::string zip_error(const std::vector<Stored>& entries) {
-  TestFolder folder;
-  std::string path = folder / "x.pth";
-  int code = 0;
-  zip_t* zip = zip_open(path.c_str(), ZIP_CREATE, &code);
-  for (const Stored& e : entries) {
-    zip_source_t* source = zip_source_buffer(zip, e.bytes.data(), e.bytes.size(), 0);
-    zip_int64_t index = zip_file_add(zip, e.name.c_str(), source, ZIP_FL_ENC_UTF_8);
-    EXPECT_GE(index, 0);
-    zip_set_file_compression(zip, static_cast<zip_uint64_t>(index),
-                             e.compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
-  }
-  EXPECT_EQ(zip_close(zip), 0);
-  return error_of(path);
+template <class T>
+std::string little(uint64_t value) {
+  return raw(static_cast<T>(value));
 }
+
+// An archive as the format has it; with zip64 every size and place stands in the long fields.
+std::string zip_of(const std::vector<Stored>& entries, bool zip64 = false) {
+  auto number = [&](uint64_t value) { return little<uint32_t>(zip64 ? 0xFFFFFFFF : value); };
+  std::string out, directory;
+  for (const Stored& e : entries) {
+    const uint64_t place = out.size(), n = e.bytes.size();
+    const std::string method = little<uint16_t>(e.compressed ? 8 : 0), flags(2, '\0'), time(4, '\0');
+    const auto* data = reinterpret_cast<const unsigned char*>(e.bytes.data());
+    const std::string common = little<uint16_t>(45) + flags + method + time +
+                               little<uint32_t>(crc32_z(0, data, n)) + number(n) + number(n) +
+                               little<uint16_t>(e.name.size());
+    std::string sizes = little<uint64_t>(n) + little<uint64_t>(n), extra, directory_extra;
+    if (zip64) {
+      extra = little<uint16_t>(1) + little<uint16_t>(16) + sizes;
+      directory_extra = little<uint16_t>(1) + little<uint16_t>(24) + sizes + little<uint64_t>(place);
+    }
+    out += "PK\x03\x04" + common + little<uint16_t>(extra.size()) + e.name + extra + e.bytes;
+    directory += "PK\x01\x02" + little<uint16_t>(45) + common + little<uint16_t>(directory_extra.size()) +
+                 std::string(10, '\0') + number(place) + e.name + directory_extra;
+  }
+  const uint64_t count = entries.size(), place = out.size(), end = place + directory.size();
+  out += directory;
+  if (zip64)
+    out += "PK\x06\x06" + little<uint64_t>(44) + std::string(12, '\0') + little<uint64_t>(count) +
+           little<uint64_t>(count) + little<uint64_t>(directory.size()) + little<uint64_t>(place) +
+           "PK\x06\x07" + std::string(4, '\0') + little<uint64_t>(end) + little<uint32_t>(1);
+  const std::string short_count = little<uint16_t>(zip64 ? 0xFFFF : count);
+  return out + "PK\x05\x06" + std::string(4, '\0') + short_count + short_count + number(directory.size()) +
+         number(place) + little<uint16_t>(0);
+}
+
+std::string zip_error(const std::string& bytes) {
+  TestFolder folder;
+  write_bytes(folder / "x.pth", bytes);
+  return error_of(folder / "x.pth");
+}
+std::string zip_error(const std::vector<Stored>& entries) { return zip_error(zip_of(entries)); }
 
 TEST(HostileZip, OnlyWhatTorchWrites) {
   const Stored pickle{"a/data.pkl", dict(kGood)}, data{"a/data/0", std::string(16, '\0')};
@@ -327,8 +354,52 @@ TEST(HostileZip, OnlyWhatTorchWrites) {
   for (const char* name : {"a/../../etc/passwd", "/etc/passwd", "..", "a\\..\\b"})
     EXPECT_NE(zip_error({pickle, data, {name, "x"}}).find("points elsewhere"), std::string::npos) << name;
   // Compressed entries could grow without end.
-  EXPECT_NE(zip_error({pickle, {"a/data/0", std::string(1 << 20, '\0'), true}}).find("compressed"),
+  EXPECT_NE(zip_error({pickle, {"a/data/0", std::string(16, '\0'), true}}).find("compressed"),
             std::string::npos);
+  EXPECT_NE(zip_error({pickle, data, data}).find("there twice"), std::string::npos);
+}
+
+TEST(HostileZip, DirectoriesThatPromiseTooMuch) {
+  const std::vector<Stored> entries{{"a/data.pkl", dict(kGood)}, {"a/data/0", std::string(16, '\0')}};
+  const std::string good = zip_of(entries), long_form = zip_of(entries, true);
+  EXPECT_EQ(zip_error(good), "");
+  EXPECT_EQ(zip_error(long_form), "");
+  // A comment may follow the directory, and may look like another end of it.
+  std::string commented = good + "PK\x05\x06" + std::string(20, '\x7f');
+  commented[good.size() - 2] = 24;
+  EXPECT_EQ(zip_error(commented), "");
+
+  // What is changed where, counted from the end of the archive, and what is found.
+  auto changed = [](std::string bytes, size_t from_end, const std::string& with) {
+    return bytes.replace(bytes.size() - from_end, with.size(), with);
+  };
+  const std::string huge(8, '\xfe');
+  struct Case {
+    std::string bytes, message;
+  };
+  for (const auto& [bytes, message] : {
+           Case{good.substr(0, good.size() - 1), "no directory"},
+           Case{changed(good, 12, little<uint16_t>(3)), "before entry 2 of 3"},
+           Case{changed(good, 12, "\xfe\xff"), "before entry 2 of 65534"},
+           Case{changed(good, 10, huge.substr(0, 4)), "directory lies outside"},
+           Case{changed(good, 6, huge.substr(0, 4)), "directory lies outside"},
+           Case{changed(good, 6, "\xff\xff\xff\xff"), "no zip64 part"},
+           Case{changed(good, 10, little<uint32_t>(106)), "cut off"},
+           Case{changed(long_form, 22 + 12, huge), "zip64 part of its directory lies outside"},
+           Case{changed(long_form, 22 + 20 + 24, huge), "before entry 2 of "},
+           Case{changed(long_form, 22 + 20 + 8, huge), "directory lies outside"},
+           // Of the last entry: its bytes, its place.
+           Case{changed(long_form, 22 + 20 + 56 + 24, huge), "claims 18374403900871474942 bytes"},
+           Case{changed(long_form, 22 + 20 + 56 + 8, huge), "lies outside of the file"},
+           Case{changed(long_form, 22 + 20 + 56 + 8, std::string(8, '\0')), "checksum"},
+       })
+    EXPECT_NE(zip_error(bytes).find(message), std::string::npos) << message << ": " << zip_error(bytes);
+}
+
+TEST(HostileZip, DamagedBytesAreNoticed) {
+  std::string bytes = zip_of({{"a/data.pkl", dict(kGood)}, {"a/data/0", std::string(16, 'x')}});
+  bytes[bytes.find("xxxx") + 3] = 'y';
+  EXPECT_NE(zip_error(bytes).find("checksum"), std::string::npos);
 }
 
 // ---- fuzzing
