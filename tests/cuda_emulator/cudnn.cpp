@@ -1,33 +1,16 @@
 #include "tests/cuda_emulator/cudnn.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
+#include "tests/cuda_emulator/cudnn_graph.h"
+
+using namespace saccade::emulator;
 
 namespace {
-
-using saccade::bf16;
-using saccade::emulator::Access;
-using saccade::emulator::check_access;
-
-struct Node;
-using Ref = std::shared_ptr<Node>;
-
-// A descriptor; the caller's handle is a pointer to one more reference.
-struct Node {
-  cudnnBackendDescriptorType_t type;
-  bool finalized = false;
-  std::map<int, std::vector<int64_t>> numbers{};  // every attribute of fixed size, widened
-  std::map<int, std::vector<Ref>> nodes{};
-};
-
-Node& node(cudnnBackendDescriptor_t d) { return **static_cast<Ref*>(d); }
 
 std::string last_error;
 cudnnStatus_t refuse(cudnnStatus_t status, std::string why) {
@@ -109,67 +92,6 @@ size_t size_of(cudnnBackendAttributeType_t type) {
   }
 }
 
-int64_t number(const Node& n, int name, size_t i = 0) { return n.numbers.at(name).at(i); }
-const Node& child(const Node& n, int name) { return *n.nodes.at(name).at(0); }
-
-// ---- tensors, in cuDNN's order [N, C, H, W] or [O, C, R, S]
-using Sizes = std::array<int64_t, 4>;
-Sizes sizes_of(const Node& tensor, int name) {
-  const auto& v = tensor.numbers.at(name);
-  return {v[0], v[1], v[2], v[3]};
-}
-Sizes dims(const Node& t) { return sizes_of(t, CUDNN_ATTR_TENSOR_DIMENSIONS); }
-int64_t uid(const Node& t) { return number(t, CUDNN_ATTR_TENSOR_UNIQUE_ID); }
-bool is_virtual(const Node& t) {
-  auto it = t.numbers.find(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
-  return it != t.numbers.end() && it->second[0];
-}
-bool is_bf16(const Node& t) { return number(t, CUDNN_ATTR_TENSOR_DATA_TYPE) == CUDNN_DATA_BFLOAT16; }
-
-// The three tensors of a convolution, whatever the pass calls them.
-struct Convolution {
-  const Node *x, *w, *y, *conv;
-  int64_t groups;
-
-  explicit Convolution(const Node& op) {
-    const bool forward = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
-    const bool data = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
-    x = &child(op, forward ? CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X
-                   : data  ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
-                           : CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X);
-    w = &child(op, forward ? CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W
-                   : data  ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
-                           : CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
-    y = &child(op, forward ? CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y
-                   : data  ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY
-                           : CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY);
-    conv = &child(op, forward ? CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC
-                      : data  ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC
-                              : CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC);
-    groups = dims(*w)[1] > 0 ? dims(*x)[1] / dims(*w)[1] : 0;
-  }
-  int64_t of(int name, size_t axis) const { return number(*conv, name, axis); }
-  // What the window's tap `r` of output `o` reads along an axis (0: height).
-  int64_t input(size_t axis, int64_t o, int64_t r) const {
-    return o * of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, axis) -
-           of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axis) + r * of(CUDNN_ATTR_CONVOLUTION_DILATIONS, axis);
-  }
-  bool consistent() const {
-    auto X = dims(*x), W = dims(*w), Y = dims(*y);
-    if (X[0] != Y[0] || W[0] != Y[1] || groups < 1 || groups * W[1] != X[1] || W[0] % groups != 0)
-      return false;
-    for (size_t a : {size_t{0}, size_t{1}}) {
-      int64_t room = X[2 + a] + of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, a) +
-                     of(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, a) -
-                     of(CUDNN_ATTR_CONVOLUTION_DILATIONS, a) * (W[2 + a] - 1) - 1;
-      if (room < 0 || room / of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, a) + 1 != Y[2 + a]) return false;
-    }
-    return true;
-  }
-};
-
-bool is_convolution(const Node& n) { return n.type >= 10 && n.type <= 12; }
-
 // Engines: 0 adds in the order of arrival, 1 uses tensor cores, 2 neither, and needs a workspace.
 constexpr int64_t kWorkspace = 1000;
 std::vector<int64_t> notes_of(int64_t engine) {
@@ -217,90 +139,6 @@ cudnnStatus_t validate(Node& n) {
     return bad("as many pointers as identifiers");
   return CUDNN_STATUS_SUCCESS;
 }
-
-// ---- execution
-float rounded_to_tf32(float v) {
-  return std::bit_cast<float>((std::bit_cast<uint32_t>(v) + 0x1000u) & ~0x1FFFu);
-}
-
-struct Run {
-  std::map<int64_t, char*> pointers;
-  std::map<int64_t, std::vector<float>> virtuals;
-  bool tensor_cores;
-
-  static int64_t place(const Node& t, int64_t n, int64_t c, int64_t h, int64_t w) {
-    auto [N, C, H, W] = dims(t);
-    return ((n * H + h) * W + w) * C + c;
-  }
-  float read(const Node& t, int64_t i) {
-    if (is_virtual(t)) return virtuals.at(uid(t)).at(static_cast<size_t>(i));
-    const char* p = pointers.at(uid(t)) + i * (is_bf16(t) ? 2 : 4);
-    check_access(p, is_bf16(t) ? 2 : 4, Access::kRead);
-    if (is_bf16(t)) return static_cast<float>(*reinterpret_cast<const bf16*>(p));
-    return *reinterpret_cast<const float*>(p);
-  }
-  float factor(const Node& t, int64_t i) {
-    float v = read(t, i);
-    return tensor_cores ? rounded_to_tf32(v) : v;
-  }
-  void write(const Node& t, int64_t i, float v) {
-    if (is_virtual(t)) {
-      auto [N, C, H, W] = dims(t);
-      auto& values = virtuals[uid(t)];
-      values.resize(static_cast<size_t>(N * C * H * W));
-      values[static_cast<size_t>(i)] = v;
-      return;
-    }
-    char* p = pointers.at(uid(t)) + i * (is_bf16(t) ? 2 : 4);
-    check_access(p, is_bf16(t) ? 2 : 4, Access::kWrite);
-    if (is_bf16(t))
-      *reinterpret_cast<bf16*>(p) = bf16(v);
-    else
-      *reinterpret_cast<float*>(p) = v;
-  }
-
-  // Every pass adds the same products: x, w and y of one tap of one output.
-  void convolve(const Node& op) {
-    Convolution z(op);
-    const bool forward = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
-    const bool data = op.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
-    auto X = dims(*z.x), W = dims(*z.w), Y = dims(*z.y);
-    const Node& out = forward ? *z.y : data ? *z.x : *z.w;
-    auto D = dims(out);
-    std::vector<double> sums(static_cast<size_t>(D[0] * D[1] * D[2] * D[3]));
-    for (int64_t n = 0; n < Y[0]; ++n)
-      for (int64_t oh = 0; oh < Y[2]; ++oh)
-        for (int64_t ow = 0; ow < Y[3]; ++ow)
-          for (int64_t o = 0; o < Y[1]; ++o)
-            for (int64_t r = 0; r < W[2]; ++r)
-              for (int64_t s = 0; s < W[3]; ++s) {
-                int64_t h = z.input(0, oh, r), v = z.input(1, ow, s);
-                if (h < 0 || h >= X[2] || v < 0 || v >= X[3]) continue;
-                for (int64_t c = 0; c < W[1]; ++c) {
-                  int64_t ix = place(*z.x, n, o / (W[0] / z.groups) * W[1] + c, h, v);
-                  int64_t iw = place(*z.w, o, c, r, s), iy = place(*z.y, n, o, oh, ow);
-                  if (forward)
-                    sums[static_cast<size_t>(iy)] += double{factor(*z.x, ix)} * factor(*z.w, iw);
-                  else if (data)
-                    sums[static_cast<size_t>(ix)] += double{factor(*z.y, iy)} * factor(*z.w, iw);
-                  else
-                    sums[static_cast<size_t>(iw)] += double{factor(*z.y, iy)} * factor(*z.x, ix);
-                }
-              }
-    for (size_t i = 0; i < sums.size(); ++i) write(out, static_cast<int64_t>(i), static_cast<float>(sums[i]));
-  }
-  void pointwise(const Node& op) {
-    const Node &x = child(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
-               &y = child(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
-    const bool add = number(child(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR),
-                            CUDNN_ATTR_POINTWISE_MODE) == CUDNN_POINTWISE_ADD;
-    auto [N, C, H, W] = dims(y);
-    for (int64_t i = 0; i < N * C * H * W; ++i) {
-      float v = read(x, i);
-      write(y, i, add ? v + read(child(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC), i % C) : std::max(v, 0.0f));
-    }
-  }
-};
 
 }  // namespace
 
@@ -421,16 +259,15 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
   const Node& engine = child(child(p, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG), CUDNN_ATTR_ENGINECFG_ENGINE);
   const int64_t index = number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
   if (index == 0) return refuse(CUDNN_STATUS_EXECUTION_FAILED, "an engine whose results do not repeat");
-  Run run{{}, {}, index == 1};
+  std::map<int64_t, char*> pointers;
   const auto& uids = v.numbers.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   for (size_t i = 0; i < uids.size(); ++i)
-    run.pointers[uids[i]] = std::bit_cast<char*>(v.numbers.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)[i]);
+    pointers[uids[i]] = std::bit_cast<char*>(v.numbers.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)[i]);
   auto* workspace = std::bit_cast<char*>(number(v, CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
   // One thread does it all: the checks are for bounds and for what nobody wrote.
   saccade::emulator::launch("cudnnBackendExecute", {1, 1, 1}, {1, 1, 1}, 0, [&] {
     if (index == 2) check_access(workspace, kWorkspace, Access::kWrite);
-    for (const Ref& op : engine.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS))
-      is_convolution(*op) ? run.convolve(*op) : run.pointwise(*op);
+    run_operations(engine.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS), pointers, index == 1);
   });
   if (saccade::emulator::fault().empty()) return CUDNN_STATUS_SUCCESS;
   return refuse(CUDNN_STATUS_EXECUTION_FAILED, "the emulator reports: " + saccade::emulator::fault());
