@@ -89,7 +89,10 @@ if(cuda_mode STREQUAL "on")
   # fmt's compile-time checks of formats do not pass nvcc's front end; g++ has made them already.
   target_compile_options(saccade_core PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;\
 -DFMT_CONSTEVAL=;-DFMT_USE_CONSTEXPR=1;-Xcompiler=-fopenmp,-Wall,-Werror;-Werror=all-warnings>")
-  target_link_libraries(saccade_core PUBLIC CUDA::cudart_static)
+  # The headers only where they are needed: all other files compile to the same objects with and without CUDA, so that a
+  # build folder can be switched from one to the other.
+  set_property(SOURCE ${cuda_host_sources} APPEND PROPERTY COMPILE_OPTIONS -isystem ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(saccade_core PUBLIC $<LINK_ONLY:CUDA::cudart_static>)
   set(cuda_found "on (nvcc ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES})")
 elseif(cuda_mode STREQUAL "emulated")
   # With the hooks every load and store of device code is checked, to the byte. AddressSanitizer, which cannot be had

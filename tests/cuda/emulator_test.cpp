@@ -8,12 +8,13 @@ namespace saccade {
 namespace {
 
 constexpr int kThreads = 64;
+constexpr int kDynamicBytes = 100;  // of shared memory, for all planted faults
 
 // The report of a launch that must fail.
 template <class... P, class... A>
 std::string fault_of(void (*kernel)(P...), A... arguments) {
   try {
-    cuda::launch("planted", kernel, dim3(2), dim3(kThreads), 0, arguments...);
+    cuda::launch("planted", kernel, dim3(2), dim3(kThreads), kDynamicBytes, arguments...);
   } catch (const Error&) {
   }
   return emulator::take_fault();
@@ -40,6 +41,16 @@ struct Buffer {
 
 void expect_report(const std::string& report, const std::string& part) {
   EXPECT_NE(report.find(part), std::string::npos) << "report: " << report;
+}
+
+// An access outside of what was allocated: the hooks report it, AddressSanitizer ends the program.
+template <class... P, class... A>
+void expect_outside([[maybe_unused]] const std::string& report, void (*kernel)(P...), A... arguments) {
+#ifdef SACCADE_EMULATOR_HOOKS
+  expect_report(fault_of(kernel, arguments...), report);
+#else
+  EXPECT_DEATH(fault_of(kernel, arguments...), "AddressSanitizer: use-after-poison");
+#endif
 }
 
 __global__ void block_sum(const float* x, float* y, int n) {
@@ -77,6 +88,11 @@ TEST(Emulator, RunsRightKernels) {
   EXPECT_EQ(emulator::take_fault(), "");
 }
 
+__global__ void copy(const float* x, float* y, int n) {
+  int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n) y[i] = x[i];
+}
+
 #ifdef SACCADE_EMULATOR_HOOKS
 // Without the barrier a thread reads what another may not have written yet.
 __global__ void forgotten_barrier(const float* x, float* y) {
@@ -109,38 +125,64 @@ TEST(Emulator, AtomicsDoNotRace) {
   EXPECT_EQ(y.read(), std::vector<float>{2 * kThreads});
 }
 
-__global__ void copy(const float* x, float* y, int n) {
-  int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < n) y[i] = x[i];
-}
-
-TEST(Emulator, FindsAWritePastTheEnd) {
-  Buffer x(20), y(19);
-  expect_report(fault_of(&copy, x.get(), y.get(), 20),
-                "write of 4 bytes at byte 76 of an allocation of 76, outside");
-}
-
-TEST(Emulator, FindsAReadPastTheEnd) {
-  Buffer x(19), y(20);
-  expect_report(fault_of(&copy, x.get(), y.get(), 20),
-                "read of 4 bytes at byte 76 of an allocation of 76, outside");
-}
-
 TEST(Emulator, FindsAReadOfWhatNobodyWrote) {
   Buffer x(20, false), y(20);
   expect_report(fault_of(&copy, x.get(), y.get(), 20), "never written");
 }
 
-TEST(Emulator, FindsTheUseOfFreedMemory) {
+#endif
+
+TEST(EmulatorDeathTest, FindsAWritePastTheEnd) {
+  Buffer x(20), y(19);
+  expect_outside("write of 4 bytes at byte 76 of an allocation of 76, outside", &copy, x.get(), y.get(), 20);
+}
+
+TEST(EmulatorDeathTest, FindsAReadPastTheEnd) {
+  Buffer x(19), y(20);
+  expect_outside("read of 4 bytes at byte 76 of an allocation of 76, outside", &copy, x.get(), y.get(), 20);
+}
+
+TEST(EmulatorDeathTest, FindsTheUseOfFreedMemory) {
   float* freed = nullptr;
   {
     Buffer x(20);
     freed = x.get();
   }
   Buffer y(21);
-  expect_report(fault_of(&copy, freed, y.get(), 20), "outside an allocation");
+  expect_outside("outside an allocation", &copy, freed, y.get(), 20);
 }
-#endif
+
+__global__ void write_byte(char* p, int at) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) p[at] = 1;
+}
+
+TEST(EmulatorDeathTest, BoundsAreThoseOfBytes) {
+  for (int bytes : {1, 77, 80, 255, 256}) {
+    void* p = nullptr;
+    ASSERT_EQ(cudaMallocAsync(&p, static_cast<size_t>(bytes), cuda::stream()), cudaSuccess);
+    auto* x = static_cast<char*>(p);
+    EXPECT_EQ(fault_of(&write_byte, x, bytes - 1), "");
+    expect_outside(fmt::format("write of 1 bytes at byte {0} of an allocation of {0}, outside", bytes),
+                   &write_byte, x, bytes);
+    EXPECT_EQ(cudaFreeAsync(p, nullptr), cudaSuccess);
+  }
+}
+
+__global__ void write_shared(int at, int at_dynamic) {
+  SACCADE_DYNAMIC_SHARED(char, dynamic);
+  SACCADE_SHARED(char, array, 77);
+  SACCADE_SHARED(char, next, 8);
+  if (threadIdx.x > 0) return;
+  array[at] = 1;
+  next[7] = 1;
+  dynamic[at_dynamic] = 1;
+}
+
+TEST(EmulatorDeathTest, SharedArraysHaveBoundsOfBytes) {
+  EXPECT_EQ(fault_of(&write_shared, 76, kDynamicBytes - 1), "");
+  expect_outside("outside an allocation", &write_shared, 77, kDynamicBytes - 1);
+  expect_outside("outside an allocation", &write_shared, 76, kDynamicBytes);
+}
 
 __global__ void divergent_barrier() {
   if (threadIdx.x < 40) __syncthreads();

@@ -20,6 +20,8 @@ namespace {
 
 constexpr unsigned kLanes = 32;
 constexpr size_t kSharedBytes = 227 << 10;  // the most that a block may have on sm_90
+// Nobody's bytes after each array in shared memory, and room for them.
+constexpr size_t kSharedGap = 16, kSharedGaps = 8 << 10;
 constexpr unsigned kMaxThreads = 1024;
 
 enum class Wait { kNone, kBlock, kWarp };
@@ -70,14 +72,8 @@ class Machine {
   void* shared_array(const void* key, size_t bytes) {
     for (const auto& [known, at] : shared_arrays_)
       if (known == key) return shared_ + at;
-    size_t at = (shared_top_ + 15) / 16 * 16;
-    if (at + bytes > kSharedBytes) {
-      report(fmt::format("{} bytes of shared memory, a block has at most {}", at + bytes, kSharedBytes));
-      return nullptr;
-    }
-    shared_top_ = at + bytes;
+    size_t at = add_shared(bytes);
     shared_arrays_.emplace_back(key, at);
-    memory().forget(shared_ + at, bytes);
     return shared_ + at;
   }
   void* dynamic_shared() { return shared_; }
@@ -90,6 +86,8 @@ class Machine {
   void run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 block, size_t shared_bytes,
                  const std::function<void()>& body);
   void run_threads(const std::function<void()>& body);
+  // Takes so much of the block's shared memory and returns where it begins.
+  size_t add_shared(size_t bytes);
   // Releases the threads whose barrier is complete. False when nobody can go on.
   bool release(std::vector<Fiber*>& ready);
   void report_stuck();
@@ -103,7 +101,7 @@ class Machine {
   size_t next_ = 0;
   std::vector<Warp> warps_;
   char* shared_ = nullptr;
-  size_t shared_top_ = 0;
+  size_t shared_top_ = 0, shared_used_ = 0;  // with and without gaps
   std::vector<std::pair<const void*, size_t>> shared_arrays_;
 };
 
@@ -149,7 +147,10 @@ void Machine::launch(const std::string& name, Index3 grid, Index3 block, size_t 
                          name, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
     return;
   }
-  if (!shared_) shared_ = static_cast<char*>(memory().allocate(kSharedBytes));
+  if (!shared_) {
+    shared_top_ = kSharedBytes + kSharedGaps;
+    shared_ = static_cast<char*>(memory().allocate(shared_top_));
+  }
   ++launches_;
   Rng rng(seed_, launches_);
   memory().open();
@@ -168,8 +169,9 @@ void Machine::run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 
   threads_.assign(count, {});
   warps_.resize((count + kLanes - 1) / kLanes);
   shared_arrays_.clear();
-  shared_top_ = shared_bytes;
-  if (shared_bytes > 0) memory().forget(shared_, shared_bytes);
+  memory().withdraw(shared_, shared_top_);
+  shared_top_ = shared_used_ = 0;
+  if (shared_bytes > 0) add_shared(shared_bytes);
   for (unsigned t = 0; t < count; ++t) {
     threads_[t].position = {
         {t % block.x, t / block.x % block.y, t / block.x / block.y}, block_index, block, grid};
@@ -177,6 +179,19 @@ void Machine::run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 
   }
   next_ = 0;
   run_threads(body);
+}
+
+size_t Machine::add_shared(size_t bytes) {
+  constexpr size_t kAlignment = 16;
+  size_t at = shared_top_, size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  shared_used_ += size;
+  shared_top_ += size + kSharedGap;
+  if (shared_used_ > kSharedBytes || shared_top_ > kSharedBytes + kSharedGaps) {
+    report(fmt::format("{} bytes of shared memory, a block has at most {}", shared_used_, kSharedBytes));
+    return 0;
+  }
+  memory().forget(shared_ + at, bytes);
+  return at;
 }
 
 void Machine::run_threads(const std::function<void()>& body) {

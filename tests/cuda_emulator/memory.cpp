@@ -154,12 +154,12 @@ std::string Memory::check_race(const void* p, size_t bytes, const Observer& who,
 
 std::string Memory::read(const void* p, size_t bytes, const Observer& who) {
   std::string wrong = check_state("read", p, bytes, kHooks);
-  return wrong.empty() ? check_race(p, bytes, who, false) : wrong;
+  return wrong.empty() && kHooks ? check_race(p, bytes, who, false) : wrong;
 }
 
 std::string Memory::write(const void* p, size_t bytes, const Observer& who, bool atomic) {
   std::string wrong = check_state(atomic ? "atomic" : "write", p, bytes, atomic && kHooks);
-  if (wrong.empty() && !atomic) wrong = check_race(p, bytes, who, true);
+  if (wrong.empty() && !atomic && kHooks) wrong = check_race(p, bytes, who, true);
   if (wrong.empty()) std::memset(states_ + (static_cast<const char*>(p) - base_), kWritten, bytes);
   return wrong;
 }
@@ -178,6 +178,12 @@ void Memory::forget(void* p, size_t bytes) {
   auto offset = static_cast<size_t>(static_cast<char*>(p) - base_);
   std::memset(states_ + offset, kFresh, bytes);
   std::memset(cells_ + offset / 4, 0, round_up(bytes, 4) / 4 * sizeof(Cell));
+  show(p, bytes);
+}
+
+void Memory::withdraw(void* p, size_t bytes) {
+  std::memset(states_ + (static_cast<char*>(p) - base_), kOutside, bytes);
+  hide(p, bytes);
 }
 
 Memory& memory() {

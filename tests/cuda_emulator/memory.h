@@ -34,8 +34,10 @@ class Memory {
   // The same for copies by the host, which no thread races with.
   std::string host_read(const void* p, size_t bytes) const;
   std::string host_write(const void* p, size_t bytes);
-  // As if just allocated (shared memory at the start of a block). `p` is aligned to 4.
+  // As if just allocated, and as if outside of all allocations: the shared memory of a block. `p` is aligned
+  // to 8.
   void forget(void* p, size_t bytes);
+  void withdraw(void* p, size_t bytes);
 
   size_t limit = size_t{8} << 30;
   size_t used() const { return used_; }
