@@ -11,4 +11,6 @@ const std::string& cuda_problem() {
 
 bool cuda_is_emulated() { return false; }
 
+CudaStatistics cuda_statistics() { return {}; }
+
 }  // namespace saccade

@@ -1,9 +1,22 @@
 #include "train/model_input.h"
 
+#include "core/kernels/copy.h"
+
 namespace saccade {
 
+namespace {
+
+Tensor upload(const Tensor& x, Device device) {
+  if (device == Device::kCpu) return x;
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), device);
+  kernels::start_upload(x, y);
+  return y;
+}
+
+}  // namespace
+
 Var normalized_images(const Batch& batch, const kernels::ImageNormalization& norm, Device device) {
-  Tensor bytes = batch.images.to(device), mask = batch.padding_mask.to(device);
+  Tensor bytes = upload(batch.images, device), mask = upload(batch.padding_mask, device);
   Tensor images = Tensor::empty(bytes.shape(), DType::kF32, device);
   kernels::normalize_image(bytes, mask, norm, images);
   return Var(images);

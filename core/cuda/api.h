@@ -4,6 +4,9 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
+#include <cstdint>
+
 #include "core/error.h"
 
 namespace saccade::cuda {
@@ -15,6 +18,9 @@ inline void check(cudaError_t status, const char* call) {
 
 // Whether the program holds code that the GPU can run: cudaSuccess, or why not.
 cudaError_t find_kernel_code();
+
+// For cuda_statistics().
+inline std::atomic<int64_t> launches{0}, host_syncs{0};
 
 // The stream of all our work; sets the GPU up at the first call. Throws Error when there is none that can be
 // used.

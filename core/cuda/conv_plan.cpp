@@ -210,6 +210,7 @@ void ConvPlan::run(const void* x, const void* w, const void* y, const void* bias
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR,
            workspace.defined() ? workspace.raw() : nullptr);
   pack.finalize();
+  ++launches;
   check(cudnn().cudnnBackendExecute(cudnn_handle(), plan_.get(), pack.get()), "cudnnBackendExecute");
 }
 

@@ -214,6 +214,7 @@ void run(const Plan& plan, const Matrices& a, const Matrices& b, const Matrices&
   if (bias.defined())
     set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.raw()));
   const float one = 1, zero = 0;
+  ++launches;
   check(api().cublasLtMatmul(handle(), plan.operation.get(), &one, b.data, plan.b.get(), a.data, plan.a.get(),
                              &zero, c.data, plan.c.get(), c.data, plan.c.get(), &plan.algorithm,
                              workspace.defined() ? workspace.raw() : nullptr, plan.workspace_bytes, stream()),

@@ -64,6 +64,8 @@ bool cuda_is_emulated() {
 #endif
 }
 
+CudaStatistics cuda_statistics() { return {cuda::launches, cuda::host_syncs}; }
+
 namespace cuda {
 
 cudaStream_t stream() {
@@ -77,7 +79,10 @@ cudaStream_t stream() {
   return stream;
 }
 
-void synchronize() { check(cudaStreamSynchronize(stream()), "a kernel or copy"); }
+void synchronize() {
+  ++host_syncs;
+  check(cudaStreamSynchronize(stream()), "a kernel or copy");
+}
 
 }  // namespace cuda
 }  // namespace saccade

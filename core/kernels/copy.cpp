@@ -124,6 +124,32 @@ void fill_generic(Tensor& y, double value) {
   });
 }
 
+struct StackScalars {
+  static constexpr size_t kMost = 64;  // pointers that travel with the launch
+  const float* scalars[kMost];
+  float* out;
+  SACCADE_HD void operator()(int64_t i) const { out[i] = *scalars[i]; }
+};
+
+void stack_scalars_generic(Tensor& out, std::span<const Tensor> scalars) {
+  SACCADE_CHECK(out.dtype() == DType::kF32 && out.is_contiguous() &&
+                    out.numel() == static_cast<int64_t>(scalars.size()),
+                "[stack_scalars] {} scalars into {} {}, expected f32 [{}]", scalars.size(),
+                name_of(out.dtype()), out.shape().to_string(), scalars.size());
+  for (size_t begin = 0; begin < scalars.size(); begin += StackScalars::kMost) {
+    const size_t n = std::min(StackScalars::kMost, scalars.size() - begin);
+    StackScalars f{};
+    f.out = out.data<float>() + begin;
+    for (size_t i = 0; i < n; ++i) {
+      SACCADE_CHECK(scalars[begin + i].numel() == 1, "[stack_scalars] number {} has shape {}", begin + i,
+                    scalars[begin + i].shape().to_string());
+      f.scalars[i] = scalars[begin + i].data<float>();
+    }
+    for_each(static_cast<int64_t>(n), f);
+  }
+}
+
+SACCADE_REGISTER_KERNEL(stack_scalars, &stack_scalars_generic);
 SACCADE_REGISTER_KERNEL(copy, &copy_generic);
 SACCADE_REGISTER_KERNEL(fill, &fill_generic);
 

@@ -313,6 +313,70 @@ TEST(Emulator, LoadsMatrices) {
   expect_report(emulator::take_fault(), "no multiple of 16");
 }
 
+// A stream, an event and pinned memory of n floats.
+struct Beside {
+  explicit Beside(int n) {
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    EXPECT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+    void* p = nullptr;
+    EXPECT_EQ(cudaHostAlloc(&p, static_cast<size_t>(n) * sizeof(float), 0), cudaSuccess);
+    pinned = static_cast<float*>(p);
+    for (int i = 0; i < n; ++i) pinned[i] = 1;
+    bytes = static_cast<size_t>(n) * sizeof(float);
+  }
+  ~Beside() {
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+    EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  }
+  cudaStream_t stream = nullptr;
+  cudaEvent_t event = nullptr;
+  float* pinned = nullptr;
+  size_t bytes = 0;
+};
+
+TEST(Emulator, CopiesArriveWhenTheHostHasWaited) {
+  Buffer x(4);
+  Beside beside(4);
+  ASSERT_EQ(cudaMemcpyAsync(beside.pinned, x.data, beside.bytes, cudaMemcpyDeviceToHost, beside.stream),
+            cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(beside.event, beside.stream), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(beside.event), cudaErrorNotReady);
+  EXPECT_NE(beside.pinned[0], 0);
+  ASSERT_EQ(cudaEventSynchronize(beside.event), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(beside.event), cudaSuccess);
+  EXPECT_EQ(beside.pinned[0], 0);
+  EXPECT_EQ(emulator::take_fault(), "");
+}
+
+TEST(Emulator, FindsPinnedMemoryThatChangesUnderACopy) {
+  Buffer x(4);
+  Beside beside(4);
+  ASSERT_EQ(cudaMemcpyAsync(x.data, beside.pinned, beside.bytes, cudaMemcpyHostToDevice, beside.stream),
+            cudaSuccess);
+  beside.pinned[3] = 2;
+  EXPECT_NE(cudaStreamSynchronize(beside.stream), cudaSuccess);
+  expect_report(emulator::take_fault(), "pinned memory was changed");
+}
+
+TEST(Emulator, FindsStreamsThatDoNotWaitForEachOther) {
+  for (bool waits : {false, true}) {
+    Buffer x(4), y(4);
+    Beside beside(4);
+    ASSERT_EQ(cudaMemcpyAsync(x.data, beside.pinned, beside.bytes, cudaMemcpyHostToDevice, beside.stream),
+              cudaSuccess);
+    ASSERT_EQ(cudaEventRecord(beside.event, beside.stream), cudaSuccess);
+    if (waits) {
+      ASSERT_EQ(cudaStreamWaitEvent(cuda::stream(), beside.event, 0), cudaSuccess);
+    }
+    cudaError_t status =
+        cudaMemcpyAsync(y.data, x.data, beside.bytes, cudaMemcpyDeviceToDevice, cuda::stream());
+    EXPECT_EQ(status == cudaSuccess, waits);
+    std::string report = emulator::take_fault();
+    EXPECT_EQ(report.find("neither waits for the other") != std::string::npos, !waits) << report;
+  }
+}
+
 TEST(EmulatorDeathTest, HostCodeCannotTouchDeviceMemory) {
   Buffer y(4);
   volatile float* p = y.get();

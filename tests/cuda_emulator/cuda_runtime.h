@@ -130,11 +130,13 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDefault = 4 };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 
-using cudaStream_t = struct EmulatedStream*;  // everything runs at once, in the order of the calls
+using cudaStream_t = ::saccade::emulator::Stream*;
+using cudaEvent_t = ::saccade::emulator::Event*;
 
 struct cudaDeviceProp {
   char name[256];
@@ -186,10 +188,47 @@ inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) {
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 constexpr unsigned cudaStreamNonBlocking = 1;
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = nullptr;
+  *stream = new ::saccade::emulator::Stream;
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return emulated_status(); }
+inline ::saccade::emulator::Stream& emulated_stream(cudaStream_t stream) {
+  return stream ? *stream : ::saccade::emulator::default_stream();
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ::saccade::emulator::synchronize(emulated_stream(stream), emulated_stream(stream).issued);
+  return emulated_status();
+}
+constexpr unsigned cudaEventDisableTiming = 2;
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new ::saccade::emulator::Event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  ::saccade::emulator::record(*event, emulated_stream(stream));
+  return emulated_status();
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return ::saccade::emulator::happened(*event) ? emulated_status() : cudaErrorNotReady;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->stream) ::saccade::emulator::synchronize(*event->stream, event->position);
+  return emulated_status();
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return ::saccade::emulator::wait(emulated_stream(stream), *event) ? emulated_status()
+                                                                    : cudaErrorLaunchFailure;
+}
+inline cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
+  *p = ::saccade::emulator::allocate_pinned(bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* p) {
+  return ::saccade::emulator::free_pinned(p) ? cudaSuccess : cudaErrorInvalidValue;
+}
 inline cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t) {
   *p = ::saccade::emulator::allocate(bytes);
   return *p ? emulated_status() : cudaErrorMemoryAllocation;
@@ -197,8 +236,10 @@ inline cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t) {
 inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) {
   return ::saccade::emulator::deallocate(p) ? cudaSuccess : cudaErrorInvalidValue;
 }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  return ::saccade::emulator::copy(to, from, bytes) ? cudaSuccess : cudaErrorLaunchFailure;
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t stream) {
+  return ::saccade::emulator::copy_async(to, from, bytes, emulated_stream(stream)) ? cudaSuccess
+                                                                                   : cudaErrorLaunchFailure;
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
   return ::saccade::emulator::set(to, value, bytes) ? cudaSuccess : cudaErrorLaunchFailure;

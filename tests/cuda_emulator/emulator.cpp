@@ -296,6 +296,9 @@ void Machine::report_stuck() {
 
 const std::string& fault() { return machine().fault_; }
 std::string take_fault() { return std::exchange(machine().fault_, ""); }
+void report_host(const std::string& what) {
+  if (machine().fault_.empty()) machine().fault_ = what;
+}
 void set_seed(uint64_t seed) { machine().seed_ = seed; }
 std::vector<std::string> launched_kernels() {
   std::vector<std::string> names;

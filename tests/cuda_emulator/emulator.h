@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@ struct Index3 {
 };
 
 // ---- for tests
-const std::string& fault();    // the first report, "" when there is none
-std::string take_fault();      // the same, and clears it
-void set_seed(uint64_t seed);  // of the order of blocks and threads
+const std::string& fault();                 // the first report, "" when there is none
+std::string take_fault();                   // the same, and clears it
+void report_host(const std::string& what);  // a fault of host code
+void set_seed(uint64_t seed);               // of the order of blocks and threads
 // Names of the kernels that ran since the start of the program.
 std::vector<std::string> launched_kernels();
 
@@ -40,6 +42,26 @@ size_t total_bytes();
 // Copies between host and device or within either; false after a report.
 bool copy(void* to, const void* from, size_t bytes);
 bool set(void* to, int value, size_t bytes);
+
+// ---- streams: work is done at once, and the host learns of it when it waits. Until then a copy into pinned
+// memory has not arrived, and pinned memory that a copy reads must stay as it is. A copy that touches what a
+// copy of another stream wrote, or writes what it read, must come after it: an event says so.
+struct Stream {
+  uint64_t issued = 0, seen = 0;             // works; `seen` of them the host has waited for
+  std::map<const Stream*, uint64_t> behind;  // works of other streams that it has waited for
+};
+struct Event {
+  Stream* stream = nullptr;  // nullptr: not recorded
+  uint64_t position = 0;
+};
+Stream& default_stream();
+void record(Event& event, Stream& stream);
+bool happened(const Event& event);  // as far as the host knows; true when nobody recorded it
+void synchronize(Stream& stream, uint64_t position);
+bool wait(Stream& stream, const Event& event);  // false after a report
+void* allocate_pinned(size_t bytes);
+bool free_pinned(void* pointer);
+bool copy_async(void* to, const void* from, size_t bytes, Stream& stream);
 
 // ---- kernels
 void launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,

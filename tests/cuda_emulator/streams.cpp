@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_emulator/emulator.h"
+#include "tests/cuda_emulator/memory.h"
+
+namespace saccade::emulator {
+namespace {
+
+// Between pinned and device memory.
+struct PendingCopy {
+  Stream* stream;
+  uint64_t position;
+  char* pinned;
+  std::vector<char> bytes;
+  bool to_host;
+};
+
+// What a copy touched of the GPU's memory.
+struct Touched {
+  const Stream* stream;
+  uint64_t position;
+  const char* begin;
+  size_t bytes;
+  bool written;
+};
+
+struct Host {
+  std::map<const char*, std::unique_ptr<char[]>> blocks;
+  std::map<const char*, size_t> sizes;
+  std::vector<PendingCopy> pending;
+  std::vector<Touched> touched;
+
+  // A report, or "".
+  std::string touch(const Touched& now) {
+    // Tests use the default stream for what happens before and after everything else.
+    if (!memory().contains(now.begin) || now.stream == &default_stream()) return "";
+    for (const Touched& t : touched) {
+      if (t.stream == now.stream || !(t.written || now.written) || now.begin >= t.begin + t.bytes ||
+          t.begin >= now.begin + now.bytes)
+        continue;
+      auto it = now.stream->behind.find(t.stream);
+      if (it == now.stream->behind.end() || it->second < t.position)
+        return "two streams copy to or from one place, and neither waits for the other";
+    }
+    touched.push_back(now);
+    return "";
+  }
+  bool pinned(const void* p) const {
+    auto it = sizes.upper_bound(static_cast<const char*>(p));
+    if (it == sizes.begin()) return false;
+    --it;
+    return static_cast<const char*>(p) < it->first + it->second;
+  }
+};
+
+Host& host() {
+  static auto* host = new Host;
+  return *host;
+}
+
+}  // namespace
+
+Stream& default_stream() {
+  static Stream stream;
+  return stream;
+}
+
+void record(Event& event, Stream& stream) { event = {&stream, ++stream.issued}; }
+bool happened(const Event& event) { return !event.stream || event.position <= event.stream->seen; }
+
+void synchronize(Stream& stream, uint64_t position) {
+  stream.seen = std::max(stream.seen, position);
+  for (PendingCopy& copy : host().pending) {
+    if (copy.stream != &stream || copy.position > stream.seen) continue;
+    if (copy.to_host)
+      std::memcpy(copy.pinned, copy.bytes.data(), copy.bytes.size());
+    else if (std::memcmp(copy.pinned, copy.bytes.data(), copy.bytes.size()) != 0)
+      report_host("pinned memory was changed before the host knew that a copy had read it");
+    copy.stream = nullptr;
+  }
+  std::erase_if(host().pending, [](const PendingCopy& copy) { return !copy.stream; });
+  std::erase_if(host().touched,
+                [&](const Touched& t) { return t.stream == &stream && t.position <= stream.seen; });
+}
+
+bool wait(Stream& stream, const Event& event) {
+  if (!event.stream) {
+    report_host("a stream waits for an event that nobody recorded");
+    return false;
+  }
+  uint64_t& behind = stream.behind[event.stream];
+  behind = std::max(behind, event.position);
+  return true;
+}
+
+void* allocate_pinned(size_t bytes) {
+  auto block = std::make_unique<char[]>(bytes);
+  char* p = block.get();
+  host().blocks[p] = std::move(block);
+  host().sizes[p] = bytes;
+  return p;
+}
+
+bool free_pinned(void* pointer) {
+  host().sizes.erase(static_cast<char*>(pointer));
+  return host().blocks.erase(static_cast<char*>(pointer)) == 1;
+}
+
+bool copy_async(void* to, const void* from, size_t bytes, Stream& stream) {
+  ++stream.issued;
+  for (bool written : {false, true}) {
+    const auto* place = static_cast<const char*>(written ? to : from);
+    std::string report = host().touch({&stream, stream.issued, place, bytes, written});
+    if (report.empty()) continue;
+    report_host(report);
+    return false;
+  }
+  auto *target = static_cast<char*>(to), *source = static_cast<char*>(const_cast<void*>(from));
+  if (host().pinned(to)) {
+    std::vector<char> values(bytes);
+    if (!copy(values.data(), from, bytes)) return false;
+    std::memset(to, 0xEE, bytes);
+    host().pending.push_back({&stream, stream.issued, target, std::move(values), true});
+    return true;
+  }
+  if (!copy(to, from, bytes)) return false;
+  if (host().pinned(from))
+    host().pending.push_back({&stream, stream.issued, source, {source, source + bytes}, false});
+  return true;
+}
+
+}  // namespace saccade::emulator
