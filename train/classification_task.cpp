@@ -4,6 +4,7 @@
 
 #include "autograd/ops.h"
 #include "core/error.h"
+#include "core/host_copy.h"
 #include "data/image_folder.h"
 #include "models/build.h"
 #include "train/class_evaluator.h"
@@ -20,15 +21,14 @@ std::vector<int64_t> labels_of(const Batch& batch) {
 }
 
 // Images whose best class is their own, or for mixed ones that of the larger share.
-double hits(const Tensor& logits, const Batch& batch) {
-  std::vector<int64_t> labels = labels_of(batch);
-  if (batch.share < 0.5) std::reverse(labels.begin(), labels.end());
-  std::vector<float> values = logits.to(DType::kF32).to_vector<float>();
-  const size_t classes = values.size() / labels.size();
+double hits(const HostCopy& logits, std::vector<int64_t> labels, double share) {
+  if (share < 0.5) std::reverse(labels.begin(), labels.end());
+  const float* values = logits.data<float>();
+  const size_t classes = static_cast<size_t>(logits.numel()) / labels.size();
   double count = 0;
   for (size_t n = 0; n < labels.size(); ++n) {
-    auto row = values.begin() + static_cast<int64_t>(n * classes);
-    count += std::max_element(row, row + static_cast<int64_t>(classes)) - row == labels[n];
+    const float* row = values + n * classes;
+    count += std::max_element(row, row + classes) - row == labels[n];
   }
   return count;
 }
@@ -70,8 +70,11 @@ class ClassificationTask final : public TrainingTask {
     Var logits = model_->forward(normalized_images(batch, normalization_, model_->device()));
     forward_done();
     Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / divisor);
-    double top1 = hits(logits.value(), batch) / static_cast<double>(batch.targets.size());
-    return {total, {{"class", total.value().item()}}, {{"top1", top1}}};
+    auto figures = [scores = HostCopy(logits.value().to(DType::kF32)), labels = labels_of(batch),
+                    share = batch.share]() -> NamedNumbers {
+      return {{"top1", hits(scores, labels, share) / static_cast<double>(labels.size())}};
+    };
+    return {total, {{"class", total.value()}}, figures};
   }
 
   std::vector<std::string> headline() const override {

@@ -36,7 +36,8 @@ struct ClassLoss {
   double divisor;
 };
 
-ClassLoss class_loss(const CriterionOptions& o, const Var& logits, const Var& matched, const Pairs& pairs,
+// `boxes`: the predicted ones on the host, for the varifocal loss.
+ClassLoss class_loss(const CriterionOptions& o, const Var& logits, const float* boxes, const Pairs& pairs,
                      double divisor) {
   int64_t N = logits.dim(0), Q = logits.dim(1), K = logits.dim(2);
   Device device = logits.device();
@@ -47,9 +48,10 @@ ClassLoss class_loss(const CriterionOptions& o, const Var& logits, const Var& ma
   if (o.class_loss == ClassLossKind::kFocal)
     return {sigmoid_focal_loss(logits, label_tensor, o.focal_alpha, o.focal_gamma), divisor};
   if (o.class_loss == ClassLossKind::kVarifocal) {
-    std::vector<float> quality(labels.size()), boxes = matched.value().to_vector<float>();
+    std::vector<float> quality(labels.size());
     for (size_t i = 0; i < pairs.rows.size(); ++i)
-      quality[static_cast<size_t>(pairs.rows[i])] = iou(boxes.data() + i * 4, pairs.boxes.data() + i * 4);
+      quality[static_cast<size_t>(pairs.rows[i])] =
+          iou(boxes + pairs.rows[i] * 4, pairs.boxes.data() + i * 4);
     return {varifocal_loss(logits, label_tensor, Tensor::from<float>({N, Q}, quality, device), o.focal_alpha,
                            o.focal_gamma),
             divisor};
@@ -64,12 +66,11 @@ ClassLoss class_loss(const CriterionOptions& o, const Var& logits, const Var& ma
 }
 
 // class_error and cardinality_error, see CriterionResult::figures.
-void add_figures(const Tensor& logits, const std::vector<MatchedPair>& matched,
+void add_figures(const Shape& shape, const float* values, const std::vector<MatchedPair>& matched,
                  const std::vector<Target>& targets, int64_t groups, bool softmax, CriterionResult& result) {
-  int64_t N = logits.dim(0), Q = logits.dim(1), K = logits.dim(2);
-  std::vector<float> values = logits.to_vector<float>();
+  int64_t N = shape[0], Q = shape[1], K = shape[2];
   auto best_class = [&](int64_t n, int64_t q) {
-    const float* row = values.data() + (n * Q + q) * K;
+    const float* row = values + (n * Q + q) * K;
     return std::max_element(row, row + K) - row;
   };
   double wrong = 0, pairs = 0, difference = 0;
@@ -83,7 +84,7 @@ void add_figures(const Tensor& logits, const std::vector<MatchedPair>& matched,
     double seen = 0;
     for (int64_t q = 0; q < Q / groups; ++q) {
       int64_t k = best_class(n, q);
-      seen += softmax ? k != K - 1 : values[static_cast<size_t>((n * Q + q) * K + k)] > 0;
+      seen += softmax ? k != K - 1 : values[(n * Q + q) * K + k] > 0;
     }
     difference += std::abs(seen - static_cast<double>(targets[static_cast<size_t>(n)].labels.size()));
   }
@@ -109,6 +110,8 @@ CriterionResult SetCriterion::forward(const DetectorOutput& output, const std::v
   auto add_layer = [&](const LayerPrediction& p, std::string suffix, MatchLayer layer) {
     layer.logits = p.logits.value();
     layer.boxes = p.boxes.value();
+    layer.fetch_logits = layers.empty();
+    layer.fetch_boxes = o.class_loss == ClassLossKind::kVarifocal;
     predictions.push_back(p);
     suffixes.push_back(std::move(suffix));
     layers.push_back(std::move(layer));
@@ -134,18 +137,18 @@ CriterionResult SetCriterion::forward(const DetectorOutput& output, const std::v
     Var matched = index_select(reshape(p.boxes, {N * Q, 4}), rows);
     double times_matched = 1 + static_cast<double>((layers[l].groups - 1) * layers[l].repeat);
     double divisor = objects * times_matched;
-    ClassLoss of_class = class_loss(o, p.logits, matched, pairs, divisor);
+    ClassLoss of_class = class_loss(o, p.logits, matching.fetched[l].boxes, pairs, divisor);
     auto add_part = [&](const char* name, const Var& sum, double factor) {
       Var part = mul_scalar(sum, factor);
-      result.parts.emplace_back(name + suffixes[l], part.value().item());
+      result.parts.emplace_back(name + suffixes[l], part.value());
       result.total = result.total.defined() ? add(result.total, part) : part;
     };
     add_part("class", of_class.sum, o.class_weight / of_class.divisor);
     add_part("bbox", l1_loss(matched, truth), o.bbox_weight / divisor);
     add_part("giou", giou_loss(matched, truth), o.giou_weight / divisor);
   }
-  add_figures(layers[0].logits, matching.layers[0], targets, groups, o.class_loss == ClassLossKind::kSoftmax,
-              result);
+  add_figures(layers[0].logits.shape(), matching.fetched[0].logits, matching.layers[0], targets, groups,
+              o.class_loss == ClassLossKind::kSoftmax, result);
   result.problems = std::move(matching.problems);
   result.bad_images = std::move(matching.bad_images);
   if (!result.problems.empty())

@@ -29,7 +29,8 @@ struct CriterionResult {
   Var total;  // [] f32
   // The weighted parts by name; their sum is the total: "class", "bbox", "giou" of the last layer, then with
   // suffixes _0, _1, ... those of the earlier layers and _enc those of the two-stage proposals.
-  std::vector<std::pair<std::string, double>> parts;
+  // One number each, f32, where the predictions are.
+  std::vector<std::pair<std::string, Tensor>> parts;
   // For logs, of the last layer's first query group: "class_error" (per cent of the matched queries whose
   // best class is another one; 0 without objects) and "cardinality_error" (mean absolute difference of the
   // number of queries that see an object, score over 0.5 or best class not "no object", and the number of

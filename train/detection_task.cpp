@@ -60,7 +60,7 @@ class DetectionTask final : public TrainingTask {
     DetectorOutput output = model_->forward(detector_input(batch, normalization_, model_->device()));
     forward_done();
     CriterionResult result = criterion_.forward(output, batch.targets, objects);
-    return {result.total, result.parts, result.figures};
+    return {result.total, result.parts, [figures = result.figures] { return figures; }};
   }
 
   std::vector<std::string> headline() const override {

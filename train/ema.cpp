@@ -17,7 +17,7 @@ Ema::Ema(const Module& model, double decay) : decay_(decay) {
   }
 }
 
-void Ema::update() {
+void Ema::update(const Tensor& norm) {
   SACCADE_CHECK(!swapped_, "[ema] update while the model carries the averages");
   if (slots_.empty()) return;
   auto t = static_cast<double>(updates_++);
@@ -27,7 +27,7 @@ void Ema::update() {
     averages.push_back(s.average);
     values.push_back(s.var.value());
   }
-  kernels::ema_update(averages[0], averages, values, 1 - d);
+  kernels::ema_update(norm, averages, values, 1 - d);
 }
 
 void Ema::swap() {

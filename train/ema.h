@@ -17,8 +17,9 @@ class Ema {
   Ema(const Module& model, double decay);
 
   // average = d * average + (1 - d) * value after an optimizer step, with d = min(decay, (1 + t) / (10 + t))
-  // after t earlier updates: the first steps are forgotten quickly.
-  void update();
+  // after t earlier updates: the first steps are forgotten quickly. Nothing changes on the device when
+  // `norm`, that of the optimizer's step, is not finite.
+  void update(const Tensor& norm);
   int64_t updates() const { return updates_; }
 
   // Exchanges the model's values with the averages; a second call undoes the first. See EmaScope.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/kernels/match_cost.h"
 #include "core/kernels/softmax.h"
@@ -48,25 +49,37 @@ struct Objects {
   int64_t count() const { return static_cast<int64_t>(images.size()); }
 };
 
-// f32 [R, Q] on the CPU
-Tensor layer_costs(const MatchLayer& layer, const Objects& objects, const MatcherOptions& o) {
-  Device device = layer.logits.device();
-  int64_t R = objects.count();
+// The objects where the predictions are.
+struct DeviceObjects {
+  Tensor images, labels, zeros, boxes;
+  DeviceObjects(const Objects& objects, Device device) {
+    int64_t R = objects.count();
+    images = Tensor::from<int64_t>({R}, objects.images, device);
+    labels = Tensor::from<int64_t>({R}, objects.labels, device);
+    zeros = Tensor::zeros({R}, DType::kI64, device);
+    boxes = Tensor::from<float>({R, 4}, objects.boxes, device);
+  }
+};
+
+// cost: f32 [R, Q]
+void layer_costs(const MatchLayer& layer, const DeviceObjects& objects, const MatcherOptions& o,
+                 Tensor cost) {
   Tensor scores = layer.logits.to(DType::kF32).contiguous();
   if (o.softmax) {
     Tensor p = scores.empty_like();
     kernels::softmax(scores, p);
     scores = p;
   }
-  std::vector<int64_t> labels =
-      layer.binary ? std::vector<int64_t>(objects.labels.size(), 0) : objects.labels;
-  Tensor cost = Tensor::empty({R, layer.logits.dim(1)}, DType::kF32, device);
-  kernels::match_cost(
-      scores, layer.boxes.to(DType::kF32).contiguous(), Tensor::from<int64_t>({R}, objects.images, device),
-      Tensor::from<int64_t>({R}, labels, device), Tensor::from<float>({R, 4}, objects.boxes, device),
-      {o.class_cost, o.bbox_cost, o.giou_cost, o.focal_alpha, o.focal_gamma, o.softmax}, cost);
-  return cost.to(Device::kCpu);
+  kernels::match_cost(scores, layer.boxes.to(DType::kF32).contiguous(), objects.images,
+                      layer.binary ? objects.zeros : objects.labels, objects.boxes,
+                      {o.class_cost, o.bbox_cost, o.giou_cost, o.focal_alpha, o.focal_gamma, o.softmax},
+                      cost);
 }
+
+// Where a layer's numbers lie in what is copied to the host.
+struct Place {
+  int64_t cost, logits, boxes;  // -1: not there
+};
 
 // The first thing wrong with the predictions for image n.
 std::string find_problem(const MatchLayer& layer, int64_t n) {
@@ -96,8 +109,32 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
     for (const Target& t : targets) check_target(t, layer.binary ? INT64_MAX : s[2]);
   }
   Objects objects(targets);
-  std::vector<Tensor> costs;
-  for (const MatchLayer& layer : layers) costs.push_back(layer_costs(layer, objects, options));
+  Matching result;
+  std::vector<Place> places;
+  int64_t size = 0;
+  for (const MatchLayer& layer : layers) {
+    auto take = [&](bool wanted, int64_t numel) { return wanted ? std::exchange(size, size + numel) : -1; };
+    int64_t Q = layer.logits.dim(1);
+    places.push_back({take(true, objects.count() * Q), take(layer.fetch_logits, layer.logits.numel()),
+                      take(layer.fetch_boxes, layer.boxes.numel())});
+  }
+  const Device device = layers.empty() ? Device::kCpu : layers[0].logits.device();
+  Tensor all = Tensor::empty({size}, DType::kF32, device);
+  auto part = [&](int64_t begin, const Shape& shape) {
+    return all.slice(0, begin, begin + shape.numel()).reshape(shape);
+  };
+  DeviceObjects on_device(objects, device);
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const MatchLayer& layer = layers[l];
+    layer_costs(layer, on_device, options, part(places[l].cost, {objects.count(), layer.logits.dim(1)}));
+    for (auto [at, tensor] : {std::pair{places[l].logits, &layer.logits}, {places[l].boxes, &layer.boxes}})
+      if (at >= 0) part(at, tensor->shape()).copy_from(*tensor);
+  }
+  result.copied = HostCopy(all);
+  float* numbers = result.copied.data<float>();
+  for (const Place& p : places)
+    result.fetched.push_back(
+        {p.logits < 0 ? nullptr : numbers + p.logits, p.boxes < 0 ? nullptr : numbers + p.boxes});
 
   // One problem a layer, image and group; they share nothing, so threads may take them in any order.
   std::vector<std::vector<std::vector<MatchedPair>>> pairs(layers.size());
@@ -112,7 +149,7 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
       const MatchLayer& layer = layers[l];
       int64_t T = objects.first[n + 1] - objects.first[n], Q = layer.logits.dim(1), G = Q / layer.groups;
       if (T == 0 || Q == 0) continue;
-      float* cost = costs[l].data<float>() + objects.first[n] * Q;
+      float* cost = numbers + places[l].cost + objects.first[n] * Q;
       bool broken = false;
       for (int64_t k = 0; k < T * Q; ++k) {
         if (std::isfinite(cost[k])) continue;
@@ -133,10 +170,9 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
     }
   });
 
-  Matching result;
   for (size_t l = 0; l < layers.size(); ++l) {
-    std::vector<MatchedPair>& all = result.layers.emplace_back();
-    for (const auto& of_image : pairs[l]) all.insert(all.end(), of_image.begin(), of_image.end());
+    std::vector<MatchedPair>& matched = result.layers.emplace_back();
+    for (const auto& of_image : pairs[l]) matched.insert(matched.end(), of_image.begin(), of_image.end());
   }
   for (size_t n = 0; n < targets.size(); ++n) {
     bool bad = false;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/host_copy.h"
 #include "data/batch.h"
 #include "train/assignment.h"
 
@@ -26,6 +26,8 @@ struct MatchLayer {
   // Q is this many groups of equal size, each matched with all objects on its own; in those after the first
   // every object is matched up to `repeat` times.
   int64_t groups = 1, repeat = 1;
+  // Whether the predictions come to the host with the costs, see Matching.
+  bool fetch_logits = false, fetch_boxes = false;
   std::string name = "the last layer";  // for messages
 };
 
@@ -42,11 +44,18 @@ struct Matching {
   // predictions are matched last.
   std::vector<std::string> problems;
   std::vector<int64_t> bad_images;
+  // Of each layer that asked for them, f32 on the host; they live as long as `copied`.
+  struct Predictions {
+    const float *logits = nullptr, *boxes = nullptr;
+  };
+  std::vector<Predictions> fetched;
+  HostCopy copied;
 };
 
-// Matches every layer; costs in f32 on the device of the predictions, assignments on CPU threads. Throws
-// Error for shapes that do not fit and for a target that no prediction could have ("image 12 (a.jpg): object
-// 3 has class 9, expected 0 to 4", or a box that is not finite or inverted).
+// Matches every layer; costs in f32 on the device of the predictions, which leave it in one copy (the host
+// waits for it), assignments on CPU threads. Throws Error for shapes that do not fit and for a target that no
+// prediction could have ("image 12 (a.jpg): object 3 has class 9, expected 0 to 4", or a box that is not
+// finite or inverted).
 Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>& targets,
                const MatcherOptions& options);
 

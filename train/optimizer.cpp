@@ -76,43 +76,42 @@ void Optimizer::zero_grad() {
   for (Slot& s : slots_) s.var.clear_grad();
 }
 
-double Optimizer::step(double lr_factor) {
-  std::vector<Slot*> active;
+int64_t Optimizer::steps_of(const Slot& slot) const {
+  return slot.step - (slot.in_last && !std::isfinite(*last_norm_.data<double>()));
+}
+
+HostCopy Optimizer::step(double lr_factor, std::span<const Tensor> guards) {
   std::vector<Tensor> grads;
-  for (Slot& s : slots_) {
-    if (!s.var.grad().defined()) continue;
-    active.push_back(&s);
-    grads.push_back(s.var.grad().contiguous());
-  }
-  if (active.empty()) return 0;
-  Tensor norm = Tensor::empty({1}, DType::kF64, grads[0].device());
-  kernels::gradient_norm(norm, grads);
-  double norm_value = norm.item();
-  if (!std::isfinite(norm_value)) return norm_value;
   std::vector<kernels::OptimizerItem> items;
-  items.reserve(active.size());
-  for (size_t i = 0; i < active.size(); ++i) {
-    Slot& s = *active[i];
+  for (Slot& s : slots_) {
+    s.step = steps_of(s);
+    s.in_last = s.var.grad().defined();
+    if (!s.in_last) continue;
     if (!s.exp_avg.defined() && (adamw_ || options_.momentum > 0)) s.exp_avg = s.var.value().zeros_like();
     if (!s.exp_avg_sq.defined() && adamw_) s.exp_avg_sq = s.var.value().zeros_like();
     ++s.step;
+    grads.push_back(s.var.grad().contiguous());
     items.push_back(
-        {s.var.value(), grads[i], s.exp_avg, s.exp_avg_sq, s.lr * lr_factor, s.weight_decay, s.step});
+        {s.var.value(), grads.back(), s.exp_avg, s.exp_avg_sq, s.lr * lr_factor, s.weight_decay, s.step});
   }
+  norm_ = Tensor::empty({1}, DType::kF64, slots_[0].var.device());
+  kernels::gradient_norm(norm_, grads, guards);
   if (adamw_)
-    kernels::adamw_step(norm, options_.clip_norm, items, {options_.beta1, options_.beta2, options_.epsilon});
+    kernels::adamw_step(norm_, options_.clip_norm, items, {options_.beta1, options_.beta2, options_.epsilon});
   else
-    kernels::sgd_step(norm, options_.clip_norm, items, options_.momentum);
-  return norm_value;
+    kernels::sgd_step(norm_, options_.clip_norm, items, options_.momentum);
+  last_norm_ = HostCopy(norm_);
+  return last_norm_;
 }
 
 NamedValues Optimizer::state() const {
   NamedValues out;
   for (const Slot& s : slots_) {
-    if (s.step == 0) continue;
+    const int64_t steps = steps_of(s);
+    if (steps == 0) continue;
     if (s.exp_avg.defined()) out.emplace_back((adamw_ ? "exp_avg." : "momentum.") + s.name, s.exp_avg);
     if (s.exp_avg_sq.defined()) out.emplace_back("exp_avg_sq." + s.name, s.exp_avg_sq);
-    out.emplace_back("step." + s.name, Tensor::from(Shape{}, std::vector<int64_t>{s.step}));
+    out.emplace_back("step." + s.name, Tensor::from(Shape{}, std::vector<int64_t>{steps}));
   }
   return out;
 }
@@ -120,6 +119,7 @@ NamedValues Optimizer::state() const {
 void Optimizer::load_state(const std::function<Tensor(const std::string&)>& find) {
   for (Slot& s : slots_) {
     Tensor step = find("step." + s.name);
+    s.in_last = false;
     s.step = step.defined() ? static_cast<int64_t>(step.item()) : 0;
     auto fetch = [&](const char* key) {
       Tensor t = find(key + s.name);

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/host_copy.h"
 #include "layers/module.h"
 #include "train/safetensors.h"
 
@@ -38,9 +40,11 @@ class Optimizer {
   Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options);
 
   // One update with every group's rate times lr_factor. Parameters without a gradient are left alone (their
-  // step count too). Returns the global norm of the gradients before clipping; when it is not finite, nothing
-  // was changed.
-  double step(double lr_factor);
+  // step count too). Returns the global norm of the gradients before clipping (f64), on its way to the host;
+  // when it is not finite, or a guard (f32: the losses) is not, nothing is changed.
+  HostCopy step(double lr_factor, std::span<const Tensor> guards = {});
+  // The norm of the last step, f64 [1] where the parameters are; undefined before the first.
+  const Tensor& norm() const { return norm_; }
   void zero_grad();
 
   // The state by name: "exp_avg.NAME", "exp_avg_sq.NAME" (adamw), "momentum.NAME" (sgd) and "step.NAME"
@@ -59,10 +63,16 @@ class Optimizer {
     Var var;
     double lr, weight_decay;
     int64_t step = 0;
+    bool in_last = false;        // took part in the last step
     Tensor exp_avg, exp_avg_sq;  // undefined before the first update
   };
+  // Updates of a parameter; the last step counts unless its norm, which is waited for, was not finite.
+  int64_t steps_of(const Slot& slot) const;
+
   OptimizerOptions options_;
   bool adamw_;
+  Tensor norm_;
+  HostCopy last_norm_;
   std::vector<Slot> slots_;
 };
 

@@ -8,6 +8,9 @@
 #include <span>
 
 #include "autograd/engine.h"
+#include "core/gpu.h"
+#include "core/host_copy.h"
+#include "core/kernels/copy.h"
 #include "core/philox.h"
 #include "train/diagnosis.h"
 #include "train/init_from.h"
@@ -51,6 +54,26 @@ class Window {
   int64_t steps_ = 0;
 };
 
+// A step whose work was given to the device and whose numbers nobody has looked at yet. A gradient or loss
+// that is not finite changed nothing there (see core/kernels/adamw.h), so on a GPU it is early enough to look
+// during the next step, when the numbers have arrived without waiting.
+struct StepInFlight {
+  struct Loss {  // of one batch
+    std::vector<std::string> names;
+    HostCopy values;
+    std::function<NamedNumbers()> figures;
+  };
+  int64_t step = 0;
+  // For the diagnosis: the batches, and where each one's random numbers start.
+  std::vector<Batch> batches;
+  std::vector<uint64_t> first_calls;
+  uint64_t rng_key = 0;
+  double divisor = 1;
+  std::vector<Loss> losses;
+  HostCopy gradient_norm;
+  NamedNumbers numbers;  // for the log
+};
+
 class Run {
  public:
   Run(const TrainerOptions& options, TrainingTask& task);
@@ -59,9 +82,12 @@ class Run {
  private:
   void restore_or_start();
   void step();
-  [[noreturn]] void stop_nonfinite(const char* what, std::span<const Batch> suspects,
-                                   const std::function<Var(const Batch&)>& loss);
-  void log_step(bool force);
+  // Looks at the numbers of the step in flight, if there is one: waits for them, stops the run when one is
+  // not finite, and logs them.
+  void settle();
+  // `suspects`: positions among the step's batches.
+  [[noreturn]] void stop_nonfinite(const char* what, StepInFlight& s, std::span<const size_t> suspects);
+  void log_step(int64_t step, bool force);
   void evaluate(bool scheduled);
   std::string status() const;
   void say(const std::string& line) {
@@ -82,6 +108,7 @@ class Run {
   std::function<Batch()> next_batch_;
   CheckpointInfo info_;
   int64_t stop_step_ = 0;
+  std::optional<StepInFlight> in_flight_;
   Window window_;
   TrainingResult result_;
   Clock::time_point start_ = Clock::now();
@@ -145,13 +172,17 @@ void Run::restore_or_start() {
   result_.step = info_.step;
 }
 
-void Run::stop_nonfinite(const char* what, std::span<const Batch> suspects,
-                         const std::function<Var(const Batch&)>& loss) {
+void Run::stop_nonfinite(const char* what, StepInFlight& s, std::span<const size_t> suspects) {
   std::string finding;
   const Batch* batch = nullptr;
-  for (const Batch& suspect : suspects) {
-    batch = &suspect;
-    finding = diagnose_nonfinite(model_, [&] { return loss(suspect); });
+  execution().rng_key = s.rng_key;
+  for (size_t i : suspects) {
+    batch = &s.batches[i];
+    finding = diagnose_nonfinite(model_, [&] {
+      execution().rng_calls = s.first_calls[i];
+      optimizer_->zero_grad();
+      return task_.loss(*batch, s.divisor, [] {}).total;
+    });
     if (!finding.empty()) break;
   }
   if (finding.empty())
@@ -162,70 +193,100 @@ void Run::stop_nonfinite(const char* what, std::span<const Batch> suspects,
                        read_checkpoint_info(SafetensorsReader(folder_->last())).step);
   progress_.finish();
   fail("training stopped at step {}: the {} is not finite; batch {} of epoch {}: {}; first bad: {}; {}",
-       info_.step + 1, what, batch->index, batch->epoch, images_of(*batch), finding, kept);
+       s.step, what, batch->index, batch->epoch, images_of(*batch), finding, kept);
+}
+
+void Run::settle() {
+  if (!in_flight_) return;
+  StepInFlight s = std::move(*in_flight_);
+  in_flight_.reset();
+  std::vector<size_t> all;
+  for (size_t i = 0; i < s.batches.size(); ++i) {
+    all.push_back(i);
+    const StepInFlight::Loss& loss = s.losses[i];
+    const float* values = loss.values.data<float>();
+    if (!std::isfinite(values[0])) stop_nonfinite("loss", s, {&i, 1});
+    for (size_t k = 0; k < loss.names.size(); ++k) window_.add(loss.names[k], values[k]);
+    for (const auto& [name, figure] : loss.figures()) window_.add(name, figure);
+  }
+  const double norm = *s.gradient_norm.data<double>();
+  if (!std::isfinite(norm)) stop_nonfinite("gradient", s, all);
+  window_.add("gradient_norm", norm);
+  for (const auto& [name, value] : s.numbers) window_.add(name, value);
+  window_.step();
+  log_step(s.step, false);
 }
 
 void Run::step() {
   auto begin = Clock::now();
   auto lap_start = begin;
+  StepInFlight now;
   auto lap = [&](const char* name) {
-    auto now = Clock::now();
-    window_.add(name, std::chrono::duration<double, std::milli>(now - lap_start).count());
-    lap_start = now;
+    auto time = Clock::now();
+    now.numbers.emplace_back(name, std::chrono::duration<double, std::milli>(time - lap_start).count());
+    lap_start = time;
   };
+  const CudaStatistics before = cuda_statistics();
+  const int64_t requests = allocator(options_.device).stats().requests;
   // All batches of the step first: the losses are divided by the weight of all of them, as for one large
   // batch.
-  std::vector<Batch> batches;
   double weight = 0;
   int64_t images = 0;
   for (int64_t i = 0; i < plan_.accumulate; ++i) {
-    batches.push_back(next_batch_());
-    weight += task_.weight(batches.back());
-    images += static_cast<int64_t>(batches.back().targets.size());
+    now.batches.push_back(next_batch_());
+    weight += task_.weight(now.batches.back());
+    images += static_cast<int64_t>(now.batches.back().targets.size());
   }
   lap("data_ms");
-  const double divisor = std::max(1.0, weight);
-  const uint64_t key =
-      mix_key(config_.seed() ^ hash_name("training step"), static_cast<uint64_t>(info_.step));
+  now.step = info_.step + 1;
+  now.divisor = std::max(1.0, weight);
+  now.rng_key = mix_key(config_.seed() ^ hash_name("training step"), static_cast<uint64_t>(info_.step));
   optimizer_->zero_grad();
-  execution().rng_key = key;
+  execution().rng_key = now.rng_key;
   execution().rng_calls = 0;
-  std::vector<uint64_t> first_calls;  // where each batch's random numbers start
-  auto again = [&](const Batch& batch) {
-    execution().rng_calls = first_calls[static_cast<size_t>(&batch - batches.data())];
-    optimizer_->zero_grad();
-    return task_.loss(batch, divisor, [] {}).total;
-  };
-  for (const Batch& batch : batches) {
-    first_calls.push_back(execution().rng_calls);
-    TrainingLoss loss = task_.loss(batch, divisor, [&] { lap("forward_ms"); });
-    double value = loss.total.value().item();
+  std::vector<Tensor> losses;
+  for (const Batch& batch : now.batches) {
+    now.first_calls.push_back(execution().rng_calls);
+    TrainingLoss loss = task_.loss(batch, now.divisor, [&] { lap("forward_ms"); });
+    std::vector<Tensor> scalars{loss.total.value()};
+    std::vector<std::string> names{"loss"};
+    for (const auto& [name, part] : loss.parts) {
+      scalars.push_back(part);
+      names.push_back("loss_" + name);
+    }
+    losses.push_back(Tensor::empty({static_cast<int64_t>(scalars.size())}, DType::kF32, loss.total.device()));
+    kernels::stack_scalars(losses.back(), scalars);
+    now.losses.push_back({std::move(names), HostCopy(losses.back()), std::move(loss.figures)});
     lap("criterion_ms");
-    if (!std::isfinite(value)) stop_nonfinite("loss", {&batch, 1}, again);
-    window_.add("loss", value);
-    for (const auto& [name, part] : loss.parts) window_.add("loss_" + name, part);
-    for (const auto& [name, figure] : loss.figures) window_.add(name, figure);
+    // The matching has waited for the GPU, so the numbers of the step before are there.
+    settle();
     backward(loss.total);
     lap("backward_ms");
   }
   double factor = learning_rate_factor(schedule_, info_.step, plan_.steps_per_epoch(), plan_.total_steps);
-  double gradient_norm = optimizer_->step(factor);
-  if (!std::isfinite(gradient_norm)) stop_nonfinite("gradient", batches, again);
+  now.gradient_norm = optimizer_->step(factor, losses);
   optimizer_->zero_grad();
-  if (ema_) ema_->update();
+  if (ema_) ema_->update(optimizer_->norm());
   lap("optimizer_ms");
-  window_.add("gradient_norm", gradient_norm);
-  window_.add("learning_rate", optimizer_->learning_rate() * factor);
-  window_.add("images", static_cast<double>(images));
   double took = seconds_since(begin);
-  window_.add("step_ms", took * 1e3);
-  window_.step();
+  now.numbers.insert(now.numbers.end(), {{"learning_rate", optimizer_->learning_rate() * factor},
+                                         {"images", static_cast<double>(images)},
+                                         {"step_ms", took * 1e3}});
+  if (options_.device == Device::kCuda) {
+    const CudaStatistics after = cuda_statistics();
+    auto count = [&](const char* name, int64_t n) { now.numbers.emplace_back(name, static_cast<double>(n)); };
+    count("launches", after.launches - before.launches);
+    count("host_syncs", after.host_syncs - before.host_syncs);
+    count("allocations", allocator(options_.device).stats().requests - requests);
+  }
+  in_flight_ = std::move(now);
   step_seconds_ = step_seconds_ == 0 ? took : 0.95 * step_seconds_ + 0.05 * took;
   ++info_.step;
   info_.batch += plan_.accumulate;
   info_.epoch += info_.batch / plan_.batches_per_epoch;
   info_.batch %= plan_.batches_per_epoch;
   result_.step = info_.step;
+  if (options_.device == Device::kCpu) settle();  // nothing to wait for
 }
 
 std::string Run::status() const {
@@ -238,11 +299,11 @@ std::string Run::status() const {
                      format_duration(left), format_bytes(resident_bytes()));
 }
 
-void Run::log_step(bool force) {
+void Run::log_step(int64_t step, bool force) {
   if (window_.steps() == 0) return;
   if (!options_.quiet && progress_.due()) progress_.update(status());
-  if (!force && info_.step % std::max(config_.train().log_every(), 1) != 0) return;
-  NamedNumbers values{{"epoch", plan_.epochs_after(info_.step)}};
+  if (!force && step % std::max(config_.train().log_every(), 1) != 0) return;
+  NamedNumbers values{{"epoch", plan_.epochs_after(step)}};
   for (auto& [name, value] : window_.means())
     if (name != "images") values.emplace_back(name, value);
   values.emplace_back("images_per_second",
@@ -251,7 +312,7 @@ void Run::log_step(bool force) {
                       static_cast<double>(allocator(options_.device).stats().peak_bytes) / 1e6);
   values.emplace_back("rss_mb", static_cast<double>(resident_bytes()) / 1e6);
   values.emplace_back("elapsed_s", seconds_since(start_));
-  log_->record("train", info_.step, values);
+  log_->record("train", step, values);
   window_ = Window();
 }
 
@@ -316,12 +377,14 @@ TrainingResult Run::go() {
   while (info_.step < stop_step_ && !out_of_time) {
     step();
     out_of_time = t.max_minutes() > 0 && seconds_since(start_) >= t.max_minutes() * 60;
-    log_step(info_.step == stop_step_ || out_of_time);
-    bool scheduled = plan_.evaluates(info_.step);
+    const bool last = info_.step == stop_step_ || out_of_time;
+    const bool scheduled = plan_.evaluates(info_.step);
+    const bool every = t.checkpoint_every_steps() > 0 && info_.step % t.checkpoint_every_steps() == 0;
+    const bool saves = scheduled || every || plan_.ends_period(info_.step, 1) || last;
+    if (saves) settle();
+    if (last) log_step(info_.step, true);
     if (scheduled) evaluate(true);
-    bool every = t.checkpoint_every_steps() > 0 && info_.step % t.checkpoint_every_steps() == 0;
-    if (scheduled || every || plan_.ends_period(info_.step, 1) || info_.step == stop_step_ || out_of_time)
-      folder_->save_last(model_, info_, *optimizer_, ema_ ? &*ema_ : nullptr);
+    if (saves) folder_->save_last(model_, info_, *optimizer_, ema_ ? &*ema_ : nullptr);
   }
   next_batch_ = nullptr;
   progress_.finish();

@@ -13,11 +13,12 @@
 
 namespace saccade {
 
-// A loss and its parts by name ("class", "bbox", ...), already weighted: their sum is the loss. figures are
-// logged beside them.
+// A loss and its parts by name ("class", "bbox", ...), already weighted: their sum is the loss.
 struct TrainingLoss {
-  Var total;  // [] f32
-  NamedNumbers parts, figures;
+  Var total;                                          // [] f32
+  std::vector<std::pair<std::string, Tensor>> parts;  // [] f32 each, on the model's device
+  // What is logged beside them; called when the step is over on the device too, so that nobody waits for it.
+  std::function<NamedNumbers()> figures = [] { return NamedNumbers(); };
 };
 
 class TrainingTask {

@@ -19,9 +19,14 @@ struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 };
 
-// norm (f64, one element, on the gradients' device) = sqrt(sum of the squares of all elements of all grads).
-// Blocks of fixed size are summed in f64 in a fixed order: the result depends on neither threads nor timing.
-inline Kernel<void(Tensor& norm, std::span<const Tensor> grads)> gradient_norm{"gradient_norm"};
+// norm (f64, one element, on the gradients' device) = sqrt(sum of the squares of all elements of all grads),
+// NaN when a guard (f32: the losses) holds a number that is not finite. Blocks of fixed size are summed in
+// f64 in a fixed order: the result depends on neither threads nor timing.
+inline Kernel<void(Tensor& norm, std::span<const Tensor> grads, std::span<const Tensor> guards)>
+    gradient_norm{"gradient_norm"};
+
+// A norm that is not finite makes the following three do nothing: the device decides, and no host has to
+// wait.
 
 // AdamW (Loshchilov & Hutter 2019) in PyTorch's order, on gradients g = scale * grad:
 //   p *= 1 - lr * decay;  m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2
@@ -36,8 +41,8 @@ inline Kernel<void(const Tensor& norm, double max_norm, std::span<OptimizerItem>
 inline Kernel<void(const Tensor& norm, double max_norm, std::span<OptimizerItem> items, double momentum)>
     sgd_step{"sgd_step"};
 
-// average += weight * (value - average), for each pair. `anchor` is any tensor of their device.
-inline Kernel<void(const Tensor& anchor, std::span<Tensor> averages, std::span<const Tensor> values,
+// average += weight * (value - average), for each pair.
+inline Kernel<void(const Tensor& norm, std::span<Tensor> averages, std::span<const Tensor> values,
                    double weight)>
     ema_update{"ema_update"};
 

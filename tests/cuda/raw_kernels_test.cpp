@@ -4,7 +4,10 @@
 
 #include <cmath>
 
+#include "core/gpu.h"
+#include "core/host_copy.h"
 #include "core/kernels/adamw.h"
+#include "core/kernels/copy.h"
 #include "core/kernels/match_cost.h"
 #include "core/kernels/ms_deform_attn.h"
 #include "core/kernels/normalize_image.h"
@@ -66,7 +69,7 @@ std::vector<Tensor> optimize(Device device, bool adamw, double momentum) {
   }
   Tensor norm = Tensor::empty({1}, DType::kF64, device);
   for (int step = 0; step < 2; ++step) {
-    kernels::gradient_norm(norm, grads);
+    kernels::gradient_norm(norm, grads, {});
     if (adamw)
       kernels::adamw_step(norm, 0.1, items, {});
     else
@@ -84,6 +87,101 @@ std::vector<Tensor> optimize(Device device, bool adamw, double momentum) {
 
 TEST(RawKernels, AdamW) {
   compare([](Device device) { return optimize(device, true, 0); });
+}
+
+// Neither the weights nor the averages move when a gradient or a loss is not finite.
+TEST(RawKernels, NonFiniteStepsChangeNothing) {
+  for (bool in_loss : {false, true}) {
+    compare([&](Device device) {
+      Rng rng(9);
+      Tensor grad = uniform(rng, {100}), loss = Tensor::full({3}, 1);
+      (in_loss ? loss : grad).data<float>()[2] = INFINITY;
+      kernels::OptimizerItem item{uniform(rng, {100}).to(device),
+                                  grad.to(device),
+                                  uniform(rng, {100}).to(device),
+                                  uniform(rng, {100}, 0, 1).to(device),
+                                  0.1,
+                                  0.1,
+                                  1};
+      std::vector<kernels::OptimizerItem> items{item};
+      std::vector<Tensor> grads{item.grad}, guards{loss.to(device)}, averages{uniform(rng, {100}).to(device)},
+          before{item.value.clone(), item.exp_avg.clone(), averages[0].clone()}, values{item.exp_avg};
+      Tensor norm = Tensor::empty({1}, DType::kF64, device);
+      kernels::gradient_norm(norm, grads, guards);
+      EXPECT_FALSE(std::isfinite(norm.item()));
+      kernels::adamw_step(norm, 0.1, items, {});
+      kernels::sgd_step(norm, 0.1, items, 0.9);
+      kernels::ema_update(norm, averages, values, 0.25);
+      EXPECT_EQ(item.value.to_vector<float>(), before[0].to_vector<float>());
+      EXPECT_EQ(item.exp_avg.to_vector<float>(), before[1].to_vector<float>());
+      EXPECT_EQ(averages[0].to_vector<float>(), before[2].to_vector<float>());
+      return std::vector<Tensor>{item.value, item.exp_avg, averages[0]};
+    });
+  }
+}
+
+// Their number does not depend on that of the tensors.
+TEST(RawKernels, OptimizerLaunchesDoNotGrow) {
+  auto launches = [](size_t count) {
+    std::vector<kernels::OptimizerItem> items;
+    std::vector<Tensor> grads, averages, values;
+    auto ones = [] { return Tensor::full({5}, 1, DType::kF32, Device::kCuda); };
+    for (size_t i = 0; i < count; ++i) {
+      items.push_back({ones(), ones(), ones(), ones(), 0.1, 0.1, 1});
+      grads.push_back(items.back().grad);
+      averages.push_back(ones());
+      values.push_back(items.back().value);
+    }
+    Tensor norm = Tensor::empty({1}, DType::kF64, Device::kCuda);
+    const int64_t before = cuda_statistics().launches;
+    kernels::gradient_norm(norm, grads, {});
+    kernels::adamw_step(norm, 0.1, items, {});
+    kernels::ema_update(norm, averages, values, 0.25);
+    return cuda_statistics().launches - before;
+  };
+  EXPECT_EQ(launches(1), launches(100));
+  EXPECT_EQ(launches(1), 7);  // three lists of pieces and four kernels
+}
+
+// Uploads may be changed at once and wait for nobody; what comes back is waited for once.
+TEST(RawKernels, CopiesWaitOnlyWhenSomebodyLooks) {
+  constexpr int64_t kSizes[] = {1, 300, 70000, 5000000};  // shared pages, a block, several blocks
+  auto numbers = [](int64_t n, float first) {
+    std::vector<float> x(static_cast<size_t>(n), first);
+    x.back() = first + 1;
+    return x;
+  };
+  const int64_t before = cuda_statistics().host_syncs;
+  std::vector<Tensor> tensors;
+  for (int64_t n : kSizes) {
+    for (float first : {1.0f, 2.0f}) {
+      Tensor x = Tensor::from(Shape{n}, numbers(n, first)),
+             y = Tensor::empty({n}, DType::kF32, Device::kCuda);
+      kernels::start_upload(x, y);
+      tensors.push_back(x.to(Device::kCuda));
+      tensors.push_back(y);
+      x.fill(0);
+    }
+  }
+  std::vector<HostCopy> copies;
+  for (const Tensor& t : tensors) copies.emplace_back(t);
+  EXPECT_EQ(cuda_statistics().host_syncs, before);
+  for (size_t i = copies.size(); i-- > 0;) {
+    const auto want = numbers(copies[i].numel(), i / 2 % 2 ? 2.0f : 1.0f);
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), copies[i].data<float>())) << "copy " << i;
+    EXPECT_EQ(cuda_statistics().host_syncs, before + 1);  // the last one's arrival is everybody's
+  }
+  EXPECT_THROW(copies[0].data<double>(), Error);
+}
+
+TEST(RawKernels, StacksScalars) {
+  compare([](Device device) {
+    std::vector<Tensor> scalars;
+    for (int i = 0; i < 70; ++i) scalars.push_back(Tensor::full(i % 2 ? Shape{} : Shape{1}, i).to(device));
+    Tensor out = Tensor::empty({70}, DType::kF32, device);
+    kernels::stack_scalars(out, scalars);
+    return std::vector<Tensor>{out};
+  });
 }
 
 TEST(RawKernels, Sgd) {

@@ -86,6 +86,23 @@ TEST_F(CudaTraining, DeterminismIsTheConfigurations) {
   EXPECT_FALSE(deterministic_kernels);
 }
 
+// The host waits once a step, for the costs of the matching.
+TEST_F(CudaTraining, WaitsOnceAStep) {
+  for (std::string precision : {"f32", "bf16"}) {
+    std::string run = train(precision, "cuda", precision, 4);
+    std::vector<double> syncs = logged_numbers(run, "host_syncs"), launches = logged_numbers(run, "launches"),
+                        allocations = logged_numbers(run, "allocations");
+    EXPECT_EQ(syncs, std::vector<double>(4, 1.0)) << precision;
+    ASSERT_EQ(launches.size(), 4U);
+    ASSERT_EQ(allocations.size(), 4U);
+    // Forward and backward of about 60 parameters; nothing is launched or allocated for warming up alone.
+    for (size_t i = 1; i < 4; ++i) {
+      EXPECT_GT(launches[i], 200);
+      EXPECT_GT(allocations[i], 200);
+    }
+  }
+}
+
 TEST_F(CudaTraining, IsRepeatedToTheBit) {
   auto weights = [&](const std::string& name) {
     return read_bytes(train(name, "cuda", "f32", 3) + "/checkpoints/last.safetensors");

@@ -49,7 +49,7 @@ struct GoldenRun {
       std::string key = fmt::format("grad{}.{}", i, p.name);
       if (golden.find(key)) p.var.set_grad(golden.read(key));
     }
-    return optimizer.step(i < 6 ? 1.0 : 0.1);
+    return *optimizer.step(i < 6 ? 1.0 : 0.1).data<double>();
   }
 };
 
@@ -100,7 +100,7 @@ TEST(Optimizer, ThreadsDoNotChangeTheBits) {
     Var p(Tensor::from(Shape{300000}, x), true);
     Optimizer optimizer({{"p", p}}, OptimizerOptions{});
     p.set_grad(Tensor::from(Shape{300000}, g));
-    double norm = optimizer.step(1);
+    double norm = *optimizer.step(1).data<double>();
     return std::pair(norm, p.value().to_vector<float>());
   };
   int before = omp_get_max_threads();
@@ -113,9 +113,20 @@ TEST(Optimizer, NonFiniteGradientChangesNothing) {
   Var p(Tensor::full({3}, 1), true);
   Optimizer optimizer({{"p", p}}, OptimizerOptions{});
   p.set_grad(Tensor::from(Shape{3}, std::vector<float>{1, INFINITY, 0}));
-  EXPECT_FALSE(std::isfinite(optimizer.step(1)));
+  EXPECT_FALSE(std::isfinite(*optimizer.step(1).data<double>()));
   EXPECT_EQ(p.value().to_vector<float>(), std::vector<float>(3, 1.0f));
   EXPECT_TRUE(optimizer.state().empty());
+  // Nor does a loss that is not finite, whatever its gradient.
+  p.set_grad(Tensor::full({3}, 1));
+  std::vector<Tensor> losses{Tensor::full({1}, 2), Tensor::full({2}, INFINITY)};
+  EXPECT_FALSE(std::isfinite(*optimizer.step(1, losses).data<double>()));
+  EXPECT_EQ(p.value().to_vector<float>(), std::vector<float>(3, 1.0f));
+  EXPECT_TRUE(optimizer.state().empty());
+  // The step after is the first.
+  losses.pop_back();
+  EXPECT_FLOAT_EQ(static_cast<float>(*optimizer.step(1, losses).data<double>()), std::sqrt(3.0f));
+  EXPECT_EQ(optimizer.state().back().second.item(), 1);
+  EXPECT_LT(p.value().to_vector<float>()[0], 1.0f);
 }
 
 std::string message_of(const std::function<void()>& f) {
@@ -204,7 +215,7 @@ TEST(Ema, FollowsTheFormula) {
   for (int t = 0; t < 20; ++t) {
     model.weight.value().fill(t);
     model.mean.value().fill(-t);
-    ema.update();
+    ema.update(Tensor::full({1}, 1, DType::kF64));
     double d = std::min(0.5, (1.0 + t) / (10.0 + t));
     average = d * average + (1 - d) * t;
   }

@@ -17,16 +17,19 @@ inline int run_command(const std::vector<std::string>& words) {
   return run_command_line(static_cast<int>(argv.size()), argv.data());
 }
 
-// The losses in the order of metrics.jsonl.
-inline std::vector<double> losses_of(const std::string& run_folder) {
+// A number of the lines of metrics.jsonl that have it.
+inline std::vector<double> logged_numbers(const std::string& run_folder, const std::string& name) {
   std::vector<double> out;
   std::ifstream file(run_folder + "/metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     std::smatch match;
-    if (std::regex_search(line, match, std::regex(R"("loss": ?([0-9.eE+-]+))")))
+    if (std::regex_search(line, match, std::regex("\"" + name + R"(": ?([0-9.eE+-]+))")))
       out.push_back(std::stod(match[1]));
   }
   return out;
+}
+inline std::vector<double> losses_of(const std::string& run_folder) {
+  return logged_numbers(run_folder, "loss");
 }
 
 }  // namespace saccade

@@ -45,12 +45,8 @@ class TinyDetector : public Detector {
     Var colour = mean(input.images, axes);  // [N, 3]
     if (training()) {
       const int first[] = {0};
-      Tensor now = mean(colour, first).value();
-      for (int c = 0; c < 3; ++c) {
-        float& m = mean_.value().data<float>()[c];
-        m = 0.9f * m + 0.1f * now.data<float>()[c];
-      }
-      mean_.value().bump_version();
+      mean_.value().copy_from(
+          add(mul_scalar(mean_, 0.9), mul_scalar(mean(colour, first).detach(), 0.1)).value());
     }
     Var hidden = dropout(relu(linear(colour, w1_, b1_)), drop_, training());
     if (poison == -1) poison = 0;
@@ -96,17 +92,18 @@ Batch make_batch(int64_t epoch, int64_t index, int64_t size) {
 
 // Squared distance to every object of the image.
 TrainingLoss box_loss(const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
-  Var total(Tensor::zeros({}));
+  const Device device = out.layers[0].boxes.device();
+  Var total(Tensor::zeros({}, DType::kF32, device));
   for (size_t n = 0; n < targets.size(); ++n) {
     auto i = static_cast<int64_t>(n);
     auto count = static_cast<int64_t>(targets[n].labels.size());
     if (count == 0) continue;
     Var box = reshape(slice(out.layers[0].boxes, 0, i, i + 1), {1, 4});
-    total = add(total, sum(square(sub(box, Var(Tensor::from(Shape{count, 4}, targets[n].boxes))))));
+    total = add(total, sum(square(sub(box, Var(Tensor::from(Shape{count, 4}, targets[n].boxes, device))))));
   }
   // The empty batch has a gradient too: zero.
   total = mul_scalar(add(total, mul_scalar(sum(out.layers[0].logits), 0)), 1 / objects);
-  return {total, {{"bbox", total.value().item()}}};
+  return {total, {{"bbox", total.value()}}};
 }
 
 class TinyTask : public TrainingTask {
@@ -134,7 +131,7 @@ class TinyTask : public TrainingTask {
     return objects;
   }
   TrainingLoss loss(const Batch& batch, double divisor, const std::function<void()>& forward_done) override {
-    DetectorOutput output = detector.forward(detector_input(batch, {}));
+    DetectorOutput output = detector.forward(detector_input(batch, {}, detector.device()));
     forward_done();
     return criterion(output, batch.targets, divisor);
   }
@@ -156,8 +153,11 @@ struct TinyRun {
   TinyTask task;
   TrainerOptions options;
 
-  explicit TinyRun(const std::string& output, int64_t batch_size = 4, double drop = 0.3)
+  explicit TinyRun(const std::string& output, int64_t batch_size = 4, double drop = 0.3,
+                   Device device = Device::kCpu)
       : task(drop, batch_size) {
+    task.detector.to(device);
+    options.device = device;
     options.output = output;
     options.quiet = true;
     options.config = resolve_config(parse_config(
@@ -199,6 +199,15 @@ void expect_equal_runs(const TinyRun& a, const TinyRun& b) {
   EXPECT_EQ(logged(a.options.output), logged(b.options.output));
 }
 
+class TrainerOn : public testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Device::kCuda && !cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, TrainerOn, testing::Values(Device::kCpu));
+INSTANTIATE_TEST_SUITE_P(Cuda, TrainerOn, testing::Values(Device::kCuda));
+
 TEST(Trainer, RunsRepeatAndReport) {
   TestFolder folder;
   TinyRun a(folder / "a"), b(folder / "b");
@@ -228,20 +237,21 @@ TEST(Trainer, RunsRepeatAndReport) {
   EXPECT_THROW(a.run(), InputError);
 }
 
-TEST(Trainer, StopAndResumeEndsInTheSameBits) {
+TEST_P(TrainerOn, StopAndResumeEndsInTheSameBits) {
   TestFolder folder;
-  TinyRun whole(folder / "whole");
+  auto run_in = [](const std::string& output) { return TinyRun(output, 4, 0.3, GetParam()); };
+  TinyRun whole = run_in(folder / "whole");
   whole.run();
   for (int64_t stop : {1, 5, 8, 13}) {
-    TinyRun parts(folder / fmt::format("stop{}", stop));
+    TinyRun parts = run_in(folder / fmt::format("stop{}", stop));
     parts.run(false, stop);
     EXPECT_EQ(read_checkpoint_info(SafetensorsReader(parts.file("last.safetensors"))).step, stop);
     EXPECT_TRUE(std::filesystem::exists(parts.file("best.safetensors")));
-    TinyRun(parts.options.output).run(true, stop + 2);
-    TinyRun(parts.options.output).run(true);
+    run_in(parts.options.output).run(true, stop + 2);
+    run_in(parts.options.output).run(true);
     expect_equal_runs(whole, parts);
     // Resuming a finished run changes nothing.
-    TinyRun(parts.options.output).run(true);
+    run_in(parts.options.output).run(true);
     expect_equal_runs(whole, parts);
   }
 }
@@ -331,9 +341,9 @@ TEST(Trainer, AccumulationEqualsALargeBatch) {
   for (size_t i = 0; i < large.size(); ++i) EXPECT_NEAR(large[i], small[i], 2e-5);
 }
 
-TEST(Trainer, NonFiniteLossStopsWithADiagnosis) {
+TEST_P(TrainerOn, NonFiniteLossStopsWithADiagnosis) {
   TestFolder folder;
-  TinyRun s(folder / "run");
+  TinyRun s(folder / "run", 4, 0.3, GetParam());
   s.task.detector.poison = 8;
   // The diagnosis repeats the forward pass, which must be bad again.
   auto loss = s.task.criterion;
@@ -355,12 +365,12 @@ TEST(Trainer, NonFiniteLossStopsWithADiagnosis) {
   }
   EXPECT_EQ(read_checkpoint_info(SafetensorsReader(s.file("last.safetensors"))).step, 6);
   // Gone next time, it resumes.
-  EXPECT_EQ(TinyRun(s.options.output).run(true).step, 20);
+  EXPECT_EQ(TinyRun(s.options.output, 4, 0.3, GetParam()).run(true).step, 20);
 }
 
-TEST(Trainer, NonFiniteGradientNamesTheBatchAndWritesNothing) {
+TEST_P(TrainerOn, NonFiniteGradientNamesTheBatchAndWritesNothing) {
   TestFolder folder;
-  TinyRun s(folder / "run");
+  TinyRun s(folder / "run", 4, 0.3, GetParam());
   s.options.config.mutable_train()->set_accumulate(2);
   auto loss = s.task.criterion;
   // sqrt has an infinite slope at 0: a finite loss with a bad gradient, in the images of batch 3.
