@@ -1,33 +1,51 @@
 #include "train/ema.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/kernels/adamw.h"
+#include "train/flat.h"
 
 namespace saccade {
 
 Ema::Ema(const Module& model, double decay) : decay_(decay) {
   if (!(decay > 0 && decay < 1))
     fail_input("train.ema_decay: got {}, expected a number in (0, 1), or 0 for none", decay);
-  std::set<const VarState*> seen;
+  std::vector<Shape> shapes;
   for (const NamedTensor& t : model.named_tensors()) {
     if (t.var.dtype() != DType::kF32 || !(t.is_buffer || t.var.requires_grad())) continue;
-    if (seen.insert(t.var.state().get()).second) slots_.push_back({t.name, t.var, t.var.value().clone()});
+    if (!slot_of_.emplace(t.var.state().get(), slots_.size()).second) continue;
+    slots_.push_back({t.name, t.var, {}});
+    shapes.push_back(t.var.shape());
+  }
+  if (slots_.empty()) return;
+  std::vector<Tensor> averages = flat_zeros(shapes, slots_[0].var.device());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].average = averages[i];
+    slots_[i].average.copy_from(slots_[i].var.value());
   }
 }
 
-void Ema::update(const Tensor& norm) {
+Ema::Update Ema::update() {
   SACCADE_CHECK(!swapped_, "[ema] update while the model carries the averages");
-  if (slots_.empty()) return;
   auto t = static_cast<double>(updates_++);
-  double d = std::min(decay_, (1 + t) / (10 + t));
+  return {*this, 1 - std::min(decay_, (1 + t) / (10 + t))};
+}
+
+Tensor Ema::Update::take(const Var& var) {
+  auto it = ema_.slot_of_.find(var.state().get());
+  if (it == ema_.slot_of_.end()) return {};
+  taken_[it->second] = true;
+  return ema_.slots_[it->second].average;
+}
+
+void Ema::Update::finish(const Tensor& norm) {
   std::vector<Tensor> averages, values;
-  for (Slot& s : slots_) {
-    averages.push_back(s.average);
-    values.push_back(s.var.value());
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (taken_[i]) continue;
+    averages.push_back(ema_.slots_[i].average);
+    values.push_back(ema_.slots_[i].var.value());
   }
-  kernels::ema_update(norm, averages, values, 1 - d);
+  kernels::ema_update(norm, averages, values, weight_);
 }
 
 void Ema::swap() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,24 @@ class Ema {
   // Starts as a copy of the model. 0 < decay < 1, else InputError.
   Ema(const Module& model, double decay);
 
-  // average = d * average + (1 - d) * value after an optimizer step, with d = min(decay, (1 + t) / (10 + t))
-  // after t earlier updates: the first steps are forgotten quickly. Nothing changes on the device when
-  // `norm`, that of the optimizer's step, is not finite.
-  void update(const Tensor& norm);
+  // average += weight * (value - average) after an optimizer step, with weight = 1 - min(decay, (1 + t) /
+  // (10 + t)) after t earlier updates: the first steps are forgotten quickly. The optimizer's kernel moves
+  // the averages that it takes itself, while it has the values at hand; finish() moves the others. Nothing
+  // changes on the device when `norm`, that of the optimizer's step, is not finite.
+  class Update {
+   public:
+    double weight() const { return weight_; }
+    Tensor take(const Var& var);  // undefined when the variable has no average
+    void finish(const Tensor& norm);
+
+   private:
+    friend class Ema;
+    Update(Ema& ema, double weight) : ema_(ema), weight_(weight), taken_(ema.slots_.size()) {}
+    Ema& ema_;
+    double weight_;
+    std::vector<bool> taken_;
+  };
+  Update update();
   int64_t updates() const { return updates_; }
 
   // Exchanges the model's values with the averages; a second call undoes the first. See EmaScope.
@@ -39,6 +54,7 @@ class Ema {
   int64_t updates_ = 0;
   bool swapped_ = false;
   std::vector<Slot> slots_;
+  std::map<const VarState*, size_t> slot_of_;
 };
 
 // The model carries the averages inside the block. A null ema does nothing.

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "core/kernels/adamw.h"
+#include "train/flat.h"
 
 namespace saccade {
 namespace {
@@ -58,18 +59,25 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions
     SACCADE_CHECK(p.var.dtype() == DType::kF32, "[optimizer] parameter {} is {}, expected f32", p.name,
                   name_of(p.var.dtype()));
     double decay = options.no_decay_1d && p.var.shape().rank() <= 1 ? 0 : options.weight_decay;
-    slots_.push_back({p.name,
-                      p.var,
-                      options.learning_rate * (group ? group->lr_mult : 1),
-                      group && group->weight_decay ? *group->weight_decay : decay,
-                      0,
-                      {},
-                      {}});
+    slots_.push_back({p.name, p.var, options.learning_rate * (group ? group->lr_mult : 1),
+                      group && group->weight_decay ? *group->weight_decay : decay});
   }
   for (size_t i = 0; i < used.size(); ++i)
     if (!used[i])
       fail_input("optimizer.group: \"{}\" matches no parameter of the model", options.groups[i].regex);
   if (slots_.empty()) fail_input("optimizer: every parameter is frozen, nothing is left to train");
+  std::vector<Shape> shapes;
+  for (const Slot& s : slots_) shapes.push_back(s.var.shape());
+  auto fill = [&](auto&& place) {
+    std::vector<Tensor> flat = flat_zeros(shapes, slots_[0].var.device());
+    for (size_t i = 0; i < slots_.size(); ++i) place(slots_[i], flat[i]);
+  };
+  fill([](Slot& s, Tensor& t) {
+    t.copy_from(s.var.value());
+    s.var.value() = t;
+  });
+  if (adamw_ || options_.momentum > 0) fill([](Slot& s, Tensor& t) { s.exp_avg = t; });
+  if (adamw_) fill([](Slot& s, Tensor& t) { s.exp_avg_sq = t; });
 }
 
 void Optimizer::zero_grad() {
@@ -80,27 +88,29 @@ int64_t Optimizer::steps_of(const Slot& slot) const {
   return slot.step - (slot.in_last && !std::isfinite(*last_norm_.data<double>()));
 }
 
-HostCopy Optimizer::step(double lr_factor, std::span<const Tensor> guards) {
+HostCopy Optimizer::step(double lr_factor, std::span<const Tensor> guards, Ema* averages) {
+  std::optional<Ema::Update> update;
+  if (averages) update.emplace(averages->update());
   std::vector<Tensor> grads;
   std::vector<kernels::OptimizerItem> items;
   for (Slot& s : slots_) {
     s.step = steps_of(s);
     s.in_last = s.var.grad().defined();
     if (!s.in_last) continue;
-    if (!s.exp_avg.defined() && (adamw_ || options_.momentum > 0)) s.exp_avg = s.var.value().zeros_like();
-    if (!s.exp_avg_sq.defined() && adamw_) s.exp_avg_sq = s.var.value().zeros_like();
     ++s.step;
     grads.push_back(s.var.grad().contiguous());
-    items.push_back(
-        {s.var.value(), grads.back(), s.exp_avg, s.exp_avg_sq, s.lr * lr_factor, s.weight_decay, s.step});
+    items.push_back({s.var.value(), grads.back(), s.exp_avg, s.exp_avg_sq, s.lr * lr_factor, s.weight_decay,
+                     s.step, update && adamw_ ? update->take(s.var) : Tensor()});
   }
-  norm_ = Tensor::empty({1}, DType::kF64, slots_[0].var.device());
-  kernels::gradient_norm(norm_, grads, guards);
+  Tensor norm = Tensor::empty({1}, DType::kF64, slots_[0].var.device());
+  kernels::gradient_norm(norm, grads, guards);
   if (adamw_)
-    kernels::adamw_step(norm_, options_.clip_norm, items, {options_.beta1, options_.beta2, options_.epsilon});
+    kernels::adamw_step(norm, options_.clip_norm, items, {options_.beta1, options_.beta2, options_.epsilon},
+                        update ? update->weight() : 0);
   else
-    kernels::sgd_step(norm_, options_.clip_norm, items, options_.momentum);
-  last_norm_ = HostCopy(norm_);
+    kernels::sgd_step(norm, options_.clip_norm, items, options_.momentum);
+  if (update) update->finish(norm);
+  last_norm_ = HostCopy(norm);
   return last_norm_;
 }
 
@@ -121,20 +131,20 @@ void Optimizer::load_state(const std::function<Tensor(const std::string&)>& find
     Tensor step = find("step." + s.name);
     s.in_last = false;
     s.step = step.defined() ? static_cast<int64_t>(step.item()) : 0;
-    auto fetch = [&](const char* key) {
+    auto fetch = [&](const char* key, Tensor& place) {
+      if (s.step == 0) return place.fill(0);
       Tensor t = find(key + s.name);
-      if (s.step == 0) return Tensor();
       if (!t.defined() || t.dtype() != DType::kF32 || t.shape() != s.var.shape())
         fail_input("optimizer state {}{}: {}, expected f32 {}", key, s.name,
                    t.defined() ? fmt::format("{} {}", name_of(t.dtype()), t.shape().to_string()) : "missing",
                    s.var.shape().to_string());
-      return t.to(s.var.device());
+      place.copy_from(t.to(place.device()));
     };
     if (adamw_) {
-      s.exp_avg = fetch("exp_avg.");
-      s.exp_avg_sq = fetch("exp_avg_sq.");
+      fetch("exp_avg.", s.exp_avg);
+      fetch("exp_avg_sq.", s.exp_avg_sq);
     } else if (options_.momentum > 0) {
-      s.exp_avg = fetch("momentum.");
+      fetch("momentum.", s.exp_avg);
     }
   }
 }

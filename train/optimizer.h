@@ -11,6 +11,7 @@
 
 #include "core/host_copy.h"
 #include "layers/module.h"
+#include "train/ema.h"
 #include "train/safetensors.h"
 
 namespace saccade {
@@ -35,16 +36,15 @@ struct OptimizerOptions {
 
 class Optimizer {
  public:
-  // Frozen groups lose their requires_grad here. Throws InputError for a bad option, a bad regex, a regex
-  // that matches no parameter, and when nothing is left to train.
+  // Frozen groups lose their requires_grad here, and the other parameters move into one block of memory.
+  // Throws InputError for a bad option, a bad regex, a regex that matches no parameter, and when nothing is
+  // left to train.
   Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options);
 
   // One update with every group's rate times lr_factor. Parameters without a gradient are left alone (their
   // step count too). Returns the global norm of the gradients before clipping (f64), on its way to the host;
-  // when it is not finite, or a guard (f32: the losses) is not, nothing is changed.
-  HostCopy step(double lr_factor, std::span<const Tensor> guards = {});
-  // The norm of the last step, f64 [1] where the parameters are; undefined before the first.
-  const Tensor& norm() const { return norm_; }
+  // when it is not finite, or a guard (f32: the losses) is not, nothing is changed. Averages follow.
+  HostCopy step(double lr_factor, std::span<const Tensor> guards = {}, Ema* averages = nullptr);
   void zero_grad();
 
   // The state by name: "exp_avg.NAME", "exp_avg_sq.NAME" (adamw), "momentum.NAME" (sgd) and "step.NAME"
@@ -64,14 +64,13 @@ class Optimizer {
     double lr, weight_decay;
     int64_t step = 0;
     bool in_last = false;        // took part in the last step
-    Tensor exp_avg, exp_avg_sq;  // undefined before the first update
+    Tensor exp_avg, exp_avg_sq;  // undefined where the method has none
   };
   // Updates of a parameter; the last step counts unless its norm, which is waited for, was not finite.
   int64_t steps_of(const Slot& slot) const;
 
   OptimizerOptions options_;
   bool adamw_;
-  Tensor norm_;
   HostCopy last_norm_;
   std::vector<Slot> slots_;
 };

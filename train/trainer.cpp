@@ -264,9 +264,8 @@ void Run::step() {
     lap("backward_ms");
   }
   double factor = learning_rate_factor(schedule_, info_.step, plan_.steps_per_epoch(), plan_.total_steps);
-  now.gradient_norm = optimizer_->step(factor, losses);
+  now.gradient_norm = optimizer_->step(factor, losses, ema_ ? &*ema_ : nullptr);
   optimizer_->zero_grad();
-  if (ema_) ema_->update(optimizer_->norm());
   lap("optimizer_ms");
   double took = seconds_since(begin);
   now.numbers.insert(now.numbers.end(), {{"learning_rate", optimizer_->learning_rate() * factor},

@@ -61,28 +61,35 @@ __global__ void __launch_bounds__(kThreads)
   if (!usable(*norm)) return;
   const AdamWPiece piece = pieces[blockIdx.x];
   const float scale = clip_scale(*norm, constants.max_norm);
-  const int64_t packs = aligned(piece.p, piece.g, piece.m, piece.v) ? piece.count / kFour : 0;
+  const int64_t packs = aligned(piece.p, piece.g, piece.m, piece.v, piece.average) ? piece.count / kFour : 0;
   for (int64_t i = threadIdx.x; i < packs; i += kThreads) {
     const int64_t at = i * kFour;
     auto p = load_pack<kFour>(piece.p + at), m = load_pack<kFour>(piece.m + at),
          v = load_pack<kFour>(piece.v + at);
+    Pack<float, kFour> average{};
+    if (piece.average) average = load_pack<kFour>(piece.average + at);
     const auto g = load_pack<kFour>(piece.g + at);
     for (int k = 0; k < kFour; ++k) adamw_element(piece, constants, g.x[k] * scale, p.x[k], m.x[k], v.x[k]);
     store_pack(piece.p + at, p);
     store_pack(piece.m + at, m);
     store_pack(piece.v + at, v);
+    if (!piece.average) continue;
+    for (int k = 0; k < kFour; ++k) average.x[k] = moved(average.x[k], p.x[k], constants.average_weight);
+    store_pack(piece.average + at, average);
   }
-  for (int64_t i = packs * kFour + threadIdx.x; i < piece.count; i += kThreads)
+  for (int64_t i = packs * kFour + threadIdx.x; i < piece.count; i += kThreads) {
     adamw_element(piece, constants, piece.g[i] * scale, piece.p[i], piece.m[i], piece.v[i]);
+    if (piece.average) piece.average[i] = moved(piece.average[i], piece.p[i], constants.average_weight);
+  }
 }
 
 void adamw_step_cuda(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
-                     const AdamWOptions& o) {
+                     const AdamWOptions& o, double average_weight) {
   std::vector<AdamWPiece> pieces = adamw_pieces(items, o, kPiece);
   if (pieces.empty()) return;
   Tensor table = upload_pieces(pieces, norm.device());
   launch("adamw_update", &adamw_update, dim3(static_cast<unsigned>(pieces.size())), dim3(kThreads), 0,
-         pieces_of<AdamWPiece>(table), norm.data<double>(), AdamWConstants(max_norm, o));
+         pieces_of<AdamWPiece>(table), norm.data<double>(), AdamWConstants(max_norm, o, average_weight));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -113,11 +120,11 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = threadIdx.x; i < packs; i += kThreads) {
     auto a = load_pack<kFour>(piece.average + i * kFour);
     const auto v = load_pack<kFour>(piece.value + i * kFour);
-    for (int k = 0; k < kFour; ++k) a.x[k] += weight * (v.x[k] - a.x[k]);
+    for (int k = 0; k < kFour; ++k) a.x[k] = moved(a.x[k], v.x[k], weight);
     store_pack(piece.average + i * kFour, a);
   }
   for (int64_t i = packs * kFour + threadIdx.x; i < piece.count; i += kThreads)
-    piece.average[i] += weight * (piece.value[i] - piece.average[i]);
+    piece.average[i] = moved(piece.average[i], piece.value[i], weight);
 }
 
 void ema_update_cuda(const Tensor& norm, std::span<Tensor> averages, std::span<const Tensor> values,

@@ -59,15 +59,19 @@ struct AdamWStep {
     float* __restrict__ v = piece.v;
     const float* __restrict__ g = piece.g;
     for (int64_t j = 0; j < piece.count; ++j) adamw_element(piece, c, g[j] * scale, p[j], m[j], v[j]);
+    if (!piece.average) return;
+    float* __restrict__ average = piece.average;
+    for (int64_t j = 0; j < piece.count; ++j) average[j] = moved(average[j], p[j], c.average_weight);
   }
 };
 
 void adamw_step_generic(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
-                        const AdamWOptions& o) {
+                        const AdamWOptions& o, double average_weight) {
   std::vector<AdamWPiece> pieces = adamw_pieces(items, o, kPiece);
   Tensor table = upload_pieces(pieces, norm.device());
   for_each(static_cast<int64_t>(pieces.size()),
-           AdamWStep{pieces_of<AdamWPiece>(table), norm.data<double>(), {max_norm, o}}, 8 * kPiece);
+           AdamWStep{pieces_of<AdamWPiece>(table), norm.data<double>(), {max_norm, o, average_weight}},
+           8 * kPiece);
 }
 
 struct SgdStep {
@@ -110,7 +114,7 @@ struct EmaUpdate {
     const EmaPiece piece = pieces[i];
     float* __restrict__ average = piece.average;
     const float* __restrict__ value = piece.value;
-    for (int64_t j = 0; j < piece.count; ++j) average[j] += weight * (value[j] - average[j]);
+    for (int64_t j = 0; j < piece.count; ++j) average[j] = moved(average[j], value[j], weight);
   }
 };
 

@@ -13,6 +13,7 @@ struct OptimizerItem {
   Tensor value, grad, exp_avg, exp_avg_sq;
   double learning_rate = 0, weight_decay = 0;
   int64_t step = 1;  // this parameter's updates, counting this one
+  Tensor average;    // of the values; adamw_step moves it too where it is defined
 };
 
 struct AdamWOptions {
@@ -31,9 +32,10 @@ inline Kernel<void(Tensor& norm, std::span<const Tensor> grads, std::span<const 
 // AdamW (Loshchilov & Hutter 2019) in PyTorch's order, on gradients g = scale * grad:
 //   p *= 1 - lr * decay;  m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2
 //   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
-// with scale = min(1, max_norm / (norm + 1e-6)) as in clip_grad_norm_, or 1 when max_norm is 0.
+// with scale = min(1, max_norm / (norm + 1e-6)) as in clip_grad_norm_, or 1 when max_norm is 0. Then the
+// item's average += average_weight * (p - average).
 inline Kernel<void(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
-                   const AdamWOptions& options)>
+                   const AdamWOptions& options, double average_weight)>
     adamw_step{"adamw_step"};
 
 // SGD as PyTorch's: g = scale * grad + decay * p;  m = momentum * m + g (m = g at the first step);  p -= lr *

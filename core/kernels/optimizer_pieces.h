@@ -72,6 +72,7 @@ struct AdamWPiece {
   const float* g;
   float* m;
   float* v;
+  float* average;  // null: none
   int64_t count;
   float keep;        // 1 - lr * decay
   float step_size;   // lr / (1 - beta1^t)
@@ -81,13 +82,15 @@ struct AdamWPiece {
 struct AdamWConstants {
   double max_norm;
   float beta1, rest1, beta2, rest2, epsilon;  // rest = 1 - beta, rounded once
-  AdamWConstants(double clip_norm, const AdamWOptions& o)
+  float average_weight;
+  AdamWConstants(double clip_norm, const AdamWOptions& o, double weight)
       : max_norm(clip_norm),
         beta1(static_cast<float>(o.beta1)),
         rest1(static_cast<float>(1 - o.beta1)),
         beta2(static_cast<float>(o.beta2)),
         rest2(static_cast<float>(1 - o.beta2)),
-        epsilon(static_cast<float>(o.epsilon)) {}
+        epsilon(static_cast<float>(o.epsilon)),
+        average_weight(static_cast<float>(weight)) {}
 };
 
 // The moments and the parameter of one element; d is its gradient after clipping.
@@ -98,6 +101,11 @@ SACCADE_HD void adamw_element(const AdamWPiece& piece, const AdamWConstants& c, 
   p = p * piece.keep - piece.step_size * (m / (sqrtf(v) * piece.root_bias2 + c.epsilon));
 }
 
+// The moving average of one element.
+SACCADE_HD float moved(float average, float value, float weight) {
+  return average + weight * (value - average);
+}
+
 inline std::vector<AdamWPiece> adamw_pieces(std::span<OptimizerItem> items, const AdamWOptions& o,
                                             int64_t piece) {
   std::vector<AdamWPiece> pieces;
@@ -105,11 +113,13 @@ inline std::vector<AdamWPiece> adamw_pieces(std::span<OptimizerItem> items, cons
     int64_t n = item.value.numel();
     for (const Tensor* t : {&item.value, &item.grad, &item.exp_avg, &item.exp_avg_sq})
       check_list("adamw_step", *t, n);
+    if (item.average.defined()) check_list("adamw_step", item.average, n);
     auto t = static_cast<double>(item.step);
     AdamWPiece whole{item.value.data<float>(),
                      item.grad.data<float>(),
                      item.exp_avg.data<float>(),
                      item.exp_avg_sq.data<float>(),
+                     item.average.defined() ? item.average.data<float>() : nullptr,
                      n,
                      static_cast<float>(1 - item.learning_rate * item.weight_decay),
                      static_cast<float>(item.learning_rate / (1 - std::pow(o.beta1, t))),
@@ -120,10 +130,12 @@ inline std::vector<AdamWPiece> adamw_pieces(std::span<OptimizerItem> items, cons
       part.g += begin;
       part.m += begin;
       part.v += begin;
+      if (part.average) part.average += begin;
       part.count = count;
       pieces.push_back(part);
     });
-    for (Tensor* t2 : {&item.value, &item.exp_avg, &item.exp_avg_sq}) t2->bump_version();
+    for (Tensor* t2 : {&item.value, &item.exp_avg, &item.exp_avg_sq, &item.average})
+      if (t2->defined()) t2->bump_version();
   }
   return pieces;
 }

@@ -48,20 +48,22 @@ void compare(F&& f) {
   }
 }
 
-// Three tensors of a ragged, a long and a single-element size; two steps.
+// A ragged tensor, one of several pieces, a single element, and one whose address allows no wide access; two
+// steps. Every second one has an average that moves with it, all have one that ema_update moves.
 std::vector<Tensor> optimize(Device device, bool adamw, double momentum) {
   Rng rng(5);
   std::vector<kernels::OptimizerItem> items;
   std::vector<Tensor> grads, averages, values;
-  for (int64_t n : {77, 9001, 1}) {
+  for (int64_t n : {77, 20001, 1, 100}) {
     kernels::OptimizerItem item;
-    item.value = uniform(rng, {n}).to(device);
+    item.value = uniform(rng, {n + 1}).to(device).slice(0, n == 100, n + (n == 100));
     item.grad = uniform(rng, {n}).to(device);
     if (adamw || momentum > 0) item.exp_avg = uniform(rng, {n}).to(device);
     if (adamw) item.exp_avg_sq = uniform(rng, {n}, 0, 1).to(device);
     item.learning_rate = 1e-2;
     item.weight_decay = 0.1;
     item.step = 2;
+    if (adamw && items.size() % 2 == 1) item.average = uniform(rng, {n}).to(device);
     grads.push_back(item.grad);
     values.push_back(item.value);
     averages.push_back(uniform(rng, {n}).to(device));
@@ -71,7 +73,7 @@ std::vector<Tensor> optimize(Device device, bool adamw, double momentum) {
   for (int step = 0; step < 2; ++step) {
     kernels::gradient_norm(norm, grads, {});
     if (adamw)
-      kernels::adamw_step(norm, 0.1, items, {});
+      kernels::adamw_step(norm, 0.1, items, {}, 0.25);
     else
       kernels::sgd_step(norm, 0.1, items, momentum);
     kernels::ema_update(norm, averages, values, 0.25);
@@ -79,7 +81,8 @@ std::vector<Tensor> optimize(Device device, bool adamw, double momentum) {
   std::vector<Tensor> out{norm};
   for (const auto& item : items) {
     out.push_back(item.value);
-    if (item.exp_avg.defined()) out.push_back(item.exp_avg);
+    for (const Tensor* t : {&item.exp_avg, &item.exp_avg_sq, &item.average})
+      if (t->defined()) out.push_back(*t);
   }
   out.insert(out.end(), averages.begin(), averages.end());
   return out;
@@ -102,20 +105,23 @@ TEST(RawKernels, NonFiniteStepsChangeNothing) {
                                   uniform(rng, {100}, 0, 1).to(device),
                                   0.1,
                                   0.1,
-                                  1};
+                                  1,
+                                  uniform(rng, {100}).to(device)};
       std::vector<kernels::OptimizerItem> items{item};
       std::vector<Tensor> grads{item.grad}, guards{loss.to(device)}, averages{uniform(rng, {100}).to(device)},
-          before{item.value.clone(), item.exp_avg.clone(), averages[0].clone()}, values{item.exp_avg};
+          before{item.value.clone(), item.exp_avg.clone(), averages[0].clone(), item.average.clone()},
+          values{item.exp_avg};
       Tensor norm = Tensor::empty({1}, DType::kF64, device);
       kernels::gradient_norm(norm, grads, guards);
       EXPECT_FALSE(std::isfinite(norm.item()));
-      kernels::adamw_step(norm, 0.1, items, {});
+      kernels::adamw_step(norm, 0.1, items, {}, 0.25);
       kernels::sgd_step(norm, 0.1, items, 0.9);
       kernels::ema_update(norm, averages, values, 0.25);
       EXPECT_EQ(item.value.to_vector<float>(), before[0].to_vector<float>());
       EXPECT_EQ(item.exp_avg.to_vector<float>(), before[1].to_vector<float>());
       EXPECT_EQ(averages[0].to_vector<float>(), before[2].to_vector<float>());
-      return std::vector<Tensor>{item.value, item.exp_avg, averages[0]};
+      EXPECT_EQ(item.average.to_vector<float>(), before[3].to_vector<float>());
+      return std::vector<Tensor>{item.value, item.exp_avg, averages[0], item.average};
     });
   }
 }
@@ -127,7 +133,7 @@ TEST(RawKernels, OptimizerLaunchesDoNotGrow) {
     std::vector<Tensor> grads, averages, values;
     auto ones = [] { return Tensor::full({5}, 1, DType::kF32, Device::kCuda); };
     for (size_t i = 0; i < count; ++i) {
-      items.push_back({ones(), ones(), ones(), ones(), 0.1, 0.1, 1});
+      items.push_back({ones(), ones(), ones(), ones(), 0.1, 0.1, 1, ones()});
       grads.push_back(items.back().grad);
       averages.push_back(ones());
       values.push_back(items.back().value);
@@ -135,7 +141,7 @@ TEST(RawKernels, OptimizerLaunchesDoNotGrow) {
     Tensor norm = Tensor::empty({1}, DType::kF64, Device::kCuda);
     const int64_t before = cuda_statistics().launches;
     kernels::gradient_norm(norm, grads, {});
-    kernels::adamw_step(norm, 0.1, items, {});
+    kernels::adamw_step(norm, 0.1, items, {}, 0.25);
     kernels::ema_update(norm, averages, values, 0.25);
     return cuda_statistics().launches - before;
   };

@@ -215,7 +215,7 @@ TEST(Ema, FollowsTheFormula) {
   for (int t = 0; t < 20; ++t) {
     model.weight.value().fill(t);
     model.mean.value().fill(-t);
-    ema.update(Tensor::full({1}, 1, DType::kF64));
+    ema.update().finish(Tensor::full({1}, 1, DType::kF64));
     double d = std::min(0.5, (1.0 + t) / (10.0 + t));
     average = d * average + (1 - d) * t;
   }
@@ -226,6 +226,35 @@ TEST(Ema, FollowsTheFormula) {
   }
   EXPECT_EQ(model.weight.value().to_vector<float>()[1], 19);
   EXPECT_EQ(ema.state().size(), 2u);  // the constant is not averaged
+}
+
+// A parameter's average follows its step, in the optimizer's kernel or behind it; a buffer's follows too.
+TEST(Ema, FollowsTheOptimizer) {
+  for (const char* type : {"adamw", "sgd"}) {
+    TwoTensors model;
+    model.weight.value().fill(1);
+    Optimizer optimizer(model.parameters(), {.type = type, .learning_rate = 0.5, .clip_norm = 0});
+    Ema ema(model, 0.9);
+    model.mean.value().fill(3);
+    model.weight.set_grad(Tensor::full({2}, 1));
+    optimizer.step(1, {}, &ema);
+    const float moved = model.weight.value().to_vector<float>()[1];
+    EXPECT_LT(moved, 0.6f);
+    EmaScope scope(&ema);  // after no earlier update the new value weighs 0.9
+    EXPECT_NEAR(model.weight.value().to_vector<float>()[1], 1 + 0.9 * (moved - 1), 1e-6) << type;
+    EXPECT_NEAR(model.mean.value().to_vector<float>()[0], 0.9 * 3, 1e-6) << type;
+  }
+}
+
+// The trained parameters and each moment lie in one block, and keep their values on the way.
+TEST(Optimizer, KeepsItsTensorsTogether) {
+  Var a(Tensor::from(Shape{3}, std::vector<float>{1, 2, 3}), true), b(Tensor::full({2, 2}, 4), true);
+  Optimizer optimizer({{"a", a}, {"b", b}}, OptimizerOptions{});
+  EXPECT_EQ(a.value().storage(), b.value().storage());
+  EXPECT_EQ(a.value().to_vector<float>(), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(b.value().to_vector<float>(), std::vector<float>(4, 4));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(b.value().raw()) % 64, 0u);
+  EXPECT_TRUE(optimizer.state().empty());
 }
 
 }  // namespace
