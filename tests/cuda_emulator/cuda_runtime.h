@@ -188,7 +188,7 @@ inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) {
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 constexpr unsigned cudaStreamNonBlocking = 1;
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new ::saccade::emulator::Stream;
+  *stream = &::saccade::emulator::new_stream();
   return cudaSuccess;
 }
 inline ::saccade::emulator::Stream& emulated_stream(cudaStream_t stream) {

@@ -55,6 +55,7 @@ struct Event {
   uint64_t position = 0;
 };
 Stream& default_stream();
+Stream& new_stream();  // lives to the end of the program
 void record(Event& event, Stream& stream);
 bool happened(const Event& event);  // as far as the host knows; true when nobody recorded it
 void synchronize(Stream& stream, uint64_t position);

@@ -32,6 +32,7 @@ struct Touched {
 struct Host {
   std::map<const char*, std::unique_ptr<char[]>> blocks;
   std::map<const char*, size_t> sizes;
+  std::vector<std::unique_ptr<Stream>> streams;
   std::vector<PendingCopy> pending;
   std::vector<Touched> touched;
 
@@ -69,6 +70,8 @@ Stream& default_stream() {
   static Stream stream;
   return stream;
 }
+
+Stream& new_stream() { return *host().streams.emplace_back(std::make_unique<Stream>()); }
 
 void record(Event& event, Stream& stream) { event = {&stream, ++stream.issued}; }
 bool happened(const Event& event) { return !event.stream || event.position <= event.stream->seen; }
