@@ -26,7 +26,7 @@ class CudaTraining : public testing::Test {
 
   // A small Deformable DETR with everything: refinement, extra levels, padding, averages.
   std::string train(const std::string& name, const std::string& device, const std::string& precision,
-                    int steps) {
+                    int steps, const std::vector<std::string>& more = {}) {
     std::ofstream(folder_ / (name + ".textproto")) << R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
@@ -45,9 +45,10 @@ schedule { type: "constant" }
 train { epochs: 0 max_steps: )" << steps << R"( log_every: 1 ema_decay: 0.9 }
 precision: )" << precision << "\n";
     std::string output = folder_ / name;
-    EXPECT_EQ(run_command({"train", "--config", folder_ / (name + ".textproto"), "--output", output,
-                           "--device", device}),
-              0);
+    std::vector<std::string> words{
+        "train", "--config", folder_ / (name + ".textproto"), "--output", output, "--device", device};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(run_command(words), 0);
     return output;
   }
   void expect_close(const std::string& a, const std::string& b, double tolerance) {
@@ -103,13 +104,18 @@ TEST_F(CudaTraining, WaitsOnceAStep) {
   }
 }
 
+// Also by a run that stops and goes on.
 TEST_F(CudaTraining, IsRepeatedToTheBit) {
-  auto weights = [&](const std::string& name) {
-    return read_bytes(train(name, "cuda", "f32", 3) + "/checkpoints/last.safetensors");
-  };
-  std::string first = weights("first");
-  EXPECT_GT(first.size(), 10000U);
-  EXPECT_TRUE(first == weights("second"));
+  for (std::string precision : {"f32", "bf16"}) {
+    std::string whole = train("whole_" + precision, "cuda", precision, 3),
+                parts = train("parts_" + precision, "cuda", precision, 3, {"--set", "train.max_steps=1"});
+    EXPECT_EQ(losses_of(parts).size(), 1U);
+    EXPECT_EQ(train("parts_" + precision, "cuda", precision, 3, {"--resume"}), parts);
+    std::string want = read_bytes(whole + "/checkpoints/last.safetensors");
+    EXPECT_GT(want.size(), 10000U);
+    EXPECT_TRUE(want == read_bytes(parts + "/checkpoints/last.safetensors")) << precision;
+    EXPECT_EQ(losses_of(whole), losses_of(parts));
+  }
 }
 
 // Boxes to a hundredth of a pixel, scores to 1e-5. Scores that are nearly equal may come in another order.
