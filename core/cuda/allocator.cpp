@@ -2,13 +2,15 @@
 #include "core/allocator.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <vector>
+#include <unordered_map>
 
 #include "core/cuda/api.h"
+#include "core/memory_use.h"
 
 namespace saccade {
 namespace {
@@ -31,22 +33,23 @@ class CudaAllocator final : public Allocator {
     if (status == cudaErrorMemoryAllocation) fail_out_of_memory(bytes);
     cuda::check(status, "cudaMallocAsync");
     stats_.active_bytes += static_cast<int64_t>(bytes);
+    active_by_use_[static_cast<size_t>(memory_use)] += static_cast<int64_t>(bytes);
+    blocks_.emplace(p, Block{memory_use, debug_.guard});
     stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
     if (debug_.poison && bytes > 0) cuda::check(cudaMemsetAsync(p, 0xFF, bytes, stream), "cudaMemset");
     if (debug_.guard) {
       cuda::check(cudaMemsetAsync(static_cast<char*>(p) + bytes, kGuardValue, kGuardBytes, stream),
                   "cudaMemset");
-      guarded_.push_back(p);
     }
     return p;
   }
 
   void deallocate(void* p, size_t bytes) noexcept override {
     std::lock_guard lock(mutex_);
-    if (auto it = std::find(guarded_.begin(), guarded_.end(), p); it != guarded_.end()) {
-      check_guard(p, bytes);
-      guarded_.erase(it);
-    }
+    const auto block = blocks_.find(p);
+    if (block->second.guarded) check_guard(p, bytes);
+    active_by_use_[static_cast<size_t>(block->second.use)] -= static_cast<int64_t>(bytes);
+    blocks_.erase(block);
     stats_.active_bytes -= static_cast<int64_t>(bytes);
     // Fails only when the driver is already gone, at the end of the program, or after a fault that was
     // reported.
@@ -78,6 +81,11 @@ class CudaAllocator final : public Allocator {
   }
 
  private:
+  struct Block {
+    MemoryUse use;
+    bool guarded;  // has a guard zone
+  };
+
   // Freed memory stays in the pool: giving it back to the driver would cost a synchronisation.
   void open_pool() {
     if (pool_open_) return;
@@ -91,13 +99,15 @@ class CudaAllocator final : public Allocator {
     size_t free = 0, total = 0;
     (void)cudaGetLastError();
     cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    std::string held;
+    for (size_t use = 0; use < kMemoryUses.size(); ++use)
+      held += fmt::format("{}{} {:.1f}", use ? ", " : "", kMemoryUses[use], mebibytes(active_by_use_[use]));
     fail(
-        "[allocator] out of GPU memory: asked for {:.1f} MiB; {:.1f} MiB in live tensors (at most {:.1f} so "
-        "far), {:.1f} "
-        "of {:.1f} MiB of the GPU are free. A smaller data.batch_size, train.checkpoint_modules or "
-        "precision: bf16 "
-        "need less",
-        mebibytes(static_cast<int64_t>(bytes)), mebibytes(stats_.active_bytes), mebibytes(stats_.peak_bytes),
+        "[allocator] out of GPU memory: asked for {:.1f} MiB ({}); {:.1f} MiB in live tensors ({}; at most "
+        "{:.1f} so far), {:.1f} of {:.1f} MiB of the GPU are free. A smaller data.batch_size, "
+        "train.checkpoint_modules or precision: bf16 need less",
+        mebibytes(static_cast<int64_t>(bytes)), kMemoryUses[static_cast<size_t>(memory_use)],
+        mebibytes(stats_.active_bytes), held, mebibytes(stats_.peak_bytes),
         mebibytes(static_cast<int64_t>(free)), mebibytes(static_cast<int64_t>(total)));
   }
   static void check_guard(void* p, size_t bytes) noexcept {
@@ -118,7 +128,8 @@ class CudaAllocator final : public Allocator {
   mutable std::mutex mutex_;
   AllocatorStats stats_;
   AllocatorDebug debug_;
-  std::vector<void*> guarded_;  // blocks with a guard zone
+  std::unordered_map<void*, Block> blocks_;  // in use
+  std::array<int64_t, kMemoryUses.size()> active_by_use_{};
   cudaMemPool_t pool_ = nullptr;
   bool pool_open_ = false;
 };
