@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/kernels/adamw.h"
+#include "core/memory_use.h"
 #include "train/flat.h"
 
 namespace saccade {
@@ -18,6 +19,7 @@ Ema::Ema(const Module& model, double decay) : decay_(decay) {
     shapes.push_back(t.var.shape());
   }
   if (slots_.empty()) return;
+  MemoryUseScope use(MemoryUse::kOptimizer);
   std::vector<Tensor> averages = flat_zeros(shapes, slots_[0].var.device());
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].average = averages[i];

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "core/kernels/adamw.h"
+#include "core/memory_use.h"
 #include "train/flat.h"
 
 namespace saccade {
@@ -68,16 +69,17 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions
   if (slots_.empty()) fail_input("optimizer: every parameter is frozen, nothing is left to train");
   std::vector<Shape> shapes;
   for (const Slot& s : slots_) shapes.push_back(s.var.shape());
-  auto fill = [&](auto&& place) {
+  auto fill = [&](MemoryUse use, auto&& place) {
+    MemoryUseScope scope(use);
     std::vector<Tensor> flat = flat_zeros(shapes, slots_[0].var.device());
     for (size_t i = 0; i < slots_.size(); ++i) place(slots_[i], flat[i]);
   };
-  fill([](Slot& s, Tensor& t) {
+  fill(MemoryUse::kParameters, [](Slot& s, Tensor& t) {
     t.copy_from(s.var.value());
     s.var.value() = t;
   });
-  if (adamw_ || options_.momentum > 0) fill([](Slot& s, Tensor& t) { s.exp_avg = t; });
-  if (adamw_) fill([](Slot& s, Tensor& t) { s.exp_avg_sq = t; });
+  if (adamw_ || options_.momentum > 0) fill(MemoryUse::kOptimizer, [](Slot& s, Tensor& t) { s.exp_avg = t; });
+  if (adamw_) fill(MemoryUse::kOptimizer, [](Slot& s, Tensor& t) { s.exp_avg_sq = t; });
 }
 
 void Optimizer::zero_grad() {

@@ -11,6 +11,7 @@
 #include "core/gpu.h"
 #include "core/host_copy.h"
 #include "core/kernels/copy.h"
+#include "core/memory_use.h"
 #include "core/philox.h"
 #include "train/diagnosis.h"
 #include "train/init_from.h"
@@ -154,7 +155,10 @@ void Run::restore_or_start() {
     say(options_.init_from + ": " +
         init_from(options_.init_from, model_, {.reinit_heads = options_.reinit_heads}).to_string());
   }
-  model_.to(options_.device);
+  {
+    MemoryUseScope use(MemoryUse::kParameters);
+    model_.to(options_.device);
+  }
   optimizer_.emplace(model_.parameters(), optimizer_options(config_.optimizer()));
   if (config_.train().ema_decay() > 0) ema_.emplace(model_, config_.train().ema_decay());
   if (file) {
@@ -247,6 +251,7 @@ void Run::step() {
   std::vector<Tensor> losses;
   for (const Batch& batch : now.batches) {
     now.first_calls.push_back(execution().rng_calls);
+    std::optional<MemoryUseScope> use(MemoryUse::kForward);
     TrainingLoss loss = task_.loss(batch, now.divisor, [&] { lap("forward_ms"); });
     std::vector<Tensor> scalars{loss.total.value()};
     std::vector<std::string> names{"loss"};
@@ -260,6 +265,7 @@ void Run::step() {
     lap("criterion_ms");
     // The matching has waited for the GPU, so the numbers of the step before are there.
     settle();
+    use.emplace(MemoryUse::kBackward);
     backward(loss.total);
     lap("backward_ms");
   }

@@ -19,7 +19,7 @@ namespace saccade::emulator {
 namespace {
 
 constexpr unsigned kLanes = 32;
-constexpr size_t kSharedBytes = 227 << 10;  // the most that a block may have on sm_90
+constexpr size_t kSharedBytes = 99 << 10;  // the most that a block may have on every GPU since sm_80
 // Nobody's bytes after each array in shared memory, and room for them.
 constexpr size_t kSharedGap = 16, kSharedGaps = 8 << 10;
 constexpr unsigned kMaxThreads = 1024;
