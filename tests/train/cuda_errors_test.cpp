@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
+#include <string>
 
 #include "core/gpu.h"
 #include "tests/train/run_command.h"
