@@ -359,6 +359,24 @@ TEST(Emulator, FindsPinnedMemoryThatChangesUnderACopy) {
   expect_report(emulator::take_fault(), "pinned memory was changed");
 }
 
+// Of a stream that another one waits for, the host learns by that one.
+TEST(Emulator, WaitingForAStreamIsWaitingForThoseBeforeIt) {
+  for (bool early : {true, false}) {
+    Buffer x(4);
+    Beside first(4), second(4);
+    ASSERT_EQ(cudaMemcpyAsync(x.data, first.pinned, first.bytes, cudaMemcpyHostToDevice, first.stream),
+              cudaSuccess);
+    ASSERT_EQ(cudaEventRecord(first.event, first.stream), cudaSuccess);
+    auto record = [&] { ASSERT_EQ(cudaEventRecord(second.event, second.stream), cudaSuccess); };
+    if (early) record();
+    ASSERT_EQ(cudaStreamWaitEvent(second.stream, first.event, 0), cudaSuccess);
+    if (!early) record();
+    ASSERT_EQ(cudaEventSynchronize(second.event), cudaSuccess);
+    EXPECT_EQ(cudaEventQuery(first.event), early ? cudaErrorNotReady : cudaSuccess);
+  }
+  EXPECT_EQ(emulator::take_fault(), "");
+}
+
 TEST(Emulator, FindsStreamsThatDoNotWaitForEachOther) {
   for (bool waits : {false, true}) {
     Buffer x(4), y(4);

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -47,8 +46,12 @@ bool set(void* to, int value, size_t bytes);
 // memory has not arrived, and pinned memory that a copy reads must stay as it is. A copy that touches what a
 // copy of another stream wrote, or writes what it read, must come after it: an event says so.
 struct Stream {
-  uint64_t issued = 0, seen = 0;             // works; `seen` of them the host has waited for
-  std::map<const Stream*, uint64_t> behind;  // works of other streams that it has waited for
+  uint64_t issued = 0, seen = 0;  // works; of `seen` the host knows that they are done
+  struct Wait {                   // the work `at` waits for another stream
+    Stream* other;
+    uint64_t position, at;
+  };
+  std::vector<Wait> waits;
 };
 struct Event {
   Stream* stream = nullptr;  // nullptr: not recorded

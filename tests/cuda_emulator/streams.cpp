@@ -44,8 +44,10 @@ struct Host {
       if (t.stream == now.stream || !(t.written || now.written) || now.begin >= t.begin + t.bytes ||
           t.begin >= now.begin + now.bytes)
         continue;
-      auto it = now.stream->behind.find(t.stream);
-      if (it == now.stream->behind.end() || it->second < t.position)
+      const auto& waits = now.stream->waits;
+      if (std::none_of(waits.begin(), waits.end(), [&](const Stream::Wait& w) {
+            return w.other == t.stream && w.position >= t.position;
+          }))
         return "two streams copy to or from one place, and neither waits for the other";
     }
     touched.push_back(now);
@@ -89,6 +91,12 @@ void synchronize(Stream& stream, uint64_t position) {
   std::erase_if(host().pending, [](const PendingCopy& copy) { return !copy.stream; });
   std::erase_if(host().touched,
                 [&](const Touched& t) { return t.stream == &stream && t.position <= stream.seen; });
+  // What this stream had waited for is done too.
+  auto known = std::partition(stream.waits.begin(), stream.waits.end(),
+                              [&](const Stream::Wait& w) { return w.at > stream.seen; });
+  std::vector<Stream::Wait> done(known, stream.waits.end());
+  stream.waits.erase(known, stream.waits.end());
+  for (const Stream::Wait& w : done) synchronize(*w.other, w.position);
 }
 
 bool wait(Stream& stream, const Event& event) {
@@ -96,8 +104,7 @@ bool wait(Stream& stream, const Event& event) {
     report_host("a stream waits for an event that nobody recorded");
     return false;
   }
-  uint64_t& behind = stream.behind[event.stream];
-  behind = std::max(behind, event.position);
+  stream.waits.push_back({event.stream, event.position, ++stream.issued});
   return true;
 }
 
