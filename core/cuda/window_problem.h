@@ -54,22 +54,26 @@ struct WindowProblem {
   size_t head_bytes() const { return sizeof(int) * 2 * queries + sizeof(float) * side() * side(); }
 
   struct Head {
-    int64_t number;
+    unsigned number;
     int n, h;
-    const int* tokens;    // index into the map, or -1 - filler
-    const int* codes;     // 4 * (y * side + x) + region of the token at (y, x) of the window
-    const float* biases;  // by difference of y * side + x; 0 where query and key are one
+    const int* tokens;  // index into the map, or -1 - filler
   };
+  // Behind the tokens: 4 * (y * side + x) + region of each, at (y, x) of the window.
+  __device__ const int* codes(const Head& head) const { return head.tokens + queries; }
+  // Behind these: the biases by difference of y * side + x, query less key.
+  __device__ float bias(const Head& head, int difference) const {
+    return reinterpret_cast<const float*>(head.tokens + 2 * queries)[side() * side() / 2 + difference];
+  }
   // All threads of the block; ends with a barrier.
   __device__ Head head(int64_t number, void* shared) const {
     auto index = static_cast<unsigned>(number);
     int h = static_cast<int>(index % H), w = static_cast<int>(index / H % map.count());
     int n = static_cast<int>(index / H / map.count()), width = side(), thread = static_cast<int>(threadIdx.x);
-    int *tokens = static_cast<int*>(shared), *codes = tokens + queries;
-    auto* biases = reinterpret_cast<float*>(codes + queries);
+    int *tokens = static_cast<int*>(shared), *token_codes = tokens + queries;
+    auto* biases = reinterpret_cast<float*>(token_codes + queries);
     for (int i = thread; i < queries; i += static_cast<int>(blockDim.x)) {
       tokens[i] = map.token_or_filler(w, i);
-      codes[i] = 4 * (i / map.window * width + i % map.window) + map.region(w, i);
+      token_codes[i] = 4 * (i / map.window * width + i % map.window) + map.region(w, i);
     }
     // The window's part of a table that may be made for larger ones.
     int margin = (table_side - width) / 2;
@@ -78,7 +82,7 @@ struct WindowProblem {
       biases[i] = table != nullptr ? table[int64_t{row} * H + h] : 0.0f;
     }
     __syncthreads();
-    return {number, n, h, tokens, codes, biases + width * width / 2};
+    return {index, n, h, tokens};
   }
   __device__ bool one_member() const { return false; }
   __device__ int64_t members(int group) const {
@@ -117,7 +121,7 @@ struct WindowProblem {
     return fillers + (filler * 2 + part) * C + head.h * D;
   }
 
-  __device__ int64_t row(const Head& head, int i) const { return head.number * queries + i; }
+  __device__ int64_t row(const Head& head, int i) const { return int64_t{head.number} * queries + i; }
   __device__ float key_term(const Head& head, int s) const {
     if (s >= keys) return kMinusInfinity;
     bool ignored =
@@ -127,8 +131,8 @@ struct WindowProblem {
   __device__ bool has_pair_terms() const { return table != nullptr || map.shift > 0; }
   __device__ float pair_term(const Head& head, int i, int s) const {
     if (i >= queries || s >= keys) return 0.0f;
-    int a = head.codes[i], b = head.codes[s];
-    return head.biases[(a >> 2) - (b >> 2)] + (((a ^ b) & 3) != 0 ? kernels::kOtherRegion : 0.0f);
+    int a = codes(head)[i], b = codes(head)[s];
+    return bias(head, (a >> 2) - (b >> 2)) + (((a ^ b) & 3) != 0 ? kernels::kOtherRegion : 0.0f);
   }
 };
 
