@@ -30,7 +30,9 @@ for program in "$build"/test_* "$build"/*_bench; do
   [ -f "$program" ] && [ -x "$program" ] && programs+=("$program")
 done
 for program in "${programs[@]}"; do strip -o "$output.part/bin/$(basename "$program")" "$program"; done
-strip --strip-unneeded -o "$output.part/lib/libsaccade.so" "$build/libsaccade.so"
+for library in libsaccade.so libsaccade_gtest.so; do
+  strip --strip-unneeded -o "$output.part/lib/$library" "$build/$library"
+done
 # Everything that the loader finds, but libc's own parts.
 ldd "$build/libsaccade.so" | awk '$3 ~ /^\// { print $3 }' |
   grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
@@ -40,14 +42,30 @@ cp -r scripts/bench scripts/gpu_test.sh "$output.part/scripts/"
 cp docs/new_attention_layer.md "$output.part/docs/"
 cp README.md "$output.part/"
 
-# It must start with nothing but itself and libc.
-missing=$(env -i ldd "$output.part/bin/saccade" | awk -v lib="$(realpath "$output.part")/lib/" \
-  '/not found/ || ($3 ~ /^\// && index($3, lib) != 1 && $3 !~ /\/(libc|libm|libdl|librt|libpthread)\.so/)')
-if [ -n "$missing" ]; then
-  echo "error: package.sh: libraries from outside of the folder: $missing" >&2
-  exit 1
-fi
-env -i "$output.part/bin/saccade" --help > /dev/null
+# Every program must start with nothing but the folder and libc,
+for program in "$output.part"/bin/*; do
+  missing=$(env -i ldd -r "$program" 2>&1 | awk -v folder="$(realpath "$output.part")/" \
+    '/not found|undefined/ || ($3 ~ /^\// && index($3, folder) != 1 && $3 !~ /\/(libc|libm|libdl|librt|libpthread)\.so/)')
+  if [ -n "$missing" ]; then
+    echo "error: package.sh: $program wants what is not in the folder: $missing" >&2
+    exit 1
+  fi
+done
+# and from the folder alone it must make data, train, and pass tests.
+(
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  cd "$output.part"
+  run() { env -i HOME="$work" OMP_WAIT_POLICY=passive "$@" > "$work/log" 2>&1 || { tail "$work/log" >&2; exit 1; }; }
+  run bin/saccade --help
+  run bin/saccade data shapes --output "$work/data" --images 4 --seed 1
+  run bin/saccade train --config configs/quickstart.textproto --output "$work/run" --device cpu --max-steps 2 \
+    --set data.batch_size=2 --set data.augment.height=64 --set data.augment.width=64 \
+    --set "data.train.annotations=$work/data/annotations.json" --set "data.train.images=$work/data/images" \
+    --set "data.val.annotations=$work/data/annotations.json" --set "data.val.images=$work/data/images"
+  run bin/test_autograd --gtest_filter='op_layer_norm.*'
+  run bin/detector_bench --help
+)
 size=$(du -sb "$output.part" | cut -f 1)
 if [ "$size" -ge "$limit" ]; then
   echo "error: package.sh: $output.part has $size bytes, expected fewer than $limit" >&2
