@@ -34,7 +34,7 @@ struct Graph {
   std::vector<CudnnDescriptor> parts, operations;
   CudnnDescriptor graph{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
 
-  Graph(const ConvProblem& q, const CudnnDescriptor* device_properties) {
+  explicit Graph(const ConvProblem& q) {
     parts.reserve(16);
     auto keep = [&](CudnnDescriptor d) -> const CudnnDescriptor& { return parts.emplace_back(std::move(d)); };
     const Sizes image{q.N, q.O, q.OH, q.OW};
@@ -80,7 +80,7 @@ struct Graph {
     for (const CudnnDescriptor& o : operations) all.push_back(o.get());
     graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
               std::span<const cudnnBackendDescriptor_t>(all));
-    if (!device_properties) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, cudnn_handle());
+    graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, cudnn_handle());
     graph.finalize();
   }
 
@@ -136,12 +136,10 @@ bool acceptable(const ConvProblem& q, const std::vector<cudnnBackendNumericalNot
 }
 
 // The heuristic's configurations of engines, best first.
-std::vector<CudnnDescriptor> configurations(const Graph& graph, cudnnBackendHeurMode_t mode,
-                                            const CudnnDescriptor* device_properties) {
+std::vector<CudnnDescriptor> configurations(const Graph& graph, cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
-  if (device_properties) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *device_properties);
   std::vector<CudnnDescriptor> found;
   if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) return found;  // no engine knows such a graph
   int64_t count = heuristic.get_into(CUDNN_ATTR_ENGINEHEUR_RESULTS, {});
@@ -176,17 +174,14 @@ CacheKey ConvProblem::key() const {
   return key;
 }
 
-std::optional<ConvPlan> ConvPlan::make(const ConvProblem& problem, const CudnnDescriptor* device_properties) {
-  Graph graph(problem, device_properties);
+std::optional<ConvPlan> ConvPlan::make(const ConvProblem& problem) {
+  Graph graph(problem);
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const CudnnDescriptor& configuration : configurations(graph, mode, device_properties)) {
+    for (const CudnnDescriptor& configuration : configurations(graph, mode)) {
       if (!acceptable(problem, notes_of(configuration))) continue;
       CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
-      if (device_properties)
-        plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *device_properties);
-      else
-        plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, cudnn_handle());
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, cudnn_handle());
       if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) continue;  // not this shape, or not on this GPU
       ConvPlan made(std::move(plan));
       made.workspace_bytes_ =

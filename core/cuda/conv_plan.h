@@ -33,9 +33,7 @@ struct ConvProblem {
 class ConvPlan {
  public:
   // No value when no engine does it: deterministically, in the wanted precision, within the workspace bound.
-  // `device_properties`: plans for a described GPU instead of the one in the machine.
-  static std::optional<ConvPlan> make(const ConvProblem& problem,
-                                      const CudnnDescriptor* device_properties = nullptr);
+  static std::optional<ConvPlan> make(const ConvProblem& problem);
 
   // Tensors of the problem; the one that the pass computes is written.
   void run(const void* x, const void* w, const void* y, const void* bias) const;
