@@ -119,14 +119,20 @@ bool all_finite(const Tensor& t) {
   return total.item() == 0;
 }
 
-// slot += g, in place when nobody else can see the slot.
-void accumulate(Tensor& slot, const Tensor& g, DType dtype) {
+// slot += g in `dtype`, in place when nobody else can see the slot. What is narrower is widened as it is
+// added; a slot of one term stays as it came.
+void accumulate(Tensor& slot, const Tensor& term, DType dtype) {
+  Tensor g = widest(term.dtype(), dtype) == dtype ? term : term.to(dtype);
   if (!slot.defined()) {
-    slot = g.to(dtype);
+    slot = g;
     return;
   }
-  Tensor sum = slot.unique() && slot.is_contiguous() ? slot : slot.empty_like();
-  kernels::binary(kernels::BinaryOp::kAdd, slot, g.to(dtype), sum);
+  bool same = slot.dtype() == dtype, contiguous = slot.is_contiguous();
+  Tensor sum = same && contiguous && slot.unique() ? slot : Tensor::empty(slot.shape(), dtype, slot.device());
+  if ((!same || g.dtype() != dtype) && dtype == DType::kF32 && contiguous && g.is_contiguous())
+    kernels::add_wide(slot, g, sum);
+  else
+    kernels::binary(kernels::BinaryOp::kAdd, slot.to(dtype), g.to(dtype), sum);
   slot = sum;
 }
 
@@ -143,15 +149,18 @@ void run(const Var& root, const Tensor& seed, bool checked) {
   struct Pending {
     std::shared_ptr<Node> node;
     Tensor grad;
+    DType dtype = DType::kF32;  // that the node wants
   };
   std::map<uint64_t, Pending, std::greater<>> queue;  // by creation order, newest first
   auto give = [&](const Edge& edge, const Tensor& g) {
     if (edge.node) {
       Pending& p = queue[edge.node->sequence()];
       p.node = edge.node;
+      p.dtype = edge.dtype;
       accumulate(p.grad, g, edge.dtype);
     } else {
-      accumulate(edge.leaf->grad, g, edge.dtype);
+      Tensor& grad = edge.leaf->grad;
+      accumulate(grad, grad.defined() ? g : g.to(edge.dtype), edge.dtype);
     }
   };
   const auto& state = root.state();
@@ -162,6 +171,7 @@ void run(const Var& root, const Tensor& seed, bool checked) {
     Node& node = *current.node;
     SACCADE_CHECK(!node.released(), "[backward] the graph at op {} was already used by another backward",
                   node.name());
+    if (current.grad.dtype() != current.dtype) current.grad = current.grad.to(current.dtype);
     Gradients grads = node.run_backward(current.grad);
     current.grad = Tensor();
     SACCADE_CHECK(grads.size() == node.edges().size(), "[backward] op {} returned {} gradients for {} inputs",

@@ -166,6 +166,13 @@ Tensor Tensor::squeeze(int axis) const {
   return t;
 }
 
+Tensor Tensor::view_of(std::shared_ptr<Storage> storage, DType dtype) const {
+  Tensor t = *this;
+  t.storage_ = std::move(storage);
+  t.dtype_ = dtype;
+  return t;
+}
+
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::clone() const {

@@ -16,6 +16,14 @@
 
 namespace saccade {
 
+class Storage;
+
+// See core/rounded.h.
+struct RoundedCopy {
+  std::shared_ptr<Storage> storage;  // null until the first use
+  uint32_t version = 0;              // of the original when the copy was made
+};
+
 // Owns a block of memory of one device.
 class Storage {
  public:
@@ -30,6 +38,8 @@ class Storage {
   // Counts in-place changes after creation, so that autograd can refuse a saved tensor that was changed.
   uint32_t version() const { return version_; }
   void bump_version() { ++version_; }
+
+  std::unique_ptr<RoundedCopy> rounded;  // for keep_rounded()
 
  private:
   void* data_;
@@ -97,6 +107,8 @@ class Tensor {
   Tensor expand(const Shape& shape) const;                   // broadcasts size-1 axes with stride 0
   Tensor unsqueeze(int axis) const;
   Tensor squeeze(int axis) const;
+  // The same part of another storage with as many elements.
+  Tensor view_of(std::shared_ptr<Storage> storage, DType dtype) const;
 
   // Copies.
   Tensor contiguous() const;       // itself when already contiguous

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/parallel.h"
+#include "core/rounded.h"
 
 namespace saccade {
 namespace {
@@ -128,7 +129,10 @@ void Module::to(DType dtype) {
 }
 
 void Module::to(Device device) {
-  for (Entry& e : entries_) e.var.value() = e.var.value().to(device);
+  for (Entry& e : entries_) {
+    e.var.value() = e.var.value().to(device);
+    if (!e.is_buffer) keep_rounded(e.var.value());
+  }
   for (auto& [name, module] : children_) module->to(device);
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/kernels/adamw.h"
 #include "core/memory_use.h"
+#include "core/rounded.h"
 #include "train/flat.h"
 
 namespace saccade {
@@ -77,6 +78,7 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions
   fill(MemoryUse::kParameters, [](Slot& s, Tensor& t) {
     t.copy_from(s.var.value());
     s.var.value() = t;
+    keep_rounded(t);
   });
   if (adamw_ || options_.momentum > 0) fill(MemoryUse::kOptimizer, [](Slot& s, Tensor& t) { s.exp_avg = t; });
   if (adamw_) fill(MemoryUse::kOptimizer, [](Slot& s, Tensor& t) { s.exp_avg_sq = t; });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autograd/function.h"
+#include "core/rounded.h"
 
 namespace saccade::detail {
 
@@ -11,6 +12,10 @@ inline DType compute_dtype(const Tensors& in) {
   for (const Tensor& t : in)
     if (t.defined() && t.dtype() == DType::kF64) return DType::kF64;
   return execution().compute;
+}
+// A parameter in the dtype of the computation.
+inline Tensor to_compute(const Tensor& parameter, DType compute) {
+  return compute == DType::kBF16 ? rounded(parameter) : parameter.to(compute);
 }
 // That of its sums: bias, statistics and weight gradients.
 inline DType sum_dtype(DType compute) { return compute == DType::kF64 ? DType::kF64 : DType::kF32; }

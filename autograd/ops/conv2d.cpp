@@ -3,9 +3,20 @@
 #include "autograd/ops.h"
 #include "autograd/ops/compute_cast.h"
 #include "core/kernels/activation.h"
+#include "core/kernels/copy.h"
 
 namespace saccade {
 namespace {
+
+// The weight in the dtype of the computation. cuDNN wants [O, R, S, C]: on the GPU a weight is turned once
+// for both directions, in the pass that casts it.
+Tensor weight_in(const Tensor& w, DType type) {
+  if (w.device() == Device::kCpu || w.dim(1) == 1 || w.dim(2) * w.dim(3) == 1)
+    return detail::to_compute(w, type).contiguous();
+  Tensor turned = Tensor::empty({w.dim(0), w.dim(2), w.dim(3), w.dim(1)}, type, w.device());
+  kernels::copy(w.permute({0, 2, 3, 1}), turned);
+  return turned.permute({0, 3, 1, 2});
+}
 
 struct Conv2d {
   static constexpr const char* kName = "conv2d";
@@ -18,7 +29,7 @@ struct Conv2d {
     DType type = detail::compute_dtype(in);
     x_shape = in[0].shape();
     w_shape = in[1].shape();
-    Tensor x = in[0].to(type).contiguous(), w = in[1].to(type).contiguous();
+    Tensor x = in[0].to(type).contiguous(), w = weight_in(in[1], type);
     Tensor bias = in[2].defined() ? in[2].to(detail::sum_dtype(type)).contiguous() : Tensor();
     int64_t oh = kernels::conv_output_size(x_shape[1], w_shape[2], p);
     int64_t ow = kernels::conv_output_size(x_shape[2], w_shape[3], p);

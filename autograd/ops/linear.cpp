@@ -19,7 +19,7 @@ struct Linear {
     int64_t n = in[1].dim(0), k = in[1].dim(1);
     Shape shape = in[0].shape();
     shape[-1] = n;
-    Tensor w = in[1].to(type).contiguous();
+    Tensor w = detail::to_compute(in[1], type).contiguous();
     Tensor bias = in[2].defined() ? in[2].to(detail::sum_dtype(type)).contiguous() : Tensor();
     Tensor x = in[0].to(type).contiguous().reshape(
         {k == 0 ? shape.numel() / std::max<int64_t>(n, 1) : in[0].numel() / k, k});

@@ -46,11 +46,7 @@ struct Slice {
   }
   Gradients backward(const Context&, const Tensor& dy) const {
     Tensor dx = Tensor::empty(from, dy.dtype(), dy.device());
-    Tensor before = dx.slice(axis, 0, begin), inside = dx.slice(axis, begin, end),
-           after = dx.slice(axis, end, from[axis]);
-    kernels::fill(before, 0);
-    kernels::copy(dy, inside);
-    kernels::fill(after, 0);
+    kernels::copy_into_zeros(dy, axis, begin, dx);
     return {dx};
   }
 };

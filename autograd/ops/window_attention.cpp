@@ -22,8 +22,8 @@ struct WindowAttention {
     DType compute = detail::compute_dtype(in), exact = detail::sum_dtype(compute);
     Tensor qkv = in[0].to(compute).contiguous();
     Tensor table = in[1].defined() ? in[1].to(exact).contiguous() : Tensor();
-    Tensor padding =
-        in[2].defined() ? in[2].to(compute).contiguous() : Tensor::zeros({qkv.dim(3)}, compute, qkv.device());
+    Tensor padding = in[2].defined() ? detail::to_compute(in[2], compute).contiguous()
+                                     : Tensor::zeros({qkv.dim(3)}, compute, qkv.device());
     if (mask.defined()) mask = mask.contiguous();
     kernels::WindowGeometry map(qkv.dim(1), qkv.dim(2), params);
     Tensor y = Tensor::empty({qkv.dim(0), qkv.dim(1), qkv.dim(2), qkv.dim(3) / 3}, compute, qkv.device());

@@ -10,6 +10,7 @@ namespace saccade::cuda {
 constexpr int kColumnThreads = 256;
 constexpr int64_t kSumBlocks = 1024;    // of sums: each leaves a row of partial sums
 constexpr int64_t kApplyBlocks = 4096;  // of kernels that keep nothing
+constexpr int64_t kFewRows = 1024;      // a block sums so many alone
 
 // Where a thread stands: its columns, and the rows it takes.
 struct ColumnPlace {
@@ -33,6 +34,15 @@ struct ColumnTiles {
     run = std::max<int64_t>(ceil_div(rows, wanted), 4 * (kColumnThreads / lanes));
     runs = ceil_div(rows, run);
   }
+  // The same matrices with all rows in one run and, for that, more levels of threads.
+  ColumnTiles in_one_run() const {
+    constexpr int kLanes = 8;
+    ColumnTiles t = *this;
+    t.lanes = std::min(lanes, kLanes);
+    t.tiles = ceil_div(ceil_div(columns, pack), t.lanes);
+    t.run = rows, t.runs = 1;
+    return t;
+  }
   dim3 grid() const { return dim3(static_cast<unsigned>(batch * tiles * runs)); }
   __device__ int levels() const { return kColumnThreads / lanes; }
   __device__ ColumnPlace place() const {
@@ -50,9 +60,11 @@ struct ColumnTiles {
 };
 
 // partial[s, b, run, c] = sum over the run's rows of what values.at(batch, column)(row, sum) adds to sum[s],
-// for kPack columns at once.
-template <int kPack, int kSums, class Values>
-__global__ void __launch_bounds__(kColumnThreads) column_sums(ColumnTiles t, Values values, float* partial) {
+// for kPack columns at once. Without partial there is one run, whose sums times scale go to first[b, c] and
+// second[b, c] (s = 1); either may be null.
+template <int kPack, int kSums, class Out, class Values>
+__global__ void __launch_bounds__(kColumnThreads)
+    column_sums(ColumnTiles t, Values values, float* partial, double scale, Out* first, Out* second) {
   SACCADE_SHARED(float, shared, kColumnThreads* kPack);
   ColumnPlace p = t.place();
   int levels = t.levels(), thread = static_cast<int>(threadIdx.x);
@@ -71,8 +83,15 @@ __global__ void __launch_bounds__(kColumnThreads) column_sums(ColumnTiles t, Val
           shared[j * kColumnThreads + thread] += shared[j * kColumnThreads + thread + half * t.lanes];
     }
     if (p.level == 0 && p.column < t.columns) {
-      float* out = partial + ((s * t.batch + p.batch) * t.runs + p.run) * t.columns + p.column;
-      for (int j = 0; j < kPack; ++j) out[j] = shared[j * kColumnThreads + thread];
+      int64_t at = ((partial ? s * t.batch : 0) + p.batch) * t.runs + p.run;
+      Out* result = s == 0 ? first : second;
+      for (int j = 0; j < kPack; ++j) {
+        float total = shared[j * kColumnThreads + thread];
+        if (partial)
+          partial[at * t.columns + p.column + j] = total;
+        else if (result)
+          result[at * t.columns + p.column + j] = static_cast<Out>(scale * static_cast<double>(total));
+      }
     }
     __syncthreads();
   }
@@ -115,11 +134,15 @@ void launch_join_columns(const float* partial, int64_t count, int64_t runs, int6
 
 // first[b, c] (and second[b, c] with kSums == 2) = scale * the sums over the rows.
 template <int kPack, int kSums, class Out, class Values>
-void sum_columns(const ColumnTiles& t, const Values& values, double scale, Out* first,
+void sum_columns(const ColumnTiles& tiles, const Values& values, double scale, Out* first,
                  Out* second = nullptr) {
-  Tensor partial = Tensor::empty({kSums, t.batch, t.runs, t.columns}, DType::kF32, Device::kCuda);
-  launch("column_sums", &column_sums<kPack, kSums, Values>, t.grid(), dim3(kColumnThreads), 0, t, values,
-         partial.data<float>());
+  const bool alone = tiles.rows <= kFewRows;
+  const ColumnTiles t = alone ? tiles.in_one_run() : tiles;
+  Tensor partial;
+  if (!alone) partial = Tensor::empty({kSums, t.batch, t.runs, t.columns}, DType::kF32, Device::kCuda);
+  launch("column_sums", &column_sums<kPack, kSums, Out, Values>, t.grid(), dim3(kColumnThreads), 0, t, values,
+         alone ? nullptr : partial.data<float>(), scale, first, second);
+  if (alone) return;
   launch_join_columns(partial.data<float>(), kSums * t.batch, t.runs, t.columns, t.batch, scale, first,
                       second);
 }

@@ -9,8 +9,6 @@ namespace {
 
 using namespace cuda;
 
-using Unit16 = Pack<uint32_t, 4>;
-
 template <class Unit>
 __global__ void __launch_bounds__(kMapThreads)
     gather_units(const Unit* x, const int64_t* indices, Unit* y, int64_t rows, int64_t picks, uint32_t units,
@@ -52,19 +50,15 @@ __global__ void __launch_bounds__(kMapThreads)
 void gather_rows_cuda(const Tensor& x, const Tensor& indices, Tensor& y) {
   int64_t bytes = x.dim(2) * static_cast<int64_t>(size_of(x.dtype()));  // of a row
   if (y.numel() == 0 || bytes > UINT32_MAX) return gather_rows.generic(x, indices, y);
-  auto run = [&]<class Unit>() {
-    constexpr uintptr_t kSize = sizeof(Unit);
-    if (bytes % kSize || reinterpret_cast<uintptr_t>(x.raw()) % kSize ||
-        reinterpret_cast<uintptr_t>(y.raw()) % kSize)
-      return false;
-    int64_t units = bytes / static_cast<int64_t>(kSize), count = indices.numel() * units;
-    launch("gather_units", &gather_units<Unit>, dim3(static_cast<unsigned>(ceil_div(count, kMapThreads))),
-           dim3(kMapThreads), 0, static_cast<const Unit*>(x.raw()), indices.data<int64_t>(),
-           static_cast<Unit*>(y.raw()), x.dim(1), indices.dim(1), static_cast<uint32_t>(units), count);
-    return true;
-  };
-  run.operator()<Unit16>() || run.operator()<uint32_t>() || run.operator()<uint16_t>() ||
-      run.operator()<uint8_t>();
+  with_unit({static_cast<uintptr_t>(bytes), reinterpret_cast<uintptr_t>(x.raw()),
+             reinterpret_cast<uintptr_t>(y.raw())},
+            [&]<class Unit>() {
+              int64_t units = bytes / static_cast<int64_t>(sizeof(Unit)), count = indices.numel() * units;
+              launch("gather_units", &gather_units<Unit>,
+                     dim3(static_cast<unsigned>(ceil_div(count, kMapThreads))), dim3(kMapThreads), 0,
+                     static_cast<const Unit*>(x.raw()), indices.data<int64_t>(), static_cast<Unit*>(y.raw()),
+                     x.dim(1), indices.dim(1), static_cast<uint32_t>(units), count);
+            });
 }
 
 void scatter_add_rows_cuda(const Tensor& dy, const Tensor& indices, Tensor& dx) {

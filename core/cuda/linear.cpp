@@ -6,6 +6,7 @@
 
 #include "core/cuda/cublaslt.h"
 #include "core/kernels/activation.h"
+#include "core/rounded.h"
 
 namespace saccade::kernels {
 namespace {
@@ -21,9 +22,9 @@ Matrices transposed(const Tensor& t) { return {t.raw(), t.dtype(), t.dim(1), t.d
 
 void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
   // cuBLASLt adds a bias of the result's dtype: in bf16 it is rounded, as the weights are.
+  Tensor added = bias.defined() && y.dtype() == DType::kBF16 ? rounded(bias) : bias;
   if (!ours(x, w) || y.numel() == 0 ||
-      !cuda::product(1, matrix(x), transposed(w), matrix(y), bias.defined() ? bias.to(y.dtype()) : bias,
-                     act == Activation::kRelu))
+      !cuda::product(1, matrix(x), transposed(w), matrix(y), added, act == Activation::kRelu))
     return linear_forward.generic(x, w, bias, act, y);
   Tensor no_slope;
   if (act == Activation::kGelu) activation_forward(act, y, y, no_slope);

@@ -1,6 +1,8 @@
 // map_each of core/launch.h on the GPU: a thread a pack.
 #pragma once
 
+#include <initializer_list>
+
 #include "core/cuda/block.h"
 
 namespace saccade {
@@ -27,6 +29,17 @@ __global__ void __launch_bounds__(kMapThreads) map_packs(int64_t n, F f, T* y, c
 // Elements in the widest access that the widest of the types allows.
 template <class... T>
 inline constexpr int kCommonPack = static_cast<int>(16 / std::max({sizeof(T)...}));
+
+// f<Unit>() with the widest of 16, 4, 2 and 1 bytes that divides all the numbers of bytes and addresses.
+template <class F>
+void with_unit(std::initializer_list<uintptr_t> values, const F& f) {
+  uintptr_t bits = 0;
+  for (uintptr_t v : values) bits |= v;
+  if (bits % 16 == 0) return f.template operator()<cuda::Pack<uint32_t, 4>>();
+  if (bits % 4 == 0) return f.template operator()<uint32_t>();
+  if (bits % 2 == 0) return f.template operator()<uint16_t>();
+  f.template operator()<uint8_t>();
+}
 
 template <class F, class T, class... X>
 void map_each(int64_t n, const F& f, T* y, const X*... x) {

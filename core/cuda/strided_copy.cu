@@ -1,5 +1,6 @@
 // Copies between strided tensors: contiguous axes in packs; where the source runs fastest along another axis
-// than the destination, 32 x 32 tiles pass through shared memory so that both sides use whole sectors.
+// than the destination, 32 x 32 tiles pass through shared memory so that both sides use whole sectors. The
+// gradient of a slice is one pass over the whole, zeros included.
 #include "core/cuda/map_strided.h"
 #include "core/kernels/convert.h"
 #include "core/kernels/copy.h"
@@ -84,7 +85,40 @@ void copy_cuda(const Tensor& x, Tensor& y) {
   if (!done) copy.generic(x, y);
 }
 
+// A row of y is `length` units, of which `width` from `begin` on are a row of x; a thread a unit.
+template <class Unit>
+__global__ void __launch_bounds__(kMapThreads)
+    zeros_around(const Unit* x, Unit* y, uint32_t length, uint32_t begin, uint32_t width, uint32_t count) {
+  uint32_t i = blockIdx.x * kMapThreads + threadIdx.x;
+  if (i >= count) return;
+  uint32_t row = i / length, k = i - row * length - begin;  // wraps around before `begin`
+  Unit value{};
+  if (k < width) value = x[static_cast<int64_t>(row) * width + k];
+  y[i] = value;
+}
+
+void copy_into_zeros_cuda(const Tensor& part, int axis, int64_t begin, Tensor& y) {
+  if (y.numel() == 0) return;
+  if (part.numel() == 0) return fill(y, 0);
+  if (y.bytes() > INT32_MAX) return copy_into_zeros.generic(part, axis, begin, y);
+  Tensor x = part.contiguous();
+  auto step = static_cast<uint32_t>(size_of(y.dtype()));  // bytes of a step along the axis
+  for (int a = y.shape().axis(axis) + 1; a < y.rank(); ++a) step *= static_cast<uint32_t>(y.dim(a));
+  auto length = static_cast<uint32_t>(y.dim(axis)) * step, first = static_cast<uint32_t>(begin) * step,
+       width = static_cast<uint32_t>(x.dim(axis)) * step;
+  with_unit(
+      {length, first, width, reinterpret_cast<uintptr_t>(x.raw()), reinterpret_cast<uintptr_t>(y.raw())},
+      [&]<class Unit>() {
+        constexpr uint32_t kSize = sizeof(Unit);
+        auto count = static_cast<uint32_t>(y.bytes() / kSize);
+        launch("zeros_around", &zeros_around<Unit>, dim3(static_cast<unsigned>(ceil_div(count, kMapThreads))),
+               dim3(kMapThreads), 0, static_cast<const Unit*>(x.raw()), static_cast<Unit*>(y.raw()),
+               length / kSize, first / kSize, width / kSize, count);
+      });
+}
+
 SACCADE_REGISTER_TUNED_KERNEL(copy, Device::kCuda, &copy_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(copy_into_zeros, Device::kCuda, &copy_into_zeros_cuda);
 
 }  // namespace
 }  // namespace saccade::kernels

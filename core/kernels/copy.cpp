@@ -149,9 +149,19 @@ void stack_scalars_generic(Tensor& out, std::span<const Tensor> scalars) {
   }
 }
 
-SACCADE_REGISTER_KERNEL(stack_scalars, &stack_scalars_generic);
+void copy_into_zeros_generic(const Tensor& x, int axis, int64_t begin, Tensor& y) {
+  int64_t end = begin + x.dim(axis);
+  Tensor before = y.slice(axis, 0, begin), inside = y.slice(axis, begin, end),
+         after = y.slice(axis, end, y.dim(axis));
+  fill(before, 0);
+  copy(x, inside);
+  fill(after, 0);
+}
+
 SACCADE_REGISTER_KERNEL(copy, &copy_generic);
 SACCADE_REGISTER_KERNEL(fill, &fill_generic);
+SACCADE_REGISTER_KERNEL(copy_into_zeros, &copy_into_zeros_generic);
+SACCADE_REGISTER_KERNEL(stack_scalars, &stack_scalars_generic);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -9,6 +9,8 @@ namespace saccade::kernels {
 inline Kernel<void(Tensor& y, double value)> fill{"fill"};
 // y[i] = x[i], casting; both of one shape and device, any strides.
 inline Kernel<void(const Tensor& x, Tensor& y)> copy{"copy"};
+// y = x from `begin` on along the axis and 0 before and after, of one dtype; y is contiguous.
+inline Kernel<void(const Tensor& x, int axis, int64_t begin, Tensor& y)> copy_into_zeros{"copy_into_zeros"};
 // Both contiguous, of one shape and dtype, on different devices. Afterwards x may change, and y is there for
 // whoever works on its device next: on the CPU the copy is done, on the GPU it is on its way.
 inline Kernel<void(const Tensor& x, Tensor& y)> copy_between_devices{"copy_between_devices"};

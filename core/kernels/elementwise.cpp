@@ -115,6 +115,21 @@ void binary_generic(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& y) {
   with_binary_op(op, [&]<class Op>() { run_binary<Op>(a, b, y); });
 }
 
+struct AddWide {
+  template <class A, class B>
+  SACCADE_HD float operator()(A a, B b) const {
+    return static_cast<float>(a) + static_cast<float>(b);
+  }
+};
+
+void add_wide_generic(const Tensor& a, const Tensor& b, Tensor& y) {
+  auto with_b = [&](const auto* pa) {
+    b.dtype() == DType::kBF16 ? map_each(y.numel(), AddWide{}, y.data<float>(), pa, b.data<bf16>())
+                              : map_each(y.numel(), AddWide{}, y.data<float>(), pa, b.data<float>());
+  };
+  a.dtype() == DType::kBF16 ? with_b(a.data<bf16>()) : with_b(a.data<float>());
+}
+
 template <class Op>
 void run_ternary(const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& dx) {
   dispatch_float(dx.dtype(), "binary_backward", [&]<class T>() {
@@ -145,6 +160,7 @@ void masked_fill_generic(const Tensor& x, const Tensor& mask, double value, Tens
 }
 
 SACCADE_REGISTER_KERNEL(binary, &binary_generic);
+SACCADE_REGISTER_KERNEL(add_wide, &add_wide_generic);
 SACCADE_REGISTER_KERNEL(binary_backward, &binary_backward_generic);
 SACCADE_REGISTER_KERNEL(masked_fill, &masked_fill_generic);
 

@@ -78,6 +78,7 @@ const Register kBatchNorm(Row{
           batch_norm_case(rng, "maps, relu", {2, 3, 3, 4}, true, Activation::kRelu),
           batch_norm_case(rng, "rows", {9, 3}, true, Activation::kNone),
           batch_norm_case(rng, "several blocks", {150, 2}, true, Activation::kNone),
+          batch_norm_case(rng, "several runs", {1100, 3}, true, Activation::kNone),
           batch_norm_case(rng, "several tiles", {5, 67}, true, Activation::kNone),
           batch_norm_case(rng, "one channel", {3, 5, 1}, true, Activation::kNone),
           batch_norm_case(rng, "packs", {141, 16}, true, Activation::kNone),

@@ -48,6 +48,8 @@ Row reduce_row(const char* name, bool is_mean) {
     over("rows", {4, 37}, {1}, false);
     over("columns", {9, 70}, {0}, false);
     over("several row blocks", {300, 3}, {0}, true);
+    over("several runs of rows", {1300, 3}, {0}, false);
+    over("several runs of wide rows", {1100, 24}, {0}, false);
     over("wide row blocks", {140, 264}, {0}, false);
     over("middle", {3, 5, 7}, {1}, true);
     over("long middle", {3, 70, 8}, {1}, true);

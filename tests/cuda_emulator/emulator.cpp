@@ -80,6 +80,7 @@ class Machine {
 
   std::string fault_;
   uint64_t seed_ = 1;
+  uint32_t launches_ = 0;
   std::map<std::string, uint64_t> kernels_;  // and their launches
 
  private:
@@ -93,7 +94,6 @@ class Machine {
   void report_stuck();
 
   std::string kernel_;
-  uint32_t launches_ = 0;
   Thread* current_ = nullptr;
   Fiber* worker_ = nullptr;
   std::vector<Thread> threads_;
@@ -305,6 +305,7 @@ std::vector<std::string> launched_kernels() {
   for (const auto& [name, launches] : machine().kernels_) names.push_back(name);
   return names;
 }
+uint64_t launches() { return machine().launches_; }
 
 const std::string& planned_fault() {
   static const std::string planned = [] {

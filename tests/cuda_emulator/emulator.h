@@ -27,6 +27,7 @@ void report_host(const std::string& what);  // a fault of host code
 void set_seed(uint64_t seed);               // of the order of blocks and threads
 // Names of the kernels that ran since the start of the program.
 std::vector<std::string> launched_kernels();
+uint64_t launches();  // so far
 
 // What SACCADE_EMULATOR_FAULT in the environment asks for, "" for nothing: no_driver, old_driver, no_gpu,
 // old_gpu, no_kernel_image, or memory:BYTES, a GPU with that much memory.
