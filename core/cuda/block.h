@@ -19,12 +19,21 @@ struct alignas(sizeof(T) * kCount) Pack {
 template <class T>
 inline constexpr int kPackWidth = static_cast<int>(16 / sizeof(T));
 
+// A GPU ends a kernel that moves a pack from or to another address; the emulator reports it.
+template <int kCount, class T>
+__device__ __forceinline__ void check_pack([[maybe_unused]] const T* p) {
+#ifdef SACCADE_EMULATOR
+  emulator::check_alignment(p, sizeof(T) * kCount);
+#endif
+}
 template <int kCount, class T>
 __device__ __forceinline__ Pack<T, kCount> load_pack(const T* p) {
+  check_pack<kCount>(p);
   return *reinterpret_cast<const Pack<T, kCount>*>(p);
 }
 template <int kCount, class T>
 __device__ __forceinline__ void store_pack(T* p, const Pack<T, kCount>& value) {
+  check_pack<kCount>(p);
   *reinterpret_cast<Pack<T, kCount>*>(p) = value;
 }
 // Whether rows of `columns` elements that start at p can be read in packs of kCount.

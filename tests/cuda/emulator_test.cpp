@@ -2,6 +2,7 @@
 // Built in emulated builds only.
 #include <gtest/gtest.h>
 
+#include "core/cuda/block.h"
 #include "core/cuda/mma.h"
 
 namespace saccade {
@@ -109,6 +110,23 @@ TEST(Emulator, FindsAForgottenBarrier) {
       << report;
 }
 
+// A shuffle brings the lanes together but does not order what they do to memory.
+__global__ void shuffle_for_barrier(float* y, bool barrier) {
+  SACCADE_SHARED(float, part, kThreads);
+  unsigned first = threadIdx.x / 32 * 32;
+  part[threadIdx.x] = 1;
+  float sum = __shfl_xor_sync(0xFFFFFFFFu, 1.0f, 1);
+  if (barrier) __syncwarp();
+  sum += part[first + (threadIdx.x + 1) % 32];
+  if (blockIdx.x == 0) y[threadIdx.x] = sum;
+}
+
+TEST(Emulator, FindsAShuffleTakenForABarrier) {
+  Buffer y(kThreads);
+  EXPECT_EQ(fault_of(&shuffle_for_barrier, y.get(), true), "");
+  expect_report(fault_of(&shuffle_for_barrier, y.get(), false), "race: a");
+}
+
 // All blocks add to one place without an atomic.
 __global__ void racing_sum(float* y) { y[0] += 1; }
 
@@ -184,6 +202,34 @@ TEST(EmulatorDeathTest, SharedArraysHaveBoundsOfBytes) {
   expect_outside("outside an allocation", &write_shared, 76, kDynamicBytes);
 }
 
+// Packs that begin `shift` elements after a multiple of their size.
+__global__ void move_packs(const float* x, float* y, int load_shift, int store_shift) {
+  if (blockIdx.x > 0 || threadIdx.x > 0) return;
+  cuda::store_pack(y + store_shift, cuda::load_pack<4>(x + load_shift));
+}
+__global__ void load_shared_pack(float* y, int shift) {
+  SACCADE_SHARED(bf16, array, 16);
+  if (blockIdx.x > 0 || threadIdx.x > 0) return;
+  for (int i = 0; i < 16; ++i) array[i] = bf16(1.0f);
+  y[0] = float(cuda::load_pack<2>(array + shift).x[1]);
+}
+__global__ void load_double(const float* x, float* y, int shift) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) y[0] = float(*reinterpret_cast<const double*>(x + shift));
+}
+
+TEST(Emulator, FindsAMisalignedAccess) {
+  Buffer x(16), y(16);
+  EXPECT_EQ(fault_of(&move_packs, x.get(), y.get(), 4, 8), "");
+  expect_report(fault_of(&move_packs, x.get(), y.get(), 2, 0), "misaligned: 16 bytes");
+  expect_report(fault_of(&move_packs, x.get(), y.get(), 0, 3), "misaligned: 16 bytes");
+  EXPECT_EQ(fault_of(&load_shared_pack, y.get(), 6), "");
+  expect_report(fault_of(&load_shared_pack, y.get(), 5), "misaligned: 4 bytes");
+#ifdef SACCADE_EMULATOR_HOOKS
+  EXPECT_EQ(fault_of(&load_double, x.get(), y.get(), 2), "");
+  expect_report(fault_of(&load_double, x.get(), y.get(), 3), "misaligned: 8 bytes");
+#endif
+}
+
 __global__ void divergent_barrier() {
   if (threadIdx.x < 40) __syncthreads();
 }
@@ -215,14 +261,41 @@ TEST(Emulator, FindsAShuffleThatNotAllReach) {
   expect_report(fault_of(&half_a_shuffle, y.get()), "mask 0xffffffff");
 }
 
+__global__ void static_shared(float* y) {
+  SACCADE_SHARED(float, array, 1024);
+  array[threadIdx.x] = 1;
+  y[threadIdx.x] = array[threadIdx.x];
+}
+
 TEST(Emulator, RefusesALaunchThatAGpuRefuses) {
-  try {
-    cuda::launch("too many", &divergent_barrier, dim3(1), dim3(2048), 0);
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("too many: a launch of"), std::string::npos);
+  struct Case {
+    dim3 grid, block;
+  };
+  for (auto [grid, block] : {Case{1, 2048}, Case{1, dim3(1, 1, 65)}, Case{0x80000000u, 1},
+                             Case{dim3(1, 65536), 1}, Case{dim3(1, 1, 65536), 1}, Case{0, 1}}) {
+    try {
+      cuda::launch("refused", &divergent_barrier, grid, block, 0);
+      ADD_FAILURE() << grid.x << ' ' << grid.y << ' ' << grid.z << ' ' << block.x << ' ' << block.z;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("refused: a launch of"), std::string::npos);
+    }
+    emulator::take_fault();
   }
-  emulator::take_fault();
+}
+
+// A launch gets more than 48 KiB where it asks for more than that; static arrays count.
+TEST(Emulator, SharedMemoryIsLimitedAsOnAGpu) {
+  Buffer y(1);
+  for (int kib : {44, 45, 48, 49, 95, 96}) {
+    bool fits = kib <= 44 || kib == 49 || kib == 95;
+    try {
+      cuda::launch("static_shared", &static_shared, dim3(1), dim3(1), size_t(kib) << 10, y.get());
+      EXPECT_TRUE(fits) << kib;
+    } catch (const Error& e) {
+      EXPECT_FALSE(fits) << kib;
+    }
+    EXPECT_EQ(emulator::take_fault().find("bytes of shared memory") != std::string::npos, !fits) << kib;
+  }
 }
 
 // One warp multiplies A [16, 16] by B [16, 8], the registers filled by the tables of the PTX ISA.

@@ -19,10 +19,12 @@ namespace saccade::emulator {
 namespace {
 
 constexpr unsigned kLanes = 32;
-constexpr size_t kSharedBytes = 99 << 10;  // the most that a block may have on every GPU since sm_80
+constexpr size_t kSharedBytes = 99 << 10;   // the most that a block may have on every GPU since sm_80
+constexpr size_t kUnaskedBytes = 48 << 10;  // the most, static arrays and all, of a launch that asks for none
 // Nobody's bytes after each array in shared memory, and room for them.
 constexpr size_t kSharedGap = 16, kSharedGaps = 8 << 10;
-constexpr unsigned kMaxThreads = 1024;
+constexpr unsigned kMaxThreads = 1024, kMaxThreadsZ = 64;  // of a block, and along its z
+constexpr unsigned kMaxBlocks = 0x7FFFFFFF, kMaxBlocksYZ = 65535;
 
 enum class Wait { kNone, kBlock, kWarp };
 
@@ -31,7 +33,8 @@ struct Thread {
   Observer observer;
   bool done = false;
   Wait wait = Wait::kNone;
-  unsigned mask = 0;  // of the warp barrier it waits at
+  unsigned mask = 0;      // of the warp barrier it waits at
+  bool ordering = false;  // whether that barrier orders accesses of memory
   const char* file = nullptr;
   int line = 0;
   Fiber* fiber = nullptr;  // while waiting
@@ -56,10 +59,11 @@ class Machine {
     }
     if (Fiber::inside()) Fiber::yield();  // never resumed
   }
-  void wait(Wait kind, unsigned mask, const char* file, int line) {
+  void wait(Wait kind, unsigned mask, bool ordering, const char* file, int line) {
     Thread& t = *current_;
     t.wait = kind;
     t.mask = mask;
+    t.ordering = ordering;
     t.file = file;
     t.line = line;
     t.fiber = worker_;
@@ -102,6 +106,7 @@ class Machine {
   std::vector<Warp> warps_;
   char* shared_ = nullptr;
   size_t shared_top_ = 0, shared_used_ = 0;  // with and without gaps
+  size_t shared_limit_ = 0;
   std::vector<std::pair<const void*, size_t>> shared_arrays_;
 };
 
@@ -141,8 +146,8 @@ void Machine::launch(const std::string& name, Index3 grid, Index3 block, size_t 
   ++kernels_[name];
   kernel_ = name;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x * block.y * block.z == 0 ||
-      block.x * block.y * block.z > kMaxThreads || grid.y > 65535 || grid.z > 65535 ||
-      shared_bytes > kSharedBytes) {
+      block.x * block.y * block.z > kMaxThreads || block.z > kMaxThreadsZ || grid.x > kMaxBlocks ||
+      grid.y > kMaxBlocksYZ || grid.z > kMaxBlocksYZ || shared_bytes > kSharedBytes) {
     fault_ = fmt::format("{}: a launch of {}x{}x{} blocks of {}x{}x{} threads with {} bytes of shared memory",
                          name, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
     return;
@@ -171,6 +176,7 @@ void Machine::run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 
   shared_arrays_.clear();
   memory().withdraw(shared_, shared_top_);
   shared_top_ = shared_used_ = 0;
+  shared_limit_ = shared_bytes > kUnaskedBytes ? kSharedBytes : kUnaskedBytes;
   if (shared_bytes > 0) add_shared(shared_bytes);
   for (unsigned t = 0; t < count; ++t) {
     threads_[t].position = {
@@ -186,8 +192,8 @@ size_t Machine::add_shared(size_t bytes) {
   size_t at = shared_top_, size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   shared_used_ += size;
   shared_top_ += size + kSharedGap;
-  if (shared_used_ > kSharedBytes || shared_top_ > kSharedBytes + kSharedGaps) {
-    report(fmt::format("{} bytes of shared memory, a block has at most {}", shared_used_, kSharedBytes));
+  if (shared_used_ > shared_limit_ || shared_top_ > kSharedBytes + kSharedGaps) {
+    report(fmt::format("{} bytes of shared memory, a block has at most {}", shared_used_, shared_limit_));
     return 0;
   }
   memory().forget(shared_ + at, bytes);
@@ -260,7 +266,7 @@ bool Machine::release(std::vector<Fiber*>& ready) {
         unsigned mask = t.mask;
         for (size_t other = 0; other < lanes; ++other) {
           if (!(mask >> other & 1)) continue;
-          ++threads_[base + other].observer.warp_epoch;
+          if (t.ordering) ++threads_[base + other].observer.warp_epoch;
           go(threads_[base + other]);
         }
       }
@@ -357,15 +363,21 @@ void launch(const std::string& name, Index3 grid, Index3 block, size_t shared_by
 
 const ThreadPosition& position() { return machine().current().position; }
 
-void block_barrier(const char* file, int line) { machine().wait(Wait::kBlock, 0, file, line); }
+void block_barrier(const char* file, int line) { machine().wait(Wait::kBlock, 0, true, file, line); }
 
-void warp_barrier(unsigned mask, const char* file, int line) {
+namespace {
+
+void meet(unsigned mask, bool ordering, const char* file, int line) {
   unsigned lane = machine().current().observer.thread % kLanes;
   if (!(mask >> lane & 1))
     machine().report(
         fmt::format("a warp barrier ({}:{}) whose mask {:#x} lacks its lane {}", file, line, mask, lane));
-  machine().wait(Wait::kWarp, mask, file, line);
+  machine().wait(Wait::kWarp, mask, ordering, file, line);
 }
+
+}  // namespace
+
+void warp_barrier(unsigned mask, const char* file, int line) { meet(mask, true, file, line); }
 
 unsigned lane_of_thread() { return machine().current().observer.thread % kLanes; }
 
@@ -374,7 +386,7 @@ namespace {
 const LaneWords* share_in(unsigned mask, const LaneWords& mine, const char* file, int line) {
   auto& slot = machine().warp().words[machine().current().exchanges++ % 2];
   slot[lane_of_thread()] = mine;
-  warp_barrier(mask, file, line);
+  meet(mask, false, file, line);  // registers change hands, memory stays unordered
   return slot.data();
 }
 LaneWords words_of(uint64_t value) {
@@ -429,6 +441,11 @@ void check_access(const void* address, size_t bytes, Access access) {
                           ? memory().read(address, bytes, who)
                           : memory().write(address, bytes, who, access == Access::kAtomic);
   if (!wrong.empty()) m.report(wrong);
+}
+
+void check_alignment(const void* address, size_t bytes) {
+  if (reinterpret_cast<uintptr_t>(address) % bytes == 0 || !memory().contains(address)) return;
+  machine().report(fmt::format("misaligned: {} bytes at {}", bytes, address));
 }
 
 }  // namespace saccade::emulator

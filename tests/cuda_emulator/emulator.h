@@ -3,7 +3,9 @@
 //   * a barrier that not all threads of a block (or of a warp's mask) reach;
 //   * a read of device or shared memory that nobody has written;
 //   * an access outside an allocation, to the byte (with hooks.cpp, or with AddressSanitizer);
-//   * two threads that touch one place, one of them writing, without a barrier between (with hooks.cpp);
+//   * two threads that touch one place, one of them writing, without a barrier between (with hooks.cpp); a
+//     shuffle or vote is none;
+//   * a load or store at an address that is no multiple of its size, which ends a kernel on a GPU;
 //   * host code that touches device memory.
 // After a report the launch is given up, and every CUDA call fails until take_fault() is called.
 #pragma once
@@ -99,6 +101,9 @@ void* dynamic_shared();
 // load and store of instrumented code, and by the atomics.
 enum class Access { kRead, kWrite, kAtomic };
 void check_access(const void* address, size_t bytes, Access access);
+// Whether `bytes` that move as one may lie there. Called by the hooks, and where the compiler may have split
+// a wide access before they see it.
+void check_alignment(const void* address, size_t bytes);
 // A fault that an emulated instruction finds in its arguments.
 void report_fault(const std::string& what);
 

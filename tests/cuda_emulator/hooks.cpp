@@ -6,6 +6,15 @@
 using saccade::emulator::Access;
 using saccade::emulator::check_access;
 
+namespace {
+
+void check_whole(const void* p, unsigned long bytes, Access access) {
+  saccade::emulator::check_alignment(p, bytes);
+  check_access(p, bytes, access);
+}
+
+}  // namespace
+
 extern "C" {
 
 void __tsan_init() {}
@@ -14,13 +23,13 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-#define SACCADE_HOOK(bytes)                                                               \
-  void __tsan_read##bytes(void* p) { check_access(p, bytes, Access::kRead); }             \
-  void __tsan_write##bytes(void* p) { check_access(p, bytes, Access::kWrite); }           \
-  void __tsan_unaligned_read##bytes(void* p) { check_access(p, bytes, Access::kRead); }   \
-  void __tsan_unaligned_write##bytes(void* p) { check_access(p, bytes, Access::kWrite); } \
-  void __tsan_volatile_read##bytes(void* p) { check_access(p, bytes, Access::kRead); }    \
-  void __tsan_volatile_write##bytes(void* p) { check_access(p, bytes, Access::kWrite); }
+#define SACCADE_HOOK(bytes)                                                              \
+  void __tsan_read##bytes(void* p) { check_whole(p, bytes, Access::kRead); }             \
+  void __tsan_write##bytes(void* p) { check_whole(p, bytes, Access::kWrite); }           \
+  void __tsan_unaligned_read##bytes(void* p) { check_whole(p, bytes, Access::kRead); }   \
+  void __tsan_unaligned_write##bytes(void* p) { check_whole(p, bytes, Access::kWrite); } \
+  void __tsan_volatile_read##bytes(void* p) { check_whole(p, bytes, Access::kRead); }    \
+  void __tsan_volatile_write##bytes(void* p) { check_whole(p, bytes, Access::kWrite); }
 SACCADE_HOOK(1)
 SACCADE_HOOK(2)
 SACCADE_HOOK(4)
