@@ -59,7 +59,7 @@ struct GridSource {
 
 bool fits(const Tensor& x, const Tensor& grid) {
   int64_t G = grid.dim(1);
-  return x.dtype() != DType::kF64 &&
+  return x.dtype() != DType::kF64 && cuda::packs_fit<2>(grid.data<float>(), 0) &&
          cuda::indices_fit(x.dim(0), grid.dim(2), G, x.dim(3) / G, 1, x.dim(1) * x.dim(2));
 }
 

@@ -17,7 +17,7 @@
   T* name = static_cast<T*>(::saccade::emulator::shared_array(&name##_key, sizeof(T) * (count)))
 #define SACCADE_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::saccade::emulator::dynamic_shared())
 #else
-#define SACCADE_SHARED(T, name, count) __shared__ T name[count]
+#define SACCADE_SHARED(T, name, count) __shared__ __align__(16) T name[count]
 #define SACCADE_DYNAMIC_SHARED(T, name)                                 \
   extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[]; \
   T* name = reinterpret_cast<T*>(dynamic_shared_bytes)
@@ -38,6 +38,8 @@ struct KernelName {
 template <class... P, class... A>
 void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
             A&&... arguments) {
+  // Drivers take more, but not every one that runs this program.
+  static_assert((sizeof(std::decay_t<P>) + ... + 0) <= 4096, "arguments of a kernel are at most 4 KiB");
   std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
 #ifdef SACCADE_EMULATOR
   stream();

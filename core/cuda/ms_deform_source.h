@@ -34,7 +34,7 @@ struct MsDeformSource {
     return s;
   }
   static bool fits(const Tensor& value, const Tensor& offsets, const kernels::MsDeformLevels& levels) {
-    return value.dtype() != DType::kF64 &&
+    return value.dtype() != DType::kF64 && packs_fit<2>(offsets.data<float>(), 0) &&
            indices_fit(offsets.dim(0), offsets.dim(1), offsets.dim(2), value.dim(3),
                        levels.count * offsets.dim(4), levels.tokens);
   }

@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kGatherThreads)
 template <int kCount>
 __device__ __forceinline__ void add_unordered(float* p, const float (&v)[kCount]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  constexpr int kVectors = kCount / 4 * 4;
+  constexpr int kVectors = kCount / 4 * 4;  // p is a multiple of 16 bytes
 #pragma unroll
   for (int i = 0; i < kVectors; i += 4)
     asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
@@ -219,6 +219,7 @@ void launch_point_gradients(const Source& source, const typename Source::Gradien
   bool packs = packs_fit<kPackWidth<T>>(v, s.D) && packs_fit<kPackWidth<T>>(dy.data<T>(), s.D);
   QueryOrder order = QueryOrder::of(s);
   float* sum = unordered.defined() ? unordered.data<float>() : nullptr;
+  packs = packs && packs_fit<4>(sum, 0);  // add_unordered
   dispatch_rows<T>(s.D, packs, [&]<int kPack, int kLanes>() {
     launch("gather_point_gradients", &gather_point_gradients<T, kPack, kLanes, Source>,
            dim3(static_cast<unsigned>(order.groups), static_cast<unsigned>(s.N * s.M)), dim3(kGatherThreads),

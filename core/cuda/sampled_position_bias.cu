@@ -200,7 +200,8 @@ void launch_sum(int64_t outer, int64_t count, int64_t size, const Tensor& parts,
 
 bool fits(const Tensor& table, const Tensor& query, const Tensor& key) {
   constexpr int64_t kLimit = int64_t{1} << 30;
-  return table.dtype() == DType::kF32 && query.dim(1) * key.dim(2) < kLimit &&
+  return table.dtype() == DType::kF32 && packs_fit<2>(query.data<float>(), 0) &&
+         packs_fit<2>(key.data<float>(), 0) && query.dim(1) * key.dim(2) < kLimit &&
          key.dim(0) * table.dim(0) < 65536 && table.dim(1) * table.dim(2) <= kMostCells;
 }
 
