@@ -5,6 +5,7 @@
 #include "core/cuda/conv_epilogue.h"
 #include "core/cuda/conv_plan.h"
 #include "core/cuda/depthwise.h"
+#include "core/cuda/slow_path.h"
 #include "core/kernels/linear.h"
 
 namespace saccade::kernels {
@@ -47,6 +48,12 @@ bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Ten
   return true;
 }
 
+void note(const char* name, const Tensor& x, const Shape& w, const ConvParams& p) {
+  cuda::note_slow_path(fmt::format("{} of {} {} by {}, stride {}, dilation {}, groups {}", name,
+                                   name_of(x.dtype()), x.shape().to_string(), w.to_string(), p.stride,
+                                   p.dilation, p.groups));
+}
+
 void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                   Tensor& y) {
   if (!ours(x, y, w)) return conv2d_forward.generic(x, w, bias, p, act, y);
@@ -63,6 +70,7 @@ void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const Co
     q.bias = q.relu = false;
     if (run(q, x, packed, y)) return cuda::conv_epilogue(bias, act, y);
   }
+  note("conv2d_forward", x, w.shape(), p);
   conv2d_forward.generic(x, w, bias, p, act, y);
 }
 
@@ -73,8 +81,9 @@ void backward_data_cuda(const Tensor& dy, const Tensor& w, const ConvParams& p, 
     return linear_backward_data(pixels(dy), matrix(w), out);
   }
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_backward_data(dy, w, p, dx);
-  if (!run(problem_of(cuda::ConvPass::kData, dx, w.shape(), dy, p), dx, turned(w), dy))
-    conv2d_backward_data.generic(dy, w, p, dx);
+  if (run(problem_of(cuda::ConvPass::kData, dx, w.shape(), dy, p), dx, turned(w), dy)) return;
+  note("conv2d_backward_data", dx, w.shape(), p);
+  conv2d_backward_data.generic(dy, w, p, dx);
 }
 
 void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
@@ -87,8 +96,10 @@ void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p
   // No engine writes f32 sums of bf16 products: the sums are f32, the result is rounded to bf16 once and then
   // widened.
   Tensor packed = Tensor::empty({dw.dim(0), dw.dim(2), dw.dim(3), dw.dim(1)}, x.dtype(), dw.device());
-  if (!run(problem_of(cuda::ConvPass::kWeight, x, dw.shape(), dy, p), x, packed, dy))
+  if (!run(problem_of(cuda::ConvPass::kWeight, x, dw.shape(), dy, p), x, packed, dy)) {
+    note("conv2d_backward_weight", x, dw.shape(), p);
     return conv2d_backward_weight.generic(dy, x, p, dw);
+  }
   dw.copy_from(packed.permute({0, 3, 1, 2}));
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/cuda/api.h"
 #include "core/cuda/library.h"
+#include "core/cuda/slow_path.h"
 #include "core/math_mode.h"
 
 namespace saccade::cuda {
@@ -250,7 +251,11 @@ bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices
     key.add(count, added.defined() ? alignment_of(added.raw()) : 0, relu, tf32);
     auto plan =
         plans().get(key.text(), [&] { return make_plan(count, left, right, result, added, relu, tf32); });
-    if (!plan->supported) return false;
+    if (!plan->supported) {
+      note_slow_path(fmt::format("product of {} matrices [{}, {}] by [{}, {}] in {}", count, left.rows,
+                                 left.columns, right.rows, right.columns, name_of(left.dtype)));
+      return false;
+    }
     run(*plan, left, right, result, added);
   }
   return true;

@@ -140,6 +140,7 @@ TEST(CublasLt, WhatItHasNoAlgorithmForRunsElsewhere) {
     kernels::linear_forward(x, w, bias, act, y);
     return y.to_vector<float>();
   };
+  testing::internal::CaptureStderr();
   for (Activation act : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
     cuda::set_product_plan_capacity(1);  // forgets the plan of the turn before
     std::vector<float> with, without;
@@ -152,6 +153,9 @@ TEST(CublasLt, WhatItHasNoAlgorithmForRunsElsewhere) {
     expect_near(with, without, kF32);
     product_of(x.unsqueeze(0), w.transpose(0, 1).unsqueeze(0));
   }
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),  // once
+      "saccade: no library has product of 1 matrices [11, 7] by [7, 5] in f32, a slow kernel does it\n");
   cuda::set_product_plan_capacity(512);
 }
 
