@@ -80,8 +80,9 @@ if(cuda_mode STREQUAL "on")
     list(APPEND cuda_sources ${file})
   endforeach()
   target_sources(saccade_core PRIVATE ${cuda_sources} ${cuda_host_sources})
+  list(JOIN CMAKE_CUDA_ARCHITECTURES ", " architectures)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/core/cuda/device.cpp PROPERTIES
-    COMPILE_DEFINITIONS SACCADE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES}")
+    COMPILE_DEFINITIONS "SACCADE_CUDA_ARCHITECTURES=\"${architectures}\"")
   # The static runtime starts without a driver.
   set_target_properties(saccade_core PROPERTIES
     CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}" CUDA_RUNTIME_LIBRARY Static
