@@ -51,11 +51,15 @@ class Machine {
   void launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,
               const std::function<void()>& body);
 
-  void report(const std::string& what) {
-    if (fault_.empty()) {
-      fault_ = current_ ? fmt::format("{}, block {}, thread {}: {}", kernel_, current_->observer.block,
-                                      current_->observer.thread, what)
-                        : what;
+  void report(std::string what) {
+    {
+      // Freed here: a fiber that is never resumed frees nothing.
+      const std::string text = std::move(what);
+      if (fault_.empty()) {
+        fault_ = current_ ? fmt::format("{}, block {}, thread {}: {}", kernel_, current_->observer.block,
+                                        current_->observer.thread, text)
+                          : text;
+      }
     }
     if (Fiber::inside()) Fiber::yield();  // never resumed
   }
@@ -424,7 +428,7 @@ unsigned match(unsigned mask, uint64_t value, const char* file, int line) {
   return out;
 }
 
-void report_fault(const std::string& what) { machine().report(what); }
+void report_fault(std::string what) { machine().report(std::move(what)); }
 
 void* shared_array(const void* key, size_t bytes) { return machine().shared_array(key, bytes); }
 void* dynamic_shared() { return machine().dynamic_shared(); }
@@ -440,7 +444,7 @@ void check_access(const void* address, size_t bytes, Access access) {
   std::string wrong = access == Access::kRead
                           ? memory().read(address, bytes, who)
                           : memory().write(address, bytes, who, access == Access::kAtomic);
-  if (!wrong.empty()) m.report(wrong);
+  if (!wrong.empty()) m.report(std::move(wrong));
 }
 
 void check_alignment(const void* address, size_t bytes) {

@@ -105,6 +105,6 @@ void check_access(const void* address, size_t bytes, Access access);
 // a wide access before they see it.
 void check_alignment(const void* address, size_t bytes);
 // A fault that an emulated instruction finds in its arguments.
-void report_fault(const std::string& what);
+void report_fault(std::string what);
 
 }  // namespace saccade::emulator
