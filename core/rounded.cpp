@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "core/kernels/pieces.h"
 #include "core/kernels/round_pieces.h"
 #include "core/memory_use.h"
 
@@ -37,8 +38,9 @@ void refresh(Registry& r) {
     copy.version = s->version();
     auto* from = static_cast<const float*>(s->data());
     auto* to = static_cast<bf16*>(copy.storage->data());
-    for (int64_t i = 0; i < count; i += kernels::kRoundPiece)
-      pieces.push_back({from + i, to + i, std::min(kernels::kRoundPiece, count - i)});
+    kernels::cut(count, kernels::kRoundPiece, [&](int64_t begin, int64_t length) {
+      pieces.push_back({from + begin, to + begin, length});
+    });
   }
   if (pieces.empty()) return;
   auto same = [](const kernels::RoundPiece& a, const kernels::RoundPiece& b) {
@@ -46,9 +48,7 @@ void refresh(Registry& r) {
   };
   // The same parameters change in every step of a training: their table is made once.
   if (!std::equal(pieces.begin(), pieces.end(), r.pieces.begin(), r.pieces.end(), same)) {
-    auto bytes = pieces.size() * sizeof(kernels::RoundPiece);
-    r.table = Tensor::from(Shape{static_cast<int64_t>(bytes)},
-                           std::span(reinterpret_cast<const uint8_t*>(pieces.data()), bytes), Device::kCuda);
+    r.table = kernels::upload_pieces(pieces, Device::kCuda);
     r.pieces = std::move(pieces);
   }
   kernels::round_pieces(r.table);

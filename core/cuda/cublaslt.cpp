@@ -3,13 +3,12 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <mutex>
 #include <utility>
 
 #include "core/cuda/api.h"
-#include "core/cuda/library.h"
+#include "core/cuda/library_functions.h"
 #include "core/cuda/slow_path.h"
 #include "core/math_mode.h"
 
@@ -44,24 +43,14 @@ constexpr size_t kOldest = CUBLAS_VER_MAJOR * 10000;
 std::string version(size_t v) { return fmt::format("{}.{}", v / 10000, v / 100 % 100); }
 
 Api load() {
-  LibraryName name{"cuBLASLt", fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), "nvidia-cublas"};
+  const std::optional<Library> library =
+      open_library({"cuBLASLt", fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), "nvidia-cublas"});
   Api api;
-#ifdef SACCADE_EMULATOR
-  // The stand-in of tests/cuda_emulator; a test hides it to see what the user reads.
-  if (!std::getenv("SACCADE_EMULATOR_HIDES_LIBRARIES")) {
-#define F(name) api.name = &::name;
-    SACCADE_CUBLASLT_FUNCTIONS(F)
-#undef F
-    return api;
-  }
-  name.file += ".hidden";
-#endif
-  const Library library(name);
-#define F(name) api.name = library.symbol<decltype(::name)>(#name);
+#define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
   SACCADE_CUBLASLT_FUNCTIONS(F)
 #undef F
   const size_t found = api.cublasLtGetVersion();
-  library.require_version(found >= kOldest, version(found), version(kOldest));
+  if (library) library->require_version(found >= kOldest, version(found), version(kOldest));
   return api;
 }
 

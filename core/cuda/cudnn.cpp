@@ -1,8 +1,6 @@
 #include "core/cuda/cudnn.h"
 
-#include <cstdlib>
-
-#include "core/cuda/library.h"
+#include "core/cuda/library_functions.h"
 
 namespace saccade::cuda {
 namespace {
@@ -13,24 +11,13 @@ std::string version(size_t v) { return fmt::format("{}.{}.{}", v / 10000, v / 10
 
 CudnnApi load() {
   // It finds its parts in its own folder by itself.
-  LibraryName name{"cuDNN", "libcudnn.so.9", "nvidia-cudnn-cu13"};
+  const std::optional<Library> library = open_library({"cuDNN", "libcudnn.so.9", "nvidia-cudnn-cu13"});
   CudnnApi api;
-#ifdef SACCADE_EMULATOR
-  // The stand-in of tests/cuda_emulator; a test hides it to see what the user reads.
-  if (!std::getenv("SACCADE_EMULATOR_HIDES_LIBRARIES")) {
-#define F(name) api.name = &::name;
-    SACCADE_CUDNN_FUNCTIONS(F)
-#undef F
-    return api;
-  }
-  name.file += ".hidden";
-#endif
-  const Library library(name);
-#define F(name) api.name = library.symbol<decltype(::name)>(#name);
+#define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
   SACCADE_CUDNN_FUNCTIONS(F)
 #undef F
   const size_t found = api.cudnnGetVersion();
-  library.require_version(found >= kOldest, version(found), version(kOldest));
+  if (library) library->require_version(found >= kOldest, version(found), version(kOldest));
   return api;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <vector>
 
 #include "core/error.h"
 
@@ -69,9 +70,7 @@ std::vector<std::string> matches(const std::string& pattern) {
 }
 
 // A file that is there but cannot be loaded says why in `problem`, unless an earlier one did.
-void* open_file(const fs::path& path, const LibraryName& wanted, std::string& problem) {
-  for (const std::string& sibling : wanted.siblings)
-    dlopen((path.parent_path() / sibling).c_str(), RTLD_NOW | RTLD_GLOBAL);
+void* open_file(const fs::path& path, std::string& problem) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle && problem.empty()) problem = dlerror();
   return handle;
@@ -84,7 +83,7 @@ Library::Library(const LibraryName& wanted) : wanted_(wanted) {
   auto try_folder = [&](const std::string& folder) {
     for (const std::string& path : matches(folder + "/" + wanted.file)) {
       if (handle_) return;
-      handle_ = open_file(path, wanted, problem);
+      handle_ = open_file(path, problem);
       path_ = path;
     }
   };

@@ -7,7 +7,6 @@
 
 #include <string>
 #include <type_traits>
-#include <vector>
 
 namespace saccade::cuda {
 
@@ -16,8 +15,6 @@ struct LibraryName {
   const char* name;     // "cuBLASLt"
   std::string file;     // "libcublasLt.so.13"
   const char* package;  // of pip, "nvidia-cublas"
-  // Libraries that it opens by itself by name: opened before it when they lie in its folder.
-  std::vector<std::string> siblings = {};
 };
 
 // Searched in this order: the folders of $SACCADE_CUDA_LIBRARY_PATH (separated by colons), the loader's own

@@ -2,34 +2,15 @@
 // kernels and the tuned ones of core/cuda/adamw.cu.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "core/hd.h"
 #include "core/kernels/adamw.h"
+#include "core/kernels/pieces.h"
 
 namespace saccade::kernels {
-
-// A list of pieces where the tensors live.
-template <class Piece>
-Tensor upload_pieces(const std::vector<Piece>& pieces, Device device) {
-  auto* bytes = reinterpret_cast<const uint8_t*>(pieces.data());
-  return Tensor::from(Shape{static_cast<int64_t>(pieces.size() * sizeof(Piece))},
-                      std::span<const uint8_t>(bytes, pieces.size() * sizeof(Piece)), device);
-}
-
-template <class Piece>
-const Piece* pieces_of(const Tensor& table) {
-  return static_cast<const Piece*>(table.raw());
-}
-
-// f(begin, count) for each piece of n elements.
-template <class F>
-void cut(int64_t n, int64_t piece, F&& f) {
-  for (int64_t begin = 0; begin < n; begin += piece) f(begin, std::min(piece, n - begin));
-}
 
 inline void check_list(const char* op, const Tensor& t, int64_t numel) {
   SACCADE_CHECK(t.dtype() == DType::kF32 && t.is_contiguous() && t.numel() == numel,

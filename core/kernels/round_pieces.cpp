@@ -1,5 +1,6 @@
 #include "core/kernels/round_pieces.h"
 
+#include "core/kernels/pieces.h"
 #include "core/launch.h"
 
 namespace saccade::kernels {
@@ -19,8 +20,7 @@ struct RoundStretch {
 
 void round_pieces_generic(const Tensor& table) {
   auto pieces = table.numel() / static_cast<int64_t>(sizeof(RoundPiece));
-  for_each(pieces * (kRoundPiece / kStretch), RoundStretch{static_cast<const RoundPiece*>(table.raw())},
-           kStretch);
+  for_each(pieces * (kRoundPiece / kStretch), RoundStretch{pieces_of<RoundPiece>(table)}, kStretch);
 }
 
 SACCADE_REGISTER_KERNEL(round_pieces, &round_pieces_generic);
