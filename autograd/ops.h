@@ -13,8 +13,7 @@
 
 namespace saccade {
 
-// ---- elementwise, NumPy broadcasting
-// -------------------------------------------------------------------------------
+// ---- elementwise, NumPy broadcasting ----------------------------------------------------------------------
 Var add(const Var& a, const Var& b);
 Var sub(const Var& a, const Var& b);
 Var mul(const Var& a, const Var& b);
@@ -40,8 +39,7 @@ Var clamp(const Var& x, double low, double high);  // gradient 1 inside and at t
 Var inverse_sigmoid(const Var& x, double eps = 1e-5);
 Var cast(const Var& x, DType dtype);  // between floating dtypes
 
-// ---- reductions and softmax
-// ----------------------------------------------------------------------------------------
+// ---- reductions and softmax -------------------------------------------------------------------------------
 Var sum(const Var& x);  // -> [] (f32 sums in f32, pairwise)
 Var sum(const Var& x, std::span<const int> axes, bool keep_dims = false);
 Var mean(const Var& x);
@@ -49,8 +47,7 @@ Var mean(const Var& x, std::span<const int> axes, bool keep_dims = false);
 Var softmax(const Var& x);      // over the last axis
 Var log_softmax(const Var& x);  // over the last axis
 
-// ---- views and gathers
-// ---------------------------------------------------------------------------------------------
+// ---- views and gathers ------------------------------------------------------------------------------------
 Var reshape(const Var& x, const Shape& shape);
 Var permute(const Var& x, std::span<const int> axes);
 Var slice(const Var& x, int axis, int64_t begin, int64_t end);
@@ -59,18 +56,16 @@ Var concat(const Vars& xs, int axis);
 Var index_select(const Var& x, const Tensor& indices);    // rows of axis 0; indices i64 [K]; repeats allowed
 Var gather_rows(const Var& x, const Tensor& indices);     // x [N, S, C], indices i64 [N, K] -> [N, K, C]
 Var embedding(const Var& weight, const Tensor& indices);  // weight [V, C], indices i64 [...] -> [..., C]
-Var masked_fill(const Var& x, const Tensor& mask,
-                double value);  // mask bool, broadcastable to x; true = filled
+// mask bool, broadcastable to x; true = filled
+Var masked_fill(const Var& x, const Tensor& mask, double value);
 
-// ---- matrix products (oneDNN, cuBLASLt)
-// ---------------------------------------------------------------------------- y = act(x weight^T + bias): x
-// [..., K], weight [N, K] (PyTorch's layout), bias [N] or undefined -> [..., N]
+// ---- matrix products (oneDNN, cuBLASLt) -------------------------------------------------------------------
+// y = act(x weight^T + bias): x [..., K], weight [N, K] (PyTorch's layout), bias [N] or undefined -> [..., N]
 Var linear(const Var& x, const Var& weight, const Var& bias, Activation activation = Activation::kNone);
 // a [..., M, K] b [..., K, N] -> [..., M, N]; leading axes broadcast
 Var matmul(const Var& a, const Var& b);
 
-// ---- convolution and pooling on [N, H, W, C]
-// -----------------------------------------------------------------------
+// ---- convolution and pooling on [N, H, W, C] --------------------------------------------------------------
 struct Conv2dOptions {
   int64_t stride = 1;
   int64_t padding = 0;
@@ -82,10 +77,9 @@ Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions
            Activation activation = Activation::kNone);
 Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
 
-// ---- normalisation; statistics and affine parameters in f32 (f64 for f64 x), output in x's dtype
-// ------------------- Over all axes but the last. training: batch statistics, and the running ones are
-// updated in place as PyTorch does (unbiased variance, momentum); otherwise the running ones are used.
-// activation: kNone or kRelu.
+// ---- normalisation; statistics and affine parameters in f32 (f64 for f64 x), output in x's dtype ----------
+// Over all axes but the last. training: batch statistics, and the running ones are updated in place as PyTorch
+// does (unbiased variance, momentum); otherwise the running ones are used. activation: kNone or kRelu.
 Var batch_norm(const Var& x, const Var& weight, const Var& bias, Tensor& running_mean, Tensor& running_var,
                bool training, double momentum = 0.1, double eps = 1e-5,
                Activation activation = Activation::kNone);
@@ -98,16 +92,15 @@ Var group_norm(const Var& x, const Var& weight, const Var& bias, int64_t groups,
 // Over the last axis of x, or of x + residual when residual (same shape) is defined.
 Var layer_norm(const Var& x, const Var& weight, const Var& bias, double eps = 1e-5, const Var& residual = {});
 
-// ---- regularisation; identity when !training or p == 0
-// -------------------------------------------------------------
-Var dropout(const Var& x, double p,
-            bool training);  // zeroes elements with probability p, scales by 1 / (1 - p)
-Var drop_path(const Var& x, double p, bool training);  // the same per sample (axis 0)
+// ---- regularisation; identity when !training or p == 0 ----------------------------------------------------
+// zeroes elements with probability p, scales by 1 / (1 - p)
+Var dropout(const Var& x, double p, bool training);
+// the same per sample (axis 0)
+Var drop_path(const Var& x, double p, bool training);
 
-// ---- sampling and attention
-// ---------------------------------------------------------------------------------------- x [N, H, W, C],
-// grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in f32. A grid
-// [N, G, P, 2] has other points for each of G groups of neighbouring channels.
+// ---- sampling and attention -------------------------------------------------------------------------------
+// x [N, H, W, C], grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in f32.
+// A grid [N, G, P, 2] has other points for each of G groups of neighbouring channels.
 Var grid_sample(const Var& x, const Var& grid, bool align_corners);
 
 // A relative position bias for keys that lie between the cells (Xia et al. 2022, DAT, eq. 8; docs/dmha.md):
@@ -156,9 +149,9 @@ struct LevelShape {
 Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
                    std::span<const LevelShape> levels);
 
-// ---- losses, all in f32; sums, so that the caller divides
-// ---------------------------------------------------------- logits [..., K]; labels i64 [...], the class or
-// K or -1 for "no object" -> [] sum over everything (RetinaNet focal loss)
+// ---- losses, all in f32; sums, so that the caller divides -------------------------------------------------
+// logits [..., K]; labels i64 [...], the class or K or -1 for "no object" -> [] sum over everything (RetinaNet's
+// focal loss)
 Var sigmoid_focal_loss(const Var& logits, const Tensor& labels, double alpha, double gamma);
 // As above with soft targets: the target of the labelled class is quality [...] (IoU in [0, 1]); weight q for
 // positives, alpha * p^gamma for negatives (varifocal loss)

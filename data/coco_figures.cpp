@@ -83,9 +83,8 @@ std::string coco_json(const CocoFigures& figures, bool with_classes) {
     text += fmt::format(",\n  \"AP_by_iou\": [{}],\n  \"per_class\": [", fmt::join(figures.AP_by_iou, ", "));
     for (const CocoClassFigures& c : figures.classes)
       text += fmt::format(
-          "{}\n    {{\"category_id\": {}, \"name\": {}, \"objects\": {}, \"AP\": {}, \"AP50\": {}, \"AP75\": "
-          "{}, "
-          "\"AP_small\": {}, \"AP_medium\": {}, \"AP_large\": {}, \"AR_100\": {}}}",
+          "{}\n    {{\"category_id\": {}, \"name\": {}, \"objects\": {}, \"AP\": {}, \"AP50\": {}, "
+          "\"AP75\": {}, \"AP_small\": {}, \"AP_medium\": {}, \"AP_large\": {}, \"AR_100\": {}}}",
           &c == figures.classes.data() ? "" : ",", c.category_id, json_quote(c.name), c.objects, c.AP, c.AP50,
           c.AP75, c.AP_small, c.AP_medium, c.AP_large, c.AR_100);
     text += "\n  ]";

@@ -31,8 +31,7 @@ class Container {
   virtual uint64_t file_size() const = 0;
 };
 
-// ---- zip
-// ------------------------------------------------------------------------------------------------------
+// ---- zip --------------------------------------------------------------------------------------------------
 
 class ZipContainer : public Container {
  public:
@@ -87,8 +86,7 @@ class ZipContainer : public Container {
   ZipArchive archive_;
 };
 
-// ---- legacy
-// ---------------------------------------------------------------------------------------------------
+// ---- legacy -----------------------------------------------------------------------------------------------
 
 class LegacyContainer : public Container {
  public:
@@ -150,8 +148,7 @@ class LegacyContainer : public Container {
   PickleInput input_;
 };
 
-// ---- tensors
-// --------------------------------------------------------------------------------------------------
+// ---- tensors ----------------------------------------------------------------------------------------------
 
 // "torch.FloatStorage" and "torch.float32" as safetensors' names; "" when not known.
 std::string dtype_of_global(const std::string& global) {

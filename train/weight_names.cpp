@@ -22,8 +22,7 @@ struct Rule {
 
 constexpr const char* kOfficialBackbone = "backbone.0.body.";
 
-// ---- Hugging Face
-// ---------------------------------------------------------------------------------------------
+// ---- Hugging Face -----------------------------------------------------------------------------------------
 
 // Both names where version 5 of transformers has others in memory than in its files.
 const std::vector<Rule> kResNet{
@@ -172,8 +171,7 @@ const std::vector<Rule> kSwin{
     {"classifier.", "head."},
 };
 
-// ---- timm
-// -----------------------------------------------------------------------------------------------------
+// ---- timm -------------------------------------------------------------------------------------------------
 
 // Since version 0.9 a stage begins with the merging of patches that officially ends the stage before.
 const std::vector<Rule> kTimmSwin{
@@ -181,8 +179,7 @@ const std::vector<Rule> kTimmSwin{
     {"head.fc.", "head."},
 };
 
-// ---- which table
-// ----------------------------------------------------------------------------------------------
+// ---- which table ------------------------------------------------------------------------------------------
 
 // A naming is recognised by a tensor whose name contains `marker`. `prefix` is left out wherever a name has
 // it.

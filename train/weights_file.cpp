@@ -137,8 +137,7 @@ std::unique_ptr<WeightsFile> open_weights(const std::string& path) {
   if (start.empty()) fail_input("{}: the file is empty", path);
   fail_input(
       "{}: neither a safetensors file nor a PyTorch one (torch.save, zip container or pickle stream), "
-      "expected "
-      "one of them",
+      "expected one of them",
       path);
 }
 

@@ -63,8 +63,7 @@ class WeightsFile {
 // Recognises the format by the first bytes.
 std::unique_ptr<WeightsFile> open_weights(const std::string& path);
 
-// ---- for the formats
-// ------------------------------------------------------------------------------------------
+// ---- for the formats --------------------------------------------------------------------------------------
 
 bool is_float_dtype(std::string_view dtype);
 // Bytes of an element; 0 for a type that no format has.

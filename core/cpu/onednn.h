@@ -1,8 +1,8 @@
 // The front to oneDNN that the CPU's products and convolutions share: an engine, a bounded cache of compiled
 // primitives, and execution with scratch memory from our allocator.
 //
-//   auto op = onednn::compiled(key, [&] { ...; return Compiled(pd, primitive, {{DNNL_ARG_SRC, desc}, ...});
-//   }); op->run({x.raw(), ...});   // pointers in the order of the argument list
+//   auto op = onednn::compiled(key, [&] { ...; return Compiled(pd, primitive, {{DNNL_ARG_SRC, desc}, ...}); });
+//   op->run({x.raw(), ...});   // pointers in the order of the argument list
 //
 // A primitive may prefer another memory layout than the caller's (blocked weights): Compiled reorders inputs
 // before and outputs after, through temporaries.

@@ -98,8 +98,7 @@ Library::Library(const LibraryName& wanted) : wanted_(wanted) {
   if (!problem.empty()) fail("{} cannot be loaded: {}", wanted.name, problem);
   std::string looked = own.empty() ? "" : fmt::format("{} (${}), ", fmt::join(own, ", "), kVariable);
   fail(
-      "{} is missing: no {} in {}the loader's folders, {}; install it (pip install {}) or name its "
-      "folder "
+      "{} is missing: no {} in {}the loader's folders, {}; install it (pip install {}) or name its folder "
       "in the environment variable {}",
       wanted.name, wanted.file, looked, fmt::join(usual, ", "), wanted.package, kVariable);
 }
@@ -113,8 +112,7 @@ void* Library::find(const char* symbol) const {
 void Library::require_version(bool new_enough, const std::string& found, const std::string& oldest) const {
   if (!new_enough)
     fail(
-        "{} ({}) is version {}, this program needs {} or newer: update it (pip install --upgrade {}) "
-        "or "
+        "{} ({}) is version {}, this program needs {} or newer: update it (pip install --upgrade {}) or "
         "name the folder of a newer one in the environment variable {}",
         wanted_.name, path_, found, oldest, wanted_.package, kVariable);
 }

@@ -1,8 +1,8 @@
 // NVIDIA's libraries, opened when they are first needed: the program is not linked against them and runs on
 // the CPU without them.
 //
-//   static const Library library({.name = "cuBLASLt", .file = "libcublasLt.so.13", .package =
-//   "nvidia-cublas"}); static const auto create = library.symbol<decltype(cublasLtCreate)>("cublasLtCreate");
+//   static const Library library({.name = "cuBLASLt", .file = "libcublasLt.so.13", .package = "nvidia-cublas"});
+//   static const auto create = library.symbol<decltype(cublasLtCreate)>("cublasLtCreate");
 #pragma once
 
 #include <string>

@@ -57,8 +57,7 @@ class MSDeformAttn : public Attention {
     if (!input.reference_points.defined())
       fail_input(
           "attention layer ms_deform_attn: needs reference points, which only an encoder and Deformable "
-          "DETR's "
-          "cross-attention have");
+          "DETR's cross-attention have");
     Var value = value_proj_->forward(input.value);
     if (input.padding_mask.defined()) value = masked_fill(value, input.padding_mask.unsqueeze(-1), 0);
     value = reshape(value, {N, S, heads_, dim_ / heads_});

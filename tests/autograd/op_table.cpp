@@ -159,8 +159,7 @@ Tensors cast_all(const Tensors& inputs, DType dtype) {
 }
 Tensors rounded(const Tensors& inputs, DType dtype) { return cast_all(cast_all(inputs, dtype), DType::kF64); }
 
-// ---- the checks
-// ----------------------------------------------------------------------------------------------------
+// ---- the checks -------------------------------------------------------------------------------------------
 
 double dot(const Tensor& a, const Tensor& b) {
   auto x = a.to_vector<double>(), y = b.to_vector<double>();
@@ -525,8 +524,7 @@ Register::Register(Row row) {
   mutable_rows().push_back(std::move(row));
 }
 
-// ---- helpers
-// -------------------------------------------------------------------------------------------------------
+// ---- helpers ----------------------------------------------------------------------------------------------
 
 Tensor uniform(Rng& rng, const Shape& shape, double low, double high) {
   return uniform_away(rng, shape, low, high, {});

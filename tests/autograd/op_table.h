@@ -82,9 +82,8 @@ struct Check {
 std::span<const Check> checks();
 std::string run_check(std::string_view check, const Row& row, uint64_t seed);
 
-// ---- helpers for rows
-// ---------------------------------------------------------------------------------------------- Uniform
-// values in [low, high), f64.
+// ---- helpers for rows -------------------------------------------------------------------------------------
+// Uniform values in [low, high), f64.
 Tensor uniform(Rng& rng, const Shape& shape, double low = -1, double high = 1);
 // As above, each value at least `margin` away from each of `points`.
 Tensor uniform_away(Rng& rng, const Shape& shape, double low, double high, std::vector<double> points,

@@ -70,8 +70,7 @@ const Register kBatchNorm(Row{
     {.f32 = 2e-5,
      .bf16 = 1e-2,
      .why = "f32: statistics of some hundred values, gradients cancel by a factor of about 10; bf16: "
-            "statistics are f32, "
-            "the result is rounded once"},
+            "statistics are f32, the result is rounded once"},
     [](Rng& rng) {
       return std::vector<Sample>{
           batch_norm_case(rng, "maps", {2, 4, 3, 5}, true, Activation::kNone),

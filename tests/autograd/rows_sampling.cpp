@@ -236,9 +236,8 @@ const Register kMsDeformAttn(Row{
     Bf16::kCompute,
     {.f32 = 1e-4,
      .bf16 = 2e-2,
-     .why = "f32: offsets of up to 30 in units of 1/P boxes are exact to 4e-6 of a cell, gradients multiply "
-            "by the map "
-            "size; bf16: values, results and their gradients rounded once",
+     .why = "f32: offsets of up to 30 in units of 1/P boxes are exact to 4e-6 of a cell, gradients "
+            "multiply by the map size; bf16: values, results and their gradients rounded once",
      .gradient_factor = 6},
     [](Rng& rng) {
       return std::vector<Sample>{

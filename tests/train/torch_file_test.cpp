@@ -23,8 +23,7 @@ std::string error_of(const std::string& path) {
   return "";
 }
 
-// ---- what PyTorch writes
-// --------------------------------------------------------------------------------------
+// ---- what PyTorch writes ----------------------------------------------------------------------------------
 
 class TorchFiles : public testing::TestWithParam<const char*> {};
 
@@ -85,8 +84,7 @@ TEST(TorchFile, TheFormatIsRecognisedByContent) {
   EXPECT_NE(error_of(folder.path()).find("not a regular file"), std::string::npos);
 }
 
-// ---- hostile files
-// --------------------------------------------------------------------------------------------
+// ---- hostile files ----------------------------------------------------------------------------------------
 
 template <class T>
 std::string raw(T value) {
@@ -290,8 +288,7 @@ TEST(HostilePickle, AliasesCannotMultiplyWithoutEnd) {
   EXPECT_NE(error_of(folder / "x.pth").find("more than 16 times"), std::string::npos);
 }
 
-// ---- the zip container
-// ----------------------------------------------------------------------------------------
+// ---- the zip container ------------------------------------------------------------------------------------
 
 struct Stored {
   std::string name, bytes;
@@ -402,8 +399,7 @@ TEST(HostileZip, DamagedBytesAreNoticed) {
   EXPECT_NE(zip_error(bytes).find("checksum"), std::string::npos);
 }
 
-// ---- fuzzing
-// --------------------------------------------------------------------------------------------------
+// ---- fuzzing ----------------------------------------------------------------------------------------------
 
 // Changes of every file that this test suite has: bytes, bits, numbers at their limits, cut, doubled and
 // moved pieces. Whatever comes out, the reader either reads it or throws InputError; sanitizers watch in CI.

@@ -129,8 +129,7 @@ TEST(WeightNames, WhatDoesNotFitIsAnError) {
   EXPECT_NE(error_of(twice).find("two tensors are \"class_embed.weight\""), std::string::npos);
 }
 
-// ---- what the official modules have
-// -----------------------------------------------------------------------------
+// ---- what the official modules have -----------------------------------------------------------------------
 
 struct Published {
   const char *name, *recipe;
