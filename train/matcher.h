@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/host_copy.h"
-#include "data/batch.h"
+#include "core/target.h"
 #include "train/assignment.h"
 
 namespace saccade {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/batch.h"
+#include "core/target.h"
 #include "models/detector.h"
 
 namespace saccade {
