@@ -6,8 +6,8 @@
 #include <map>
 #include <unordered_set>
 
-#include "core/kernels/elementwise.h"
-#include "core/kernels/reduce.h"
+#include "core/kernels/elementwise/elementwise.h"
+#include "core/kernels/reduce/reduce.h"
 
 namespace saccade {
 

@@ -21,7 +21,7 @@
 
 #include "autograd/scope.h"
 #include "autograd/var.h"
-#include "core/determinism.h"
+#include "core/runtime/determinism.h"
 
 namespace saccade {
 

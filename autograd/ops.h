@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/function.h"
-#include "core/activation.h"
+#include "core/kernels/activation/activation_type.h"
 
 namespace saccade {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/math_mode.h"
-#include "core/tensor.h"
+#include "core/runtime/math_mode.h"
+#include "core/tensor/tensor.h"
 
 namespace saccade {
 

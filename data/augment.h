@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "data/resize.h"
 #include "data/sample.h"
 

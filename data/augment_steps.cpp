@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "data/augment.h"
 
 namespace saccade {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/target.h"
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
+#include "core/types/target.h"
 
 namespace saccade {
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <unordered_map>
 
-#include "core/error.h"
+#include "core/runtime/tasks.h"
+#include "core/tensor/error.h"
 #include "data/coco_json.h"
 #include "data/image.h"
-#include "data/tasks.h"
 
 namespace saccade {
 namespace {

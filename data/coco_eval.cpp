@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/parallel.h"
+#include "core/runtime/parallel.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "core/formats/json.h"
 #include "data/coco_dataset.h"
 #include "data/coco_eval.h"
-#include "data/json.h"
 
 namespace saccade {
 namespace {

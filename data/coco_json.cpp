@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/json.h"
+#include "core/formats/json.h"
 
 namespace saccade {
 namespace {

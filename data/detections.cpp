@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "data/file.h"
-#include "data/json.h"
+#include "core/formats/file.h"
+#include "core/formats/json.h"
 
 namespace saccade {
 namespace {

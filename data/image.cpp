@@ -11,8 +11,8 @@
 #include <set>
 #include <utility>
 
-#include "core/error.h"
-#include "data/file.h"
+#include "core/formats/file.h"
+#include "core/tensor/error.h"
 #include "data/jpeg.h"
 
 namespace saccade {

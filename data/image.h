@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/image_size.h"
+#include "core/types/image_size.h"
 
 namespace saccade {
 

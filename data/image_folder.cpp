@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {

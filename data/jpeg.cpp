@@ -1,6 +1,6 @@
 #include "data/jpeg.h"
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 
 #ifdef SACCADE_LIBJPEG_TURBO
 #include <turbojpeg.h>

@@ -9,7 +9,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {

@@ -2,7 +2,7 @@
 // for the whole batch, as timm's Mixup with mode "batch" does.
 #pragma once
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "data/batch.h"
 
 namespace saccade {

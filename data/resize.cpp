@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "data/pixel4.h"
 
 // The loops over a row are worth the full vectoriser.

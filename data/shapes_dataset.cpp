@@ -5,10 +5,10 @@
 #include <atomic>
 #include <filesystem>
 
-#include "core/error.h"
-#include "data/file.h"
-#include "data/json.h"
-#include "data/tasks.h"
+#include "core/formats/file.h"
+#include "core/formats/json.h"
+#include "core/runtime/tasks.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "data/shapes_dataset.h"
 
 namespace saccade {

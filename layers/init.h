@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "core/philox.h"
-#include "core/tensor.h"
+#include "core/tensor/philox.h"
+#include "core/tensor/tensor.h"
 
 namespace saccade {
 

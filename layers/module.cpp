@@ -3,8 +3,8 @@
 #include <regex>
 #include <set>
 
-#include "core/parallel.h"
-#include "core/rounded.h"
+#include "core/kernels/bf16_copies/rounded.h"
+#include "core/runtime/parallel.h"
 
 namespace saccade {
 namespace {

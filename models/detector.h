@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
-#include "core/image_size.h"
+#include "core/types/image_size.h"
 #include "layers/attention.h"
 
 namespace saccade {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <set>
 
-#include "core/kernels/reduce.h"
-#include "data/json.h"
+#include "core/formats/json.h"
+#include "core/kernels/reduce/reduce.h"
 
 namespace saccade {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "autograd/scope.h"
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "train/item_progress.h"
 #include "train/model_input.h"
 

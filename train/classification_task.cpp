@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
-#include "core/error.h"
-#include "core/host_copy.h"
+#include "core/runtime/host_copy.h"
+#include "core/tensor/error.h"
 #include "data/image_folder.h"
 #include "models/build.h"
 #include "train/class_evaluator.h"

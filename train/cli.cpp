@@ -10,7 +10,7 @@
 #include <memory>
 #include <new>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "train/commands/commands.h"
 #include "train/nearest.h"
 

@@ -10,7 +10,7 @@
 #include <regex>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "train/config_fields.h"
 #include "train/nearest.h"
 

@@ -1,7 +1,7 @@
 // config.model as the Args that models are built from.
 #include <vector>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "train/config.h"
 
 namespace saccade {

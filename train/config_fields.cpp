@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "train/config.h"
 #include "train/config_fields.h"
 #include "train/nearest.h"

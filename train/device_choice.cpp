@@ -1,7 +1,7 @@
 #include "train/device_choice.h"
 
-#include "core/error.h"
-#include "core/gpu.h"
+#include "core/runtime/gpu.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/device.h"
+#include "core/tensor/device.h"
 
 namespace saccade {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/kernels/adamw.h"
-#include "core/memory_use.h"
+#include "core/kernels/optimizer/adamw.h"
+#include "core/tensor/memory_use.h"
 #include "train/flat.h"
 
 namespace saccade {

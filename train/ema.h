@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/formats/safetensors.h"
 #include "layers/module.h"
-#include "train/safetensors.h"
 
 namespace saccade {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/scope.h"
-#include "core/kernels/normalize_image.h"
+#include "core/kernels/normalize_image/normalize_image.h"
 #include "data/coco_dataset.h"
 #include "data/coco_eval.h"
 #include "data/detections.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "models/build.h"
 #include "train/checkpoint.h"
 #include "train/options.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "core/kernels/match_cost.h"
-#include "core/kernels/softmax.h"
-#include "core/parallel.h"
+#include "core/kernels/match_cost/match_cost.h"
+#include "core/kernels/softmax/softmax.h"
+#include "core/runtime/parallel.h"
 
 namespace saccade {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/host_copy.h"
-#include "core/target.h"
+#include "core/runtime/host_copy.h"
+#include "core/types/target.h"
 #include "train/assignment.h"
 
 namespace saccade {

@@ -1,6 +1,6 @@
 #include "train/model_input.h"
 
-#include "core/kernels/copy.h"
+#include "core/kernels/copy/copy.h"
 
 namespace saccade {
 

@@ -1,7 +1,7 @@
 // From a batch of bytes to what a model reads.
 #pragma once
 
-#include "core/kernels/normalize_image.h"
+#include "core/kernels/normalize_image/normalize_image.h"
 #include "data/batch.h"
 #include "models/detector.h"
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <regex>
 
-#include "core/kernels/adamw.h"
-#include "core/memory_use.h"
-#include "core/rounded.h"
+#include "core/kernels/bf16_copies/rounded.h"
+#include "core/kernels/optimizer/adamw.h"
+#include "core/tensor/memory_use.h"
 #include "train/flat.h"
 
 namespace saccade {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "core/host_copy.h"
+#include "core/formats/safetensors.h"
+#include "core/runtime/host_copy.h"
 #include "layers/module.h"
 #include "train/ema.h"
-#include "train/safetensors.h"
 
 namespace saccade {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autograd/scope.h"
-#include "core/kernels/normalize_image.h"
+#include "core/kernels/normalize_image/normalize_image.h"
 #include "data/coco_dataset.h"
 #include "data/loader.h"
 #include "train/config.h"

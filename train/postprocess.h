@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/target.h"
+#include "core/types/target.h"
 #include "models/detector.h"
 
 namespace saccade {

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "core/error.h"
-#include "data/file.h"
+#include "core/formats/file.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/error.h"
-#include "data/file.h"
-#include "data/json.h"
+#include "core/formats/file.h"
+#include "core/formats/json.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {

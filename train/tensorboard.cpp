@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {

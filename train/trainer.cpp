@@ -8,11 +8,11 @@
 #include <span>
 
 #include "autograd/engine.h"
-#include "core/gpu.h"
-#include "core/host_copy.h"
-#include "core/kernels/copy.h"
-#include "core/memory_use.h"
-#include "core/philox.h"
+#include "core/kernels/copy/copy.h"
+#include "core/runtime/gpu.h"
+#include "core/runtime/host_copy.h"
+#include "core/tensor/memory_use.h"
+#include "core/tensor/philox.h"
 #include "train/diagnosis.h"
 #include "train/init_from.h"
 #include "train/options.h"
@@ -56,7 +56,7 @@ class Window {
 };
 
 // A step whose work was given to the device and whose numbers nobody has looked at yet. A gradient or loss
-// that is not finite changed nothing there (see core/kernels/adamw.h), so on a GPU it is early enough to look
+// that is not finite changed nothing there (see core/kernels/optimizer/adamw.h), so on a GPU it is early enough to look
 // during the next step, when the numbers have arrived without waiting.
 struct StepInFlight {
   struct Loss {  // of one batch

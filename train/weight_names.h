@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/weights_file.h"
+#include "core/formats/weights_file.h"
 
 namespace saccade {
 

@@ -1,6 +1,6 @@
 // Scaled-dot-product attention. Keeps its inputs and one number a row; the weights are recomputed in
 // backward.
-#include "core/kernels/attention.h"
+#include "core/kernels/attention/attention.h"
 
 #include <cmath>
 

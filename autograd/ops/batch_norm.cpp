@@ -1,4 +1,4 @@
-#include "core/kernels/batch_norm.h"
+#include "core/kernels/batch_norm/batch_norm.h"
 
 #include "autograd/ops.h"
 #include "autograd/ops/norm_inputs.h"

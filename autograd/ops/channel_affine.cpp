@@ -1,4 +1,4 @@
-#include "core/kernels/channel_affine.h"
+#include "core/kernels/channel_affine/channel_affine.h"
 
 #include "autograd/ops.h"
 #include "autograd/ops/norm_inputs.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autograd/function.h"
-#include "core/kernels/reduce.h"
+#include "core/kernels/reduce/reduce.h"
 
 namespace saccade {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "autograd/function.h"
-#include "core/rounded.h"
+#include "core/kernels/bf16_copies/rounded.h"
 
 namespace saccade::detail {
 

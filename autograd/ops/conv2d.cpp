@@ -1,9 +1,9 @@
-#include "core/kernels/conv2d.h"
+#include "core/kernels/conv2d/conv2d.h"
 
 #include "autograd/ops.h"
 #include "autograd/ops/compute_cast.h"
-#include "core/kernels/activation.h"
-#include "core/kernels/copy.h"
+#include "core/kernels/activation/activation.h"
+#include "core/kernels/copy/copy.h"
 
 namespace saccade {
 namespace {

@@ -1,6 +1,6 @@
 // Dropout of elements and of samples. The mask is drawn again in backward from the op's random stream.
 #include "autograd/ops.h"
-#include "core/kernels/random.h"
+#include "core/kernels/random/random.h"
 
 namespace saccade {
 namespace {

@@ -1,9 +1,9 @@
 // Elementwise ops of two tensors with NumPy broadcasting.
-#include "core/kernels/elementwise.h"
+#include "core/kernels/elementwise/elementwise.h"
 
 #include "autograd/ops.h"
 #include "autograd/ops/common.h"
-#include "core/kernels/unary.h"
+#include "core/kernels/unary/unary.h"
 
 namespace saccade {
 namespace {

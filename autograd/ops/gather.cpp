@@ -1,5 +1,5 @@
 // Rows picked by index: index_select, gather_rows and embedding are one kernel on differently shaped tensors.
-#include "core/kernels/gather.h"
+#include "core/kernels/gather/gather.h"
 
 #include "autograd/ops.h"
 

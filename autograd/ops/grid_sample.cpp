@@ -1,5 +1,5 @@
 // Bilinear sampling of a feature map at free positions.
-#include "core/kernels/grid_sample.h"
+#include "core/kernels/grid_sample/grid_sample.h"
 
 #include "autograd/ops.h"
 

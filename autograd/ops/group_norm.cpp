@@ -1,4 +1,4 @@
-#include "core/kernels/group_norm.h"
+#include "core/kernels/group_norm/group_norm.h"
 
 #include "autograd/ops.h"
 #include "autograd/ops/norm_inputs.h"

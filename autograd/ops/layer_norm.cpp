@@ -1,4 +1,4 @@
-#include "core/kernels/layer_norm.h"
+#include "core/kernels/layer_norm/layer_norm.h"
 
 #include "autograd/ops.h"
 #include "autograd/ops/norm_inputs.h"

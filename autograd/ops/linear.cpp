@@ -1,10 +1,10 @@
-#include "core/kernels/linear.h"
+#include "core/kernels/linear/linear.h"
 
 #include <algorithm>
 
 #include "autograd/ops.h"
 #include "autograd/ops/compute_cast.h"
-#include "core/kernels/activation.h"
+#include "core/kernels/activation/activation.h"
 
 namespace saccade {
 namespace {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "autograd/function.h"
-#include "core/kernels/elementwise.h"
-#include "core/kernels/losses.h"
-#include "core/kernels/reduce.h"
+#include "core/kernels/elementwise/elementwise.h"
+#include "core/kernels/losses/losses.h"
+#include "core/kernels/reduce/reduce.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-#include "core/kernels/matmul.h"
+#include "core/kernels/matmul/matmul.h"
 
 #include "autograd/ops.h"
 #include "autograd/ops/compute_cast.h"

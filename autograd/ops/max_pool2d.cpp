@@ -1,4 +1,4 @@
-#include "core/kernels/max_pool2d.h"
+#include "core/kernels/max_pool2d/max_pool2d.h"
 
 #include "autograd/ops.h"
 

@@ -1,6 +1,6 @@
 // Multi-scale deformable attention. Saves its inputs only: the softmax and the samples are recomputed in
 // backward.
-#include "core/kernels/ms_deform_attn.h"
+#include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 
 #include "autograd/ops.h"
 

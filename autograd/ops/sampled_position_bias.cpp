@@ -1,6 +1,6 @@
 // Relative position bias at continuous displacements: what a table of whole-cell displacements becomes when
 // keys move.
-#include "core/kernels/sampled_position_bias.h"
+#include "core/kernels/sampled_position_bias/sampled_position_bias.h"
 
 #include "autograd/ops.h"
 

@@ -1,5 +1,5 @@
 // Softmax and log-softmax over the last axis.
-#include "core/kernels/softmax.h"
+#include "core/kernels/softmax/softmax.h"
 
 #include "autograd/ops.h"
 

@@ -1,5 +1,5 @@
 // Elementwise ops of one tensor.
-#include "core/kernels/unary.h"
+#include "core/kernels/unary/unary.h"
 
 #include "autograd/ops.h"
 

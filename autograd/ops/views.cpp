@@ -1,8 +1,8 @@
 // Ops that only move elements: views share their input's storage, concat copies.
 #include "autograd/ops.h"
 #include "autograd/ops/common.h"
-#include "core/kernels/copy.h"
-#include "core/kernels/elementwise.h"
+#include "core/kernels/copy/copy.h"
+#include "core/kernels/elementwise/elementwise.h"
 
 namespace saccade {
 namespace {

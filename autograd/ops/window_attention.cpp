@@ -1,6 +1,6 @@
 // Attention inside the windows of a token map. Keeps its inputs and one number a row; the weights are
 // recomputed in backward.
-#include "core/kernels/window_attention.h"
+#include "core/kernels/window_attention/window_attention.h"
 
 #include <cmath>
 

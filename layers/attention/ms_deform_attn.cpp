@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/kernels/ms_deform_attn.h"
+#include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 #include "layers/attention.h"
 #include "layers/linear.h"
 #include "layers/module_scope.h"

@@ -1,6 +1,6 @@
 // Attention: tuned against generic kernels at sizes with several row blocks, any number of threads, rows
 // without keys.
-#include "core/kernels/attention.h"
+#include "core/kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>

@@ -7,7 +7,7 @@
 #include <regex>
 
 #include "autograd/ops.h"
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

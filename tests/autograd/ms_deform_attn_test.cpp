@@ -1,6 +1,6 @@
 // Deformable attention and grid sampling against PyTorch (tests/golden/ms_deform_attn), tuned against generic
 // kernels, the GPU against the CPU, any number of threads, positions that are no numbers.
-#include "core/kernels/ms_deform_attn.h"
+#include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -9,9 +9,9 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops.h"
-#include "core/determinism.h"
-#include "core/device.h"
-#include "core/philox.h"
+#include "core/runtime/determinism.h"
+#include "core/tensor/device.h"
+#include "core/tensor/philox.h"
 #include "tests/autograd/golden.h"
 
 namespace saccade {

@@ -6,8 +6,8 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops.h"
-#include "core/device.h"
-#include "core/kernel.h"
+#include "core/runtime/kernel.h"
+#include "core/tensor/device.h"
 
 namespace saccade {
 namespace {

@@ -10,8 +10,8 @@
 #include <regex>
 
 #include "autograd/engine.h"
-#include "core/kernel.h"
-#include "core/parallel.h"
+#include "core/runtime/kernel.h"
+#include "core/runtime/parallel.h"
 
 namespace saccade::optable {
 namespace {

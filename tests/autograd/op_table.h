@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "autograd/var.h"
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 
 namespace saccade::optable {
 

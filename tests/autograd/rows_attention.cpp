@@ -3,7 +3,7 @@
 
 #include "autograd/ops.h"
 #include "autograd/scope.h"
-#include "core/kernels/attention.h"
+#include "core/kernels/attention/attention.h"
 #include "tests/autograd/op_table.h"
 
 namespace saccade::optable {

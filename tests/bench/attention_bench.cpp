@@ -8,8 +8,8 @@
 #include <functional>
 #include <string_view>
 
-#include "core/kernels/attention.h"
-#include "core/parallel.h"
+#include "core/kernels/attention/attention.h"
+#include "core/runtime/parallel.h"
 
 namespace saccade {
 namespace {

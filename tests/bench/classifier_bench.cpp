@@ -10,7 +10,7 @@
 #include <string>
 
 #include "autograd/engine.h"
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "models/build.h"
 #include "train/optimizer.h"
 

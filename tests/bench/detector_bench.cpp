@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "autograd/engine.h"
-#include "core/allocator.h"
-#include "core/philox.h"
+#include "core/tensor/allocator.h"
+#include "core/tensor/philox.h"
 #include "models/build.h"
 #include "train/device_choice.h"
 #include "train/model_input.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "autograd/engine.h"
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "models/transformer.h"
 
 namespace saccade {

@@ -16,10 +16,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/determinism.h"
-#include "core/device.h"
-#include "core/kernels/ms_deform_attn.h"
-#include "core/philox.h"
+#include "core/kernels/ms_deform_attn/ms_deform_attn.h"
+#include "core/runtime/determinism.h"
+#include "core/tensor/device.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

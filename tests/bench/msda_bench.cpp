@@ -9,9 +9,9 @@
 #include <functional>
 #include <string_view>
 
-#include "core/kernels/ms_deform_attn.h"
-#include "core/parallel.h"
-#include "core/philox.h"
+#include "core/kernels/ms_deform_attn/ms_deform_attn.h"
+#include "core/runtime/parallel.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "train/weights_file.h"
+#include "core/formats/weights_file.h"
 
 namespace {
 

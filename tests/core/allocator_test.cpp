@@ -1,10 +1,10 @@
-#include "core/allocator.h"
+#include "core/tensor/allocator.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace saccade {
 namespace {

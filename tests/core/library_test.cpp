@@ -1,5 +1,5 @@
 // The search for NVIDIA's libraries, on files that are always there.
-#include "core/cuda/library.h"
+#include "core/runtime/cuda/library.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <fstream>
 #include <functional>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {

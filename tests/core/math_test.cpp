@@ -1,5 +1,5 @@
-// Accuracy of core/math.h against the C library in f64.
-#include "core/math.h"
+// Accuracy of core/tensor/math.h against the C library in f64.
+#include "core/tensor/math.h"
 
 #include <gtest/gtest.h>
 

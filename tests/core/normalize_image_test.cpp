@@ -1,4 +1,4 @@
-#include "core/kernels/normalize_image.h"
+#include "core/kernels/normalize_image/normalize_image.h"
 
 #include <gtest/gtest.h>
 

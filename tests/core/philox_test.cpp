@@ -1,8 +1,8 @@
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 
 #include <gtest/gtest.h>
 
-#include "core/kernels/random.h"
+#include "core/kernels/random/random.h"
 
 namespace saccade {
 namespace {

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/cpu/primitive_cache.h"
-#include "core/kernels/activation.h"
-#include "core/kernels/conv2d.h"
-#include "core/kernels/linear.h"
-#include "core/kernels/matmul.h"
-#include "core/philox.h"
+#include "core/kernels/activation/activation.h"
+#include "core/kernels/conv2d/conv2d.h"
+#include "core/kernels/linear/linear.h"
+#include "core/kernels/matmul/matmul.h"
+#include "core/runtime/cpu/primitive_cache.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

@@ -1,12 +1,12 @@
-#include "core/kernels/reduce.h"
+#include "core/kernels/reduce/reduce.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "core/parallel.h"
-#include "core/philox.h"
+#include "core/runtime/parallel.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

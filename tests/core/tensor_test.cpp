@@ -1,5 +1,5 @@
 // Shapes, views, copies and casts.
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "core/kernels/copy.h"
-#include "core/philox.h"
+#include "core/kernels/copy/copy.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

@@ -1,11 +1,11 @@
 // The GPU's allocator: what its statistics and its message say.
-#include "core/allocator.h"
+#include "core/tensor/allocator.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/memory_use.h"
-#include "core/tensor.h"
+#include "core/tensor/error.h"
+#include "core/tensor/memory_use.h"
+#include "core/tensor/tensor.h"
 
 namespace saccade {
 namespace {

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 
-#include "core/cuda/cublaslt.h"
-#include "core/kernels/linear.h"
-#include "core/kernels/matmul.h"
-#include "core/math_mode.h"
-#include "core/philox.h"
+#include "core/kernels/linear/linear.h"
+#include "core/kernels/matmul/matmul.h"
+#include "core/runtime/cuda/cublaslt.h"
+#include "core/runtime/math_mode.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

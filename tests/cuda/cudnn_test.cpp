@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "core/cuda/conv_plan.h"
+#include "core/kernels/conv2d/conv2d_cuda_plan.h"
 
 namespace saccade {
 namespace {

@@ -2,8 +2,8 @@
 // Built in emulated builds only.
 #include <gtest/gtest.h>
 
-#include "core/cuda/block.h"
-#include "core/cuda/mma.h"
+#include "core/kernels/common/mma_cuda.h"
+#include "core/runtime/cuda/block.h"
 
 namespace saccade {
 namespace {

@@ -29,7 +29,7 @@ std::string read_code(const fs::path& path) {
   return out;
 }
 
-// Kernels that the sources start: "core/kernels/copy.cpp:17" where for_each is called, and the names of
+// Kernels that the sources start: "core/kernels/copy/copy.cpp:17" where for_each is called, and the names of
 // __global__ functions.
 std::set<std::string> kernels_of_sources() {
   std::set<std::string> names;
@@ -39,7 +39,7 @@ std::set<std::string> kernels_of_sources() {
     for (const auto& entry : fs::directory_iterator(fs::path(SACCADE_SOURCE_DIR) / folder)) {
       std::string name = std::string(folder) + "/" + entry.path().filename().string(),
                   code = read_code(entry.path());
-      if (name == "core/cuda/launch.h") continue;  // the definition of for_each
+      if (name == "core/runtime/cuda/launch.h") continue;  // the definition of for_each
       for (std::sregex_iterator it(code.begin(), code.end(), call), end; it != end; ++it) {
         auto at = code.begin() + it->position() + it->length(1);
         names.insert(name + ":" + std::to_string(1 + std::count(code.begin(), at, '\n')));

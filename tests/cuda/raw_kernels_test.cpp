@@ -4,16 +4,16 @@
 
 #include <cmath>
 
-#include "core/gpu.h"
-#include "core/host_copy.h"
-#include "core/kernels/adamw.h"
-#include "core/kernels/copy.h"
-#include "core/kernels/match_cost.h"
-#include "core/kernels/ms_deform_attn.h"
-#include "core/kernels/normalize_image.h"
-#include "core/kernels/reduce.h"
-#include "core/kernels/softmax.h"
-#include "core/philox.h"
+#include "core/kernels/copy/copy.h"
+#include "core/kernels/match_cost/match_cost.h"
+#include "core/kernels/ms_deform_attn/ms_deform_attn.h"
+#include "core/kernels/normalize_image/normalize_image.h"
+#include "core/kernels/optimizer/adamw.h"
+#include "core/kernels/reduce/reduce.h"
+#include "core/kernels/softmax/softmax.h"
+#include "core/runtime/gpu.h"
+#include "core/runtime/host_copy.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

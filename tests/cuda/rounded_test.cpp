@@ -1,9 +1,9 @@
 // The copies in bf16 of parameters: their values, when they are made, and how many launches that takes.
-#include "core/rounded.h"
+#include "core/kernels/bf16_copies/rounded.h"
 
 #include <gtest/gtest.h>
 
-#include "core/kernels/round_pieces.h"
+#include "core/kernels/bf16_copies/round_pieces.h"
 #include "tests/cuda_emulator/emulator.h"
 
 namespace saccade {

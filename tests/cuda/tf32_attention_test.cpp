@@ -4,10 +4,10 @@
 #include <cmath>
 #include <vector>
 
-#include "core/kernels/attention.h"
-#include "core/kernels/window_attention.h"
-#include "core/math_mode.h"
-#include "core/philox.h"
+#include "core/kernels/attention/attention.h"
+#include "core/kernels/window_attention/window_attention.h"
+#include "core/runtime/math_mode.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

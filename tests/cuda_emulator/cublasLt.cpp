@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/dtype.h"
+#include "core/tensor/dtype.h"
 
 namespace {
 

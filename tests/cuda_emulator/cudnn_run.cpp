@@ -3,7 +3,7 @@
 #include <bit>
 #include <string>
 
-#include "core/dtype.h"
+#include "core/tensor/dtype.h"
 #include "tests/cuda_emulator/cudnn_graph.h"
 
 namespace saccade::emulator {

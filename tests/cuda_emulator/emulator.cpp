@@ -11,7 +11,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "tests/cuda_emulator/fiber.h"
 #include "tests/cuda_emulator/memory.h"
 

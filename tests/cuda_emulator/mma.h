@@ -1,4 +1,4 @@
-// The tensor-core instructions of core/cuda/mma.h on the emulated GPU: the lanes of a warp show each other
+// The tensor-core instructions of core/kernels/common/mma_cuda.h on the emulated GPU: the lanes of a warp show each other
 // their registers, and each computes its outputs by the documented layout.
 #pragma once
 

@@ -11,8 +11,8 @@
 #include <limits>
 #include <map>
 
-#include "core/philox.h"
-#include "data/json.h"
+#include "core/formats/json.h"
+#include "core/tensor/philox.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

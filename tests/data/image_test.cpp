@@ -9,10 +9,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/philox.h"
-#include "data/file.h"
+#include "core/formats/file.h"
+#include "core/runtime/tasks.h"
+#include "core/tensor/philox.h"
 #include "data/jpeg.h"
-#include "data/tasks.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

@@ -5,10 +5,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/error.h"
-#include "core/philox.h"
+#include "core/formats/file.h"
+#include "core/tensor/error.h"
+#include "core/tensor/philox.h"
 #include "data/augment.h"
-#include "data/file.h"
 
 namespace saccade {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <set>
 
+#include "core/formats/file.h"
 #include "data/coco_check.h"
-#include "data/file.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

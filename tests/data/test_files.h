@@ -8,8 +8,8 @@
 #include <fstream>
 #include <string>
 
-#include "core/error.h"
-#include "core/philox.h"
+#include "core/tensor/error.h"
+#include "core/tensor/philox.h"
 #include "data/coco_dataset.h"
 #include "data/image.h"
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "autograd/engine.h"
-#include "core/device.h"
+#include "core/tensor/device.h"
 #include "layers/attention.h"
 
 namespace saccade {

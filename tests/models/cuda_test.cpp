@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "autograd/engine.h"
-#include "core/device.h"
+#include "core/tensor/device.h"
 #include "models/build.h"
 
 namespace saccade {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "tests/train/test_folder.h"
 
 namespace saccade {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "tests/train/test_folder.h"
 #include "train/class_evaluator.h"
 #include "train/options.h"

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/device.h"
+#include "core/tensor/device.h"
 
 namespace saccade {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "train/nearest.h"
 #include "train/options.h"
 

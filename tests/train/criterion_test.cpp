@@ -8,7 +8,7 @@
 #include <map>
 
 #include "autograd/engine.h"
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

@@ -8,7 +8,7 @@
 #include <regex>
 #include <string>
 
-#include "core/gpu.h"
+#include "core/runtime/gpu.h"
 #include "tests/train/run_command.h"
 #include "tests/train/test_folder.h"
 

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <regex>
 
-#include "core/determinism.h"
-#include "core/device.h"
+#include "core/runtime/determinism.h"
+#include "core/tensor/device.h"
 #include "data/detections.h"
 #include "tests/train/run_command.h"
 #include "tests/train/test_folder.h"

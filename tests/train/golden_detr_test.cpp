@@ -11,13 +11,13 @@
 #include <filesystem>
 
 #include "autograd/engine.h"
+#include "core/formats/safetensors.h"
 #include "models/backbone.h"
 #include "models/build.h"
 #include "train/config.h"
 #include "train/criterion.h"
 #include "train/optimizer.h"
 #include "train/options.h"
-#include "train/safetensors.h"
 
 namespace saccade {
 namespace {

@@ -8,10 +8,10 @@
 #include <map>
 
 #include "autograd/engine.h"
+#include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "train/criterion.h"
 #include "train/optimizer.h"
-#include "train/safetensors.h"
 
 namespace saccade {
 namespace {

@@ -8,11 +8,11 @@
 #include <filesystem>
 
 #include "autograd/engine.h"
+#include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "models/deformable_detr.h"
 #include "train/config.h"
 #include "train/optimizer.h"
-#include "train/safetensors.h"
 
 namespace saccade {
 namespace {

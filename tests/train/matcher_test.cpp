@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {

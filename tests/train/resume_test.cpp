@@ -11,7 +11,7 @@
 #include <csignal>
 #include <thread>
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "data/image.h"
 #include "tests/train/test_folder.h"
 

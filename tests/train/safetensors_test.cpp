@@ -1,11 +1,11 @@
 // Round trips and hostile files. To add a hostile header: one line in kHostile.
-#include "train/safetensors.h"
+#include "core/formats/safetensors.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "tests/train/test_folder.h"
 
 namespace saccade {

@@ -1,12 +1,12 @@
 // The files of torch.save, as PyTorch wrote them (scripts/golden/make_torch_files.py) and as an attacker
 // would.
-#include "train/torch_file.h"
+#include "core/formats/torch_file.h"
 
 #include <zlib.h>
 
-#include "core/philox.h"
+#include "core/formats/safetensors.h"
+#include "core/tensor/philox.h"
 #include "tests/train/test_folder.h"
-#include "train/safetensors.h"
 
 namespace saccade {
 namespace {

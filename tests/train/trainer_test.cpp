@@ -16,7 +16,7 @@
 #include <functional>
 #include <thread>
 
-#include "core/philox.h"
+#include "core/tensor/philox.h"
 #include "tests/train/test_folder.h"
 #include "train/checkpoint.h"
 #include "train/model_input.h"

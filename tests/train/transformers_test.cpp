@@ -12,11 +12,11 @@
 #include <filesystem>
 
 #include "autograd/scope.h"
+#include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "train/infer_config.h"
 #include "train/init_from.h"
 #include "train/options.h"
-#include "train/safetensors.h"
 
 namespace saccade {
 namespace {

@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "models/build.h"
 #include "train/config.h"
 #include "train/infer_config.h"

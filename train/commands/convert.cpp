@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/error.h"
+#include "core/formats/output_file.h"
+#include "core/tensor/error.h"
 #include "data/coco_names.h"
 #include "models/build.h"
 #include "train/checkpoint.h"
@@ -14,7 +15,6 @@
 #include "train/infer_config.h"
 #include "train/init_from.h"
 #include "train/options.h"
-#include "train/output_file.h"
 
 namespace saccade {
 

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "data/coco_check.h"
 #include "data/shapes_dataset.h"
 #include "train/commands/commands.h"

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
 #include "train/nearest.h"

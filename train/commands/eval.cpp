@@ -2,15 +2,15 @@
 // classifier.
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/formats/file.h"
+#include "core/formats/output_file.h"
+#include "core/tensor/error.h"
 #include "data/coco_eval.h"
-#include "data/file.h"
 #include "train/class_evaluator.h"
 #include "train/commands/commands.h"
 #include "train/device_choice.h"
 #include "train/evaluator.h"
 #include "train/load_model.h"
-#include "train/output_file.h"
 
 namespace saccade {
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/formats/file.h"
+#include "core/formats/json.h"
+#include "core/tensor/error.h"
 #include "data/draw.h"
-#include "data/file.h"
-#include "data/json.h"
 #include "train/commands/commands.h"
 #include "train/commands/predict_files.h"
 #include "train/device_choice.h"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/error.h"
-#include "data/file.h"
-#include "data/json.h"
+#include "core/formats/file.h"
+#include "core/formats/json.h"
+#include "core/tensor/error.h"
 #include "train/class_evaluator.h"
 #include "train/commands/predict_files.h"
 #include "train/item_progress.h"

@@ -1,11 +1,11 @@
 // saccade score: COCO figures of a detection file. Tensors and the model take no part in it.
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/formats/file.h"
+#include "core/formats/output_file.h"
+#include "core/tensor/error.h"
 #include "data/coco_eval.h"
-#include "data/file.h"
 #include "train/commands/commands.h"
-#include "train/output_file.h"
 
 namespace saccade {
 

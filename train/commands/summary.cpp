@@ -5,15 +5,15 @@
 
 #include <filesystem>
 
-#include "core/error.h"
+#include "core/formats/file.h"
+#include "core/formats/output_file.h"
+#include "core/tensor/error.h"
 #include "data/coco_dataset.h"
-#include "data/file.h"
 #include "data/image_folder.h"
 #include "models/build.h"
 #include "train/commands/commands.h"
 #include "train/config.h"
 #include "train/options.h"
-#include "train/output_file.h"
 
 namespace saccade {
 

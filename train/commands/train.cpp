@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "core/error.h"
+#include "core/tensor/error.h"
 #include "train/checkpoint.h"
 #include "train/classification_task.h"
 #include "train/commands/commands.h"

@@ -1,0 +1,109 @@
+// Reading large JSON files front to back (simdjson's on-demand parser): nothing is built in memory, fields
+// that nobody asks for are skipped. A syntax error throws InputError naming the file, the line and the byte.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/tensor/error.h"
+
+namespace saccade {
+
+using JsonValue = simdjson::ondemand::value;
+
+// One file in memory and the cursor that walks it. Every value must be visited in file order and only once.
+class JsonFile {
+ public:
+  // Throws InputError when the file is missing, unreadable, empty or not UTF-8.
+  explicit JsonFile(const std::string& path);
+  JsonFile(const JsonFile&) = delete;
+  JsonFile& operator=(const JsonFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  // "path: line L, byte B: what" at the cursor.
+  [[noreturn]] void fail_here(std::string_view what);
+
+  // f(key, value) for every field of the root object, then checks that nothing follows it.
+  template <class F>
+  void root_fields(F&& f) {
+    simdjson::ondemand::object object;
+    check(document_.get_object().get(object), "the file must hold one JSON object and nothing else");
+    each_field(object, f);
+    finish();
+  }
+  // f(value) for every element of the root array (the form of COCO result lists).
+  template <class F>
+  void root_elements(F&& f) {
+    simdjson::ondemand::array array;
+    check(document_.get_array().get(array), "the file must hold one JSON array and nothing else");
+    each_element(array, f);
+    finish();
+  }
+  // The same inside a value; false, with the value left alone, when it is not an object (array).
+  template <class F>
+  bool fields(JsonValue value, F&& f) {
+    simdjson::ondemand::object object;
+    if (!is_type(value, simdjson::ondemand::json_type::object)) return false;
+    check(value.get_object().get(object), "");
+    each_field(object, f);
+    return true;
+  }
+  template <class F>
+  bool elements(JsonValue value, F&& f) {
+    simdjson::ondemand::array array;
+    if (!is_type(value, simdjson::ondemand::json_type::array)) return false;
+    check(value.get_array().get(array), "");
+    each_element(array, f);
+    return true;
+  }
+
+  // False when the value has another type or does not fit; syntax errors surface when the cursor moves on.
+  bool read(JsonValue value, int64_t& out) { return value.get_int64().get(out) == simdjson::SUCCESS; }
+  bool read(JsonValue value, double& out);  // finite numbers only
+  bool read(JsonValue value, std::string& out);
+  bool read(JsonValue value, bool& out) { return value.get_bool().get(out) == simdjson::SUCCESS; }
+
+ private:
+  template <class F>
+  void each_field(simdjson::ondemand::object& object, F& f) {
+    for (auto result : object) {
+      simdjson::ondemand::field field;
+      check(std::move(result).get(field), "");
+      std::string_view key;
+      check(field.unescaped_key().get(key), "");
+      f(key, field.value());
+    }
+  }
+  template <class F>
+  void each_element(simdjson::ondemand::array& array, F& f) {
+    for (auto result : array) {
+      JsonValue value;
+      check(std::move(result).get(value), "");
+      f(value);
+    }
+  }
+  static bool is_type(JsonValue& value, simdjson::ondemand::json_type type) {
+    simdjson::ondemand::json_type actual;
+    return value.type().get(actual) == simdjson::SUCCESS && actual == type;
+  }
+  // `what` replaces simdjson's own words when not empty.
+  void check(simdjson::error_code error, std::string_view what) {
+    if (error != simdjson::SUCCESS) [[unlikely]] {
+      fail_here(what.empty() ? std::string_view(simdjson::error_message(error)) : what);
+    }
+  }
+  void finish();
+
+  std::string path_;
+  simdjson::padded_string text_;
+  simdjson::ondemand::parser parser_;
+  simdjson::ondemand::document document_;
+};
+
+// The text as a JSON string, with its quotes.
+std::string json_quote(std::string_view text);
+
+}  // namespace saccade

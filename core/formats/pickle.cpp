@@ -1,0 +1,532 @@
+#include "core/formats/pickle.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <unordered_map>
+
+#include "core/formats/weights_file.h"
+#include "core/tensor/error.h"
+
+namespace saccade {
+
+using Kind = PickleNode::Kind;
+
+// ---- bytes ------------------------------------------------------------------------------------------------
+
+void PickleInput::damaged(const std::string& what) const {
+  fail_input("{}: damaged pickle at byte {}: {}", path_, position(), what);
+}
+
+void PickleInput::refill() {
+  constexpr uint64_t kBuffer = 1 << 16;
+  uint64_t bytes = std::min(kBuffer, size_ - next_);
+  if (bytes == 0) damaged("it ends too early");
+  buffer_.resize(bytes);
+  read_(buffer_.data(), bytes, next_);
+  next_ += bytes;
+  taken_ = 0;
+}
+
+uint8_t PickleInput::byte() {
+  if (taken_ == buffer_.size()) refill();
+  return static_cast<uint8_t>(buffer_[taken_++]);
+}
+
+void PickleInput::copy(void* out, uint64_t bytes) {
+  if (bytes > size_ - position()) damaged("it ends too early");
+  char* p = static_cast<char*>(out);
+  while (bytes > 0) {
+    if (taken_ == buffer_.size()) refill();
+    uint64_t part = std::min<uint64_t>(bytes, buffer_.size() - taken_);
+    std::memcpy(p, buffer_.data() + taken_, part);
+    p += part;
+    bytes -= part;
+    taken_ += part;
+  }
+}
+
+std::string PickleInput::text(uint64_t bytes) {
+  if (bytes > size_ - position()) damaged("it ends too early");  // before memory is asked for
+  std::string out(bytes, '\0');
+  copy(out.data(), bytes);
+  return out;
+}
+
+std::string PickleInput::line() {
+  constexpr size_t kLongest = 1 << 16;
+  std::string out;
+  for (char c = static_cast<char>(byte()); c != '\n'; c = static_cast<char>(byte())) {
+    if (out.size() == kLongest) damaged("a line without end");
+    out += c;
+  }
+  return out;
+}
+
+// ---- the machine ------------------------------------------------------------------------------------------
+
+namespace {
+
+// More than any weight file has: 460 tensors with their optimizer's state take some 20,000 operations.
+constexpr uint64_t kMaxOperations = 16'000'000;
+constexpr size_t kMaxNodes = 4'000'000;
+constexpr uint64_t kMaxCopied = uint64_t{64} << 20;
+
+class Machine {
+ public:
+  explicit Machine(PickleInput& in) : in_(in) {
+    graph_.nodes.emplace_back();  // None
+    for (int i = 0; i < 2; ++i) graph_.nodes.push_back(PickleNode{.kind = Kind::kBool, .integer = i});
+  }
+  PickleGraph run();
+
+ private:
+  static constexpr uint32_t kNoneIndex = 0, kFalseIndex = 1, kTrueIndex = 2;
+
+  uint32_t make(PickleNode node) {
+    // Objects copy names and lists: together they must stay near the size of the stream.
+    memory_ += node.text.size() + node.items.size() * sizeof(uint32_t);
+    if (graph_.nodes.size() >= kMaxNodes || memory_ > in_.size() + kMaxCopied)
+      in_.damaged("more values than a weight file has");
+    graph_.nodes.push_back(std::move(node));
+    return static_cast<uint32_t>(graph_.nodes.size() - 1);
+  }
+  void push(uint32_t index) { stack_.push_back(index); }
+  void push_new(PickleNode node) { push(make(std::move(node))); }
+  void push_text(Kind kind, std::string text) { push_new({.kind = kind, .text = std::move(text)}); }
+  void push_int(int64_t value) { push_new({.kind = Kind::kInt, .integer = value}); }
+  void push_items(Kind kind, std::vector<uint32_t> items) {
+    push_new({.kind = kind, .items = std::move(items)});
+  }
+  PickleNode& node(uint32_t index) { return graph_.nodes[index]; }
+
+  size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  uint32_t pop() {
+    if (stack_.size() <= floor()) in_.damaged("a value is taken from an empty stack");
+    uint32_t top = stack_.back();
+    stack_.pop_back();
+    return top;
+  }
+  uint32_t top() {
+    uint32_t index = pop();
+    push(index);
+    return index;
+  }
+  std::vector<uint32_t> pop_to_mark() {
+    if (marks_.empty()) in_.damaged("there is no mark");
+    std::vector<uint32_t> items(stack_.begin() + static_cast<int64_t>(marks_.back()), stack_.end());
+    stack_.resize(marks_.back());
+    marks_.pop_back();
+    return items;
+  }
+  std::vector<uint32_t> pop_count(size_t count) {
+    std::vector<uint32_t> items(count);
+    for (size_t i = count; i-- > 0;) items[i] = pop();
+    return items;
+  }
+
+  template <class T>
+  T fixed() {
+    T value;
+    in_.copy(&value, sizeof(T));
+    return value;
+  }
+  int64_t decimal(std::string text) {
+    if (!text.empty() && text.back() == 'L') text.pop_back();
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) in_.damaged("not a number");
+    return value;
+  }
+  void push_long(std::string bytes);
+  void push_int_line();
+  void push_float_line();
+  void push_quoted();
+  void remember(uint64_t key) { memo_[key] = top(); }
+  void recall(uint64_t key) {
+    auto it = memo_.find(key);
+    if (it == memo_.end()) in_.damaged("a value is recalled that was never stored");
+    push(it->second);
+  }
+  void append(std::vector<uint32_t> items);
+  void set_items(const std::vector<uint32_t>& pairs);
+  void build();
+  void call();         // REDUCE: a function or class and its arguments
+  void make_object();  // NEWOBJ: a class and its arguments
+  void storage();      // BINPERSID
+  uint32_t called(const std::string& function, const std::vector<uint32_t>& arguments);
+  bool step(uint8_t op);
+
+  PickleInput& in_;
+  PickleGraph graph_;
+  std::vector<uint32_t> stack_;
+  std::vector<size_t> marks_;
+  std::unordered_map<uint64_t, uint32_t> memo_;
+  uint64_t memory_ = 0;  // bytes of texts and lists
+};
+
+void Machine::push_long(std::string bytes) {
+  if (bytes.size() > 8) return push_text(Kind::kLong, std::move(bytes));
+  uint64_t value = 0;
+  for (size_t i = 0; i < bytes.size(); ++i)
+    value |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[i])) << (8 * i);
+  if (!bytes.empty() && bytes.size() < 8 && (bytes.back() & 0x80))
+    value |= ~uint64_t{0} << (8 * bytes.size());
+  push_int(static_cast<int64_t>(value));
+}
+
+void Machine::push_int_line() {
+  std::string text = in_.line();
+  if (text == "00") return push(kFalseIndex);
+  if (text == "01") return push(kTrueIndex);
+  push_int(decimal(text));
+}
+
+void Machine::push_float_line() {
+  std::string text = in_.line();
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) in_.damaged("not a number");
+  push_new({.kind = Kind::kFloat, .number = value});
+}
+
+// Protocol 0 writes strings as Python literals; escapes are left as they are.
+void Machine::push_quoted() {
+  std::string text = in_.line();
+  if (text.size() < 2 || (text[0] != '\'' && text[0] != '"') || text.back() != text[0])
+    in_.damaged("a string without quotes");
+  push_text(Kind::kString, text.substr(1, text.size() - 2));
+}
+
+// Lists, sets, and objects that would be given elements.
+void Machine::append(std::vector<uint32_t> items) {
+  PickleNode& target = node(top());
+  if (target.kind == Kind::kObject) return;
+  if (target.kind != Kind::kList && target.kind != Kind::kSet) in_.damaged("elements for what is no list");
+  target.items.insert(target.items.end(), items.begin(), items.end());
+}
+
+void Machine::set_items(const std::vector<uint32_t>& pairs) {
+  if (pairs.size() % 2 != 0) in_.damaged("a key without a value");
+  PickleNode& target = node(top());
+  if (target.kind == Kind::kObject) return;
+  if (target.kind != Kind::kDict) in_.damaged("items for what is no dictionary");
+  target.items.insert(target.items.end(), pairs.begin(), pairs.end());
+}
+
+// The state of an object. Only a Namespace's is of interest; a dictionary's own attributes (torch's
+// "_metadata") and those of a tensor are not.
+void Machine::build() {
+  uint32_t state = pop();
+  PickleNode& target = node(top());
+  if (target.kind == Kind::kObject && target.text == "argparse.Namespace" && node(state).kind == Kind::kDict)
+    target.items = {state};
+}
+
+// What the call of `function` stands for, or an opaque object.
+uint32_t Machine::called(const std::string& function, const std::vector<uint32_t>& a) {
+  auto kind = [&](size_t i) { return i < a.size() ? node(a[i]).kind : Kind::kNone; };
+  if (function == "collections.OrderedDict" || function == "collections.defaultdict") {
+    PickleNode dict{.kind = Kind::kDict};
+    if (kind(0) == Kind::kList && function == "collections.OrderedDict")  // of pairs, in old pickles
+      for (uint32_t pair : node(a[0]).items) {
+        const PickleNode& p = node(pair);
+        if (p.items.size() != 2) in_.damaged("an ordered dictionary of what are no pairs");
+        dict.items.insert(dict.items.end(), p.items.begin(), p.items.end());
+      }
+    return make(std::move(dict));
+  }
+  if (function == "torch.Size" && kind(0) == Kind::kTuple) return a[0];
+  if (function == "torch._utils._rebuild_tensor_v2" || function == "torch._utils._rebuild_tensor") {
+    if (a.size() < 4 || kind(0) != Kind::kStorage) in_.damaged("a tensor without a storage");
+    return make({.kind = Kind::kTensor, .items = {a[0], a[1], a[2], a[3]}});
+  }
+  if (function == "torch._utils._rebuild_tensor_v3") {
+    if (a.size() < 7 || kind(0) != Kind::kStorage) in_.damaged("a tensor without a storage");
+    return make({.kind = Kind::kTensor, .items = {a[0], a[1], a[2], a[3], a[6]}});
+  }
+  if (function == "torch._utils._rebuild_parameter" ||
+      function == "torch._utils._rebuild_parameter_with_state") {
+    if (kind(0) == Kind::kTensor) return a[0];
+  }
+  // A tensor with attributes: (function, type, arguments, state).
+  if (function == "torch._tensor._rebuild_from_type_v2" && kind(0) == Kind::kGlobal &&
+      kind(2) == Kind::kTuple && node(a[0]).text != function)
+    return called(node(a[0]).text, node(a[2]).items);
+  // copyreg._reconstructor(class, base, state)
+  if (function == "copyreg._reconstructor" || function == "copy_reg._reconstructor") {
+    if (kind(0) == Kind::kGlobal) return make({.kind = Kind::kObject, .text = node(a[0]).text});
+  }
+  return make({.kind = Kind::kObject, .text = function});
+}
+
+void Machine::call() {
+  uint32_t arguments = pop(), function = pop();
+  if (node(arguments).kind != Kind::kTuple) in_.damaged("a call without a tuple of arguments");
+  Kind kind = node(function).kind;
+  if (kind == Kind::kGlobal) return push(called(node(function).text, node(arguments).items));
+  push_text(Kind::kObject, kind == Kind::kObject ? node(function).text : "a call of what is no function");
+}
+
+void Machine::make_object() {
+  uint32_t arguments = pop(), type = pop();
+  if (node(arguments).kind != Kind::kTuple) in_.damaged("an object without a tuple of arguments");
+  if (node(type).kind != Kind::kGlobal) return push_text(Kind::kObject, "an object of an unknown class");
+  push(called(node(type).text, node(arguments).items));
+}
+
+// ("storage", type, key, device, elements, ...)
+void Machine::storage() {
+  uint32_t id = pop();
+  const PickleNode& tuple = node(id);
+  auto kind = [&](size_t i) { return node(tuple.items[i]).kind; };
+  if (tuple.kind != Kind::kTuple || tuple.items.size() < 5 || kind(0) != Kind::kString ||
+      node(tuple.items[0]).text != "storage" || kind(1) != Kind::kGlobal || kind(2) != Kind::kString ||
+      kind(4) != Kind::kInt)
+    in_.damaged("a persistent id that is no storage");
+  if (tuple.items.size() > 5 && kind(5) != Kind::kNone) in_.damaged("a view of a storage (torch before 0.4)");
+  push_new({.kind = Kind::kStorage,
+            .integer = node(tuple.items[4]).integer,
+            .text = node(tuple.items[2]).text,
+            .items = {tuple.items[1]}});
+}
+
+// false at STOP.
+bool Machine::step(uint8_t op) {
+  switch (op) {
+    case 0x80:  // PROTO
+      if (in_.byte() > 5) in_.damaged("a protocol later than 5");
+      break;
+    case 0x95:  // FRAME
+      fixed<uint64_t>();
+      break;
+    case '.':
+      return false;
+    case '(':
+      marks_.push_back(stack_.size());
+      break;
+    case '0':  // POP also takes a mark
+      if (!marks_.empty() && stack_.size() == marks_.back())
+        marks_.pop_back();
+      else
+        pop();
+      break;
+    case '1':
+      pop_to_mark();
+      break;
+    case '2':
+      push(top());
+      break;
+
+    case 'N':
+      push(kNoneIndex);
+      break;
+    case 0x88:
+      push(kTrueIndex);
+      break;
+    case 0x89:
+      push(kFalseIndex);
+      break;
+    case 'I':
+      push_int_line();
+      break;
+    case 'L':
+      push_int(decimal(in_.line()));
+      break;
+    case 'J':
+      push_int(fixed<int32_t>());
+      break;
+    case 'K':
+      push_int(in_.byte());
+      break;
+    case 'M':
+      push_int(fixed<uint16_t>());
+      break;
+    case 0x8a:
+      push_long(in_.text(in_.byte()));
+      break;
+    case 0x8b: {
+      int32_t bytes = fixed<int32_t>();
+      if (bytes < 0) in_.damaged("a negative length");
+      push_long(in_.text(static_cast<uint64_t>(bytes)));
+      break;
+    }
+    case 'F':
+      push_float_line();
+      break;
+    case 'G': {
+      uint64_t bits = __builtin_bswap64(fixed<uint64_t>());
+      push_new({.kind = Kind::kFloat, .number = std::bit_cast<double>(bits)});
+      break;
+    }
+
+    case 'S':
+      push_quoted();
+      break;
+    case 'V':
+      push_text(Kind::kString, in_.line());
+      break;
+    case 'U':
+    case 0x8c:
+      push_text(Kind::kString, in_.text(in_.byte()));
+      break;
+    case 'T':
+    case 'X':
+      push_text(Kind::kString, in_.text(fixed<uint32_t>()));
+      break;
+    case 0x8d:
+      push_text(Kind::kString, in_.text(fixed<uint64_t>()));
+      break;
+    case 'C':
+      push_text(Kind::kBytes, in_.text(in_.byte()));
+      break;
+    case 'B':
+      push_text(Kind::kBytes, in_.text(fixed<uint32_t>()));
+      break;
+    case 0x8e:
+    case 0x96:
+      push_text(Kind::kBytes, in_.text(fixed<uint64_t>()));
+      break;
+
+    case ')':
+      push_items(Kind::kTuple, {});
+      break;
+    case 't':
+      push_items(Kind::kTuple, pop_to_mark());
+      break;
+    case 0x85:
+    case 0x86:
+    case 0x87:
+      push_items(Kind::kTuple, pop_count(static_cast<size_t>(op - 0x84)));
+      break;
+    case ']':
+      push_items(Kind::kList, {});
+      break;
+    case 'l':
+      push_items(Kind::kList, pop_to_mark());
+      break;
+    case 'a':
+      append(pop_count(1));
+      break;
+    case 'e':
+    case 0x90:
+      append(pop_to_mark());
+      break;
+    case '}':
+      push_items(Kind::kDict, {});
+      break;
+    case 'd': {
+      std::vector<uint32_t> pairs = pop_to_mark();
+      push_items(Kind::kDict, {});
+      set_items(pairs);
+      break;
+    }
+    case 's':
+      set_items(pop_count(2));
+      break;
+    case 'u':
+      set_items(pop_to_mark());
+      break;
+    case 0x8f:
+      push_items(Kind::kSet, {});
+      break;
+    case 0x91:
+      push_items(Kind::kSet, pop_to_mark());
+      break;
+
+    case 'g':
+      recall(static_cast<uint64_t>(decimal(in_.line())));
+      break;
+    case 'h':
+      recall(in_.byte());
+      break;
+    case 'j':
+      recall(fixed<uint32_t>());
+      break;
+    case 'p':
+      remember(static_cast<uint64_t>(decimal(in_.line())));
+      break;
+    case 'q':
+      remember(in_.byte());
+      break;
+    case 'r':
+      remember(fixed<uint32_t>());
+      break;
+    case 0x94:
+      remember(memo_.size());
+      break;
+
+    case 'c': {
+      std::string module = in_.line();
+      push_text(Kind::kGlobal, module + "." + in_.line());
+      break;
+    }
+    case 0x93: {
+      uint32_t name = pop(), module = pop();
+      if (node(name).kind != Kind::kString || node(module).kind != Kind::kString)
+        in_.damaged("a global without a name");
+      push_text(Kind::kGlobal, node(module).text + "." + node(name).text);
+      break;
+    }
+    case 'R':
+      call();
+      break;
+    case 0x81:
+      make_object();
+      break;
+    case 0x92:  // with keyword arguments, which nothing known has
+      pop();
+      make_object();
+      break;
+    case 'i': {  // a class by name, with the arguments since the mark
+      std::string module = in_.line(), name = in_.line();
+      pop_to_mark();
+      push_text(Kind::kObject, module + "." + name);
+      break;
+    }
+    case 'o': {
+      std::vector<uint32_t> items = pop_to_mark();
+      if (items.empty()) in_.damaged("an object without a class");
+      push_text(Kind::kObject, node(items[0]).kind == Kind::kGlobal ? node(items[0]).text : "an object");
+      break;
+    }
+    case 'b':
+      build();
+      break;
+    case 'Q':
+      storage();
+      break;
+    default:
+      in_.damaged(fmt::format("operation 0x{:02x} is not supported", op));
+  }
+  return true;
+}
+
+PickleGraph Machine::run() {
+  for (uint64_t count = 0; step(in_.byte()); ++count)
+    if (count == kMaxOperations) in_.damaged("more operations than a weight file has");
+  graph_.root = pop();
+  return std::move(graph_);
+}
+
+}  // namespace
+
+PickleGraph read_pickle(PickleInput& input) { return Machine(input).run(); }
+
+const PickleNode* PickleGraph::find(const PickleNode& dict, std::string_view key) const {
+  const std::vector<uint32_t>& items = pairs(dict);
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    const PickleNode& k = nodes[items[i]];
+    if (k.kind == Kind::kString && k.text == key) return &nodes[items[i + 1]];
+  }
+  return nullptr;
+}
+
+const std::vector<uint32_t>& PickleGraph::pairs(const PickleNode& dict) const {
+  static const std::vector<uint32_t> kNone;
+  if (dict.kind == Kind::kDict) return dict.items;
+  return dict.kind == Kind::kObject && !dict.items.empty() ? nodes[dict.items[0]].items : kNone;
+}
+
+}  // namespace saccade

@@ -1,0 +1,21 @@
+// The files of torch.save (https://pytorch.org/docs/stable/notes/serialization.html): a zip archive with one
+// pickle, data.pkl, and an uncompressed entry for each storage; or, before PyTorch 1.6, five pickles followed
+// by the storages. The pickle is read as data (core/formats/pickle.h).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/formats/weights_file.h"
+
+namespace saccade {
+
+// By the first 16 bytes.
+bool looks_like_torch_file(std::string_view start);
+
+// The tensors are those of the first of these that has any: "ema.module", "model_ema", "model", "state_dict"
+// and "module" in the file's dictionary, and that dictionary itself. A tensor that several names share is
+// there under each of them.
+std::unique_ptr<WeightsFile> open_torch_file(const std::string& path);
+
+}  // namespace saccade

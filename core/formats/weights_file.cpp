@@ -1,0 +1,144 @@
+#include "core/formats/weights_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "core/formats/safetensors.h"
+#include "core/formats/torch_file.h"
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+struct FileType {
+  const char* name;
+  size_t bytes;
+};
+constexpr FileType kTypes[] = {{"F64", 8}, {"F32", 4},  {"F16", 2},  {"BF16", 2},    {"I64", 8},
+                               {"I32", 4}, {"I16", 2},  {"I8", 1},   {"U64", 8},     {"U32", 4},
+                               {"U16", 2}, {"U8", 1},   {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
+                               {"C64", 8}, {"C128", 16}};
+
+float half_to_float(uint16_t h) {
+  uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, exponent = (h >> 10) & 0x1Fu,
+           mantissa = h & 0x3FFu;
+  if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000u | (mantissa << 13));
+  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  float magnitude = static_cast<float>(mantissa) * 0x1p-24f;  // subnormal
+  return sign ? -magnitude : magnitude;
+}
+
+template <class From, class To, class Convert>
+Tensor widened(const Shape& shape, const std::function<void(void*)>& fill, Convert convert) {
+  Tensor out = Tensor::empty(shape, dtype_of<To>);
+  std::vector<From> raw(static_cast<size_t>(out.numel()));
+  fill(raw.data());
+  To* p = out.data<To>();
+  for (size_t i = 0; i < raw.size(); ++i) p[i] = convert(raw[i]);
+  return out;
+}
+
+}  // namespace
+
+size_t dtype_bytes(std::string_view dtype) {
+  for (const FileType& t : kTypes)
+    if (dtype == t.name) return t.bytes;
+  return 0;
+}
+
+bool is_float_dtype(std::string_view dtype) {
+  return dtype == "F32" || dtype == "F64" || dtype == "F16" || dtype == "BF16";
+}
+
+Tensor decode_tensor(const WeightEntry& entry, const std::string& path,
+                     const std::function<void(void* out)>& fill) {
+  auto plain = [&](DType dtype) {
+    Tensor t = Tensor::empty(entry.shape, dtype);
+    fill(t.raw());
+    return t;
+  };
+  const std::string& type = entry.dtype;
+  if (type == "F32") return plain(DType::kF32);
+  if (type == "F64") return plain(DType::kF64);
+  if (type == "BF16") return plain(DType::kBF16);
+  if (type == "I64") return plain(DType::kI64);
+  if (type == "I32") return plain(DType::kI32);
+  if (type == "U8") return plain(DType::kU8);
+  // Only 0 and 1 are values of a C++ bool.
+  if (type == "BOOL") return widened<uint8_t, bool>(entry.shape, fill, [](uint8_t v) { return v != 0; });
+  if (type == "F16") return widened<uint16_t, float>(entry.shape, fill, half_to_float);
+  if (type == "I8") return widened<int8_t, int32_t>(entry.shape, fill, [](int8_t v) { return v; });
+  if (type == "I16") return widened<int16_t, int32_t>(entry.shape, fill, [](int16_t v) { return v; });
+  if (type == "U16") return widened<uint16_t, int32_t>(entry.shape, fill, [](uint16_t v) { return v; });
+  if (type == "U32") return widened<uint32_t, int64_t>(entry.shape, fill, [](uint32_t v) { return v; });
+  fail_input("{}: tensor \"{}\" has dtype {}, which is not supported", path, printable(entry.name), type);
+}
+
+std::string printable(std::string_view name) {
+  std::string out;
+  for (char c : name.substr(0, 120)) out += c >= 32 && c != 127 ? c : '?';
+  return name.size() > 120 ? out + "..." : out;
+}
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) fail_input("{}: cannot open: {}", path, std::strerror(errno));
+  struct stat info {};
+  if (::fstat(file_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(file_);
+    fail_input("{}: not a regular file", path);
+  }
+  size_ = static_cast<uint64_t>(info.st_size);
+}
+
+InputFile::~InputFile() { ::close(file_); }
+
+void InputFile::read_at(void* out, uint64_t bytes, uint64_t offset) const {
+  char* p = static_cast<char*>(out);
+  while (bytes > 0) {
+    ssize_t n = ::pread(file_, p, std::min<uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_input("{}: cannot read: {}", path_, std::strerror(errno));
+    if (n == 0) fail_input("{}: the file became shorter while it was read", path_);
+    p += n;
+    bytes -= static_cast<uint64_t>(n);
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+const WeightEntry* WeightsFile::find(const std::string& name) const {
+  auto it = index_.find(name);
+  return it == index_.end() ? nullptr : &entries_[it->second];
+}
+
+void WeightsFile::add(WeightEntry entry) {
+  if (!index_.emplace(entry.name, entries_.size()).second)
+    fail_input("{}: tensor \"{}\" is there twice", path_, printable(entry.name));
+  entries_.push_back(std::move(entry));
+}
+
+std::unique_ptr<WeightsFile> open_weights(const std::string& path) {
+  std::string start;
+  {
+    InputFile file(path);
+    start.resize(std::min<uint64_t>(file.size(), 16));
+    file.read_at(start.data(), start.size(), 0);
+  }
+  if (looks_like_torch_file(start)) return open_torch_file(path);
+  // A header of less than 100 MB: the upper bytes of its length are 0.
+  if (start.size() > 8 && start.substr(5, 3) == std::string(3, '\0') && start[8] == '{')
+    return std::make_unique<SafetensorsReader>(path);
+  if (start.empty()) fail_input("{}: the file is empty", path);
+  fail_input(
+      "{}: neither a safetensors file nor a PyTorch one (torch.save, zip container or pickle stream), "
+      "expected one of them",
+      path);
+}
+
+}  // namespace saccade

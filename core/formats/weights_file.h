@@ -1,0 +1,95 @@
+// Files of named tensors, whatever wrote them: safetensors, or PyTorch's .pth (the zip container and the
+// older pickle stream). Nothing in a file is ever executed, and every bound is checked: a damaged or hostile
+// file throws InputError, one line that names the file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/tensor/tensor.h"
+
+namespace saccade {
+
+struct WeightEntry {
+  std::string name;
+  std::string dtype;  // as safetensors calls it: "F32", "BF16", ...
+  Shape shape;
+};
+
+using WeightScalar = std::variant<bool, int64_t, double, std::string>;
+
+// The tables are read when the file is opened, tensors on demand.
+class WeightsFile {
+ public:
+  virtual ~WeightsFile() = default;
+  WeightsFile(const WeightsFile&) = delete;
+  WeightsFile& operator=(const WeightsFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::vector<WeightEntry>& entries() const { return entries_; }  // in the file's order
+  const WeightEntry* find(const std::string& name) const;               // null when absent
+
+  // On the CPU, dense. f64, f32, bf16, i64, i32, u8 and bool keep their type; f16 becomes f32 (exactly), i8,
+  // i16 and u16 become i32, u32 becomes i64. Other types, and a missing name, throw InputError.
+  virtual Tensor read(const std::string& name) const = 0;
+
+  // The strings of a safetensors file's "__metadata__".
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // Plain values that a .pth file holds beside its tensors, by their place: "epoch", "args.dilation".
+  const std::map<std::string, WeightScalar>& scalars() const { return scalars_; }
+  // Where in a .pth file the tensors were: "model", "ema.module", or "" for the top.
+  const std::string& section() const { return section_; }
+
+ protected:
+  explicit WeightsFile(std::string path) : path_(std::move(path)) {}
+  // Throws InputError on a name that is there already.
+  void add(WeightEntry entry);
+
+  std::string path_, section_;
+  std::map<std::string, std::string> metadata_;
+  std::map<std::string, WeightScalar> scalars_;
+
+ private:
+  std::vector<WeightEntry> entries_;
+  std::map<std::string, size_t> index_;
+};
+
+// Recognises the format by the first bytes.
+std::unique_ptr<WeightsFile> open_weights(const std::string& path);
+
+// ---- for the formats --------------------------------------------------------------------------------------
+
+bool is_float_dtype(std::string_view dtype);
+// Bytes of an element; 0 for a type that no format has.
+size_t dtype_bytes(std::string_view dtype);
+// A tensor from its elements as the file has them; `fill` writes all of their bytes, row-major.
+Tensor decode_tensor(const WeightEntry& entry, const std::string& path,
+                     const std::function<void(void* out)>& fill);
+// A name as it may appear in a one-line message, whatever the file holds.
+std::string printable(std::string_view name);
+
+// Reads a file at any position. Errors are InputErrors that name it.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& path);  // a regular file
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }
+  void read_at(void* out, uint64_t bytes, uint64_t offset) const;
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  uint64_t size_ = 0;
+};
+
+}  // namespace saccade

@@ -1,0 +1,39 @@
+// Attention forward on the GPU (see attention_forward.h) for f32 and bf16 heads of up to 128 channels.
+#include "core/kernels/attention/attention.h"
+
+#include "core/kernels/attention/attention_cuda_forward.h"
+#include "core/kernels/attention/attention_cuda_problem.h"
+
+namespace saccade::kernels {
+namespace {
+
+using cuda::Math;
+
+template <Math kMath, int kD, class T>
+void launch_forward(const cuda::AttentionProblem<T>& p) {
+  using Shape = cuda::ForwardShape<kMath, kD>;
+  auto blocks = static_cast<unsigned>(p.heads() * cuda::ceil_div(p.queries, Shape::kRows));
+  cuda::launch("attention_forward_tiles",
+               &cuda::attention_forward_tiles<kMath, kD, cuda::AttentionProblem<T>>, dim3(blocks),
+               dim3(Shape::kThreads), cuda::forward_shared_bytes<kMath, kD>(), p);
+}
+
+void forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
+                  const AttentionParams& params, Tensor& y, Tensor& log_sum) {
+  if (log_sum.numel() == 0) return;
+  int64_t size = std::max(q.dim(2), v.dim(2)) / params.heads;
+  auto run = [&]<Math kMath>() {
+    using T = cuda::Stored<kMath>;
+    cuda::AttentionProblem<T> p(q, k, v, mask, bias, params);
+    p.y = y.data<T>();
+    p.log_sum = log_sum.data<float>();
+    return cuda::dispatch_head_size(size, [&]<int kD>() { launch_forward<kMath, kD>(p); });
+  };
+  if (!cuda::dispatch_math(q.dtype(), run))
+    attention_forward.generic(q, k, v, mask, bias, params, y, log_sum);
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(attention_forward, Device::kCuda, &forward_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

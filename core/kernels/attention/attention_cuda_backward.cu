@@ -1,0 +1,61 @@
+// Attention backward on the GPU (see attention_backward.h) for f32 and bf16 heads of up to 128 channels.
+#include "core/kernels/attention/attention_cuda_backward.h"
+
+#include "core/kernels/attention/attention_cuda_problem.h"
+
+namespace saccade::kernels {
+namespace {
+
+using cuda::Math;
+
+template <Math kMath, int kD, class T>
+void launch_backward(const cuda::AttentionProblem<T>& p) {
+  using Problem = cuda::AttentionProblem<T>;
+  using Shape = cuda::BackwardShape<kMath, kD>;
+  constexpr size_t kShared = cuda::BackwardShared<kMath, kD>::bytes();
+  auto tiles = [](int rows, int tile) { return static_cast<unsigned>(cuda::ceil_div(rows, tile)); };
+  auto heads = static_cast<unsigned>(p.heads());
+  unsigned query_tiles = tiles(p.queries, Shape::kRows), key_tiles = tiles(p.keys, Shape::kRows);
+  if (query_tiles > 0) {
+    cuda::launch("attention_backward_queries", &cuda::attention_backward_queries<kMath, kD, Problem>,
+                 dim3(heads * query_tiles), dim3(Shape::kThreads), kShared, p);
+  }
+  if (key_tiles > 0 && (p.dk || p.dv)) {
+    cuda::launch("attention_backward_keys", &cuda::attention_backward_keys<kMath, kD, Problem>,
+                 dim3(heads * key_tiles), dim3(Shape::kThreads), kShared, p);
+  }
+  bool one_member = p.groups() == p.heads();  // then the kernel over the queries has written it
+  if (p.dpairs && !one_member && p.queries > 0 && p.keys > 0) {
+    cuda::launch("attention_backward_pairs", &cuda::attention_backward_pairs<kMath, kD, Problem>,
+                 dim3(tiles(p.keys, Shape::kColumns), query_tiles, static_cast<unsigned>(p.groups())),
+                 dim3(Shape::kThreads), kShared, p);
+  }
+}
+
+void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
+                   const AttentionParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dq,
+                   Tensor& dk, Tensor& dv, Tensor& dbias) {
+  if (q.dim(0) == 0) return;
+  int64_t size = std::max(q.dim(2), v.dim(2)) / params.heads;
+  auto run = [&]<Math kMath>() {
+    using T = cuda::Stored<kMath>;
+    cuda::AttentionProblem<T> p(q, k, v, mask, bias, params);
+    Tensor mean = log_sum.empty_like();
+    p.dy_rows = dy.data<T>();
+    p.packs = p.packs && cuda::packs_fit<cuda::kPackWidth<T>>(p.dy_rows, p.Dv);
+    p.dq = dq.defined() ? dq.data<T>() : nullptr;
+    p.dk = dk.defined() ? dk.data<T>() : nullptr;
+    p.dv = dv.defined() ? dv.data<T>() : nullptr;
+    p.dpairs = dbias.defined() ? dbias.data<float>() : nullptr;
+    p.log_sum = const_cast<float*>(log_sum.data<float>());
+    p.mean = mean.data<float>();
+    return cuda::dispatch_head_size(size, [&]<int kD>() { launch_backward<kMath, kD>(p); });
+  };
+  if (!cuda::dispatch_math(q.dtype(), run))
+    attention_backward.generic(q, k, v, mask, bias, params, log_sum, dy, dq, dk, dv, dbias);
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(attention_backward, Device::kCuda, &backward_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

@@ -1,0 +1,27 @@
+// Batch normalisation (Ioffe, Szegedy 2015) of the columns of [R, C], with relu fused in. Contiguous; x, y
+// and their gradients share one floating dtype T, everything per channel [C] has acc_t<T>.
+#pragma once
+
+#include "core/runtime/kernel.h"
+
+namespace saccade::kernels {
+
+struct BatchNormParams {
+  bool training = true;
+  bool relu = false;
+  double momentum = 0.1, eps = 1e-5;
+};
+
+// y = relu?((x - mean) * rstd * weight + bias). Training: mean and variance of the batch; the running ones
+// move by momentum towards them (unbiased variance), and stay when R = 0. Otherwise the running ones are
+// used. Writes the mean and rstd that were used.
+inline Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, const BatchNormParams& p,
+                   Tensor& running_mean, Tensor& running_var, Tensor& y, Tensor& mean, Tensor& rstd)>
+    batch_norm_forward{"batch_norm_forward"};
+// Any of dx, dweight, dbias may be undefined.
+inline Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const Tensor& mean, const Tensor& rstd, const BatchNormParams& p, Tensor& dx,
+                   Tensor& dweight, Tensor& dbias)>
+    batch_norm_backward{"batch_norm_backward"};
+
+}  // namespace saccade::kernels

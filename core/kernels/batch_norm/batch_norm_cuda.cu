@@ -1,0 +1,131 @@
+// Batch norm: a group a channel of core/kernels/common/channel_norm_cuda.h, with the running statistics and the relu.
+#include "core/kernels/batch_norm/batch_norm.h"
+
+#include "core/kernels/common/channel_norm_cuda.h"
+
+namespace saccade::kernels {
+namespace {
+
+using namespace cuda;
+
+struct BatchStatistics {
+  float *running_mean, *running_var, *mean, *rstd;
+  double rows, momentum, eps;
+  __device__ void operator()(int64_t c, double mu, double m2) const {
+    double variance = m2 / rows, unbiased = rows > 1 ? m2 / (rows - 1) : variance;
+    running_mean[c] =
+        static_cast<float>((1 - momentum) * static_cast<double>(running_mean[c]) + momentum * mu);
+    running_var[c] =
+        static_cast<float>((1 - momentum) * static_cast<double>(running_var[c]) + momentum * unbiased);
+    mean[c] = static_cast<float>(mu);
+    rstd[c] = static_cast<float>(1 / std::sqrt(variance + eps));
+  }
+};
+
+// With fixed statistics: the running ones.
+__global__ void __launch_bounds__(kColumnThreads)
+    fixed_statistics(const float* running_mean, const float* running_var, double eps, float* mean,
+                     float* rstd, int64_t columns) {
+  int64_t c = static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x;
+  if (c >= columns) return;
+  mean[c] = running_mean[c];
+  rstd[c] = static_cast<float>(1 / std::sqrt(static_cast<double>(running_var[c]) + eps));
+}
+
+// From s1 = sum g and s2 = sum g (x - mean) (null when nobody wants them) to the coefficients of the
+// backward; dweight and dbias may be null.
+__global__ void __launch_bounds__(kColumnThreads)
+    batch_norm_coefficients(const float* s1, const float* s2, const float* weight, const float* rstd,
+                            bool training, float rows, float* factor, float* constant, float* dweight,
+                            float* dbias, int64_t columns) {
+  int64_t c = static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x;
+  if (c >= columns) return;
+  float scale = weight[c] * rstd[c];
+  factor[c] = training ? -scale * rstd[c] * rstd[c] * (s2[c] / rows) : 0;
+  constant[c] = training ? -scale * (s1[c] / rows) : 0;
+  if (dweight) dweight[c] = s2[c] * rstd[c];
+  if (dbias) dbias[c] = s1[c];
+}
+
+dim3 channel_blocks(int64_t columns) {
+  return dim3(static_cast<unsigned>(ceil_div(columns, kColumnThreads)));
+}
+
+template <class T, int kPack>
+void forward_packs(const NormSizes& v, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const BatchNormParams& p, Tensor& running_mean, Tensor& running_var, Tensor& y,
+                   Tensor& mean, Tensor& rstd) {
+  float *m = mean.data<float>(), *r = rstd.data<float>();
+  float *rm = running_mean.data<float>(), *rv = running_var.data<float>();
+  if (p.training)
+    norm_moments<T, kPack>(v, x.data<T>(),
+                           BatchStatistics{rm, rv, m, r, static_cast<double>(v.S), p.momentum, p.eps});
+  else
+    launch("fixed_statistics", &fixed_statistics, channel_blocks(v.C), dim3(kColumnThreads), 0, rm, rv, p.eps,
+           m, r, v.C);
+  auto apply = p.relu ? &launch_norm_apply<T, kPack, true> : &launch_norm_apply<T, kPack, false>;
+  apply(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(), y.data<T>());
+}
+
+template <class T, int kPack, bool kRelu>
+void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                    const Tensor& bias, const Tensor& mean, const Tensor& rstd, bool training, Tensor& dx,
+                    Tensor& dweight, Tensor& dbias) {
+  const T *pd = dy.data<T>(), *px = x.data<T>();
+  const float *m = mean.data<float>(), *r = rstd.data<float>(), *w = weight.data<float>(),
+              *b = bias.data<float>();
+  Tensor work = Tensor::empty({4, v.C}, DType::kF32, Device::kCuda);
+  float *s1 = work.data<float>(), *s2 = s1 + v.C, *factor = s2 + v.C, *constant = factor + v.C;
+  bool sums = dweight.defined() || dbias.defined() || training;
+  if (sums)
+    sum_columns<kPack, 2>(ColumnTiles(1, v.S, v.C, kPack),
+                          NormGradientSums<T, kPack, kRelu>{v, pd, px, m, r, w, b}, 1.0, s1, s2);
+  launch("batch_norm_coefficients", &batch_norm_coefficients, channel_blocks(v.C), dim3(kColumnThreads), 0,
+         sums ? s1 : nullptr, sums ? s2 : nullptr, w, r, training, static_cast<float>(v.S), factor, constant,
+         dweight.defined() ? dweight.data<float>() : nullptr, dbias.defined() ? dbias.data<float>() : nullptr,
+         v.C);
+  if (dx.defined())
+    launch_norm_backward<T, kPack, kRelu>(v, pd, px, m, r, w, b, factor, constant, dx.data<T>());
+}
+
+void forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, const BatchNormParams& p,
+                  Tensor& running_mean, Tensor& running_var, Tensor& y, Tensor& mean, Tensor& rstd) {
+  if (x.dtype() == DType::kF64 || x.numel() == 0)
+    return batch_norm_forward.generic(x, weight, bias, p, running_mean, running_var, y, mean, rstd);
+  NormSizes v{1, x.dim(0), x.dim(1), x.dim(1)};
+  auto typed = [&]<class T>() {
+    constexpr int kPack = kPackWidth<T>;
+    if (packs_fit<kPack>(x.data<T>(), v.C) && packs_fit<kPack>(y.data<T>(), v.C))
+      forward_packs<T, kPack>(v, x, weight, bias, p, running_mean, running_var, y, mean, rstd);
+    else
+      forward_packs<T, 1>(v, x, weight, bias, p, running_mean, running_var, y, mean, rstd);
+  };
+  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+}
+
+void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const Tensor& mean, const Tensor& rstd, const BatchNormParams& p, Tensor& dx,
+                   Tensor& dweight, Tensor& dbias) {
+  if (x.dtype() == DType::kF64 || x.numel() == 0)
+    return batch_norm_backward.generic(dy, x, weight, bias, mean, rstd, p, dx, dweight, dbias);
+  NormSizes v{1, x.dim(0), x.dim(1), x.dim(1)};
+  auto run = [&]<class T, int kPack>() {
+    auto f = p.relu ? &backward_packs<T, kPack, true> : &backward_packs<T, kPack, false>;
+    f(v, dy, x, weight, bias, mean, rstd, p.training, dx, dweight, dbias);
+  };
+  auto typed = [&]<class T>() {
+    constexpr int kPack = kPackWidth<T>;
+    if (packs_fit<kPack>(x.data<T>(), v.C) && packs_fit<kPack>(dy.data<T>(), v.C) &&
+        (!dx.defined() || packs_fit<kPack>(dx.data<T>(), v.C)))
+      run.template operator()<T, kPack>();
+    else
+      run.template operator()<T, 1>();
+  };
+  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(batch_norm_forward, Device::kCuda, &forward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(batch_norm_backward, Device::kCuda, &backward_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

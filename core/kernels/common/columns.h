@@ -1,0 +1,46 @@
+// Sums over rows of row-major matrices, cut into tiles of kTileRows x kTileColumns: each tile leaves one
+// partial sum a column, and the partials of a column are added in order. The cut depends on the shape only.
+#pragma once
+
+#include "core/runtime/launch.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/hd.h"
+
+namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
+
+constexpr int64_t kTileRows = 128;
+constexpr int64_t kTileColumns = 64;
+
+inline int64_t tile_rows(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
+inline int64_t tile_columns(int64_t columns) { return (columns + kTileColumns - 1) / kTileColumns; }
+
+// out[b, c] = sum over j of partial[b, j, c]; index = (b, group of kWidth columns)
+template <class A>
+struct SumPartials {
+  static constexpr int64_t kWidth = 16;
+  const A* partial;  // [batch, blocks, columns]
+  A* out;            // [batch, columns]
+  int64_t blocks, columns;
+  static int64_t groups(int64_t columns) { return (columns + kWidth - 1) / kWidth; }
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t per = (columns + kWidth - 1) / kWidth;
+    int64_t b = i / per, first = i % per * kWidth;
+    int64_t n = columns - first < kWidth ? columns - first : kWidth;
+    double sum[kWidth] = {};
+    for (int64_t j = 0; j < blocks; ++j) {
+      const A* p = partial + (b * blocks + j) * columns + first;
+      for (int64_t c = 0; c < n; ++c) sum[c] += static_cast<double>(p[c]);
+    }
+    for (int64_t c = 0; c < n; ++c) out[b * columns + first + c] = static_cast<A>(sum[c]);
+  }
+};
+
+template <class A>
+void sum_partials(const A* partial, A* out, int64_t batch, int64_t blocks, int64_t columns) {
+  for_each(batch * SumPartials<A>::groups(columns), SumPartials<A>{partial, out, blocks, columns},
+           blocks * 16);
+}
+
+}  // namespace SACCADE_SIDE
+}  // namespace saccade::kernels

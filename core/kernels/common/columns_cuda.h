@@ -1,0 +1,150 @@
+// Kernels over the columns of row-major matrices [batch, rows, columns]: how threads are laid over them, and
+// sums of columns in two stages. Both depend on the shape only.
+#pragma once
+
+#include "core/runtime/cuda/block.h"
+#include "core/tensor/tensor.h"
+
+namespace saccade::cuda {
+
+constexpr int kColumnThreads = 256;
+constexpr int64_t kSumBlocks = 1024;    // of sums: each leaves a row of partial sums
+constexpr int64_t kApplyBlocks = 4096;  // of kernels that keep nothing
+constexpr int64_t kFewRows = 1024;      // a block sums so many alone
+
+// Where a thread stands: its columns, and the rows it takes.
+struct ColumnPlace {
+  int64_t batch, run, column, row, end;
+  int lane, level;  // within the block: side by side, one below the other
+};
+
+// A block owns a run of rows of a tile of `lanes` packs of neighbouring columns: a level of threads reads one
+// row's part of the tile, coalesced, and the levels take the rows in turns.
+struct ColumnTiles {
+  int64_t batch, rows, columns, run, runs, tiles;
+  int lanes, pack;
+
+  // About `blocks` blocks in all, of at least four rows a thread.
+  ColumnTiles(int64_t batch_, int64_t rows_, int64_t columns_, int pack_, int64_t blocks = kSumBlocks)
+      : batch(batch_), rows(rows_), columns(columns_), lanes(1), pack(pack_) {
+    int64_t packs = ceil_div(columns, pack);
+    while (lanes < kWarp && lanes < packs) lanes *= 2;
+    tiles = ceil_div(packs, lanes);
+    int64_t wanted = std::max<int64_t>(1, blocks / std::max<int64_t>(1, tiles * batch));
+    run = std::max<int64_t>(ceil_div(rows, wanted), 4 * (kColumnThreads / lanes));
+    runs = ceil_div(rows, run);
+  }
+  // The same matrices with all rows in one run and, for that, more levels of threads.
+  ColumnTiles in_one_run() const {
+    constexpr int kLanes = 8;
+    ColumnTiles t = *this;
+    t.lanes = std::min(lanes, kLanes);
+    t.tiles = ceil_div(ceil_div(columns, pack), t.lanes);
+    t.run = rows, t.runs = 1;
+    return t;
+  }
+  dim3 grid() const { return dim3(static_cast<unsigned>(batch * tiles * runs)); }
+  __device__ int levels() const { return kColumnThreads / lanes; }
+  __device__ ColumnPlace place() const {
+    int thread = static_cast<int>(threadIdx.x);
+    int64_t rest = blockIdx.x;
+    ColumnPlace p;
+    p.lane = thread % lanes, p.level = thread / lanes;
+    p.column = (rest % tiles * lanes + p.lane) * pack, rest /= tiles;
+    p.run = rest % runs, p.batch = rest / runs;
+    p.row = p.run * run + p.level;
+    p.end = (p.run + 1) * run < rows ? (p.run + 1) * run : rows;
+    if (p.column >= columns) p.row = p.end;  // no columns, no rows
+    return p;
+  }
+};
+
+// partial[s, b, run, c] = sum over the run's rows of what values.at(batch, column)(row, sum) adds to sum[s],
+// for kPack columns at once. Without partial there is one run, whose sums times scale go to first[b, c] and
+// second[b, c] (s = 1); either may be null.
+template <int kPack, int kSums, class Out, class Values>
+__global__ void __launch_bounds__(kColumnThreads)
+    column_sums(ColumnTiles t, Values values, float* partial, double scale, Out* first, Out* second) {
+  SACCADE_SHARED(float, shared, kColumnThreads* kPack);
+  ColumnPlace p = t.place();
+  int levels = t.levels(), thread = static_cast<int>(threadIdx.x);
+  float sum[kSums][kPack] = {};
+  if (p.row < p.end) {
+    auto column = values.at(p.batch, p.column);
+#pragma unroll 4
+    for (int64_t r = p.row; r < p.end; r += levels) column(r, sum);
+  }
+  for (int s = 0; s < kSums; ++s) {
+    for (int j = 0; j < kPack; ++j) shared[j * kColumnThreads + thread] = sum[s][j];
+    for (int half = levels / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (p.level < half)
+        for (int j = 0; j < kPack; ++j)
+          shared[j * kColumnThreads + thread] += shared[j * kColumnThreads + thread + half * t.lanes];
+    }
+    if (p.level == 0 && p.column < t.columns) {
+      int64_t at = ((partial ? s * t.batch : 0) + p.batch) * t.runs + p.run;
+      Out* result = s == 0 ? first : second;
+      for (int j = 0; j < kPack; ++j) {
+        float total = shared[j * kColumnThreads + thread];
+        if (partial)
+          partial[at * t.columns + p.column + j] = total;
+        else if (result)
+          result[at * t.columns + p.column + j] = static_cast<Out>(scale * static_cast<double>(total));
+      }
+    }
+    __syncthreads();
+  }
+}
+
+// Sums the runs of partial [count, runs, columns], times scale, in f64: a warp's lanes side by side over the
+// columns, the warps take the runs in turns. The first `split` results go to `first`, the others to `second`;
+// either may be null.
+template <class Out>
+__global__ void __launch_bounds__(kColumnThreads)
+    join_columns(const float* partial, int64_t runs, int64_t columns, int64_t split, double scale, Out* first,
+                 Out* second) {
+  constexpr int kWarps = kColumnThreads / kWarp;
+  SACCADE_SHARED(double, shared, kColumnThreads);
+  int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  int64_t tiles = (columns + kWarp - 1) / kWarp, which = blockIdx.x / tiles;
+  int64_t column = blockIdx.x % tiles * kWarp + lane;
+  double sum = 0;
+  if (column < columns) {
+#pragma unroll 4
+    for (int64_t j = warp; j < runs; j += kWarps)
+      sum += static_cast<double>(partial[(which * runs + j) * columns + column]);
+  }
+  shared[threadIdx.x] = sum;
+  __syncthreads();
+  if (warp > 0 || column >= columns) return;
+  for (int w = 1; w < kWarps; ++w) sum += shared[w * kWarp + lane];
+  Out* out = which < split ? first : second;
+  if (!out) return;
+  if (which >= split) which -= split;
+  out[which * columns + column] = static_cast<Out>(scale * sum);
+}
+
+template <class Out>
+void launch_join_columns(const float* partial, int64_t count, int64_t runs, int64_t columns, int64_t split,
+                         double scale, Out* first, Out* second) {
+  launch("join_columns", &join_columns<Out>, dim3(static_cast<unsigned>(count * ceil_div(columns, kWarp))),
+         dim3(kColumnThreads), 0, partial, runs, columns, split, scale, first, second);
+}
+
+// first[b, c] (and second[b, c] with kSums == 2) = scale * the sums over the rows.
+template <int kPack, int kSums, class Out, class Values>
+void sum_columns(const ColumnTiles& tiles, const Values& values, double scale, Out* first,
+                 Out* second = nullptr) {
+  const bool alone = tiles.rows <= kFewRows;
+  const ColumnTiles t = alone ? tiles.in_one_run() : tiles;
+  Tensor partial;
+  if (!alone) partial = Tensor::empty({kSums, t.batch, t.runs, t.columns}, DType::kF32, Device::kCuda);
+  launch("column_sums", &column_sums<kPack, kSums, Out, Values>, t.grid(), dim3(kColumnThreads), 0, t, values,
+         alone ? nullptr : partial.data<float>(), scale, first, second);
+  if (alone) return;
+  launch_join_columns(partial.data<float>(), kSums * t.batch, t.runs, t.columns, t.batch, scale, first,
+                      second);
+}
+
+}  // namespace saccade::cuda

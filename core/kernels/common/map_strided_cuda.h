@@ -1,0 +1,77 @@
+// y[i] = f(x[i]...) with strides and broadcasting: a thread a pack of the innermost axis where every tensor
+// either runs along it or stands still, an element otherwise.
+#pragma once
+
+#include "core/kernels/common/strided.h"
+#include "core/runtime/cuda/map.h"
+
+namespace saccade::cuda {
+
+// kPack elements from p on, or kPack times the one at p.
+template <int kPack, class T>
+__device__ __forceinline__ Pack<T, kPack> load_or_repeat(const T* p, bool repeat) {
+  if (!repeat) return load_pack<kPack>(p);
+  Pack<T, kPack> all;
+  T one = *p;
+  for (int j = 0; j < kPack; ++j) all.x[j] = one;
+  return all;
+}
+
+// `loop` counts packs along its last axis; tensor 0 is y.
+template <int kPack, class F, class T, class... X>
+__global__ void __launch_bounds__(kMapThreads)
+    map_strided(kernels::StridedLoop<1 + sizeof...(X)> loop, uint32_t count, F f, T* y, const X*... x) {
+  constexpr int kTensors = 1 + sizeof...(X);
+  uint32_t rest = blockIdx.x * kMapThreads + threadIdx.x;
+  if (rest >= count) return;
+  int64_t at[kTensors] = {};
+  for (int a = loop.rank - 1; a >= 0; --a) {
+    uint32_t index = rest;
+    if (a > 0) {
+      uint32_t size = static_cast<uint32_t>(loop.sizes[a]);
+      rest /= size;
+      index -= rest * size;
+    }
+#pragma unroll
+    for (int t = 0; t < kTensors; ++t) at[t] += static_cast<int64_t>(index) * loop.strides[t][a];
+  }
+  int t = 0;
+  auto load = [&]<class V>(const V* p) {
+    ++t;
+    return load_or_repeat<kPack>(p + at[t], loop.strides[t][loop.rank - 1] == 0);
+  };
+  std::tuple<Pack<X, kPack>...> in{load(x)...};  // in this order
+  Pack<T, kPack> out;
+  for (int j = 0; j < kPack; ++j) out.x[j] = std::apply([&](const auto&... p) { return f(p.x[j]...); }, in);
+  store_pack<kPack>(y + at[0], out);
+}
+
+// False when there are too many elements for 32 bits.
+template <class F, class T, class... X>
+bool launch_map_strided(kernels::StridedLoop<1 + sizeof...(X)> loop, const F& f, T* y, const X*... x) {
+  constexpr int kTensors = 1 + sizeof...(X), kPack = kCommonPack<T, X...>;
+  int last = loop.rank - 1;
+  bool packs = loop.strides[0][last] == 1 && loop.sizes[last] % kPack == 0 && packs_fit<kPack>(y, 0);
+  int t = 0;
+  auto fits = [&](const auto* p) {
+    ++t;
+    return loop.strides[t][last] == 0 || (loop.strides[t][last] == 1 && packs_fit<kPack>(p, 0));
+  };
+  packs = (packs && ... && fits(x));
+  for (int i = 0; i < kTensors; ++i)
+    for (int a = 0; a < last; ++a)
+      packs = packs && (loop.strides[i][last] == 0 || loop.strides[i][a] % kPack == 0);
+  auto run = [&]<int kWidth>() {
+    loop.sizes[last] /= kWidth;
+    for (int i = 0; i < kTensors; ++i) loop.strides[i][last] *= kWidth;
+    int64_t count = loop.rows() * loop.inner();
+    if (count > UINT32_MAX - kMapThreads) return false;
+    launch("map_strided", &map_strided<kWidth, F, T, X...>,
+           dim3(static_cast<unsigned>(ceil_div(count, kMapThreads))), dim3(kMapThreads), 0, loop,
+           static_cast<uint32_t>(count), f, y, x...);
+    return true;
+  };
+  return packs ? run.template operator()<kPack>() : run.template operator()<1>();
+}
+
+}  // namespace saccade::cuda

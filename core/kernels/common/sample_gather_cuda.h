@@ -1,0 +1,230 @@
+// Forward and the gradients of points: the kernels that read the maps. kLanes threads take a row (a query and
+// head), each of them kPack neighbouring channels, so a corner of a head of 32 is one line of 128 bytes in
+// f32. Positions and weights are computed once a row, the points dealt out to its lanes, and passed on
+// through shared memory; the corners outside the map are not read.
+#pragma once
+
+#include "core/kernels/common/samples_cuda.h"
+
+namespace saccade::cuda {
+
+constexpr int kGatherThreads = 128;
+constexpr int kGatherWarps = kGatherThreads / kWarp;
+constexpr int kSlab = 16;  // points of a row that are located at a time
+
+template <int kPack, class T>
+__device__ __forceinline__ void load_corners(const T* map, const SampleCorners& c, float (&v)[4][kPack]) {
+  Pack<T, kPack> raw[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    raw[i] = {};
+    if (c.offset[i] >= 0) raw[i] = load_pack<kPack>(map + c.offset[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+#pragma unroll
+    for (int d = 0; d < kPack; ++d) v[i][d] = static_cast<float>(raw[i].x[d]);
+}
+
+// Grid: (groups of queries, heads of images, blocks of kLanes * kPack channels).
+template <class T, int kPack, int kLanes, class Source>
+__global__ void __launch_bounds__(kGatherThreads)
+    gather_samples(Source source, SampleShape s, QueryOrder order, const T* __restrict__ value, T* y) {
+  constexpr int kRows = kWarp / kLanes;  // of a warp
+  SACCADE_SHARED(SampleCorners, corners, kGatherWarps * kRows * kSlab);
+  int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  int sub = lane % kLanes, n = static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) % s.M;
+  SampleCorners* mine = corners + (warp * kRows + lane / kLanes) * kSlab;
+  int d0 = (static_cast<int>(blockIdx.z) * kLanes + sub) * kPack;
+  const T* map = value + s.map(n, m) + d0;
+  for (int first = warp * kRows; first < order.per_group; first += kGatherWarps * kRows) {
+    int q = order.query(s.levels, static_cast<int>(blockIdx.x), first + lane / kLanes);
+    SampleRow row = s.row(n, q < 0 ? 0 : q, m);
+    auto weights = source.template weights<kLanes>(s, row, sub);
+    float sum[kPack] = {};
+    for (int k0 = 0; k0 < s.K; k0 += kSlab) {
+      int count = s.K - k0 < kSlab ? s.K - k0 : kSlab;
+      for (int j = sub; j < count; j += kLanes) {
+        auto at = source.locate(s, row, k0 + j);
+        mine[j] = SampleCorners::of(at.point, weights.of(k0 + j), s.levels, at.level, s.M * s.D);
+      }
+      __syncwarp();
+      if (q >= 0 && d0 < s.D) {
+#pragma unroll 2
+        for (int j = 0; j < count; ++j) {
+          SampleCorners c = mine[j];
+          float v[4][kPack];
+          load_corners(map, c, v);
+#pragma unroll
+          for (int d = 0; d < kPack; ++d)
+            sum[d] += (c.weight[0] * v[0][d] + c.weight[1] * v[1][d]) +
+                      (c.weight[2] * v[2][d] + c.weight[3] * v[3][d]);
+        }
+      }
+      __syncwarp();
+    }
+    if (q < 0 || d0 >= s.D) continue;
+    Pack<T, kPack> out;
+#pragma unroll
+    for (int d = 0; d < kPack; ++d) out.x[d] = static_cast<T>(sum[d]);
+    store_pack(y + row.row * s.D + d0, out);
+  }
+}
+
+// p[0..kCount) += v without an order: the last bits differ from run to run. One access of 16 bytes on sm_90.
+template <int kCount>
+__device__ __forceinline__ void add_unordered(float* p, const float (&v)[kCount]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  constexpr int kVectors = kCount / 4 * 4;  // p is a multiple of 16 bytes
+#pragma unroll
+  for (int i = 0; i < kVectors; i += 4)
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "l"(p + i), "f"(v[i]), "f"(v[i + 1]), "f"(v[i + 2]), "f"(v[i + 3])
+                 : "memory");
+#else
+  constexpr int kVectors = 0;
+#endif
+#pragma unroll
+  for (int i = kVectors; i < kCount; ++i) atomicAdd(p + i, v[i]);
+}
+
+// The sums of four values over kLanes lanes: lane `sub` gets that of value corner_of_lane(sub). Half of the
+// lanes take over half of the values each time, which needs 3 shuffles and not 8 for four lanes.
+template <int kLanes>
+__device__ __forceinline__ int corner_of_lane(int sub) {
+  return (sub & kLanes / 2 ? 2 : 0) + (sub & kLanes / 4 ? 1 : 0);
+}
+template <int kLanes>
+__device__ __forceinline__ float sum_corners(const float (&x)[4], int sub) {
+  bool high = (sub & kLanes / 2) != 0, odd = (sub & kLanes / 4) != 0;
+  float a = (high ? x[2] : x[0]) + __shfl_xor_sync(kAllLanes, high ? x[0] : x[2], kLanes / 2);
+  float b = (high ? x[3] : x[1]) + __shfl_xor_sync(kAllLanes, high ? x[1] : x[3], kLanes / 2);
+  float c = (odd ? b : a) + __shfl_xor_sync(kAllLanes, odd ? a : b, kLanes / 4);
+#pragma unroll
+  for (int step = kLanes / 8; step > 0; step /= 2) c += __shfl_xor_sync(kAllLanes, c, step);
+  return c;
+}
+
+struct alignas(16) CornerDots {
+  float x[4];  // dy . corner
+};
+
+// The gradients of points, by Source::finish; with `unordered` also that of the maps, by float atomics. All
+// channels of a row are summed by its lanes. Grid: (groups of queries, heads of images).
+template <class T, int kPack, int kLanes, class Source>
+__global__ void __launch_bounds__(kGatherThreads)
+    gather_point_gradients(Source source, typename Source::Gradients gradients, SampleShape s,
+                           QueryOrder order, const T* __restrict__ value, const T* __restrict__ dy,
+                           float* unordered) {
+  constexpr int kRows = kWarp / kLanes;
+  constexpr bool kWide = kLanes == kWarp;  // rows may be longer than one pass of the lanes
+  SACCADE_SHARED(SampleCorners, corners, kGatherWarps * kRows * kSlab);
+  SACCADE_SHARED(CornerDots, dots, kGatherWarps * kRows * kSlab);
+  int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  int sub = lane % kLanes, n = static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) % s.M;
+  int slot = (warp * kRows + lane / kLanes) * kSlab;
+  int64_t map = s.map(n, m);
+  for (int first = warp * kRows; first < order.per_group; first += kGatherWarps * kRows) {
+    int q = order.query(s.levels, static_cast<int>(blockIdx.x), first + lane / kLanes);
+    SampleRow row = s.row(n, q < 0 ? 0 : q, m);
+    auto weights = source.template weights<kLanes>(s, row, sub);
+    typename Source::Sums sums;
+    Pack<T, kPack> g = {};
+    if (!kWide && q >= 0 && sub * kPack < s.D) g = load_pack<kPack>(dy + row.row * s.D + sub * kPack);
+    for (int k0 = 0; k0 < s.K; k0 += kSlab) {
+      int count = s.K - k0 < kSlab ? s.K - k0 : kSlab;
+      for (int j = sub; j < count; j += kLanes) {
+        auto at = source.locate(s, row, k0 + j);
+        corners[slot + j] = SampleCorners::of(at.point, weights.of(k0 + j), s.levels, at.level, s.M * s.D);
+      }
+      __syncwarp();
+#pragma unroll 2
+      for (int j = 0; j < count; ++j) {
+        float dot[4] = {};
+        if (q >= 0) {
+          SampleCorners c = corners[slot + j];
+          for (int d0 = sub * kPack; d0 < s.D; d0 += kLanes * kPack) {
+            if (kWide) g = load_pack<kPack>(dy + row.row * s.D + d0);
+            float v[4][kPack];
+            load_corners(value + map + d0, c, v);
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+#pragma unroll
+              for (int d = 0; d < kPack; ++d)
+                dot[i] += c.offset[i] >= 0 ? static_cast<float>(g.x[d]) * v[i][d] : 0.0f;
+            if (unordered) {
+#pragma unroll
+              for (int i = 0; i < 4; ++i) {
+                float part[kPack];
+#pragma unroll
+                for (int d = 0; d < kPack; ++d) part[d] = c.weight[i] * static_cast<float>(g.x[d]);
+                if (c.offset[i] >= 0) add_unordered(unordered + map + d0 + c.offset[i], part);
+              }
+            }
+            if (!kWide) break;
+          }
+        }
+        float total = sum_corners<kLanes>(dot, sub);
+        if (sub % (kLanes / 4) == 0) dots[slot + j].x[corner_of_lane<kLanes>(sub)] = total;
+      }
+      __syncwarp();
+      for (int j = sub; j < count && q >= 0; j += kLanes)
+        source.point_gradient(gradients, s, row, k0 + j, weights.of(k0 + j), dots[slot + j].x, sums);
+      __syncwarp();
+    }
+    source.template finish<kLanes>(gradients, s, row, q >= 0, sub, weights, sums);
+  }
+}
+
+// Calls f.operator()<kPack, kLanes>() for rows of D channels: packs of 16 bytes where they fit.
+template <class T, class F>
+void dispatch_rows(int D, bool packs, F&& f) {
+  constexpr int kWidest = kPackWidth<T>;
+  if (!packs) return f.template operator()<1, kWarp>();
+  int lanes = D / kWidest;
+  if (lanes <= 4) return f.template operator()<kWidest, 4>();
+  if (lanes <= 8) return f.template operator()<kWidest, 8>();
+  if (lanes <= 16) return f.template operator()<kWidest, 16>();
+  f.template operator()<kWidest, kWarp>();
+}
+
+template <class T, class Source>
+void launch_gather(const Source& source, const SampleShape& s, const Tensor& value, Tensor& y) {
+  const T* v = value.data<T>();
+  bool packs = packs_fit<kPackWidth<T>>(v, s.D) && packs_fit<kPackWidth<T>>(y.data<T>(), s.D);
+  QueryOrder order = QueryOrder::of(s);
+  dispatch_rows<T>(s.D, packs, [&]<int kPack, int kLanes>() {
+    auto blocks = static_cast<unsigned>(ceil_div(s.D, kPack * kLanes));
+    launch("gather_samples", &gather_samples<T, kPack, kLanes, Source>,
+           dim3(static_cast<unsigned>(order.groups), static_cast<unsigned>(s.N * s.M), blocks),
+           dim3(kGatherThreads), 0, source, s, order, v, y.data<T>());
+  });
+}
+
+// Zeros in f32 for the sums of a gradient of T: the gradient itself where it is f32.
+template <class T>
+Tensor zero_sums(Tensor& gradient) {
+  Tensor sums =
+      std::is_same_v<T, float> ? gradient : Tensor::empty(gradient.shape(), DType::kF32, Device::kCuda);
+  check(cudaMemsetAsync(sums.raw(), 0, sums.bytes(), stream()), "cudaMemsetAsync");
+  return sums;
+}
+
+// unordered: f32 like value and zero, or undefined.
+template <class T, class Source>
+void launch_point_gradients(const Source& source, const typename Source::Gradients& gradients,
+                            const SampleShape& s, const Tensor& value, const Tensor& dy, Tensor& unordered) {
+  const T* v = value.data<T>();
+  bool packs = packs_fit<kPackWidth<T>>(v, s.D) && packs_fit<kPackWidth<T>>(dy.data<T>(), s.D);
+  QueryOrder order = QueryOrder::of(s);
+  float* sum = unordered.defined() ? unordered.data<float>() : nullptr;
+  packs = packs && packs_fit<4>(sum, 0);  // add_unordered
+  dispatch_rows<T>(s.D, packs, [&]<int kPack, int kLanes>() {
+    launch("gather_point_gradients", &gather_point_gradients<T, kPack, kLanes, Source>,
+           dim3(static_cast<unsigned>(order.groups), static_cast<unsigned>(s.N * s.M)), dim3(kGatherThreads),
+           0, source, gradients, s, order, v, dy.data<T>(), sum);
+  });
+}
+
+}  // namespace saccade::cuda

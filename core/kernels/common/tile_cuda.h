@@ -1,0 +1,258 @@
+// Small matrix products of a warp on tiles in shared memory, the parts of attention: C = A B^T with both
+// operands in shared memory, and C += P B with P still in the registers of such a product. Three kinds of
+// arithmetic share one layout of the results, so that kernels are written once:
+//   kFma   f32 products and sums, as exact as on the CPU
+//   kTf32  f32 tiles rounded to tf32, tensor cores
+//   kBf16  bf16 tiles, tensor cores; P is rounded to bf16
+// A warp owns 16 kM rows. With g = lane / 4, t = lane % 4, element i of acc[m][j] is row 16m + g + 8 (i / 2),
+// column 8j + 2t + i % 2 (columns of the second product: out_column).
+#pragma once
+
+#include <bit>
+#include <cmath>
+
+#include "core/kernels/common/mma_cuda.h"
+#include "core/runtime/cuda/block.h"
+
+namespace saccade::cuda {
+
+enum class Math { kFma, kTf32, kBf16 };
+
+template <Math kMath>
+using Stored = std::conditional_t<kMath == Math::kBf16, bf16, float>;
+
+// Rows of a tile lie one pack apart from a multiple of 128 bytes or 32, so that eight rows' packs are in
+// different banks.
+template <Math kMath, int kD>
+inline constexpr int kTileStride = kD + kPackWidth<Stored<kMath>>;
+
+__device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % kWarp; }
+__device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) / kWarp; }
+
+template <int kM, int kN>
+using Accumulators = float[kM][kN / 8][4];
+
+template <int kM, int kN>
+__device__ __forceinline__ void clear(Accumulators<kM, kN>& acc) {
+#pragma unroll
+  for (auto& row : acc)
+#pragma unroll
+    for (auto& tile : row)
+#pragma unroll
+      for (float& x : tile) x = 0;
+}
+
+// f(value, m, i, row, column) for each element of this lane; rows count from the warp's first.
+template <int kM, int kN, class F>
+__device__ __forceinline__ void for_each_element(Accumulators<kM, kN>& acc, const F& f) {
+  int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int j = 0; j < kN / 8; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) f(acc[m][j][i], m, i / 2, 16 * m + g + 8 * (i / 2), 8 * j + 2 * t + i % 2);
+}
+
+// The first column of the pair acc[m][j][0..1] of a second product.
+template <Math kMath>
+__device__ __forceinline__ int out_column(int j) {
+  int t = lane_id() % 4;
+  return kMath == Math::kFma ? 16 * (j / 2) + 4 * t + 2 * (j % 2) : 8 * j + 2 * t;
+}
+
+// kRows rows of up to kD elements to shared memory; row(r) gives the address of one or nullptr for zeros.
+// Columns from D on are zeros. With `packs` rows are read 16 bytes at a time. All threads of the block.
+template <Math kMath, int kRows, int kD, class Row>
+__device__ __forceinline__ void load_tile(Stored<kMath>* tile, int D, bool packs, const Row& row) {
+  using T = Stored<kMath>;
+  constexpr int kWidth = kPackWidth<T>, kPacks = kD / kWidth;
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks; i += static_cast<int>(blockDim.x)) {
+    int r = i / kPacks, d = i % kPacks * kWidth;
+    const T* from = row(r);
+    Pack<T, kWidth> value;
+    if (from != nullptr && packs && d < D) {
+      value = load_pack<kWidth>(from + d);
+    } else {
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) value.x[k] = from != nullptr && d + k < D ? from[d + k] : T(0.0f);
+    }
+    if constexpr (kMath == Math::kTf32) {
+#pragma unroll
+      for (float& x : value.x) x = round_tf32(x);
+    }
+    store_pack(tile + r * kTileStride<kMath, kD> + d, value);
+  }
+}
+
+// acc = A B^T: a points at the warp's first row of [16 kM, kD], b at [kN, kD].
+template <Math kMath, int kM, int kN, int kD>
+__device__ __forceinline__ void product(Accumulators<kM, kN>& acc, const Stored<kMath>* a,
+                                        const Stored<kMath>* b) {
+  constexpr int kStride = kTileStride<kMath, kD>;
+  int g = lane_id() / 4, t = lane_id() % 4;
+  clear<kM, kN>(acc);
+  if constexpr (kMath == Math::kFma) {
+#pragma unroll 1
+    for (int k = 0; k < kD; k += 4) {
+      Pack<float, 4> x[kM][2];
+#pragma unroll
+      for (int m = 0; m < kM; ++m)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) x[m][r] = load_pack<4>(a + (16 * m + 8 * r + g) * kStride + k);
+#pragma unroll
+      for (int j = 0; j < kN / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          auto y = load_pack<4>(b + (8 * j + 2 * t + e) * kStride + k);
+#pragma unroll
+          for (int m = 0; m < kM; ++m)
+#pragma unroll
+            for (int r = 0; r < 2; ++r)
+#pragma unroll
+              for (int c = 0; c < 4; ++c) acc[m][j][2 * r + e] += x[m][r].x[c] * y.x[c];
+        }
+    }
+  } else if constexpr (kMath == Math::kTf32) {
+#pragma unroll 2
+    for (int k = 0; k < kD; k += 8) {
+      uint32_t x[kM][4];
+#pragma unroll
+      for (int m = 0; m < kM; ++m)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          x[m][i] = std::bit_cast<uint32_t>(a[(16 * m + 8 * (i % 2) + g) * kStride + k + t + 4 * (i / 2)]);
+#pragma unroll
+      for (int j = 0; j < kN / 8; ++j) {
+        const float* y = b + (8 * j + g) * kStride + k + t;
+        auto y0 = std::bit_cast<uint32_t>(y[0]), y1 = std::bit_cast<uint32_t>(y[4]);
+#pragma unroll
+        for (int m = 0; m < kM; ++m) mma_tf32(acc[m][j], x[m], y0, y1);
+      }
+    }
+  } else {
+    int matrix = lane_id() / 8, r = lane_id() % 8;
+#pragma unroll
+    for (int k = 0; k < kD; k += 16) {
+      uint32_t x[kM][4];
+#pragma unroll
+      for (int m = 0; m < kM; ++m)
+        load_matrices<false>(x[m], a + (16 * m + matrix % 2 * 8 + r) * kStride + k + matrix / 2 * 8);
+#pragma unroll
+      for (int j = 0; j < kN / 8; j += 2) {
+        uint32_t y[4];
+        load_matrices<false>(y, b + (8 * j + matrix / 2 * 8 + r) * kStride + k + matrix % 2 * 8);
+#pragma unroll
+        for (int m = 0; m < kM; ++m) {
+          mma_bf16(acc[m][j], x[m], y[0], y[1]);
+          mma_bf16(acc[m][j + 1], x[m], y[2], y[3]);
+        }
+      }
+    }
+  }
+}
+
+// Floats of shared memory that a warp needs to turn P around; tensor cores take it from the registers.
+template <Math kMath, int kM, int kN>
+inline constexpr int kStageFloats = kMath == Math::kFma ? 16 * kM*(kN + 4) : 0;
+
+// acc += P B: p(m, j, i) is an element of P [16 kM, kN] in the layout of product(), b points at [kN, kD].
+template <Math kMath, int kM, int kN, int kD, class P>
+__device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& p, const Stored<kMath>* b,
+                                            [[maybe_unused]] float* stage) {
+  constexpr int kStride = kTileStride<kMath, kD>;
+  [[maybe_unused]] int g = lane_id() / 4, t = lane_id() % 4;
+  if constexpr (kMath == Math::kFma) {
+    constexpr int kStageStride = kN + 4;
+    __syncwarp();  // the previous product has been read
+#pragma unroll
+    for (int m = 0; m < kM; ++m)
+#pragma unroll
+      for (int j = 0; j < kN / 8; ++j)
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          store_pack(stage + (16 * m + 8 * r + g) * kStageStride + 8 * j + 2 * t,
+                     Pack<float, 2>{p(m, j, 2 * r), p(m, j, 2 * r + 1)});
+    __syncwarp();
+#pragma unroll 1
+    for (int k = 0; k < kN; k += 4) {
+      Pack<float, 4> x[kM][2];
+#pragma unroll
+      for (int m = 0; m < kM; ++m)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) x[m][r] = load_pack<4>(stage + (16 * m + 8 * r + g) * kStageStride + k);
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+#pragma unroll
+        for (int j = 0; j < kD / 8; j += 2) {
+          auto y = load_pack<4>(b + (k + c) * kStride + out_column<kMath>(j));
+#pragma unroll
+          for (int m = 0; m < kM; ++m)
+#pragma unroll
+            for (int r = 0; r < 2; ++r)
+#pragma unroll
+              for (int e = 0; e < 4; ++e) acc[m][j + e / 2][2 * r + e % 2] += x[m][r].x[c] * y.x[e];
+        }
+    }
+  } else if constexpr (kMath == Math::kTf32) {
+    // The order of the keys inside an 8x8 product is free: keys 2t and 2t + 1 take the places t and t + 4, so
+    // that P is used where it lies.
+#pragma unroll
+    for (int j = 0; j < kN / 8; ++j) {
+      uint32_t x[kM][4];
+#pragma unroll
+      for (int m = 0; m < kM; ++m)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          x[m][i] = std::bit_cast<uint32_t>(round_tf32(p(m, j, 2 * (i % 2) + i / 2)));
+      const float* y = b + (8 * j + 2 * t) * kStride + g;
+#pragma unroll
+      for (int d = 0; d < kD / 8; ++d) {
+        auto y0 = std::bit_cast<uint32_t>(y[8 * d]), y1 = std::bit_cast<uint32_t>(y[kStride + 8 * d]);
+#pragma unroll
+        for (int m = 0; m < kM; ++m) mma_tf32(acc[m][d], x[m], y0, y1);
+      }
+    }
+  } else {
+    int matrix = lane_id() / 8, r = lane_id() % 8;
+#pragma unroll
+    for (int j = 0; j < kN / 8; j += 2) {
+      uint32_t x[kM][4];
+#pragma unroll
+      for (int m = 0; m < kM; ++m)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          x[m][i] = pack_bf16(p(m, j + i / 2, 2 * (i % 2)), p(m, j + i / 2, 2 * (i % 2) + 1));
+#pragma unroll
+      for (int d = 0; d < kD / 8; d += 2) {
+        uint32_t y[4];
+        load_matrices<true>(y, b + (8 * j + matrix % 2 * 8 + r) * kStride + 8 * d + matrix / 2 * 8);
+#pragma unroll
+        for (int m = 0; m < kM; ++m) {
+          mma_bf16(acc[m][d], x[m], y[0], y[1]);
+          mma_bf16(acc[m][d + 1], x[m], y[2], y[3]);
+        }
+      }
+    }
+  }
+}
+
+// Row 16m + g + 8r of a second product, times `factor`, to the D elements at `row`; `pairs`: two of them may
+// be written at once.
+template <Math kMath, int kM, int kD, class T>
+__device__ __forceinline__ void store_row(T* row, const Accumulators<kM, kD>& acc, int m, int r, int D,
+                                          bool pairs, float factor) {
+#pragma unroll
+  for (int j = 0; j < kD / 8; ++j) {
+    int d = out_column<kMath>(j);
+    T a = T(acc[m][j][2 * r] * factor), b = T(acc[m][j][2 * r + 1] * factor);
+    if (pairs) {
+      if (d < D) store_pack(row + d, Pack<T, 2>{a, b});
+    } else {
+      if (d < D) row[d] = a;
+      if (d + 1 < D) row[d + 1] = b;
+    }
+  }
+}
+
+}  // namespace saccade::cuda

@@ -1,0 +1,30 @@
+// 2-D convolution (cross-correlation) on [N, H, W, C] with weights [O, C / groups, R, S].
+#pragma once
+
+#include "core/kernels/activation/activation_type.h"
+#include "core/runtime/kernel.h"
+
+namespace saccade::kernels {
+
+struct ConvParams {
+  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+
+// Output size along one axis; not positive when the window does not fit.
+inline int64_t conv_output_size(int64_t size, int64_t window, const ConvParams& p) {
+  int64_t room = size + 2 * p.padding - p.dilation * (window - 1) - 1;
+  return room < 0 ? 0 : room / p.stride + 1;
+}
+
+// All contiguous; x [N, H, W, C], w, y [N, OH, OW, O] and their gradients share one floating dtype T; bias
+// [O] (or undefined) and dw have acc_t<T>. act is kNone or kRelu. On the GPU w may have any strides where it
+// has several input channels and a window; there those of [O, R, S, C] cost nothing.
+inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
+                   Tensor& y)>
+    conv2d_forward{"conv2d_forward"};
+inline Kernel<void(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx)> conv2d_backward_data{
+    "conv2d_backward_data"};
+inline Kernel<void(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw)>
+    conv2d_backward_weight{"conv2d_backward_weight"};
+
+}  // namespace saccade::kernels

@@ -1,0 +1,133 @@
+// Convolutions through oneDNN: activations stay [N, H, W, C], the weights take the layout that the primitive
+// asks for. 1x1 convolutions of stride 1 are matrix products over the pixels.
+#include "core/kernels/conv2d/conv2d.h"
+
+#include "core/kernels/conv2d/depthwise_cpu.h"
+#include "core/kernels/linear/linear.h"
+#include "core/runtime/cpu/onednn.h"
+
+namespace saccade::kernels {
+namespace {
+
+using namespace onednn;
+using Tag = dnnl::memory::format_tag;
+using Dims = dnnl::memory::dims;
+
+bool ours(const Tensor& t) { return t.dtype() == DType::kF32 || (t.dtype() == DType::kBF16 && has_bf16()); }
+
+bool is_product(const Shape& w, const ConvParams& p) {
+  return w[2] == 1 && w[3] == 1 && p.stride == 1 && p.padding == 0 && p.groups == 1;
+}
+Tensor pixels(const Tensor& t) { return t.reshape({t.numel() / t.dim(-1), t.dim(-1)}); }
+
+// Descriptions of one convolution. `low` is the activations' dtype, weights may differ (f32 gradients).
+struct Descs {
+  Desc x, y, w, w_any, w_any_low;
+  Dims stride, dilation, padding;
+
+  Descs(const Tensor& tx, const Tensor& tw, const Tensor& ty, const ConvParams& p) {
+    auto type = type_of(tx.dtype()), w_type = type_of(tw.dtype());
+    x = Desc({tx.dim(0), tx.dim(3), tx.dim(1), tx.dim(2)}, type, Tag::nhwc);
+    y = Desc({ty.dim(0), ty.dim(3), ty.dim(1), ty.dim(2)}, type, Tag::nhwc);
+    Dims dims = p.groups == 1 ? Dims{tw.dim(0), tw.dim(1), tw.dim(2), tw.dim(3)}
+                              : Dims{p.groups, tw.dim(0) / p.groups, tw.dim(1), tw.dim(2), tw.dim(3)};
+    w = Desc(dims, w_type, p.groups == 1 ? Tag::oihw : Tag::goihw);
+    w_any = Desc(dims, w_type, Tag::any);
+    w_any_low = Desc(dims, type, Tag::any);
+    stride = {p.stride, p.stride};
+    dilation = {p.dilation - 1, p.dilation - 1};
+    padding = {p.padding, p.padding};
+  }
+};
+
+Key key_of(Kind kind, const Tensor& x, const Tensor& w, const ConvParams& p, bool bias = false,
+           bool relu = false) {
+  Key key(kind);
+  for (int64_t d : x.shape()) key.add(d);
+  for (int64_t d : w.shape()) key.add(d);
+  key.add(p.stride, p.padding, p.dilation, p.groups, static_cast<int>(x.dtype()), bias, relu);
+  return key;
+}
+
+dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Desc& bias, bool relu) {
+  dnnl::primitive_attr attr = attributes();
+  if (relu) {
+    dnnl::post_ops post;
+    post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    attr.set_post_ops(post);
+  }
+  return dnnl::convolution_forward::primitive_desc(
+      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, d.x, d.w_any_low, bias, d.y,
+       d.stride, d.dilation, d.padding, d.padding},
+      attr, engine());
+}
+
+void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
+                 Tensor& y) {
+  if (!ours(x) || x.numel() == 0 || w.numel() == 0 || y.numel() == 0)
+    return conv2d_forward.generic(x, w, bias, p, act, y);
+  if (is_product(w.shape(), p)) {
+    Tensor out = pixels(y);
+    return linear_forward(pixels(x), w.reshape({w.dim(0), w.dim(1)}), bias, act, out);
+  }
+  bool relu = act == Activation::kRelu;
+  auto op = compiled(key_of(kConvForward, x, w, p, bias.defined(), relu), [&] {
+    Descs d(x, w, y, p);
+    Desc db = bias.defined() ? Desc({w.dim(0)}, dnnl::memory::data_type::f32, Tag::a) : Desc();
+    auto pd = forward_desc(d, db, relu);
+    std::vector<Argument> arguments{{DNNL_ARG_SRC, d.x}, {DNNL_ARG_WEIGHTS, d.w}, {DNNL_ARG_DST, d.y, true}};
+    if (bias.defined()) arguments.push_back({DNNL_ARG_BIAS, db});
+    return Compiled(pd, dnnl::convolution_forward(pd), std::move(arguments));
+  });
+  if (bias.defined())
+    op->run({x.raw(), w.raw(), y.raw(), bias.raw()});
+  else
+    op->run({x.raw(), w.raw(), y.raw()});
+}
+
+void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
+  if (!ours(dy) || dy.numel() == 0 || w.numel() == 0 || dx.numel() == 0)
+    return conv2d_backward_data.generic(dy, w, p, dx);
+  if (is_product(w.shape(), p)) {
+    Tensor out = pixels(dx);
+    return linear_backward_data(pixels(dy), w.reshape({w.dim(0), w.dim(1)}), out);
+  }
+  auto op = compiled(key_of(kConvBackwardData, dx, w, p), [&] {
+    Descs d(dx, w, dy, p);
+    dnnl::convolution_backward_data::primitive_desc pd(
+        {dnnl::algorithm::convolution_direct, d.x, d.w_any, d.y, d.stride, d.dilation, d.padding, d.padding},
+        attributes(), engine(), forward_desc(d, Desc(), false));
+    return Compiled(pd, dnnl::convolution_backward_data(pd),
+                    {{DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, d.w}, {DNNL_ARG_DIFF_SRC, d.x, true}});
+  });
+  op->run({dy.raw(), w.raw(), dx.raw()});
+}
+
+void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
+  if (!ours(dy) || dy.numel() == 0 || x.numel() == 0 || dw.numel() == 0)
+    return conv2d_backward_weight.generic(dy, x, p, dw);
+  if (is_product(dw.shape(), p)) {
+    Tensor out = dw.reshape({dw.dim(0), dw.dim(1)});
+    return linear_backward_weight(pixels(dy), pixels(x), out);
+  }
+  if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3)) {
+    return x.dtype() == DType::kBF16 ? cpu::depthwise_backward_weight<bf16>(dy, x, p, dw)
+                                     : cpu::depthwise_backward_weight<float>(dy, x, p, dw);
+  }
+  auto op = compiled(key_of(kConvBackwardWeight, x, dw, p), [&] {
+    Descs d(x, dw, dy, p);
+    dnnl::convolution_backward_weights::primitive_desc pd(
+        {dnnl::algorithm::convolution_direct, d.x, d.w_any, d.y, d.stride, d.dilation, d.padding, d.padding},
+        attributes(), engine(), forward_desc(d, Desc(), false));
+    return Compiled(pd, dnnl::convolution_backward_weights(pd),
+                    {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_DIFF_WEIGHTS, d.w, true}});
+  });
+  op->run({x.raw(), dy.raw(), dw.raw()});
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCpu, &forward_cpu);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCpu, &backward_data_cpu);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCpu, &backward_weight_cpu);
+
+}  // namespace
+}  // namespace saccade::kernels

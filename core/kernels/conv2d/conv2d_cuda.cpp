@@ -1,0 +1,111 @@
+// Convolutions on the GPU: 1x1 ones are matrix products, depthwise ones have kernels of their own, the others
+// go to cuDNN. What cuDNN has no repeatable engine for takes the generic kernel.
+#include "core/kernels/conv2d/conv2d.h"
+
+#include "core/kernels/conv2d/conv2d_cuda_epilogue.h"
+#include "core/kernels/conv2d/conv2d_cuda_plan.h"
+#include "core/kernels/conv2d/depthwise_cuda.h"
+#include "core/kernels/linear/linear.h"
+#include "core/runtime/cuda/slow_path.h"
+
+namespace saccade::kernels {
+namespace {
+
+// Not f64, nothing empty, and pixels that an int counts.
+bool ours(const Tensor& a, const Tensor& b, const Tensor& w) {
+  return a.dtype() != DType::kF64 && a.numel() > 0 && b.numel() > 0 && w.numel() > 0 &&
+         std::max(a.numel(), b.numel()) < INT32_MAX;
+}
+bool is_product(const Shape& w, const ConvParams& p) {
+  return w[2] == 1 && w[3] == 1 && p.stride == 1 && p.padding == 0 && p.groups == 1;
+}
+Tensor pixels(const Tensor& t) { return t.reshape({t.numel() / t.dim(-1), t.dim(-1)}); }
+Tensor matrix(const Tensor& w) { return w.reshape({w.dim(0), w.dim(1)}); }
+
+// Weights turned to [O, R, S, C / groups].
+Tensor turned(const Tensor& w) { return w.permute({0, 2, 3, 1}).contiguous(); }
+
+cuda::ConvProblem problem_of(cuda::ConvPass pass, const Tensor& x, const Shape& w, const Tensor& y,
+                             const ConvParams& p) {
+  cuda::ConvProblem q{};
+  q.pass = pass;
+  q.dtype = x.dtype();
+  q.math = x.dtype() == DType::kF32 ? math_mode : MathMode::kExact;
+  q.N = x.dim(0), q.H = x.dim(1), q.W = x.dim(2), q.C = x.dim(3);
+  q.O = w[0], q.R = w[2], q.S = w[3], q.OH = y.dim(1), q.OW = y.dim(2);
+  q.p = p;
+  return q;
+}
+
+// Runs the plan, if there is one and all tensors begin where the plan was told.
+bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Tensor& y,
+         const Tensor& bias = {}) {
+  for (const Tensor& t : {x, w, y, bias})
+    if (t.defined() && reinterpret_cast<uintptr_t>(t.raw()) % cuda::kConvAlignment != 0) return false;
+  auto plan = cuda::conv_plan(q);
+  if (!*plan) return false;
+  (*plan)->run(x.raw(), w.raw(), y.raw(), bias.defined() ? bias.raw() : nullptr);
+  return true;
+}
+
+void note(const char* name, const Tensor& x, const Shape& w, const ConvParams& p) {
+  cuda::note_slow_path(fmt::format("{} of {} {} by {}, stride {}, dilation {}, groups {}", name,
+                                   name_of(x.dtype()), x.shape().to_string(), w.to_string(), p.stride,
+                                   p.dilation, p.groups));
+}
+
+void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
+                  Tensor& y) {
+  if (!ours(x, y, w)) return conv2d_forward.generic(x, w, bias, p, act, y);
+  if (is_product(w.shape(), p)) {
+    Tensor out = pixels(y);
+    return linear_forward(pixels(x), matrix(w), bias, act, out);
+  }
+  if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_forward(x, w, bias, p, act, y);
+  auto q = problem_of(cuda::ConvPass::kForward, x, w.shape(), y, p);
+  const Tensor packed = turned(w);
+  q.bias = bias.defined(), q.relu = act == Activation::kRelu;
+  if (run(q, x, packed, y, bias)) return;
+  if (q.bias || q.relu) {
+    q.bias = q.relu = false;
+    if (run(q, x, packed, y)) return cuda::conv_epilogue(bias, act, y);
+  }
+  note("conv2d_forward", x, w.shape(), p);
+  conv2d_forward.generic(x, w, bias, p, act, y);
+}
+
+void backward_data_cuda(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
+  if (!ours(dy, dx, w)) return conv2d_backward_data.generic(dy, w, p, dx);
+  if (is_product(w.shape(), p)) {
+    Tensor out = pixels(dx);
+    return linear_backward_data(pixels(dy), matrix(w), out);
+  }
+  if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_backward_data(dy, w, p, dx);
+  if (run(problem_of(cuda::ConvPass::kData, dx, w.shape(), dy, p), dx, turned(w), dy)) return;
+  note("conv2d_backward_data", dx, w.shape(), p);
+  conv2d_backward_data.generic(dy, w, p, dx);
+}
+
+void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
+  if (!ours(dy, x, dw)) return conv2d_backward_weight.generic(dy, x, p, dw);
+  if (is_product(dw.shape(), p)) {
+    Tensor out = matrix(dw);
+    return linear_backward_weight(pixels(dy), pixels(x), out);
+  }
+  if (cuda::is_depthwise(dw.shape(), p)) return cuda::depthwise_backward_weight(dy, x, p, dw);
+  // No engine writes f32 sums of bf16 products: the sums are f32, the result is rounded to bf16 once and then
+  // widened.
+  Tensor packed = Tensor::empty({dw.dim(0), dw.dim(2), dw.dim(3), dw.dim(1)}, x.dtype(), dw.device());
+  if (!run(problem_of(cuda::ConvPass::kWeight, x, dw.shape(), dy, p), x, packed, dy)) {
+    note("conv2d_backward_weight", x, dw.shape(), p);
+    return conv2d_backward_weight.generic(dy, x, p, dw);
+  }
+  dw.copy_from(packed.permute({0, 3, 1, 2}));
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCuda, &forward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCuda, &backward_data_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCuda, &backward_weight_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

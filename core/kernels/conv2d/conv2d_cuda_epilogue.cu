@@ -1,0 +1,47 @@
+// Bias and ReLU after a convolution that has no engine with both: a thread takes 16 bytes of channels.
+#include "core/kernels/conv2d/conv2d_cuda_epilogue.h"
+
+#include "core/runtime/cuda/block.h"
+
+namespace saccade::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads)
+    conv_bias_relu(int64_t packs, unsigned in_row, const float* bias, bool relu, T* y) {
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= packs) return;
+  auto first = static_cast<unsigned>(i % in_row) * V;
+  Pack<T, V> value = load_pack<V>(y + i * V);
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    float v = static_cast<float>(value.x[j]) + (bias ? bias[first + j] : 0.0f);
+    value.x[j] = static_cast<T>(relu && v < 0 ? 0.0f : v);
+  }
+  store_pack(y + i * V, value);
+}
+
+}  // namespace
+
+void conv_epilogue(const Tensor& bias, Activation act, Tensor& y) {
+  auto run = [&]<class T, int V>() {
+    int64_t packs = y.numel() / V;
+    launch("conv_bias_relu", &conv_bias_relu<T, V>, dim3(static_cast<unsigned>(ceil_div(packs, kThreads))),
+           dim3(kThreads), 0, packs, static_cast<unsigned>(y.dim(-1) / V),
+           bias.defined() ? bias.data<float>() : nullptr, act == Activation::kRelu, y.data<T>());
+  };
+  auto choose = [&]<class T>() {
+    if (packs_fit<kPackWidth<T>>(y.data<T>(), y.dim(-1)))
+      run.template operator()<T, kPackWidth<T>>();
+    else
+      run.template operator()<T, 1>();
+  };
+  if (y.dtype() == DType::kBF16)
+    choose.template operator()<bf16>();
+  else
+    choose.template operator()<float>();
+}
+
+}  // namespace saccade::cuda

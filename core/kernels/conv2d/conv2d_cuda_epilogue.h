@@ -1,0 +1,11 @@
+#pragma once
+
+#include "core/kernels/activation/activation_type.h"
+#include "core/tensor/tensor.h"
+
+namespace saccade::cuda {
+
+// y [..., C], f32 or bf16, becomes act(y + bias); bias [C] f32 or undefined, act kNone or kRelu.
+void conv_epilogue(const Tensor& bias, Activation act, Tensor& y);
+
+}  // namespace saccade::cuda

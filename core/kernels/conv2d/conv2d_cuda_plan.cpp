@@ -1,0 +1,218 @@
+#include "core/kernels/conv2d/conv2d_cuda_plan.h"
+
+#include <algorithm>
+#include <array>
+
+namespace saccade::cuda {
+namespace {
+
+constexpr int64_t kMaxWorkspace = int64_t{256} << 20;
+
+enum Uid : int64_t { kX = 1, kW, kY, kBias, kSum, kBiased };
+
+cudnnDataType_t type_of(DType dtype) {
+  return dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+
+// cuDNN names sizes in the order of [N, C, H, W]; the strides say how they lie.
+using Sizes = std::array<int64_t, 4>;
+
+CudnnDescriptor tensor(Uid uid, DType dtype, const Sizes& nchw, bool is_virtual = false) {
+  auto [N, C, H, W] = nchw;
+  CudnnDescriptor t(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  t.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type_of(dtype));
+  t.set(CUDNN_ATTR_TENSOR_DIMENSIONS, {N, C, H, W});
+  t.set(CUDNN_ATTR_TENSOR_STRIDES, {H * W * C, 1, W * C, C});
+  t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, {uid});
+  t.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, {kConvAlignment});
+  t.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);
+  return std::move(t.finalize());
+}
+
+// The operations of a problem: a convolution and, forward, what follows it. Owns what the graph names.
+struct Graph {
+  std::vector<CudnnDescriptor> parts, operations;
+  CudnnDescriptor graph{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
+
+  explicit Graph(const ConvProblem& q) {
+    parts.reserve(16);
+    auto keep = [&](CudnnDescriptor d) -> const CudnnDescriptor& { return parts.emplace_back(std::move(d)); };
+    const Sizes image{q.N, q.O, q.OH, q.OW};
+    const auto& x = keep(tensor(kX, q.dtype, {q.N, q.C, q.H, q.W}));
+    const auto& w = keep(tensor(kW, q.dtype, {q.O, q.C / q.p.groups, q.R, q.S}));
+    const auto& y = keep(tensor(kY, q.dtype, image));
+    const auto& convolution = keep(convolution_of(q.p));
+    if (q.pass == ConvPass::kForward) {
+      const bool more = q.bias || q.relu;
+      const auto& sum = more ? keep(tensor(kSum, DType::kF32, image, true)) : y;
+      operation(
+          CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+          {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+          x, w, sum, convolution);
+      const CudnnDescriptor* last = &sum;
+      if (q.bias) {
+        const auto& bias = keep(tensor(kBias, DType::kF32, {1, q.O, 1, 1}));
+        const auto& biased = q.relu ? keep(tensor(kBiased, DType::kF32, image, true)) : y;
+        pointwise(CUDNN_POINTWISE_ADD, *last, &bias, biased);
+        last = &biased;
+      }
+      if (q.relu) pointwise(CUDNN_POINTWISE_RELU_FWD, *last, nullptr, y);
+    } else if (q.pass == ConvPass::kData) {
+      operation(
+          CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+          {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+          x, w, y, convolution);
+    } else {
+      operation(
+          CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+          {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+          x, w, y, convolution);
+    }
+    std::vector<cudnnBackendDescriptor_t> all;
+    for (const CudnnDescriptor& o : operations) all.push_back(o.get());
+    graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+              std::span<const cudnnBackendDescriptor_t>(all));
+    graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, cudnn_handle());
+    graph.finalize();
+  }
+
+  static CudnnDescriptor convolution_of(const kernels::ConvParams& p) {
+    CudnnDescriptor c(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    c.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    c.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
+    c.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, {2});
+    c.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, {p.dilation, p.dilation});
+    c.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, {p.stride, p.stride});
+    c.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, {p.padding, p.padding});
+    c.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, {p.padding, p.padding});
+    return std::move(c.finalize());
+  }
+
+  // The three passes differ in the names of their attributes only: x, w, y, convolution, alpha, beta.
+  void operation(cudnnBackendDescriptorType_t type, const std::array<cudnnBackendAttributeName_t, 6>& names,
+                 const CudnnDescriptor& x, const CudnnDescriptor& w, const CudnnDescriptor& y,
+                 const CudnnDescriptor& convolution) {
+    CudnnDescriptor o(type);
+    o.set(names[0], x).set(names[1], w).set(names[2], y).set(names[3], convolution);
+    o.set(names[4], CUDNN_TYPE_FLOAT, 1.0f).set(names[5], CUDNN_TYPE_FLOAT, 0.0f);
+    operations.push_back(std::move(o.finalize()));
+  }
+  void pointwise(cudnnPointwiseMode_t mode, const CudnnDescriptor& x, const CudnnDescriptor* b,
+                 const CudnnDescriptor& y) {
+    CudnnDescriptor p(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    p.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
+    p.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    parts.push_back(std::move(p.finalize()));
+    CudnnDescriptor o(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    o.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, parts.back());
+    o.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x).set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    if (b) o.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+    operations.push_back(std::move(o.finalize()));
+  }
+};
+
+// Whether an engine with these notes may be taken.
+bool acceptable(const ConvProblem& q, const std::vector<cudnnBackendNumericalNote_t>& notes) {
+  const bool exact = q.dtype == DType::kF32 && q.math == MathMode::kExact;
+  return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
+    switch (note) {
+      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:             // sums in the order of arrival
+      case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:  // sums in less than f32
+        return true;
+      case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
+        return false;
+      default:  // tensor cores, transformed domains, rounded factors
+        return exact;
+    }
+  });
+}
+
+// The heuristic's configurations of engines, best first.
+std::vector<CudnnDescriptor> configurations(const Graph& graph, cudnnBackendHeurMode_t mode) {
+  CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+  std::vector<CudnnDescriptor> found;
+  if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) return found;  // no engine knows such a graph
+  int64_t count = heuristic.get_into(CUDNN_ATTR_ENGINEHEUR_RESULTS, {});
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (int64_t i = 0; i < count; ++i)
+    raw.push_back(found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
+  count = heuristic.get_into(CUDNN_ATTR_ENGINEHEUR_RESULTS, raw);
+  while (static_cast<int64_t>(found.size()) > count) found.pop_back();
+  return found;
+}
+
+std::vector<cudnnBackendNumericalNote_t> notes_of(const CudnnDescriptor& configuration) {
+  CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t raw = engine.get();
+  configuration.get_into(CUDNN_ATTR_ENGINECFG_ENGINE, {&raw, 1});
+  return engine.values<cudnnBackendNumericalNote_t>(
+      CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+}
+
+// Never destroyed, as the handle.
+LruCache<std::optional<ConvPlan>>& plans() {
+  static auto* plans = new LruCache<std::optional<ConvPlan>>(256);
+  return *plans;
+}
+
+}  // namespace
+
+CacheKey ConvProblem::key() const {
+  CacheKey key;
+  key.add(pass, dtype, math, N, H, W, C, O, R, S, OH, OW, p.stride, p.padding, p.dilation, p.groups, bias,
+          relu);
+  return key;
+}
+
+std::optional<ConvPlan> ConvPlan::make(const ConvProblem& problem) {
+  Graph graph(problem);
+  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (const CudnnDescriptor& configuration : configurations(graph, mode)) {
+      if (!acceptable(problem, notes_of(configuration))) continue;
+      CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, cudnn_handle());
+      if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) continue;  // not this shape, or not on this GPU
+      ConvPlan made(std::move(plan));
+      made.workspace_bytes_ =
+          made.plan_.values<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1).at(0);
+      if (made.workspace_bytes_ <= kMaxWorkspace) return made;
+    }
+  }
+  return std::nullopt;
+}
+
+void ConvPlan::run(const void* x, const void* w, const void* y, const void* bias) const {
+  Tensor workspace;
+  if (workspace_bytes_ > 0) workspace = Tensor::empty({workspace_bytes_}, DType::kU8, Device::kCuda);
+  const int64_t uids[] = {kX, kW, kY, kBias};
+  const void* pointers[] = {x, w, y, bias};
+  const size_t count = bias ? 4 : 3;
+  CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::span<const int64_t>(uids, count));
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+           std::span<const void* const>(pointers, count));
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR,
+           workspace.defined() ? workspace.raw() : nullptr);
+  pack.finalize();
+  ++launches;
+  check(cudnn().cudnnBackendExecute(cudnn_handle(), plan_.get(), pack.get()), "cudnnBackendExecute");
+}
+
+std::shared_ptr<const std::optional<ConvPlan>> conv_plan(const ConvProblem& problem) {
+  return plans().get(problem.key().text(), [&] { return ConvPlan::make(problem); });
+}
+CacheStats conv_plans() { return plans().stats(); }
+void set_conv_plan_capacity(size_t capacity) { plans().set_capacity(capacity); }
+
+}  // namespace saccade::cuda

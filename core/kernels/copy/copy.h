@@ -1,0 +1,25 @@
+// Filling, copying and casting.
+#pragma once
+
+#include "core/runtime/kernel.h"
+
+namespace saccade::kernels {
+
+// Every element of y (any strides, any dtype) becomes value.
+inline Kernel<void(Tensor& y, double value)> fill{"fill"};
+// y[i] = x[i], casting; both of one shape and device, any strides.
+inline Kernel<void(const Tensor& x, Tensor& y)> copy{"copy"};
+// y = x from `begin` on along the axis and 0 before and after, of one dtype; y is contiguous.
+inline Kernel<void(const Tensor& x, int axis, int64_t begin, Tensor& y)> copy_into_zeros{"copy_into_zeros"};
+// Both contiguous, of one shape and dtype, on different devices. Afterwards x may change, and y is there for
+// whoever works on its device next: on the CPU the copy is done, on the GPU it is on its way.
+inline Kernel<void(const Tensor& x, Tensor& y)> copy_between_devices{"copy_between_devices"};
+
+// The same from the CPU to a GPU that may still be busy: the numbers travel while it works on what it was
+// given before. For what comes with every batch; the memory for it stays.
+inline Kernel<void(const Tensor& x, Tensor& y)> start_upload{"start_upload"};
+
+// out[i] = scalars[i], which have one element each; all f32 and of one device.
+inline Kernel<void(Tensor& out, std::span<const Tensor> scalars)> stack_scalars{"stack_scalars"};
+
+}  // namespace saccade::kernels

@@ -1,0 +1,86 @@
+// Rows picked by index: a thread a unit of up to 16 bytes. The gradient: a warp a row of dx, which searches
+// the indices for its own number, so that nothing is zeroed, nothing is atomic and the order is that of k.
+#include "core/kernels/gather/gather.h"
+
+#include "core/runtime/cuda/map.h"
+
+namespace saccade::kernels {
+namespace {
+
+using namespace cuda;
+
+template <class Unit>
+__global__ void __launch_bounds__(kMapThreads)
+    gather_units(const Unit* x, const int64_t* indices, Unit* y, int64_t rows, int64_t picks, uint32_t units,
+                 int64_t count) {
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x;
+  if (i >= count) return;
+  int64_t row = i <= UINT32_MAX ? static_cast<uint32_t>(i) / units : i / units;
+  int64_t sample = row <= UINT32_MAX && picks <= UINT32_MAX
+                       ? static_cast<uint32_t>(row) / static_cast<uint32_t>(picks)
+                       : row / picks;
+  y[i] = x[(sample * rows + indices[row]) * units + (i - row * units)];
+}
+
+// A warp owns kWarp packs of columns of a row of dx.
+template <class T, int kPack>
+__global__ void __launch_bounds__(kMapThreads)
+    scatter_rows(const T* dy, const int64_t* indices, float* dx, int64_t rows, int64_t picks, int64_t columns,
+                 int64_t chunks, int64_t count) {
+  int lane = static_cast<int>(threadIdx.x) % kWarp;
+  int64_t i = static_cast<int64_t>(blockIdx.x) * (kMapThreads / kWarp) + threadIdx.x / kWarp;
+  if (i >= count) return;  // a whole warp
+  int64_t c = (i % chunks * kWarp + lane) * kPack, row = i / chunks, sample = row / rows, s = row % rows;
+  indices += sample * picks;
+  dy += sample * picks * columns + c;
+  float sum[kPack] = {};
+  for (int64_t first = 0; first < picks; first += kWarp) {
+    int64_t k = first + lane;
+    unsigned hits = __ballot_sync(kAllLanes, k < picks && indices[k] == s);
+    for (; hits; hits &= hits - 1) {
+      if (c >= columns) continue;
+      auto g = load_pack<kPack>(dy + (first + __ffs(static_cast<int>(hits)) - 1) * columns);
+      for (int j = 0; j < kPack; ++j) sum[j] += static_cast<float>(g.x[j]);
+    }
+  }
+  if (c >= columns) return;
+  for (int j = 0; j < kPack; ++j) dx[row * columns + c + j] = sum[j];
+}
+
+void gather_rows_cuda(const Tensor& x, const Tensor& indices, Tensor& y) {
+  int64_t bytes = x.dim(2) * static_cast<int64_t>(size_of(x.dtype()));  // of a row
+  if (y.numel() == 0 || bytes > UINT32_MAX) return gather_rows.generic(x, indices, y);
+  with_unit({static_cast<uintptr_t>(bytes), reinterpret_cast<uintptr_t>(x.raw()),
+             reinterpret_cast<uintptr_t>(y.raw())},
+            [&]<class Unit>() {
+              int64_t units = bytes / static_cast<int64_t>(sizeof(Unit)), count = indices.numel() * units;
+              launch("gather_units", &gather_units<Unit>,
+                     dim3(static_cast<unsigned>(ceil_div(count, kMapThreads))), dim3(kMapThreads), 0,
+                     static_cast<const Unit*>(x.raw()), indices.data<int64_t>(), static_cast<Unit*>(y.raw()),
+                     x.dim(1), indices.dim(1), static_cast<uint32_t>(units), count);
+            });
+}
+
+void scatter_add_rows_cuda(const Tensor& dy, const Tensor& indices, Tensor& dx) {
+  if (dy.dtype() == DType::kF64 || dx.numel() == 0 || dy.numel() == 0)
+    return scatter_add_rows.generic(dy, indices, dx);
+  int64_t columns = dy.dim(2);
+  auto run = [&]<class T, int kPack>() {
+    int64_t chunks = ceil_div(columns, kWarp * kPack), count = dx.dim(0) * dx.dim(1) * chunks;
+    launch("scatter_rows", &scatter_rows<T, kPack>,
+           dim3(static_cast<unsigned>(ceil_div(count, kMapThreads / kWarp))), dim3(kMapThreads), 0,
+           dy.data<T>(), indices.data<int64_t>(), dx.data<float>(), dx.dim(1), dy.dim(1), columns, chunks,
+           count);
+  };
+  auto typed = [&]<class T>() {
+    packs_fit<kPackWidth<T>>(dy.data<T>(), columns) ? run.template operator()<T, kPackWidth<T>>()
+                                                    : run.template operator()<T, 1>();
+  };
+  dy.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(gather_rows, Device::kCuda, &gather_rows_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(scatter_add_rows, Device::kCuda, &scatter_add_rows_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

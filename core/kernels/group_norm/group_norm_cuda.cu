@@ -1,0 +1,116 @@
+// Group norm: moments of the columns, joined per group; see core/kernels/common/channel_norm_cuda.h.
+#include "core/kernels/group_norm/group_norm.h"
+
+#include "core/kernels/common/channel_norm_cuda.h"
+
+namespace saccade::kernels {
+namespace {
+
+using namespace cuda;
+
+struct GroupStatistics {
+  float *mean, *rstd;
+  double count, eps;
+  __device__ void operator()(int64_t group, double mu, double m2) const {
+    mean[group] = static_cast<float>(mu);
+    rstd[group] = static_cast<float>(1 / std::sqrt(m2 / count + eps));
+  }
+};
+
+// From s1 = sum g and s2 = sum g (x - mean), [B, C], to a group's factor and constant and to a channel's
+// gradients, each of which may be null. A thread a group, then a thread a channel.
+__global__ void __launch_bounds__(kColumnThreads)
+    group_norm_coefficients(NormSizes v, const float* s1, const float* s2, const float* weight,
+                            const float* rstd, float* factor, float* constant, float* dweight, float* dbias) {
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x, size = v.C / v.groups;
+  if (i < v.B * v.groups) {
+    int64_t b = i / v.groups, first = b * v.C + i % v.groups * size, c0 = i % v.groups * size;
+    float a = 0, d = 0, count = static_cast<float>(v.S * size), r = rstd[i];
+    for (int64_t c = 0; c < size; ++c) {
+      a += weight[c0 + c] * s1[first + c];
+      d += weight[c0 + c] * s2[first + c];
+    }
+    factor[i] = -r * r * r * (d / count);
+    constant[i] = -r * (a / count);
+    return;
+  }
+  int64_t c = i - v.B * v.groups;
+  if (c >= v.C) return;
+  float w = 0, b = 0;
+  for (int64_t n = 0; n < v.B; ++n) {
+    w += s2[n * v.C + c] * rstd[v.group_of(n, c)];
+    b += s1[n * v.C + c];
+  }
+  if (dweight) dweight[c] = w;
+  if (dbias) dbias[c] = b;
+}
+
+template <class T, int kPack>
+void forward_packs(const NormSizes& v, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                   Tensor& y, Tensor& mean, Tensor& rstd) {
+  float *m = mean.data<float>(), *r = rstd.data<float>();
+  norm_moments<T, kPack>(v, x.data<T>(),
+                         GroupStatistics{m, r, static_cast<double>(v.S * (v.C / v.groups)), eps});
+  launch_norm_apply<T, kPack, false>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
+                                     y.data<T>());
+}
+
+template <class T, int kPack>
+void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                    const Tensor& mean, const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
+  const T *pd = dy.data<T>(), *px = x.data<T>();
+  const float *m = mean.data<float>(), *r = rstd.data<float>(), *w = weight.data<float>();
+  Tensor sums = Tensor::empty({2, v.B, v.C}, DType::kF32, Device::kCuda);
+  Tensor coefficients = Tensor::empty({2, v.B, v.groups}, DType::kF32, Device::kCuda);
+  float *s1 = sums.data<float>(), *s2 = s1 + v.B * v.C;
+  float *factor = coefficients.data<float>(), *constant = factor + v.B * v.groups;
+  sum_columns<kPack, 2>(ColumnTiles(v.B, v.S, v.C, kPack),
+                        NormGradientSums<T, kPack, false>{v, pd, px, m, r, w, nullptr}, 1.0, s1, s2);
+  launch("group_norm_coefficients", &group_norm_coefficients,
+         dim3(static_cast<unsigned>(ceil_div(v.B * v.groups + v.C, kColumnThreads))), dim3(kColumnThreads), 0,
+         v, s1, s2, w, r, factor, constant, dweight.defined() ? dweight.data<float>() : nullptr,
+         dbias.defined() ? dbias.data<float>() : nullptr);
+  if (dx.defined())
+    launch_norm_backward<T, kPack, false>(v, pd, px, m, r, w, nullptr, factor, constant, dx.data<T>());
+}
+
+NormSizes sizes_of(const Tensor& x, const Tensor& mean) {
+  return {x.dim(0), x.dim(1), x.dim(2), mean.dim(1)};
+}
+
+void forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
+                  Tensor& mean, Tensor& rstd) {
+  if (x.dtype() == DType::kF64 || x.numel() == 0)
+    return group_norm_forward.generic(x, weight, bias, eps, y, mean, rstd);
+  NormSizes v = sizes_of(x, mean);
+  auto typed = [&]<class T>() {
+    constexpr int kPack = kPackWidth<T>;
+    if (packs_fit<kPack>(x.data<T>(), v.C) && packs_fit<kPack>(y.data<T>(), v.C))
+      forward_packs<T, kPack>(v, x, weight, bias, eps, y, mean, rstd);
+    else
+      forward_packs<T, 1>(v, x, weight, bias, eps, y, mean, rstd);
+  };
+  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+}
+
+void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                   const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
+  if (x.dtype() == DType::kF64 || x.numel() == 0)
+    return group_norm_backward.generic(dy, x, weight, mean, rstd, dx, dweight, dbias);
+  NormSizes v = sizes_of(x, mean);
+  auto typed = [&]<class T>() {
+    constexpr int kPack = kPackWidth<T>;
+    if (packs_fit<kPack>(x.data<T>(), v.C) && packs_fit<kPack>(dy.data<T>(), v.C) &&
+        (!dx.defined() || packs_fit<kPack>(dx.data<T>(), v.C)))
+      backward_packs<T, kPack>(v, dy, x, weight, mean, rstd, dx, dweight, dbias);
+    else
+      backward_packs<T, 1>(v, dy, x, weight, mean, rstd, dx, dweight, dbias);
+  };
+  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(group_norm_forward, Device::kCuda, &forward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(group_norm_backward, Device::kCuda, &backward_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

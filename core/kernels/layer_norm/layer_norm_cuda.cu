@@ -1,0 +1,257 @@
+// Layer norm: kWidth threads hold a row in registers, so that it is read once; a half or whole warp up to 512
+// (backward) or 1024 columns, a block for wider rows. The weight's and bias's gradients come from the same
+// reading: every thread keeps the sums of its columns over the rows of its block.
+#include "core/kernels/layer_norm/layer_norm.h"
+
+#include "core/kernels/common/columns_cuda.h"
+
+namespace saccade::kernels {
+namespace {
+
+using namespace cuda;
+
+constexpr int kForwardThreads = 128, kWideForward = 256;
+constexpr int kBackwardThreads = 256, kWideBackward = 128;
+constexpr int kHeld = 32;          // elements of a row in one thread's registers
+constexpr int kHeldBackward = 16;  // in a warp's backward, which holds five such arrays
+constexpr int64_t kBlocks = 512;   // partial sums of the weight's gradient
+
+template <int kWidth>
+__device__ __forceinline__ float sum_of_row(float value, float* scratch) {
+  if constexpr (kWidth <= kWarp) {
+    return warp_sum<kWidth>(value);
+  } else {
+    return block_sum(value, scratch);
+  }
+}
+
+template <class T, int kPack, int kPacks, int kWidth>
+__global__ void __launch_bounds__(kWidth <= kWarp ? kForwardThreads : kWidth)
+    layer_norm_forward_rows(const T* x, const T* residual, const float* weight, const float* bias, float eps,
+                            T* y, T* sum, float* mean, float* rstd, int64_t rows, int columns) {
+  SACCADE_SHARED(float, scratch, kWarp);
+  int thread = static_cast<int>(threadIdx.x) % kWidth;
+  int64_t r = static_cast<int64_t>(blockIdx.x) * (blockDim.x / kWidth) + threadIdx.x / kWidth;
+  int end = r < rows ? columns : 0;  // a row beyond the last has no columns
+  float v[kPacks][kPack], total = 0;
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) {
+    int c = (k * kWidth + thread) * kPack;
+    for (int j = 0; j < kPack; ++j) v[k][j] = 0;
+    if (c >= end) continue;
+    auto a = load_pack<kPack>(x + r * columns + c);
+    if (residual) {
+      auto b = load_pack<kPack>(residual + r * columns + c);
+      for (int j = 0; j < kPack; ++j) a.x[j] = T(static_cast<float>(a.x[j]) + static_cast<float>(b.x[j]));
+      store_pack<kPack>(sum + r * columns + c, a);
+    }
+    for (int j = 0; j < kPack; ++j) v[k][j] = static_cast<float>(a.x[j]), total += v[k][j];
+  }
+  float n = static_cast<float>(columns), mu = sum_of_row<kWidth>(total, scratch) / n, square = 0;
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) {
+    if ((k * kWidth + thread) * kPack >= end) continue;
+    for (int j = 0; j < kPack; ++j) square += (v[k][j] - mu) * (v[k][j] - mu);
+  }
+  float inverse = 1.0f / std::sqrt(sum_of_row<kWidth>(square, scratch) / n + eps);
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) {
+    int c = (k * kWidth + thread) * kPack;
+    if (c >= end) continue;
+    auto w = load_pack<kPack>(weight + c), b = load_pack<kPack>(bias + c);
+    Pack<T, kPack> out;
+    for (int j = 0; j < kPack; ++j) out.x[j] = T((v[k][j] - mu) * inverse * w.x[j] + b.x[j]);
+    store_pack<kPack>(y + r * columns + c, out);
+  }
+  if (thread == 0 && r < rows) mean[r] = mu, rstd[r] = inverse;
+}
+
+// dx = rstd (w g - mean(w g) - xh mean(w g xh)), xh = (x - mean) rstd; partial [2, blocks, columns] gets the
+// block's sums of g xh and of g. dx and partial may be null. The blocks take groups of rows in turns.
+template <class T, int kPack, int kPacks, int kWidth>
+__global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
+    layer_norm_backward_rows(const T* dy, const T* x, const float* weight, const float* mean,
+                             const float* rstd, T* dx, float* partial, int64_t rows, int columns) {
+  SACCADE_SHARED(float, scratch, kWarp);
+  int thread = static_cast<int>(threadIdx.x) % kWidth, group = static_cast<int>(threadIdx.x) / kWidth;
+  int groups = static_cast<int>(blockDim.x) / kWidth;
+  float w[kPacks][kPack], weight_sum[kPacks][kPack] = {}, bias_sum[kPacks][kPack] = {};
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) {
+    int c = (k * kWidth + thread) * kPack;
+    Pack<float, kPack> p{};
+    if (c < columns) p = load_pack<kPack>(weight + c);
+    for (int j = 0; j < kPack; ++j) w[k][j] = p.x[j];
+  }
+  // All threads make the same number of turns, since the sums of a row need all of them.
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < rows;
+       first += static_cast<int64_t>(gridDim.x) * groups) {
+    int64_t r = first + group;
+    bool inside = r < rows;
+    int end = inside ? columns : 0;
+    float mu = inside ? mean[r] : 0, inverse = inside ? rstd[r] : 0;
+    float g[kPacks][kPack], d[kPacks][kPack], a = 0, b = 0;
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      int c = (k * kWidth + thread) * kPack;
+      Pack<T, kPack> pd{}, px{};
+      if (c < end) pd = load_pack<kPack>(dy + r * columns + c), px = load_pack<kPack>(x + r * columns + c);
+      for (int j = 0; j < kPack; ++j) {
+        g[k][j] = static_cast<float>(pd.x[j]);
+        d[k][j] = static_cast<float>(px.x[j]) - mu;
+        a += g[k][j] * w[k][j];
+        b += g[k][j] * w[k][j] * d[k][j];
+        weight_sum[k][j] += g[k][j] * (d[k][j] * inverse);
+        bias_sum[k][j] += g[k][j];
+      }
+    }
+    if (!dx) continue;
+    float n = static_cast<float>(columns);
+    float constant = -inverse * (sum_of_row<kWidth>(a, scratch) / n);
+    float factor = -inverse * inverse * inverse * (sum_of_row<kWidth>(b, scratch) / n);
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      int c = (k * kWidth + thread) * kPack;
+      if (c >= end) continue;
+      Pack<T, kPack> out;
+      for (int j = 0; j < kPack; ++j)
+        out.x[j] = T(inverse * (g[k][j] * w[k][j]) + factor * d[k][j] + constant);
+      store_pack<kPack>(dx + r * columns + c, out);
+    }
+  }
+  if (!partial) return;
+  if constexpr (kWidth > kWarp) {  // one row at a time: each thread alone has its columns' sums
+    for (int k = 0; k < kPacks; ++k) {
+      int c = (k * kWidth + thread) * kPack;
+      if (c >= columns) continue;
+      float* out = partial + static_cast<int64_t>(blockIdx.x) * columns + c;
+      for (int j = 0; j < kPack; ++j) out[j] = weight_sum[k][j];
+      out += static_cast<int64_t>(gridDim.x) * columns;
+      for (int j = 0; j < kPack; ++j) out[j] = bias_sum[k][j];
+    }
+  } else {
+    SACCADE_SHARED(float, shared, kBackwardThreads* kHeldBackward);
+    for (int s = 0; s < 2; ++s) {
+      for (int k = 0; k < kPacks; ++k) {
+        int c = (k * kWidth + thread) * kPack;
+        for (int j = 0; j < kPack; ++j)
+          if (c < columns) shared[group * columns + c + j] = s == 0 ? weight_sum[k][j] : bias_sum[k][j];
+      }
+      __syncthreads();
+      for (int c = static_cast<int>(threadIdx.x); c < columns; c += static_cast<int>(blockDim.x)) {
+        float sum = 0;
+        for (int i = 0; i < groups; ++i) sum += shared[i * columns + c];
+        partial[(static_cast<int64_t>(s) * gridDim.x + blockIdx.x) * columns + c] = sum;
+      }
+      __syncthreads();
+    }
+  }
+}
+
+// f<packs a thread>(), the smallest that suffices for `each`.
+template <int kMost, class F>
+void with_packs(int64_t each, const F& f) {
+  if constexpr (kMost > 8) {
+    f.template operator()<kMost>();
+  } else if constexpr (kMost > 1) {
+    if (each > kMost / 2) return f.template operator()<kMost>();
+    with_packs<kMost / 2>(each, f);
+  } else {
+    f.template operator()<1>();
+  }
+}
+
+template <class T, int kPack>
+bool forward_packs(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                   double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
+  int64_t rows = x.dim(0), columns = x.dim(1);
+  const T* pr = residual.defined() ? residual.data<T>() : nullptr;
+  T* ps = residual.defined() ? sum.data<T>() : nullptr;
+  const float *w = weight.data<float>(), *b = bias.data<float>();
+  auto fits = [&](const auto* p) { return packs_fit<kPack>(p, columns); };
+  if (!fits(x.data<T>()) || !fits(pr) || !fits(ps) || !fits(w) || !fits(b) || !fits(y.data<T>()))
+    return false;
+  auto run = [&]<int kPacks, int kWidth>() {
+    int threads = kWidth <= kWarp ? kForwardThreads : kWidth;
+    launch("layer_norm_forward_rows", &layer_norm_forward_rows<T, kPack, kPacks, kWidth>,
+           dim3(static_cast<unsigned>(ceil_div(rows, threads / kWidth))),
+           dim3(static_cast<unsigned>(threads)), 0, x.data<T>(), pr, w, b, static_cast<float>(eps),
+           y.data<T>(), ps, mean.data<float>(), rstd.data<float>(), rows, static_cast<int>(columns));
+  };
+  int64_t packs = columns / kPack;
+  if (packs <= 16) {
+    run.template operator()<1, 16>();
+  } else if (columns <= kWarp * kHeld) {
+    with_packs<kHeld / kPack>(ceil_div(packs, kWarp),
+                              [&]<int kPacks>() { run.template operator()<kPacks, kWarp>(); });
+  } else {
+    with_packs<kHeld / kPack>(ceil_div(packs, kWideForward),
+                              [&]<int kPacks>() { run.template operator()<kPacks, kWideForward>(); });
+  }
+  return true;
+}
+
+void forward_cuda(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                  double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
+  int64_t columns = x.dim(1);
+  if (x.dtype() == DType::kF64 || columns == 0 || columns > kWideForward * kHeld)
+    return layer_norm_forward.generic(x, residual, weight, bias, eps, y, sum, mean, rstd);
+  if (x.dim(0) == 0) return;
+  auto typed = [&]<class T>() {
+    if (!forward_packs<T, kPackWidth<T>>(x, residual, weight, bias, eps, y, sum, mean, rstd))
+      forward_packs<T, 1>(x, residual, weight, bias, eps, y, sum, mean, rstd);
+  };
+  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+}
+
+template <class T, int kPack>
+bool backward_packs(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                    const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
+  int64_t rows = x.dim(0), columns = x.dim(1);
+  T* out = dx.defined() ? dx.data<T>() : nullptr;
+  auto fits = [&](const auto* p) { return packs_fit<kPack>(p, columns); };
+  if (!fits(dy.data<T>()) || !fits(x.data<T>()) || !fits(weight.data<float>()) || !fits(out)) return false;
+  bool affine = dweight.defined() || dbias.defined();
+  auto run = [&]<int kPacks, int kWidth>() {
+    int threads = kWidth <= kWarp ? kBackwardThreads : kWidth;
+    int64_t blocks = std::min(ceil_div(rows, 2 * (threads / kWidth)), kBlocks);
+    Tensor partial = affine ? Tensor::empty({2, blocks, columns}, DType::kF32, Device::kCuda) : Tensor();
+    launch("layer_norm_backward_rows", &layer_norm_backward_rows<T, kPack, kPacks, kWidth>,
+           dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0, dy.data<T>(),
+           x.data<T>(), weight.data<float>(), mean.data<float>(), rstd.data<float>(), out,
+           affine ? partial.data<float>() : nullptr, rows, static_cast<int>(columns));
+    if (affine)
+      launch_join_columns(partial.data<float>(), 2, blocks, columns, 1, 1.0,
+                          dweight.defined() ? dweight.data<float>() : nullptr,
+                          dbias.defined() ? dbias.data<float>() : nullptr);
+  };
+  int64_t packs = columns / kPack;
+  if (packs <= 16) {
+    run.template operator()<1, 16>();
+  } else if (columns <= kWarp * kHeldBackward) {
+    with_packs<kHeldBackward / kPack>(ceil_div(packs, kWarp),
+                                      [&]<int kPacks>() { run.template operator()<kPacks, kWarp>(); });
+  } else {
+    with_packs<kHeld / kPack>(ceil_div(packs, kWideBackward),
+                              [&]<int kPacks>() { run.template operator()<kPacks, kWideBackward>(); });
+  }
+  return true;
+}
+
+void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                   const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
+  int64_t columns = x.dim(1);
+  if (x.dtype() == DType::kF64 || x.dim(0) == 0 || columns == 0 || columns > kWideBackward * kHeld)
+    return layer_norm_backward.generic(dy, x, weight, mean, rstd, dx, dweight, dbias);
+  auto typed = [&]<class T>() {
+    if (!backward_packs<T, kPackWidth<T>>(dy, x, weight, mean, rstd, dx, dweight, dbias))
+      backward_packs<T, 1>(dy, x, weight, mean, rstd, dx, dweight, dbias);
+  };
+  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(layer_norm_forward, Device::kCuda, &forward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(layer_norm_backward, Device::kCuda, &backward_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

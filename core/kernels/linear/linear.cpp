@@ -1,0 +1,39 @@
+#include "core/kernels/linear/linear.h"
+
+#include "core/kernels/activation/activation.h"
+#include "core/kernels/common/gemm.h"
+
+namespace saccade::kernels {
+namespace {
+
+void forward_generic(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
+  dispatch_float(x.dtype(), "linear", [&]<class T>() {
+    Tensor out = y.unsqueeze(0);
+    gemm<T, T>(x.unsqueeze(0), w.transpose(0, 1).unsqueeze(0), out,
+               bias.defined() ? bias.data<acc_t<T>>() : nullptr,
+               act == Activation::kRelu ? act : Activation::kNone);
+    Tensor no_slope;
+    if (act == Activation::kGelu) activation_forward(act, y, y, no_slope);
+  });
+}
+
+void backward_data_generic(const Tensor& dz, const Tensor& w, Tensor& dx) {
+  dispatch_float(dz.dtype(), "linear", [&]<class T>() {
+    Tensor out = dx.unsqueeze(0);
+    gemm<T, T>(dz.unsqueeze(0), w.unsqueeze(0), out);
+  });
+}
+
+void backward_weight_generic(const Tensor& dz, const Tensor& x, Tensor& dw) {
+  dispatch_float(dz.dtype(), "linear", [&]<class T>() {
+    Tensor out = dw.unsqueeze(0);
+    gemm<T, acc_t<T>>(dz.transpose(0, 1).unsqueeze(0), x.unsqueeze(0), out);
+  });
+}
+
+SACCADE_REGISTER_KERNEL(linear_forward, &forward_generic);
+SACCADE_REGISTER_KERNEL(linear_backward_data, &backward_data_generic);
+SACCADE_REGISTER_KERNEL(linear_backward_weight, &backward_weight_generic);
+
+}  // namespace
+}  // namespace saccade::kernels

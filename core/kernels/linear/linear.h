@@ -1,0 +1,20 @@
+// The linear layer's three products. Matrices are contiguous; x, w, y, dz, dx share one floating dtype T;
+// bias and the weight gradient have acc_t<T>.
+#pragma once
+
+#include "core/kernels/activation/activation_type.h"
+#include "core/runtime/kernel.h"
+
+namespace saccade::kernels {
+
+// y [M, N] = act(x [M, K] w^T + bias), w [N, K], bias [N] or undefined
+inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y)>
+    linear_forward{"linear_forward"};
+// dx [M, K] = dz [M, N] w
+inline Kernel<void(const Tensor& dz, const Tensor& w, Tensor& dx)> linear_backward_data{
+    "linear_backward_data"};
+// dw [N, K] = dz^T x; M = 0 gives zeros
+inline Kernel<void(const Tensor& dz, const Tensor& x, Tensor& dw)> linear_backward_weight{
+    "linear_backward_weight"};
+
+}  // namespace saccade::kernels

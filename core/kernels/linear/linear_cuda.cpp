@@ -1,0 +1,48 @@
+// The linear layer's products through cuBLASLt, which adds the bias and applies ReLU before it writes. Its
+// GELU is the tanh approximation, ours the erf form, so GELU is a pass of its own (in training it must write
+// the slope anyway). ReLU's gradient and the sums of the bias gradient are one pass over dz, see
+// activation_backward.
+#include "core/kernels/linear/linear.h"
+
+#include "core/kernels/activation/activation.h"
+#include "core/kernels/bf16_copies/rounded.h"
+#include "core/runtime/cuda/cublaslt.h"
+
+namespace saccade::kernels {
+namespace {
+
+using cuda::Matrices;
+
+bool ours(const Tensor& a, const Tensor& b) {
+  return (a.dtype() == DType::kF32 || a.dtype() == DType::kBF16) && a.numel() > 0 && b.numel() > 0;
+}
+
+Matrices matrix(const Tensor& t) { return {t.raw(), t.dtype(), t.dim(0), t.dim(1), false, t.dim(1)}; }
+Matrices transposed(const Tensor& t) { return {t.raw(), t.dtype(), t.dim(1), t.dim(0), true, t.dim(1)}; }
+
+void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
+  // cuBLASLt adds a bias of the result's dtype: in bf16 it is rounded, as the weights are.
+  Tensor added = bias.defined() && y.dtype() == DType::kBF16 ? rounded(bias) : bias;
+  if (!ours(x, w) || y.numel() == 0 ||
+      !cuda::product(1, matrix(x), transposed(w), matrix(y), added, act == Activation::kRelu))
+    return linear_forward.generic(x, w, bias, act, y);
+  Tensor no_slope;
+  if (act == Activation::kGelu) activation_forward(act, y, y, no_slope);
+}
+
+void backward_data_cuda(const Tensor& dz, const Tensor& w, Tensor& dx) {
+  if (!ours(dz, w) || !cuda::product(1, matrix(dz), matrix(w), matrix(dx)))
+    linear_backward_data.generic(dz, w, dx);
+}
+
+void backward_weight_cuda(const Tensor& dz, const Tensor& x, Tensor& dw) {
+  if (!ours(dz, x) || !cuda::product(1, transposed(dz), matrix(x), matrix(dw)))
+    linear_backward_weight.generic(dz, x, dw);
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCuda, &forward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_data, Device::kCuda, &backward_data_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCuda, &backward_weight_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

@@ -1,0 +1,256 @@
+#include "core/kernels/losses/losses.h"
+
+#include "core/kernels/common/lanes.h"
+#include "core/kernels/losses/loss_terms.h"
+#include "core/runtime/launch.h"
+
+namespace saccade::kernels {
+namespace {
+
+// The shape of the dense class losses: piece i is elements [i * kLossElements, ...) of x [rows, K].
+struct DensePiece {
+  int64_t begin, length, first_row, last_row;  // rows that overlap the piece
+  SACCADE_HD DensePiece(int64_t piece, int64_t n, int64_t classes) {
+    begin = piece * kLossElements;
+    length = n - begin < kLossElements ? n - begin : kLossElements;
+    first_row = begin / classes;
+    last_row = (begin + length - 1) / classes;
+  }
+  // The position of the label of row r within the piece; -1 when it is not there.
+  SACCADE_HD int64_t label_at(int64_t r, int64_t label, int64_t classes) const {
+    int64_t at = r * classes + label - begin;
+    return label >= 0 && label < classes && at >= 0 && at < length ? at : -1;
+  }
+};
+
+template <class T>
+struct FocalPiece {
+  const T* x;
+  const int64_t* labels;
+  double* partial;
+  T* grad;  // or null
+  int64_t n, classes;
+  T alpha, gamma;
+  SACCADE_HD void operator()(int64_t i) const {
+    DensePiece piece(i, n, classes);
+    // -1 at labels, 1 elsewhere: found once, so that the loop over the elements has no division.
+    T sign[kLossElements];
+    for (int64_t e = 0; e < piece.length; ++e) sign[e] = T(1);
+    for (int64_t r = piece.first_row; r <= piece.last_row; ++r) {
+      int64_t at = piece.label_at(r, labels[r], classes);
+      if (at >= 0) sign[at] = T(-1);
+    }
+    const T* px = x + piece.begin;
+    T* out = grad ? grad + piece.begin : nullptr;
+    T a = alpha, g = gamma;
+    for (int64_t e = 0; e < piece.length; ++e) {
+      LossTerm<T> term = focal_term(px[e], sign[e], a, g);
+      if (out) out[e] = term.slope;
+      sign[e] = term.loss;
+    }
+    const T* loss = sign;
+    partial[i] = static_cast<double>(lane_sum<T>(piece.length, [loss](int64_t e) { return loss[e]; }));
+  }
+};
+
+template <class T>
+struct VarifocalPiece {
+  const T* x;
+  const int64_t* labels;
+  const T* quality;
+  double* partial;
+  T* grad;  // or null
+  int64_t n, classes;
+  T alpha, gamma;
+  SACCADE_HD void operator()(int64_t i) const {
+    DensePiece piece(i, n, classes);
+    T target[kLossElements];  // the quality at labels, -1 elsewhere
+    for (int64_t e = 0; e < piece.length; ++e) target[e] = T(-1);
+    for (int64_t r = piece.first_row; r <= piece.last_row; ++r) {
+      int64_t at = piece.label_at(r, labels[r], classes);
+      if (at >= 0) target[at] = quality[r];
+    }
+    const T* px = x + piece.begin;
+    T* out = grad ? grad + piece.begin : nullptr;
+    T a = alpha, g = gamma;
+    for (int64_t e = 0; e < piece.length; ++e) {
+      LossTerm<T> term = varifocal_term(px[e], target[e], a, g);
+      if (out) out[e] = term.slope;
+      target[e] = term.loss;
+    }
+    const T* loss = target;
+    partial[i] = static_cast<double>(lane_sum<T>(piece.length, [loss](int64_t e) { return loss[e]; }));
+  }
+};
+
+template <class T>
+struct CrossEntropyRows {
+  const T* x;
+  const int64_t* labels;
+  const T* weights;  // or null
+  double* partial;
+  T* grad;  // or null
+  int64_t rows, classes;
+  T smoothing;
+  const T* weight_sum;  // or null: all weights are 1
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t end = (i + 1) * kLossRows < rows ? (i + 1) * kLossRows : rows;
+    double total = 0;
+    for (int64_t r = i * kLossRows; r < end; ++r) total += static_cast<double>(row(r));
+    partial[i] = total;
+  }
+  SACCADE_HD T row(int64_t r) const {
+    const T* px = x + r * classes;
+    const T* w = weights;
+    int64_t label = labels[r];
+    T top = lane_max<T>(classes, [=](int64_t k) { return px[k]; });
+    T sum = lane_sum<T>(classes, [=](int64_t k) { return math::exp(px[k] - top); });
+    T log_sum = top + math::log(sum);
+    T hard = (T(1) - smoothing) * (w ? w[label] : T(1)), soft = smoothing / T(classes);
+    T loss = hard * (log_sum - px[label]);
+    if (soft > T(0))
+      loss += soft * lane_sum<T>(classes, [=](int64_t k) { return (w ? w[k] : T(1)) * (log_sum - px[k]); });
+    if (grad) {
+      T* out = grad + r * classes;
+      T mass = (hard + soft * (weight_sum ? weight_sum[0] : T(classes))) / sum;
+      for (int64_t k = 0; k < classes; ++k) out[k] = mass * math::exp(px[k] - top) - soft * (w ? w[k] : T(1));
+      out[label] -= hard;
+    }
+    return loss;
+  }
+};
+
+template <class T>
+struct GiouPairs {
+  const T* boxes;
+  const T* targets;
+  double* partial;
+  T* grad;  // or null
+  int64_t pairs;
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t end = (i + 1) * kLossPairs < pairs ? (i + 1) * kLossPairs : pairs;
+    double total = 0;
+    for (int64_t p = i * kLossPairs; p < end; ++p)
+      total += static_cast<double>(giou_pair(boxes + 4 * p, targets + 4 * p, grad ? grad + 4 * p : nullptr));
+    partial[i] = total;
+  }
+};
+
+template <class T>
+struct L1Piece {
+  const T* x;
+  const T* targets;
+  double* partial;
+  T* grad;  // or null
+  int64_t n;
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t begin = i * kLossElements, length = n - begin < kLossElements ? n - begin : kLossElements;
+    const T *px = x + begin, *pt = targets + begin;
+    partial[i] =
+        static_cast<double>(lane_sum<T>(length, [=](int64_t e) { return l1_term(px[e], pt[e]).loss; }));
+    if (!grad) return;
+    for (int64_t e = 0; e < length; ++e) grad[begin + e] = l1_term(px[e], pt[e]).slope;
+  }
+};
+
+// Runs f<float> or f<double>.
+template <class F>
+void dispatch_loss(const Tensor& x, const char* tag, F&& f) {
+  if (x.dtype() == DType::kF64) {
+    f.template operator()<double>();
+  } else {
+    SACCADE_CHECK(x.dtype() == DType::kF32, "[{}] needs f32 or f64, got {}", tag, name_of(x.dtype()));
+    f.template operator()<float>();
+  }
+}
+
+template <class T>
+T* data_or_null(Tensor& t) {
+  return t.defined() ? t.data<T>() : nullptr;
+}
+
+constexpr int64_t kLogisticCost = 40;  // element operations of one Logistic
+
+void focal_loss_generic(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
+                        Tensor& grad) {
+  dispatch_loss(x, "focal_loss", [&]<class T>() {
+    FocalPiece<T> f{x.data<T>(),
+                    labels.data<int64_t>(),
+                    partial.data<double>(),
+                    data_or_null<T>(grad),
+                    x.numel(),
+                    x.dim(1),
+                    T(alpha),
+                    T(gamma)};
+    for_each(partial.numel(), f, kLossElements * kLogisticCost);
+  });
+}
+
+void varifocal_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
+                            double gamma, Tensor& partial, Tensor& grad) {
+  dispatch_loss(x, "varifocal_loss", [&]<class T>() {
+    VarifocalPiece<T> f{x.data<T>(),
+                        labels.data<int64_t>(),
+                        quality.data<T>(),
+                        partial.data<double>(),
+                        data_or_null<T>(grad),
+                        x.numel(),
+                        x.dim(1),
+                        T(alpha),
+                        T(gamma)};
+    for_each(partial.numel(), f, kLossElements * kLogisticCost);
+  });
+}
+
+template <class T>
+struct SumOnce {  // one index: total[0] = sum of w[0 .. n)
+  const T* w;
+  T* total;
+  int64_t n;
+  SACCADE_HD void operator()(int64_t) const {
+    const T* p = w;
+    total[0] = lane_sum<T>(n, [p](int64_t k) { return p[k]; });
+  }
+};
+
+void cross_entropy_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& weights,
+                                double smoothing, Tensor& partial, Tensor& grad) {
+  dispatch_loss(x, "cross_entropy_loss", [&]<class T>() {
+    const T* w = weights.defined() ? weights.data<T>() : nullptr;
+    CrossEntropyRows<T> f{
+        x.data<T>(), labels.data<int64_t>(), w,      partial.data<double>(), data_or_null<T>(grad), x.dim(0),
+        x.dim(1),    T(smoothing),           nullptr};
+    Tensor total;
+    if (w && smoothing > 0) {
+      total = Tensor::empty({}, x.dtype(), x.device());
+      for_each(1, SumOnce<T>{w, total.data<T>(), x.dim(1)});
+      f.weight_sum = total.data<T>();
+    }
+    for_each(partial.numel(), f, kLossRows * x.dim(1) * kLogisticCost);
+  });
+}
+
+void giou_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
+  dispatch_loss(boxes, "giou_loss", [&]<class T>() {
+    GiouPairs<T> f{boxes.data<T>(), targets.data<T>(), partial.data<double>(), data_or_null<T>(grad),
+                   boxes.dim(0)};
+    for_each(partial.numel(), f, kLossPairs * 60);
+  });
+}
+
+void l1_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
+  dispatch_loss(boxes, "l1_loss", [&]<class T>() {
+    L1Piece<T> f{boxes.data<T>(), targets.data<T>(), partial.data<double>(), data_or_null<T>(grad),
+                 boxes.numel()};
+    for_each(partial.numel(), f, kLossElements * 4);
+  });
+}
+
+SACCADE_REGISTER_KERNEL(focal_loss, &focal_loss_generic);
+SACCADE_REGISTER_KERNEL(varifocal_loss, &varifocal_loss_generic);
+SACCADE_REGISTER_KERNEL(cross_entropy_loss, &cross_entropy_loss_generic);
+SACCADE_REGISTER_KERNEL(giou_loss, &giou_loss_generic);
+SACCADE_REGISTER_KERNEL(l1_loss, &l1_loss_generic);
+
+}  // namespace
+}  // namespace saccade::kernels

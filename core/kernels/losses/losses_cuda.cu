@@ -1,0 +1,197 @@
+// Losses: a block a piece, a thread an element at a time, side by side; a warp a row of cross entropy.
+#include "core/kernels/losses/losses.h"
+
+#include "core/kernels/losses/loss_terms.h"
+#include "core/kernels/reduce/reduce.h"
+#include "core/runtime/cuda/block.h"
+
+namespace saccade::kernels {
+namespace {
+
+using namespace cuda;
+
+constexpr int kThreads = 256;
+static_assert(kLossElements % kThreads == 0 && kLossPairs == kThreads);
+
+struct Focal {
+  float alpha, gamma;
+  __device__ LossTerm<float> operator()(float x, bool hit, uint32_t) const {
+    return focal_term(x, hit ? -1.0f : 1.0f, alpha, gamma);
+  }
+};
+struct Varifocal {
+  const float* quality;
+  float alpha, gamma;
+  __device__ LossTerm<float> operator()(float x, bool hit, uint32_t row) const {
+    return varifocal_term(x, hit ? quality[row] : -1.0f, alpha, gamma);
+  }
+};
+
+// x [rows, classes] of n elements; grad may be null.
+template <class Term>
+__global__ void __launch_bounds__(kThreads)
+    dense_loss(const float* x, const int64_t* labels, Term term, double* partial, float* grad, uint32_t n,
+               uint32_t classes) {
+  SACCADE_SHARED(float, scratch, kWarp);
+  uint32_t first = blockIdx.x * static_cast<uint32_t>(kLossElements) + threadIdx.x;
+  float sum = 0;
+#pragma unroll
+  for (uint32_t e = 0; e < kLossElements; e += kThreads) {
+    uint32_t i = first + e;
+    if (i >= n) continue;
+    uint32_t row = i / classes;
+    LossTerm<float> t = term(x[i], labels[row] == static_cast<int64_t>(i - row * classes), row);
+    if (grad) grad[i] = t.slope;
+    sum += t.loss;
+  }
+  sum = block_sum(sum, scratch);
+  if (threadIdx.x == 0) partial[blockIdx.x] = static_cast<double>(sum);
+}
+
+// weights and the pointer to their sum may be null (all 1), as may grad.
+__global__ void __launch_bounds__(kLossRows* kWarp)
+    cross_entropy_rows(const float* x, const int64_t* labels, const float* weights, const float* weight_sum,
+                       float smoothing, double* partial, float* grad, int64_t rows, int classes) {
+  SACCADE_SHARED(double, losses, kLossRows);
+  int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  int64_t r = blockIdx.x * kLossRows + warp;
+  if (r < rows) {  // a whole warp
+    const float* px = x + r * classes;
+    int label = static_cast<int>(labels[r]);
+    float top = px[0];
+    for (int k = lane; k < classes; k += kWarp) top = math::max(top, px[k]);
+    // A NaN must come through: the maximum of the warp loses it, the sum does not.
+    top = warp_max(top);
+    float sum = 0;
+    for (int k = lane; k < classes; k += kWarp) sum += math::exp(px[k] - top);
+    sum = warp_sum(sum);
+    float log_sum = top + math::log(sum);
+    float hard = (1 - smoothing) * (weights ? weights[label] : 1.0f);
+    float soft = smoothing / static_cast<float>(classes);
+    float loss = hard * (log_sum - px[label]);
+    if (soft > 0) {
+      float spread = 0;
+      for (int k = lane; k < classes; k += kWarp) spread += (weights ? weights[k] : 1.0f) * (log_sum - px[k]);
+      loss += soft * warp_sum(spread);
+    }
+    if (grad) {
+      float mass = (hard + soft * (weight_sum ? weight_sum[0] : static_cast<float>(classes))) / sum;
+      for (int k = lane; k < classes; k += kWarp) {
+        float g = mass * math::exp(px[k] - top) - soft * (weights ? weights[k] : 1.0f);
+        grad[r * classes + k] = k == label ? g - hard : g;
+      }
+    }
+    if (lane == 0) losses[warp] = static_cast<double>(loss);
+  } else if (lane == 0) {
+    losses[warp] = 0;
+  }
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  double total = 0;
+  for (int i = 0; i < kLossRows; ++i) total += losses[i];
+  partial[blockIdx.x] = total;
+}
+
+// A thread a pair; grad may be null.
+__global__ void __launch_bounds__(kThreads)
+    giou_pairs(const float* boxes, const float* targets, double* partial, float* grad, int64_t pairs) {
+  SACCADE_SHARED(double, scratch, kWarp);
+  int64_t p = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  double loss = 0;
+  if (p < pairs) {
+    auto b = load_pack<4>(boxes + 4 * p), t = load_pack<4>(targets + 4 * p);
+    Pack<float, 4> g;
+    loss = static_cast<double>(giou_pair(b.x, t.x, grad ? g.x : nullptr));
+    if (grad) store_pack<4>(grad + 4 * p, g);
+  }
+  loss = block_sum(loss, scratch);
+  if (threadIdx.x == 0) partial[blockIdx.x] = loss;
+}
+
+// A thread a box; grad may be null.
+__global__ void __launch_bounds__(kThreads)
+    l1_boxes(const float* x, const float* targets, double* partial, float* grad, int64_t boxes) {
+  static_assert(kLossElements == 4 * kThreads);
+  SACCADE_SHARED(float, scratch, kWarp);
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  float sum = 0;
+  if (i < boxes) {
+    auto a = load_pack<4>(x + 4 * i), b = load_pack<4>(targets + 4 * i);
+    for (int j = 0; j < 4; ++j) {
+      LossTerm<float> t = l1_term(a.x[j], b.x[j]);
+      sum += t.loss;
+      a.x[j] = t.slope;
+    }
+    if (grad) store_pack<4>(grad + 4 * i, a);
+  }
+  sum = block_sum(sum, scratch);
+  if (threadIdx.x == 0) partial[blockIdx.x] = static_cast<double>(sum);
+}
+
+float* data_or_null(Tensor& t) { return t.defined() ? t.data<float>() : nullptr; }
+dim3 pieces_of(const Tensor& partial) { return dim3(static_cast<unsigned>(partial.numel())); }
+
+template <class Term>
+void launch_dense(const Tensor& x, const Tensor& labels, const Term& term, Tensor& partial, Tensor& grad) {
+  launch("dense_loss", &dense_loss<Term>, pieces_of(partial), dim3(kThreads), 0, x.data<float>(),
+         labels.data<int64_t>(), term, partial.data<double>(), data_or_null(grad),
+         static_cast<uint32_t>(x.numel()), static_cast<uint32_t>(x.dim(1)));
+}
+bool takes(const Tensor& x) {
+  return x.dtype() == DType::kF32 && x.numel() > 0 && x.numel() <= UINT32_MAX - kLossElements;
+}
+
+void focal_loss_cuda(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
+                     Tensor& grad) {
+  if (!takes(x)) return focal_loss.generic(x, labels, alpha, gamma, partial, grad);
+  launch_dense(x, labels, Focal{static_cast<float>(alpha), static_cast<float>(gamma)}, partial, grad);
+}
+
+void varifocal_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
+                         double gamma, Tensor& partial, Tensor& grad) {
+  if (!takes(x)) return varifocal_loss.generic(x, labels, quality, alpha, gamma, partial, grad);
+  launch_dense(x, labels,
+               Varifocal{quality.data<float>(), static_cast<float>(alpha), static_cast<float>(gamma)},
+               partial, grad);
+}
+
+void cross_entropy_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& weights, double smoothing,
+                             Tensor& partial, Tensor& grad) {
+  if (!takes(x)) return cross_entropy_loss.generic(x, labels, weights, smoothing, partial, grad);
+  Tensor total;
+  if (weights.defined() && smoothing > 0) {
+    total = Tensor::empty({}, DType::kF32, Device::kCuda);
+    sum_to_shape(weights, 1, total);
+  }
+  launch("cross_entropy_rows", &cross_entropy_rows, pieces_of(partial),
+         dim3(static_cast<unsigned>(kLossRows * kWarp)), 0, x.data<float>(), labels.data<int64_t>(),
+         weights.defined() ? weights.data<float>() : nullptr, data_or_null(total),
+         static_cast<float>(smoothing), partial.data<double>(), data_or_null(grad), x.dim(0),
+         static_cast<int>(x.dim(1)));
+}
+
+bool takes_boxes(const Tensor& boxes, const Tensor& targets, const Tensor& grad) {
+  auto fits = [](const Tensor& t) { return !t.defined() || packs_fit<4>(t.data<float>(), 4); };
+  return boxes.dtype() == DType::kF32 && boxes.numel() > 0 && fits(boxes) && fits(targets) && fits(grad);
+}
+
+void giou_loss_cuda(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
+  if (!takes_boxes(boxes, targets, grad)) return giou_loss.generic(boxes, targets, partial, grad);
+  launch("giou_pairs", &giou_pairs, pieces_of(partial), dim3(kThreads), 0, boxes.data<float>(),
+         targets.data<float>(), partial.data<double>(), data_or_null(grad), boxes.dim(0));
+}
+
+void l1_loss_cuda(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
+  if (!takes_boxes(boxes, targets, grad)) return l1_loss.generic(boxes, targets, partial, grad);
+  launch("l1_boxes", &l1_boxes, pieces_of(partial), dim3(kThreads), 0, boxes.data<float>(),
+         targets.data<float>(), partial.data<double>(), data_or_null(grad), boxes.dim(0));
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(focal_loss, Device::kCuda, &focal_loss_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(varifocal_loss, Device::kCuda, &varifocal_loss_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(cross_entropy_loss, Device::kCuda, &cross_entropy_loss_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(giou_loss, Device::kCuda, &giou_loss_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(l1_loss, Device::kCuda, &l1_loss_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

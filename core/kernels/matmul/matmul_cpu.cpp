@@ -1,0 +1,52 @@
+// Batched products through oneDNN; transposed and broadcast sides are described by their strides, not copied.
+#include "core/kernels/matmul/matmul.h"
+
+#include "core/runtime/cpu/onednn.h"
+
+namespace saccade::kernels {
+namespace {
+
+using namespace onednn;
+
+// A matrix batch that oneDNN can read as it is: rows or columns contiguous, no overlap.
+bool readable(const Tensor& t) {
+  const Shape &s = t.shape(), &stride = t.strides();
+  bool rows = stride[2] == 1 && stride[1] >= s[2];
+  bool columns = stride[1] == 1 && stride[2] >= s[1];
+  return (rows || columns) && (s[0] == 1 || stride[0] > 0);
+}
+
+Desc describe(const Tensor& t) {
+  const Shape &s = t.shape(), &stride = t.strides();
+  int64_t batch = s[0] == 1 ? std::max(s[1] * stride[1], s[2] * stride[2]) : stride[0];
+  return Desc({s[0], s[1], s[2]}, type_of(t.dtype()), dnnl::memory::dims{batch, stride[1], stride[2]});
+}
+
+void matmul_cpu(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
+  bool low = a_in.dtype() == DType::kBF16;
+  if ((a_in.dtype() != DType::kF32 && !(low && has_bf16())) || a_in.numel() == 0 || b_in.numel() == 0 ||
+      c.numel() == 0)
+    return matmul.generic(a_in, b_in, c);
+  Tensor a = readable(a_in) ? a_in : a_in.contiguous(), b = readable(b_in) ? b_in : b_in.contiguous();
+  // One right side for all: the batch is just more rows.
+  if (b.dim(0) == 1 && a.dim(0) == c.dim(0) && a.dim(0) > 1 && a.is_contiguous()) {
+    Tensor rows = c.reshape({1, c.dim(0) * c.dim(1), c.dim(2)});
+    return matmul_cpu(a.reshape({1, a.dim(0) * a.dim(1), a.dim(2)}), b, rows);
+  }
+  Key key(kMatmul);
+  key.add(3, static_cast<int>(a.dtype()), static_cast<int>(c.dtype()));
+  for (const Shape& s : {a.shape(), a.strides(), b.shape(), b.strides(), c.shape()})
+    for (int64_t d : s) key.add(d);
+  auto op = compiled(key, [&] {
+    Desc da = describe(a), db = describe(b), dc = describe(c);
+    dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(da, db, dc), attributes(), engine());
+    return Compiled(pd, dnnl::matmul(pd),
+                    {{DNNL_ARG_SRC, da}, {DNNL_ARG_WEIGHTS, db}, {DNNL_ARG_DST, dc, true}});
+  });
+  op->run({a.raw(), b.raw(), c.raw()});
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(matmul, Device::kCpu, &matmul_cpu);
+
+}  // namespace
+}  // namespace saccade::kernels

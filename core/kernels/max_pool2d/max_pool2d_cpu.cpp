@@ -1,0 +1,92 @@
+// The backward of max pooling for the CPU: sixteen channels at a time.
+#include "core/kernels/max_pool2d/max_pool2d.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "core/kernels/common/vector_cpu.h"
+#include "core/runtime/parallel.h"
+
+namespace saccade::kernels {
+namespace {
+
+using cpu::Floats;
+using cpu::Ints;
+using cpu::kLanes;
+
+// Adds to one input row what the output row `oh` sends it: element (ow, c) went to column ow * stride -
+// padding + s when its index is base + s.
+struct RowOf {
+  int64_t W, C, OW, kernel, stride, padding;
+
+  template <class T>
+  void add(const T* dy, const uint8_t* index, int32_t base, float* row) const {
+    for (int64_t ow = 0; ow < OW; ++ow) {
+      int64_t left = ow * stride - padding;
+      int64_t s0 = std::max<int64_t>(0, -left), s1 = std::min(kernel, W - left);
+      const T* d = dy + ow * C;
+      const uint8_t* at = index + ow * C;
+      float* to = row + left * C;
+      int64_t c = 0;
+      for (; c + kLanes <= C; c += kLanes) {
+        Floats g = cpu::load(d + c);
+        Ints place = cpu::load(at + c) - base;
+        for (int64_t s = s0; s < s1; ++s) {
+          float* p = to + s * C + c;
+          cpu::store(p, cpu::load(p) + cpu::select(place == static_cast<int32_t>(s), g, Floats{}));
+        }
+      }
+      for (; c < C; ++c) {
+        int64_t s = at[c] - base;
+        if (s >= 0 && s < kernel) to[s * C + c] += static_cast<float>(d[c]);
+      }
+    }
+  }
+};
+
+template <class T>
+void backward(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor& dx) {
+  int64_t H = dx.dim(1), W = dx.dim(2), C = dx.dim(3), OH = dy.dim(1), OW = dy.dim(2), size = W * C;
+  const T* g = dy.data<T>();
+  const uint8_t* at = index.data<uint8_t>();
+  T* out = dx.data<T>();
+  RowOf adder{W, C, OW, p.kernel, p.stride, p.padding};
+  // Every input row is owned by one thread and gathers from the output rows whose windows cover it.
+  parallel_for(dx.dim(0) * H, std::max<int64_t>(1, 4096 / size), [&](int64_t begin, int64_t end) {
+    Tensor buffer = std::is_same_v<T, float> ? Tensor() : Tensor::empty({size});
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t n = i / H, top = i % H + p.padding;
+      int64_t first = top < p.kernel ? 0 : (top - p.kernel) / p.stride + 1,
+              last = std::min(top / p.stride + 1, OH);
+      float* row;
+      if constexpr (std::is_same_v<T, float>)
+        row = out + i * size;
+      else
+        row = buffer.data<float>();
+      std::fill_n(row, size, 0.0f);
+      for (int64_t oh = first; oh < last; ++oh) {
+        int64_t from = (n * OH + oh) * OW * C;
+        adder.add(g + from, at + from, static_cast<int32_t>((top - oh * p.stride) * p.kernel), row);
+      }
+      if constexpr (!std::is_same_v<T, float>) {
+        int64_t c = 0;
+        for (; c + kLanes <= size; c += kLanes) cpu::store(out + i * size + c, cpu::load(row + c));
+        for (; c < size; ++c) out[i * size + c] = T(row[c]);
+      }
+    }
+  });
+}
+
+void backward_cpu(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor& dx) {
+  if (dy.dtype() == DType::kF64 || dx.numel() == 0)
+    max_pool2d_backward.generic(dy, index, p, dx);
+  else if (dy.dtype() == DType::kBF16)
+    backward<bf16>(dy, index, p, dx);
+  else
+    backward<float>(dy, index, p, dx);
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCpu, &backward_cpu);
+
+}  // namespace
+}  // namespace saccade::kernels

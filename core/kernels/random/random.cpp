@@ -1,0 +1,71 @@
+#include "core/kernels/random/random.h"
+
+#include "core/runtime/launch.h"
+#include "core/tensor/philox.h"
+
+namespace saccade::kernels {
+namespace {
+
+template <class T>
+struct Dropout {
+  using A = acc_t<T>;
+  const T* x;
+  T* y;
+  int64_t n;
+  uint64_t key, call;
+  float p;
+  A scale;
+  SACCADE_HD void operator()(int64_t group) const {
+    Philox bits = Philox::generate(key, call, static_cast<uint64_t>(group));
+    for (int j = 0; j < 4; ++j) {
+      int64_t i = 4 * group + j;
+      if (i < n) y[i] = uniform_from_bits(bits.x[j]) < p ? T(A(0)) : T(A(x[i]) * scale);
+    }
+  }
+};
+
+template <class T>
+struct DropPath {
+  using A = acc_t<T>;
+  const T* x;
+  T* y;
+  int64_t size;  // elements a sample
+  uint64_t key, call;
+  float p;
+  A scale;
+  SACCADE_HD void operator()(int64_t sample) const {
+    uint32_t bits = Philox::generate(key, call, static_cast<uint64_t>(sample / 4)).x[sample % 4];
+    A factor = uniform_from_bits(bits) < p ? A(0) : scale;
+    const T* from = x + sample * size;
+    T* to = y + sample * size;
+    for (int64_t i = 0; i < size; ++i) to[i] = T(factor == A(0) ? A(0) : A(from[i]) * factor);
+  }
+};
+
+double keep_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }
+
+void dropout_generic(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
+  dispatch_float(x.dtype(), "dropout", [&]<class T>() {
+    for_each((x.numel() + 3) / 4,
+             Dropout<T>{x.data<T>(), y.data<T>(), x.numel(), key, call, static_cast<float>(p),
+                        acc_t<T>(keep_scale(p))},
+             16);
+  });
+}
+
+void drop_path_generic(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
+  if (x.numel() == 0) return;
+  dispatch_float(x.dtype(), "drop_path", [&]<class T>() {
+    int64_t size = x.numel() / x.dim(0);
+    for_each(x.dim(0),
+             DropPath<T>{x.data<T>(), y.data<T>(), size, key, call, static_cast<float>(p),
+                         acc_t<T>(keep_scale(p))},
+             size);
+  });
+}
+
+SACCADE_REGISTER_KERNEL(dropout, &dropout_generic);
+SACCADE_REGISTER_KERNEL(drop_path, &drop_path_generic);
+
+}  // namespace
+}  // namespace saccade::kernels

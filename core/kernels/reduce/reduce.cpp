@@ -1,0 +1,197 @@
+#include "core/kernels/reduce/reduce.h"
+
+#include "core/kernels/common/lanes.h"
+#include "core/kernels/copy/copy.h"
+#include "core/runtime/launch.h"
+
+namespace saccade::kernels {
+namespace {
+
+// Longest run that one functor call sums; longer ones are cut, and the partial sums are summed the same way.
+constexpr int64_t kRun = 1024;
+constexpr int64_t kRows = 64;
+constexpr int64_t kColumns = 64;
+
+// partial[o, b] = scale * sum of run b of row o of x [outer, n]
+template <class From, class To>
+struct SumRuns {
+  const From* x;
+  To* partial;
+  int64_t n, runs;
+  acc_t<To> scale;
+  SACCADE_HD void operator()(int64_t i) const {
+    using A = acc_t<To>;
+    int64_t begin = i % runs * kRun, length = n - begin < kRun ? n - begin : kRun;
+    const From* p = x + i / runs * n + begin;
+    partial[i] = To(scale * lane_sum<A>(length, [p](int64_t k) { return A(p[k]); }));
+  }
+};
+
+// partial[o, b, c] = scale * sum over row block b of column c of x [outer, rows, columns]
+template <class From, class To>
+struct SumColumns {
+  const From* x;
+  To* partial;
+  int64_t rows, columns, blocks, chunks;
+  acc_t<To> scale;
+  SACCADE_HD void operator()(int64_t i) const {
+    using A = acc_t<To>;
+    int64_t c0 = i % chunks * kColumns, block = i / chunks % blocks, o = i / chunks / blocks;
+    int64_t r0 = block * kRows, count = rows - r0 < kRows ? rows - r0 : kRows;
+    const From* p = x + (o * rows + r0) * columns + c0;
+    To* out = partial + (o * blocks + block) * columns + c0;
+    A acc[kColumns];
+    for (int c = 0; c < kColumns; ++c) acc[c] = A(0);
+    if (c0 + kColumns <= columns) {
+      for (int64_t r = 0; r < count; ++r, p += columns)
+        for (int c = 0; c < kColumns; ++c) acc[c] += A(p[c]);
+      for (int c = 0; c < kColumns; ++c) out[c] = To(scale * acc[c]);
+    } else {
+      int width = static_cast<int>(columns - c0);
+      for (int64_t r = 0; r < count; ++r, p += columns)
+        for (int c = 0; c < width; ++c) acc[c] += A(p[c]);
+      for (int c = 0; c < width; ++c) out[c] = To(scale * acc[c]);
+    }
+  }
+};
+
+// y [outer, inner] = scale * sum over the middle axis of x [outer, n, inner]
+template <class From, class To>
+void sum_pieces(const From* x, To* y, int64_t outer, int64_t n, int64_t inner, double scale, Device device) {
+  using A = acc_t<To>;
+  bool by_rows = inner == 1;
+  int64_t pieces = by_rows ? (n + kRun - 1) / kRun : (n + kRows - 1) / kRows;
+  int64_t chunks = (inner + kColumns - 1) / kColumns;
+  auto launch = [&]<class Out>(Out* out, double factor) {
+    if (by_rows) {
+      for_each(outer * pieces, SumRuns<From, Out>{x, out, n, pieces, A(factor)}, n < kRun ? n : kRun);
+    } else {
+      for_each(outer * pieces * chunks, SumColumns<From, Out>{x, out, n, inner, pieces, chunks, A(factor)},
+               (n < kRows ? n : kRows) * (inner < kColumns ? inner : kColumns));
+    }
+  };
+  if (pieces == 1) {
+    launch(y, scale);
+    return;
+  }
+  Tensor partial = Tensor::empty({outer, pieces, inner}, dtype_of<A>, device);
+  launch(partial.data<A>(), 1.0);
+  sum_pieces<A, To>(partial.data<A>(), y, outer, pieces, inner, scale, device);
+}
+
+void sum_middle_generic(const Tensor& x, double scale, Tensor& y) {
+  dispatch_float(x.dtype(), "sum_to_shape", [&]<class T>() {
+    auto run = [&]<class To>() {
+      sum_pieces<T, To>(x.data<T>(), y.data<To>(), x.dim(0), x.dim(1), x.dim(2), scale, x.device());
+    };
+    y.dtype() == x.dtype() ? run.template operator()<T>() : run.template operator()<acc_t<T>>();
+  });
+}
+
+// x's axes as alternating groups of kept and summed ones, size-1 axes dropped.
+struct Groups {
+  int count = 0;
+  int64_t sizes[Shape::kMaxRank] = {};
+  bool summed[Shape::kMaxRank] = {};
+
+  Groups(const Shape& x, const Shape& y) {
+    for (int a = 0; a < x.rank(); ++a) {
+      int b = a - (x.rank() - y.rank());
+      bool sum = b < 0 || y[b] != x[a];
+      SACCADE_CHECK(!sum || b < 0 || y[b] == 1, "[sum_to_shape] shape {} does not broadcast to {}",
+                    y.to_string(), x.to_string());
+      if (x[a] == 1) continue;
+      if (count > 0 && summed[count - 1] == sum) {
+        sizes[count - 1] *= x[a];
+      } else {
+        sizes[count] = x[a];
+        summed[count++] = sum;
+      }
+    }
+  }
+};
+
+void sum_to_shape_generic(const Tensor& x, double scale, Tensor& y) {
+  SACCADE_CHECK(x.rank() >= y.rank(), "[sum_to_shape] shape {} does not broadcast to {}",
+                y.shape().to_string(), x.shape().to_string());
+  if (y.numel() == 0) return;
+  if (x.numel() == 0) {
+    fill(y, 0);
+    return;
+  }
+  Groups g(x.shape(), y.shape());
+  Tensor source = x;
+  int64_t outer = 1, n = 1, inner = 1;
+  int first = 0;
+  while (first < g.count && !g.summed[first]) outer *= g.sizes[first++];
+  if (first < g.count) n = g.sizes[first];
+  if (first + 1 < g.count) inner = g.sizes[first + 1];
+  if (g.count > first + 2) {  // kept and summed axes alternate further: the kept ones are moved to the front
+    Shape shape(std::span<const int64_t>(g.sizes, static_cast<size_t>(g.count)));
+    std::array<int, Shape::kMaxRank> order{};
+    int k = 0;
+    for (bool sum : {false, true})
+      for (int a = 0; a < g.count; ++a)
+        if (g.summed[a] == sum) order[static_cast<size_t>(k++)] = a;
+    source =
+        x.reshape(shape).permute(std::span<const int>(order.data(), static_cast<size_t>(k))).contiguous();
+    outer = y.numel();
+    n = x.numel() / outer;
+    inner = 1;
+  }
+  Tensor out = y.reshape({outer, inner});
+  sum_middle(source.reshape({outer, n, inner}), scale, out);
+}
+
+template <class T>
+struct SquareRuns {
+  const T* x;
+  double* partial;
+  int64_t n;
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t begin = i * kRun, length = n - begin < kRun ? n - begin : kRun;
+    const T* p = x + begin;
+    partial[i] = lane_sum<double>(length, [p](int64_t k) {
+      double v = acc_t<T>(p[k]);
+      return v * v;
+    });
+  }
+};
+
+template <class T>
+struct NonfiniteRuns {
+  const T* x;
+  double* partial;
+  int64_t n;
+  SACCADE_HD void operator()(int64_t i) const {
+    int64_t begin = i * kRun, length = n - begin < kRun ? n - begin : kRun;
+    const T* p = x + begin;
+    // v - v is 0 for finite v and NaN otherwise.
+    partial[i] = static_cast<double>(lane_sum<acc_t<T>>(length, [p](int64_t k) {
+      acc_t<T> v(p[k]), d = v - v;
+      return d == d ? acc_t<T>(0) : acc_t<T>(1);
+    }));
+  }
+};
+
+template <template <class> class Runs>
+void reduce_to_double(const Tensor& x, Tensor& total) {
+  if (x.numel() == 0) {
+    fill(total, 0);
+    return;
+  }
+  int64_t n = x.numel(), runs = (n + kRun - 1) / kRun;
+  Tensor partial = Tensor::empty({runs}, DType::kF64, x.device());
+  dispatch_float(x.dtype(), "reduce", [&]<class T>() {
+    for_each(runs, Runs<T>{x.data<T>(), partial.data<double>(), n}, n < kRun ? n : kRun);
+  });
+  sum_pieces<double, double>(partial.data<double>(), total.data<double>(), 1, runs, 1, 1.0, x.device());
+}
+
+SACCADE_REGISTER_KERNEL(sum_middle, &sum_middle_generic);
+SACCADE_REGISTER_KERNEL(sum_to_shape, &sum_to_shape_generic);
+SACCADE_REGISTER_KERNEL(sum_squares, &reduce_to_double<SquareRuns>);
+SACCADE_REGISTER_KERNEL(count_nonfinite, &reduce_to_double<NonfiniteRuns>);
+
+}  // namespace
+}  // namespace saccade::kernels

@@ -1,0 +1,21 @@
+// Reductions. Sums are cut into pieces by shape, never by thread count, and the pieces are added as a tree;
+// f32 and bf16 add in f32, f64 in f64.
+#pragma once
+
+#include "core/runtime/kernel.h"
+
+namespace saccade::kernels {
+
+// y = scale * x summed over the axes along which y's shape is broadcast to x's (y may have fewer axes): the
+// gradient of broadcasting. x contiguous and floating, y contiguous, of x's dtype or of the type it
+// accumulates in.
+inline Kernel<void(const Tensor& x, double scale, Tensor& y)> sum_to_shape{"sum_to_shape"};
+// What it comes down to: y [outer, inner] = scale * sum over the middle axis of x [outer, n, inner], none of
+// them 0; dtypes as above, all contiguous and given by their shapes only.
+inline Kernel<void(const Tensor& x, double scale, Tensor& y)> sum_middle{"sum_middle"};
+// total (f64, one element) = sum of the squares of x (contiguous, floating), for gradient norms
+inline Kernel<void(const Tensor& x, Tensor& total)> sum_squares{"sum_squares"};
+// count (f64, one element) = number of elements of x (contiguous, floating) that are NaN or infinite
+inline Kernel<void(const Tensor& x, Tensor& count)> count_nonfinite{"count_nonfinite"};
+
+}  // namespace saccade::kernels

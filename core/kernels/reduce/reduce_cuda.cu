@@ -1,0 +1,157 @@
+// Sums. Of columns: as core/kernels/common/columns_cuda.h. Of rows: a warp or a block adds a piece of a row, packs side by
+// side over the threads; the pieces' sums are added the same way. The cut depends on the shape only.
+#include "core/kernels/reduce/reduce.h"
+
+#include "core/kernels/common/columns_cuda.h"
+#include "core/kernels/copy/copy.h"
+
+namespace saccade::kernels {
+namespace {
+
+using namespace cuda;
+
+constexpr int kThreads = 256;
+constexpr int64_t kShort = 64;       // longest sum of one thread alone
+constexpr int64_t kWarpRow = 1024;   // longest row of one warp
+constexpr int64_t kPiece = 1 << 13;  // elements of a longer row in one block
+
+// What is added, in type A.
+struct Value {
+  template <class A, class T>
+  __device__ static A of(T v) {
+    return static_cast<A>(static_cast<acc_t<T>>(v));
+  }
+};
+struct Square {
+  template <class A, class T>
+  __device__ static A of(T v) {
+    A a = Value::of<A>(v);
+    return a * a;
+  }
+};
+struct Nonfinite {
+  template <class A, class T>
+  __device__ static A of(T v) {
+    A a = Value::of<A>(v);
+    return a - a == a - a ? A(0) : A(1);  // the difference is 0 for finite values and NaN otherwise
+  }
+};
+
+// y[row, piece] = scale * sum of the piece; kWidth threads a piece
+template <class What, class A, int kPack, int kWidth, class From, class To>
+__global__ void __launch_bounds__(kThreads)
+    row_sums(const From* x, To* y, int64_t count, int64_t n, int64_t pieces, A scale) {
+  SACCADE_SHARED(A, scratch, kWarp);
+  int64_t i = static_cast<int64_t>(blockIdx.x) * (kThreads / kWidth) + threadIdx.x / kWidth;
+  int thread = static_cast<int>(threadIdx.x) % kWidth;
+  bool inside = i < count;
+  int64_t begin = i % pieces * kPiece, end = !inside ? 0 : begin + kPiece < n ? begin + kPiece : n;
+  const From* row = x + i / pieces * n;
+  A sum = 0;
+#pragma unroll 4
+  for (int64_t k = begin + thread * kPack; k < end; k += kWidth * kPack) {
+    auto p = load_pack<kPack>(row + k);
+    for (int j = 0; j < kPack; ++j) sum += What::template of<A>(p.x[j]);
+  }
+  if constexpr (kWidth == kWarp) {
+    sum = warp_sum(sum);
+  } else {
+    sum = block_sum(sum, scratch);
+  }
+  if (thread == 0 && inside) y[i] = static_cast<To>(scale * sum);
+}
+
+// y[o, c] = scale * sum over the short middle axis of x [outer, n, inner]: a thread an output
+template <class From, class To>
+__global__ void __launch_bounds__(kThreads)
+    short_sums(const From* x, To* y, int64_t count, int64_t n, int64_t inner, acc_t<To> scale) {
+  using A = acc_t<To>;
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const From* p = x + i / inner * n * inner + i % inner;
+  A sum = 0;
+#pragma unroll 4
+  for (int64_t k = 0; k < n; ++k) sum += Value::of<A>(p[k * inner]);
+  y[i] = static_cast<To>(scale * sum);
+}
+
+template <class T, int kPack>
+struct PlainColumns {
+  const T* x;
+  int64_t rows, columns;
+  __device__ PlainColumns at(int64_t b, int64_t c) const {
+    return {x + b * rows * columns + c, rows, columns};
+  }
+  __device__ void operator()(int64_t r, float (&sum)[1][kPack]) const {
+    auto p = load_pack<kPack>(x + r * columns);
+    for (int j = 0; j < kPack; ++j) sum[0][j] += static_cast<float>(p.x[j]);
+  }
+};
+
+template <class What, class A, class From, class To>
+void sum_rows(const From* x, To* y, int64_t rows, int64_t n, double scale) {
+  auto run = [&]<int kPack, int kWidth, class Out>(Out* out, int64_t pieces, double factor) {
+    int64_t count = rows * pieces;
+    launch("row_sums", &row_sums<What, A, kPack, kWidth, From, Out>,
+           dim3(static_cast<unsigned>(ceil_div(count, kThreads / kWidth))), dim3(kThreads), 0, x, out, count,
+           n, pieces, static_cast<A>(factor));
+  };
+  constexpr int kPack = kPackWidth<From>;
+  bool packs = packs_fit<kPack>(x, n);
+  if (n <= kWarpRow)
+    return packs ? run.template operator()<kPack, kWarp>(y, 1, scale)
+                 : run.template operator()<1, kWarp>(y, 1, scale);
+  int64_t pieces = ceil_div(n, kPiece);
+  auto blocks = [&](auto* out, double factor) {
+    packs ? run.template operator()<kPack, kThreads>(out, pieces, factor)
+          : run.template operator()<1, kThreads>(out, pieces, factor);
+  };
+  if (pieces == 1) return blocks(y, scale);
+  Tensor partial = Tensor::empty({rows, pieces}, dtype_of<A>, Device::kCuda);
+  blocks(partial.data<A>(), 1.0);
+  sum_rows<Value, A, A, To>(partial.data<A>(), y, rows, pieces, scale);
+}
+
+template <class T, class To>
+void sum_middle_typed(const Tensor& x, double scale, Tensor& y) {
+  int64_t outer = x.dim(0), n = x.dim(1), inner = x.dim(2);
+  const T* px = x.data<T>();
+  To* py = y.data<To>();
+  if (n <= (inner == 1 ? kWarp : kShort)) {
+    launch("short_sums", &short_sums<T, To>, dim3(static_cast<unsigned>(ceil_div(outer * inner, kThreads))),
+           dim3(kThreads), 0, px, py, outer * inner, n, inner, static_cast<acc_t<To>>(scale));
+    return;
+  }
+  if (inner == 1) return sum_rows<Value, acc_t<To>>(px, py, outer, n, scale);
+  if constexpr (std::is_same_v<T, double>) {
+    sum_middle.generic(x, scale, y);
+  } else {
+    auto columns = [&]<int kPack>() {
+      sum_columns<kPack, 1>(ColumnTiles(outer, n, inner, kPack), PlainColumns<T, kPack>{px, n, inner}, scale,
+                            py);
+    };
+    packs_fit<kPackWidth<T>>(px, inner) ? columns.template operator()<kPackWidth<T>>()
+                                        : columns.template operator()<1>();
+  }
+}
+
+void sum_middle_cuda(const Tensor& x, double scale, Tensor& y) {
+  dispatch_float(x.dtype(), "sum_to_shape", [&]<class T>() {
+    y.dtype() == x.dtype() ? sum_middle_typed<T, T>(x, scale, y) : sum_middle_typed<T, acc_t<T>>(x, scale, y);
+  });
+}
+
+template <class What>
+void reduce_to_double(const Tensor& x, Tensor& total) {
+  if (x.numel() == 0) return fill(total, 0);
+  dispatch_float(x.dtype(), "reduce", [&]<class T>() {
+    sum_rows<What, double>(x.data<T>(), total.data<double>(), 1, x.numel(), 1.0);
+  });
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(sum_middle, Device::kCuda, &sum_middle_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(sum_squares, Device::kCuda, &reduce_to_double<Square>);
+SACCADE_REGISTER_TUNED_KERNEL(count_nonfinite, Device::kCuda, &reduce_to_double<Nonfinite>);
+
+}  // namespace
+}  // namespace saccade::kernels

@@ -1,0 +1,258 @@
+// Sampled position bias in f32. Every pair of a query and a key needs one position for all heads of its
+// group.
+//   * Forward: a thread has a pair and writes the group's heads; neighbours have neighbouring keys.
+//   * Gradients of queries: a warp has a query and a group, its lanes the keys. Of keys: a lane has a key,
+//   the
+//     eight warps of a block share the queries. Both end in sums of a fixed order.
+//   * Gradient of the table: a block has a head of an image and a range of pairs and adds them in shared
+//   memory
+//     with integer atomics, whose order does not matter. A contribution becomes a whole multiple of 2^-38 of
+//     the block's largest |dbias| (rounded up to a power of two), in two halves of 19 bits: 2048 pairs, of
+//     which each meets a cell once, can overflow neither. Then the halves are added to 64-bit sums. Where
+//     some dbias is not finite the block's table becomes NaN.
+#include "core/kernels/sampled_position_bias/sampled_position_bias.h"
+
+#include "core/kernels/common/samples_cuda.h"
+
+namespace saccade::kernels {
+namespace {
+
+using namespace cuda;
+
+constexpr int kThreads = 256, kWarps = kThreads / kWarp;
+constexpr int kPeriod = 2048;  // pairs between two foldings of the halves
+constexpr int kHalfBits = 19;
+constexpr int kMostCells = (48 << 10) / 16 - 32;  // of a table in shared memory, 16 bytes a cell
+
+struct Bias {
+  const float *table, *query, *key;
+  int N, H, Th, Tw, Q, G, S, query_n;
+
+  __device__ __forceinline__ int heads() const { return H / G; }  // of a group
+  __device__ __forceinline__ int cells() const { return Th * Tw; }
+  __device__ __forceinline__ float scale_x() const { return static_cast<float>(Tw - 1) * 0.5f; }
+  __device__ __forceinline__ float scale_y() const { return static_cast<float>(Th - 1) * 0.5f; }
+  __device__ __forceinline__ SamplePoint point(int n, int g, int q, int s) const {
+    auto a = load_pack<2>(query + ((query_n == 1 ? 0 : static_cast<int64_t>(n)) * Q + q) * 2);
+    auto b = load_pack<2>(key + ((static_cast<int64_t>(n) * G + g) * S + s) * 2);
+    return SamplePoint::at(((a.x[0] - b.x[0]) * 0.5f + 1) * scale_x(),
+                           ((a.x[1] - b.x[1]) * 0.5f + 1) * scale_y(), Th, Tw);
+  }
+  // Of pair 0 of a head of an image.
+  __device__ __forceinline__ int64_t pairs(int n, int h) const {
+    return (static_cast<int64_t>(n) * H + h) * Q * S;
+  }
+  // The corners' cells in the table, -1 outside.
+  __device__ __forceinline__ void corners(const SamplePoint& p, int (&cell)[4]) const {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      int x = p.x0 + (c & 1), y = p.y0 + (c >> 1);
+      cell[c] = p.touches && x >= 0 && y >= 0 && x < Tw && y < Th ? y * Tw + x : -1;
+    }
+  }
+  // Adds the derivatives by the position of a pair, over the group's heads.
+  __device__ __forceinline__ void add_slopes(const float* dbias, int n, int g, int q, int s, float& dx,
+                                             float& dy) const {
+    SamplePoint p = point(n, g, q, s);
+    int cell[4];
+    corners(p, cell);
+    float dot[4] = {};
+    for (int h = g * heads(); h < (g + 1) * heads(); ++h) {
+      float d = dbias[pairs(n, h) + static_cast<int64_t>(q) * S + s];
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        if (cell[c] >= 0) dot[c] += d * table[static_cast<int64_t>(h) * cells() + cell[c]];
+    }
+    dx += p.slope_x(dot);
+    dy += p.slope_y(dot);
+  }
+};
+
+// Grid: (pairs, groups of images).
+__global__ void __launch_bounds__(kThreads) sample_bias(Bias b, float* __restrict__ bias) {
+  int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (i >= b.Q * b.S) return;
+  int n = static_cast<int>(blockIdx.y) / b.G, g = static_cast<int>(blockIdx.y) % b.G;
+  SamplePoint p = b.point(n, g, i / b.S, i % b.S);
+  int cell[4];
+  b.corners(p, cell);
+  for (int h = g * b.heads(); h < (g + 1) * b.heads(); ++h) {
+    const float* table = b.table + static_cast<int64_t>(h) * b.cells();
+    float sum = 0;
+#pragma unroll
+    for (int c = 0; c < 4; ++c)
+      if (cell[c] >= 0) sum += p.weight(c) * table[cell[c]];
+    bias[b.pairs(n, h) + i] = sum;
+  }
+}
+
+// parts [N, G, Q, 2]. Grid: (queries, groups of images).
+__global__ void __launch_bounds__(kThreads)
+    query_gradients(Bias b, const float* __restrict__ dbias, float* parts) {
+  int lane = static_cast<int>(threadIdx.x) % kWarp;
+  int q = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+  if (q >= b.Q) return;
+  int n = static_cast<int>(blockIdx.y) / b.G, g = static_cast<int>(blockIdx.y) % b.G;
+  float dx = 0, dy = 0;
+  for (int s = lane; s < b.S; s += kWarp) b.add_slopes(dbias, n, g, q, s, dx, dy);
+  dx = warp_sum(dx);
+  dy = warp_sum(dy);
+  if (lane == 0)
+    store_pack<2>(parts + (static_cast<int64_t>(blockIdx.y) * b.Q + q) * 2,
+                  {dx * b.scale_x() * 0.5f, dy * b.scale_y() * 0.5f});
+}
+
+// Grid: (keys, groups of images).
+__global__ void __launch_bounds__(kThreads)
+    key_gradients(Bias b, const float* __restrict__ dbias, float* dkey) {
+  SACCADE_SHARED(float, sums, kThreads * 2);
+  int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  int s = static_cast<int>(blockIdx.x) * kWarp + lane;
+  int n = static_cast<int>(blockIdx.y) / b.G, g = static_cast<int>(blockIdx.y) % b.G;
+  float dx = 0, dy = 0;
+  for (int q = warp; q < b.Q && s < b.S; q += kWarps) b.add_slopes(dbias, n, g, q, s, dx, dy);
+  sums[threadIdx.x * 2] = dx;
+  sums[threadIdx.x * 2 + 1] = dy;
+  __syncthreads();
+  if (warp > 0 || s >= b.S) return;
+  for (int w = 1; w < kWarps; ++w) {
+    dx += sums[(w * kWarp + lane) * 2];
+    dy += sums[(w * kWarp + lane) * 2 + 1];
+  }
+  store_pack<2>(dkey + (static_cast<int64_t>(blockIdx.y) * b.S + s) * 2,
+                {-dx * b.scale_x() * 0.5f, -dy * b.scale_y() * 0.5f});
+}
+
+// parts [N, chunks, H, cells]. Grid: (chunks of pairs, heads of images); 16 bytes of shared memory a cell.
+__global__ void __launch_bounds__(kThreads)
+    table_gradients(Bias b, int chunk, const float* __restrict__ dbias, float* parts) {
+  SACCADE_DYNAMIC_SHARED(int64_t, sums);
+  SACCADE_SHARED(unsigned, largest, 1);
+  int cells = b.cells(), tid = static_cast<int>(threadIdx.x);
+  int* low = reinterpret_cast<int*>(sums + cells);
+  int* high = low + cells;
+  int n = static_cast<int>(blockIdx.y) / b.H, h = static_cast<int>(blockIdx.y) % b.H, g = h / b.heads();
+  const float* d = dbias + b.pairs(n, h);
+  int begin = static_cast<int>(blockIdx.x) * chunk,
+      end = b.Q * b.S - begin < chunk ? b.Q * b.S : begin + chunk;
+  for (int c = tid; c < cells; c += kThreads) {
+    sums[c] = 0;
+    low[c] = high[c] = 0;
+  }
+  if (tid == 0) largest[0] = 0;
+  __syncthreads();
+  unsigned most = 0;  // bits of |d| are ordered like |d|, those of infinities and NaN last
+  for (int i = begin + tid; i < end; i += kThreads) {
+    unsigned bits = std::bit_cast<unsigned>(d[i]) & 0x7FFFFFFFu;
+    if (bits > most) most = bits;
+  }
+  atomicMax(largest, most);
+  __syncthreads();
+  most = largest[0];
+  // |d| < 2^(exponent - 126), so |d| * 2^shift < 2^(2 * kHalfBits).
+  int shift = 2 * kHalfBits + 126 - static_cast<int>(most >> 23);
+  if (shift > 126) shift = 126;
+  float up = std::ldexp(1.0f, shift);
+  bool finite = most < 0x7F800000u;
+  for (int first = begin; first < end && finite; first += kPeriod) {
+    for (int i = first + tid; i < end && i < first + kPeriod; i += kThreads) {
+      SamplePoint p = b.point(n, g, i / b.S, i % b.S);
+      int cell[4];
+      b.corners(p, cell);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        if (cell[c] < 0) continue;
+        auto whole = static_cast<int64_t>(std::llrint(p.weight(c) * d[i] * up));
+        atomicAdd(low + cell[c], static_cast<int>(whole & ((1 << kHalfBits) - 1)));
+        atomicAdd(high + cell[c], static_cast<int>(whole >> kHalfBits));
+      }
+    }
+    __syncthreads();
+    for (int c = tid; c < cells; c += kThreads) {
+      sums[c] += static_cast<int64_t>(high[c]) * (1 << kHalfBits) + low[c];
+      low[c] = high[c] = 0;
+    }
+    __syncthreads();
+  }
+  float* out = parts + ((static_cast<int64_t>(n) * gridDim.x + blockIdx.x) * b.H + h) * cells;
+  double down = std::ldexp(1.0, -shift);
+  for (int c = tid; c < cells; c += kThreads)
+    out[c] = finite ? static_cast<float>(static_cast<double>(sums[c]) * down) : NAN;
+}
+
+// sum [outer, size] = the `count` rows of parts [outer, count, size], added in order.
+__global__ void __launch_bounds__(kThreads)
+    sum_bias_parts(int64_t all, int64_t count, int64_t size, const float* __restrict__ parts, float* sum) {
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= all) return;
+  const float* p = parts + i / size * count * size + i % size;
+  float total = 0;
+  for (int64_t c = 0; c < count; ++c) total += p[c * size];
+  sum[i] = total;
+}
+
+unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>(ceil_div(n, per_block)); }
+
+void launch_sum(int64_t outer, int64_t count, int64_t size, const Tensor& parts, Tensor& sum) {
+  launch("sum_bias_parts", &sum_bias_parts, dim3(blocks_of(outer * size, kThreads)), dim3(kThreads), 0,
+         outer * size, count, size, parts.data<float>(), sum.data<float>());
+}
+
+bool fits(const Tensor& table, const Tensor& query, const Tensor& key) {
+  constexpr int64_t kLimit = int64_t{1} << 30;
+  return table.dtype() == DType::kF32 && packs_fit<2>(query.data<float>(), 0) &&
+         packs_fit<2>(key.data<float>(), 0) && query.dim(1) * key.dim(2) < kLimit &&
+         key.dim(0) * table.dim(0) < 65536 && table.dim(1) * table.dim(2) <= kMostCells;
+}
+
+Bias problem(const Tensor& table, const Tensor& query, const Tensor& key) {
+  auto size = [](int64_t n) { return static_cast<int>(n); };
+  return {table.data<float>(), query.data<float>(), key.data<float>(),  size(key.dim(0)),
+          size(table.dim(0)),  size(table.dim(1)),  size(table.dim(2)), size(query.dim(1)),
+          size(key.dim(1)),    size(key.dim(2)),    size(query.dim(0))};
+}
+
+void forward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, Tensor& bias) {
+  if (bias.numel() == 0 || !fits(table, query, key))
+    return sampled_position_bias_forward.generic(table, query, key, bias);
+  Bias b = problem(table, query, key);
+  launch("sample_bias", &sample_bias,
+         dim3(blocks_of(int64_t{b.Q} * b.S, kThreads), static_cast<unsigned>(b.N * b.G)), dim3(kThreads), 0,
+         b, bias.data<float>());
+}
+
+void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& dbias,
+                   Tensor& dtable, Tensor& dquery, Tensor& dkey) {
+  if (dbias.numel() == 0 || !fits(table, query, key))
+    return sampled_position_bias_backward.generic(table, query, key, dbias, dtable, dquery, dkey);
+  Bias b = problem(table, query, key);
+  const float* d = dbias.data<float>();
+  auto groups = static_cast<unsigned>(b.N * b.G);
+  auto scratch = [](const Shape& shape) { return Tensor::empty(shape, DType::kF32, Device::kCuda); };
+  if (dkey.defined())
+    launch("key_gradients", &key_gradients, dim3(blocks_of(b.S, kWarp), groups), dim3(kThreads), 0, b, d,
+           dkey.data<float>());
+  if (dquery.defined()) {
+    Tensor parts = scratch({b.N, b.G, b.Q, 2});
+    launch("query_gradients", &query_gradients, dim3(blocks_of(b.Q, kWarps), groups), dim3(kThreads), 0, b, d,
+           parts.data<float>());
+    launch_sum(b.query_n, b.N / b.query_n * b.G, int64_t{b.Q} * 2, parts, dquery);
+  }
+  if (dtable.defined()) {
+    // Enough blocks for a large GPU; a block's table costs as much as some thousand pairs.
+    constexpr int kBlocks = 1024, kFewestPairs = 4 * kPeriod;
+    int pairs = b.Q * b.S, heads = b.N * b.H;
+    int chunk = std::max<int>(kFewestPairs, static_cast<int>(ceil_div(int64_t{pairs} * heads, kBlocks)));
+    unsigned chunks = blocks_of(pairs, chunk);
+    Tensor parts = scratch({b.N, static_cast<int64_t>(chunks), b.H, int64_t{b.Th} * b.Tw});
+    launch("table_gradients", &table_gradients, dim3(chunks, static_cast<unsigned>(heads)), dim3(kThreads),
+           static_cast<size_t>(b.Th) * static_cast<size_t>(b.Tw) * 16, b, chunk, d, parts.data<float>());
+    launch_sum(1, int64_t{b.N} * chunks, dtable.numel(), parts, dtable);
+  }
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_forward, Device::kCuda, &forward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_backward, Device::kCuda, &backward_cuda);
+
+}  // namespace
+}  // namespace saccade::kernels

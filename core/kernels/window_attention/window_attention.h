@@ -1,0 +1,81 @@
+// Attention inside the (shifted) windows of a token map, without a copy of the windows or of the mask (Liu et
+// al. 2021, "Swin Transformer", eq. 3 and 4).
+//
+// Shapes: qkv [N, H, W, 3C], queries, keys and values behind each other, each split over `heads`; table
+// [(2t - 1)^2, heads] or undefined, t >= window: the bias of query (y, x) and key (v, u) of a window is row
+// (y - v + t - 1) * (2t - 1) + (x - u + t - 1); padding [3C]: the queries, keys and values of the tokens that
+// fill the last windows where the window does not divide the map; mask bool [N, H, W] or undefined, true =
+// ignored as a key. y [N, H, W, C]; log_sum [N, windows, heads, window^2] = log of the sum of exp(score) of a
+// row, -inf where every key is ignored (such a row of y is 0). qkv, padding and y are of one dtype (f32, bf16
+// or f64); table and log_sum are f64 with f64 qkv and f32 otherwise. All contiguous.
+#pragma once
+
+#include "core/runtime/kernel.h"
+
+namespace saccade::kernels {
+
+struct WindowParams {
+  int64_t heads = 1;
+  int64_t window = 7;  // tokens a side
+  int64_t shift = 0;   // the map is rolled up and left by this much, 0 <= shift < window
+  double scale = 1;    // of the scores
+};
+// Added to the score of two tokens that came together only by rolling (the official constant).
+inline constexpr float kOtherRegion = -100.0f;
+
+// Where the tokens of the windows lie. "Row" and "column" are places in the rolled, filled-up map.
+template <class I>
+struct WindowGeometryOf {
+  I H, W, window, shift;
+  I rows, columns;  // of windows
+
+  SACCADE_HD WindowGeometryOf(int64_t height, int64_t width, const WindowParams& p)
+      : H(static_cast<I>(height)),
+        W(static_cast<I>(width)),
+        window(static_cast<I>(p.window)),
+        shift(static_cast<I>(p.shift)),
+        rows(static_cast<I>((height + p.window - 1) / p.window)),
+        columns(static_cast<I>((width + p.window - 1) / p.window)) {}
+  SACCADE_HD I count() const { return rows * columns; }
+  // Token i of window w as an index into the map, or -1 where it is a filler.
+  SACCADE_HD I token(I w, I i) const {
+    I t = token_or_filler(w, i);
+    return t < 0 ? -1 : t;
+  }
+  // The same, with filler f of the map as -1 - f.
+  SACCADE_HD I token_or_filler(I w, I i) const {
+    I y = w / columns * window + i / window + shift, x = w % columns * window + i % window + shift;
+    if (y >= rows * window) y -= rows * window;
+    if (x >= columns * window) x -= columns * window;
+    if (y < H && x < W) return y * W + x;
+    I beside = columns * window - W;
+    return -1 - (y < H ? y * beside + x - W : H * beside + (y - H) * columns * window + x);
+  }
+  SACCADE_HD I fillers() const { return rows * window * columns * window - H * W; }
+  // Two tokens of a window are neighbours in the map when their regions agree.
+  SACCADE_HD I region(I w, I i) const {
+    bool below = shift > 0 && w / columns == rows - 1 && i / window >= window - shift;
+    bool right = shift > 0 && w % columns == columns - 1 && i % window >= window - shift;
+    return (below ? 1 : 0) + (right ? 2 : 0);
+  }
+  // Does the window hold more than one region along the rows (1), the columns (2)?
+  I border(I w) const {
+    if (shift == 0) return 0;
+    return (w / columns == rows - 1 ? 1 : 0) + (w % columns == columns - 1 ? 2 : 0);
+  }
+};
+using WindowGeometry = WindowGeometryOf<int64_t>;
+
+inline Kernel<void(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
+                   const WindowParams& params, Tensor& y, Tensor& log_sum)>
+    window_attention_forward{"window_attention_forward"};
+
+// Gradients of dot(y, dy); undefined outputs are skipped. dtable and dpadding are f64 with f64 qkv and f32
+// otherwise. The weights are recomputed from log_sum. Deterministic: every gradient has one owner or is
+// summed over parts that depend on the shape only.
+inline Kernel<void(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
+                   const WindowParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dqkv,
+                   Tensor& dtable, Tensor& dpadding)>
+    window_attention_backward{"window_attention_backward"};
+
+}  // namespace saccade::kernels

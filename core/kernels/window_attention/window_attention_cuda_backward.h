@@ -1,0 +1,191 @@
+// Window attention backward where a window is one tile (up to 64 tokens) and the products run on tensor
+// cores: a block takes one head of a run of windows and computes each weight once. With queries as rows, dq
+// and the means are a warp's own; the weights and the gradients of the scores then go through shared memory
+// to be the transposed factors of dv and dk. The gradients of the bias stay in registers until the run ends
+// and leave the block folded by displacement.
+#pragma once
+
+#include "core/kernels/attention/attention_cuda_backward.h"
+#include "core/kernels/window_attention/window_attention_cuda_problem.h"
+
+namespace saccade::cuda {
+
+constexpr int kWindowRows = 64;  // tokens, at most: four warps of 16
+
+// Weights lie in rows of a stride with which neither the stores nor the loads of product_transposed meet in a
+// bank.
+template <Math kMath>
+inline constexpr int kWeightStride = kWindowRows + (kMath == Math::kBf16 ? 8 : 4);
+
+template <Math kMath, int kD>
+struct WindowBackwardShared {
+  using T = Stored<kMath>;
+  static constexpr size_t kTile = tile_bytes<kMath, kD>(kWindowRows);
+  static constexpr size_t kWeights = sizeof(T) * kWindowRows * kWeightStride<kMath>;
+  T *q, *dy, *k, *v, *weights, *gradients;
+  float *log_sum, *key_terms, *rest;
+
+  static constexpr size_t bytes() { return 4 * kTile + 2 * kWeights + sizeof(float) * 2 * kWindowRows; }
+  __device__ explicit WindowBackwardShared(char* at)
+      : q(reinterpret_cast<T*>(at)),
+        dy(reinterpret_cast<T*>(at + kTile)),
+        k(reinterpret_cast<T*>(at + 2 * kTile)),
+        v(reinterpret_cast<T*>(at + 3 * kTile)),
+        weights(reinterpret_cast<T*>(at + 4 * kTile)),
+        gradients(reinterpret_cast<T*>(at + 4 * kTile + kWeights)),
+        log_sum(reinterpret_cast<float*>(at + 4 * kTile + 2 * kWeights)),
+        key_terms(log_sum + kWindowRows),
+        rest(key_terms + kWindowRows) {}
+};
+
+// The warp's rows of P to shared memory, as factors of product_transposed.
+template <Math kMath>
+__device__ __forceinline__ void store_weights(Stored<kMath>* rows, const Accumulators<1, kWindowRows>& p) {
+  using T = Stored<kMath>;
+  int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int j = 0; j < kWindowRows / 8; ++j)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      Pack<T, 2> pair;
+      for (int e = 0; e < 2; ++e) {
+        float x = p[0][j][2 * r + e];
+        pair.x[e] = T(kMath == Math::kTf32 ? round_tf32(x) : x);
+      }
+      store_pack(rows + (8 * r + g) * kWeightStride<kMath> + 8 * j + 2 * t, pair);
+    }
+}
+
+// acc = P^T B for 16 columns of P from p on; P [64, 64] as store_weights left it, b points at [64, kD].
+template <Math kMath, int kD>
+__device__ __forceinline__ void product_transposed(Accumulators<1, kD>& acc, const Stored<kMath>* p,
+                                                   const Stored<kMath>* b) {
+  constexpr int kStride = kTileStride<kMath, kD>, kRow = kWeightStride<kMath>;
+  clear<1, kD>(acc);
+  if constexpr (kMath == Math::kBf16) {
+    int matrix = lane_id() / 8, r = lane_id() % 8;
+#pragma unroll
+    for (int k = 0; k < kWindowRows; k += 16) {
+      uint32_t x[4];
+      load_matrices<true>(x, p + (k + matrix / 2 * 8 + r) * kRow + matrix % 2 * 8);
+#pragma unroll
+      for (int d = 0; d < kD / 8; d += 2) {
+        uint32_t y[4];
+        load_matrices<true>(y, b + (k + matrix % 2 * 8 + r) * kStride + 8 * d + matrix / 2 * 8);
+        mma_bf16(acc[0][d], x, y[0], y[1]);
+        mma_bf16(acc[0][d + 1], x, y[2], y[3]);
+      }
+    }
+  } else {
+    static_assert(kMath == Math::kTf32);
+    int g = lane_id() / 4, t = lane_id() % 4;
+    // Rows 2t and 2t + 1 take the places t and t + 4, as in add_product.
+#pragma unroll
+    for (int k = 0; k < kWindowRows; k += 8) {
+      const float *x0 = p + (k + 2 * t) * kRow + g, *y = b + (k + 2 * t) * kStride + g;
+      uint32_t x[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] = std::bit_cast<uint32_t>(x0[i / 2 * kRow + i % 2 * 8]);
+#pragma unroll
+      for (int d = 0; d < kD / 8; ++d)
+        mma_tf32(acc[0][d], x, std::bit_cast<uint32_t>(y[8 * d]),
+                 std::bit_cast<uint32_t>(y[kStride + 8 * d]));
+    }
+  }
+}
+
+// Block b: head b % H of the windows of run b / H. displacements [runs, H, side, side]: the sums of the
+// gradients of the pairs (q, k) by the place of q as seen from k; null where they are not wanted.
+template <Math kMath, int kD>
+__global__ void __launch_bounds__(kWindowRows * 2)
+    window_backward_tiles(WindowProblem<Stored<kMath>> p, float* displacements) {
+  using T = Stored<kMath>;
+  constexpr int kN = kWindowRows;
+  SACCADE_DYNAMIC_SHARED(char, bytes);
+  WindowBackwardShared<kMath, kD> shared(bytes);
+  int group = static_cast<int>(blockIdx.x), first = warp_id() * 16;
+  bool active = first < p.queries;
+  Accumulators<1, kN> sum;
+  clear<1, kN>(sum);
+  int64_t members = p.members(group);
+  for (int64_t i = 0; i < members; ++i) {
+    __syncthreads();  // the previous window's numbers have been read
+    auto head = p.head(p.member(group, i), shared.rest);
+    load_queries<kMath, kN, kD>(p, head, 0, shared.q, shared.dy, shared);
+    load_keys<kMath, kN, kD>(p, head, 0, shared.k, shared.v, shared.key_terms);
+    __syncthreads();
+    if (active) {
+      Accumulators<1, kN> w, g;
+      product<kMath, 1, kN, kD>(w, shared.q + first * kTileStride<kMath, kD>, shared.k);
+      product<kMath, 1, kN, kD>(g, shared.dy + first * kTileStride<kMath, kD>, shared.v);
+      float mean[2] = {};
+      for_each_element<1, kN>(w, [&](float& x, int, int, int row, int column) {
+        x = math::fma(x, p.scale, shared.key_terms[column]) + p.pair_term(head, first + row, column);
+        x = exp_of_difference(x, shared.log_sum[first + row]);
+      });
+#pragma unroll
+      for (int j = 0; j < kN / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) mean[e / 2] += w[0][j][e] * g[0][j][e];
+      mean[0] = warp_sum<4>(mean[0]), mean[1] = warp_sum<4>(mean[1]);
+#pragma unroll
+      for (int j = 0; j < kN / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          g[0][j][e] = w[0][j][e] * (g[0][j][e] - mean[e / 2]);
+          sum[0][j][e] += g[0][j][e];
+        }
+      store_weights<kMath>(shared.weights + first * kWeightStride<kMath>, w);
+      store_weights<kMath>(shared.gradients + first * kWeightStride<kMath>, g);
+      if (p.wants_dq()) {
+        Accumulators<1, kD> dq;
+        clear<1, kD>(dq);
+        add_product<kMath, 1, kN, kD>(
+            dq, [&](int m, int j, int e) { return g[m][j][e]; }, shared.k, nullptr);
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          if (T* row = p.dquery(head, first + lane_id() / 4 + 8 * r))
+            store_row<kMath, 1, kD>(row, dq, 0, r, p.D, p.pairs, p.scale);
+      }
+    } else if (i == 0) {  // rows without tokens are zeros
+      Accumulators<1, kN> zeros;
+      clear<1, kN>(zeros);
+      store_weights<kMath>(shared.weights + first * kWeightStride<kMath>, zeros);
+      store_weights<kMath>(shared.gradients + first * kWeightStride<kMath>, zeros);
+    }
+    __syncthreads();
+    if (!active) continue;
+    Accumulators<1, kD> dk, dv;
+    product_transposed<kMath, kD>(dv, shared.weights + first, shared.dy);
+    product_transposed<kMath, kD>(dk, shared.gradients + first, shared.q);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      int s = first + lane_id() / 4 + 8 * r;
+      if (T* row = p.dkey(head, s)) store_row<kMath, 1, kD>(row, dk, 0, r, p.D, p.pairs, p.scale);
+      if (T* row = p.dvalue(head, s)) store_row<kMath, 1, kD>(row, dv, 0, r, p.D, p.pairs, 1.0f);
+      if (float* row = p.filler(head, s, 0)) store_row<kMath, 1, kD>(row, dk, 0, r, p.D, false, p.scale);
+      if (float* row = p.filler(head, s, 1)) store_row<kMath, 1, kD>(row, dv, 0, r, p.D, false, 1.0f);
+    }
+  }
+  if (displacements == nullptr) return;
+
+  // The tiles and weights make room for the sums as f32 [64, 65].
+  __syncthreads();
+  auto* sums = reinterpret_cast<float*>(bytes);
+  constexpr int kSumStride = kWindowRows + 1;
+  static_assert(sizeof(float) * kWindowRows * kSumStride <= WindowBackwardShared<kMath, kD>::bytes());
+  for_each_element<1, kN>(
+      sum, [&](float& x, int, int, int row, int column) { sums[(first + row) * kSumStride + column] = x; });
+  __syncthreads();
+  int window = p.map.window, side = p.side();
+  for (int i = static_cast<int>(threadIdx.x); i < side * side; i += static_cast<int>(blockDim.x)) {
+    int dy = i / side - (window - 1), dx = i % side - (window - 1);
+    float total = 0;
+    for (int y = dy > 0 ? dy : 0; y < window + (dy < 0 ? dy : 0); ++y)
+      for (int x = dx > 0 ? dx : 0; x < window + (dx < 0 ? dx : 0); ++x)
+        total += sums[(y * window + x) * kSumStride + (y - dy) * window + x - dx];
+    displacements[int64_t{group} * side * side + i] = total;
+  }
+}
+
+}  // namespace saccade::cuda

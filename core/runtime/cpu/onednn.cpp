@@ -1,0 +1,121 @@
+#include "core/runtime/cpu/onednn.h"
+
+#include <omp.h>
+
+#include <unordered_map>
+
+namespace saccade::onednn {
+namespace {
+
+LruCache<Compiled>& cache() {
+  static LruCache<Compiled> cache(256);
+  return cache;
+}
+
+const dnnl::stream& stream() {
+  thread_local dnnl::stream s(engine());
+  return s;
+}
+
+dnnl::memory memory_of(const Desc& desc, const void* data) {
+  return dnnl::memory(desc, engine(), const_cast<void*>(data));
+}
+
+Tensor temporary(const Desc& desc) {
+  return Tensor::empty({static_cast<int64_t>(desc.get_size())}, DType::kU8);
+}
+
+void execute(const dnnl::primitive& primitive, std::unordered_map<int, dnnl::memory> arguments,
+             const Desc& scratch) {
+  Tensor buffer;
+  if (scratch.get_size() > 0) {
+    buffer = temporary(scratch);
+    arguments[DNNL_ARG_SCRATCHPAD] = memory_of(scratch, buffer.raw());
+  }
+  primitive.execute(stream(), arguments);
+}
+
+}  // namespace
+
+CacheStats cache_stats() { return cache().stats(); }
+void set_cache_capacity(size_t capacity) { cache().set_capacity(capacity); }
+
+const dnnl::engine& engine() {
+  static const dnnl::engine e = [] {
+    dnnl::set_primitive_cache_capacity(0);  // ours replaces it
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return e;
+}
+
+dnnl::memory::data_type type_of(DType dtype) {
+  SACCADE_CHECK(dtype == DType::kF32 || dtype == DType::kBF16, "[onednn] dtype, got {}, expected f32 or bf16",
+                name_of(dtype));
+  return dtype == DType::kF32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+}
+
+dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+bool has_bf16() {
+  static const bool has = [] {
+    auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+    return (isa & needed) == needed;
+  }();
+  return has;
+}
+
+Key::Key(int kind) { add(kind, omp_get_max_threads(), omp_in_parallel()); }
+
+std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Compiled()>& make) {
+  return cache().get(key.text(), make);
+}
+
+Compiled::Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive,
+                   std::vector<Argument> arguments)
+    : primitive_(std::move(primitive)), scratch_(pd.scratchpad_desc()) {
+  for (Argument& a : arguments) {
+    Slot slot{a, pd.query_md(dnnl::query::exec_arg_md, a.index), {}, {}};
+    if (slot.wanted != a.desc) {
+      dnnl::reorder::primitive_desc r(engine(), a.output ? slot.wanted : a.desc, engine(),
+                                      a.output ? a.desc : slot.wanted, attributes());
+      slot.reorder = dnnl::reorder(r);
+      slot.reorder_scratch = r.scratchpad_desc();
+    }
+    slots_.push_back(std::move(slot));
+  }
+}
+
+void Compiled::run(std::initializer_list<const void*> pointers) const {
+  std::unordered_map<int, dnnl::memory> arguments;
+  std::vector<Tensor> temporaries(slots_.size());
+  auto pointer = pointers.begin();
+  for (size_t i = 0; i < slots_.size(); ++i, ++pointer) {
+    const Slot& s = slots_[i];
+    dnnl::memory user = memory_of(s.argument.desc, *pointer);
+    if (!s.reorder) {
+      arguments[s.argument.index] = user;
+      continue;
+    }
+    temporaries[i] = temporary(s.wanted);
+    dnnl::memory own = memory_of(s.wanted, temporaries[i].raw());
+    if (!s.argument.output)
+      execute(s.reorder, {{DNNL_ARG_FROM, user}, {DNNL_ARG_TO, own}}, s.reorder_scratch);
+    arguments[s.argument.index] = own;
+  }
+  execute(primitive_, arguments, scratch_);
+  pointer = pointers.begin();
+  for (size_t i = 0; i < slots_.size(); ++i, ++pointer) {
+    const Slot& s = slots_[i];
+    if (!s.reorder || !s.argument.output) continue;
+    dnnl::memory own = memory_of(s.wanted, temporaries[i].raw());
+    execute(s.reorder, {{DNNL_ARG_FROM, own}, {DNNL_ARG_TO, memory_of(s.argument.desc, *pointer)}},
+            s.reorder_scratch);
+  }
+}
+
+}  // namespace saccade::onednn

@@ -1,0 +1,67 @@
+// The front to oneDNN that the CPU's products and convolutions share: an engine, a bounded cache of compiled
+// primitives, and execution with scratch memory from our allocator.
+//
+//   auto op = onednn::compiled(key, [&] { ...; return Compiled(pd, primitive, {{DNNL_ARG_SRC, desc}, ...}); });
+//   op->run({x.raw(), ...});   // pointers in the order of the argument list
+//
+// A primitive may prefer another memory layout than the caller's (blocked weights): Compiled reorders inputs
+// before and outputs after, through temporaries.
+#pragma once
+
+#include <dnnl.hpp>
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/runtime/cpu/primitive_cache.h"
+#include "core/tensor/tensor.h"
+
+namespace saccade::onednn {
+
+using Desc = dnnl::memory::desc;
+
+const dnnl::engine& engine();
+dnnl::memory::data_type type_of(DType dtype);  // f32 or bf16; throws otherwise
+// Attributes that every primitive here needs: scratch memory is ours.
+dnnl::primitive_attr attributes();
+// Does this machine run bf16 primitives?
+bool has_bf16();
+
+struct Argument {
+  int index;  // DNNL_ARG_...
+  Desc desc;  // the caller's layout
+  bool output = false;
+};
+
+// A primitive with all that its execution needs. Immutable, so any number of threads may run it at once.
+class Compiled {
+ public:
+  Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive, std::vector<Argument> arguments);
+  void run(std::initializer_list<const void*> pointers) const;
+
+ private:
+  struct Slot {
+    Argument argument;
+    Desc wanted;              // the primitive's layout
+    dnnl::primitive reorder;  // empty when the layouts are equal
+    Desc reorder_scratch;
+  };
+  dnnl::primitive primitive_;
+  Desc scratch_;
+  std::vector<Slot> slots_;
+};
+
+// Everything a primitive depends on; the thread count is added by itself.
+class Key : public CacheKey {
+ public:
+  explicit Key(int kind);
+};
+
+enum Kind : int { kMatmul, kConvForward, kConvBackwardData, kConvBackwardWeight, kLinearBackwardWeight };
+
+std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Compiled()>& make);
+
+}  // namespace saccade::onednn

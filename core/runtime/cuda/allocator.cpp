@@ -1,0 +1,141 @@
+// GPU memory: the stream-ordered pool of the driver, which keeps what is freed, with our statistics.
+#include "core/tensor/allocator.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+#include "core/runtime/cuda/api.h"
+#include "core/tensor/memory_use.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kGuardBytes = 64;
+constexpr unsigned char kGuardValue = 0xA5;
+
+double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+class CudaAllocator final : public Allocator {
+ public:
+  void* allocate(size_t bytes) override {
+    std::lock_guard lock(mutex_);
+    cudaStream_t stream = cuda::stream();
+    open_pool();
+    ++stats_.requests;
+    size_t size = bytes + (debug_.guard ? kGuardBytes : 0);
+    void* p = nullptr;
+    cudaError_t status = cudaMallocAsync(&p, std::max<size_t>(size, 1), stream);
+    if (status == cudaErrorMemoryAllocation) fail_out_of_memory(bytes);
+    cuda::check(status, "cudaMallocAsync");
+    stats_.active_bytes += static_cast<int64_t>(bytes);
+    active_by_use_[static_cast<size_t>(memory_use)] += static_cast<int64_t>(bytes);
+    blocks_.emplace(p, Block{memory_use, debug_.guard});
+    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
+    if (debug_.poison && bytes > 0) cuda::check(cudaMemsetAsync(p, 0xFF, bytes, stream), "cudaMemset");
+    if (debug_.guard) {
+      cuda::check(cudaMemsetAsync(static_cast<char*>(p) + bytes, kGuardValue, kGuardBytes, stream),
+                  "cudaMemset");
+    }
+    return p;
+  }
+
+  void deallocate(void* p, size_t bytes) noexcept override {
+    std::lock_guard lock(mutex_);
+    const auto block = blocks_.find(p);
+    if (block->second.guarded) check_guard(p, bytes);
+    active_by_use_[static_cast<size_t>(block->second.use)] -= static_cast<int64_t>(bytes);
+    blocks_.erase(block);
+    stats_.active_bytes -= static_cast<int64_t>(bytes);
+    // Fails only when the driver is already gone, at the end of the program, or after a fault that was
+    // reported.
+    (void)cudaFreeAsync(p, cuda::stream());
+  }
+
+  AllocatorStats stats() const override {
+    std::lock_guard lock(mutex_);
+    AllocatorStats s = stats_;
+    uint64_t reserved = 0;
+    if (pool_open_ &&
+        cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved) == cudaSuccess)
+      s.cached_bytes = std::max<int64_t>(0, static_cast<int64_t>(reserved) - s.active_bytes);
+    return s;
+  }
+  void reset_peak() override {
+    std::lock_guard lock(mutex_);
+    stats_.peak_bytes = stats_.active_bytes;
+  }
+  void trim() override {
+    std::lock_guard lock(mutex_);
+    if (pool_open_) cuda::check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+  }
+  void set_debug([[maybe_unused]] AllocatorDebug debug) override {
+#ifndef SACCADE_EMULATOR  // which reports unwritten memory and bounds by itself, to the byte
+    std::lock_guard lock(mutex_);
+    debug_ = debug;
+#endif
+  }
+
+ private:
+  struct Block {
+    MemoryUse use;
+    bool guarded;  // has a guard zone
+  };
+
+  // Freed memory stays in the pool: giving it back to the driver would cost a synchronisation.
+  void open_pool() {
+    if (pool_open_) return;
+    cuda::check(cudaDeviceGetDefaultMemPool(&pool_, 0), "cudaDeviceGetDefaultMemPool");
+    uint64_t keep = UINT64_MAX;
+    cuda::check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
+                "cudaMemPoolSetAttribute");
+    pool_open_ = true;
+  }
+  [[noreturn]] void fail_out_of_memory(size_t bytes) {
+    size_t free = 0, total = 0;
+    (void)cudaGetLastError();
+    cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    std::string held;
+    for (size_t use = 0; use < kMemoryUses.size(); ++use)
+      held += fmt::format("{}{} {:.1f}", use ? ", " : "", kMemoryUses[use], mebibytes(active_by_use_[use]));
+    fail(
+        "[allocator] out of GPU memory: asked for {:.1f} MiB ({}); {:.1f} MiB in live tensors ({}; at most "
+        "{:.1f} so far), {:.1f} of {:.1f} MiB of the GPU are free. A smaller data.batch_size, "
+        "train.checkpoint_modules or precision: bf16 need less",
+        mebibytes(static_cast<int64_t>(bytes)), kMemoryUses[static_cast<size_t>(memory_use)],
+        mebibytes(stats_.active_bytes), held, mebibytes(stats_.peak_bytes),
+        mebibytes(static_cast<int64_t>(free)), mebibytes(static_cast<int64_t>(total)));
+  }
+  static void check_guard(void* p, size_t bytes) noexcept {
+    unsigned char guard[kGuardBytes] = {};
+    if (cudaMemcpyAsync(guard, static_cast<char*>(p) + bytes, kGuardBytes, cudaMemcpyDeviceToHost,
+                        cuda::stream()) != cudaSuccess ||
+        cudaStreamSynchronize(cuda::stream()) != cudaSuccess)
+      return;  // a fault that the next call reports
+    for (size_t i = 0; i < kGuardBytes; ++i) {
+      if (guard[i] != kGuardValue) {
+        std::fprintf(stderr, "saccade: write past the end of a %zu-byte block of GPU memory (byte +%zu)\n",
+                     bytes, i);
+        std::abort();
+      }
+    }
+  }
+
+  mutable std::mutex mutex_;
+  AllocatorStats stats_;
+  AllocatorDebug debug_;
+  std::unordered_map<void*, Block> blocks_;  // in use
+  std::array<int64_t, kMemoryUses.size()> active_by_use_{};
+  cudaMemPool_t pool_ = nullptr;
+  bool pool_open_ = false;
+};
+
+// Never destroyed: tensors with static storage may be freed after any static object of this file.
+[[maybe_unused]] const bool registered = (register_allocator(Device::kCuda, new CudaAllocator), true);
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,31 @@
+// The CUDA runtime with its errors checked. Compiled by nvcc, or by g++ against the emulator of
+// tests/cuda_emulator.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/tensor/error.h"
+
+namespace saccade::cuda {
+
+// Throws Error naming the call and CUDA's reason.
+inline void check(cudaError_t status, const char* call) {
+  if (status != cudaSuccess) fail("[cuda] {}: {}", call, cudaGetErrorString(status));
+}
+
+// Whether the program holds code that the GPU can run: cudaSuccess, or why not.
+cudaError_t find_kernel_code();
+
+// For cuda_statistics().
+inline std::atomic<int64_t> launches{0}, host_syncs{0};
+
+// The stream of all our work; sets the GPU up at the first call. Throws Error when there is none that can be
+// used.
+cudaStream_t stream();
+// Waits for all work so far. Throws Error when some of it failed.
+void synchronize();
+
+}  // namespace saccade::cuda

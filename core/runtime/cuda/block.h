@@ -1,0 +1,76 @@
+// What the tuned kernels share: loads and stores of 16 bytes, sums over the threads of a warp and of a block.
+// Every order of summation is fixed by the shapes, so results repeat to the bit.
+#pragma once
+
+#include "core/runtime/cuda/launch.h"
+#include "core/tensor/dtype.h"
+
+namespace saccade::cuda {
+
+constexpr int kWarp = 32;
+constexpr unsigned kAllLanes = 0xFFFFFFFFu;
+
+// Elements that move as one access when the address is a multiple of their size.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T x[kCount];
+};
+// Elements of T in 16 bytes, the widest access.
+template <class T>
+inline constexpr int kPackWidth = static_cast<int>(16 / sizeof(T));
+
+// A GPU ends a kernel that moves a pack from or to another address; the emulator reports it.
+template <int kCount, class T>
+__device__ __forceinline__ void check_pack([[maybe_unused]] const T* p) {
+#ifdef SACCADE_EMULATOR
+  emulator::check_alignment(p, sizeof(T) * kCount);
+#endif
+}
+template <int kCount, class T>
+__device__ __forceinline__ Pack<T, kCount> load_pack(const T* p) {
+  check_pack<kCount>(p);
+  return *reinterpret_cast<const Pack<T, kCount>*>(p);
+}
+template <int kCount, class T>
+__device__ __forceinline__ void store_pack(T* p, const Pack<T, kCount>& value) {
+  check_pack<kCount>(p);
+  *reinterpret_cast<Pack<T, kCount>*>(p) = value;
+}
+// Whether rows of `columns` elements that start at p can be read in packs of kCount.
+template <int kCount, class T>
+bool packs_fit(const T* p, int64_t columns) {
+  return columns % kCount == 0 && reinterpret_cast<uintptr_t>(p) % (sizeof(T) * kCount) == 0;
+}
+
+// The sum of `value` over groups of kWidth neighbouring lanes (a power of two), in every lane of the group.
+template <int kWidth = kWarp, class T>
+__device__ __forceinline__ T warp_sum(T value) {
+  for (int step = kWidth / 2; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step, kWidth);
+  return value;
+}
+template <int kWidth = kWarp, class T>
+__device__ __forceinline__ T warp_max(T value) {
+  for (int step = kWidth / 2; step > 0; step /= 2) {
+    T other = __shfl_xor_sync(kAllLanes, value, step, kWidth);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+// The sum over all threads of a one-dimensional block of whole warps, in every thread. `scratch` holds
+// kWarp elements of shared memory and may be used again after the call.
+template <class T>
+__device__ __forceinline__ T block_sum(T value, T* scratch) {
+  int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  int warps = static_cast<int>(blockDim.x) / kWarp;
+  value = warp_sum(value);
+  if (lane == 0) scratch[warp] = value;
+  __syncthreads();
+  value = warp_sum(lane < warps ? scratch[lane] : T(0));
+  __syncthreads();
+  return value;
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace saccade::cuda

@@ -1,0 +1,253 @@
+#include "core/runtime/cuda/cublaslt.h"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "core/runtime/cuda/api.h"
+#include "core/runtime/cuda/library_functions.h"
+#include "core/runtime/cuda/slow_path.h"
+#include "core/runtime/math_mode.h"
+
+namespace saccade::cuda {
+namespace {
+
+#define SACCADE_CUBLASLT_FUNCTIONS(F)     \
+  F(cublasLtCreate)                       \
+  F(cublasLtGetStatusString)              \
+  F(cublasLtGetVersion)                   \
+  F(cublasLtMatmul)                       \
+  F(cublasLtMatmulAlgoGetHeuristic)       \
+  F(cublasLtMatmulDescCreate)             \
+  F(cublasLtMatmulDescDestroy)            \
+  F(cublasLtMatmulDescSetAttribute)       \
+  F(cublasLtMatmulPreferenceCreate)       \
+  F(cublasLtMatmulPreferenceDestroy)      \
+  F(cublasLtMatmulPreferenceSetAttribute) \
+  F(cublasLtMatrixLayoutCreate)           \
+  F(cublasLtMatrixLayoutDestroy)          \
+  F(cublasLtMatrixLayoutSetAttribute)
+
+// The library's functions, by their own names.
+struct Api {
+#define F(name) decltype(&::name) name;
+  SACCADE_CUBLASLT_FUNCTIONS(F)
+#undef F
+};
+
+constexpr size_t kOldest = CUBLAS_VER_MAJOR * 10000;
+
+std::string version(size_t v) { return fmt::format("{}.{}", v / 10000, v / 100 % 100); }
+
+Api load() {
+  const std::optional<Library> library =
+      open_library({"cuBLASLt", fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), "nvidia-cublas"});
+  Api api;
+#define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
+  SACCADE_CUBLASLT_FUNCTIONS(F)
+#undef F
+  const size_t found = api.cublasLtGetVersion();
+  if (library) library->require_version(found >= kOldest, version(found), version(kOldest));
+  return api;
+}
+
+const Api& api() {
+  static const Api api = load();
+  return api;
+}
+
+void check(cublasStatus_t status, const char* call) {
+  if (status != CUBLAS_STATUS_SUCCESS) fail("[cuda] {}: {}", call, api().cublasLtGetStatusString(status));
+}
+
+// Lives to the end of the program: the driver may be gone before static objects are.
+cublasLtHandle_t handle() {
+  static const cublasLtHandle_t handle = [] {
+    stream();
+    cublasLtHandle_t h = nullptr;
+    check(api().cublasLtCreate(&h), "cublasLtCreate");
+    return h;
+  }();
+  return handle;
+}
+
+// A descriptor of the library, destroyed with the object.
+template <class T, cublasStatus_t (*Api::*kDestroy)(T)>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(Owned&& other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Owned() {
+    if (value_) (api().*kDestroy)(value_);
+  }
+  T* address() { return &value_; }
+  T get() const { return value_; }
+
+ private:
+  T value_ = nullptr;
+};
+using Operation = Owned<cublasLtMatmulDesc_t, &Api::cublasLtMatmulDescDestroy>;
+using Layout = Owned<cublasLtMatrixLayout_t, &Api::cublasLtMatrixLayoutDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, &Api::cublasLtMatmulPreferenceDestroy>;
+
+template <class T>
+void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, T value) {
+  check(api().cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof value),
+        "cublasLtMatmulDescSetAttribute");
+}
+template <class T>
+void set(const Layout& layout, cublasLtMatrixLayoutAttribute_t attribute, T value) {
+  check(api().cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof value),
+        "cublasLtMatrixLayoutSetAttribute");
+}
+template <class T>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  check(api().cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+cudaDataType_t type_of(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+// cuBLASLt counts rows down a column: what it sees of our matrices are their transposes.
+Layout describe(const Matrices& m, int64_t batch) {
+  Layout layout;
+  const int64_t across = m.transposed ? m.rows : m.columns, down = m.transposed ? m.columns : m.rows;
+  check(api().cublasLtMatrixLayoutCreate(layout.address(), type_of(m.dtype), static_cast<uint64_t>(across),
+                                         static_cast<uint64_t>(down), m.leading),
+        "cublasLtMatrixLayoutCreate");
+  set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch));
+  set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, m.batch_stride);
+  return layout;
+}
+
+// The largest power of two, up to 256, that divides the address: algorithms differ in what they need.
+uint32_t alignment_of(const void* p) {
+  auto address = reinterpret_cast<uintptr_t>(p) | 256;
+  return static_cast<uint32_t>(address & (~address + 1));
+}
+
+constexpr uint64_t kWorkspaceBytes = 32 << 20;
+
+struct Plan {
+  Operation operation;
+  Layout a, b, c;
+  bool supported = false;
+  cublasLtMatmulAlgo_t algorithm;
+  size_t workspace_bytes = 0;
+};
+
+// Never destroyed, as the handle.
+LruCache<Plan>& plans() {
+  static auto* plans = new LruCache<Plan>(512);
+  return *plans;
+}
+
+// c = a b in rows is c^T = b^T a^T in columns: our right side is the library's left one, and our columns,
+// along which the bias lies, are its rows. (It has no bias for results in rows.)
+Plan make_plan(int64_t batch, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias,
+               bool relu, bool tf32) {
+  Plan plan;
+  check(api().cublasLtMatmulDescCreate(plan.operation.address(),
+                                       tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
+  auto operation_of = [](const Matrices& m) { return m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, static_cast<int32_t>(operation_of(b)));
+  set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, static_cast<int32_t>(operation_of(a)));
+  if (bias.defined() || relu) {
+    auto epilogue =
+        bias.defined() ? relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_RELU;
+    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(epilogue));
+  }
+  if (bias.defined())
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.raw()));
+  plan.a = describe(a, batch);
+  plan.b = describe(b, batch);
+  plan.c = describe(c, batch);
+
+  Preference preference;
+  check(api().cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate");
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  // A sum that is cut into parts keeps them in f32 in the workspace and adds them in a step of its own.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b.data));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a.data));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c.data));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(c.data));
+  cublasLtMatmulHeuristicResult_t choice;
+  int found = 0;
+  cublasStatus_t status =
+      api().cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation.get(), plan.b.get(), plan.a.get(),
+                                           plan.c.get(), plan.c.get(), preference.get(), 1, &choice, &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) return plan;
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  check(choice.state, "cublasLtMatmulAlgoGetHeuristic");
+  plan.supported = true;
+  plan.algorithm = choice.algo;
+  plan.workspace_bytes = choice.workspaceSize;
+  return plan;
+}
+
+void run(const Plan& plan, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias) {
+  Tensor workspace;
+  if (plan.workspace_bytes > 0)
+    workspace = Tensor::empty({static_cast<int64_t>(plan.workspace_bytes)}, DType::kU8, Device::kCuda);
+  static std::mutex mutex;  // the pointer of the bias is part of the plan
+  std::lock_guard lock(mutex);
+  if (bias.defined())
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.raw()));
+  const float one = 1, zero = 0;
+  ++launches;
+  check(api().cublasLtMatmul(handle(), plan.operation.get(), &one, b.data, plan.b.get(), a.data, plan.a.get(),
+                             &zero, c.data, plan.c.get(), c.data, plan.c.get(), &plan.algorithm,
+                             workspace.defined() ? workspace.raw() : nullptr, plan.workspace_bytes, stream()),
+        "cublasLtMatmul");
+}
+
+}  // namespace
+
+void load_cublaslt() { api(); }
+CacheStats product_plans() { return plans().stats(); }
+void set_product_plan_capacity(size_t capacity) { plans().set_capacity(capacity); }
+
+bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias,
+             bool relu) {
+  constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
+  if (std::max({c.rows, c.columns, a.columns}) > kLargest) return false;
+  // Epilogues read the bias in whole vectors.
+  constexpr uint32_t kBiasAlignment = 16;
+  Tensor added = bias.defined() && alignment_of(bias.raw()) < kBiasAlignment ? bias.clone() : bias;
+  const bool tf32 = a.dtype == DType::kF32 && math_mode == MathMode::kTf32;
+  auto from = [](Matrices m, int64_t first) {
+    m.data = static_cast<char*>(m.data) + first * m.batch_stride * static_cast<int64_t>(size_of(m.dtype));
+    return m;
+  };
+  // Some algorithms count the batch in the third size of the grid.
+  constexpr int64_t kMostProducts = 65535;
+  for (int64_t first = 0; first < batch; first += kMostProducts) {
+    const int64_t count = std::min(batch - first, kMostProducts);
+    const Matrices left = from(a, first), right = from(b, first), result = from(c, first);
+    CacheKey key;
+    for (const Matrices& m : {left, right, result})
+      key.add(m.dtype, m.rows, m.columns, m.transposed, m.leading, m.batch_stride, alignment_of(m.data));
+    key.add(count, added.defined() ? alignment_of(added.raw()) : 0, relu, tf32);
+    auto plan =
+        plans().get(key.text(), [&] { return make_plan(count, left, right, result, added, relu, tf32); });
+    if (!plan->supported) {
+      note_slow_path(fmt::format("product of {} matrices [{}, {}] by [{}, {}] in {}", count, left.rows,
+                                 left.columns, right.rows, right.columns, name_of(left.dtype)));
+      return false;
+    }
+    run(*plan, left, right, result, added);
+  }
+  return true;
+}
+
+}  // namespace saccade::cuda

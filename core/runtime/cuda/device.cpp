@@ -1,0 +1,88 @@
+// Finds the GPU at run time, and owns the stream.
+#include "core/tensor/device.h"
+
+#include "core/runtime/cuda/api.h"
+#include "core/runtime/cuda/cublaslt.h"
+#include "core/runtime/cuda/cudnn.h"
+#include "core/runtime/gpu.h"
+
+namespace saccade {
+namespace {
+
+// The oldest driver that runs binaries of this toolkit's major release.
+constexpr int kOldestDriver = CUDART_VERSION / 1000 * 1000;
+constexpr int kOldestArchitecture = 80;
+#ifdef SACCADE_EMULATOR
+constexpr const char* kArchitectures = "the emulator";
+#else
+constexpr const char* kArchitectures = SACCADE_CUDA_ARCHITECTURES;
+#endif
+
+std::string version(int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); }
+
+std::string find_problem() {
+  int driver = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no NVIDIA driver is installed";
+  if (driver < kOldestDriver)
+    return fmt::format("the NVIDIA driver supports CUDA {}, this program needs {} or newer", version(driver),
+                       version(kOldestDriver));
+  if (cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0)
+    return fmt::format("no NVIDIA GPU can be used ({})", cudaGetErrorString(status));
+  cudaDeviceProp properties;
+  if (cudaError_t status = cudaGetDeviceProperties(&properties, 0); status != cudaSuccess)
+    return fmt::format("the NVIDIA GPU cannot be asked for its properties ({})", cudaGetErrorString(status));
+  if (properties.major * 10 + properties.minor < kOldestArchitecture)
+    return fmt::format("{} has compute capability {}.{}, this program needs {}.{} or newer", properties.name,
+                       properties.major, properties.minor, kOldestArchitecture / 10,
+                       kOldestArchitecture % 10);
+  if (cudaError_t status = cuda::find_kernel_code(); status == cudaErrorNoKernelImageForDevice)
+    return fmt::format("{} has compute capability {}.{}, this program has code for {} only", properties.name,
+                       properties.major, properties.minor, kArchitectures);
+  else if (status != cudaSuccess)
+    return fmt::format("{} takes no code ({})", properties.name, cudaGetErrorString(status));
+  try {
+    cuda::load_cublaslt();
+    cuda::cudnn();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+const std::string& cuda_problem() {
+  static const std::string problem = find_problem();
+  return problem;
+}
+
+bool cuda_is_emulated() {
+#ifdef SACCADE_EMULATOR
+  return true;
+#else
+  return false;
+#endif
+}
+
+CudaStatistics cuda_statistics() { return {cuda::launches, cuda::host_syncs}; }
+
+namespace cuda {
+
+cudaStream_t stream() {
+  static cudaStream_t stream = [] {
+    if (!cuda_problem().empty()) fail("[cuda] {}", cuda_problem());
+    check(cudaSetDevice(0), "cudaSetDevice");
+    cudaStream_t s = nullptr;
+    check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreate");
+    return s;
+  }();
+  return stream;
+}
+
+void synchronize() {
+  ++host_syncs;
+  check(cudaStreamSynchronize(stream()), "a kernel or copy");
+}
+
+}  // namespace cuda
+}  // namespace saccade

@@ -1,0 +1,93 @@
+// How kernels are started: cuda::launch for the ones that know blocks and warps, for_each for functors of one
+// index.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include "core/runtime/cuda/api.h"
+
+// An array of a block in shared memory, and the memory whose size the launch gives.
+#ifdef SACCADE_EMULATOR
+#define SACCADE_SHARED(T, name, count) \
+  static const char name##_key = 0;    \
+  T* name = static_cast<T*>(::saccade::emulator::shared_array(&name##_key, sizeof(T) * (count)))
+#define SACCADE_DYNAMIC_SHARED(T, name) T* name = static_cast<T*>(::saccade::emulator::dynamic_shared())
+#else
+#define SACCADE_SHARED(T, name, count) __shared__ __align__(16) T name[count]
+#define SACCADE_DYNAMIC_SHARED(T, name)                                 \
+  extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[]; \
+  T* name = reinterpret_cast<T*>(dynamic_shared_bytes)
+#endif
+
+namespace saccade::cuda {
+
+// What a kernel goes by in messages and in the list of those that ran: the name of its __global__ function,
+// or for a functor the place where for_each was called.
+struct KernelName {
+  const char* text;
+  int line = 0;
+  KernelName(const char* name, int at_line = 0) : text(name), line(at_line) {}
+  std::string full() const { return line > 0 ? fmt::format("{}:{}", text, line) : text; }
+};
+
+// Runs kernel(arguments...) on our stream.
+template <class... P, class... A>
+void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+            A&&... arguments) {
+  // Drivers take more, but not every one that runs this program.
+  static_assert((sizeof(std::decay_t<P>) + ... + 0) <= 4096, "arguments of a kernel are at most 4 KiB");
+  std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
+#ifdef SACCADE_EMULATOR
+  stream();
+  emulator::launch(name.full(), {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
+                   [&] { std::apply(kernel, values); });
+  cudaError_t status = cudaGetLastError();
+#else
+  cudaError_t status = std::apply(
+      [&](auto&... value) {
+        void* pointers[] = {static_cast<void*>(&value)..., nullptr};
+        constexpr size_t kUnasked = 48 << 10;  // more dynamic shared memory must be asked for
+        if (shared_bytes > kUnasked) {
+          cudaError_t asked = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(shared_bytes));
+          if (asked != cudaSuccess) return asked;
+        }
+        return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared_bytes,
+                                stream());
+      },
+      values);
+#endif
+  ++launches;
+  if (status != cudaSuccess) check(status, name.full().c_str());
+}
+
+}  // namespace saccade::cuda
+
+namespace saccade {
+inline namespace SACCADE_SIDE {
+
+constexpr int kForEachThreads = 128;
+
+template <class Functor>
+__global__ void __launch_bounds__(kForEachThreads) for_each_kernel(int64_t n, Functor functor) {
+  int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) functor(i);
+}
+
+// See core/runtime/launch.h. The kernel goes by the place of the call.
+template <class Functor>
+void for_each(int64_t n, const Functor& functor, int64_t = 1, const char* file = __builtin_FILE(),
+              int line = __builtin_LINE()) {
+  if (n <= 0) return;
+  constexpr int64_t kMaxBlocks = 1 << 16;
+  auto blocks = static_cast<unsigned>(std::min((n + kForEachThreads - 1) / kForEachThreads, kMaxBlocks));
+  cuda::launch({file, line}, &for_each_kernel<Functor>, dim3(blocks), dim3(kForEachThreads), 0, n, functor);
+}
+
+}  // namespace SACCADE_SIDE
+}  // namespace saccade

@@ -1,0 +1,120 @@
+#include "core/runtime/cuda/library.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+#include "core/tensor/error.h"
+
+namespace saccade::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kVariable = "SACCADE_CUDA_LIBRARY_PATH";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream stream(list);
+  for (std::string part; std::getline(stream, part, ':');)
+    if (!part.empty()) parts.push_back(part);
+  return parts;
+}
+
+// Folders that may hold Python packages: of the active environment, of the `python3` that a shell would start
+// (where it is a link, of its target too), and the usual ones.
+std::vector<std::string> python_prefixes() {
+  std::vector<std::string> prefixes;
+  if (std::string active = variable("VIRTUAL_ENV"); !active.empty()) prefixes.push_back(active);
+  for (const std::string& folder : split(variable("PATH"))) {
+    std::error_code error;
+    fs::path python = fs::path(folder) / "python3";
+    fs::path target = fs::canonical(python, error);
+    if (error) continue;
+    prefixes.push_back(python.parent_path().parent_path());
+    prefixes.push_back(target.parent_path().parent_path());
+    break;
+  }
+  prefixes.insert(prefixes.end(), {"/opt/*/.venv", "/usr/local", "/usr"});
+  return prefixes;
+}
+
+// Where the file may lie besides the loader's own folders; may hold `*`.
+std::vector<std::string> patterns() {
+  std::vector<std::string> folders{"/usr/local/cuda*/lib64", "/usr/local/cuda*/lib",
+                                   "/usr/lib/x86_64-linux-gnu"};
+  for (const std::string& prefix : python_prefixes()) {
+    std::string packages = prefix + "/lib/python3*/*-packages/nvidia/*/lib";  // site or dist
+    if (std::find(folders.begin(), folders.end(), packages) == folders.end()) folders.push_back(packages);
+  }
+  return folders;
+}
+
+std::vector<std::string> matches(const std::string& pattern) {
+  glob_t found = {};
+  std::vector<std::string> paths;
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  return paths;
+}
+
+// A file that is there but cannot be loaded says why in `problem`, unless an earlier one did.
+void* open_file(const fs::path& path, std::string& problem) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle && problem.empty()) problem = dlerror();
+  return handle;
+}
+
+}  // namespace
+
+Library::Library(const LibraryName& wanted) : wanted_(wanted) {
+  std::string problem;
+  auto try_folder = [&](const std::string& folder) {
+    for (const std::string& path : matches(folder + "/" + wanted.file)) {
+      if (handle_) return;
+      handle_ = open_file(path, problem);
+      path_ = path;
+    }
+  };
+  const std::vector<std::string> own = split(variable(kVariable)), usual = patterns();
+  for (const std::string& folder : own) try_folder(folder);
+  if (!handle_) {
+    handle_ = dlopen(wanted.file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    path_ = wanted.file;
+  }
+  for (const std::string& folder : usual) try_folder(folder);
+  if (handle_) return;
+  if (!problem.empty()) fail("{} cannot be loaded: {}", wanted.name, problem);
+  std::string looked = own.empty() ? "" : fmt::format("{} (${}), ", fmt::join(own, ", "), kVariable);
+  fail(
+      "{} is missing: no {} in {}the loader's folders, {}; install it (pip install {}) or name its folder "
+      "in the environment variable {}",
+      wanted.name, wanted.file, looked, fmt::join(usual, ", "), wanted.package, kVariable);
+}
+
+void* Library::find(const char* symbol) const {
+  void* address = dlsym(handle_, symbol);
+  if (!address) fail("{} ({}) has no {}: it is older than this program needs", wanted_.name, path_, symbol);
+  return address;
+}
+
+void Library::require_version(bool new_enough, const std::string& found, const std::string& oldest) const {
+  if (!new_enough)
+    fail(
+        "{} ({}) is version {}, this program needs {} or newer: update it (pip install --upgrade {}) or "
+        "name the folder of a newer one in the environment variable {}",
+        wanted_.name, path_, found, oldest, wanted_.package, kVariable);
+}
+
+}  // namespace saccade::cuda

@@ -1,0 +1,45 @@
+// Pinned host memory, which the GPU reads and writes while the host goes on.
+#pragma once
+
+#include <cstddef>
+
+#include "core/runtime/cuda/api.h"
+
+namespace saccade::cuda {
+
+// A block of at least `bytes`. When it is destroyed, it is handed out again as soon as the work that our
+// stream had by then is done. Where all blocks together would outgrow kMostPinned, it waits for that.
+constexpr size_t kMostPinned = size_t{256} << 20;
+class PinnedBlock {
+ public:
+  PinnedBlock() = default;
+  explicit PinnedBlock(size_t bytes);
+  ~PinnedBlock();
+  PinnedBlock(PinnedBlock&& other) noexcept { swap(other); }
+  PinnedBlock& operator=(PinnedBlock&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  char* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  // For waiting: recorded by whoever uses the block, else when it is destroyed.
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  void allocate(size_t bytes);
+  void swap(PinnedBlock& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(event_, other.event_);
+  }
+  char* data_ = nullptr;
+  size_t bytes_ = 0;
+  cudaEvent_t event_ = nullptr;
+};
+
+bool happened(cudaEvent_t event);
+// Waits for an event, and counts it, unless it has happened already.
+void wait_for(cudaEvent_t event);
+
+}  // namespace saccade::cuda

@@ -1,0 +1,88 @@
+// Kernel: one raw operation on tensors with one implementation per device and, where speed asks for it, a
+// second, tuned one. A kernel header declares it; implementations register themselves from their own
+// translation unit:
+//
+//   // core/kernels/gelu.h
+//   inline Kernel<void(const Tensor& x, Tensor& y)> gelu_forward{"gelu_forward"};
+//   // core/kernels/gelu.cpp, compiled by g++ for the CPU and by nvcc for the GPU (single source)
+//   SACCADE_REGISTER_KERNEL(gelu_forward, &gelu_forward_generic);
+//   // core/cpu/gelu.cpp, only where a tuned one pays
+//   SACCADE_REGISTER_TUNED_KERNEL(gelu_forward, Device::kCpu, &gelu_forward_cpu);
+//
+// Calling the object picks the device of the first defined tensor argument and prefers the tuned
+// implementation; .generic(...) calls the single-source one, which stays as the reference. Outputs are
+// allocated by the caller and every element of them is written.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "core/tensor/hd.h"
+#include "core/tensor/tensor.h"
+
+namespace saccade {
+
+// For tests: every call takes the generic implementation.
+inline bool prefer_generic_kernels = false;
+
+template <class Signature>
+class Kernel;
+
+template <class... A>
+class Kernel<void(A...)> {
+ public:
+  using Function = void (*)(A...);
+
+  constexpr explicit Kernel(const char* name) : name_(name) {}
+
+  void operator()(A... args) const {
+    size_t d = device_index(args...);
+    Function f = tuned_[d] && !prefer_generic_kernels ? tuned_[d] : generic_[d];
+    SACCADE_CHECK(f != nullptr, "[{}] has no kernel for device {}", name_, name_of(static_cast<Device>(d)));
+    f(std::forward<A>(args)...);
+  }
+  void generic(A... args) const {
+    size_t d = device_index(args...);
+    SACCADE_CHECK(generic_[d] != nullptr, "[{}] has no generic kernel for device {}", name_,
+                  name_of(static_cast<Device>(d)));
+    generic_[d](std::forward<A>(args)...);
+  }
+  std::string_view name() const { return name_; }
+  bool has_generic(Device device) const { return generic_[static_cast<size_t>(device)] != nullptr; }
+  bool has_tuned(Device device) const { return tuned_[static_cast<size_t>(device)] != nullptr; }
+  void set_generic(Device device, Function f) { generic_[static_cast<size_t>(device)] = f; }
+  void set_tuned(Device device, Function f) { tuned_[static_cast<size_t>(device)] = f; }
+
+ private:
+  template <class First, class... Rest>
+  static size_t device_index(const First& first, const Rest&... rest) {
+    if constexpr (std::is_same_v<std::decay_t<First>, Tensor>) {
+      if (first.defined()) return static_cast<size_t>(first.device());
+    }
+    if constexpr (sizeof...(Rest) > 0) {
+      return device_index(rest...);
+    } else {
+      return 0;
+    }
+  }
+
+  const char* name_;
+  std::array<Function, kDeviceCount> generic_{};
+  std::array<Function, kDeviceCount> tuned_{};
+};
+
+inline namespace SACCADE_SIDE {
+#if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
+inline constexpr Device kCompiledDevice = Device::kCuda;
+#else
+inline constexpr Device kCompiledDevice = Device::kCpu;
+#endif
+}  // namespace SACCADE_SIDE
+
+#define SACCADE_REGISTER_KERNEL(kernel, function)          \
+  [[maybe_unused]] static const bool kernel##_registered = \
+      ((kernel).set_generic(kCompiledDevice, function), true)
+#define SACCADE_REGISTER_TUNED_KERNEL(kernel, device, function) \
+  [[maybe_unused]] static const bool kernel##_tuned = ((kernel).set_tuned(device, function), true)
+
+}  // namespace saccade

@@ -1,0 +1,16 @@
+// In place of core/cuda in a build without the CUDA toolkit.
+#include "core/runtime/gpu.h"
+#include "core/tensor/device.h"
+
+namespace saccade {
+
+const std::string& cuda_problem() {
+  static const std::string problem = "this program was built without the CUDA toolkit";
+  return problem;
+}
+
+bool cuda_is_emulated() { return false; }
+
+CudaStatistics cuda_statistics() { return {}; }
+
+}  // namespace saccade

@@ -1,0 +1,147 @@
+#include "core/tensor/allocator.h"
+
+#include <sys/mman.h>
+
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kAlignment = 64;
+// From this size on a block begins on a huge page and asks for huge pages: one first touch and one entry of
+// the address cache for two megabytes instead of 512.
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kGuardBytes = 64;
+constexpr unsigned char kGuardValue = 0xA5;
+// The cache never holds more than this much: beyond it a freed block goes back to the system.
+constexpr int64_t kMaxCachedBytes = int64_t{4} << 30;
+
+// Size classes: four steps per power of two, so a block wastes at most a quarter.
+size_t size_class(size_t bytes) {
+  if (bytes <= 256) return 256;
+  size_t step = std::bit_floor(bytes - 1) / 4;
+  return (bytes + step - 1) / step * step;
+}
+
+// Invariants: cached_bytes == sum of the sizes of the blocks in free_; each list holds blocks of one class.
+class CpuAllocator final : public Allocator {
+ public:
+  ~CpuAllocator() override { trim(); }
+
+  void* allocate(size_t bytes) override {
+    std::lock_guard lock(mutex_);
+    ++stats_.requests;
+    size_t size = size_class(bytes + kGuardBytes);
+    auto& list = list_for(size);
+    void* p = nullptr;
+    if (!list.empty()) {
+      p = list.back();
+      list.pop_back();
+      stats_.cached_bytes -= static_cast<int64_t>(size);
+    } else {
+      ++stats_.system_requests;
+      p = from_system(size);
+      SACCADE_CHECK(p != nullptr,
+                    "[allocator] out of CPU memory: asked for {} bytes, {} in live tensors, {} in the cache, "
+                    "peak {}",
+                    bytes, stats_.active_bytes, stats_.cached_bytes, stats_.peak_bytes);
+    }
+    stats_.active_bytes += static_cast<int64_t>(bytes);
+    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
+    if (debug_.poison) std::memset(p, 0xFF, bytes);
+    // The guard is always written, so that checking may be switched on at any time.
+    std::memset(static_cast<char*>(p) + bytes, kGuardValue, kGuardBytes);
+    return p;
+  }
+
+  void deallocate(void* p, size_t bytes) noexcept override {
+    std::lock_guard lock(mutex_);
+    if (debug_.guard) check_guard(p, bytes);
+    size_t size = size_class(bytes + kGuardBytes);
+    stats_.active_bytes -= static_cast<int64_t>(bytes);
+    if (stats_.cached_bytes + static_cast<int64_t>(size) > kMaxCachedBytes) {
+      std::free(p);
+      return;
+    }
+    list_for(size).push_back(p);
+    stats_.cached_bytes += static_cast<int64_t>(size);
+  }
+
+  AllocatorStats stats() const override {
+    std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  void reset_peak() override {
+    std::lock_guard lock(mutex_);
+    stats_.peak_bytes = stats_.active_bytes;
+  }
+  void trim() override {
+    std::lock_guard lock(mutex_);
+    for (auto& list : free_) {
+      for (void* p : list) std::free(p);
+      list.clear();
+    }
+    stats_.cached_bytes = 0;
+  }
+  void set_debug(AllocatorDebug debug) override {
+    std::lock_guard lock(mutex_);
+    debug_ = debug;
+  }
+
+ private:
+  static void* from_system(size_t size) {
+    if (size < kHugePage) return std::aligned_alloc(kAlignment, size);
+    // aligned_alloc wants whole multiples of the alignment.
+    void* p = std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
+#ifdef MADV_HUGEPAGE
+    if (p) madvise(p, size, MADV_HUGEPAGE);  // a wish: without huge pages everything works as well
+#endif
+    return p;
+  }
+  static void check_guard(void* p, size_t bytes) noexcept {
+    const auto* guard = static_cast<const unsigned char*>(p) + bytes;
+    for (size_t i = 0; i < kGuardBytes; ++i) {
+      if (guard[i] != kGuardValue) {
+        std::fprintf(stderr, "saccade: write past the end of a %zu-byte block (byte +%zu)\n", bytes, i);
+        std::abort();
+      }
+    }
+  }
+  std::vector<void*>& list_for(size_t size) {
+    int log = std::bit_width(size) - 1;
+    size_t quarter = (size - (size_t{1} << log)) / (size_t{1} << (log - 2));
+    return free_[static_cast<size_t>(log) * 4 + quarter];
+  }
+
+  mutable std::mutex mutex_;
+  AllocatorStats stats_;
+  AllocatorDebug debug_;
+  std::array<std::vector<void*>, 256> free_;
+};
+
+Allocator*& slot(Device device) {
+  // Never destroyed: tensors with static storage may be freed after any static object of this file.
+  static auto* cpu = new CpuAllocator;
+  static std::array<Allocator*, kDeviceCount> slots{cpu, nullptr};
+  return slots[static_cast<size_t>(device)];
+}
+
+}  // namespace
+
+Allocator& allocator(Device device) {
+  Allocator* a = slot(device);
+  SACCADE_CHECK(a != nullptr, "[allocator] device {} is not available", name_of(device));
+  return *a;
+}
+
+void register_allocator(Device device, Allocator* a) { slot(device) = a; }
+
+}  // namespace saccade
