@@ -1,5 +1,5 @@
 #include "autograd/ops.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/losses/loss.h"
 
 namespace saccade {
 namespace {

@@ -1,7 +1,7 @@
 #include "core/kernels/channel_affine/channel_affine.h"
 
 #include "autograd/ops.h"
-#include "autograd/ops/norm_inputs.h"
+#include "autograd/ops/norms/norm_inputs.h"
 
 namespace saccade {
 namespace {
