@@ -1,11 +1,11 @@
 #include "models/build.h"
 
-#include "models/dat.h"
-#include "models/deformable_detr.h"
-#include "models/detr.h"
-#include "models/resnet.h"
-#include "models/swin.h"
-#include "models/vit.h"
+#include "models/dat/dat.h"
+#include "models/deformable_detr/deformable_detr.h"
+#include "models/detr/detr.h"
+#include "models/resnet/resnet.h"
+#include "models/swin/swin.h"
+#include "models/vit/vit.h"
 
 namespace saccade {
 

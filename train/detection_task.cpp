@@ -2,7 +2,7 @@
 
 #include "data/coco_dataset.h"
 #include "models/build.h"
-#include "train/criterion.h"
+#include "models/detection/criterion.h"
 #include "train/evaluator.h"
 #include "train/load_model.h"
 #include "train/model_input.h"

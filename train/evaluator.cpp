@@ -1,8 +1,8 @@
 #include "train/evaluator.h"
 
+#include "models/detection/postprocess.h"
 #include "train/item_progress.h"
 #include "train/model_input.h"
-#include "train/postprocess.h"
 
 namespace saccade {
 

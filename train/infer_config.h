@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "models/weights/weight_names.h"
 #include "train/config.h"
-#include "train/weight_names.h"
 
 namespace saccade {
 

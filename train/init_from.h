@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "layers/module.h"
-#include "train/weight_names.h"
+#include "models/weights/weight_names.h"
 
 namespace saccade {
 

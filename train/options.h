@@ -5,8 +5,8 @@
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "data/coco_dataset.h"
 #include "data/loader.h"
+#include "models/detection/criterion.h"
 #include "train/config.h"
-#include "train/criterion.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
 

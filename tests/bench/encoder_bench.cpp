@@ -8,7 +8,7 @@
 
 #include "autograd/engine.h"
 #include "core/tensor/philox.h"
-#include "models/transformer.h"
+#include "models/common/transformer.h"
 
 namespace saccade {
 namespace {

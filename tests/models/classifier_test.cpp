@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "models/build.h"
-#include "models/resnet.h"
+#include "models/resnet/resnet.h"
 
 namespace saccade {
 namespace {

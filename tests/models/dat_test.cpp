@@ -8,7 +8,7 @@
 
 #include "autograd/engine.h"
 #include "models/build.h"
-#include "models/dat.h"
+#include "models/dat/dat.h"
 #include "models/summary.h"
 #include "tests/autograd/golden.h"
 

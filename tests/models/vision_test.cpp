@@ -7,8 +7,8 @@
 #include "autograd/engine.h"
 #include "models/backbone.h"
 #include "models/build.h"
+#include "models/common/vision_block.h"
 #include "models/summary.h"
-#include "models/vision_block.h"
 
 namespace saccade {
 namespace {

@@ -1,6 +1,6 @@
 // The set criterion on predictions whose losses are known or found with plain loops. Against PyTorch's values
 // it stands in golden_model_test.cpp.
-#include "train/criterion.h"
+#include "models/detection/criterion.h"
 
 #include <gtest/gtest.h>
 

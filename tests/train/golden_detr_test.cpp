@@ -14,8 +14,8 @@
 #include "core/formats/safetensors.h"
 #include "models/backbone.h"
 #include "models/build.h"
+#include "models/detection/criterion.h"
 #include "train/config.h"
-#include "train/criterion.h"
 #include "train/optimizer.h"
 #include "train/options.h"
 

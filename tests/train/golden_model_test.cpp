@@ -10,7 +10,7 @@
 #include "autograd/engine.h"
 #include "core/formats/safetensors.h"
 #include "models/build.h"
-#include "train/criterion.h"
+#include "models/detection/criterion.h"
 #include "train/optimizer.h"
 
 namespace saccade {

@@ -10,7 +10,7 @@
 #include "autograd/engine.h"
 #include "core/formats/safetensors.h"
 #include "models/build.h"
-#include "models/deformable_detr.h"
+#include "models/deformable_detr/deformable_detr.h"
 #include "train/config.h"
 #include "train/optimizer.h"
 

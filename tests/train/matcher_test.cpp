@@ -1,6 +1,6 @@
 // The assignment against scipy (tests/golden/matcher, scripts/golden/make_matcher.py) and the matcher against
 // an exhaustive search over naive costs.
-#include "train/matcher.h"
+#include "models/detection/matcher.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>

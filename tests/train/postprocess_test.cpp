@@ -1,5 +1,5 @@
 // The choice and the coordinates of detections.
-#include "train/postprocess.h"
+#include "models/detection/postprocess.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Names of others, translated: the fixtures hold names and shapes of files of transformers and timm beside
-// the official ones (scripts/golden/make_weight_names.py). To add a naming: a table in train/weight_names.cpp
+// the official ones (scripts/golden/make_weight_names.py). To add a naming: a table in models/weights/weight_names.cpp
 // and a file here.
-#include "train/weight_names.h"
+#include "models/weights/weight_names.h"
 
 #include <gtest/gtest.h>
 

@@ -7,6 +7,7 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/draw.h"
+#include "models/detection/postprocess.h"
 #include "train/commands/commands.h"
 #include "train/commands/predict_files.h"
 #include "train/device_choice.h"
@@ -14,7 +15,6 @@
 #include "train/item_progress.h"
 #include "train/model_input.h"
 #include "train/options.h"
-#include "train/postprocess.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-#include "train/criterion.h"
+#include "models/detection/criterion.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "models/vision_block.h"
+#include "models/common/vision_block.h"
 
 #include "autograd/engine.h"
 #include "layers/module_scope.h"

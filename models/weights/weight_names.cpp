@@ -1,4 +1,4 @@
-#include "train/weight_names.h"
+#include "models/weights/weight_names.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,7 @@
-#include "models/detr.h"
+#include "models/detr/detr.h"
 
 #include "layers/module_scope.h"
-#include "models/token_maps.h"
+#include "models/common/token_maps.h"
 
 namespace saccade {
 

@@ -8,7 +8,7 @@
 
 #include "core/runtime/host_copy.h"
 #include "core/types/target.h"
-#include "train/assignment.h"
+#include "models/detection/assignment.h"
 
 namespace saccade {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/detection/matcher.h"
 #include "models/detector.h"
-#include "train/matcher.h"
 
 namespace saccade {
 

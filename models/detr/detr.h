@@ -5,8 +5,8 @@
 #include "layers/conv2d.h"
 #include "layers/position_encoding.h"
 #include "models/backbone.h"
+#include "models/common/transformer.h"
 #include "models/detector.h"
-#include "models/transformer.h"
 
 namespace saccade {
 

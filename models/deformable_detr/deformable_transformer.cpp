@@ -1,4 +1,4 @@
-#include "models/deformable_transformer.h"
+#include "models/deformable_detr/deformable_transformer.h"
 
 #include "layers/module_scope.h"
 

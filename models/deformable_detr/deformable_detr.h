@@ -5,9 +5,9 @@
 
 #include "layers/conv2d.h"
 #include "models/backbone.h"
-#include "models/deformable_transformer.h"
+#include "models/common/token_maps.h"
+#include "models/deformable_detr/deformable_transformer.h"
 #include "models/detector.h"
-#include "models/token_maps.h"
 
 namespace saccade {
 

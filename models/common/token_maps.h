@@ -1,8 +1,8 @@
 // Geometry of the tokens: which are padding, where their centres lie.
 #pragma once
 
+#include "models/common/transformer.h"
 #include "models/detector.h"
-#include "models/transformer.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-#include "models/deformable_detr.h"
+#include "models/deformable_detr/deformable_detr.h"
 
 #include <cmath>
 #include <numeric>

@@ -3,7 +3,7 @@
 // execution.
 #pragma once
 
-#include "models/transformer.h"
+#include "models/common/transformer.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-#include "models/resnet.h"
+#include "models/resnet/resnet.h"
 
 #include "layers/module_scope.h"
 

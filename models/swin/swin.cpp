@@ -1,4 +1,4 @@
-#include "models/swin.h"
+#include "models/swin/swin.h"
 
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 
 #include "layers/conv2d.h"
 #include "layers/module_scope.h"
-#include "models/vision_block.h"
+#include "models/common/vision_block.h"
 
 namespace saccade {
 namespace {

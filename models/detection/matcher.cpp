@@ -1,4 +1,4 @@
-#include "train/matcher.h"
+#include "models/detection/matcher.h"
 
 #include <algorithm>
 #include <cmath>

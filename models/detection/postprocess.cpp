@@ -1,4 +1,4 @@
-#include "train/postprocess.h"
+#include "models/detection/postprocess.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "models/dat.h"
+#include "models/dat/dat.h"
 
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 
 #include "autograd/engine.h"
 #include "layers/module_scope.h"
-#include "models/vision_block.h"
+#include "models/common/vision_block.h"
 
 namespace saccade {
 namespace {

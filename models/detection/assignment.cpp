@@ -1,4 +1,4 @@
-#include "train/assignment.h"
+#include "models/detection/assignment.h"
 
 #include <algorithm>
 #include <cmath>

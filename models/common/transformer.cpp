@@ -1,4 +1,4 @@
-#include "models/transformer.h"
+#include "models/common/transformer.h"
 
 #include "autograd/engine.h"
 #include "layers/module_scope.h"

@@ -1,4 +1,4 @@
-#include "models/token_maps.h"
+#include "models/common/token_maps.h"
 
 #include <cmath>
 #include <limits>

@@ -1,10 +1,10 @@
-#include "models/vit.h"
+#include "models/vit/vit.h"
 
 #include <cmath>
 
 #include "layers/conv2d.h"
 #include "layers/module_scope.h"
-#include "models/vision_block.h"
+#include "models/common/vision_block.h"
 
 namespace saccade {
 namespace {
