@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "data/image_folder.h"
+#include "data/formats/image_folder.h"
 #include "models/classifier.h"
 #include "train/evaluator.h"
 #include "train/tensorboard.h"

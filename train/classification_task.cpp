@@ -5,7 +5,7 @@
 #include "autograd/ops.h"
 #include "core/runtime/host_copy.h"
 #include "core/tensor/error.h"
-#include "data/image_folder.h"
+#include "data/formats/image_folder.h"
 #include "models/build.h"
 #include "train/class_evaluator.h"
 #include "train/model_input.h"

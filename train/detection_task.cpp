@@ -1,6 +1,6 @@
 #include "train/detection_task.h"
 
-#include "data/coco_dataset.h"
+#include "data/formats/coco_dataset.h"
 #include "models/build.h"
 #include "models/detection/criterion.h"
 #include "train/evaluator.h"

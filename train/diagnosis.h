@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "data/batch.h"
+#include "data/loading/batch.h"
 #include "layers/module.h"
 
 namespace saccade {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/coco_dataset.h"
+#include "data/formats/coco_dataset.h"
 #include "models/classifier.h"
 #include "models/detector.h"
 #include "train/config.h"

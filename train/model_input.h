@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/kernels/normalize_image/normalize_image.h"
-#include "data/batch.h"
+#include "data/loading/batch.h"
 #include "models/detector.h"
 
 namespace saccade {

@@ -3,8 +3,8 @@
 
 #include "autograd/scope.h"
 #include "core/kernels/normalize_image/normalize_image.h"
-#include "data/coco_dataset.h"
-#include "data/loader.h"
+#include "data/formats/coco_dataset.h"
+#include "data/loading/loader.h"
 #include "models/detection/criterion.h"
 #include "train/config.h"
 #include "train/optimizer.h"

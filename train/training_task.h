@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "layers/module.h"
 #include "train/tensorboard.h"
 

@@ -1,6 +1,6 @@
 // To add a case: draw coloured blocks with make_sample(), run the step, and let expect_bounds() look for each
 // colour.
-#include "data/augment.h"
+#include "data/augment/augment.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "data/augment.h"
-#include "data/mix.h"
+#include "data/augment/augment.h"
+#include "data/augment/mix.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

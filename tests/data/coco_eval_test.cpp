@@ -1,7 +1,7 @@
 // The evaluator against pycocotools: random cases in tests/golden/coco_eval
 // (scripts/golden/make_coco_eval.py) and, where it is at hand, the published ones in
 // ../shared/data/coco_eval. All agree to 1e-9: both sum the same doubles, in another order.
-#include "data/coco_eval.h"
+#include "data/evaluation/coco_eval.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "data/coco_check.h"
-#include "data/coco_dataset.h"
+#include "data/formats/coco_check.h"
+#include "data/formats/coco_dataset.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

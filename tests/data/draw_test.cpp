@@ -1,4 +1,4 @@
-#include "data/draw.h"
+#include "data/images/draw.h"
 
 #include <gtest/gtest.h>
 

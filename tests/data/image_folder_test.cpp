@@ -1,9 +1,9 @@
 // Image-folder data sets, and the loader over them.
-#include "data/image_folder.h"
+#include "data/formats/image_folder.h"
 
 #include <gtest/gtest.h>
 
-#include "data/loader.h"
+#include "data/loading/loader.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

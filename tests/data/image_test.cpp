@@ -1,4 +1,4 @@
-#include "data/image.h"
+#include "data/images/image.h"
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "core/formats/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/philox.h"
-#include "data/jpeg.h"
+#include "data/images/jpeg.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

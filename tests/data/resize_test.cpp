@@ -1,4 +1,4 @@
-#include "data/resize.h"
+#include "data/images/resize.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "core/formats/file.h"
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
-#include "data/augment.h"
+#include "data/augment/augment.h"
 
 namespace saccade {
 namespace {

@@ -1,11 +1,11 @@
-#include "data/shapes_dataset.h"
+#include "data/formats/shapes_dataset.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "core/formats/file.h"
-#include "data/coco_check.h"
+#include "data/formats/coco_check.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

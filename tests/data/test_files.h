@@ -10,8 +10,8 @@
 
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
-#include "data/coco_dataset.h"
-#include "data/image.h"
+#include "data/formats/coco_dataset.h"
+#include "data/images/image.h"
 
 namespace saccade::test {
 

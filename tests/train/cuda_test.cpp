@@ -9,7 +9,7 @@
 
 #include "core/runtime/determinism.h"
 #include "core/tensor/device.h"
-#include "data/detections.h"
+#include "data/evaluation/detections.h"
 #include "tests/train/run_command.h"
 #include "tests/train/test_folder.h"
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <filesystem>
 
-#include "data/detections.h"
-#include "data/image.h"
-#include "data/jpeg.h"
+#include "data/evaluation/detections.h"
+#include "data/images/image.h"
+#include "data/images/jpeg.h"
 #include "tests/train/test_folder.h"
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"

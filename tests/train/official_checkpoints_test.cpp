@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "autograd/scope.h"
-#include "data/image.h"
+#include "data/images/image.h"
 #include "models/build.h"
 #include "train/commands/predict_files.h"
 #include "train/infer_config.h"

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "core/tensor/philox.h"
-#include "data/image.h"
+#include "data/images/image.h"
 #include "tests/train/test_folder.h"
 
 extern char** environ;

@@ -8,7 +8,7 @@
 
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
-#include "data/coco_names.h"
+#include "data/formats/coco_names.h"
 #include "models/build.h"
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"

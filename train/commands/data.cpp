@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "core/tensor/error.h"
-#include "data/coco_check.h"
-#include "data/shapes_dataset.h"
+#include "data/formats/coco_check.h"
+#include "data/formats/shapes_dataset.h"
 #include "train/commands/commands.h"
 #include "train/item_progress.h"
 

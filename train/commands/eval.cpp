@@ -5,7 +5,7 @@
 #include "core/formats/file.h"
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
-#include "data/coco_eval.h"
+#include "data/evaluation/coco_eval.h"
 #include "train/class_evaluator.h"
 #include "train/commands/commands.h"
 #include "train/device_choice.h"

@@ -6,7 +6,7 @@
 #include "core/formats/file.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
-#include "data/draw.h"
+#include "data/images/draw.h"
 #include "models/detection/postprocess.h"
 #include "train/commands/commands.h"
 #include "train/commands/predict_files.h"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/tensor/error.h"
-#include "data/augment.h"
+#include "data/augment/augment.h"
 #include "train/options.h"
 
 namespace saccade {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "data/batch.h"
-#include "data/image.h"
+#include "data/images/image.h"
+#include "data/loading/batch.h"
 #include "train/commands/commands.h"
 #include "train/config.h"
 #include "train/load_model.h"

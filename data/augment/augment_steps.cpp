@@ -1,0 +1,134 @@
+// The steps of augmentation that move pixels, each on image, boxes and areas.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/tensor/error.h"
+#include "data/augment/augment.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::array<uint8_t, 3> kGrey = {124, 116, 104};
+
+}  // namespace
+
+void flip_horizontal(Sample& sample) {
+  Image& image = sample.image;
+  for (int64_t y = 0; y < image.height; ++y) {
+    uint8_t* a = image.row(y);
+    uint8_t* b = a + (image.width - 1) * 3;
+    for (; a < b; a += 3, b -= 3) {
+      for (int k = 0; k < 3; ++k) std::swap(a[k], b[k]);
+    }
+  }
+  double w = static_cast<double>(image.width);
+  for (SampleBox& box : sample.boxes) {
+    double x1 = w - box.x2;
+    box.x2 = w - box.x1;
+    box.x1 = x1;
+  }
+}
+
+void flip_vertical(Sample& sample) {
+  Image& image = sample.image;
+  for (int64_t y = 0; y < image.height / 2; ++y) {
+    std::swap_ranges(image.row(y), image.row(y) + image.width * 3, image.row(image.height - 1 - y));
+  }
+  double h = static_cast<double>(image.height);
+  for (SampleBox& box : sample.boxes) {
+    double y1 = h - box.y2;
+    box.y2 = h - box.y1;
+    box.y1 = y1;
+  }
+}
+
+void rotate90(Sample& sample, int turns) {
+  turns &= 3;
+  if (turns == 2) {
+    flip_horizontal(sample);
+    flip_vertical(sample);
+    return;
+  }
+  if (turns == 3) rotate90(sample, 2);
+  if (turns == 0) return;
+  const Image& in = sample.image;
+  Image out(in.width, in.height);
+  for (int64_t y = 0; y < out.height; ++y) {
+    uint8_t* dst = out.row(y);
+    for (int64_t x = 0; x < out.width; ++x) std::memcpy(dst + x * 3, in.row(x) + (in.width - 1 - y) * 3, 3);
+  }
+  double w = static_cast<double>(in.width);
+  for (SampleBox& box : sample.boxes) {
+    SampleBox old = box;
+    box.x1 = old.y1;
+    box.x2 = old.y2;
+    box.y1 = w - old.x2;
+    box.y2 = w - old.x1;
+  }
+  sample.image = std::move(out);
+}
+
+void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_visible) {
+  const Image& in = sample.image;
+  SACCADE_CHECK(
+      y >= 0 && x >= 0 && height > 0 && width > 0 && y + height <= in.height && x + width <= in.width,
+      "[crop] window at ({}, {}) of {} x {} does not lie in an image of {} x {}", x, y, width, height,
+      in.width, in.height);
+  Image out(height, width);
+  for (int64_t i = 0; i < height; ++i) {
+    std::memcpy(out.row(i), in.row(y + i) + x * 3, static_cast<size_t>(width * 3));
+  }
+  sample.image = std::move(out);
+  double w = static_cast<double>(width), h = static_cast<double>(height);
+  double dx = static_cast<double>(x), dy = static_cast<double>(y);
+  std::vector<SampleBox> kept;
+  for (SampleBox box : sample.boxes) {
+    double before = (box.x2 - box.x1) * (box.y2 - box.y1);
+    box.x1 = std::clamp(box.x1 - dx, 0.0, w);
+    box.x2 = std::clamp(box.x2 - dx, 0.0, w);
+    box.y1 = std::clamp(box.y1 - dy, 0.0, h);
+    box.y2 = std::clamp(box.y2 - dy, 0.0, h);
+    if (box.x2 <= box.x1 || box.y2 <= box.y1) continue;
+    double after = (box.x2 - box.x1) * (box.y2 - box.y1);
+    if (after < min_visible * before) continue;
+    box.area = after;  // as DETR: the object's own area is unknown once its box is cut
+    kept.push_back(box);
+  }
+  sample.boxes = std::move(kept);
+}
+
+void resize(Sample& sample, int64_t height, int64_t width, Filter filter) {
+  if (height == sample.image.height && width == sample.image.width) return;
+  double rx = static_cast<double>(width) / static_cast<double>(sample.image.width);
+  double ry = static_cast<double>(height) / static_cast<double>(sample.image.height);
+  sample.image = resize_image(sample.image, height, width, filter);
+  for (SampleBox& box : sample.boxes) {
+    box.x1 *= rx;
+    box.x2 *= rx;
+    box.y1 *= ry;
+    box.y2 *= ry;
+    box.area *= rx * ry;
+  }
+}
+
+void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, int64_t x) {
+  const Image& in = sample.image;
+  SACCADE_CHECK(y >= 0 && x >= 0 && y + in.height <= height && x + in.width <= width,
+                "[place_on_canvas] {} x {} pixels at ({}, {}) do not fit {} x {}", in.width, in.height, x, y,
+                width, height);
+  Image out(height, width);
+  for (size_t i = 0; i < out.rgb.size(); i += 3) std::memcpy(out.rgb.data() + i, kGrey.data(), 3);
+  for (int64_t i = 0; i < in.height; ++i) {
+    std::memcpy(out.row(y + i) + x * 3, in.row(i), static_cast<size_t>(in.width * 3));
+  }
+  sample.image = std::move(out);
+  for (SampleBox& box : sample.boxes) {
+    box.x1 += static_cast<double>(x);
+    box.x2 += static_cast<double>(x);
+    box.y1 += static_cast<double>(y);
+    box.y2 += static_cast<double>(y);
+  }
+}
+
+}  // namespace saccade

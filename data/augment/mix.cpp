@@ -1,0 +1,80 @@
+#include "data/augment/mix.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+// The logarithm of a draw from Gamma(alpha, 1) (Marsaglia and Tsang, 2000; below 1 from alpha + 1). A small
+// alpha makes numbers that no double can hold, their logarithms are harmless.
+double draw_log_gamma(double alpha, Rng& rng) {
+  if (alpha < 1) return draw_log_gamma(alpha + 1, rng) + std::log(1 - rng.uniform()) / alpha;
+  const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    double x = rng.normal(), v = 1 + c * x;
+    if (v <= 0) continue;
+    v = v * v * v;
+    if (std::log(1 - rng.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return std::log(d * v);
+  }
+}
+
+}  // namespace
+
+double draw_beta(double alpha, Rng& rng) {
+  double a = draw_log_gamma(alpha, rng), b = draw_log_gamma(alpha, rng);
+  return 1 / (1 + std::exp(b - a));
+}
+
+void check_mix_options(const MixOptions& o) {
+  auto require = [](bool ok, const char* what) {
+    if (!ok) fail_input("mixing: {}", what);
+  };
+  for (double p : {o.probability, o.cutmix_probability})
+    require(p >= 0 && p <= 1, "a probability must be in [0, 1]");
+  for (double a : {o.mixup_alpha, o.cutmix_alpha})
+    require(a >= 0 && std::isfinite(a), "an alpha must be at least 0");
+}
+
+void mix_batch(Batch& batch, const MixOptions& o, Rng& rng) {
+  batch.share = 1;
+  if (!o.on() || rng.uniform() >= o.probability) return;
+  const int64_t N = batch.images.dim(0), H = batch.images.dim(1), W = batch.images.dim(2);
+  for (const Target& t : batch.targets)
+    SACCADE_CHECK(t.height == H && t.width == W, "[mix_batch] {} has {} x {} pixels of {} x {}, expected all",
+                  t.file_name, t.width, t.height, W, H);
+  bool cut = o.mixup_alpha <= 0 || (o.cutmix_alpha > 0 && rng.uniform() < o.cutmix_probability);
+  double share = draw_beta(cut ? o.cutmix_alpha : o.mixup_alpha, rng);
+  uint8_t* pixels = batch.images.data<uint8_t>();
+  auto image = [&](int64_t n) { return pixels + n * H * W * 3; };
+  if (cut) {
+    double side = std::sqrt(1 - share);
+    auto height = static_cast<int64_t>(static_cast<double>(H) * side),
+         width = static_cast<int64_t>(static_cast<double>(W) * side);
+    int64_t y = rng.below(H), x = rng.below(W);
+    int64_t top = std::max<int64_t>(y - height / 2, 0), bottom = std::min(y + height / 2, H);
+    int64_t left = std::max<int64_t>(x - width / 2, 0), right = std::min(x + width / 2, W);
+    for (int64_t n = 0; n < N / 2; ++n)
+      for (int64_t row = top; row < bottom; ++row) {
+        uint8_t *a = image(n) + row * W * 3, *b = image(N - 1 - n) + row * W * 3;
+        std::swap_ranges(a + left * 3, a + right * 3, b + left * 3);
+      }
+    batch.share = 1 - static_cast<double>((bottom - top) * (right - left)) / static_cast<double>(H * W);
+    return;
+  }
+  // 16 fractional bits: the same bytes whatever the compiler contracts.
+  const auto own = static_cast<int32_t>(std::lround(share * 65536)), other = 65536 - own;
+  for (int64_t n = 0; n < N / 2; ++n) {
+    uint8_t *a = image(n), *b = image(N - 1 - n);
+    for (int64_t i = 0; i < H * W * 3; ++i) {
+      int32_t p = a[i], q = b[i];
+      a[i] = static_cast<uint8_t>((p * own + q * other + 32768) >> 16);
+      b[i] = static_cast<uint8_t>((q * own + p * other + 32768) >> 16);
+    }
+  }
+  batch.share = own / 65536.0;
+}
+
+}  // namespace saccade

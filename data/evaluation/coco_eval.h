@@ -1,0 +1,62 @@
+// COCO detection evaluation of boxes, equal to pycocotools' COCOeval (cocodataset/cocoapi,
+// PythonAPI/pycocotools/cocoeval.py, iouType "bbox", default parameters) for the same input order: ties of
+// the score keep the file order within an image and the ascending order of image ids between images. Results
+// do not depend on the thread count.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/evaluation/detections.h"
+#include "data/formats/coco_json.h"
+
+namespace saccade {
+
+inline constexpr int kCocoThresholds = 10;  // IoU 0.50, 0.55, ..., 0.95
+
+struct CocoGroundTruth {
+  std::vector<int64_t> images;              // ids; only annotations and detections of these count
+  std::vector<CocoCategory> categories;     // ids and names
+  std::vector<CocoAnnotation> annotations;  // crowds included, in file order
+};
+
+struct CocoClassFigures {
+  int64_t category_id = 0;
+  std::string name;
+  int64_t objects = 0;  // crowds not counted
+  double AP = -1, AP50 = -1, AP75 = -1, AP_small = -1, AP_medium = -1, AP_large = -1, AR_100 = -1;
+};
+
+// -1 stands for "no object of this kind", as in pycocotools.
+struct CocoFigures {
+  double AP = -1, AP50 = -1, AP75 = -1, AP_small = -1, AP_medium = -1, AP_large = -1;
+  double AR_1 = -1, AR_10 = -1, AR_100 = -1, AR_small = -1, AR_medium = -1, AR_large = -1;
+  std::array<double, kCocoThresholds> AP_by_iou{};
+  std::vector<CocoClassFigures> classes;  // ascending category id
+  std::vector<std::string> notes;         // what the user should know, one line each
+};
+
+// Reads the ground truth of a COCO instances file. Throws InputError "file: annotation 7: what" as
+// CocoDataset::load does; the images themselves are not looked for.
+CocoGroundTruth read_coco_ground_truth(const std::string& path);
+
+// Throws InputError when a detection names an image that is not in the ground truth or has a NaN (naming
+// `source` and the entry, counted from 1). Detections of unknown categories are left out, with a note.
+CocoFigures evaluate_coco(const CocoGroundTruth& truth, std::span<const Detection> detections,
+                          const std::string& source = "detections");
+
+// The twelve COCO figures by name, "AP" first.
+std::vector<std::pair<std::string, double>> named_figures(const CocoFigures& figures);
+// The twelve lines that pycocotools prints, in its order and wording.
+std::string coco_table(const CocoFigures& figures);
+// A table with a line a category.
+std::string coco_class_table(const CocoFigures& figures);
+// {"AP": ..., "AP50": ..., ..., "AR_large": ...} at full precision; with_classes adds "AP_by_iou" and
+// "per_class", a list of the category's figures.
+std::string coco_json(const CocoFigures& figures, bool with_classes = false);
+
+}  // namespace saccade

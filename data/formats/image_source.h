@@ -1,0 +1,24 @@
+// What a DataLoader reads: images with their ground truth, by index.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/images/sample.h"
+
+namespace saccade {
+
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+  virtual const std::string& name() const = 0;  // the file or folder it came from, for messages
+  virtual int64_t num_images() const = 0;
+  virtual std::string image_path(int64_t index) const = 0;
+  // How results refer to the image.
+  virtual int64_t image_id(int64_t index) const = 0;
+  virtual const std::string& file_name(int64_t index) const = 0;
+  // The decoded image with what training sees of its ground truth.
+  virtual Sample make_sample(int64_t index, Image image) const = 0;
+};
+
+}  // namespace saccade

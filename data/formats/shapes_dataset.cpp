@@ -1,0 +1,106 @@
+#include "data/formats/shapes_dataset.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "core/formats/file.h"
+#include "core/formats/json.h"
+#include "core/runtime/tasks.h"
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string image_name(int64_t index) { return fmt::format("{:06}.png", index + 1); }
+
+std::string annotations_json(const ShapesOptions& options, const std::vector<ShapesImage>& all) {
+  std::string out = fmt::format(
+      "{{\"info\":{{\"description\":\"Synthetic shapes drawn by "
+      "saccade\",\"images\":{},\"seed\":{}}},\n\"images\":[",
+      options.images, options.seed);
+  for (size_t i = 0; i < all.size(); ++i) {
+    out += fmt::format("{}{{\"id\":{},\"file_name\":\"{}\",\"width\":{},\"height\":{}}}", i ? ",\n" : "\n",
+                       i + 1, image_name(static_cast<int64_t>(i)), all[i].image.width, all[i].image.height);
+  }
+  out += "],\n\"annotations\":[";
+  int64_t id = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const CocoAnnotation& a : all[i].annotations) {
+      out += fmt::format(
+          "{}{{\"id\":{},\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"area\":{},\"iscrowd\":0}"
+          "}",
+          id ? ",\n" : "\n", id + 1, i + 1, a.category_id, a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3],
+          a.area);
+      ++id;
+    }
+  }
+  out += "],\n\"categories\":[";
+  for (size_t i = 0; i < shape_names().size(); ++i) {
+    out += fmt::format("{}{{\"id\":{},\"name\":{}}}", i ? ",\n" : "\n", i + 1, json_quote(shape_names()[i]));
+  }
+  return out + "]}\n";
+}
+
+// Removed when the set could not be finished.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) fail_input("{}: cannot make the folder: {}", path_.string(), error.message());
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  void rename_to(const fs::path& target) {
+    std::error_code error;
+    fs::rename(path_, target, error);
+    if (error) fail_input("{}: cannot make the folder: {}", target.string(), error.message());
+  }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& shape_names() {
+  static const std::vector<std::string> names = {"circle", "square", "triangle", "star", "ring", "cross"};
+  return names;
+}
+
+void write_shapes_dataset(const std::string& folder, const ShapesOptions& options) {
+  if (options.images < 1 || options.images > 999'999) {
+    fail_input("shapes: {} images, expected 1 to 999999", options.images);
+  }
+  if (options.min_side < 32 || options.max_side < options.min_side || options.max_side > 4096) {
+    fail_input("shapes: sides of {} to {} pixels, expected 32 <= smallest <= largest <= 4096",
+               options.min_side, options.max_side);
+  }
+  fs::path base = folder;
+  for (const char* name : {"annotations.json", "images"}) {
+    std::error_code error;
+    if (fs::exists(base / name, error))
+      fail_input("{}: is already there, choose another folder", (base / name).string());
+  }
+  TemporaryFolder images(base / fmt::format("images.tmp-{}", ::getpid()));
+  std::vector<ShapesImage> all(static_cast<size_t>(options.images));
+  std::atomic<int64_t> done{0};
+  run_tasks(options.images, options.threads, [&](int64_t i) {
+    ShapesImage& drawn = all[static_cast<size_t>(i)];
+    drawn = draw_shapes_image(options, i);
+    write_png(drawn.image, images / image_name(i));
+    drawn.image.rgb = {};
+    if (options.progress) options.progress(++done);
+  });
+  images.rename_to(base / "images");
+  write_file((base / "annotations.json").string(), annotations_json(options, all));
+}
+
+}  // namespace saccade

@@ -1,0 +1,39 @@
+// A synthetic COCO-format detection set, so that everything can be tried with no download: six kinds of
+// shape, turned, overlapping, in random colours and fillings on textured, noisy backgrounds.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/formats/coco_json.h"
+#include "data/images/image.h"
+
+namespace saccade {
+
+struct ShapesOptions {
+  int64_t images = 0;
+  uint64_t seed = 0;
+  int64_t min_side = 128, max_side = 192;      // width and height are drawn independently, pixels
+  int threads = 0;                             // 0: as many as the machine has; the files do not depend on it
+  std::function<void(int64_t done)> progress;  // called from any thread, may be empty
+};
+
+struct ShapesImage {
+  Image image;
+  // Category ids 1 .. 6. bbox is the extent of the pixels that can be seen (not hidden by later shapes,
+  // inside the image) and area is their count. A shape of which less than a quarter can be seen has no
+  // annotation.
+  std::vector<CocoAnnotation> annotations;  // ids not yet given
+};
+
+// "circle", "square", "triangle", "star", "ring", "cross"; category id = index + 1.
+const std::vector<std::string>& shape_names();
+// Image `index` (from 0): 1 to 8 shapes, each 8 % to 60 % of the image's shorter side across.
+ShapesImage draw_shapes_image(const ShapesOptions& options, int64_t index);
+// Writes folder/annotations.json and folder/images/000001.png ..., under temporary names until all is done.
+// Throws InputError when an option is out of range, the folder already holds one of the two, or cannot be
+// written.
+void write_shapes_dataset(const std::string& folder, const ShapesOptions& options);
+
+}  // namespace saccade

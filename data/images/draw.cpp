@@ -1,0 +1,186 @@
+#include "data/images/draw.h"
+
+#include <fmt/format.h>
+#include <stb_easy_font.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace saccade {
+namespace {
+
+void blend(Image& image, int64_t x, int64_t y, Rgb color, double alpha) {
+  if (x < 0 || y < 0 || x >= image.width || y >= image.height) return;
+  uint8_t* p = image.row(y) + x * 3;
+  for (size_t c = 0; c < 3; ++c) {
+    p[c] = static_cast<uint8_t>(std::lround(p[c] + (static_cast<double>(color[c]) - p[c]) * alpha));
+  }
+}
+
+struct Rect {
+  int64_t x1, y1, x2, y2;  // half open
+  bool overlaps(const Rect& o) const { return x1 < o.x2 && o.x1 < x2 && y1 < o.y2 && o.y1 < y2; }
+};
+
+void fill(Image& image, Rect r, Rgb color, double alpha = 1) {
+  for (int64_t y = std::max<int64_t>(r.y1, 0); y < std::min(r.y2, image.height); ++y) {
+    for (int64_t x = std::max<int64_t>(r.x1, 0); x < std::min(r.x2, image.width); ++x)
+      blend(image, x, y, color, alpha);
+  }
+}
+
+// A frame of `width` pixels just inside the rectangle.
+void frame(Image& image, Rect r, Rgb color, int64_t width, double alpha = 1) {
+  width = std::min({width, (r.x2 - r.x1 + 1) / 2, (r.y2 - r.y1 + 1) / 2});
+  fill(image, {r.x1, r.y1, r.x2, r.y1 + width}, color, alpha);
+  fill(image, {r.x1, r.y2 - width, r.x2, r.y2}, color, alpha);
+  fill(image, {r.x1, r.y1 + width, r.x1 + width, r.y2 - width}, color, alpha);
+  fill(image, {r.x2 - width, r.y1 + width, r.x2, r.y2 - width}, color, alpha);
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xC0) == 0x80) continue;  // the rest of a UTF-8 character
+    out += byte >= 32 && byte < 127 ? c : '?';
+  }
+  return out;
+}
+
+bool is_light(Rgb c) { return 0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2] > 140; }
+
+// Keeps a coordinate that came from a network within what integers hold.
+int64_t pixel(double v, int64_t limit) {
+  double low = -1e6, high = static_cast<double>(limit) + 1e6;
+  return std::isfinite(v) ? std::llround(std::clamp(v, low, high)) : 0;
+}
+
+std::string tag_text(const DrawnBox& box, const std::vector<std::string>& names) {
+  bool named = box.label >= 0 && box.label < static_cast<int64_t>(names.size());
+  std::string text = named ? names[static_cast<size_t>(box.label)] : fmt::format("{}", box.label);
+  return box.score >= 0 ? fmt::format("{} {:.2f}", text, box.score) : text;
+}
+
+constexpr int64_t kLetterHeight = 8;  // capitals and descenders of the font
+
+}  // namespace
+
+Rgb color_of_label(int64_t label) {
+  // Steps of the golden angle around the colour circle, with three lightnesses.
+  double hue = std::fmod(static_cast<double>(label & 0xFFFF) * 0.61803398875 + 0.02, 1.0) * 6;
+  double value = label % 3 == 1 ? 0.82 : 1.0, saturation = label % 3 == 2 ? 0.55 : 0.85;
+  Rgb out;
+  for (int c = 0; c < 3; ++c) {
+    double k = std::fmod(5.0 - 2.0 * c + hue, 6.0);
+    double v = value - value * saturation * std::clamp(std::min(k, 4 - k), 0.0, 1.0);
+    out[static_cast<size_t>(c)] = static_cast<uint8_t>(std::lround(255 * v));
+  }
+  return out;
+}
+
+void draw_text(Image& image, int64_t x, int64_t y, std::string_view text, Rgb color, int64_t scale) {
+  std::string shown = printable(text);
+  // stb_easy_font writes rectangles as four vertices of 16 bytes, x and y first.
+  struct Vertex {
+    float x, y, z;
+    unsigned char color[4];
+  };
+  std::vector<Vertex> vertices(shown.size() * 100 + 4);
+  int quads = stb_easy_font_print(0, 0, shown.data(), nullptr, vertices.data(),
+                                  static_cast<int>(vertices.size() * sizeof(Vertex)));
+  for (size_t q = 0; q < static_cast<size_t>(quads); ++q) {
+    const Vertex &a = vertices[q * 4], &b = vertices[q * 4 + 2];
+    auto at = [&](int64_t origin, float v) { return origin + std::lround(v * static_cast<float>(scale)); };
+    fill(image, {at(x, a.x), at(y, a.y), at(x, b.x), at(y, b.y)}, color);
+  }
+}
+
+int64_t text_width(std::string_view text, int64_t scale) {
+  std::string shown = printable(text);
+  return stb_easy_font_width(shown.data()) * scale;
+}
+
+int64_t text_height(int64_t scale) { return kLetterHeight * scale; }
+
+void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vector<std::string>& names) {
+  int64_t side = std::min(image.height, image.width);
+  int64_t line = std::max<int64_t>(1, (side + 120) / 240), scale = std::max<int64_t>(1, (side + 100) / 400);
+  auto rect_of = [&](const DrawnBox& b) {
+    Rect r{pixel(b.x1, image.width), pixel(b.y1, image.height), pixel(b.x2, image.width),
+           pixel(b.y2, image.height)};
+    r.x2 = std::max(r.x2, r.x1 + 1);
+    r.y2 = std::max(r.y2, r.y1 + 1);
+    return r;
+  };
+  std::vector<size_t> order(boxes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return boxes[a].score > boxes[b].score; });
+
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    Rect r = rect_of(boxes[*it]);
+    frame(image, {r.x1 - 1, r.y1 - 1, r.x2 + 1, r.y2 + 1}, {0, 0, 0}, 1, 0.45);
+    frame(image, r, color_of_label(boxes[*it].label), line);
+  }
+  std::vector<Rect> tags;
+  for (size_t i : order) {
+    const DrawnBox& box = boxes[i];
+    std::string text = tag_text(box, names);
+    Rect r = rect_of(box);
+    int64_t pad = 2 * scale, w = text_width(text, scale) + 2 * pad, h = text_height(scale) + pad + scale;
+    int64_t x = std::clamp<int64_t>(r.x1, 0, std::max<int64_t>(0, image.width - w));
+    int64_t right = std::clamp<int64_t>(r.x2 - w, 0, std::max<int64_t>(0, image.width - w));
+    Rect chosen{};
+    bool found = false;
+    for (auto [tx, ty] : {std::pair{x, r.y1 - h},
+                          {x, r.y2},
+                          {x, r.y1 + line},
+                          {right, r.y1 - h},
+                          {right, r.y2},
+                          {x, r.y2 - line - h}}) {
+      Rect tag{tx, ty, tx + w, ty + h};
+      bool fits = ty >= 0 && ty + h <= image.height;
+      if (fits && std::none_of(tags.begin(), tags.end(), [&](const Rect& t) { return t.overlaps(tag); })) {
+        chosen = tag;
+        found = true;
+        break;
+      }
+    }
+    if (!found) {
+      int64_t y = std::clamp<int64_t>(r.y1 - h, 0, std::max<int64_t>(0, image.height - h));
+      chosen = {x, y, x + w, y + h};
+    }
+    tags.push_back(chosen);
+  }
+  // The most certain tags last, so that they stay readable where all places were taken.
+  for (size_t k = order.size(); k-- > 0;) {
+    const DrawnBox& box = boxes[order[k]];
+    std::string text = tag_text(box, names);
+    Rgb color = color_of_label(box.label);
+    fill(image, tags[k], color, 0.88);
+    draw_text(image, tags[k].x1 + 2 * scale, tags[k].y1 + 2 * scale, text,
+              is_light(color) ? Rgb{0, 0, 0} : Rgb{255, 255, 255}, scale);
+  }
+}
+
+void draw_points(Image& image, const std::vector<DrawnPoint>& points, double radius) {
+  for (const DrawnPoint& p : points) {
+    if (!std::isfinite(p.x) || !std::isfinite(p.y) || std::abs(p.x) > 1e6 || std::abs(p.y) > 1e6) continue;
+    Rgb color = color_of_label(p.label);
+    double opacity = std::clamp(p.weight, 0.0, 1.0);
+    for (auto y = static_cast<int64_t>(std::floor(p.y - radius - 1));
+         y <= static_cast<int64_t>(p.y + radius + 1); ++y) {
+      for (auto x = static_cast<int64_t>(std::floor(p.x - radius - 1));
+           x <= static_cast<int64_t>(p.x + radius + 1); ++x) {
+        double d =
+            std::hypot(static_cast<double>(x) + 0.5 - p.x, static_cast<double>(y) + 0.5 - p.y) - radius;
+        blend(image, x, y, color, opacity * std::clamp(0.5 - d, 0.0, 1.0));
+      }
+    }
+  }
+}
+
+}  // namespace saccade

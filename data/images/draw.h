@@ -1,0 +1,42 @@
+// Drawing detections, and where the attention looked, on a picture.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/images/image.h"
+
+namespace saccade {
+
+using Rgb = std::array<uint8_t, 3>;
+
+struct DrawnBox {
+  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;  // pixels of the image drawn on
+  int64_t label = 0;
+  double score = -1;  // negative: none is written (ground truth)
+};
+
+struct DrawnPoint {
+  double x = 0, y = 0;  // pixels
+  double weight = 1;    // [0, 1], the opacity
+  int64_t label = 0;    // which colour
+};
+
+// Neighbouring labels get clearly different colours.
+Rgb color_of_label(int64_t label);
+// Outlines first, then "name score" tags in order of falling importance: a tag goes above its box, below it
+// or inside it, where it covers no tag drawn before. Line width and letter size grow with the picture. A
+// label without a name is written as its number; parts outside the picture are cut.
+void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vector<std::string>& names);
+// Filled discs.
+void draw_points(Image& image, const std::vector<DrawnPoint>& points, double radius);
+
+// Text with its top left corner at (x, y), `scale` pixels a font pixel (a line is about 8 font pixels high).
+// Printable ASCII; other bytes show as '?'.
+void draw_text(Image& image, int64_t x, int64_t y, std::string_view text, Rgb color, int64_t scale);
+int64_t text_width(std::string_view text, int64_t scale);  // pixels
+int64_t text_height(int64_t scale);                        // pixels
+
+}  // namespace saccade

@@ -1,0 +1,17 @@
+// Resizing, equal to the byte to Pillow's Image.resize(size, Image.BILINEAR or Image.BICUBIC): a triangle or
+// Keys' cubic (a = -0.5) that widens with the reduction (so it does not alias), in 8-bit fixed point.
+// Releases before Pillow 13 always resize the rows' width first, which differs in the last bit where the
+// height shrinks by more than twice as many pixels as the width; this follows Pillow 13.
+// (python-pillow/Pillow, src/libImaging/Resample.c)
+#pragma once
+
+#include "data/images/image.h"
+
+namespace saccade {
+
+enum class Filter { kBilinear, kBicubic };
+
+// height and width at least 1. A size equal to the image's own gives a copy.
+Image resize_image(const Image& image, int64_t height, int64_t width, Filter filter = Filter::kBilinear);
+
+}  // namespace saccade

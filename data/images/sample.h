@@ -1,0 +1,25 @@
+// An image on its way through the augmentations, with its ground truth.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/images/image.h"
+
+namespace saccade {
+
+struct SampleBox {
+  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;  // pixels; x1 < x2, y1 < y2
+  int64_t label = 0;                      // contiguous class
+  double area = 0;                        // pixels of the object
+};
+
+struct Sample {
+  Image image;
+  std::vector<SampleBox> boxes;
+  int64_t label = -1;  // class of the whole image; -1: it has none
+  // The batch is padded to at least this size (0: no wish).
+  int64_t canvas_height = 0, canvas_width = 0;
+};
+
+}  // namespace saccade

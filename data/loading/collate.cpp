@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <cstring>
+
+#include "data/loading/loader.h"
+
+namespace saccade {
+
+namespace {
+
+Target make_target(const ImageSource& source, int64_t index, const Sample& sample, ImageSize original) {
+  Target t;
+  t.image_id = source.image_id(index);
+  t.file_name = source.file_name(index);
+  t.original_height = original.height;
+  t.original_width = original.width;
+  t.height = sample.image.height;
+  t.width = sample.image.width;
+  if (sample.label >= 0) t.labels.push_back(sample.label);
+  double w = static_cast<double>(t.width), h = static_cast<double>(t.height);
+  for (const SampleBox& box : sample.boxes) {
+    t.labels.push_back(box.label);
+    for (double v : {(box.x1 + box.x2) / 2 / w, (box.y1 + box.y2) / 2 / h, (box.x2 - box.x1) / w,
+                     (box.y2 - box.y1) / h}) {
+      t.boxes.push_back(static_cast<float>(v));
+    }
+    t.areas.push_back(static_cast<float>(box.area));
+  }
+  return t;
+}
+
+}  // namespace
+
+// Plain memory functions throughout: this runs on the loader's own threads, where tensor operations, which
+// use the OpenMP pool, have no place.
+Batch collate(const ImageSource& source, const std::vector<int64_t>& indices,
+              const std::vector<Sample>& samples, const std::vector<ImageSize>& original_sizes,
+              int64_t pad_multiple) {
+  int64_t height = 1, width = 1;
+  for (const Sample& s : samples) {
+    height = std::max({height, s.image.height, s.canvas_height});
+    width = std::max({width, s.image.width, s.canvas_width});
+  }
+  auto round_up = [&](int64_t n) { return (n + pad_multiple - 1) / pad_multiple * pad_multiple; };
+  height = round_up(height);
+  width = round_up(width);
+  int64_t count = static_cast<int64_t>(samples.size());
+  Batch batch;
+  batch.images = Tensor::empty({count, height, width, 3}, DType::kU8);
+  batch.padding_mask = Tensor::empty({count, height, width}, DType::kBool);
+  auto* pixels = batch.images.data<uint8_t>();
+  auto* mask = batch.padding_mask.data<bool>();
+  for (size_t n = 0; n < samples.size(); ++n) {
+    const Image& image = samples[n].image;
+    for (int64_t y = 0; y < height; ++y) {
+      int64_t used = y < image.height ? image.width : 0;
+      if (used > 0) std::memcpy(pixels, image.row(y), static_cast<size_t>(used * 3));
+      std::memset(pixels + used * 3, 0, static_cast<size_t>((width - used) * 3));
+      std::fill(mask, mask + used, false);
+      std::fill(mask + used, mask + width, true);
+      pixels += width * 3;
+      mask += width;
+    }
+    batch.targets.push_back(make_target(source, indices[n], samples[n], original_sizes[n]));
+  }
+  return batch;
+}
+
+}  // namespace saccade

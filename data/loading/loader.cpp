@@ -1,0 +1,248 @@
+#include "data/loading/loader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+#include <unordered_map>
+
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+// Decoded images, kept until the memory is used up. Nothing is ever thrown out: an epoch reads every image
+// once, so a cache that makes room would be emptied just before each image is needed again.
+class ImageCache {
+ public:
+  ImageCache(int64_t images, int64_t bytes)
+      : images_(static_cast<size_t>(bytes > 0 ? images : 0)), free_bytes_(bytes) {}
+
+  std::shared_ptr<const Image> find(int64_t index) {
+    if (images_.empty()) return nullptr;
+    std::lock_guard lock(mutex_);
+    return images_[static_cast<size_t>(index)];
+  }
+  void keep(int64_t index, const std::shared_ptr<const Image>& image) {
+    if (images_.empty()) return;
+    std::lock_guard lock(mutex_);
+    auto& slot = images_[static_cast<size_t>(index)];
+    int64_t bytes = static_cast<int64_t>(image->rgb.size());
+    if (slot || bytes > free_bytes_) return;
+    free_bytes_ -= bytes;
+    slot = image;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const Image>> images_;
+  int64_t free_bytes_;
+};
+
+// One batch on its way. Each slot is written by the one thread that claimed it; the thread that finishes the
+// last slot builds the batch.
+struct Job {
+  int64_t epoch = 0, index = 0;
+  std::vector<int64_t> images;
+  std::vector<Sample> samples;
+  std::vector<ImageSize> original_sizes;
+  std::vector<std::exception_ptr> errors;  // the first one, by slot, is reported
+  size_t claimed = 0, finished = 0;        // under the mutex
+  bool ready = false;                      // under the mutex
+  Batch batch;
+};
+
+}  // namespace
+
+std::vector<int64_t> epoch_order(int64_t count, bool shuffle, uint64_t seed, int64_t epoch) {
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  if (!shuffle) return order;
+  Rng rng(mix_key(mix_key(seed, hash_name("epoch order")), static_cast<uint64_t>(epoch)));
+  for (size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[static_cast<size_t>(rng.below(static_cast<int64_t>(i)))]);
+  }
+  return order;
+}
+
+// Invariants under mutex_: jobs_ holds the batches from the one next() will return onwards, in order, at most
+// prefetch + 1 of them; (epoch_, index_) is the batch after the last of them.
+class DataLoader::Impl {
+ public:
+  Impl(std::shared_ptr<const ImageSource> source, LoaderOptions options)
+      : source_(std::move(source)),
+        options_(std::move(options)),
+        cache_(source_ ? source_->num_images() : 0, options_.cache_mb << 20) {
+    SACCADE_CHECK(source_ != nullptr, "[loader] no images");
+    const LoaderOptions& o = options_;
+    int64_t count = source_->num_images();
+    if (count == 0) fail_input("{}: has no images", source_->name());
+    if (o.batch_size < 1) fail_input("loader: the batch size is {}, expected at least 1", o.batch_size);
+    if (o.pad_multiple < 1) fail_input("loader: pad_multiple is {}, expected at least 1", o.pad_multiple);
+    if (o.threads < 0 || o.threads > 1024) fail_input("loader: {} threads, expected 0 to 1024", o.threads);
+    if (o.prefetch < 0) fail_input("loader: prefetch is {}, expected at least 0", o.prefetch);
+    if (o.cache_mb < 0) fail_input("loader: cache_mb is {}, expected at least 0", o.cache_mb);
+    if (o.start_epoch < 0 || o.start_batch < 0) fail_input("loader: cannot start before the first batch");
+    check_augment_options(o.augment);
+    check_mix_options(o.mix);
+    batches_per_epoch_ = o.drop_last ? count / o.batch_size : (count + o.batch_size - 1) / o.batch_size;
+    if (batches_per_epoch_ == 0) {
+      fail_input("{}: {} images make no full batch of {}", source_->name(), count, o.batch_size);
+    }
+    epoch_ = o.start_epoch + o.start_batch / batches_per_epoch_;
+    index_ = o.start_batch % batches_per_epoch_;
+    order_ = epoch_order(count, o.shuffle, o.seed, epoch_);
+    try {
+      for (int i = 0; i < o.threads; ++i) threads_.emplace_back([this] { work(); });
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+  ~Impl() { stop(); }
+
+  std::optional<Batch> next() {
+    std::unique_lock lock(mutex_);
+    if (failed_) std::rethrow_exception(failed_);
+    if (jobs_.empty() && !add_job()) return std::nullopt;
+    std::shared_ptr<Job> job = jobs_.front();
+    work_wanted_.notify_all();
+    if (threads_.empty()) {
+      while (job->claimed < job->images.size()) run_slot(lock, job);
+    } else {
+      batch_ready_.wait(lock, [&] { return job->ready; });
+    }
+    jobs_.pop_front();
+    work_wanted_.notify_all();
+    for (const auto& error : job->errors) {
+      if (!error) continue;
+      failed_ = error;
+      std::rethrow_exception(error);
+    }
+    return std::move(job->batch);
+  }
+
+  int64_t batches_per_epoch() const { return batches_per_epoch_; }
+
+ private:
+  // False when there are no more batches. Under the mutex.
+  bool add_job() {
+    if (options_.epochs > 0 && epoch_ >= options_.epochs) return false;
+    auto job = std::make_shared<Job>();
+    job->epoch = epoch_;
+    job->index = index_;
+    int64_t begin = index_ * options_.batch_size;
+    int64_t end = std::min<int64_t>(begin + options_.batch_size, static_cast<int64_t>(order_.size()));
+    job->images.assign(order_.begin() + begin, order_.begin() + end);
+    job->samples.resize(job->images.size());
+    job->original_sizes.resize(job->images.size());
+    job->errors.resize(job->images.size());
+    jobs_.push_back(std::move(job));
+    if (++index_ == batches_per_epoch_) {
+      index_ = 0;
+      order_ = epoch_order(source_->num_images(), options_.shuffle, options_.seed, ++epoch_);
+    }
+    return true;
+  }
+
+  // The oldest batch with an unclaimed slot, adding batches as the prefetch depth allows. Under the mutex.
+  std::shared_ptr<Job> claimable() {
+    for (const auto& job : jobs_) {
+      if (job->claimed < job->images.size()) return job;
+    }
+    if (!failed_ && static_cast<int64_t>(jobs_.size()) < int64_t{options_.prefetch} + 1 && add_job())
+      return jobs_.back();
+    return nullptr;
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      std::shared_ptr<Job> job;
+      work_wanted_.wait(lock, [&] { return stopping_ || (job = claimable()) != nullptr; });
+      if (stopping_) return;
+      run_slot(lock, job);
+    }
+  }
+
+  // Claims a slot, works on it without the lock, and finishes the batch when it was the last.
+  void run_slot(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Job>& job) {
+    size_t slot = job->claimed++;
+    lock.unlock();
+    try {
+      load(*job, slot);
+    } catch (...) {
+      job->errors[slot] = std::current_exception();
+    }
+    lock.lock();
+    if (++job->finished < job->images.size()) return;
+    lock.unlock();
+    try {
+      finish(*job);
+    } catch (...) {
+      job->errors.back() = std::current_exception();
+    }
+    lock.lock();
+    job->ready = true;
+    batch_ready_.notify_all();
+  }
+
+  void load(Job& job, size_t slot) {
+    int64_t index = job.images[slot];
+    std::shared_ptr<const Image> cached = cache_.find(index);
+    if (!cached) {
+      cached = std::make_shared<const Image>(read_image(source_->image_path(index)));
+      cache_.keep(index, cached);
+    }
+    job.original_sizes[slot] = {cached->height, cached->width};
+    Rng rng(mix_key(mix_key(options_.seed, static_cast<uint64_t>(job.epoch)), static_cast<uint64_t>(index)));
+    job.samples[slot] = augment(source_->make_sample(index, *cached), options_.augment, rng);
+  }
+
+  void finish(Job& job) {
+    for (const auto& error : job.errors) {
+      if (error) return;
+    }
+    job.batch = collate(*source_, job.images, job.samples, job.original_sizes, options_.pad_multiple);
+    job.batch.epoch = job.epoch;
+    job.batch.index = job.index;
+    Rng rng(mix_key(mix_key(options_.seed ^ hash_name("mix"), static_cast<uint64_t>(job.epoch)),
+                    static_cast<uint64_t>(job.index)));
+    mix_batch(job.batch, options_.mix, rng);
+    job.samples.clear();
+  }
+
+  void stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    work_wanted_.notify_all();
+    for (std::thread& t : threads_) t.join();
+  }
+
+  std::shared_ptr<const ImageSource> source_;
+  LoaderOptions options_;
+  ImageCache cache_;
+  int64_t batches_per_epoch_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable work_wanted_, batch_ready_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  int64_t epoch_ = 0, index_ = 0;
+  std::vector<int64_t> order_;  // of epoch_
+  std::exception_ptr failed_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+DataLoader::DataLoader(std::shared_ptr<const ImageSource> source, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(source), std::move(options))) {}
+DataLoader::~DataLoader() = default;
+std::optional<Batch> DataLoader::next() { return impl_->next(); }
+int64_t DataLoader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
+
+}  // namespace saccade

@@ -1,0 +1,57 @@
+// DataLoader: batches of augmented images, made on background threads. What it yields depends on the data set
+// and the options alone, never on the number of threads, timing or the cache.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/augment/augment.h"
+#include "data/augment/mix.h"
+#include "data/formats/image_source.h"
+#include "data/loading/batch.h"
+
+namespace saccade {
+
+struct LoaderOptions {
+  int64_t batch_size = 1;
+  bool shuffle = false;    // a new order per epoch, from (seed, epoch); otherwise ascending image id
+  bool drop_last = false;  // leave out the last, smaller batch of an epoch
+  uint64_t seed = 0;
+  AugmentOptions augment;    // each image draws from its own stream (seed, epoch, image index)
+  MixOptions mix;            // each batch from (seed, epoch, batch)
+  int64_t pad_multiple = 1;  // padded sizes are rounded up to this; 1 pads to the largest image, as DETR does
+  int threads = 2;           // 0: everything happens in next()
+  int prefetch = 2;          // batches kept ready beyond the one asked for
+  int64_t cache_mb = 0;  // decoded images kept in memory until this is full; sets that fit are decoded once
+  // Where to begin (resume), and how many epochs there are from epoch 0 (0: no end).
+  int64_t start_epoch = 0, start_batch = 0, epochs = 0;
+};
+
+class DataLoader {
+ public:
+  // Throws InputError when an option is out of range or an epoch would have no batch.
+  DataLoader(std::shared_ptr<const ImageSource> source, LoaderOptions options);
+  ~DataLoader();
+  DataLoader(const DataLoader&) = delete;
+  DataLoader& operator=(const DataLoader&) = delete;
+
+  // The next batch, running on into the next epoch; nothing after the last epoch. A failed image (InputError
+  // naming the file) is thrown here in place of its batch, and again by every later call. Not for two threads
+  // at once.
+  std::optional<Batch> next();
+  int64_t batches_per_epoch() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Image indices of an epoch, a permutation of [0, count).
+std::vector<int64_t> epoch_order(int64_t count, bool shuffle, uint64_t seed, int64_t epoch);
+// One batch from augmented samples; `indices` are their images. Runs on the calling thread only.
+Batch collate(const ImageSource& source, const std::vector<int64_t>& indices,
+              const std::vector<Sample>& samples, const std::vector<ImageSize>& original_sizes,
+              int64_t pad_multiple);
+
+}  // namespace saccade
