@@ -1,3 +1,3 @@
-#include "train/cli.h"
+#include "train/commands/cli.h"
 
 int main(int argc, char** argv) { return saccade::run_command_line(argc, argv); }

@@ -12,7 +12,7 @@
 #include "autograd/engine.h"
 #include "core/tensor/philox.h"
 #include "models/build.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizer.h"
 
 namespace saccade {
 namespace {

@@ -13,9 +13,9 @@
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
 #include "models/build.h"
-#include "train/device_choice.h"
-#include "train/model_input.h"
-#include "train/options.h"
+#include "train/commands/device_choice.h"
+#include "train/config/options.h"
+#include "train/detection/model_input.h"
 
 namespace saccade {
 namespace {

@@ -1,6 +1,6 @@
 // Checkpoints of other models, damaged ones, and --init-from.
-#include "train/checkpoint.h"
-#include "train/init_from.h"
+#include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/init_from.h"
 
 #include <gtest/gtest.h>
 

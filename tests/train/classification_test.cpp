@@ -1,5 +1,5 @@
 // Classifiers: the loss with soft targets, the figures, and what the options of their recipes mean.
-#include "train/classification_task.h"
+#include "train/classification/classification_task.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 
 #include "core/tensor/philox.h"
 #include "tests/train/test_folder.h"
-#include "train/class_evaluator.h"
-#include "train/options.h"
+#include "train/classification/class_evaluator.h"
+#include "train/config/options.h"
 
 namespace saccade {
 namespace {

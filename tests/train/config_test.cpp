@@ -1,7 +1,7 @@
 // The configuration: reading, --set, validation, the resolved text and the Args of the model.
 // To add a case of a mistake: a line in BadFiles, BadSets or BadValues with a part of the message it must
 // give.
-#include "train/config.h"
+#include "train/config/config.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "core/tensor/error.h"
-#include "train/nearest.h"
-#include "train/options.h"
+#include "train/config/nearest.h"
+#include "train/config/options.h"
 
 namespace saccade {
 namespace {

@@ -10,7 +10,7 @@
 #include "data/images/image.h"
 #include "data/images/jpeg.h"
 #include "tests/train/test_folder.h"
-#include "train/checkpoint.h"
+#include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
 
 namespace saccade {

@@ -15,9 +15,9 @@
 #include "models/backbone.h"
 #include "models/build.h"
 #include "models/detection/criterion.h"
-#include "train/config.h"
-#include "train/optimizer.h"
-#include "train/options.h"
+#include "train/config/config.h"
+#include "train/config/options.h"
+#include "train/optimizers/optimizer.h"
 
 namespace saccade {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "models/detection/criterion.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizer.h"
 
 namespace saccade {
 namespace {

@@ -11,8 +11,8 @@
 #include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "models/deformable_detr/deformable_detr.h"
-#include "train/config.h"
-#include "train/optimizer.h"
+#include "train/config/config.h"
+#include "train/optimizers/optimizer.h"
 
 namespace saccade {
 namespace {

@@ -12,11 +12,11 @@
 #include "autograd/scope.h"
 #include "data/images/image.h"
 #include "models/build.h"
+#include "train/checkpoints/infer_config.h"
+#include "train/checkpoints/init_from.h"
 #include "train/commands/predict_files.h"
-#include "train/infer_config.h"
-#include "train/init_from.h"
-#include "train/model_input.h"
-#include "train/options.h"
+#include "train/config/options.h"
+#include "train/detection/model_input.h"
 
 namespace saccade {
 namespace {

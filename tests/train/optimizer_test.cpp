@@ -1,6 +1,6 @@
 // The optimizer against PyTorch's (tests/golden/optimizer, made by scripts/golden/make_optimizer.py),
 // schedules, EMA.
-#include "train/optimizer.h"
+#include "train/optimizers/optimizer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include <cmath>
 
-#include "train/ema.h"
-#include "train/schedule.h"
+#include "train/optimizers/ema.h"
+#include "train/optimizers/schedule.h"
 
 namespace saccade {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "models/build.h"
-#include "train/options.h"
+#include "train/config/options.h"
 
 namespace saccade {
 namespace {

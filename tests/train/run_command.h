@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/cli.h"
+#include "train/commands/cli.h"
 
 namespace saccade {
 

@@ -1,6 +1,6 @@
 // metrics.jsonl and TensorBoard files. The framing's known answers are those of RFC 3720 (crc32c); that
 // TensorBoard itself reads the files is shown by scripts/check_events.py.
-#include "train/run_log.h"
+#include "train/logs/run_log.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "tests/train/test_folder.h"
-#include "train/progress.h"
+#include "train/logs/progress.h"
 
 namespace saccade {
 namespace {

@@ -1,6 +1,6 @@
 // The training loop on a tiny model: exact resume (after a stop, an exception and SIGKILL), accumulation,
 // diagnosis.
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 
 #include "core/tensor/philox.h"
 #include "tests/train/test_folder.h"
-#include "train/checkpoint.h"
-#include "train/model_input.h"
+#include "train/checkpoints/checkpoint.h"
+#include "train/detection/model_input.h"
 
 extern char** environ;
 

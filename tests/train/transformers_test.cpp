@@ -14,9 +14,9 @@
 #include "autograd/scope.h"
 #include "core/formats/safetensors.h"
 #include "models/build.h"
-#include "train/infer_config.h"
-#include "train/init_from.h"
-#include "train/options.h"
+#include "train/checkpoints/infer_config.h"
+#include "train/checkpoints/init_from.h"
+#include "train/config/options.h"
 
 namespace saccade {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "core/tensor/error.h"
 #include "models/build.h"
-#include "train/config.h"
-#include "train/infer_config.h"
-#include "train/options.h"
+#include "train/checkpoints/infer_config.h"
+#include "train/config/config.h"
+#include "train/config/options.h"
 
 namespace saccade {
 namespace {

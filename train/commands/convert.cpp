@@ -10,11 +10,11 @@
 #include "core/tensor/error.h"
 #include "data/formats/coco_names.h"
 #include "models/build.h"
-#include "train/checkpoint.h"
+#include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/infer_config.h"
+#include "train/checkpoints/init_from.h"
 #include "train/commands/commands.h"
-#include "train/infer_config.h"
-#include "train/init_from.h"
-#include "train/options.h"
+#include "train/config/options.h"
 
 namespace saccade {
 

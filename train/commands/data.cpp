@@ -7,7 +7,7 @@
 #include "data/formats/coco_check.h"
 #include "data/formats/shapes_dataset.h"
 #include "train/commands/commands.h"
-#include "train/item_progress.h"
+#include "train/logs/item_progress.h"
 
 namespace saccade {
 

@@ -7,7 +7,7 @@
 #include "core/tensor/error.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
-#include "train/nearest.h"
+#include "train/config/nearest.h"
 
 namespace saccade {
 

@@ -6,11 +6,11 @@
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/coco_eval.h"
-#include "train/class_evaluator.h"
+#include "train/checkpoints/load_model.h"
+#include "train/classification/class_evaluator.h"
 #include "train/commands/commands.h"
-#include "train/device_choice.h"
-#include "train/evaluator.h"
-#include "train/load_model.h"
+#include "train/commands/device_choice.h"
+#include "train/detection/evaluator.h"
 
 namespace saccade {
 

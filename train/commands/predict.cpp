@@ -9,12 +9,12 @@
 #include "data/images/draw.h"
 #include "models/detection/postprocess.h"
 #include "train/commands/commands.h"
+#include "train/commands/device_choice.h"
 #include "train/commands/predict_files.h"
-#include "train/device_choice.h"
-#include "train/evaluator.h"
-#include "train/item_progress.h"
-#include "train/model_input.h"
-#include "train/options.h"
+#include "train/config/options.h"
+#include "train/detection/evaluator.h"
+#include "train/detection/model_input.h"
+#include "train/logs/item_progress.h"
 
 namespace saccade {
 

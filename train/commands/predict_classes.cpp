@@ -8,10 +8,10 @@
 #include "core/formats/file.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
-#include "train/class_evaluator.h"
+#include "train/classification/class_evaluator.h"
 #include "train/commands/predict_files.h"
-#include "train/item_progress.h"
-#include "train/options.h"
+#include "train/config/options.h"
+#include "train/logs/item_progress.h"
 
 namespace saccade {
 

@@ -9,7 +9,7 @@
 
 #include "core/tensor/error.h"
 #include "data/augment/augment.h"
-#include "train/options.h"
+#include "train/config/options.h"
 
 namespace saccade {
 

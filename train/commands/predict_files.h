@@ -8,9 +8,9 @@
 
 #include "data/images/image.h"
 #include "data/loading/batch.h"
+#include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
-#include "train/config.h"
-#include "train/load_model.h"
+#include "train/config/config.h"
 
 namespace saccade {
 

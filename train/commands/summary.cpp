@@ -12,8 +12,8 @@
 #include "data/formats/image_folder.h"
 #include "models/build.h"
 #include "train/commands/commands.h"
-#include "train/config.h"
-#include "train/options.h"
+#include "train/config/config.h"
+#include "train/config/options.h"
 
 namespace saccade {
 

@@ -4,12 +4,12 @@
 #include <filesystem>
 
 #include "core/tensor/error.h"
-#include "train/checkpoint.h"
-#include "train/classification_task.h"
+#include "train/checkpoints/checkpoint.h"
+#include "train/classification/classification_task.h"
 #include "train/commands/commands.h"
-#include "train/detection_task.h"
-#include "train/device_choice.h"
-#include "train/trainer.h"
+#include "train/commands/device_choice.h"
+#include "train/detection/detection_task.h"
+#include "train/loop/trainer.h"
 
 namespace saccade {
 

@@ -1,0 +1,179 @@
+#include "train/checkpoints/checkpoint.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "core/formats/json.h"
+#include "core/kernels/reduce/reduce.h"
+
+namespace saccade {
+namespace {
+
+constexpr const char* kFormat = "1";
+
+bool starts_with(const std::string& text, std::string_view prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+bool is_training_state(const std::string& name) {
+  return starts_with(name, "optimizer.") || starts_with(name, "ema.");
+}
+
+template <class T, class F>
+std::string json_array(const std::vector<T>& values, F&& text) {
+  std::string out = "[";
+  for (const T& v : values) out += (out.size() == 1 ? "" : ",") + text(v);
+  return out + "]";
+}
+
+class Metadata {
+ public:
+  explicit Metadata(const SafetensorsReader& file) : file_(file) {}
+
+  const std::string& text(const std::string& key) const {
+    auto it = file_.metadata().find("saccade." + key);
+    if (it == file_.metadata().end())
+      fail_input("{}: not a checkpoint of saccade: no \"saccade.{}\" in its metadata", file_.path(), key);
+    return it->second;
+  }
+  template <class T>
+  T number(const std::string& key) const {
+    const std::string& s = text(key);
+    T value{};
+    auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
+    if (error != std::errc() || end != s.data() + s.size()) bad(key);
+    return value;
+  }
+  template <class T, class Json>
+  std::vector<T> list(const std::string& key) const {
+    simdjson::dom::parser parser;
+    simdjson::dom::array array;
+    std::vector<T> out;
+    if (parser.parse(text(key)).get(array) != simdjson::SUCCESS) bad(key);
+    for (auto element : array) {
+      Json v{};
+      if (element.get(v) != simdjson::SUCCESS) bad(key);
+      out.emplace_back(v);
+    }
+    return out;
+  }
+
+ private:
+  [[noreturn]] void bad(const std::string& key) const {
+    fail_input("{}: damaged checkpoint: \"saccade.{}\" in its metadata cannot be read", file_.path(), key);
+  }
+  const SafetensorsReader& file_;
+};
+
+void assign(Var var, const Tensor& value) { var.value().copy_from(value.to(var.dtype()).to(var.device())); }
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const Module& model, const CheckpointInfo& info,
+                     const Optimizer* optimizer, const Ema* ema) {
+  std::map<std::string, std::string> metadata{
+      {"format", "pt"},  // what the Python readers expect
+      {"saccade.format", kFormat},
+      {"saccade.config", info.config},
+      {"saccade.class_names",
+       json_array(info.class_names, [](const std::string& s) { return json_quote(s); })},
+      {"saccade.category_ids", json_array(info.category_ids, [](int64_t id) { return std::to_string(id); })},
+      {"saccade.seed", std::to_string(info.seed)},
+      {"saccade.step", std::to_string(info.step)},
+      {"saccade.epoch", std::to_string(info.epoch)},
+      {"saccade.batch", std::to_string(info.batch)},
+      {"saccade.best_metric", fmt::format("{}", info.best_metric)},
+      {"saccade.best_step", std::to_string(info.best_step)},
+      {"saccade.ema_updates", std::to_string(ema ? ema->updates() : info.ema_updates)}};
+  NamedValues tensors;
+  for (const NamedTensor& t : model.named_tensors()) tensors.emplace_back(t.name, t.var.value());
+  if (optimizer)
+    for (auto& [name, t] : optimizer->state()) tensors.emplace_back("optimizer." + name, t);
+  if (ema)
+    for (auto& [name, t] : ema->state()) tensors.emplace_back("ema." + name, t);
+  write_safetensors(path, tensors, metadata);
+}
+
+CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
+  Metadata m(file);
+  if (m.text("format") != kFormat)
+    fail_input("{}: checkpoint format \"{}\", this program reads \"{}\"", file.path(), m.text("format"),
+               kFormat);
+  CheckpointInfo info;
+  info.config = m.text("config");
+  info.class_names = m.list<std::string, std::string_view>("class_names");
+  info.category_ids = m.list<int64_t, int64_t>("category_ids");
+  info.seed = m.number<uint64_t>("seed");
+  info.step = m.number<int64_t>("step");
+  info.epoch = m.number<int64_t>("epoch");
+  info.batch = m.number<int64_t>("batch");
+  info.best_metric = m.number<double>("best_metric");
+  info.best_step = m.number<int64_t>("best_step");
+  info.ema_updates = m.number<int64_t>("ema_updates");
+  if (!info.category_ids.empty() && info.class_names.size() != info.category_ids.size())
+    fail_input("{}: damaged checkpoint: {} class names for {} category ids", file.path(),
+               info.class_names.size(), info.category_ids.size());
+  return info;
+}
+
+void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
+  std::vector<NamedTensor> wanted = model.named_tensors();
+  std::set<std::string> known;
+  for (const NamedTensor& t : wanted) {
+    known.insert(t.name);
+    const WeightEntry* e = file.find(t.name);
+    if (!e) fail_input("{}: checkpoint of another model: it has no tensor \"{}\"", file.path(), t.name);
+    if (e->shape != t.var.shape())
+      fail_input("{}: checkpoint of another model: tensor \"{}\" has shape {}, the model's has {}",
+                 file.path(), t.name, e->shape.to_string(), t.var.shape().to_string());
+    if (!is_float_dtype(e->dtype))
+      fail_input("{}: checkpoint of another model: tensor \"{}\" is {}, expected a float type", file.path(),
+                 t.name, e->dtype);
+  }
+  for (const WeightEntry& e : file.entries())
+    if (!known.contains(e.name) && !is_training_state(e.name) && !e.name.ends_with(".num_batches_tracked"))
+      fail_input("{}: checkpoint of another model: the model has no tensor \"{}\"", file.path(), e.name);
+  std::set<const VarState*> filled;
+  for (const NamedTensor& t : wanted) {
+    // A shared tensor has its average under its first name only.
+    if (!filled.insert(t.var.state().get()).second) continue;
+    const WeightEntry* average = averaged ? file.find("ema." + t.name) : nullptr;
+    bool usable = average && average->shape == t.var.shape() && is_float_dtype(average->dtype);
+    assign(t.var, file.read(usable ? average->name : t.name));
+  }
+}
+
+void load_training_state(const SafetensorsReader& file, const CheckpointInfo& info, Optimizer& optimizer,
+                         Ema* ema) {
+  auto find = [&](const std::string& prefix) {
+    return [&file, prefix](const std::string& name) {
+      return file.find(prefix + name) ? file.read(prefix + name) : Tensor();
+    };
+  };
+  bool has_state = std::any_of(file.entries().begin(), file.entries().end(),
+                               [](const WeightEntry& e) { return starts_with(e.name, "optimizer."); });
+  if (!has_state && info.step > 0)
+    fail_input("{}: holds no optimizer state, so training cannot resume from it (use --init-from)",
+               file.path());
+  try {
+    optimizer.load_state(find("optimizer."));
+    if (ema) ema->load_state(info.ema_updates, find("ema."));
+  } catch (const InputError& e) {
+    fail_input("{}: {}", file.path(), e.what());
+  }
+}
+
+std::string first_nonfinite(const Module& model) {
+  for (const NamedTensor& t : model.named_tensors()) {
+    if (!is_float(t.var.dtype())) continue;
+    Tensor count = Tensor::empty({}, DType::kF64, t.var.device());
+    kernels::count_nonfinite(t.var.value().contiguous(), count);
+    if (count.item() != 0) return t.name;
+  }
+  return "";
+}
+
+}  // namespace saccade

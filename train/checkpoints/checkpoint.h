@@ -1,0 +1,47 @@
+// Checkpoints: one safetensors file with the model's tensors under their official names (a shared tensor
+// under each of its names), so that official code loads it, and metadata from which eval and predict rebuild
+// the model without anything else. A checkpoint of a running training also holds "optimizer.*" and "ema.*"
+// tensors. No time enters a file: equal trainings write equal bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/optimizers/ema.h"
+#include "train/optimizers/optimizer.h"
+
+namespace saccade {
+
+struct CheckpointInfo {
+  std::string config;                    // resolved textproto
+  std::vector<std::string> class_names;  // [K]
+  std::vector<int64_t> category_ids;     // [K], of the training annotations; a classifier has none
+  uint64_t seed = 0;
+  int64_t step = 0;              // optimizer steps done
+  int64_t epoch = 0, batch = 0;  // the next batch to read
+  double best_metric = -1;       // highest AP or top-1 so far; -1 before the first evaluation
+  int64_t best_step = -1;
+  int64_t ema_updates = 0;
+};
+
+// Writes the model, and the optimizer's state and the averages when they are given.
+void save_checkpoint(const std::string& path, const Module& model, const CheckpointInfo& info,
+                     const Optimizer* optimizer = nullptr, const Ema* ema = nullptr);
+
+// Throws InputError when the file is no checkpoint of ours.
+CheckpointInfo read_checkpoint_info(const SafetensorsReader& file);
+
+// Fills every parameter and buffer; with `averaged`, from the moving averages where the file has them, as
+// evaluation wants. Throws InputError naming the first tensor that is missing, has another shape or is
+// unknown to the model; the model is then unchanged.
+void load_model(const SafetensorsReader& file, Module& model, bool averaged = true);
+
+// Restores what save_checkpoint got besides the model. Throws InputError when the file has no such state.
+void load_training_state(const SafetensorsReader& file, const CheckpointInfo& info, Optimizer& optimizer,
+                         Ema* ema);
+
+// The model's tensors that hold NaN or infinity: "" or the first one's name.
+std::string first_nonfinite(const Module& model);
+
+}  // namespace saccade

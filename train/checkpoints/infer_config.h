@@ -1,0 +1,26 @@
+// The configuration of a detector from its weights: names and shapes say nearly all, the arguments that
+// official .pth files carry most of the rest.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/weights/weight_names.h"
+#include "train/config/config.h"
+
+namespace saccade {
+
+struct InferredConfig {
+  Config config;  // model with num_classes, and the criterion that fits it
+  // What the file does not say and was assumed: "model.transformer.heads: 8".
+  std::vector<std::string> assumed;
+};
+
+// `given`: what the user sets; it is not asked of the file, but the result does not include it.
+// Nothing when the weights are no DETR and no Deformable DETR. Throws InputError when they are, but their
+// shapes contradict each other or their backbone is not known.
+std::optional<InferredConfig> infer_detector_config(const WeightsFile& file, const OfficialWeights& weights,
+                                                    const Config& given = {});
+
+}  // namespace saccade

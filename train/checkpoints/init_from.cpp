@@ -1,0 +1,187 @@
+#include "train/checkpoints/init_from.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+// What our own checkpoints hold besides the model.
+bool is_training_state(const std::string& name) {
+  return name.starts_with("optimizer.") || name.starts_with("ema.");
+}
+
+std::string summary_line(const char* what, const std::vector<std::string>& names) {
+  constexpr size_t kShown = 6;
+  std::string out = fmt::format("{}: {} tensors", what, names.size());
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i ? ", " : ": ") + names[i];
+  if (names.size() > kShown) out += fmt::format(", and {} more", names.size() - kShown);
+  return out;
+}
+
+// How the file's names relate to the model's; the relation with the most matches is taken for the whole file.
+struct Relation {
+  std::string strip, add;
+  std::string operator()(const std::string& name) const {
+    return name.starts_with(strip) ? add + name.substr(strip.size()) : std::string();
+  }
+};
+const Relation kRelations[] = {{"", ""}, {"", "backbone.0.body."}, {"backbone.0.body.", ""}};
+
+bool equal_bytes(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+class Filling {
+ public:
+  Filling(const WeightsFile& file, const OfficialWeights& weights, Module& model)
+      : file_(file), weights_(weights), wanted_(model.named_tensors()) {
+    for (const NamedTensor& t : wanted_) by_name_[t.name] = &t;
+    choose_relation();
+  }
+
+  InitReport run(const InitOptions& options) {
+    report_.naming = weights_.naming;
+    for (const NamedWeight& w : weights_.tensors) plan(w, options);
+    for (const auto& [state, sources] : sources_) check_shared(sources);
+    repeat_first_heads(options);
+    std::set<const VarState*> filled;
+    for (const NamedTensor& t : wanted_) {
+      auto it = sources_.find(t.var.state().get());
+      bool head = options.reinit_heads && is_class_head(t.name);
+      (it != sources_.end() ? report_.loaded
+       : head               ? report_.reinitialized
+                            : report_.missing)
+          .push_back(t.name);
+      if (it == sources_.end() || !filled.insert(it->first).second) continue;
+      Var var = t.var;
+      var.value().copy_from(read_weight(file_, *it->second[0]).to(var.dtype()).to(var.device()));
+    }
+    return std::move(report_);
+  }
+
+ private:
+  using Sources = std::vector<const NamedWeight*>;
+
+  const NamedTensor* find(const std::string& name) const {
+    auto it = by_name_.find(name);
+    return it == by_name_.end() ? nullptr : it->second;
+  }
+  const std::string& dtype(const NamedWeight& w) const { return file_.find(w.parts[0])->dtype; }
+
+  void choose_relation() {
+    int64_t best = 0;
+    for (const Relation& r : kRelations) {
+      int64_t count = 0;
+      for (const NamedWeight& w : weights_.tensors) {
+        const NamedTensor* t = find(r(w.name));
+        count += t && t->var.shape() == w.shape && is_float_dtype(dtype(w));
+      }
+      if (count > best) {
+        best = count;
+        relation_ = &r;
+      }
+    }
+    if (!relation_)
+      fail_input(
+          "{}: no tensor fits the model by name and shape (the file's first is \"{}\", the model's \"{}\")",
+          file_.path(), weights_.tensors.empty() ? "none" : printable(weights_.tensors[0].name),
+          wanted_.empty() ? "none" : wanted_[0].name);
+  }
+
+  void plan(const NamedWeight& w, const InitOptions& options) {
+    if (is_training_state(w.name)) return;
+    const NamedTensor* t = find((*relation_)(w.name));
+    if (!t) {
+      report_.skipped.push_back(printable(w.name));
+      return;
+    }
+    bool head = is_class_head(t->name);
+    if (options.reinit_heads && head) return;
+    if (t->var.shape() != w.shape || !is_float_dtype(dtype(w)))
+      fail_input(
+          "{}: tensor \"{}\" is {} {}, the model's \"{}\" has shape {}{}", file_.path(),
+          printable(w.parts[0]), dtype(w), w.shape.to_string(), t->name, t->var.shape().to_string(),
+          head ? "; --reinit-heads starts the class heads anew" : "; expected weights of the same model");
+    sources_[t->var.state().get()].push_back(&w);
+  }
+
+  // transformers writes heads that are equal in all layers once, also where box refinement would let them
+  // differ: the first of a list then stands for all.
+  void repeat_first_heads(const InitOptions& options) {
+    for (const char* list : {"class_embed.", "bbox_embed."}) {
+      auto is_first = [&](const NamedWeight& w) { return w.name.starts_with(std::string(list) + "0."); };
+      if (std::any_of(weights_.tensors.begin(), weights_.tensors.end(), [&](const NamedWeight& w) {
+            return w.name.find(list) != std::string::npos && !is_first(w);
+          }))
+        continue;
+      for (const NamedTensor& t : wanted_) {
+        if (!t.name.starts_with(list) || (options.reinit_heads && is_class_head(t.name))) continue;
+        std::string rest = t.name.substr(std::string_view(list).size());  // "3.layers.0.weight"
+        const NamedTensor* first = find(list + ("0" + rest.substr(std::min(rest.find('.'), rest.size()))));
+        auto source = first ? sources_.find(first->var.state().get()) : sources_.end();
+        if (source != sources_.end()) sources_.emplace(t.var.state().get(), source->second);
+      }
+    }
+  }
+
+  // Names that are one tensor in the model must be equal in the file: a file of a model with box refinement
+  // would otherwise lose all but its first head.
+  void check_shared(const Sources& sources) const {
+    if (sources.size() < 2) return;
+    Tensor first = read_weight(file_, *sources[0]);
+    for (size_t i = 1; i < sources.size(); ++i)
+      if (!equal_bytes(first, read_weight(file_, *sources[i])))
+        fail_input(
+            "{}: tensors \"{}\" and \"{}\" differ, but are one in the model (see "
+            "model.transformer.box_refine)",
+            file_.path(), printable(sources[0]->name), printable(sources[i]->name));
+  }
+
+  const WeightsFile& file_;
+  const OfficialWeights& weights_;
+  std::vector<NamedTensor> wanted_;
+  std::map<std::string, const NamedTensor*> by_name_;
+  const Relation* relation_ = nullptr;
+  std::map<const VarState*, Sources> sources_;
+  InitReport report_;
+};
+
+}  // namespace
+
+std::string InitReport::to_string() const {
+  std::string out = fmt::format("{} names", naming);
+  auto add = [&](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) out += "\n" + summary_line(what, names);
+  };
+  add("loaded", loaded);
+  add("in the file only, skipped", skipped);
+  add("class heads, re-initialised", reinitialized);
+  add("not in the file, initialised", missing);
+  return out;
+}
+
+bool is_class_head(const std::string& name) {
+  for (const char* head : {"head.", "head_dist.", "fc.", "cls_head."})
+    if (name.starts_with(head)) return true;
+  size_t at = name.find("class_embed.");
+  return at == 0 || (at != std::string::npos && name[at - 1] == '.');
+}
+
+InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, Module& model,
+                      const InitOptions& options) {
+  return Filling(file, weights, model).run(options);
+}
+
+InitReport init_from(const std::string& path, Module& model, const InitOptions& options) {
+  std::unique_ptr<WeightsFile> file = open_weights(path);
+  return fill_model(*file, official_weights(*file), model, options);
+}
+
+}  // namespace saccade

@@ -1,0 +1,33 @@
+// A trained model from its checkpoint alone.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/formats/coco_dataset.h"
+#include "models/classifier.h"
+#include "models/detector.h"
+#include "train/config/config.h"
+
+namespace saccade {
+
+struct LoadedModel {
+  // One of them, in evaluation mode, with the averaged weights where the file has them.
+  std::shared_ptr<Detector> detector;
+  std::shared_ptr<Classifier> classifier;
+  Config config;
+  std::vector<std::string> class_names;  // [K]
+  std::vector<int64_t> category_ids;     // [K], of the annotations it was trained on; a classifier has none
+};
+
+// Throws InputError naming the file when it is missing, damaged, no checkpoint of ours or does not fit its
+// own config.
+LoadedModel load_trained_model(const std::string& checkpoint, Device device = Device::kCpu);
+
+// The classes of a model must be categories of the data set it is evaluated on, by id and by name (those
+// that stand for no category excepted); else InputError.
+void check_categories(const CocoDataset& dataset, const std::vector<int64_t>& category_ids,
+                      const std::vector<std::string>& class_names, const std::string& model);
+
+}  // namespace saccade

@@ -1,0 +1,113 @@
+#include "train/classification/classification_task.h"
+
+#include <algorithm>
+
+#include "autograd/ops.h"
+#include "core/runtime/host_copy.h"
+#include "core/tensor/error.h"
+#include "data/formats/image_folder.h"
+#include "models/build.h"
+#include "train/classification/class_evaluator.h"
+#include "train/config/options.h"
+#include "train/detection/model_input.h"
+
+namespace saccade {
+namespace {
+
+std::vector<int64_t> labels_of(const Batch& batch) {
+  std::vector<int64_t> labels;
+  for (const Target& t : batch.targets) labels.push_back(t.labels.at(0));
+  return labels;
+}
+
+// Images whose best class is their own, or for mixed ones that of the larger share.
+double hits(const HostCopy& logits, std::vector<int64_t> labels, double share) {
+  if (share < 0.5) std::reverse(labels.begin(), labels.end());
+  const float* values = logits.data<float>();
+  const size_t classes = static_cast<size_t>(logits.numel()) / labels.size();
+  double count = 0;
+  for (size_t n = 0; n < labels.size(); ++n) {
+    const float* row = values + n * classes;
+    count += std::max_element(row, row + classes) - row == labels[n];
+  }
+  return count;
+}
+
+class ClassificationTask final : public TrainingTask {
+ public:
+  explicit ClassificationTask(const Config& config)
+      : normalization_(image_normalization(config)),
+        loader_(train_loader(config)),
+        evaluator_(evaluator_options(config)),
+        smoothing_(config.criterion().label_smoothing()),
+        train_set_(std::make_shared<const ImageFolder>(ImageFolder::load(config.data().train().images()))) {
+    const auto classes = static_cast<int64_t>(train_set_->class_names().size());
+    if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
+      fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
+                 train_set_->name());
+    model_ = build_classifier(model_args(config), classes);
+    if (config.data().has_val())
+      val_set_ = std::make_shared<const ImageFolder>(
+          ImageFolder::load(config.data().val().images(), train_set_->class_names()));
+  }
+
+  Module& model() override { return *model_; }
+  std::vector<std::string> class_names() const override { return train_set_->class_names(); }
+  std::vector<int64_t> category_ids() const override { return {}; }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> out;
+    for (const auto& set : {train_set_, val_set_})
+      if (set) out.push_back(set->description());
+    return out;
+  }
+
+  int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
+  std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
+    return endless_batches(train_set_, loader_, epoch, batch);
+  }
+  double weight(const Batch& batch) const override { return static_cast<double>(batch.targets.size()); }
+  TrainingLoss loss(const Batch& batch, double divisor, const std::function<void()>& forward_done) override {
+    Var logits = model_->forward(normalized_images(batch, normalization_, model_->device()));
+    forward_done();
+    Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / divisor);
+    auto figures = [scores = HostCopy(logits.value().to(DType::kF32)), labels = labels_of(batch),
+                    share = batch.share]() -> NamedNumbers {
+      return {{"top1", hits(scores, labels, share) / static_cast<double>(labels.size())}};
+    };
+    return {total, {{"class", total.value()}}, figures};
+  }
+
+  std::vector<std::string> headline() const override {
+    if (!val_set_) return {};
+    return {"top1", "top5", "loss"};
+  }
+  NamedNumbers evaluate() override { return evaluate_classes(*model_, val_set_, evaluator_).named(); }
+
+ private:
+  kernels::ImageNormalization normalization_;
+  LoaderOptions loader_;
+  EvaluatorOptions evaluator_;
+  double smoothing_;
+  std::shared_ptr<const ImageFolder> train_set_, val_set_;  // val_set_: may be null
+  std::shared_ptr<Classifier> model_;
+};
+
+}  // namespace
+
+Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing) {
+  std::vector<int64_t> labels = labels_of(batch);
+  auto towards = [&] {
+    auto N = static_cast<int64_t>(labels.size());
+    return cross_entropy(logits, Tensor::from<int64_t>({N}, labels, logits.device()), {}, smoothing);
+  };
+  Var own = towards();
+  if (batch.share == 1) return own;
+  std::reverse(labels.begin(), labels.end());
+  return add(mul_scalar(own, batch.share), mul_scalar(towards(), 1 - batch.share));
+}
+
+std::unique_ptr<TrainingTask> make_classification_task(const Config& config) {
+  return std::make_unique<ClassificationTask>(config);
+}
+
+}  // namespace saccade

@@ -1,0 +1,287 @@
+#include "train/commands/cli.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+
+#include "core/tensor/error.h"
+#include "train/commands/commands.h"
+#include "train/config/nearest.h"
+
+namespace saccade {
+
+namespace {
+
+// What the parsed command line asks for; set by the callback of the chosen command.
+using Action = std::function<int()>;
+
+template <class Arguments>
+std::shared_ptr<Arguments> bind_arguments(CLI::App* command, Action& action, int (*run)(const Arguments&)) {
+  auto arguments = std::make_shared<Arguments>();
+  command->callback([&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
+  return arguments;
+}
+
+CLI::Validator at_least(int64_t low) {
+  return CLI::Validator(
+      [low](std::string& text) {
+        int64_t value = 0;
+        auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        bool ok = error == std::errc() && end == text.data() + text.size() && value >= low;
+        return ok ? ""
+                  : fmt::format("\"{}\" does not fit, expected a whole number of at least {}", text, low);
+      },
+      "");
+}
+
+CLI::Validator between_0_and_1() {
+  return CLI::Validator(
+      [](std::string& text) {
+        double value = 0;
+        auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        bool ok = error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= 1;
+        return ok ? "" : fmt::format("\"{}\" does not fit, expected a number from 0 to 1", text);
+      },
+      "");
+}
+
+void add_device(CLI::App* command, std::string& device) {
+  command->add_option("--device", device, "auto, cpu or cuda (default auto)")->type_name("NAME");
+}
+
+void add_set(CLI::App* command, std::vector<std::string>& set) {
+  command->add_option("--set", set, "change a config field: path.to.field=value (repeatable)")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->take_all();
+}
+
+void add_train(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("train", "train a detector or a classifier");
+  auto a = bind_arguments(c, action, run_train);
+  c->add_option("--config", a->config, "the recipe, a textproto (see configs/)")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--output", a->output, "folder of the run: config, metrics, checkpoints")
+      ->required()
+      ->type_name("DIR");
+  add_set(c, a->set);
+  c->add_flag("--resume", a->resume, "continue the run in --output from its last checkpoint");
+  c->add_option("--init-from", a->init_from, "start from the weights of a safetensors or .pth file")
+      ->type_name("FILE");
+  c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
+  add_device(c, a->device);
+  c->add_option("--max-steps", a->max_steps, "stop after this many optimizer steps; --resume goes on")
+      ->check(at_least(1))
+      ->type_name("N");
+  c->footer(
+      "Examples:\n"
+      "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
+      "  saccade train --config configs/bccd.textproto --output runs/a --set data.batch_size=4 --set seed=7\n"
+      "  saccade train --config configs/bccd.textproto --output runs/a --resume");
+}
+
+void add_eval(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("eval", "run a checkpoint over a data set and print its figures");
+  auto a = bind_arguments(c, action, run_eval);
+  c->add_option("--checkpoint", a->checkpoint, "a checkpoint that train wrote")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--annotations", a->annotations, "COCO instances json (of a detector)")->type_name("FILE");
+  c->add_option("--images", a->images,
+                "folder of the images; of a classifier: with a sub-folder for each class")
+      ->required()
+      ->type_name("DIR");
+  c->add_option("--detections", a->detections, "write the detections here (COCO result list)")
+      ->type_name("FILE");
+  c->add_option("--json", a->json, "write the figures here at full precision")->type_name("FILE");
+  c->add_option("--batch-size", a->batch_size, "images at a time")->check(at_least(1))->type_name("N");
+  add_device(c, a->device);
+  c->footer(
+      "Examples:\n"
+      "  saccade eval --checkpoint runs/a/checkpoints/best.safetensors --annotations val.json --images val/\n"
+      "  saccade eval --checkpoint classifier.safetensors --images val/ --json figures.json");
+}
+
+void add_score(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("score", "COCO figures of a detection file");
+  auto a = bind_arguments(c, action, run_score);
+  c->add_option("--annotations", a->annotations, "COCO instances json")->required()->type_name("FILE");
+  c->add_option("--detections", a->detections, "COCO result list")->required()->type_name("FILE");
+  c->add_option("--json", a->json, "write the figures here at full precision")->type_name("FILE");
+  c->add_flag("--per-class", a->per_class, "print the figures of each class too");
+  c->footer(
+      "Example:\n  saccade score --annotations val.json --detections detections.json --json figures.json");
+}
+
+void add_predict(CLI::App& app, Action& action) {
+  CLI::App* c =
+      app.add_subcommand("predict", "draw the detections of a checkpoint on images, or name their classes");
+  auto a = bind_arguments(c, action, run_predict);
+  c->add_option("--checkpoint", a->checkpoint, "a checkpoint that train wrote")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("--output", a->output, "folder for the pictures and detections.json, or predictions.json")
+      ->required()
+      ->type_name("DIR");
+  c->add_option("--threshold", a->threshold, "smallest score that is drawn (default 0.5)")
+      ->check(between_0_and_1())
+      ->type_name("T");
+  c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
+  add_device(c, a->device);
+  c->add_option("IMAGE", a->images, "image files, or folders of images")->required();
+  c->footer(
+      "Example:\n  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/");
+}
+
+void add_summary(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("summary", "parameters, MACs and activation memory of a model");
+  auto a = bind_arguments(c, action, run_summary);
+  c->add_option("--config", a->config, "the recipe, a textproto")->required()->type_name("FILE");
+  add_set(c, a->set);
+  c->add_option("--height", a->height, "of the image (default: the recipe's)")
+      ->check(at_least(1))
+      ->type_name("H");
+  c->add_option("--width", a->width, "of the image (default: the recipe's)")
+      ->check(at_least(1))
+      ->type_name("W");
+  c->add_option("--json", a->json, "write the totals here")->type_name("FILE");
+  c->footer(
+      "Example:\n  saccade summary --config configs/deformable_detr_r50.textproto --height 800 --width 1066");
+}
+
+void add_data(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("data", "make or check a data set");
+  c->require_subcommand(1);
+  CLI::App* shapes = c->add_subcommand("shapes", "draw a synthetic COCO-format data set");
+  auto s = bind_arguments(shapes, action, run_data_shapes);
+  shapes->add_option("--output", s->output, "folder for annotations.json and images/")
+      ->required()
+      ->type_name("DIR");
+  shapes->add_option("--images", s->images, "how many images")
+      ->required()
+      ->check(at_least(1))
+      ->type_name("N");
+  shapes->add_option("--seed", s->seed, "another seed, another data set")
+      ->required()
+      ->check(at_least(0))
+      ->type_name("S");
+  shapes->add_option("--size", s->size, "side of the images in pixels")
+      ->check(at_least(1))
+      ->type_name("PIXELS");
+  shapes->footer("Example:\n  saccade data shapes --output shapes/train --images 2000 --seed 1");
+  CLI::App* check = c->add_subcommand("check", "name every bad annotation and image of a COCO data set");
+  auto k = bind_arguments(check, action, run_data_check);
+  check->add_option("--annotations", k->annotations, "COCO instances json")->required()->type_name("FILE");
+  check->add_option("--images", k->images, "folder of the images")->required()->type_name("DIR");
+  check->footer("Example:\n  saccade data check --annotations train.json --images train/");
+}
+
+void add_convert(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("convert", "turn weights of others into a checkpoint");
+  auto a = bind_arguments(c, action, run_convert);
+  c->add_option("IN", a->input, "safetensors, or a .pth file of PyTorch")->required();
+  c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required();
+  c->add_option("--config", a->config, "the model, where the weights do not tell it")->type_name("FILE");
+  add_set(c, a->set);
+  c->add_option("--annotations", a->annotations, "COCO json that names the classes")->type_name("FILE");
+  c->footer(
+      "Examples:\n"
+      "  saccade convert detr-r50-e632da11.pth detr.safetensors\n"
+      "  saccade convert model.safetensors dc5.safetensors --set model.backbone.dilation=true\n"
+      "  saccade convert resnet50.pth resnet50.safetensors");
+}
+
+void add_describe(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("describe", "the arguments, shapes and cost of a layer");
+  auto a = bind_arguments(c, action, run_describe);
+  c->add_option("LAYER", a->layer, "its name in a config; without one, the known layers are listed");
+  c->footer("Example:\n  saccade describe ms_deform_attn");
+}
+
+int fail_with(int status, std::string message) {
+  for (char& c : message)
+    if (c == '\n' || c == '\r') c = ' ';
+  std::fflush(stdout);
+  std::fprintf(stderr, "error: %s\n", message.c_str());
+  return status;
+}
+
+// "saccade data shapes" of the innermost command that was recognised.
+const CLI::App* innermost(const CLI::App* app, std::string& name) {
+  name = app->get_name();
+  for (auto chosen = app->get_subcommands(); !chosen.empty(); chosen = app->get_subcommands()) {
+    app = chosen.front();
+    name += " " + app->get_name();
+  }
+  return app;
+}
+
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  std::string name;
+  const CLI::App* command = innermost(&app, name);
+  std::vector<std::string> subcommands, flags;
+  for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; }))
+    subcommands.push_back(sub->get_name());
+  for (const CLI::Option* option : command->get_options())
+    for (const std::string& flag : option->get_lnames()) flags.push_back("--" + flag);
+  std::vector<std::string> rest = command->remaining();
+  if (rest.empty()) rest = app.remaining(true);
+  bool is_extra =
+      dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error);
+  if (is_extra && !rest.empty()) {
+    std::string word = rest.front();
+    if (word.starts_with("-"))
+      return fmt::format("{}: unknown flag {}, did you mean {}? (see {} --help)", name, word,
+                         nearest_name(word.substr(0, word.find('=')), flags), name);
+    if (!subcommands.empty())
+      return fmt::format("{}: unknown command \"{}\", did you mean \"{}\"? (see {} --help)", name, word,
+                         nearest_name(word, subcommands), name);
+    return fmt::format("{}: unexpected argument \"{}\" (see {} --help)", name, word, name);
+  }
+  if (command->get_require_subcommand_min() > 0 && dynamic_cast<const CLI::RequiredError*>(&error))
+    return fmt::format("{}: expected a command, one of {}", name, fmt::join(subcommands, ", "));
+  return fmt::format("{}: {} (see {} --help)", name, error.what(), name);
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  CLI::App app("Trains, evaluates and runs attention-based object detectors and classifiers.", "saccade");
+  app.set_version_flag("--version", "saccade " SACCADE_VERSION);
+  app.require_subcommand(1);
+  app.footer("`saccade COMMAND --help` explains a command and shows examples.");
+  Action action;
+  add_train(app, action);
+  add_eval(app, action);
+  add_score(app, action);
+  add_predict(app, action);
+  add_summary(app, action);
+  add_data(app, action);
+  add_convert(app, action);
+  add_describe(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return fail_with(2, explain(app, error));
+  }
+  try {
+    return action();
+  } catch (const InputError& error) {
+    return fail_with(2, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail_with(1, "out of memory");
+  } catch (const std::exception& error) {
+    return fail_with(1, error.what());
+  }
+}
+
+}  // namespace saccade

@@ -1,0 +1,213 @@
+// --set path.to.field=value.
+#include <fmt/ranges.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <charconv>
+#include <sstream>
+
+#include "core/tensor/error.h"
+#include "train/config/config.h"
+#include "train/config/config_fields.h"
+#include "train/config/nearest.h"
+
+namespace saccade {
+
+namespace pb = google::protobuf;
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::string part;
+  std::istringstream in(text);
+  while (std::getline(in, part, separator)) parts.push_back(part);
+  if (text.empty() || text.back() == separator) parts.emplace_back();
+  return parts;
+}
+
+std::string trim(const std::string& text) {
+  size_t begin = text.find_first_not_of(" \t"), end = text.find_last_not_of(" \t");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+// "[a, b]" and "a,b" as their elements.
+std::vector<std::string> list_elements(std::string text) {
+  text = trim(text);
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']')
+    text = trim(text.substr(1, text.size() - 2));
+  if (text.empty()) return {};
+  std::vector<std::string> elements;
+  for (const std::string& part : split(text, ',')) elements.push_back(trim(part));
+  return elements;
+}
+
+class Silent : public pb::io::ErrorCollector {
+ public:
+  void AddError(int, pb::io::ColumnNumber, const std::string& message) override {
+    if (first_.empty()) first_ = message;
+  }
+  const std::string& first() const { return first_; }
+
+ private:
+  std::string first_;
+};
+
+// Reads a value in textproto syntax into the field (appending to a list); "" or what is wrong.
+std::string parse_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& value) {
+  Silent errors;
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  if (parser.ParseFieldValueFromString(value, f, &m)) return "";
+  return errors.first().empty() ? "syntax error" : errors.first();
+}
+
+std::string expected_for(const pb::FieldDescriptor* f) {
+  switch (f->cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_INT32:
+    case pb::FieldDescriptor::CPPTYPE_INT64:
+      return "a whole number";
+    case pb::FieldDescriptor::CPPTYPE_UINT64:
+      return "a whole number that is not negative";
+    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
+      return "a number";
+    case pb::FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case pb::FieldDescriptor::CPPTYPE_ENUM:
+      return "one of " + enum_names(f->enum_type());
+    default:
+      return "a string";
+  }
+}
+
+void set_scalar(pb::Message& m, const pb::FieldDescriptor* f, const std::string& value,
+                const std::string& where) {
+  if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_STRING) {
+    bool quoted = value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0];
+    if (quoted) {
+      std::string wrong = parse_field(m, f, value);
+      if (!wrong.empty()) fail_input("{}: {}", where, wrong);
+    } else if (f->is_repeated()) {
+      m.GetReflection()->AddString(&m, f, value);
+    } else {
+      m.GetReflection()->SetString(&m, f, value);
+    }
+    return;
+  }
+  // An element that is itself a list would be accepted by the parser as several.
+  if (value.empty() || value[0] == '[' || !parse_field(m, f, value).empty())
+    fail_input("{}: \"{}\" does not fit, expected {}", where, value, expected_for(f));
+}
+
+void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& value,
+               const std::string& where) {
+  const pb::Reflection* r = m.GetReflection();
+  if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
+    if (f->is_repeated() && trim(value) == "[]") return r->ClearField(&m, f);
+    std::string text = trim(value);
+    if (text.empty() || text.front() != '{')
+      fail_input("{}: is a group of fields ({}), set one of them, or give a textproto in braces", where,
+                 fmt::join(field_names(f->message_type()), ", "));
+    if (!f->is_repeated()) r->ClearField(&m, f);
+    std::string wrong = parse_field(m, f, text);
+    if (!wrong.empty()) fail_input("{}: {}", where, wrong);
+    return;
+  }
+  if (!f->is_repeated()) return set_scalar(m, f, trim(value), where);
+  r->ClearField(&m, f);
+  for (const std::string& element : list_elements(value)) set_scalar(m, f, element, where);
+}
+
+template <class T>
+bool parse_number(const std::string& text, T& out) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// The value of a keyed argument; its type follows from its form.
+void set_arg_value(config::Arg& arg, const std::string& text, const std::string& where) {
+  int64_t whole = 0;
+  double number = 0;
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
+    std::vector<std::string> elements = list_elements(text);
+    bool all_whole = true;
+    for (const std::string& element : elements) {
+      if (!parse_number(element, number)) fail_input("{}: \"{}\" is not a number", where, element);
+      all_whole = all_whole && parse_number(element, whole);
+    }
+    for (const std::string& element : elements) {
+      parse_number(element, number);
+      if (all_whole) {
+        parse_number(element, whole);
+        arg.add_ints(whole);
+      } else {
+        arg.add_floats(number);
+      }
+    }
+  } else if (text == "true" || text == "false") {
+    arg.set_bool_(text == "true");
+  } else if (parse_number(text, whole)) {
+    arg.set_int_(whole);
+  } else if (parse_number(text, number)) {
+    arg.set_float_(number);
+  } else {
+    bool quoted = text.size() >= 2 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
+    arg.set_string(quoted ? text.substr(1, text.size() - 2) : text);
+  }
+}
+
+void set_arg(pb::Message& m, const pb::FieldDescriptor* f, const std::string& key, const std::string& value,
+             const std::string& where) {
+  if (key.empty()) fail_input("{}: expected {}.KEY=value", where, where);
+  const pb::Reflection* r = m.GetReflection();
+  config::Arg* entry = nullptr;
+  for (int i = 0; i < r->FieldSize(m, f); ++i) {
+    auto* arg = static_cast<config::Arg*>(r->MutableRepeatedMessage(&m, f, i));
+    if (arg->key() == key) entry = arg;
+  }
+  if (!entry) entry = static_cast<config::Arg*>(r->AddMessage(&m, f));
+  entry->Clear();
+  entry->set_key(key);
+  set_arg_value(*entry, trim(value), where);
+}
+
+}  // namespace
+
+void apply_set(Config& config, const std::string& assignment) {
+  size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0)
+    fail_input("--set {}: expected path.to.field=value", assignment);
+  const std::string path = trim(assignment.substr(0, equals)), value = assignment.substr(equals + 1);
+  const std::vector<std::string> names = split(path, '.');
+  pb::Message* m = &config;
+  std::string done;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const pb::FieldDescriptor* f = m->GetDescriptor()->FindFieldByName(names[i]);
+    if (!f) {
+      std::string nearest = nearest_name(names[i], field_names(m->GetDescriptor()));
+      fail_input("--set {}: no field \"{}\" in {}, did you mean \"{}{}\"?", path, names[i],
+                 done.empty() ? "the configuration" : done, done.empty() ? "" : done + ".", nearest);
+    }
+    done += (done.empty() ? "" : ".") + names[i];
+    bool last = i + 1 == names.size();
+    if (last) return set_field(*m, f, value, "--set " + path);
+    if (f->cpp_type() != pb::FieldDescriptor::CPPTYPE_MESSAGE)
+      fail_input("--set {}: {} is {}, it has no fields of its own", path, done, expected_for(f));
+    if (!f->is_repeated()) {
+      m = m->GetReflection()->MutableMessage(m, f);
+    } else if (f->message_type() == config::Arg::descriptor()) {
+      if (i + 2 != names.size()) fail_input("--set {}: expected {}.KEY=value", path, done);
+      return set_arg(*m, f, names[i + 1], value, "--set " + path);
+    } else {
+      int size = m->GetReflection()->FieldSize(*m, f), index = -1;
+      if (!parse_number(names[++i], index) || index < 0 || index >= size)
+        fail_input("--set {}: \"{}\" is not an index of {}, which has {} elements", path, names[i], done,
+                   size);
+      done += "." + names[i];
+      if (i + 1 == names.size()) fail_input("--set {}: expected {}.FIELD=value", path, done);
+      m = m->GetReflection()->MutableRepeatedMessage(m, f, index);
+    }
+  }
+}
+
+}  // namespace saccade

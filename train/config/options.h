@@ -1,0 +1,45 @@
+// The configuration as the option structs of the data pipeline.
+#pragma once
+
+#include "autograd/scope.h"
+#include "core/kernels/normalize_image/normalize_image.h"
+#include "data/formats/coco_dataset.h"
+#include "data/loading/loader.h"
+#include "models/detection/criterion.h"
+#include "train/config/config.h"
+#include "train/optimizers/optimizer.h"
+#include "train/optimizers/schedule.h"
+
+namespace saccade {
+
+// Training: either a fixed size (stretched, or with scale_min/scale_max scaled, cut and padded, or with
+// crop_area_min a random window of the image), or DETR's crops and short sides. An empty list of short sides
+// is DETR's.
+AugmentOptions train_augment(const Config& config);
+// Evaluation: val_height x val_width (stretched, or with val_center the centre), or the short side.
+AugmentOptions eval_augment(const Config& config);
+
+// Shuffled, endless batches of the training set.
+LoaderOptions train_loader(const Config& config);
+// All images once, in order. batch_size 0: the configuration's.
+LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
+
+kernels::ImageNormalization image_normalization(const Config& config);
+CriterionOptions criterion_options(const Config& config);
+OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
+ScheduleOptions schedule_options(const config::Schedule& schedule);
+// The number that a category has for the model.
+LabelScheme label_scheme(const Config& config);
+// Columns of the logits for so many classes: with the softmax loss one more, "no object".
+int64_t logit_columns(const Config& config, int64_t classes);
+
+// What products run in: execution().compute and execution().math.
+struct Precision {
+  DType compute = DType::kF32;
+  MathMode math = MathMode::kExact;
+};
+Precision precision_of(const Config& config);
+// Until the end of the thread's ExecutionScope.
+void set_precision(const Precision& precision);
+
+}  // namespace saccade

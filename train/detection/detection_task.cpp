@@ -1,0 +1,90 @@
+#include "train/detection/detection_task.h"
+
+#include "data/formats/coco_dataset.h"
+#include "models/build.h"
+#include "models/detection/criterion.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/options.h"
+#include "train/detection/evaluator.h"
+#include "train/detection/model_input.h"
+
+namespace saccade {
+namespace {
+
+std::shared_ptr<const CocoDataset> load_split(const config::Split& split, LabelScheme labels) {
+  return std::make_shared<const CocoDataset>(CocoDataset::load(split.annotations(), split.images(), labels));
+}
+
+class DetectionTask final : public TrainingTask {
+ public:
+  explicit DetectionTask(const Config& config)
+      : normalization_(image_normalization(config)),
+        loader_(train_loader(config)),
+        evaluator_(evaluator_options(config)),
+        criterion_(criterion_options(config)),
+        train_set_(load_split(config.data().train(), label_scheme(config))) {
+    int64_t known = train_set_->num_classes();
+    int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
+    if (classes < known)
+      fail_input("model.num_classes: {} for {} in {}, expected at least {}", classes,
+                 label_scheme(config) == LabelScheme::kCategoryId
+                     ? fmt::format("category ids up to {}", known - 1)
+                     : fmt::format("{} categories", known),
+                 train_set_->annotations_path(), known);
+    model_ = build_detector(model_args(config), logit_columns(config, classes));
+    if (config.data().has_val()) {
+      val_set_ = load_split(config.data().val(), label_scheme(config));
+      check_categories(*val_set_, category_ids(), class_names(), "the training set");
+    }
+  }
+
+  Module& model() override { return *model_; }
+  std::vector<std::string> class_names() const override { return train_set_->class_names(); }
+  std::vector<int64_t> category_ids() const override { return train_set_->category_ids(); }
+  std::vector<std::string> notes() const override {
+    if (train_set_->empty_boxes() == 0) return {};
+    return {fmt::format("{}: {} boxes without area inside their image are left out",
+                        train_set_->annotations_path(), train_set_->empty_boxes())};
+  }
+
+  int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
+  std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
+    return endless_batches(train_set_, loader_, epoch, batch);
+  }
+  double weight(const Batch& batch) const override {
+    size_t objects = 0;
+    for (const Target& t : batch.targets) objects += t.labels.size();
+    return static_cast<double>(objects);
+  }
+  TrainingLoss loss(const Batch& batch, double objects, const std::function<void()>& forward_done) override {
+    DetectorOutput output = model_->forward(detector_input(batch, normalization_, model_->device()));
+    forward_done();
+    CriterionResult result = criterion_.forward(output, batch.targets, objects);
+    return {result.total, result.parts, [figures = result.figures] { return figures; }};
+  }
+
+  std::vector<std::string> headline() const override {
+    if (!val_set_) return {};
+    return {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large"};
+  }
+  NamedNumbers evaluate() override {
+    std::vector<Detection> detections = detect(*model_, val_set_, category_ids(), evaluator_);
+    return named_figures(evaluate_coco(ground_truth_of(*val_set_), detections));
+  }
+
+ private:
+  kernels::ImageNormalization normalization_;
+  LoaderOptions loader_;
+  EvaluatorOptions evaluator_;
+  SetCriterion criterion_;
+  std::shared_ptr<const CocoDataset> train_set_, val_set_;  // val_set_: may be null
+  std::shared_ptr<Detector> model_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingTask> make_detection_task(const Config& config) {
+  return std::make_unique<DetectionTask>(config);
+}
+
+}  // namespace saccade

@@ -1,0 +1,62 @@
+#include "train/detection/evaluator.h"
+
+#include "models/detection/postprocess.h"
+#include "train/detection/model_input.h"
+#include "train/logs/item_progress.h"
+
+namespace saccade {
+
+EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size) {
+  EvaluatorOptions options;
+  options.loader = eval_loader(config, batch_size);
+  options.normalization = image_normalization(config);
+  options.precision = precision_of(config);
+  options.softmax = config.criterion().class_loss() == config::softmax;
+  options.max_detections = config.eval().max_detections();
+  return options;
+}
+
+EvaluationMode::EvaluationMode(Module& model, const Precision& precision)
+    : model_(model), was_training_(model.training()) {
+  model.set_training(false);
+  set_precision(precision);
+}
+
+EvaluationMode::~EvaluationMode() { model_.set_training(was_training_); }
+
+std::vector<Detection> detect(Detector& model, std::shared_ptr<const CocoDataset> dataset,
+                              const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
+  EvaluationMode mode(model, options.precision);
+  DataLoader loader(dataset, options.loader);
+  std::unique_ptr<ItemProgress> progress;
+  if (!options.quiet) progress = std::make_unique<ItemProgress>("eval", dataset->num_images(), "images");
+  const PostprocessOptions post{.max_detections = options.max_detections,
+                                .classes = static_cast<int64_t>(category_ids.size()),
+                                .softmax = options.softmax};
+  std::vector<Detection> detections;
+  int64_t done = 0;
+  while (std::optional<Batch> batch = loader.next()) {
+    DetectorOutput output = model.forward(detector_input(*batch, options.normalization, model.device()));
+    auto results = postprocess(output, batch->targets, post);
+    for (size_t n = 0; n < results.size(); ++n)
+      for (const ImageDetection& d : results[n])
+        detections.push_back({batch->targets[n].image_id,
+                              category_ids[static_cast<size_t>(d.label)],
+                              {d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1},
+                              d.score});
+    done += static_cast<int64_t>(results.size());
+    if (progress) progress->update(done);
+  }
+  if (progress) progress->finish();
+  return detections;
+}
+
+CocoGroundTruth ground_truth_of(const CocoDataset& dataset) {
+  CocoGroundTruth truth;
+  for (const CocoImage& image : dataset.images()) truth.images.push_back(image.id);
+  truth.categories = dataset.categories();
+  truth.annotations = dataset.annotations();
+  return truth;
+}
+
+}  // namespace saccade

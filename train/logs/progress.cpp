@@ -1,0 +1,73 @@
+#include "train/logs/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace saccade {
+
+Progress::Progress(std::FILE* out, double plain_seconds)
+    : out_(out), terminal_(::isatty(::fileno(out)) == 1), interval_(terminal_ ? 0.2 : plain_seconds) {}
+
+Progress::~Progress() { finish(); }
+
+bool Progress::due() const {
+  auto now = std::chrono::steady_clock::now();
+  return last_.time_since_epoch().count() == 0 ||
+         std::chrono::duration<double>(now - last_).count() >= interval_;
+}
+
+void Progress::update(const std::string& line) {
+  if (!due()) return;
+  last_ = std::chrono::steady_clock::now();
+  if (!terminal_) {
+    fmt::print(out_, "{}\n", line);
+  } else {
+    winsize size{};
+    size_t columns =
+        ::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1u : 79u;
+    // A wrapped line could not be redrawn.
+    fmt::print(out_, "\r\x1b[K{}", line.substr(0, columns));
+    drawn_ = true;
+  }
+  std::fflush(out_);
+}
+
+void Progress::message(const std::string& line) {
+  finish();
+  fmt::print(out_, "{}\n", line);
+  std::fflush(out_);
+}
+
+void Progress::finish() {
+  if (!drawn_) return;
+  fmt::print(out_, "\r\x1b[K");
+  std::fflush(out_);
+  drawn_ = false;
+}
+
+std::string format_duration(double seconds) {
+  auto s = static_cast<int64_t>(std::llround(std::clamp(seconds, 0.0, 1e9)));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
+  return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
+}
+
+std::string format_bytes(int64_t bytes) {
+  double mb = static_cast<double>(bytes) / 1e6;
+  return mb < 1000 ? fmt::format("{:.0f} MB", mb) : fmt::format("{:.1f} GB", mb / 1000);
+}
+
+int64_t resident_bytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (!file) return 0;
+  long total = 0, resident = 0;
+  int fields = std::fscanf(file, "%ld %ld", &total, &resident);
+  std::fclose(file);
+  return fields == 2 ? static_cast<int64_t>(resident) * ::sysconf(_SC_PAGESIZE) : 0;
+}
+
+}  // namespace saccade

@@ -1,0 +1,37 @@
+// The training loop: batches -> model -> loss -> gradients -> optimizer -> averages -> log, with evaluations,
+// checkpoints and exact resume. Everything that decides the weights is a function of the configuration and
+// the step number; time only decides when a run stops.
+#pragma once
+
+#include <string>
+
+#include "train/config/config.h"
+#include "train/logs/run_log.h"
+#include "train/loop/training_task.h"
+
+namespace saccade {
+
+struct TrainerOptions {
+  Config config;              // resolved
+  std::string output;         // run folder: config.textproto, metrics.jsonl, event files, checkpoints/
+  bool resume = false;        // from checkpoints/last.safetensors; from the start when there is none yet
+  std::string init_from;      // weights to start from; not when resuming
+  bool reinit_heads = false;  // with init_from: class heads start anew
+  int64_t stop_at_step = 0;   // ends the run early without changing its schedule; 0: no
+  Device device = Device::kCpu;
+  bool quiet = false;  // nothing on stdout
+};
+
+struct TrainingResult {
+  int64_t step = 0;         // optimizer steps done, of all runs
+  double best_metric = -1;  // of best.safetensors; -1 without evaluations
+  int64_t best_step = -1;
+  NamedNumbers figures;  // of the last evaluation
+};
+
+// Trains the task's model. Throws InputError for a bad option or checkpoint, for an output folder that holds
+// another run, and Error with a diagnosis (step, images, first bad tensor) when a loss or gradient is not
+// finite; the checkpoint on disk is then that of the last good step.
+TrainingResult train(const TrainerOptions& options, TrainingTask& task);
+
+}  // namespace saccade

@@ -1,0 +1,56 @@
+// What the trainer trains: a model with its batches, its loss and its figures. Detection and classification
+// fill it; the trainer knows of neither boxes nor classes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/loading/loader.h"
+#include "layers/module.h"
+#include "train/logs/tensorboard.h"
+
+namespace saccade {
+
+// A loss and its parts by name ("class", "bbox", ...), already weighted: their sum is the loss.
+struct TrainingLoss {
+  Var total;                                          // [] f32
+  std::vector<std::pair<std::string, Tensor>> parts;  // [] f32 each, on the model's device
+  // What is logged beside them; called when the step is over on the device too, so that nobody waits for it.
+  std::function<NamedNumbers()> figures = [] { return NamedNumbers(); };
+};
+
+class TrainingTask {
+ public:
+  virtual ~TrainingTask() = default;
+
+  virtual Module& model() = 0;
+  virtual std::vector<std::string> class_names() const = 0;  // [K]
+  // [K], of the annotations; empty where classes have names only.
+  virtual std::vector<int64_t> category_ids() const = 0;
+  // What the user should know about the data, a line each.
+  virtual std::vector<std::string> notes() const { return {}; }
+
+  virtual int64_t batches_per_epoch() const = 0;
+  // A source of batches from batch `batch` of epoch `epoch` on, without end.
+  virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
+  // What the batch contributes to the divisor of its step's losses: objects, or images.
+  virtual double weight(const Batch& batch) const = 0;
+  // The loss of one batch: a sum divided by `divisor`, the weight (at least 1) of all batches of the step.
+  // Calls forward_done between the model's forward pass and the loss, for the log.
+  virtual TrainingLoss loss(const Batch& batch, double divisor,
+                            const std::function<void()>& forward_done) = 0;
+
+  // The figures that an evaluation reports on the console; the first decides which weights are the best (the
+  // larger, the better). Empty: there is nothing to evaluate on.
+  virtual std::vector<std::string> headline() const = 0;
+  // Figures of the model, as it is now, on the validation set, those of the headline among them.
+  virtual NamedNumbers evaluate() = 0;
+};
+
+// The loader of a training set as open_batches wants it.
+std::function<Batch()> endless_batches(std::shared_ptr<const ImageSource> images, LoaderOptions options,
+                                       int64_t epoch, int64_t batch);
+
+}  // namespace saccade

@@ -1,0 +1,77 @@
+#include "train/optimizers/ema.h"
+
+#include <algorithm>
+
+#include "core/kernels/optimizer/adamw.h"
+#include "core/tensor/memory_use.h"
+#include "train/optimizers/flat.h"
+
+namespace saccade {
+
+Ema::Ema(const Module& model, double decay) : decay_(decay) {
+  if (!(decay > 0 && decay < 1))
+    fail_input("train.ema_decay: got {}, expected a number in (0, 1), or 0 for none", decay);
+  std::vector<Shape> shapes;
+  for (const NamedTensor& t : model.named_tensors()) {
+    if (t.var.dtype() != DType::kF32 || !(t.is_buffer || t.var.requires_grad())) continue;
+    if (!slot_of_.emplace(t.var.state().get(), slots_.size()).second) continue;
+    slots_.push_back({t.name, t.var, {}});
+    shapes.push_back(t.var.shape());
+  }
+  if (slots_.empty()) return;
+  MemoryUseScope use(MemoryUse::kOptimizer);
+  std::vector<Tensor> averages = flat_zeros(shapes, slots_[0].var.device());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].average = averages[i];
+    slots_[i].average.copy_from(slots_[i].var.value());
+  }
+}
+
+Ema::Update Ema::update() {
+  SACCADE_CHECK(!swapped_, "[ema] update while the model carries the averages");
+  auto t = static_cast<double>(updates_++);
+  return {*this, 1 - std::min(decay_, (1 + t) / (10 + t))};
+}
+
+Tensor Ema::Update::take(const Var& var) {
+  auto it = ema_.slot_of_.find(var.state().get());
+  if (it == ema_.slot_of_.end()) return {};
+  taken_[it->second] = true;
+  return ema_.slots_[it->second].average;
+}
+
+void Ema::Update::finish(const Tensor& norm) {
+  std::vector<Tensor> averages, values;
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (taken_[i]) continue;
+    averages.push_back(ema_.slots_[i].average);
+    values.push_back(ema_.slots_[i].var.value());
+  }
+  kernels::ema_update(norm, averages, values, weight_);
+}
+
+void Ema::swap() {
+  for (Slot& s : slots_) std::swap(s.var.value(), s.average);
+  swapped_ = !swapped_;
+}
+
+NamedValues Ema::state() const {
+  SACCADE_CHECK(!swapped_, "[ema] state while the model carries the averages");
+  NamedValues out;
+  for (const Slot& s : slots_) out.emplace_back(s.name, s.average);
+  return out;
+}
+
+void Ema::load_state(int64_t updates, const std::function<Tensor(const std::string&)>& find) {
+  updates_ = updates;
+  for (Slot& s : slots_) {
+    Tensor t = find(s.name);
+    if (!t.defined() || t.dtype() != DType::kF32 || t.shape() != s.average.shape())
+      fail_input("average of {}: {}, expected f32 {}", s.name,
+                 t.defined() ? fmt::format("{} {}", name_of(t.dtype()), t.shape().to_string()) : "missing",
+                 s.average.shape().to_string());
+    s.average.copy_from(t.to(s.average.device()));
+  }
+}
+
+}  // namespace saccade

@@ -1,0 +1,78 @@
+// AdamW and SGD as PyTorch defines them, over named parameters in groups, with the gradient clipping folded
+// in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/formats/safetensors.h"
+#include "core/runtime/host_copy.h"
+#include "layers/module.h"
+#include "train/optimizers/ema.h"
+
+namespace saccade {
+
+struct ParameterGroupOptions {
+  std::string regex;  // found anywhere in the parameter's name (ECMAScript)
+  double lr_mult = 1;
+  std::optional<double> weight_decay;  // in place of the optimizer's
+  bool frozen = false;
+};
+
+struct OptimizerOptions {
+  std::string type = "adamw";  // adamw: decoupled decay; sgd: decay added to the gradient
+  double learning_rate = 2e-4;
+  double weight_decay = 1e-4;
+  bool no_decay_1d = false;  // parameters of at most one dimension decay only where their group says so
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double momentum = 0.9;
+  double clip_norm = 0.1;                     // largest global gradient norm; 0: no clipping
+  std::vector<ParameterGroupOptions> groups;  // the first that matches applies
+};
+
+class Optimizer {
+ public:
+  // Frozen groups lose their requires_grad here, and the other parameters move into one block of memory.
+  // Throws InputError for a bad option, a bad regex, a regex that matches no parameter, and when nothing is
+  // left to train.
+  Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options);
+
+  // One update with every group's rate times lr_factor. Parameters without a gradient are left alone (their
+  // step count too). Returns the global norm of the gradients before clipping (f64), on its way to the host;
+  // when it is not finite, or a guard (f32: the losses) is not, nothing is changed. Averages follow.
+  HostCopy step(double lr_factor, std::span<const Tensor> guards = {}, Ema* averages = nullptr);
+  void zero_grad();
+
+  // The state by name: "exp_avg.NAME", "exp_avg_sq.NAME" (adamw), "momentum.NAME" (sgd) and "step.NAME"
+  // (i64), for parameters that were updated at least once. The tensors share memory with the optimizer.
+  NamedValues state() const;
+  // Puts back what state() gave. `find` returns an undefined tensor for a name that was not stored. Throws
+  // InputError on a shape that differs.
+  void load_state(const std::function<Tensor(const std::string&)>& find);
+
+  double learning_rate() const { return options_.learning_rate; }
+  int64_t parameter_count() const { return static_cast<int64_t>(slots_.size()); }
+
+ private:
+  struct Slot {
+    std::string name;
+    Var var;
+    double lr, weight_decay;
+    int64_t step = 0;
+    bool in_last = false;        // took part in the last step
+    Tensor exp_avg, exp_avg_sq;  // undefined where the method has none
+  };
+  // Updates of a parameter; the last step counts unless its norm, which is waited for, was not finite.
+  int64_t steps_of(const Slot& slot) const;
+
+  OptimizerOptions options_;
+  bool adamw_;
+  HostCopy last_norm_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace saccade
