@@ -1,10 +1,13 @@
-# The CUDA backend: core/cuda, and every file of core/kernels once more, compiled for the GPU by nvcc, or by g++ against
-# the emulator of tests/cuda_emulator. Sets cuda_found, which says what was chosen.
-file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/kernels/*.cpp)
-file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/cuda/*.cu)
-file(GLOB cuda_host_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/cuda/*.cpp)
+# The CUDA backend: core/runtime/cuda, the tuned kernels core/kernels/*/*_cuda*, and every generic kernel (the sources
+# there without _cpu, _cuda or _host in their names) once more, compiled for the GPU by nvcc, or by g++ against the emulator of
+# tests/cuda_emulator. Sets cuda_found, which says what was chosen.
+file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/kernels/*/*.cpp)
+list(FILTER kernel_sources EXCLUDE REGEX "_(cpu|cuda|host)[_.][^/]*$")
+file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/*.cu ${CMAKE_SOURCE_DIR}/core/kernels/*/*.cu)
+file(GLOB cuda_host_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/*.cpp
+  ${CMAKE_SOURCE_DIR}/core/kernels/*/*_cuda*.cpp)
 # Needs nothing of CUDA and is tested in every build.
-set(cuda_library_source ${CMAKE_SOURCE_DIR}/core/cuda/library.cpp)
+set(cuda_library_source ${CMAKE_SOURCE_DIR}/core/runtime/cuda/library.cpp)
 list(REMOVE_ITEM cuda_host_sources ${cuda_library_source})
 target_sources(saccade_core PRIVATE ${cuda_library_source})
 target_link_libraries(saccade_core PUBLIC ${CMAKE_DL_LIBS})
@@ -80,7 +83,7 @@ if(cuda_mode STREQUAL "on")
   endforeach()
   target_sources(saccade_core PRIVATE ${cuda_sources} ${cuda_host_sources})
   list(JOIN CMAKE_CUDA_ARCHITECTURES ", " architectures)
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/core/cuda/device.cpp PROPERTIES
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/core/runtime/cuda/device.cpp PROPERTIES
     COMPILE_DEFINITIONS "SACCADE_CUDA_ARCHITECTURES=\"${architectures}\"")
   # The static runtime starts without a driver.
   set_target_properties(saccade_core PROPERTIES
@@ -117,7 +120,7 @@ elseif(cuda_mode STREQUAL "emulated")
   set_source_files_properties(tests/train/cli_test.cpp PROPERTIES COMPILE_DEFINITIONS SACCADE_EMULATED_GPU)
   set(cuda_found "emulated on the CPU (for tests)")
 elseif(cuda_mode STREQUAL "off")
-  target_sources(saccade_core PRIVATE ${CMAKE_SOURCE_DIR}/core/no_cuda.cpp)
+  target_sources(saccade_core PRIVATE ${CMAKE_SOURCE_DIR}/core/runtime/no_cuda.cpp)
 else()
   message(FATAL_ERROR "SACCADE_CUDA is ${SACCADE_CUDA}, expected auto, on, off or emulated")
 endif()

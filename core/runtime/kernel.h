@@ -2,11 +2,11 @@
 // second, tuned one. A kernel header declares it; implementations register themselves from their own
 // translation unit:
 //
-//   // core/kernels/gelu.h
+//   // core/kernels/gelu/gelu.h
 //   inline Kernel<void(const Tensor& x, Tensor& y)> gelu_forward{"gelu_forward"};
-//   // core/kernels/gelu.cpp, compiled by g++ for the CPU and by nvcc for the GPU (single source)
+//   // core/kernels/gelu/gelu.cpp, compiled by g++ for the CPU and by nvcc for the GPU (single source)
 //   SACCADE_REGISTER_KERNEL(gelu_forward, &gelu_forward_generic);
-//   // core/cpu/gelu.cpp, only where a tuned one pays
+//   // core/kernels/gelu/gelu_cpu.cpp, only where a tuned one pays
 //   SACCADE_REGISTER_TUNED_KERNEL(gelu_forward, Device::kCpu, &gelu_forward_cpu);
 //
 // Calling the object picks the device of the first defined tensor argument and prefers the tuned

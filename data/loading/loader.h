@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "data/augment/augment.h"
-#include "data/augment/mix.h"
 #include "data/formats/image_source.h"
 #include "data/loading/batch.h"
+#include "data/loading/mix.h"
 
 namespace saccade {
 

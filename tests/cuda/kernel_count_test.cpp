@@ -1,6 +1,6 @@
 // Every kernel of the sources has run on the emulated GPU: the names that the test programs appended to the
 // file of SACCADE_EMULATOR_KERNELS, with the numbers of launches, are those that stand in core/kernels and
-// core/cuda. scripts/emulated_tests.sh runs this test last.
+// core/runtime/cuda. scripts/emulated_tests.sh runs this test last.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,9 +35,10 @@ std::set<std::string> kernels_of_sources() {
   std::set<std::string> names;
   const std::regex call(R"((^|[^\w:])for_each\()"),
       global(R"(__global__[^;{(]*?(__launch_bounds__\([^)]*\)+\s*)?(\w+)\()");
-  for (const char* folder : {"core/kernels", "core/cuda"}) {
-    for (const auto& entry : fs::directory_iterator(fs::path(SACCADE_SOURCE_DIR) / folder)) {
-      std::string name = std::string(folder) + "/" + entry.path().filename().string(),
+  for (const char* folder : {"core/kernels", "core/runtime/cuda"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(SACCADE_SOURCE_DIR) / folder)) {
+      if (!entry.is_regular_file()) continue;
+      std::string name = fs::relative(entry.path(), SACCADE_SOURCE_DIR).generic_string(),
                   code = read_code(entry.path());
       if (name == "core/runtime/cuda/launch.h") continue;  // the definition of for_each
       for (std::sregex_iterator it(code.begin(), code.end(), call), end; it != end; ++it) {
@@ -51,7 +52,7 @@ std::set<std::string> kernels_of_sources() {
   return names;
 }
 
-// "../core/kernels/copy.cpp:17" as the sources have it. Empty for the kernels of tests.
+// "../core/kernels/copy/copy.cpp:17" as the sources have it. Empty for the kernels of tests.
 std::string known_name(const std::string& launched) {
   if (launched.find(':') == std::string::npos) return launched;
   size_t at = launched.rfind("core/");

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "data/augment/augment.h"
-#include "data/augment/mix.h"
+#include "data/loading/mix.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

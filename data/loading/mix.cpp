@@ -1,4 +1,4 @@
-#include "data/augment/mix.h"
+#include "data/loading/mix.h"
 
 #include <algorithm>
 #include <cmath>
