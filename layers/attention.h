@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "core/runtime/registry.h"
 #include "layers/args.h"
 #include "layers/module.h"
 
@@ -60,10 +61,7 @@ struct AttentionSpec {
   AttentionInputs inputs = AttentionInputs::kQueriesAndTokens;
 };
 
-// All registered layers, by name. Throws InputError listing the known names for an unknown one.
-const AttentionSpec& attention_spec(const std::string& name);
-std::vector<std::string> attention_names();
-bool register_attention(AttentionSpec spec);
+Registry<AttentionSpec>& attention_layers();
 
 // Builds the layer a config section asks for (`type` and its arguments), or `fallback` when the section is
 // empty.
@@ -72,12 +70,12 @@ std::shared_ptr<Attention> make_attention(const Args& section, const std::string
 
 // SACCADE_REGISTER_ATTENTION("name", Class, "summary", "shapes", "complexity"[, AttentionInputs]):
 // Class(const AttentionShape&, const Args&)
-#define SACCADE_REGISTER_ATTENTION(name, Class, summary, shapes, complexity, ...)                    \
-  [[maybe_unused]] static const bool Class##_registered =                                            \
-      ::saccade::register_attention({name, summary, shapes, complexity, __FILE__,                    \
-                                     [](const ::saccade::AttentionShape& shape,                      \
-                                        const ::saccade::Args& args) -> std::shared_ptr<Attention> { \
-                                       return std::make_shared<Class>(shape, args);                  \
-                                     } __VA_OPT__(, ) __VA_ARGS__})
+#define SACCADE_REGISTER_ATTENTION(name, Class, summary, shapes, complexity, ...)                        \
+  [[maybe_unused]] static const bool Class##_registered =                                                \
+      ::saccade::attention_layers().add({name, summary, shapes, complexity, __FILE__,                    \
+                                         [](const ::saccade::AttentionShape& shape,                      \
+                                            const ::saccade::Args& args) -> std::shared_ptr<Attention> { \
+                                           return std::make_shared<Class>(shape, args);                  \
+                                         } __VA_OPT__(, ) __VA_ARGS__})
 
 }  // namespace saccade

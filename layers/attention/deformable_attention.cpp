@@ -12,7 +12,7 @@ class DeformableAttention final : public Attention {
     AttentionShape single = shape;
     single.levels = 1;
     single.points = args.get_int("points", shape.points, 1, 64);
-    inner_ = child("", attention_spec("ms_deform_attn").make(single, Args()));
+    inner_ = child("", attention_layers().find("ms_deform_attn").make(single, Args()));
   }
 
   Var forward(const AttentionInput& input) override {

@@ -40,7 +40,7 @@ class VisionBlock::FeedForward : public Module {
 VisionBlock::VisionBlock(const VisionBlockOptions& o) : drop_path_(o.drop_path) {
   bool own = !o.attention.has("type");
   std::string name = o.attention.get_string("type", o.fallback);
-  wants_points_ = attention_spec(name).inputs == AttentionInputs::kQueriesAndTokens;
+  wants_points_ = attention_layers().find(name).inputs == AttentionInputs::kQueriesAndTokens;
   norm1_ = make_child<LayerNorm>("norm1", o.shape.dim, o.norm_eps);
   attn_ = child("attn", make_attention(own ? o.defaults : o.attention, o.fallback, o.shape));
   norm2_ = make_child<LayerNorm>("norm2", o.shape.dim, o.norm_eps);

@@ -27,7 +27,7 @@ Tensor random(const Shape& shape, Rng& rng, double low, double high, DType dtype
 class AttentionLayer : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    const AttentionSpec& spec = attention_spec(GetParam());
+    const AttentionSpec& spec = attention_layers().find(GetParam());
     one_map_ = spec.inputs == AttentionInputs::kOneMap;
     if (one_map_) {
       levels_ = {{4, 5}};
@@ -253,7 +253,7 @@ TEST_P(AttentionLayer, CudaStaysNearTheCpuInBf16) {
   expect_cuda_agrees(DType::kBF16, 0.05);
 }
 
-INSTANTIATE_TEST_SUITE_P(Registered, AttentionLayer, testing::ValuesIn(attention_names()),
+INSTANTIATE_TEST_SUITE_P(Registered, AttentionLayer, testing::ValuesIn(attention_layers().names()),
                          [](const auto& layer) { return layer.param; });
 
 TEST(AttentionRegistry, HasOneLayerPerFile) {
@@ -261,15 +261,15 @@ TEST(AttentionRegistry, HasOneLayerPerFile) {
   for (const auto& entry : std::filesystem::directory_iterator(SACCADE_SOURCE_DIR "/layers/attention"))
     files += entry.path().extension() == ".cpp";
   size_t layers = 0;  // besides the one of the tutorial, which is built into this program only
-  for (const std::string& name : attention_names())
-    layers += std::string(attention_spec(name).file).find("layers/attention/") != std::string::npos;
+  for (const std::string& name : attention_layers().names())
+    layers += std::string(attention_layers().find(name).file).find("layers/attention/") != std::string::npos;
   EXPECT_EQ(files, layers);
-  EXPECT_EQ(attention_names().size(), layers + 1);
+  EXPECT_EQ(attention_layers().names().size(), layers + 1);
 }
 
 TEST(AttentionRegistry, ListsTheKnownLayers) {
   try {
-    attention_spec("no_such_layer");
+    attention_layers().find("no_such_layer");
     FAIL();
   } catch (const InputError& e) {
     EXPECT_NE(std::string(e.what()).find("ms_deform_attn"), std::string::npos);

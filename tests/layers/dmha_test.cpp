@@ -46,7 +46,7 @@ TEST_P(GoldenDmha, EqualsPyTorch) {
   args.set("offsets", c.offsets);
   args.set("position", std::string(c.position));
   args.set("offset_range", c.offset_range);
-  auto layer = attention_spec("dmha").make({.dim = 12, .heads = 6, .levels = 1}, args);
+  auto layer = attention_layers().find("dmha").make({.dim = 12, .heads = 6, .levels = 1}, args);
   args.finish();
   for (const NamedTensor& t : layer->parameters()) {
     Var v = t.var;
@@ -91,7 +91,7 @@ TEST(Dmha, RefusesWhatDoesNotFit) {
   auto make = [](const char* key, Args::Value value) {
     Args args("model.backbone.attention");
     args.set(key, std::move(value));
-    return attention_spec("dmha").make({.dim = 8, .heads = 4, .levels = 1}, args);
+    return attention_layers().find("dmha").make({.dim = 8, .heads = 4, .levels = 1}, args);
   };
   EXPECT_NE(message_of([&] { make("groups", int64_t{3}); }).find("do not divide each other"),
             std::string::npos);

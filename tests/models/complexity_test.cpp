@@ -21,7 +21,7 @@ struct Problem {
 
 // What one forward pass counts.
 int64_t counted(const std::string& name, const Problem& p, const Args& args = {}) {
-  const AttentionSpec& spec = attention_spec(name);
+  const AttentionSpec& spec = attention_layers().find(name);
   auto layer = spec.make({p.dim, p.heads, p.level_count(), p.points, 0}, args);
   layer->initialize(1);
   AttentionInput in;

@@ -15,10 +15,10 @@ namespace {
 
 void list_layers() {
   size_t width = 0;
-  for (const std::string& name : attention_names()) width = std::max(width, name.size());
+  for (const std::string& name : attention_layers().names()) width = std::max(width, name.size());
   fmt::print("Attention layers (saccade describe NAME):\n");
-  for (const std::string& name : attention_names())
-    fmt::print("  {:<{}}  {}\n", name, width, attention_spec(name).summary);
+  for (const std::string& name : attention_layers().names())
+    fmt::print("  {:<{}}  {}\n", name, width, attention_layers().find(name).summary);
 }
 
 void describe_layer(const AttentionSpec& spec) {
@@ -56,7 +56,7 @@ void describe_layer(const AttentionSpec& spec) {
 }  // namespace
 
 int run_describe(const DescribeArguments& arguments) {
-  std::vector<std::string> names = attention_names();
+  std::vector<std::string> names = attention_layers().names();
   if (arguments.layer.empty()) {
     list_layers();
     return 0;
@@ -64,7 +64,7 @@ int run_describe(const DescribeArguments& arguments) {
   if (std::find(names.begin(), names.end(), arguments.layer) == names.end())
     fail_input("describe: no layer \"{}\", did you mean \"{}\"? The known ones are {}", arguments.layer,
                nearest_name(arguments.layer, names), fmt::join(names, ", "));
-  describe_layer(attention_spec(arguments.layer));
+  describe_layer(attention_layers().find(arguments.layer));
   return 0;
 }
 

@@ -1,0 +1,54 @@
+// Registry: what one can choose by name in a configuration. Every kind of thing has one, behind a function, so that
+// entries can register themselves from their own translation units before main:
+//
+//   Registry<AttentionSpec>& attention_layers();  // defined as a function-local static
+//   static const bool registered = attention_layers().add({.name = "dmha", ...});
+#pragma once
+
+#include <fmt/ranges.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/tensor/error.h"
+
+namespace saccade {
+
+// Spec has the members `name` and `file` (where it is registered).
+template <class Spec>
+class Registry {
+ public:
+  // what: "attention layer", as messages call an entry.
+  explicit Registry(std::string what) : what_(std::move(what)) {}
+
+  // Throws Error when the name is taken. Returns true, for initialisers.
+  bool add(Spec spec) {
+    auto [it, is_new] = specs_.try_emplace(spec.name, spec);
+    SACCADE_CHECK(is_new, "{} \"{}\" is registered by {} and by {}", what_, spec.name, it->second.file,
+                  spec.file);
+    return true;
+  }
+  bool contains(const std::string& name) const { return specs_.contains(name); }
+  // Throws InputError listing the known names for an unknown one; `where` (a field, a flag) begins the message.
+  const Spec& find(const std::string& name, const std::string& where = "") const {
+    auto it = specs_.find(name);
+    if (it == specs_.end())
+      fail_input("{}{}{} \"{}\" is not known, expected one of {}", where, where.empty() ? "" : ": ", what_, name,
+                 fmt::join(names(), ", "));
+    return it->second;
+  }
+  // By name.
+  const std::map<std::string, Spec>& all() const { return specs_; }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, spec] : specs_) names.push_back(name);
+    return names;
+  }
+
+ private:
+  std::string what_;
+  std::map<std::string, Spec> specs_;
+};
+
+}  // namespace saccade
