@@ -59,7 +59,7 @@ train { epochs: 0 max_steps: 50 log_every: 1 }
 
 // The layer in the page is the one that ran: a layer of this name exists in this program only.
 TEST(Tutorial, ItsLayerIsRegistered) {
-  EXPECT_NE(std::string(attention_layers().find("efficient_attention").file).find("tutorial"),
+  EXPECT_NE(std::string(attention_layers().find("efficient_attention").file).find("examples"),
             std::string::npos);
 }
 
