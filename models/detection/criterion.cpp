@@ -65,7 +65,7 @@ ClassLoss class_loss(const CriterionOptions& o, const Var& logits, const float* 
           std::max(total_weight, 1e-12)};
 }
 
-// class_error and cardinality_error, see CriterionResult::figures.
+// class_error and cardinality_error, see CriterionResult::metrics.
 void add_figures(const Shape& shape, const float* values, const std::vector<MatchedPair>& matched,
                  const std::vector<Target>& targets, int64_t groups, bool softmax, CriterionResult& result) {
   int64_t N = shape[0], Q = shape[1], K = shape[2];
@@ -88,8 +88,8 @@ void add_figures(const Shape& shape, const float* values, const std::vector<Matc
     }
     difference += std::abs(seen - static_cast<double>(targets[static_cast<size_t>(n)].labels.size()));
   }
-  result.figures.emplace_back("class_error", 100 * wrong / std::max(pairs, 1.0));
-  result.figures.emplace_back("cardinality_error", difference / std::max(static_cast<double>(N), 1.0));
+  result.metrics.emplace_back("class_error", 100 * wrong / std::max(pairs, 1.0));
+  result.metrics.emplace_back("cardinality_error", difference / std::max(static_cast<double>(N), 1.0));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/types/metrics.h"
 #include "models/detection/matcher.h"
 #include "models/detector.h"
 
@@ -35,7 +36,7 @@ struct CriterionResult {
   // best class is another one; 0 without objects) and "cardinality_error" (mean absolute difference of the
   // number of queries that see an object, score over 0.5 or best class not "no object", and the number of
   // objects).
-  std::vector<std::pair<std::string, double>> figures;
+  Metrics metrics;
   // Not empty when predictions for objects are not finite (see Matching); total is then NaN, also where the
   // assignment avoided them.
   std::vector<std::string> problems;

@@ -1,4 +1,4 @@
-// Classifiers: the loss with soft targets, the figures, and what the options of their recipes mean.
+// Classifiers: the loss with soft targets, the metrics, and what the options of their recipes mean.
 #include "train/classification/classification_task.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ class ByColour : public Classifier {
   std::string type_name() const override { return "ByColour"; }
 };
 
-TEST(ClassFigures, CountTheBestAndTheBestFive) {
+TEST(ClassMetrics, CountTheBestAndTheBestFive) {
   TestFolder folder;
   auto add = [&](const std::string& name, uint8_t red, uint8_t green) {
     std::filesystem::create_directories(std::filesystem::path(folder / name).parent_path());
@@ -85,19 +85,19 @@ TEST(ClassFigures, CountTheBestAndTheBestFive) {
   options.loader.epochs = 1;
   options.quiet = true;
   auto set = std::make_shared<const ImageFolder>(ImageFolder::load(folder.path()));
-  ClassFigures figures = evaluate_classes(model, set, options);
+  ClassMetrics metrics = evaluate_classes(model, set, options);
   EXPECT_TRUE(model.training());
-  EXPECT_EQ(figures.images, 7);
-  EXPECT_EQ(figures.top1, 1);
-  EXPECT_EQ(figures.top5, 6);
+  EXPECT_EQ(metrics.images, 7);
+  EXPECT_EQ(metrics.top1, 1);
+  EXPECT_EQ(metrics.top5, 6);
   auto nll = [](double own, double red, double green) {
     return std::log(std::exp(red) + std::exp(green) + 4) - own;
   };
   double half = 128 / 255.0;
   double wanted = (nll(1, 1, 0) + nll(half, half, 1) + nll(1, 1, 1) + 4 * nll(0, 1, 1)) / 7;
-  EXPECT_NEAR(figures.loss, wanted, 1e-6);
-  EXPECT_EQ(figures.json().substr(0, 30), "{\"top1\": 0.14285714285714285, ");
-  EXPECT_EQ(figures.named()[1].second, 6.0 / 7);
+  EXPECT_NEAR(metrics.loss, wanted, 1e-6);
+  EXPECT_EQ(metrics.json().substr(0, 30), "{\"top1\": 0.14285714285714285, ");
+  EXPECT_EQ(metrics.named()[1].second, 6.0 / 7);
 }
 
 TEST(ClassifierConfig, OptionsFollowTheRecipe) {

@@ -96,9 +96,9 @@ TEST(Criterion, KnownValues) {
   // Divided by twice as many objects, all halve.
   EXPECT_NEAR(SetCriterion({}).forward(c.output, c.targets, 2).total.value().item(),
               r.total.value().item() / 2, 1e-6);
-  ASSERT_EQ(r.figures.size(), 2u);
-  EXPECT_EQ(r.figures[0], (std::pair<std::string, double>("class_error", 0)));
-  EXPECT_EQ(r.figures[1], (std::pair<std::string, double>("cardinality_error", 1)));  // score 0.5 is not over
+  ASSERT_EQ(r.metrics.size(), 2u);
+  EXPECT_EQ(r.metrics[0], (std::pair<std::string, double>("class_error", 0)));
+  EXPECT_EQ(r.metrics[1], (std::pair<std::string, double>("cardinality_error", 1)));  // score 0.5 is not over
 }
 
 TEST(Criterion, BatchesWithoutObjects) {
@@ -133,7 +133,7 @@ TEST(Criterion, EqualGroupsHaveTheLossOfOne) {
   double expected = SetCriterion({}).forward(one.output, one.targets).total.value().item();
   CriterionResult r = SetCriterion({}).forward(three.output, three.targets);
   EXPECT_NEAR(r.total.value().item(), expected, 1e-5 * expected);
-  EXPECT_EQ(r.figures, SetCriterion({}).forward(one.output, one.targets).figures);
+  EXPECT_EQ(r.metrics, SetCriterion({}).forward(one.output, one.targets).metrics);
 }
 
 TEST(Criterion, RepeatedObjectsScaleTheDivisor) {

@@ -125,7 +125,7 @@ class TinyTask : public TrainingTask {
       return b;
     };
   }
-  double weight(const Batch& batch) const override {
+  double loss_normalizer(const Batch& batch) const override {
     double objects = 0;
     for (const Target& t : batch.targets) objects += static_cast<double>(t.labels.size());
     return objects;
@@ -135,8 +135,8 @@ class TinyTask : public TrainingTask {
     forward_done();
     return criterion(output, batch.targets, divisor);
   }
-  std::vector<std::string> headline() const override { return {"AP", "AP50"}; }
-  NamedNumbers evaluate() override {
+  std::vector<std::string> primary_metrics() const override { return {"AP", "AP50"}; }
+  Metrics evaluate() override {
     // Any deterministic function of the weights.
     double s = 0;
     for (const NamedTensor& t : detector.parameters())
@@ -397,7 +397,7 @@ TEST(Trainer, EndsByTime) {
   s.options.config.mutable_train()->set_max_minutes(1e-9);
   TrainingResult result = s.run();
   EXPECT_EQ(result.step, 1);
-  EXPECT_FALSE(result.figures.empty());
+  EXPECT_FALSE(result.metrics.empty());
   EXPECT_TRUE(std::filesystem::exists(s.file("best.safetensors")));
 }
 

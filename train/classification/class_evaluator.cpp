@@ -10,11 +10,9 @@
 
 namespace saccade {
 
-NamedNumbers ClassFigures::named() const {
-  return {{"top1", share(top1)}, {"top5", share(top5)}, {"loss", loss}};
-}
+Metrics ClassMetrics::named() const { return {{"top1", share(top1)}, {"top5", share(top5)}, {"loss", loss}}; }
 
-std::string ClassFigures::table() const {
+std::string ClassMetrics::table() const {
   return fmt::format(
       "top-1 accuracy  {:.4f}  ({} of {} images)\n"
       "top-5 accuracy  {:.4f}  ({} of {} images)\n"
@@ -22,7 +20,7 @@ std::string ClassFigures::table() const {
       share(top1), top1, images, share(top5), top5, images, loss);
 }
 
-std::string ClassFigures::json() const {
+std::string ClassMetrics::json() const {
   return fmt::format("{{\"top1\": {}, \"top5\": {}, \"loss\": {}, \"images\": {}}}\n", share(top1),
                      share(top5), loss, images);
 }
@@ -38,13 +36,13 @@ std::vector<float> classify(Classifier& model, const Batch& batch,
   return values;
 }
 
-ClassFigures evaluate_classes(Classifier& model, std::shared_ptr<const ImageFolder> images,
+ClassMetrics evaluate_classes(Classifier& model, std::shared_ptr<const ImageFolder> images,
                               const EvaluatorOptions& options) {
   EvaluationMode mode(model, options.precision);
   DataLoader loader(images, options.loader);
   std::unique_ptr<ItemProgress> progress;
   if (!options.quiet) progress = std::make_unique<ItemProgress>("eval", images->num_images(), "images");
-  ClassFigures figures;
+  ClassMetrics metrics;
   while (std::optional<Batch> batch = loader.next()) {
     std::vector<float> logits = classify(model, *batch, options.normalization);
     const size_t classes = logits.size() / batch->targets.size();
@@ -58,16 +56,16 @@ ClassFigures evaluate_classes(Classifier& model, std::shared_ptr<const ImageFold
         better += row[k] > row[label] || (row[k] == row[label] && k < label);
         sum += std::exp(row[k] - largest);
       }
-      figures.top1 += better < 1;
-      figures.top5 += better < 5;
-      figures.loss += largest + std::log(sum) - row[label];
-      ++figures.images;
+      metrics.top1 += better < 1;
+      metrics.top5 += better < 5;
+      metrics.loss += largest + std::log(sum) - row[label];
+      ++metrics.images;
     }
-    if (progress) progress->update(figures.images);
+    if (progress) progress->update(metrics.images);
   }
   if (progress) progress->finish();
-  figures.loss /= static_cast<double>(figures.images);
-  return figures;
+  metrics.loss /= static_cast<double>(metrics.images);
+  return metrics;
 }
 
 }  // namespace saccade

@@ -54,7 +54,7 @@ class ClassificationTask final : public TrainingTask {
   Module& model() override { return *model_; }
   std::vector<std::string> class_names() const override { return train_set_->class_names(); }
   std::vector<int64_t> category_ids() const override { return {}; }
-  std::vector<std::string> notes() const override {
+  std::vector<std::string> describe_data() const override {
     std::vector<std::string> out;
     for (const auto& set : {train_set_, val_set_})
       if (set) out.push_back(set->description());
@@ -65,23 +65,26 @@ class ClassificationTask final : public TrainingTask {
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);
   }
-  double weight(const Batch& batch) const override { return static_cast<double>(batch.targets.size()); }
-  TrainingLoss loss(const Batch& batch, double divisor, const std::function<void()>& forward_done) override {
+  double loss_normalizer(const Batch& batch) const override {
+    return static_cast<double>(batch.targets.size());
+  }
+  TrainingLoss loss(const Batch& batch, double normalizer,
+                    const std::function<void()>& forward_done) override {
     Var logits = model_->forward(normalized_images(batch, normalization_, model_->device()));
     forward_done();
-    Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / divisor);
-    auto figures = [scores = HostCopy(logits.value().to(DType::kF32)), labels = labels_of(batch),
-                    share = batch.share]() -> NamedNumbers {
+    Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / normalizer);
+    auto metrics = [scores = HostCopy(logits.value().to(DType::kF32)), labels = labels_of(batch),
+                    share = batch.share]() -> Metrics {
       return {{"top1", hits(scores, labels, share) / static_cast<double>(labels.size())}};
     };
-    return {total, {{"class", total.value()}}, figures};
+    return {total, {{"class", total.value()}}, metrics};
   }
 
-  std::vector<std::string> headline() const override {
+  std::vector<std::string> primary_metrics() const override {
     if (!val_set_) return {};
     return {"top1", "top5", "loss"};
   }
-  NamedNumbers evaluate() override { return evaluate_classes(*model_, val_set_, evaluator_).named(); }
+  Metrics evaluate() override { return evaluate_classes(*model_, val_set_, evaluator_).named(); }
 
  private:
   kernels::ImageNormalization normalization_;

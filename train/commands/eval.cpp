@@ -1,4 +1,4 @@
-// saccade eval: the figures of a checkpoint on a data set, COCO's for a detector, top-1 and top-5 for a
+// saccade eval: the metrics of a checkpoint on a data set, COCO's for a detector, top-1 and top-5 for a
 // classifier.
 #include <fmt/format.h>
 
@@ -27,11 +27,11 @@ std::string eval_detector(const EvalArguments& arguments, const LoadedModel& mod
       std::make_shared<const CocoDataset>(CocoDataset::load(arguments.annotations, arguments.images));
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   std::vector<Detection> detections = detect(*model.detector, dataset, model.category_ids, options);
-  CocoFigures figures = evaluate_coco(ground_truth_of(*dataset), detections, arguments.checkpoint);
-  for (const std::string& note : figures.notes) fmt::print("{}\n", note);
-  fmt::print("{}", coco_table(figures));
+  CocoFigures metrics = evaluate_coco(ground_truth_of(*dataset), detections, arguments.checkpoint);
+  for (const std::string& note : metrics.notes) fmt::print("{}\n", note);
+  fmt::print("{}", coco_table(metrics));
   if (!arguments.detections.empty()) write_detections(arguments.detections, detections);
-  return coco_json(figures, false);
+  return coco_json(metrics, false);
 }
 
 std::string eval_classifier(const EvalArguments& arguments, const LoadedModel& model,
@@ -43,9 +43,9 @@ std::string eval_classifier(const EvalArguments& arguments, const LoadedModel& m
                  arguments.checkpoint);
   auto images = std::make_shared<const ImageFolder>(ImageFolder::load(arguments.images, model.class_names));
   fmt::print("{}\n", images->description());
-  ClassFigures figures = evaluate_classes(*model.classifier, images, options);
-  fmt::print("{}", figures.table());
-  return figures.json();
+  ClassMetrics metrics = evaluate_classes(*model.classifier, images, options);
+  fmt::print("{}", metrics.table());
+  return metrics.json();
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ int run_train(const TrainArguments& arguments) {
   TrainingResult result = train(options, *task);
   fmt::print("{}: {} steps", arguments.output, result.step);
   if (result.best_step >= 0)
-    fmt::print(", best {} {:.4f} after step {}", task->headline().front(), result.best_metric,
+    fmt::print(", best {} {:.4f} after step {}", task->primary_metrics().front(), result.best_metric,
                result.best_step);
   fmt::print("\n");
   return 0;

@@ -41,7 +41,7 @@ class DetectionTask final : public TrainingTask {
   Module& model() override { return *model_; }
   std::vector<std::string> class_names() const override { return train_set_->class_names(); }
   std::vector<int64_t> category_ids() const override { return train_set_->category_ids(); }
-  std::vector<std::string> notes() const override {
+  std::vector<std::string> describe_data() const override {
     if (train_set_->empty_boxes() == 0) return {};
     return {fmt::format("{}: {} boxes without area inside their image are left out",
                         train_set_->annotations_path(), train_set_->empty_boxes())};
@@ -51,7 +51,7 @@ class DetectionTask final : public TrainingTask {
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);
   }
-  double weight(const Batch& batch) const override {
+  double loss_normalizer(const Batch& batch) const override {
     size_t objects = 0;
     for (const Target& t : batch.targets) objects += t.labels.size();
     return static_cast<double>(objects);
@@ -60,14 +60,14 @@ class DetectionTask final : public TrainingTask {
     DetectorOutput output = model_->forward(detector_input(batch, normalization_, model_->device()));
     forward_done();
     CriterionResult result = criterion_.forward(output, batch.targets, objects);
-    return {result.total, result.parts, [figures = result.figures] { return figures; }};
+    return {result.total, result.parts, [metrics = result.metrics] { return metrics; }};
   }
 
-  std::vector<std::string> headline() const override {
+  std::vector<std::string> primary_metrics() const override {
     if (!val_set_) return {};
     return {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large"};
   }
-  NamedNumbers evaluate() override {
+  Metrics evaluate() override {
     std::vector<Detection> detections = detect(*model_, val_set_, category_ids(), evaluator_);
     return named_figures(evaluate_coco(ground_truth_of(*val_set_), detections));
   }

@@ -1,4 +1,4 @@
-// Training a detector: the COCO data sets, the set criterion and the COCO figures of a configuration.
+// Training a detector: the COCO data sets, the set criterion and the COCO metrics of a configuration.
 #pragma once
 
 #include "train/config/config.h"

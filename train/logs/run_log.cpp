@@ -54,9 +54,9 @@ RunLog::~RunLog() {
   if (file_) std::fclose(file_);
 }
 
-void RunLog::record(const std::string& type, int64_t step, const NamedNumbers& values, bool early_stop) {
+void RunLog::record(const std::string& type, int64_t step, const Metrics& values, bool early_stop) {
   std::string line = fmt::format("{{\"type\": {}, \"step\": {}", json_quote(type), step);
-  NamedNumbers scalars;
+  Metrics scalars;
   for (const auto& [name, number] : values) {
     line +=
         fmt::format(", {}: {}", json_quote(name), std::isfinite(number) ? fmt::format("{}", number) : "null");

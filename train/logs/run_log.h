@@ -23,7 +23,7 @@ class RunLog {
   // One line {"type": type, "step": step, "NAME": number, ...}, on disk before this returns. Numbers that
   // JSON lacks (NaN, infinities) become null. TensorBoard shows them as "type/NAME". `early_stop` marks an
   // evaluation that a whole run would not have made.
-  void record(const std::string& type, int64_t step, const NamedNumbers& values, bool early_stop = false);
+  void record(const std::string& type, int64_t step, const Metrics& values, bool early_stop = false);
 
  private:
   std::string path_;

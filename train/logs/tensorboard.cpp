@@ -99,7 +99,7 @@ void EventWriter::write(const std::string& event) {
     fail("{}: cannot write: {}", path_, std::strerror(errno));
 }
 
-void EventWriter::scalars(int64_t step, const NamedNumbers& values) {
+void EventWriter::scalars(int64_t step, const Metrics& values) {
   // Summary { repeated Value value = 1 }, Value { string tag = 1; float simple_value = 2 }
   std::string summary;
   for (const auto& [tag, number] : values) {

@@ -7,12 +7,10 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
+
+#include "core/types/metrics.h"
 
 namespace saccade {
-
-using NamedNumbers = std::vector<std::pair<std::string, double>>;
 
 // CRC-32C (Castagnoli) of the bytes.
 uint32_t crc32c(std::string_view bytes);
@@ -29,7 +27,7 @@ class EventWriter {
   EventWriter& operator=(const EventWriter&) = delete;
 
   // One event with all scalars, flushed.
-  void scalars(int64_t step, const NamedNumbers& values);
+  void scalars(int64_t step, const Metrics& values);
   const std::string& path() const { return path_; }
 
  private:

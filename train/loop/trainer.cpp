@@ -43,8 +43,8 @@ class Window {
     auto it = sums_.find(name);
     return it == sums_.end() || steps_ == 0 ? 0 : it->second / static_cast<double>(steps_);
   }
-  NamedNumbers means() const {
-    NamedNumbers out;
+  Metrics means() const {
+    Metrics out;
     for (const std::string& n : names_) out.emplace_back(n, mean(n));
     return out;
   }
@@ -62,7 +62,7 @@ struct StepInFlight {
   struct Loss {  // of one batch
     std::vector<std::string> names;
     HostCopy values;
-    std::function<NamedNumbers()> figures;
+    std::function<Metrics()> metrics;
   };
   int64_t step = 0;
   // For the diagnosis: the batches, and where each one's random numbers start.
@@ -72,7 +72,7 @@ struct StepInFlight {
   double divisor = 1;
   std::vector<Loss> losses;
   HostCopy gradient_norm;
-  NamedNumbers numbers;  // for the log
+  Metrics numbers;  // for the log
 };
 
 class Run {
@@ -211,7 +211,7 @@ void Run::settle() {
     const float* values = loss.values.data<float>();
     if (!std::isfinite(values[0])) stop_nonfinite("loss", s, {&i, 1});
     for (size_t k = 0; k < loss.names.size(); ++k) window_.add(loss.names[k], values[k]);
-    for (const auto& [name, figure] : loss.figures()) window_.add(name, figure);
+    for (const auto& [name, metric] : loss.metrics()) window_.add(name, metric);
   }
   const double norm = *s.gradient_norm.data<double>();
   if (!std::isfinite(norm)) stop_nonfinite("gradient", s, all);
@@ -238,7 +238,7 @@ void Run::step() {
   int64_t images = 0;
   for (int64_t i = 0; i < plan_.accumulate; ++i) {
     now.batches.push_back(next_batch_());
-    weight += task_.weight(now.batches.back());
+    weight += task_.loss_normalizer(now.batches.back());
     images += static_cast<int64_t>(now.batches.back().targets.size());
   }
   lap("data_ms");
@@ -261,7 +261,7 @@ void Run::step() {
     }
     losses.push_back(Tensor::empty({static_cast<int64_t>(scalars.size())}, DType::kF32, loss.total.device()));
     kernels::stack_scalars(losses.back(), scalars);
-    now.losses.push_back({std::move(names), HostCopy(losses.back()), std::move(loss.figures)});
+    now.losses.push_back({std::move(names), HostCopy(losses.back()), std::move(loss.metrics)});
     lap("criterion_ms");
     // The matching has waited for the GPU, so the numbers of the step before are there.
     settle();
@@ -308,7 +308,7 @@ void Run::log_step(int64_t step, bool force) {
   if (window_.steps() == 0) return;
   if (!options_.quiet && progress_.due()) progress_.update(status());
   if (!force && step % std::max(config_.train().log_every(), 1) != 0) return;
-  NamedNumbers values{{"epoch", plan_.epochs_after(step)}};
+  Metrics values{{"epoch", plan_.epochs_after(step)}};
   for (auto& [name, value] : window_.means())
     if (name != "images") values.emplace_back(name, value);
   values.emplace_back("images_per_second",
@@ -321,8 +321,8 @@ void Run::log_step(int64_t step, bool force) {
   window_ = Window();
 }
 
-double figure(const NamedNumbers& figures, const std::string& name) {
-  for (const auto& [key, value] : figures)
+double value_of(const Metrics& metrics, const std::string& name) {
+  for (const auto& [key, value] : metrics)
     if (key == name) return value;
   fail("[train] the evaluation gave no {}", name);
 }
@@ -330,8 +330,8 @@ double figure(const NamedNumbers& figures, const std::string& name) {
 // A scheduled evaluation is part of the run; another one was caused by where the run stops, and leaves no
 // trace in last.safetensors, so that the resumed run is the one that never stopped.
 void Run::evaluate(bool scheduled) {
-  const std::vector<std::string> headline = task_.headline();
-  if (headline.empty()) return;
+  const std::vector<std::string> primary = task_.primary_metrics();
+  if (primary.empty()) return;
   auto begin = Clock::now();
   {
     EmaScope averages(ema_ ? &*ema_ : nullptr);
@@ -339,9 +339,9 @@ void Run::evaluate(bool scheduled) {
     progress_.finish();
     {
       NoGrad no_grad;
-      result_.figures = task_.evaluate();
+      result_.metrics = task_.evaluate();
     }
-    const double metric = figure(result_.figures, headline.front());
+    const double metric = value_of(result_.metrics, primary.front());
     if (result_.best_step < 0 || metric > result_.best_metric) {
       result_.best_metric = metric;
       result_.best_step = info_.step;
@@ -357,11 +357,11 @@ void Run::evaluate(bool scheduled) {
     }
     model_.set_training(true);
   }
-  NamedNumbers values{{"epoch", plan_.epochs_after(info_.step)}};
+  Metrics values{{"epoch", plan_.epochs_after(info_.step)}};
   std::string line = fmt::format("evaluation after step {}:", info_.step);
-  for (const auto& [name, value] : result_.figures) values.emplace_back(name, value);
-  for (const std::string& name : headline)
-    line += fmt::format(" {} {:.3f}", name, figure(result_.figures, name));
+  for (const auto& [name, value] : result_.metrics) values.emplace_back(name, value);
+  for (const std::string& name : primary)
+    line += fmt::format(" {} {:.3f}", name, value_of(result_.metrics, name));
   values.emplace_back("seconds", seconds_since(begin));
   values.emplace_back("elapsed_s", seconds_since(start_));
   log_->record("eval", info_.step, values, !scheduled);
@@ -374,7 +374,7 @@ TrainingResult Run::go() {
   execution().deterministic = config_.deterministic();
   execution().grad_enabled = true;
   restore_or_start();
-  for (const std::string& note : task_.notes()) say(note);
+  for (const std::string& note : task_.describe_data()) say(note);
   model_.set_training(true);
   const config::Train& t = config_.train();
   bool out_of_time = false;

@@ -26,7 +26,7 @@ struct TrainingResult {
   int64_t step = 0;         // optimizer steps done, of all runs
   double best_metric = -1;  // of best.safetensors; -1 without evaluations
   int64_t best_step = -1;
-  NamedNumbers figures;  // of the last evaluation
+  Metrics metrics;  // of the last evaluation
 };
 
 // Trains the task's model. Throws InputError for a bad option or checkpoint, for an output folder that holds

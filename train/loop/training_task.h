@@ -1,4 +1,4 @@
-// What the trainer trains: a model with its batches, its loss and its figures. Detection and classification
+// What the trainer trains: a model with its batches, its loss and its metrics. Detection and classification
 // fill it; the trainer knows of neither boxes nor classes.
 #pragma once
 
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/types/metrics.h"
 #include "data/loading/loader.h"
 #include "layers/module.h"
-#include "train/logs/tensorboard.h"
 
 namespace saccade {
 
@@ -18,7 +18,7 @@ struct TrainingLoss {
   Var total;                                          // [] f32
   std::vector<std::pair<std::string, Tensor>> parts;  // [] f32 each, on the model's device
   // What is logged beside them; called when the step is over on the device too, so that nobody waits for it.
-  std::function<NamedNumbers()> figures = [] { return NamedNumbers(); };
+  std::function<Metrics()> metrics = [] { return Metrics(); };
 };
 
 class TrainingTask {
@@ -30,23 +30,23 @@ class TrainingTask {
   // [K], of the annotations; empty where classes have names only.
   virtual std::vector<int64_t> category_ids() const = 0;
   // What the user should know about the data, a line each.
-  virtual std::vector<std::string> notes() const { return {}; }
+  virtual std::vector<std::string> describe_data() const { return {}; }
 
   virtual int64_t batches_per_epoch() const = 0;
   // A source of batches from batch `batch` of epoch `epoch` on, without end.
   virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
-  // What the batch contributes to the divisor of its step's losses: objects, or images.
-  virtual double weight(const Batch& batch) const = 0;
-  // The loss of one batch: a sum divided by `divisor`, the weight (at least 1) of all batches of the step.
+  // What the batch adds to the normalizer of its step's losses: objects, or images.
+  virtual double loss_normalizer(const Batch& batch) const = 0;
+  // The loss of one batch: a sum divided by `normalizer`, that of all batches of the step (at least 1).
   // Calls forward_done between the model's forward pass and the loss, for the log.
-  virtual TrainingLoss loss(const Batch& batch, double divisor,
+  virtual TrainingLoss loss(const Batch& batch, double normalizer,
                             const std::function<void()>& forward_done) = 0;
 
-  // The figures that an evaluation reports on the console; the first decides which weights are the best (the
+  // The metrics that an evaluation reports on the console; the first decides which weights are the best (the
   // larger, the better). Empty: there is nothing to evaluate on.
-  virtual std::vector<std::string> headline() const = 0;
-  // Figures of the model, as it is now, on the validation set, those of the headline among them.
-  virtual NamedNumbers evaluate() = 0;
+  virtual std::vector<std::string> primary_metrics() const = 0;
+  // Metrics of the model, as it is now, on the validation set, the primary ones among them.
+  virtual Metrics evaluate() = 0;
 };
 
 // The loader of a training set as open_batches wants it.
