@@ -15,7 +15,7 @@
 #include "models/build.h"
 #include "train/commands/device_choice.h"
 #include "train/config/options.h"
-#include "train/detection/model_input.h"
+#include "train/inference/model_input.h"
 
 namespace saccade {
 namespace {

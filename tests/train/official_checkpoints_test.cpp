@@ -16,7 +16,7 @@
 #include "train/checkpoints/init_from.h"
 #include "train/commands/predict_files.h"
 #include "train/config/options.h"
-#include "train/detection/model_input.h"
+#include "train/inference/model_input.h"
 
 namespace saccade {
 namespace {

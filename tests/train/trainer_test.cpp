@@ -19,7 +19,7 @@
 #include "core/tensor/philox.h"
 #include "tests/train/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
-#include "train/detection/model_input.h"
+#include "train/inference/model_input.h"
 
 extern char** environ;
 

@@ -5,7 +5,7 @@
 
 #include "autograd/scope.h"
 #include "core/tensor/error.h"
-#include "train/detection/model_input.h"
+#include "train/inference/model_input.h"
 #include "train/logs/item_progress.h"
 
 namespace saccade {

@@ -9,7 +9,7 @@
 #include "models/build.h"
 #include "train/classification/class_evaluator.h"
 #include "train/config/options.h"
-#include "train/detection/model_input.h"
+#include "train/inference/model_input.h"
 
 namespace saccade {
 namespace {

@@ -13,7 +13,7 @@
 #include "train/commands/predict_files.h"
 #include "train/config/options.h"
 #include "train/detection/evaluator.h"
-#include "train/detection/model_input.h"
+#include "train/inference/model_input.h"
 #include "train/logs/item_progress.h"
 
 namespace saccade {

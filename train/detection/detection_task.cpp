@@ -6,7 +6,7 @@
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
 #include "train/detection/evaluator.h"
-#include "train/detection/model_input.h"
+#include "train/inference/model_input.h"
 
 namespace saccade {
 namespace {

@@ -1,7 +1,7 @@
 #include "train/detection/evaluator.h"
 
 #include "models/detection/postprocess.h"
-#include "train/detection/model_input.h"
+#include "train/inference/model_input.h"
 #include "train/logs/item_progress.h"
 
 namespace saccade {

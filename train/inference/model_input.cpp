@@ -1,4 +1,4 @@
-#include "train/detection/model_input.h"
+#include "train/inference/model_input.h"
 
 #include "core/kernels/copy/copy.h"
 
