@@ -7,7 +7,7 @@
 #include "core/types/metrics.h"
 #include "data/formats/image_folder.h"
 #include "models/classifier.h"
-#include "train/detection/evaluator.h"
+#include "train/inference/evaluation.h"
 
 namespace saccade {
 

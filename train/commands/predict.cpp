@@ -12,7 +12,7 @@
 #include "train/commands/device_choice.h"
 #include "train/commands/predict_files.h"
 #include "train/config/options.h"
-#include "train/detection/evaluator.h"
+#include "train/inference/evaluation.h"
 #include "train/inference/model_input.h"
 #include "train/logs/item_progress.h"
 

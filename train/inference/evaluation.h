@@ -1,0 +1,38 @@
+// What evaluating a detector and a classifier have in common.
+#pragma once
+
+#include "autograd/scope.h"
+#include "core/kernels/normalize_image/normalize_image.h"
+#include "data/loading/loader.h"
+#include "layers/module.h"
+#include "train/config/options.h"
+
+namespace saccade {
+
+struct EvaluatorOptions {
+  LoaderOptions loader;
+  kernels::ImageNormalization normalization;
+  Precision precision;
+  int64_t max_detections = 100;  // per image
+  bool softmax = false;          // how scores follow from logits, see models/detection/postprocess.h
+  bool quiet = false;            // no progress line
+};
+// batch_size 0: the configuration's.
+EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size = 0);
+
+// While it lives: no gradients, evaluation mode, products in `precision`. The model's mode comes back after
+// it.
+class EvaluationMode {
+ public:
+  EvaluationMode(Module& model, const Precision& precision);
+  ~EvaluationMode();
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  NoGrad no_grad_;
+  Module& model_;
+  bool was_training_;
+};
+
+}  // namespace saccade
