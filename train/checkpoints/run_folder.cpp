@@ -1,4 +1,4 @@
-#include "train/logs/run_folder.h"
+#include "train/checkpoints/run_folder.h"
 
 #include <filesystem>
 
