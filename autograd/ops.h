@@ -10,6 +10,7 @@
 
 #include "autograd/function.h"
 #include "core/kernels/activation/activation_type.h"
+#include "core/types/feature_levels.h"
 
 namespace saccade {
 
@@ -136,10 +137,6 @@ struct WindowAttentionOptions {
 Var window_attention(const Var& qkv, const Var& table, const Var& padding, const Tensor& mask,
                      const WindowAttentionOptions& options);
 
-struct LevelShape {
-  int64_t height = 0, width = 0;
-  bool operator==(const LevelShape&) const = default;
-};
 // Multi-scale deformable attention, fused from logits and offsets (Deformable DETR, eq. 3;
 // docs/ms_deform_attn.md). value [N, S, M, D] with S = sum of H_l * W_l; reference_points [N, Q, L, 2] as (x,
 // y), or [N, Q, L, 4] as (x, y, w, h), normalised to the padded level; offsets [N, Q, M, L, P, 2] (cells for
@@ -147,7 +144,7 @@ struct LevelShape {
 // 0.5); logits [N, Q, M, L * P] (softmaxed here over L * P). -> [N, Q, M * D]. value is of policy kCompute;
 // everything else is f32 (f64 with f64 values).
 Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
-                   std::span<const LevelShape> levels);
+                   const FeatureLevels& levels);
 
 // ---- losses, all in f32; sums, so that the caller divides -------------------------------------------------
 // logits [..., K]; labels i64 [...], the class or K or -1 for "no object" -> [] sum over everything (RetinaNet's

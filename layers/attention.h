@@ -25,8 +25,7 @@ struct AttentionInput {
   Var value;             // [N, S, C]
   Tensor padding_mask;   // bool [N, S], true = padded token; undefined: nothing is padded
   Var reference_points;  // [N, Q, L, 2 or 4], normalised to the padded levels (deformable layers)
-  std::vector<LevelShape>
-      levels;  // sizes of the L maps behind the S tokens; empty where the tokens are no map
+  FeatureLevels levels;  // the L maps that the S tokens are the cells of; empty where they are no maps
   SamplingRecord* record = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "layers/position_encoding.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -33,20 +34,19 @@ std::vector<float> axis_table(int64_t cells, int64_t valid, int64_t channels, do
 
 }  // namespace
 
-Tensor sine_position_encoding(std::span<const ValidSize> valid, int64_t height, int64_t width,
-                              int64_t channels, double offset, Device device) {
+Tensor sine_position_encoding(std::span<const MapSize> valid, MapSize map, int64_t channels, double offset,
+                              Device device) {
   SACCADE_CHECK(channels % 4 == 0, "[sine_position_encoding] {} channels, expected a multiple of 4",
                 channels);
-  bool same = true;
-  for (const ValidSize& v : valid) same = same && v.height == valid[0].height && v.width == valid[0].width;
+  bool same = std::ranges::all_of(valid, [&](const MapSize& v) { return v == valid[0]; });
   int64_t N = same && !valid.empty() ? 1 : static_cast<int64_t>(valid.size()), half = channels / 2;
-  Tensor out = Tensor::empty({N, height * width, channels});
+  Tensor out = Tensor::empty({N, map.cells(), channels});
   float* p = out.data<float>();
   for (int64_t n = 0; n < N; ++n) {
-    auto rows = axis_table(height, valid[static_cast<size_t>(n)].height, half, offset);
-    auto columns = axis_table(width, valid[static_cast<size_t>(n)].width, half, offset);
-    for (int64_t y = 0; y < height; ++y) {
-      for (int64_t x = 0; x < width; ++x, p += channels) {
+    auto rows = axis_table(map.height, valid[static_cast<size_t>(n)].height, half, offset);
+    auto columns = axis_table(map.width, valid[static_cast<size_t>(n)].width, half, offset);
+    for (int64_t y = 0; y < map.height; ++y) {
+      for (int64_t x = 0; x < map.width; ++x, p += channels) {
         std::copy_n(rows.data() + y * half, half, p);
         std::copy_n(columns.data() + x * half, half, p + half);
       }
@@ -71,8 +71,9 @@ LearnedPositionEncoding::LearnedPositionEncoding(int64_t channels) {
   col_embed_ = param("col_embed.weight", {kMaxCells, channels / 2}, init::uniform(0, 1));
 }
 
-Var LearnedPositionEncoding::forward(int64_t height, int64_t width) const {
+Var LearnedPositionEncoding::forward(MapSize map) const {
   ModuleScope scope(*this);
+  auto [height, width] = map;
   if (height > kMaxCells || width > kMaxCells)
     fail_input("learned position encoding: a map of {}x{} cells, at most {} a side", height, width,
                kMaxCells);

@@ -6,18 +6,13 @@
 
 namespace saccade {
 
-// How much of one sample's map is not padding, in cells from the top left corner.
-struct ValidSize {
-  int64_t height = 0, width = 0;
-};
-
-// Sine encoding (Carion et al. 2020): first half of the channels from y, second from x; channel pairs are the
-// sine and cosine of the coordinate over 10000^(2i / (C/2)). Coordinates are (cell + 1 + offset) / (valid
-// size + 1e-6) * 2 pi: offset is 0 in DETR and -0.5 in Deformable DETR. Cells in the padding repeat the last
-// valid one.
-// -> [N, H * W, C] f32; the batch is 1 when all samples have the same valid size.
-Tensor sine_position_encoding(std::span<const ValidSize> valid, int64_t height, int64_t width,
-                              int64_t channels, double offset, Device device);
+// Sine encoding (Carion et al. 2020) of a map of which the part valid[n] is not padding in image n: first half
+// of the channels from y, second from x; channel pairs are the sine and cosine of the coordinate over
+// 10000^(2i / (C/2)). Coordinates are (cell + 1 + offset) / (valid size + 1e-6) * 2 pi: offset is 0 in DETR and
+// -0.5 in Deformable DETR. Cells in the padding repeat the last valid one.
+// -> [N, H * W, C] f32; the batch is 1 when all images have the same valid size.
+Tensor sine_position_encoding(std::span<const MapSize> valid, MapSize map, int64_t channels, double offset,
+                              Device device);
 
 // Sine encoding of boxes or points in [0, 1]: x [.., K] -> [.., K * channels]; the coordinate times 2 pi
 // (two-stage).
@@ -27,7 +22,7 @@ Tensor sine_box_encoding(const Tensor& x, int64_t channels);
 class LearnedPositionEncoding : public Module {
  public:
   explicit LearnedPositionEncoding(int64_t channels);
-  Var forward(int64_t height, int64_t width) const;  // [1, H * W, C]
+  Var forward(MapSize map) const;  // [1, H * W, C]
   std::string type_name() const override { return "LearnedPositionEncoding"; }
 
  private:

@@ -11,7 +11,7 @@ rooms=(
   "core/tensor"
   "core/types: core/tensor"
   "core/runtime: core/tensor"
-  "core/kernels: core/tensor core/runtime"
+  "core/kernels: core/tensor core/types core/runtime"
   "core/formats: core/tensor"
   "autograd: core"
   "layers: core autograd"

@@ -17,15 +17,13 @@ class DeformableAttention final : public Attention {
 
   Var forward(const AttentionInput& input) override {
     ModuleScope scope(*this);
-    SACCADE_CHECK(level_ < static_cast<int64_t>(input.levels.size()), "[DeformableAttention] level {} of {}",
-                  level_, input.levels.size());
-    int64_t begin = 0;
-    for (int64_t l = 0; l < level_; ++l) begin += tokens(input.levels[static_cast<size_t>(l)]);
-    LevelShape level = input.levels[static_cast<size_t>(level_)];
+    SACCADE_CHECK(level_ < input.levels.size(), "[DeformableAttention] level {} of {}", level_,
+                  input.levels.size());
+    MapSize level = input.levels[level_];
+    int64_t begin = input.levels.start(level_), end = begin + level.cells();
     AttentionInput single = input;
-    single.value = slice(input.value, 1, begin, begin + tokens(level));
-    if (input.padding_mask.defined())
-      single.padding_mask = input.padding_mask.slice(1, begin, begin + tokens(level));
+    single.value = slice(input.value, 1, begin, end);
+    if (input.padding_mask.defined()) single.padding_mask = input.padding_mask.slice(1, begin, end);
     if (input.reference_points.defined())
       single.reference_points = slice(input.reference_points, 2, level_, level_ + 1);
     single.levels = {level};
@@ -34,8 +32,6 @@ class DeformableAttention final : public Attention {
   std::string type_name() const override { return "DeformableAttention"; }
 
  private:
-  static int64_t tokens(const LevelShape& level) { return level.height * level.width; }
-
   int64_t level_;
   std::shared_ptr<Attention> inner_;
 };

@@ -3,6 +3,7 @@
 // network moves the points of a regular grid. Names, initialisation and coordinate conventions are the
 // official ones of the CVPR 2022 models.
 #include "layers/attention.h"
+#include "layers/cell_centres.h"
 #include "layers/conv2d.h"
 #include "layers/module_scope.h"
 #include "layers/norm.h"
@@ -12,19 +13,6 @@ namespace {
 
 constexpr double kTableStd = 0.01;
 constexpr double kNormEps = 1e-5;
-
-// The centres of the cells of a map as (x, y), -1 and 1 its outer edges. [1, H * W, 2] f64
-Tensor cell_centres(int64_t height, int64_t width) {
-  Tensor points = Tensor::empty({1, height * width, 2}, DType::kF64);
-  double* p = points.data<double>();
-  for (int64_t y = 0; y < height; ++y) {
-    for (int64_t x = 0; x < width; ++x) {
-      *p++ = (static_cast<double>(x) + 0.5) / static_cast<double>(width) * 2 - 1;
-      *p++ = (static_cast<double>(y) + 0.5) / static_cast<double>(height) * 2 - 1;
-    }
-  }
-  return points;
-}
 
 // Depthwise convolution, LayerNorm, GELU and a 1x1 convolution to two numbers a cell; the groups of channels
 // share the weights.
@@ -149,21 +137,22 @@ class DMHA final : public Attention {
 
   // Where the keys of each group are sampled. [N, G, S, 2] as (x, y)
   Var key_points(const Var& q, DType exact) const {
-    int64_t N = q.dim(0), rows = key_size(q.dim(1)), columns = key_size(q.dim(2)), S = rows * columns;
-    Tensor reference = cell_centres(rows, columns).to(exact).to(q.device()).unsqueeze(1);
+    MapSize keys{key_size(q.dim(1)), key_size(q.dim(2))};
+    int64_t N = q.dim(0), S = keys.cells();
+    Tensor reference = cell_centres(keys, -1, 1).to(exact).to(q.device()).unsqueeze(1);
     if (!conv_offset_) return Var(reference.expand({N, groups_, S, 2}));
     Var offsets = cast(reshape(conv_offset_->forward(q), {N, S, groups_, 2}), exact);
     offsets = permute(offsets, std::vector<int>{0, 2, 1, 3});
     if (offset_range_ < 0) return clamp(add(offsets, Var(reference)), -1, 1);
-    Tensor range = Tensor::from<double>(
-        {2}, {offset_range_ / static_cast<double>(columns), offset_range_ / static_cast<double>(rows)});
+    Tensor range = Tensor::from<double>({2}, {offset_range_ / static_cast<double>(keys.width),
+                                              offset_range_ / static_cast<double>(keys.height)});
     return add(mul(tanh(offsets), Var(range.to(exact).to(q.device()))), Var(reference));
   }
 
   // Added to the scores, or undefined.
   Var position_bias(const Var& points, int64_t H, int64_t W) const {
     if (position_ == Position::kRelative) {
-      Tensor centres = cell_centres(H, W).to(points.dtype()).to(points.device());
+      Tensor centres = cell_centres({H, W}, -1, 1).to(points.dtype()).to(points.device());
       return sampled_position_bias(table_, Var(centres), points);
     }
     if (position_ != Position::kFixed) return {};

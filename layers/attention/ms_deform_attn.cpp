@@ -52,8 +52,8 @@ class MSDeformAttn : public Attention {
   Var forward(const AttentionInput& input) override {
     ModuleScope scope(*this);
     int64_t N = input.query.dim(0), Q = input.query.dim(1), S = input.value.dim(1);
-    SACCADE_CHECK(static_cast<int64_t>(input.levels.size()) == levels_, "[MSDeformAttn] {} levels, got {}",
-                  levels_, input.levels.size());
+    SACCADE_CHECK(input.levels.size() == levels_, "[MSDeformAttn] {} levels, got {}", levels_,
+                  input.levels.size());
     if (!input.reference_points.defined())
       fail_input(
           "attention layer ms_deform_attn: needs reference points, which only an encoder and Deformable "
@@ -71,14 +71,12 @@ class MSDeformAttn : public Attention {
 
  private:
   void record(const AttentionInput& input, const Tensor& offsets, const Tensor& logits) const {
-    kernels::MsDeformLevels levels;
-    for (const LevelShape& level : input.levels) levels.push_back(level.height, level.width);
     auto f32 = [](const Tensor& t) { return t.to(DType::kF32).contiguous(); };
     const Shape& shape = offsets.shape();
     input.record->locations = Tensor::empty(shape, DType::kF32, offsets.device());
     input.record->weights =
         Tensor::empty({shape[0], shape[1], shape[2], shape[3], shape[4]}, DType::kF32, offsets.device());
-    kernels::ms_deform_locations(f32(input.reference_points.value()), f32(offsets), f32(logits), levels,
+    kernels::ms_deform_locations(f32(input.reference_points.value()), f32(offsets), f32(logits), input.levels,
                                  input.record->locations, input.record->weights);
   }
 

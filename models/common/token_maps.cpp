@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "layers/position_encoding.h"
+#include "layers/cell_centres.h"
 
 namespace saccade {
 namespace {
@@ -15,65 +15,49 @@ int64_t valid_cells(int64_t cells, int64_t length, int64_t valid) {
   return n;
 }
 
-int64_t count_tokens(const std::vector<LevelShape>& levels) {
-  int64_t S = 0;
-  for (const LevelShape& l : levels) S += l.height * l.width;
-  return S;
+// The part of one level that is not padding, for every image.
+std::vector<MapSize> valid_sizes(const MapSize& level, const DetectorInput& input) {
+  if (input.sizes.empty()) return std::vector<MapSize>(static_cast<size_t>(input.images.dim(0)), level);
+  std::vector<MapSize> valid;
+  for (const ImageSize& image : input.sizes)
+    valid.push_back({valid_cells(level.height, input.images.dim(1), image.height),
+                     valid_cells(level.width, input.images.dim(2), image.width)});
+  return valid;
 }
 
 }  // namespace
 
-std::vector<ImageSize> valid_sizes(const LevelShape& level, int64_t batch, int64_t height, int64_t width,
-                                   const std::vector<ImageSize>& sizes) {
-  std::vector<ImageSize> valid;
-  for (int64_t n = 0; n < batch; ++n) {
-    if (sizes.empty()) {
-      valid.push_back({level.height, level.width});
-    } else {
-      const ImageSize& s = sizes[static_cast<size_t>(n)];
-      valid.push_back(
-          {valid_cells(level.height, height, s.height), valid_cells(level.width, width, s.width)});
-    }
-  }
-  return valid;
-}
-
-TokenMaps make_token_maps(const std::vector<LevelShape>& levels, int64_t batch, int64_t height, int64_t width,
-                          const std::vector<ImageSize>& sizes, Device device) {
-  SACCADE_CHECK(sizes.empty() || static_cast<int64_t>(sizes.size()) == batch,
-                "[detector] {} sizes for {} images", sizes.size(), batch);
-  int64_t L = static_cast<int64_t>(levels.size()), S = count_tokens(levels);
-  std::vector<std::vector<ImageSize>> valid;
-  bool padded = false;
-  for (const LevelShape& level : levels) {
-    valid.push_back(valid_sizes(level, batch, height, width, sizes));
-    for (const ImageSize& v : valid.back())
-      padded = padded || v.height < level.height || v.width < level.width;
-  }
-  auto ratio = [&](int64_t n, int64_t l) {
-    const ImageSize& v = valid[static_cast<size_t>(l)][static_cast<size_t>(n)];
-    const LevelShape& level = levels[static_cast<size_t>(l)];
-    return std::pair(static_cast<float>(v.width) / static_cast<float>(level.width),
-                     static_cast<float>(v.height) / static_cast<float>(level.height));
-  };
-
+TokenMaps make_token_maps(const FeatureLevels& levels, const DetectorInput& input) {
+  int64_t N = input.images.dim(0), L = levels.size(), S = levels.tokens();
+  SACCADE_CHECK(input.sizes.empty() || static_cast<int64_t>(input.sizes.size()) == N,
+                "[detector] {} sizes for {} images", input.sizes.size(), N);
   TokenMaps maps;
   maps.levels = levels;
-  Tensor ratios = Tensor::empty({batch, L, 2}), points = Tensor::empty({batch, S, L, 2});
-  Tensor mask = Tensor::empty({batch, S}, DType::kBool);
+  for (const MapSize& level : levels) maps.valid.push_back(valid_sizes(level, input));
+  auto valid = [&](int64_t n, int64_t l) {
+    return maps.valid[static_cast<size_t>(l)][static_cast<size_t>(n)];
+  };
+  auto ratio = [&](int64_t n, int64_t l) {
+    return std::pair(static_cast<float>(valid(n, l).width) / static_cast<float>(levels[l].width),
+                     static_cast<float>(valid(n, l).height) / static_cast<float>(levels[l].height));
+  };
+
+  Tensor ratios = Tensor::empty({N, L, 2}), points = Tensor::empty({N, S, L, 2});
+  Tensor mask = Tensor::empty({N, S}, DType::kBool);
   float *r = ratios.data<float>(), *p = points.data<float>();
-  bool* m = mask.data<bool>();
-  for (int64_t n = 0; n < batch; ++n) {
+  bool *m = mask.data<bool>(), padded = false;
+  for (int64_t n = 0; n < N; ++n) {
     for (int64_t l = 0; l < L; ++l, r += 2) std::tie(r[0], r[1]) = ratio(n, l);
     for (int64_t l = 0; l < L; ++l) {
-      const LevelShape& level = levels[static_cast<size_t>(l)];
-      const ImageSize& v = valid[static_cast<size_t>(l)][static_cast<size_t>(n)];
+      const MapSize& level = levels[l];
+      MapSize v = valid(n, l);
+      padded = padded || v != level;
       auto [own_x, own_y] = ratio(n, l);
       for (int64_t y = 0; y < level.height; ++y) {
         for (int64_t x = 0; x < level.width; ++x, ++m) {
           *m = y >= v.height || x >= v.width;
-          float centre_x = (static_cast<float>(x) + 0.5f) / (own_x * static_cast<float>(level.width));
-          float centre_y = (static_cast<float>(y) + 0.5f) / (own_y * static_cast<float>(level.height));
+          float centre_x = cell_centre(x, own_x * static_cast<float>(level.width));
+          float centre_y = cell_centre(y, own_y * static_cast<float>(level.height));
           for (int64_t k = 0; k < L; ++k, p += 2) {
             auto [ratio_x, ratio_y] = ratio(n, k);
             p[0] = centre_x * ratio_x;
@@ -83,35 +67,28 @@ TokenMaps make_token_maps(const std::vector<LevelShape>& levels, int64_t batch, 
       }
     }
   }
+  Device device = input.images.device();
   maps.valid_ratios = ratios.to(device);
   maps.reference_points = points.to(device);
   if (padded) maps.padding_mask = mask.to(device);
   return maps;
 }
 
-Tensor sine_positions(const LevelShape& level, int64_t batch, int64_t height, int64_t width,
-                      const std::vector<ImageSize>& sizes, int64_t dim, double offset, Device device) {
-  std::vector<ValidSize> valid;
-  for (const ImageSize& v : valid_sizes(level, batch, height, width, sizes))
-    valid.push_back({v.height, v.width});
-  return sine_position_encoding(valid, level.height, level.width, dim, offset, device);
-}
-
-Proposals make_proposals(const std::vector<LevelShape>& levels, int64_t batch, int64_t height, int64_t width,
-                         const std::vector<ImageSize>& sizes, Device device) {
-  int64_t S = count_tokens(levels);
-  Tensor logits = Tensor::empty({batch, S, 4});
-  Tensor invalid = Tensor::empty({batch, S}, DType::kBool);
+Proposals make_proposals(const TokenMaps& maps) {
+  int64_t N = maps.valid_ratios.dim(0), S = maps.levels.tokens();
+  Tensor logits = Tensor::empty({N, S, 4});
+  Tensor invalid = Tensor::empty({N, S}, DType::kBool);
   float* p = logits.data<float>();
   bool* bad = invalid.data<bool>();
-  for (int64_t n = 0; n < batch; ++n) {
+  for (int64_t n = 0; n < N; ++n) {
     double size = 0.05;
-    for (const LevelShape& level : levels) {
-      ImageSize v = valid_sizes(level, batch, height, width, sizes)[static_cast<size_t>(n)];
+    for (int64_t l = 0; l < maps.levels.size(); ++l, size *= 2) {
+      const MapSize& level = maps.levels[l];
+      const MapSize& v = maps.valid[static_cast<size_t>(l)][static_cast<size_t>(n)];
       for (int64_t y = 0; y < level.height; ++y) {
         for (int64_t x = 0; x < level.width; ++x, p += 4, ++bad) {
-          double box[4] = {(static_cast<double>(x) + 0.5) / static_cast<double>(v.width),
-                           (static_cast<double>(y) + 0.5) / static_cast<double>(v.height), size, size};
+          double box[4] = {cell_centre(x, static_cast<double>(v.width)),
+                           cell_centre(y, static_cast<double>(v.height)), size, size};
           *bad = y >= v.height || x >= v.width;
           for (double b : box) *bad = *bad || !(b > 0.01 && b < 0.99);
           for (int i = 0; i < 4; ++i)
@@ -119,9 +96,9 @@ Proposals make_proposals(const std::vector<LevelShape>& levels, int64_t batch, i
                         : static_cast<float>(std::log(box[i] / (1 - box[i])));
         }
       }
-      size *= 2;
     }
   }
+  Device device = maps.valid_ratios.device();
   return {logits.to(device), invalid.to(device)};
 }
 

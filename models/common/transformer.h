@@ -27,9 +27,10 @@ TransformerOptions read_transformer_options(const Args& section, TransformerOpti
 
 // The S tokens of all levels and what is known about them.
 struct TokenMaps {
-  std::vector<LevelShape> levels;
-  Tensor padding_mask;      // bool [N, S]; undefined: nothing is padded
-  Tensor valid_ratios;      // f32 [N, L, 2] as (x, y): valid part of each level
+  FeatureLevels levels;
+  std::vector<std::vector<MapSize>> valid;  // [L][N]: the part of each image's map that is not padding
+  Tensor padding_mask;                      // bool [N, S]; undefined: nothing is padded
+  Tensor valid_ratios;                      // f32 [N, L, 2] as (x, y): valid part of each level
   Tensor reference_points;  // f32 [N, S, L, 2]: pixel centres, in every level's padded coordinates
 };
 

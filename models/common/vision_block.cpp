@@ -1,25 +1,10 @@
 #include "models/common/vision_block.h"
 
 #include "autograd/engine.h"
+#include "layers/cell_centres.h"
 #include "layers/module_scope.h"
 
 namespace saccade {
-namespace {
-
-// The centres of a map's cells, [N, H W, 1, 2].
-Var cell_centres(int64_t batch, const LevelShape& map, Device device) {
-  Tensor t = Tensor::empty({1, map.height * map.width, 1, 2});
-  auto* p = t.data<float>();
-  for (int64_t y = 0; y < map.height; ++y) {
-    for (int64_t x = 0; x < map.width; ++x) {
-      *p++ = (static_cast<float>(x) + 0.5f) / static_cast<float>(map.width);
-      *p++ = (static_cast<float>(y) + 0.5f) / static_cast<float>(map.height);
-    }
-  }
-  return Var(t.expand({batch, t.dim(1), 1, 2}).contiguous().to(device));
-}
-
-}  // namespace
 
 class VisionBlock::FeedForward : public Module {
  public:
@@ -48,20 +33,20 @@ VisionBlock::VisionBlock(const VisionBlockOptions& o) : drop_path_(o.drop_path) 
   mlp_ = make_child<FeedForward>("mlp", o.shape.dim, hidden);
 }
 
-Var VisionBlock::forward(const Var& tokens, const std::vector<LevelShape>& map) {
+Var VisionBlock::forward(const Var& tokens, const FeatureLevels& map) {
   if (!recompute()) return run(tokens, map);
   return checkpoint([this, map](const Vars& in) { return run(in[0], map); }, {tokens});
 }
 
-Var VisionBlock::run(const Var& tokens, const std::vector<LevelShape>& map) const {
+Var VisionBlock::run(const Var& tokens, const FeatureLevels& map) const {
   ModuleScope scope(*this);
   Var x = add(tokens, drop_path(attend(norm1_->forward(tokens), map), drop_path_, training()));
   return add(x, drop_path(mlp_->forward(norm2_->forward(x)), drop_path_, training()));
 }
 
-Var VisionBlock::attend(const Var& x, const std::vector<LevelShape>& map) const {
+Var VisionBlock::attend(const Var& x, const FeatureLevels& map) const {
   AttentionInput input{.query = x, .key = x, .value = x, .levels = map};
-  if (wants_points_ && map.size() == 1) input.reference_points = cell_centres(x.dim(0), map[0], x.device());
+  if (wants_points_ && map.size() == 1) input.reference_points = reference_points(x, map[0]);
   return attn_->forward(input);
 }
 

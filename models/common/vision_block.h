@@ -23,15 +23,15 @@ struct VisionBlockOptions {
 class VisionBlock : public Module {
  public:
   explicit VisionBlock(const VisionBlockOptions& options);
-  // tokens [N, S, C] -> [N, S, C]; map: the one map behind the tokens, or empty where they are none.
-  Var forward(const Var& tokens, const std::vector<LevelShape>& map);
+  // tokens [N, S, C] -> [N, S, C]; map: the one map whose cells the tokens are, or empty where they are no map.
+  Var forward(const Var& tokens, const FeatureLevels& map);
   std::string type_name() const override { return "VisionBlock"; }
   bool supports_recompute() const override { return true; }
 
  private:
   class FeedForward;
-  Var run(const Var& tokens, const std::vector<LevelShape>& map) const;
-  Var attend(const Var& x, const std::vector<LevelShape>& map) const;
+  Var run(const Var& tokens, const FeatureLevels& map) const;
+  Var attend(const Var& x, const FeatureLevels& map) const;
 
   double drop_path_;
   bool wants_points_;  // the layer attends from points to tokens (deformable attention)

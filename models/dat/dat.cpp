@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "autograd/engine.h"
+#include "layers/cell_centres.h"
 #include "layers/module_scope.h"
 #include "models/common/vision_block.h"
 
@@ -32,7 +33,7 @@ class LocalAttention final : public Attention {
   Var forward(const AttentionInput& input) override {
     ModuleScope scope(*this);
     int64_t N = input.query.dim(0), C = input.query.dim(2);
-    LevelShape map = input.levels[0];
+    MapSize map = input.levels[0];
     Var qkv = reshape(proj_qkv_->forward(input.query), {N, map.height, map.width, 3 * C});
     Var y = window_attention(qkv, table_, proj_qkv_->bias(), {}, options_);
     return proj_out_->forward(reshape(y, input.query.shape()));
@@ -62,22 +63,6 @@ class DatMlp : public Module {
  private:
   std::shared_ptr<Linear> linear1_, linear2_;
 };
-
-// The centres of a map's cells, normalised to its size, for layers that ask for reference points.
-Var reference_points(int64_t N, LevelShape map, const Var& like) {
-  std::vector<double> p;
-  for (int64_t y = 0; y < map.height; ++y) {
-    for (int64_t x = 0; x < map.width; ++x) {
-      p.push_back((static_cast<double>(x) + 0.5) / static_cast<double>(map.width));
-      p.push_back((static_cast<double>(y) + 0.5) / static_cast<double>(map.height));
-    }
-  }
-  int64_t tokens = map.height * map.width;
-  Tensor t = Tensor::from<double>({1, tokens, 1, 2}, p)
-                 .to(like.dtype() == DType::kF64 ? DType::kF64 : DType::kF32)
-                 .to(like.device());
-  return Var(t.expand({N, tokens, 1, 2}));
-}
 
 // The layer of a D block. Deformable attention gets the stage's figures where the section gives none.
 std::shared_ptr<Attention> make_deformable(const DatOptions& o, size_t stage) {
@@ -117,8 +102,8 @@ class Dat::Stage : public Module {
 
   Var forward(const Var& map) {
     ModuleScope scope(*this);
-    LevelShape shape{map.dim(1), map.dim(2)};
-    Var x = reshape(map, {map.dim(0), shape.height * shape.width, map.dim(3)});
+    MapSize shape{map.dim(1), map.dim(2)};
+    Var x = reshape(map, {map.dim(0), shape.cells(), map.dim(3)});
     for (size_t j = 0; j < attns_.size(); ++j) {
       auto body = [this, j, shape](const Vars& in) { return block(j, in[0], shape); };
       x = recompute() ? checkpoint(body, {x}) : body({x});
@@ -129,10 +114,10 @@ class Dat::Stage : public Module {
   std::string type_name() const override { return "DatStage"; }
 
  private:
-  Var block(size_t j, const Var& x, LevelShape map) {
+  Var block(size_t j, const Var& x, MapSize map) {
     AttentionInput in;
     in.query = in.key = in.value = norms_[2 * j]->forward(x);
-    in.reference_points = reference_points(x.dim(0), map, x);
+    in.reference_points = reference_points(x, map);
     in.levels = {map};
     Var y = add(x, drop_path(attns_[j]->forward(in), drop_path_[j], training()));
     return add(y, drop_path(mlps_[j]->forward(norms_[2 * j + 1]->forward(y)), drop_path_[j], training()));

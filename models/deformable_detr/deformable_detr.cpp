@@ -134,7 +134,7 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
   const TransformerOptions& o = options_.transformer;
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
-  int64_t N = input.images.dim(0), H = input.images.dim(1), W = input.images.dim(2);
+  int64_t N = input.images.dim(0);
   std::vector<Var> features = backbone_->forward(input.images);
   std::vector<Var> projected;
   for (size_t l = 0; l < input_proj_.size(); ++l) {
@@ -144,16 +144,17 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
     projected.push_back(input_proj_[l]->forward(source));
   }
 
-  std::vector<LevelShape> levels;
+  FeatureLevels levels;
   Vars tokens, positions;
-  for (size_t l = 0; l < projected.size(); ++l) {
-    const Var& map = projected[l];
-    LevelShape level{map.dim(1), map.dim(2)};
-    levels.push_back(level);
-    tokens.push_back(reshape(map, {N, level.height * level.width, o.dim}));
-    Tensor sine = sine_positions(level, N, H, W, input.sizes, o.dim, kPositionOffset, input.images.device());
-    int64_t row = static_cast<int64_t>(l);
-    positions.push_back(add(Var(sine), slice(transformer_->level_embed, 0, row, row + 1)));
+  for (const Var& map : projected) {
+    levels.push_back({map.dim(1), map.dim(2)});
+    tokens.push_back(reshape(map, {N, map.dim(1) * map.dim(2), o.dim}));
+  }
+  TokenMaps maps = make_token_maps(levels, input);
+  for (int64_t l = 0; l < levels.size(); ++l) {
+    Tensor sine = sine_position_encoding(maps.valid[static_cast<size_t>(l)], levels[l], o.dim,
+                                         kPositionOffset, input.images.device());
+    positions.push_back(add(Var(sine), slice(transformer_->level_embed, 0, l, l + 1)));
   }
   // Levels whose samples are all alike have a batch of one; the batch must agree before they are joined.
   int64_t position_batch = 1;
@@ -161,14 +162,12 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
   for (Var& p : positions)
     if (p.dim(0) != position_batch) p = expand(p, {position_batch, p.dim(1), p.dim(2)});
 
-  TokenMaps maps = make_token_maps(levels, N, H, W, input.sizes, input.images.device());
   Var memory = transformer_->encoder->forward(concat(tokens, 1), concat(positions, 1), maps);
 
   DetectorOutput output;
   Queries queries;
   if (options_.two_stage) {
-    Proposals proposals = make_proposals(levels, N, H, W, input.sizes, input.images.device());
-    queries = proposed_queries(memory, proposals, output.encoder);
+    queries = proposed_queries(memory, make_proposals(maps), output.encoder);
   } else {
     queries = learned_queries(N);
   }

@@ -34,14 +34,13 @@ Detr::Detr(const DetrOptions& options, std::shared_ptr<Backbone> backbone)
 
 DetectorOutput Detr::forward(const DetectorInput& input) {
   ModuleScope scope(*this);
-  int64_t N = input.images.dim(0), H = input.images.dim(1), W = input.images.dim(2),
-          C = options_.transformer.dim;
+  int64_t N = input.images.dim(0), C = options_.transformer.dim;
   Var map = input_proj_->forward(backbone_->forward(input.images).back());
-  LevelShape level{map.dim(1), map.dim(2)};
-  Var tokens = reshape(map, {N, level.height * level.width, C});
-  Var position = position_ ? position_->forward(level.height, level.width)
-                           : Var(sine_positions(level, N, H, W, input.sizes, C, 0, input.images.device()));
-  TokenMaps maps = make_token_maps({level}, N, H, W, input.sizes, input.images.device());
+  MapSize level{map.dim(1), map.dim(2)};
+  Var tokens = reshape(map, {N, level.cells(), C});
+  TokenMaps maps = make_token_maps({level}, input);
+  Var position = position_ ? position_->forward(level)
+                           : Var(sine_position_encoding(maps.valid[0], level, C, 0, input.images.device()));
   Var memory = transformer_->encoder->forward(tokens, position, maps);
 
   DetectorOutput output;

@@ -79,9 +79,9 @@ class Stage : public Module {
   }
   Var forward(const Var& map) const {
     ModuleScope scope(*this);
-    LevelShape level{map.dim(1), map.dim(2)};
-    Var x = reshape(map, {map.dim(0), level.height * level.width, map.dim(3)});
-    for (const auto& block : blocks_) x = block->forward(x, {level});
+    MapSize size{map.dim(1), map.dim(2)};
+    Var x = reshape(map, {map.dim(0), size.cells(), map.dim(3)});
+    for (const auto& block : blocks_) x = block->forward(x, {size});
     return reshape(x, map.shape());
   }
   Var downsample(const Var& map) const { return downsample_->forward(map); }

@@ -67,12 +67,12 @@ class ViTTokens : public Module {
     norm_ = make_child<LayerNorm>("norm", o.dim, kNormEps);
   }
   // [N, extra() + H W, C]; the extra tokens come first. `map` becomes H and W.
-  Var forward(const Var& images, LevelShape& map) const {
+  Var forward(const Var& images, MapSize& map) const {
     ModuleScope scope(*this);
     Var patches = patch_embed_->forward(images);
     int64_t N = patches.dim(0);
     map = {patches.dim(1), patches.dim(2)};
-    patches = reshape(patches, {N, map.height * map.width, dim_});
+    patches = reshape(patches, {N, map.cells(), dim_});
     DType dtype = patches.value().dtype();
     Vars tokens{expand(cast(cls_token_, dtype), {N, 1, dim_})};
     if (extra_ == 2) tokens.push_back(expand(cast(dist_token_, dtype), {N, 1, dim_}));
@@ -86,8 +86,8 @@ class ViTTokens : public Module {
 
  private:
   // [1, extra + H W, C]
-  Var positions(const LevelShape& map) const {
-    if (map == LevelShape{grid_, grid_}) return pos_embed_;
+  Var positions(const MapSize& map) const {
+    if (map == MapSize{grid_, grid_}) return pos_embed_;
     ExecutionScope scope;
     execution().compute = DType::kF32;
     execution().math = MathMode::kExact;
@@ -96,7 +96,7 @@ class ViTTokens : public Module {
         columns(bicubic_matrix(grid_, map.width).to(dtype));
     Var grid = reshape(slice(pos_embed_, 1, extra_, extra_ + grid_ * grid_), {grid_, grid_ * dim_});
     grid = reshape(matmul(rows, grid), {map.height, grid_, dim_});
-    grid = reshape(matmul(columns, grid), {1, map.height * map.width, dim_});
+    grid = reshape(matmul(columns, grid), {1, map.cells(), dim_});
     return concat({slice(pos_embed_, 1, 0, extra_), grid}, 1);
   }
 
@@ -114,7 +114,7 @@ class ViT : public Backbone {
   }
   std::vector<Var> forward(const Var& images) override {
     ModuleScope scope(*this);
-    LevelShape map;
+    MapSize map;
     Var x = tokens_->forward(images, map);
     x = slice(x, 1, tokens_->extra(), x.dim(1));
     return {reshape(x, {x.dim(0), map.height, map.width, dim_})};
@@ -137,7 +137,7 @@ class ViTClassifier : public Classifier {
   }
   Var forward(const Var& images) override {
     ModuleScope scope(*this);
-    LevelShape map;
+    MapSize map;
     Var x = tokens_->forward(images, map);
     auto token = [&](int64_t i) { return reshape(slice(x, 1, i, i + 1), {x.dim(0), dim_}); };
     Var logits = head_->forward(token(0));

@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(MsDeformAttn, GoldenHeads, testing::Values(30, 32, 64, 
 // size.
 TEST_P(GoldenHeads, EqualsGridSampleOfPyTorch) {
   Golden golden("ms_deform_attn/head_" + std::to_string(GetParam()) + ".safetensors");
-  std::vector<LevelShape> levels{{6, 4}, {3, 5}, {1, 2}};
+  FeatureLevels levels{{6, 4}, {3, 5}, {1, 2}};
   for (Device device : devices()) {
     for (std::string kind : {"points", "boxes"}) {
       Vars in;
@@ -76,23 +76,20 @@ TEST(GridSample, EqualsPyTorch) {
 }
 
 struct Problem {
-  kernels::MsDeformLevels levels;
+  FeatureLevels levels{{9, 7}, {4, 5}, {2, 1}};
   Tensor value, reference, offsets, logits, dy;
 };
 
 Problem make_problem(int64_t N, int64_t Q, int64_t M, int64_t D, int64_t P, int64_t R) {
   Problem p;
-  p.levels.push_back(9, 7);
-  p.levels.push_back(4, 5);
-  p.levels.push_back(2, 1);
-  int64_t L = p.levels.count;
+  int64_t L = p.levels.size();
   Rng rng(mix_key(static_cast<uint64_t>(D), static_cast<uint64_t>(Q)));
   auto normal = [&](const Shape& shape, double scale) {
     Tensor t = Tensor::empty(shape);
     for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(scale * rng.normal());
     return t;
   };
-  p.value = normal({N, p.levels.tokens, M, D}, 1);
+  p.value = normal({N, p.levels.tokens(), M, D}, 1);
   p.reference = Tensor::empty({N, Q, L, R});
   for (int64_t i = 0; i < p.reference.numel(); ++i)
     p.reference.data<float>()[i] = static_cast<float>(rng.uniform(0.1, 0.9));
@@ -314,7 +311,7 @@ TEST(MsDeformAttn, NanComesOut) {
 TEST(MsDeformAttn, LocationsForDrawing) {
   for (int64_t R : {2, 4}) {
     Problem p = make_problem(2, 3, 2, 4, 4, R);
-    int64_t L = p.levels.count, P = 4, M = 2;
+    int64_t L = p.levels.size(), P = 4, M = 2;
     Tensor locations = p.offsets.empty_like(), weights = Tensor::empty({2, 3, M, L, P});
     kernels::ms_deform_locations(p.reference, p.offsets, p.logits, p.levels, locations, weights);
     for (int64_t row = 0; row < 2 * 3 * M; ++row) {
@@ -324,7 +321,7 @@ TEST(MsDeformAttn, LocationsForDrawing) {
         for (int64_t k = 0; k < P; ++k) {
           int64_t j = (row * L + l) * P + k;
           sum += static_cast<double>(weights.data<float>()[j]);
-          float size = static_cast<float>(p.levels.width[l]);
+          float size = static_cast<float>(p.levels[l].width);
           float step = R == 2 ? 1 / size : ref[2] * 0.5f / static_cast<float>(P);
           EXPECT_NEAR(locations.data<float>()[2 * j], ref[0] + p.offsets.data<float>()[2 * j] * step, 1e-6);
         }
@@ -335,9 +332,10 @@ TEST(MsDeformAttn, LocationsForDrawing) {
 }
 
 TEST(MsDeformAttn, TooManyLevels) {
-  std::vector<LevelShape> levels(17, {1, 1});
-  Var x(Tensor::zeros({1, 17, 1, 1}));
-  EXPECT_THROW(ms_deform_attn(x, x, x, x, levels), Error);
+  FeatureLevels levels;
+  for (int l = 0; l < FeatureLevels::kMax; ++l) levels.push_back({1, 1});
+  EXPECT_THROW(levels.push_back({1, 1}), Error);
+  EXPECT_THROW((FeatureLevels{{1, 0}}), Error);
 }
 
 // One query's gradients only: outputs that nobody wants are skipped, the others do not change.

@@ -179,17 +179,16 @@ const Register kSampledPositionBias(Row{
 struct DeformShape {
   int64_t N, Q, M, D, P;
   int R;
-  std::vector<LevelShape> levels;
+  FeatureLevels levels;
 };
 
 Sample deform_case(Rng& rng, const char* label, const DeformShape& s) {
-  int64_t L = static_cast<int64_t>(s.levels.size()), S = 0;
-  for (const LevelShape& level : s.levels) S += level.height * level.width;
+  int64_t L = s.levels.size(), S = s.levels.tokens();
   Tensor value = uniform(rng, {s.N, S, s.M, s.D}), logits = uniform(rng, {s.N, s.Q, s.M, L * s.P}, -2, 2);
   Tensor reference = uniform(rng, {s.N, s.Q, L, s.R}, 0.2, 0.8);
   // Offsets that lead to the wanted positions.
   Tensor offsets = build({s.N, s.Q, s.M, L, s.P, 2}, [&](const std::vector<int64_t>& i) {
-    const LevelShape& level = s.levels[static_cast<size_t>(i[3])];
+    const MapSize& level = s.levels[i[3]];
     int64_t size = i[5] == 0 ? level.width : level.height;
     double location = (position(rng, size) + 0.5) / static_cast<double>(size);
     double delta = location - at(reference, {i[0], i[1], i[3], i[5]});
@@ -204,7 +203,7 @@ Sample deform_case(Rng& rng, const char* label, const DeformShape& s) {
       double sum = 0, total = 0;
       for (int64_t j = 0; j < L * s.P; ++j) total += std::exp(at(in[3], {n, q, m, j}));
       for (int64_t l = 0; l < L; ++l) {
-        const LevelShape& level = s.levels[static_cast<size_t>(l)];
+        const MapSize& level = s.levels[l];
         double w = static_cast<double>(level.width), h = static_cast<double>(level.height);
         for (int64_t p = 0; p < s.P; ++p) {
           double x = at(in[2], {n, q, m, l, p, 0}), y = at(in[2], {n, q, m, l, p, 1});
@@ -217,7 +216,7 @@ Sample deform_case(Rng& rng, const char* label, const DeformShape& s) {
                    return at(in[0], {n, start + r * level.width + c, m, d});
                  });
         }
-        start += level.height * level.width;
+        start += level.cells();
       }
       return sum;
     });
@@ -226,7 +225,7 @@ Sample deform_case(Rng& rng, const char* label, const DeformShape& s) {
 }
 
 Var deform_zeros(const Shape& value, const Shape& reference, const Shape& offsets, const Shape& logits) {
-  std::vector<LevelShape> levels{{2, 3}};
+  FeatureLevels levels{{2, 3}};
   return ms_deform_attn(Var(Tensor::zeros(value)), Var(Tensor::zeros(reference)), Var(Tensor::zeros(offsets)),
                         Var(Tensor::zeros(logits)), levels);
 }

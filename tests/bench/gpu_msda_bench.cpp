@@ -66,11 +66,9 @@ double time_of(const Options& options, const std::function<void()>& f) {
 // encoder: a query for every cell, otherwise 300 of them.
 void bench(const Options& options, bool encoder, DType dtype) {
   constexpr int64_t N = 2, M = 8, D = 32, P = 4;
-  kernels::MsDeformLevels levels;
-  std::vector<std::pair<int64_t, int64_t>> sizes{{100, 134}, {50, 67}, {25, 34}, {13, 17}};
-  if (options.tiny) sizes = {{6, 9}, {3, 5}};
-  for (auto [h, w] : sizes) levels.push_back(h, w);
-  int64_t L = levels.count, S = levels.tokens, Q = encoder ? S : options.tiny ? 5 : 300;
+  FeatureLevels levels{{100, 134}, {50, 67}, {25, 34}, {13, 17}};
+  if (options.tiny) levels = {{6, 9}, {3, 5}};
+  int64_t L = levels.size(), S = levels.tokens(), Q = encoder ? S : options.tiny ? 5 : 300;
   Rng rng(1);
   auto normal = [&](const Shape& shape, double scale) {
     Tensor t = Tensor::empty(shape);

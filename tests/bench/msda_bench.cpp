@@ -36,9 +36,9 @@ Timing time_of(int repeats, const std::function<void()>& f) {
 void bench(const char* name, int64_t N, std::initializer_list<std::pair<int64_t, int64_t>> sizes, int repeats,
            DType dtype) {
   constexpr int64_t M = 8, D = 32, P = 4;
-  kernels::MsDeformLevels levels;
-  for (auto [h, w] : sizes) levels.push_back(h, w);
-  int64_t L = levels.count, S = levels.tokens;
+  FeatureLevels levels;
+  for (auto [h, w] : sizes) levels.push_back({h, w});
+  int64_t L = levels.size(), S = levels.tokens();
   Rng rng(1);
   auto normal = [&](const Shape& shape, double scale) {
     Tensor t = Tensor::empty(shape);

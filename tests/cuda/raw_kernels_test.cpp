@@ -216,9 +216,7 @@ TEST(RawKernels, MatchCost) {
 TEST(RawKernels, DeformableLocations) {
   compare([](Device device) {
     Rng rng(7);
-    kernels::MsDeformLevels levels;
-    levels.push_back(4, 5);
-    levels.push_back(2, 3);
+    FeatureLevels levels{{4, 5}, {2, 3}};
     std::vector<Tensor> out;
     for (int64_t r : {2, 4}) {
       Tensor locations = Tensor::empty({1, 3, 2, 2, 4, 2}, DType::kF32, device),

@@ -33,7 +33,7 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
       levels_ = {{4, 5}};
       queries_ = tokens_ = 20;
     }
-    layer_ = spec.make({kDim, kHeads, static_cast<int64_t>(levels_.size()), 2, 0}, Args());
+    layer_ = spec.make({kDim, kHeads, levels_.size(), 2, 0}, Args());
     layer_->initialize(3);
     // Weights that start at zero would hide errors.
     Rng rng(5);
@@ -53,8 +53,7 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
     in.value = one_map_ ? in.query : Var(random({kBatch, tokens_, kDim}, rng, -1, 1, dtype), needs_grad);
     DType points = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
     in.reference_points =
-        Var(random({kBatch, queries_, static_cast<int64_t>(levels_.size()), 2}, rng, 0.2, 0.8, points),
-            needs_grad);
+        Var(random({kBatch, queries_, levels_.size(), 2}, rng, 0.2, 0.8, points), needs_grad);
     in.levels = levels_;
     return in;
   }
@@ -109,7 +108,7 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
 
   std::shared_ptr<Attention> layer_;
   bool one_map_ = false;
-  std::vector<LevelShape> levels_{{4, 5}, {2, 3}};
+  FeatureLevels levels_{{4, 5}, {2, 3}};
   int64_t queries_ = 5, tokens_ = 26;
 };
 

@@ -35,7 +35,7 @@ Var deformable_convolution(const Var& x, const Var& weight, const Var& bias, con
   Var yx = reshape(offsets, {N, Q, M, 1, 1, 2});
   Var xy = concat({slice(yx, -1, 1, 2), slice(yx, -1, 0, 1)}, -1);
   Var logits(Tensor::zeros({N, Q, M, 1}, x.dtype()));
-  std::vector<LevelShape> levels{{H, W}};
+  FeatureLevels levels{{H, W}};
   Var heads = ms_deform_attn(value, Var(reference), add(xy, Var(grid)), logits, levels);  // [N, Q, M C]
   Var output = reshape(permute(weight, std::vector<int>{0, 2, 3, 1}), {O, M * C});  // the W_m side by side
   return reshape(linear(heads, output, bias), {N, OH, OW, O});

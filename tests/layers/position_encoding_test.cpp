@@ -17,13 +17,13 @@ double sine(double coordinate, int64_t c, int64_t half) {
 
 TEST(SinePositionEncoding, FollowsTheFormulaInPaddedMaps) {
   const int64_t H = 5, W = 7, C = 16, half = C / 2;
-  std::vector<ValidSize> valid{{5, 7}, {3, 4}};
+  std::vector<MapSize> valid{{5, 7}, {3, 4}};
   for (double offset : {0.0, -0.5}) {
-    Tensor encoding = sine_position_encoding(valid, H, W, C, offset, Device::kCpu);
+    Tensor encoding = sine_position_encoding(valid, {H, W}, C, offset, Device::kCpu);
     ASSERT_EQ(encoding.shape(), (Shape{2, H * W, C}));
     auto values = encoding.to_vector<float>();
     for (int64_t n = 0; n < 2; ++n) {
-      const ValidSize& v = valid[static_cast<size_t>(n)];
+      const MapSize& v = valid[static_cast<size_t>(n)];
       for (int64_t y = 0; y < v.height; ++y)
         for (int64_t x = 0; x < v.width; ++x)
           for (int64_t c = 0; c < C; ++c) {
@@ -38,9 +38,9 @@ TEST(SinePositionEncoding, FollowsTheFormulaInPaddedMaps) {
 }
 
 TEST(SinePositionEncoding, IsSharedByABatchOfEqualSizes) {
-  std::vector<ValidSize> valid{{2, 3}, {2, 3}};
-  EXPECT_EQ(sine_position_encoding(valid, 2, 3, 8, 0, Device::kCpu).dim(0), 1);
-  EXPECT_THROW(sine_position_encoding(valid, 2, 3, 6, 0, Device::kCpu), Error);
+  std::vector<MapSize> valid{{2, 3}, {2, 3}};
+  EXPECT_EQ(sine_position_encoding(valid, {2, 3}, 8, 0, Device::kCpu).dim(0), 1);
+  EXPECT_THROW(sine_position_encoding(valid, {2, 3}, 6, 0, Device::kCpu), Error);
 }
 
 TEST(SineBoxEncoding, EncodesEachNumberOnItsOwn) {
@@ -59,7 +59,7 @@ TEST(LearnedPositionEncoding, JoinsColumnAndRow) {
   ASSERT_EQ(tensors[0].name, "row_embed.weight");
   ASSERT_EQ(tensors[1].name, "col_embed.weight");
   auto rows = tensors[0].var.value().to_vector<float>(), columns = tensors[1].var.value().to_vector<float>();
-  Var encoding = layer.forward(2, 3);
+  Var encoding = layer.forward({2, 3});
   ASSERT_EQ(encoding.shape(), (Shape{1, 6, 4}));
   auto values = encoding.value().to_vector<float>();
   for (size_t y = 0; y < 2; ++y)
@@ -68,7 +68,7 @@ TEST(LearnedPositionEncoding, JoinsColumnAndRow) {
         EXPECT_EQ(values[(y * 3 + x) * 4 + c], columns[x * 2 + c]);
         EXPECT_EQ(values[(y * 3 + x) * 4 + 2 + c], rows[y * 2 + c]);
       }
-  EXPECT_THROW(layer.forward(51, 3), InputError);
+  EXPECT_THROW(layer.forward({51, 3}), InputError);
 }
 
 }  // namespace

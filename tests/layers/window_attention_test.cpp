@@ -19,7 +19,7 @@ std::shared_ptr<Attention> make(int64_t window, int64_t shift, bool shrink) {
   return layer;
 }
 
-AttentionInput input(LevelShape map, uint64_t seed) {
+AttentionInput input(MapSize map, uint64_t seed) {
   Rng rng(seed);
   Tensor t = Tensor::empty({2, map.height * map.width, kDim});
   for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.uniform(-1, 1));
@@ -48,7 +48,7 @@ TEST(WindowAttention, IgnoredTokensChangeNoOtherToken) {
 }
 
 TEST(WindowAttention, AMapNoLargerThanTheWindowIsOneWindowWithoutShift) {
-  for (LevelShape map : {LevelShape{4, 4}, LevelShape{4, 6}, LevelShape{3, 3}}) {
+  for (MapSize map : {MapSize{4, 4}, MapSize{4, 6}, MapSize{3, 3}}) {
     AttentionInput in = input(map, 9);
     auto shrunk = make(4, 2, true)->forward(in).value().to_vector<float>();
     auto plain = make(4, 0, true)->forward(in).value().to_vector<float>();

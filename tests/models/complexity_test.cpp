@@ -9,14 +9,10 @@ namespace {
 
 struct Problem {
   int64_t queries, dim, heads, points;
-  std::vector<LevelShape> levels;
+  FeatureLevels levels;
 
-  int64_t tokens() const {
-    int64_t n = 0;
-    for (const LevelShape& level : levels) n += level.height * level.width;
-    return n;
-  }
-  int64_t level_count() const { return static_cast<int64_t>(levels.size()); }
+  int64_t tokens() const { return levels.tokens(); }
+  int64_t level_count() const { return levels.size(); }
 };
 
 // What one forward pass counts.

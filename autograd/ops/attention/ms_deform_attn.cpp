@@ -13,7 +13,7 @@ struct MsDeformAttn {
   // maps.
   static constexpr Policy kPolicy = Policy::kSame;
 
-  kernels::MsDeformLevels levels;
+  FeatureLevels levels;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     bool wide = in[0].dtype() == DType::kF64;
@@ -47,15 +47,13 @@ struct MsDeformAttn {
 }  // namespace
 
 Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
-                   std::span<const LevelShape> levels) {
-  MsDeformAttn op;
-  for (const LevelShape& level : levels) op.levels.push_back(level.height, level.width);
-  int64_t L = op.levels.count;
+                   const FeatureLevels& levels) {
+  int64_t L = levels.size();
   SACCADE_CHECK(L > 0, "[ms_deform_attn] no levels, expected at least one");
   SACCADE_CHECK(
-      value.rank() == 4 && value.dim(1) == op.levels.tokens,
+      value.rank() == 4 && value.dim(1) == levels.tokens(),
       "[ms_deform_attn] value, got {}, expected [N, S, M, D] with S = {}, the sum of the level sizes",
-      value.shape().to_string(), op.levels.tokens);
+      value.shape().to_string(), levels.tokens());
   SACCADE_CHECK(offsets.rank() == 6 && offsets.dim(0) == value.dim(0) && offsets.dim(2) == value.dim(2) &&
                     offsets.dim(3) == L && offsets.dim(4) > 0 && offsets.dim(5) == 2,
                 "[ms_deform_attn] offsets, got {}, expected [{}, Q, {}, {}, P, 2]",
@@ -68,7 +66,7 @@ Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& off
                     (reference_points.dim(3) == 2 || reference_points.dim(3) == 4),
                 "[ms_deform_attn] reference points, got {}, expected [{}, {}, {}, 2 or 4]",
                 reference_points.shape().to_string(), value.dim(0), offsets.dim(1), L);
-  return run_op(std::move(op), {value, reference_points, offsets, logits});
+  return run_op(MsDeformAttn{levels}, {value, reference_points, offsets, logits});
 }
 
 }  // namespace saccade

@@ -9,20 +9,21 @@
 
 #include "core/runtime/cuda/block.h"
 #include "core/tensor/tensor.h"
+#include "core/types/feature_levels.h"
 
 namespace saccade::cuda {
 
-// Maps that lie behind one another on the token axis.
+// FeatureLevels in 32 bits, for kernels.
 struct SampleLevels {
-  static constexpr int kMax = 16;
+  static constexpr int kMax = FeatureLevels::kMax;
   int count = 0, tokens = 0;
   int height[kMax] = {}, width[kMax] = {}, start[kMax] = {};
 
-  void push_back(int64_t h, int64_t w) {
-    height[count] = static_cast<int>(h);
-    width[count] = static_cast<int>(w);
+  void push_back(const MapSize& map) {
+    height[count] = static_cast<int>(map.height);
+    width[count] = static_cast<int>(map.width);
     start[count++] = tokens;
-    tokens += static_cast<int>(h * w);
+    tokens += static_cast<int>(map.cells());
   }
 };
 

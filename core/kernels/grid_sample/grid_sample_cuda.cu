@@ -66,7 +66,7 @@ bool fits(const Tensor& x, const Tensor& grid) {
 SampleShape shape_of(const Tensor& x, const Tensor& grid) {
   auto size = [](int64_t n) { return static_cast<int>(n); };
   SampleShape s{size(x.dim(0)), size(grid.dim(2)), size(grid.dim(1)), size(x.dim(3) / grid.dim(1)), 1, {}};
-  s.levels.push_back(x.dim(1), x.dim(2));
+  s.levels.push_back({x.dim(1), x.dim(2)});
   return s;
 }
 

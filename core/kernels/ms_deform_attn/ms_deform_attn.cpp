@@ -16,12 +16,12 @@ template <class T, class A = acc_t<T>>
 struct Problem {
   const T* value;
   const A *reference, *offsets, *logits;
-  MsDeformLevels levels;
+  FeatureLevels levels;
   int64_t N, S, M, D, Q, P, K;  // K = L * P
   int R;
 
   static Problem make(const Tensor& value, const Tensor& reference, const Tensor& offsets,
-                      const Tensor& logits, const MsDeformLevels& levels) {
+                      const Tensor& logits, const FeatureLevels& levels) {
     Problem p;
     p.value = value.defined() ? value.data<T>() : nullptr;
     p.reference = reference.data<A>();
@@ -32,30 +32,30 @@ struct Problem {
     p.Q = offsets.dim(1);
     p.M = offsets.dim(2);
     p.P = offsets.dim(4);
-    p.K = levels.count * p.P;
-    p.S = levels.tokens;
+    p.K = levels.size() * p.P;
+    p.S = levels.tokens();
     p.D = value.defined() ? value.dim(3) : 0;
     p.R = static_cast<int>(reference.dim(3));
     return p;
   }
   // nq = n * Q + q, row = nq * M + m
   SACCADE_HD const A* reference_of(int64_t nq, int l) const {
-    return reference + (nq * levels.count + l) * R;
+    return reference + (nq * levels.size() + l) * R;
   }
   // Location in the level, normalised: out[0] = x, out[1] = y.
   SACCADE_HD void locate(int64_t row, int l, int64_t p, A* out) const {
     const A* ref = reference_of(row / M, l);
-    const A* offset = offsets + ((row * levels.count + l) * P + p) * 2;
-    A scale_x = R == 2 ? A(1) / static_cast<A>(levels.width[l]) : ref[2] * A(0.5) / static_cast<A>(P);
-    A scale_y = R == 2 ? A(1) / static_cast<A>(levels.height[l]) : ref[3] * A(0.5) / static_cast<A>(P);
+    const A* offset = offsets + ((row * levels.size() + l) * P + p) * 2;
+    A scale_x = R == 2 ? A(1) / static_cast<A>(levels[l].width) : ref[2] * A(0.5) / static_cast<A>(P);
+    A scale_y = R == 2 ? A(1) / static_cast<A>(levels[l].height) : ref[3] * A(0.5) / static_cast<A>(P);
     out[0] = ref[0] + offset[0] * scale_x;
     out[1] = ref[1] + offset[1] * scale_y;
   }
   SACCADE_HD Bilinear<A> sample(int64_t row, int l, int64_t p) const {
     A at[2];
     locate(row, l, p, at);
-    A w = static_cast<A>(levels.width[l]), h = static_cast<A>(levels.height[l]);
-    return Bilinear<A>::at(at[0] * w - A(0.5), at[1] * h - A(0.5), levels.height[l], levels.width[l]);
+    A w = static_cast<A>(levels[l].width), h = static_cast<A>(levels[l].height);
+    return Bilinear<A>::at(at[0] * w - A(0.5), at[1] * h - A(0.5), levels[l].height, levels[l].width);
   }
   // Softmax of one row: weight j = exp(logit j - shift) * scale.
   SACCADE_HD void softmax(int64_t row, A& shift, A& scale) const {
@@ -68,7 +68,7 @@ struct Problem {
   }
   // The vector of head m at a cell of level l of image n.
   SACCADE_HD int64_t value_offset(int64_t n, int l, int64_t cell, int64_t m) const {
-    return ((n * S + levels.start[l] + cell) * M + m) * D;
+    return ((n * S + levels.start(l) + cell) * M + m) * D;
   }
 };
 
@@ -83,7 +83,7 @@ struct Forward {  // i = (n * Q + q) * M + m
     for (int64_t d0 = 0; d0 < p.D; d0 += kChannels) {
       int64_t count = p.D - d0 < kChannels ? p.D - d0 : kChannels;
       A sum[kChannels] = {};
-      for (int l = 0; l < p.levels.count; ++l) {
+      for (int l = 0; l < p.levels.size(); ++l) {
         for (int64_t k = 0; k < p.P; ++k) {
           Bilinear<A> b = p.sample(row, l, k);
           A attention = std::exp(p.logits[row * p.K + l * p.P + k] - shift) * scale;
@@ -111,8 +111,8 @@ struct BackwardSamples {  // i = (n * Q + q) * M + m
     const T* g = dy + row * p.D;
     A shift, scale, mean = 0;  // mean: sum over j of weight j * d(result)/d(weight j)
     p.softmax(row, shift, scale);
-    for (int l = 0; l < p.levels.count; ++l) {
-      A w = static_cast<A>(p.levels.width[l]), h = static_cast<A>(p.levels.height[l]);
+    for (int l = 0; l < p.levels.size(); ++l) {
+      A w = static_cast<A>(p.levels[l].width), h = static_cast<A>(p.levels[l].height);
       const A* ref = p.reference_of(row / p.M, l);
       A dref[4] = {};
       for (int64_t k = 0; k < p.P; ++k) {
@@ -143,7 +143,7 @@ struct BackwardSamples {  // i = (n * Q + q) * M + m
         }
       }
       if (dreference) {
-        for (int r = 0; r < p.R; ++r) dreference[(row * p.levels.count + l) * p.R + r] = dref[r];
+        for (int r = 0; r < p.R; ++r) dreference[(row * p.levels.size() + l) * p.R + r] = dref[r];
       }
     }
     if (!dlogits) return;
@@ -180,7 +180,7 @@ struct BackwardValue {
       const T* g = dy + row * p.D + d0;
       A shift, scale;
       p.softmax(row, shift, scale);
-      for (int l = 0; l < p.levels.count; ++l) {
+      for (int l = 0; l < p.levels.size(); ++l) {
         for (int64_t k = 0; k < p.P; ++k) {
           Bilinear<A> b = p.sample(row, l, k);
           A attention = std::exp(p.logits[row * p.K + l * p.P + k] - shift) * scale;
@@ -197,7 +197,7 @@ struct BackwardValue {
 };
 
 void forward_generic(const Tensor& value, const Tensor& reference, const Tensor& offsets,
-                     const Tensor& logits, const MsDeformLevels& levels, Tensor& y) {
+                     const Tensor& logits, const FeatureLevels& levels, Tensor& y) {
   if (y.numel() == 0) return;
   dispatch_float(value.dtype(), "ms_deform_attn", [&]<class T>() {
     auto p = Problem<T>::make(value, reference, offsets, logits, levels);
@@ -206,16 +206,16 @@ void forward_generic(const Tensor& value, const Tensor& reference, const Tensor&
 }
 
 void backward_generic(const Tensor& value, const Tensor& reference, const Tensor& offsets,
-                      const Tensor& logits, const MsDeformLevels& levels, const Tensor& dy, Tensor& dvalue,
+                      const Tensor& logits, const FeatureLevels& levels, const Tensor& dy, Tensor& dvalue,
                       Tensor& dreference, Tensor& doffsets, Tensor& dlogits) {
   dispatch_float(value.dtype(), "ms_deform_attn", [&]<class T>() {
     using A = acc_t<T>;
     auto p = Problem<T>::make(value, reference, offsets, logits, levels);
-    int64_t rows = p.N * p.Q * p.M, cost = p.K * p.D * 4, LR = int64_t{levels.count} * p.R;
+    int64_t rows = p.N * p.Q * p.M, cost = p.K * p.D * 4, LR = levels.size() * p.R;
     Tensor per_head;
     if (dreference.defined())
-      per_head = Tensor::empty(Shape{p.N, p.Q, p.M, int64_t{levels.count}, p.R}, reference.dtype(),
-                               reference.device());
+      per_head =
+          Tensor::empty(Shape{p.N, p.Q, p.M, levels.size(), p.R}, reference.dtype(), reference.device());
     if (dreference.defined() || doffsets.defined() || dlogits.defined()) {
       for_each(rows,
                BackwardSamples<T>{p, dy.data<T>(), doffsets.defined() ? doffsets.data<A>() : nullptr,
@@ -244,7 +244,7 @@ struct Locations {  // i = (n * Q + q) * M + m
   SACCADE_HD void operator()(int64_t row) const {
     A shift, scale;
     p.softmax(row, shift, scale);
-    for (int l = 0; l < p.levels.count; ++l) {
+    for (int l = 0; l < p.levels.size(); ++l) {
       for (int64_t k = 0; k < p.P; ++k) {
         int64_t j = row * p.K + l * p.P + k;
         p.locate(row, l, k, locations + 2 * j);
@@ -255,7 +255,7 @@ struct Locations {  // i = (n * Q + q) * M + m
 };
 
 void locations_generic(const Tensor& reference, const Tensor& offsets, const Tensor& logits,
-                       const MsDeformLevels& levels, Tensor& locations, Tensor& weights) {
+                       const FeatureLevels& levels, Tensor& locations, Tensor& weights) {
   if (weights.numel() == 0) return;
   auto run = [&]<class A>() {
     auto p = Problem<A>::make(Tensor(), reference, offsets, logits, levels);

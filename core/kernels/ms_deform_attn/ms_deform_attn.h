@@ -8,47 +8,27 @@
 #pragma once
 
 #include "core/runtime/kernel.h"
+#include "core/types/feature_levels.h"
 
 namespace saccade::kernels {
 
-// Sizes of the maps that lie behind one another on the token axis. Passed by value, so the count is bounded.
-struct MsDeformLevels {
-  static constexpr int kMaxLevels = 16;
-  int count = 0;
-  int64_t height[kMaxLevels] = {};
-  int64_t width[kMaxLevels] = {};
-  int64_t start[kMaxLevels] = {};  // first token of the level
-  int64_t tokens = 0;              // sum of height * width
-
-  void push_back(int64_t h, int64_t w) {
-    SACCADE_CHECK(count < kMaxLevels, "[ms_deform_attn] more than {} levels", int{kMaxLevels});
-    SACCADE_CHECK(h > 0 && w > 0, "[ms_deform_attn] level {} has size {} x {}, expected positive sizes",
-                  count, h, w);
-    height[count] = h;
-    width[count] = w;
-    start[count] = tokens;
-    tokens += h * w;
-    ++count;
-  }
-};
-
 // y = attention(value, ...)
 inline Kernel<void(const Tensor& value, const Tensor& reference_points, const Tensor& offsets,
-                   const Tensor& logits, const MsDeformLevels& levels, Tensor& y)>
+                   const Tensor& logits, const FeatureLevels& levels, Tensor& y)>
     ms_deform_attn_forward{"ms_deform_attn_forward"};
 
 // Gradients of dot(y, dy), each of its input's shape and dtype; undefined outputs are skipped. The softmax is
 // recomputed. Deterministic: every gradient element is summed by one owner in query order, on any number of
 // threads.
 inline Kernel<void(const Tensor& value, const Tensor& reference_points, const Tensor& offsets,
-                   const Tensor& logits, const MsDeformLevels& levels, const Tensor& dy, Tensor& dvalue,
+                   const Tensor& logits, const FeatureLevels& levels, const Tensor& dy, Tensor& dvalue,
                    Tensor& dreference_points, Tensor& doffsets, Tensor& dlogits)>
     ms_deform_attn_backward{"ms_deform_attn_backward"};
 
 // What the attention looks at, for drawing: locations [N, Q, M, L, P, 2] as (x, y) normalised to the padded
 // level (the same in every level for one image point) and weights [N, Q, M, L, P], which sum to 1 over L * P.
 inline Kernel<void(const Tensor& reference_points, const Tensor& offsets, const Tensor& logits,
-                   const MsDeformLevels& levels, Tensor& locations, Tensor& weights)>
+                   const FeatureLevels& levels, Tensor& locations, Tensor& weights)>
     ms_deform_locations{"ms_deform_locations"};
 
 }  // namespace saccade::kernels

@@ -240,26 +240,18 @@ struct Worker {
 };
 
 Inputs make_inputs(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
-                   const MsDeformLevels& levels) {
-  return {reference.data<float>(),
-          offsets.data<float>(),
-          logits.data<float>(),
-          offsets.dim(0),
-          offsets.dim(1),
-          offsets.dim(2),
-          levels.count,
-          offsets.dim(4),
-          levels.count * offsets.dim(4),
-          levels.tokens,
-          value.dim(3),
-          static_cast<int>(reference.dim(3))};
+                   const FeatureLevels& levels) {
+  return {reference.data<float>(), offsets.data<float>(), logits.data<float>(),
+          offsets.dim(0),          offsets.dim(1),        offsets.dim(2),
+          levels.size(),           offsets.dim(4),        levels.size() * offsets.dim(4),
+          levels.tokens(),         value.dim(3),          static_cast<int>(reference.dim(3))};
 }
 
 // Is copying the maps of a head cheaper than walking over them with gaps? Depends on shapes only.
 bool worth_packing(const Inputs& in) { return in.D % kLanes != 0 || in.Q * in.K * 2 > in.S; }
 
 template <class T, int kVectors>
-void forward_typed(const Inputs& in, const Tensor& value, const MsDeformLevels& levels, Tensor& y) {
+void forward_typed(const Inputs& in, const Tensor& value, const FeatureLevels& levels, Tensor& y) {
   PointTable table(levels, in.P);
   int64_t Dp = round_up(in.D), cost = in.K * Dp / 2;
   bool packing = worth_packing(in);
@@ -290,7 +282,7 @@ void forward_typed(const Inputs& in, const Tensor& value, const MsDeformLevels& 
 }
 
 template <class T, int kVectors>
-void backward_typed(const Inputs& in, const Tensor& value, const MsDeformLevels& levels, const Tensor& dy,
+void backward_typed(const Inputs& in, const Tensor& value, const FeatureLevels& levels, const Tensor& dy,
                     Tensor& dvalue, Tensor& dreference, Tensor& doffsets, Tensor& dlogits) {
   PointTable table(levels, in.P);
   int64_t Dp = round_up(in.D), LR = in.L * in.R;
@@ -378,7 +370,7 @@ void dispatch(DType dtype, int64_t D, F&& f) {
 }
 
 void forward_cpu(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
-                 const MsDeformLevels& levels, Tensor& y) {
+                 const FeatureLevels& levels, Tensor& y) {
   if (value.dtype() == DType::kF64) {
     ms_deform_attn_forward.generic(value, reference, offsets, logits, levels, y);
     return;
@@ -390,7 +382,7 @@ void forward_cpu(const Tensor& value, const Tensor& reference, const Tensor& off
 }
 
 void backward_cpu(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
-                  const MsDeformLevels& levels, const Tensor& dy, Tensor& dvalue, Tensor& dreference,
+                  const FeatureLevels& levels, const Tensor& dy, Tensor& dvalue, Tensor& dreference,
                   Tensor& doffsets, Tensor& dlogits) {
   if (value.dtype() == DType::kF64 || dy.numel() == 0) {
     ms_deform_attn_backward.generic(value, reference, offsets, logits, levels, dy, dvalue, dreference,

@@ -18,15 +18,14 @@ struct PointTable {
   std::vector<float> width, height;
   std::vector<int32_t> columns, rows, start, level;
 
-  PointTable(const kernels::MsDeformLevels& levels, int64_t P)
-      : count(levels.count * P), padded(round_up(count)) {
+  PointTable(const FeatureLevels& levels, int64_t P) : count(levels.size() * P), padded(round_up(count)) {
     for (int64_t j = 0; j < padded; ++j) {
       int64_t l = std::min(j, count - 1) / P;
-      width.push_back(static_cast<float>(levels.width[l]));
-      height.push_back(static_cast<float>(levels.height[l]));
-      columns.push_back(static_cast<int32_t>(levels.width[l]));
-      rows.push_back(static_cast<int32_t>(levels.height[l]));
-      start.push_back(static_cast<int32_t>(levels.start[l]));
+      width.push_back(static_cast<float>(levels[l].width));
+      height.push_back(static_cast<float>(levels[l].height));
+      columns.push_back(static_cast<int32_t>(levels[l].width));
+      rows.push_back(static_cast<int32_t>(levels[l].height));
+      start.push_back(static_cast<int32_t>(levels.start(l)));
       level.push_back(static_cast<int32_t>(l));
     }
   }

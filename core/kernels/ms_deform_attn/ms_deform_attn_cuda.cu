@@ -7,7 +7,7 @@ namespace saccade::kernels {
 namespace {
 
 void forward_cuda(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
-                  const MsDeformLevels& levels, Tensor& y) {
+                  const FeatureLevels& levels, Tensor& y) {
   if (y.numel() == 0 || !cuda::MsDeformSource::fits(value, offsets, levels))
     return ms_deform_attn_forward.generic(value, reference, offsets, logits, levels, y);
   auto source = cuda::MsDeformSource::of(reference, offsets, logits);

@@ -57,7 +57,7 @@ void backward_typed(const cuda::MsDeformSource& source, const cuda::SampleShape&
 }
 
 void backward_cuda(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
-                   const MsDeformLevels& levels, const Tensor& dy, Tensor& dvalue, Tensor& dreference,
+                   const FeatureLevels& levels, const Tensor& dy, Tensor& dvalue, Tensor& dreference,
                    Tensor& doffsets, Tensor& dlogits) {
   auto generic = [&] {
     ms_deform_attn_backward.generic(value, reference, offsets, logits, levels, dy, dvalue, dreference,

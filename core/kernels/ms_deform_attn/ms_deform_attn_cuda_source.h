@@ -21,22 +21,21 @@ struct MsDeformSource {
             static_cast<int>(reference.dim(3)),
             0.5f / static_cast<float>(P)};
   }
-  static SampleShape shape_of(const Tensor& value, const Tensor& offsets,
-                              const kernels::MsDeformLevels& levels) {
+  static SampleShape shape_of(const Tensor& value, const Tensor& offsets, const FeatureLevels& levels) {
     auto size = [](int64_t n) { return static_cast<int>(n); };
     SampleShape s{size(offsets.dim(0)),
                   size(offsets.dim(1)),
                   size(offsets.dim(2)),
                   size(value.dim(3)),
-                  size(levels.count * offsets.dim(4)),
+                  size(levels.size() * offsets.dim(4)),
                   {}};
-    for (int l = 0; l < levels.count; ++l) s.levels.push_back(levels.height[l], levels.width[l]);
+    for (const MapSize& map : levels) s.levels.push_back(map);
     return s;
   }
-  static bool fits(const Tensor& value, const Tensor& offsets, const kernels::MsDeformLevels& levels) {
+  static bool fits(const Tensor& value, const Tensor& offsets, const FeatureLevels& levels) {
     return value.dtype() != DType::kF64 && packs_fit<2>(offsets.data<float>(), 0) &&
            indices_fit(offsets.dim(0), offsets.dim(1), offsets.dim(2), value.dim(3),
-                       levels.count * offsets.dim(4), levels.tokens);
+                       levels.size() * offsets.dim(4), levels.tokens());
   }
 
   struct Located {
