@@ -2,10 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "core/runtime/registry.h"
 #include "layers/args.h"
 #include "layers/module.h"
+#include "models/classifier.h"
 
 namespace saccade {
 
@@ -16,8 +19,24 @@ class Backbone : public Module {
   virtual std::vector<int64_t> channels() const = 0;  // C_i
 };
 
-// From the config section model.backbone (see configs/saccade.proto). `default_outputs`: the stages the model
-// wants.
+// A backbone registers itself from its own file (SACCADE_REGISTER_BACKBONE).
+struct BackboneSpec {
+  std::string name;  // model.backbone.type
+  std::string file;
+  // From the section model.backbone, without its `type`. `default_outputs`: the stages that the model wants.
+  std::shared_ptr<Backbone> (*build)(const Args& args, const std::vector<int64_t>& default_outputs);
+  // With the class head of its official model; null: there is none.
+  std::shared_ptr<Classifier> (*build_classifier)(const Args& args, int64_t classes) = nullptr;
+};
+
+Registry<BackboneSpec>& backbones();
+
+// From the config section model.backbone (see configs/saccade.proto).
 std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int64_t>& default_outputs);
+
+// SACCADE_REGISTER_BACKBONE(name, build[, build_classifier]): functions as in BackboneSpec
+#define SACCADE_REGISTER_BACKBONE(name, ...)             \
+  [[maybe_unused]] static const bool name##_registered = \
+      ::saccade::backbones().add({#name, __FILE__, __VA_ARGS__})
 
 }  // namespace saccade

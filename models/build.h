@@ -1,19 +1,39 @@
-// From configuration to model.
+// From configuration to model: the registry of model types, what `model.type` names. A model registers itself from its
+// own file:
+//
+//   const bool detr_registered = model_types().add({.name = "detr", .summary = "...", .task = "detection", ...});
 #pragma once
 
 #include <memory>
+#include <string>
 
+#include "core/runtime/registry.h"
 #include "layers/args.h"
 #include "models/classifier.h"
 #include "models/detector.h"
 
 namespace saccade {
 
-// `model` is the config section of that name; num_classes is K. The parameters are not yet initialised.
-// Throws InputError naming the field that is wrong.
-std::shared_ptr<Detector> build_detector(const Args& model, int64_t num_classes);
+struct ModelSpec {
+  std::string name;     // model.type
+  std::string summary;  // one line: what it is and where it comes from
+  std::string
+      task;  // what it is trained for, a task of train/loop/training_task.h: "detection", "classification"
+  std::string file;
+  // model, criterion: the config sections of these names; classes: K. The parameters are not yet initialised. Throws
+  // InputError naming the field that is wrong.
+  std::shared_ptr<Module> (*build)(const Args& model, int64_t classes, const Args& criterion);
+  bool has_transformer = true;  // reads the section model.transformer
+  // Where its defaults differ from the schema's: the text of a `model` section.
+  const char* presets = "";
+};
 
-// The same for model.type "classifier": the backbone that the section names, with its own class head.
-std::shared_ptr<Classifier> build_classifier(const Args& model, int64_t num_classes);
+Registry<ModelSpec>& model_types();
+
+// As ModelSpec::build; an empty criterion stands for its defaults.
+std::shared_ptr<Module> build_model(const Args& model, int64_t classes, const Args& criterion = {});
+// The same, where the type has to be a detector, or a classifier.
+std::shared_ptr<Detector> build_detector(const Args& model, int64_t classes, const Args& criterion = {});
+std::shared_ptr<Classifier> build_classifier(const Args& model, int64_t classes);
 
 }  // namespace saccade

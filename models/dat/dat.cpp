@@ -236,14 +236,11 @@ namespace {
 
 // The one reader of the section: what DatOptions does not know is an error.
 DatOptions read_all(const Args& args, std::vector<int64_t> outputs) {
-  args.get_string("type", "dat");
   DatOptions options = DatOptions::read(args);
   args.finish();
   options.outputs = std::move(outputs);
   return options;
 }
-
-}  // namespace
 
 std::shared_ptr<Backbone> build_dat(const Args& args, const std::vector<int64_t>& default_outputs) {
   std::vector<int64_t> outputs = args.get_ints("outputs", default_outputs);
@@ -260,4 +257,7 @@ std::shared_ptr<Classifier> build_dat_classifier(const Args& args, int64_t num_c
   return std::make_shared<DatClassifier>(read_all(args, {}), num_classes);
 }
 
+SACCADE_REGISTER_BACKBONE(dat, build_dat, build_dat_classifier);
+
+}  // namespace
 }  // namespace saccade

@@ -67,8 +67,4 @@ class DatClassifier : public Classifier {
   std::shared_ptr<Linear> head_;
 };
 
-// From the section model.backbone.
-std::shared_ptr<Backbone> build_dat(const Args& args, const std::vector<int64_t>& default_outputs);
-std::shared_ptr<Classifier> build_dat_classifier(const Args& args, int64_t num_classes);
-
 }  // namespace saccade

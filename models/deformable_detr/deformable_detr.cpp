@@ -5,6 +5,7 @@
 
 #include "layers/module_scope.h"
 #include "layers/position_encoding.h"
+#include "models/build.h"
 
 namespace saccade {
 namespace {
@@ -254,13 +255,14 @@ void DeformableDetr::decode(Queries q, const Var& memory, const TokenMaps& maps,
   }
 }
 
-std::shared_ptr<Detector> build_deformable_detr(const Args& model, int64_t num_classes) {
+namespace {
+
+std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes, const Args& criterion) {
   const Args& t = model.get_section("transformer");
   DeformableDetrOptions options;
   options.transformer = read_transformer_options(t, options.transformer);
   const TransformerOptions& o = options.transformer;
-  options.num_classes = num_classes;
-  model.get_int("num_classes", 0);
+  options.num_classes = classes + (criterion.get_string("class_loss", "focal") == "softmax");
   options.queries = t.get_int("queries", 300, 1, 10000);
   options.box_refine = t.get_bool("box_refine", false);
   options.two_stage = t.get_bool("two_stage", false);
@@ -275,8 +277,16 @@ std::shared_ptr<Detector> build_deformable_detr(const Args& model, int64_t num_c
     fail_input("{}.extra_query_groups: needs learned queries, not two_stage", t.path());
   auto backbone = build_backbone(model.get_section("backbone"),
                                  o.levels == 1 ? std::vector<int64_t>{4} : std::vector<int64_t>{2, 3, 4});
-  model.finish();
   return std::make_shared<DeformableDetr>(options, std::move(backbone));
 }
+
+[[maybe_unused]] const bool deformable_detr_registered =
+    model_types().add({.name = "deformable_detr",
+                       .summary = "Deformable DETR (Zhu et al. 2021)",
+                       .task = "detection",
+                       .file = __FILE__,
+                       .build = build_deformable_detr});
+
+}  // namespace
 
 }  // namespace saccade

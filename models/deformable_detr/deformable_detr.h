@@ -53,7 +53,4 @@ class DeformableDetr : public Detector {
   std::vector<std::shared_ptr<Mlp>> bbox_embed_;
 };
 
-// From the config section `model` (configs/saccade.proto).
-std::shared_ptr<Detector> build_deformable_detr(const Args& model, int64_t num_classes);
-
 }  // namespace saccade

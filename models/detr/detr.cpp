@@ -1,6 +1,7 @@
 #include "models/detr/detr.h"
 
 #include "layers/module_scope.h"
+#include "models/build.h"
 #include "models/common/token_maps.h"
 
 namespace saccade {
@@ -60,12 +61,13 @@ DetectorOutput Detr::forward(const DetectorInput& input) {
   return output;
 }
 
-std::shared_ptr<Detector> build_detr(const Args& model, int64_t num_classes) {
+namespace {
+
+std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Args& criterion) {
   const Args& t = model.get_section("transformer");
   DetrOptions options;
   options.transformer = read_transformer_options(t, options.transformer);
-  options.num_classes = num_classes;
-  model.get_int("num_classes", 0);
+  options.num_classes = classes + (criterion.get_string("class_loss", "focal") == "softmax");
   options.queries = t.get_int("queries", 100, 1, 10000);
   options.learned_position = t.get_choice("position_encoding", "sine", {"sine", "learned"}) == "learned";
   options.aux_loss = t.get_bool("aux_loss", true);
@@ -76,8 +78,15 @@ std::shared_ptr<Detector> build_detr(const Args& model, int64_t num_classes) {
   if (options.transformer.levels != 1)
     fail_input("{}.levels: {}, but DETR has one level, expected 1", t.path(), options.transformer.levels);
   auto backbone = build_backbone(model.get_section("backbone"), {4});
-  model.finish();
   return std::make_shared<Detr>(options, std::move(backbone));
 }
+
+[[maybe_unused]] const bool detr_registered = model_types().add({.name = "detr",
+                                                                 .summary = "DETR (Carion et al. 2020)",
+                                                                 .task = "detection",
+                                                                 .file = __FILE__,
+                                                                 .build = build_detr});
+
+}  // namespace
 
 }  // namespace saccade

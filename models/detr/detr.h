@@ -40,7 +40,4 @@ class Detr : public Detector {
   std::shared_ptr<Conv2d> input_proj_;
 };
 
-// From the config section `model` (configs/saccade.proto).
-std::shared_ptr<Detector> build_detr(const Args& model, int64_t num_classes);
-
 }  // namespace saccade

@@ -136,7 +136,6 @@ namespace {
 
 // Empty outputs: the last stage.
 ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default_outputs) {
-  args.get_string("type", "resnet");
   ResNetOptions options;
   int64_t depth = args.get_int("depth", 50);
   std::vector<int64_t> blocks = args.get_ints("blocks", {});
@@ -174,12 +173,11 @@ ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default
   return options;
 }
 
-}  // namespace
-
 std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64_t>& default_outputs) {
   return std::make_shared<ResNet>(read_options(args, default_outputs));
 }
 
+// Outputs other than the last stage are an error.
 std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_t num_classes) {
   ResNetOptions options = read_options(backbone, {});
   auto last = static_cast<int64_t>(options.blocks.size());
@@ -188,6 +186,10 @@ std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_
                last);
   return std::make_shared<ResNetClassifier>(options, num_classes);
 }
+
+SACCADE_REGISTER_BACKBONE(resnet, build_resnet, build_resnet_classifier);
+
+}  // namespace
 
 ResNetClassifier::ResNetClassifier(const ResNetOptions& options, int64_t num_classes) {
   body_ = child("", std::make_shared<ResNet>(options));

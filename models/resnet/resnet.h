@@ -35,9 +35,6 @@ class ResNet : public Backbone {
   std::vector<std::shared_ptr<Stage>> stages_;
 };
 
-// From the section model.backbone.
-std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64_t>& default_outputs);
-
 // The mean of the last stage's map through one linear layer, `fc` of the official model.
 class ResNetClassifier : public Classifier {
  public:
@@ -50,8 +47,5 @@ class ResNetClassifier : public Classifier {
   std::shared_ptr<ResNet> body_;
   std::shared_ptr<Linear> fc_;
 };
-
-// From model.backbone; outputs other than the last stage are an error.
-std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_t num_classes);
 
 }  // namespace saccade

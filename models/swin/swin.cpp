@@ -204,10 +204,7 @@ class SwinClassifier : public Classifier {
   std::shared_ptr<Linear> head_;
 };
 
-}  // namespace
-
 std::shared_ptr<Backbone> build_swin(const Args& args, const std::vector<int64_t>& default_outputs) {
-  args.get_string("type", "swin");
   SwinOptions options = read_options(args);
   std::vector<int64_t> outputs = args.get_ints("outputs", {});
   if (outputs.empty()) outputs = default_outputs;
@@ -218,10 +215,12 @@ std::shared_ptr<Backbone> build_swin(const Args& args, const std::vector<int64_t
 }
 
 std::shared_ptr<Classifier> build_swin_classifier(const Args& args, int64_t num_classes) {
-  args.get_string("type", "swin");
   SwinOptions options = read_options(args);
   args.finish();
   return std::make_shared<SwinClassifier>(options, num_classes);
 }
 
+SACCADE_REGISTER_BACKBONE(swin, build_swin, build_swin_classifier);
+
+}  // namespace
 }  // namespace saccade

@@ -40,8 +40,4 @@ class Swin : public Backbone {
   std::vector<std::shared_ptr<LayerNorm>> norms_;  // one per output
 };
 
-// From the section model.backbone.
-std::shared_ptr<Backbone> build_swin(const Args& args, const std::vector<int64_t>& default_outputs);
-std::shared_ptr<Classifier> build_swin_classifier(const Args& args, int64_t num_classes);
-
 }  // namespace saccade

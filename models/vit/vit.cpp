@@ -154,7 +154,6 @@ class ViTClassifier : public Classifier {
 
 ViTOptions read_options(const Args& args) {
   ViTOptions o;
-  args.get_string("type", "vit");
   o.image_size = args.get_int("image_size", o.image_size, 1, 65536);
   o.patch = args.get_int("patch", o.patch, 1, o.image_size);
   o.dim = args.get_int("dim", o.dim, 1, 65536);
@@ -170,12 +169,15 @@ ViTOptions read_options(const Args& args) {
   return o;
 }
 
-}  // namespace
-
-std::shared_ptr<Backbone> build_vit(const Args& args) { return std::make_shared<ViT>(read_options(args)); }
+std::shared_ptr<Backbone> build_vit(const Args& args, const std::vector<int64_t>&) {
+  return std::make_shared<ViT>(read_options(args));
+}
 
 std::shared_ptr<Classifier> build_vit_classifier(const Args& args, int64_t num_classes) {
   return std::make_shared<ViTClassifier>(read_options(args), num_classes);
 }
 
+SACCADE_REGISTER_BACKBONE(vit, build_vit, build_vit_classifier);
+
+}  // namespace
 }  // namespace saccade

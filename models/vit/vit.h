@@ -25,8 +25,4 @@ struct ViTOptions {
   Args attention;  // section of the blocks' attention layer; empty: `self_attention`
 };
 
-// From the section model.backbone.
-std::shared_ptr<Backbone> build_vit(const Args& args);
-std::shared_ptr<Classifier> build_vit_classifier(const Args& args, int64_t num_classes);
-
 }  // namespace saccade

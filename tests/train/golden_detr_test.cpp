@@ -43,8 +43,8 @@ GoldenDetr load_golden(const std::string& path) {
   SafetensorsReader weights(path + ".weights.safetensors");
   GoldenDetr golden;
   golden.config = parse_config(weights.metadata().at("config"), path);
-  int64_t columns = logit_columns(golden.config, golden.config.model().num_classes());
-  golden.model = build_detector(model_args(golden.config), columns);
+  golden.model = build_detector(model_args(golden.config), golden.config.model().num_classes(),
+                                criterion_args(golden.config));
   read_weights(weights, *golden.model);
   return golden;
 }

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "models/build.h"
+#include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
+#include "train/config/task.h"
 
 namespace saccade {
 namespace {
@@ -24,11 +25,8 @@ TEST_P(Recipe, Builds) {
   Config c = resolve_config(load_config(SACCADE_SOURCE_DIR "/configs/" + GetParam() + ".textproto"));
   validate_config(c);
   // The values are not drawn here, which would take most of the time.
-  std::shared_ptr<Module> model;
-  if (is_classifier(c))
-    model = build_classifier(model_args(c), 1000);
-  else
-    model = build_detector(model_args(c), logit_columns(c, std::max(c.model().num_classes(), 1)));
+  std::shared_ptr<Module> model =
+      build_model(c, c.model().num_classes() > 0 ? c.model().num_classes() : task_of(c).usual_classes);
   Optimizer optimizer(model->parameters(), optimizer_options(c.optimizer()));
   EXPECT_GT(optimizer.parameter_count(), 0);
   check_schedule(schedule_options(c.schedule()));

@@ -4,11 +4,13 @@
 #include <filesystem>
 
 #include "core/tensor/error.h"
-#include "models/build.h"
 #include "train/checkpoints/checkpoint.h"
-#include "train/config/options.h"
 
 namespace saccade {
+
+std::shared_ptr<Module> build_model(const Config& config, int64_t classes) {
+  return build_model(model_args(config), classes, criterion_args(config));
+}
 
 LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
   if (!std::filesystem::is_regular_file(checkpoint))
@@ -22,14 +24,9 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
   loaded.config = parse_config(info.config, checkpoint + ": its configuration");
   int64_t classes = loaded.config.model().num_classes();
   if (classes == 0) classes = static_cast<int64_t>(info.class_names.size());
-  Module* model = nullptr;
-  if (is_classifier(loaded.config)) {
-    loaded.classifier = build_classifier(model_args(loaded.config), classes);
-    model = loaded.classifier.get();
-  } else {
-    loaded.detector = build_detector(model_args(loaded.config), logit_columns(loaded.config, classes));
-    model = loaded.detector.get();
-  }
+  std::shared_ptr<Module> model = build_model(loaded.config, classes);
+  loaded.detector = std::dynamic_pointer_cast<Detector>(model);
+  loaded.classifier = std::dynamic_pointer_cast<Classifier>(model);
   load_model(file, *model);
   model->to(device);
   model->set_training(false);

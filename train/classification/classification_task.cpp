@@ -1,15 +1,19 @@
 #include "train/classification/classification_task.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "autograd/ops.h"
 #include "core/runtime/host_copy.h"
 #include "core/tensor/error.h"
 #include "data/formats/image_folder.h"
 #include "models/build.h"
+#include "train/checkpoints/load_model.h"
 #include "train/classification/class_evaluator.h"
 #include "train/config/options.h"
+#include "train/config/task.h"
 #include "train/inference/model_input.h"
+#include "train/loop/training_task.h"
 
 namespace saccade {
 namespace {
@@ -45,7 +49,7 @@ class ClassificationTask final : public TrainingTask {
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
       fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
                  train_set_->name());
-    model_ = build_classifier(model_args(config), classes);
+    model_ = build_as<Classifier>(config, classes);
     if (config.data().has_val())
       val_set_ = std::make_shared<const ImageFolder>(
           ImageFolder::load(config.data().val().images(), train_set_->class_names()));
@@ -109,8 +113,51 @@ Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing) {
   return add(mul_scalar(own, batch.share), mul_scalar(towards(), 1 - batch.share));
 }
 
-std::unique_ptr<TrainingTask> make_classification_task(const Config& config) {
-  return std::make_unique<ClassificationTask>(config);
+namespace {
+
+void check_classification(const Config& config) {
+  const auto& data = config.data();
+  if (config.model().has_transformer())
+    fail_input("model.transformer: is set, but a classifier is a backbone with a class head");
+  if (data.augment().height() == 0)
+    fail_input("data.augment.height: not set, expected the size of a classifier's training images");
+  if (data.val_height() == 0)
+    fail_input("data.val_height: not set, expected the size of a classifier's images at evaluation");
+  const auto& augment = data.augment();
+  bool scaled = augment.crop_area_min() == 0 &&
+                (augment.scale_min() != 1 || augment.scale_max() != 1 || augment.max_stretch() != 1);
+  bool padded = data.pad_multiple() != 1 || (scaled && !augment.pad_as_image());
+  if (padded && (data.mix().mixup_alpha() > 0 || data.mix().cutmix_alpha() > 0))
+    fail_input(
+        "data.mix: mixes images without padding, expected data.pad_multiple 1 and no random scale without "
+        "pad_as_image");
 }
+
+void check_classification_split(const std::string& field, const config::Split& split) {
+  if (!split.annotations().empty())
+    fail_input("{}.annotations: \"{}\", but a classifier reads the classes from the folders of {}.images",
+               field, split.annotations(), field);
+  need(field + ".images", split.images(), "a folder with one sub-folder of images for each class");
+}
+
+std::optional<int64_t> count_class_folders(const Config& config) {
+  const std::string& folder = config.data().train().images();
+  if (folder.empty() || !std::filesystem::exists(folder)) return std::nullopt;
+  return static_cast<int64_t>(ImageFolder::load(folder).class_names().size());
+}
+
+[[maybe_unused]] const bool classification_registered =
+    training_tasks().add({.name = "classification",
+                          .file = __FILE__,
+                          .check = check_classification,
+                          .check_split = check_classification_split,
+                          .make = [](const Config& config) -> std::unique_ptr<TrainingTask> {
+                            return std::make_unique<ClassificationTask>(config);
+                          },
+                          .count_classes = count_class_folders,
+                          .usual_classes = 1000,
+                          .usual_dataset = "ImageNet"});
+
+}  // namespace
 
 }  // namespace saccade

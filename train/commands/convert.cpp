@@ -9,10 +9,10 @@
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco_names.h"
-#include "models/build.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
+#include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
 
@@ -107,8 +107,7 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
                       const OfficialWeights& weights, Config config) {
   Classes classes = classes_of(arguments, config);
   config = resolve_config(config);
-  std::shared_ptr<Detector> model =
-      build_detector(model_args(config), logit_columns(config, config.model().num_classes()));
+  std::shared_ptr<Module> model = build_model(config, config.model().num_classes());
   InitReport report = fill_model(file, weights, *model);
   std::vector<std::string> unknown;
   std::copy_if(report.skipped.begin(), report.skipped.end(), std::back_inserter(unknown),

@@ -3,40 +3,24 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "core/formats/file.h"
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
-#include "data/formats/coco_dataset.h"
-#include "data/formats/image_folder.h"
-#include "models/build.h"
+#include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
-#include "train/config/config.h"
-#include "train/config/options.h"
+#include "train/config/task.h"
 
 namespace saccade {
 
 namespace {
 
-// Of the official models: the largest category id of COCO and one more; ImageNet's classes.
-constexpr int64_t kCocoClasses = 91, kImageNetClasses = 1000;
-
 int64_t class_count(const Config& config) {
   if (config.model().num_classes() > 0) return config.model().num_classes();
-  if (is_classifier(config)) {
-    const std::string& folder = config.data().train().images();
-    if (!folder.empty() && std::filesystem::exists(folder))
-      return static_cast<int64_t>(ImageFolder::load(folder).class_names().size());
-    fmt::print("The training images are not at hand: {} classes are assumed, as in ImageNet.\n",
-               kImageNetClasses);
-    return kImageNetClasses;
-  }
-  const std::string& annotations = config.data().train().annotations();
-  if (!annotations.empty() && std::filesystem::exists(annotations))
-    return CocoDataset::load(annotations, "", label_scheme(config)).num_classes();
-  fmt::print("The training annotations are not at hand: {} classes are assumed, as in COCO.\n", kCocoClasses);
-  return kCocoClasses;
+  const TaskSpec& task = task_of(config);
+  if (std::optional<int64_t> classes = task.count_classes(config)) return *classes;
+  fmt::print("The training data is not at hand: {} classes are assumed, as in {}.\n", task.usual_classes,
+             task.usual_dataset);
+  return task.usual_classes;
 }
 
 // 1234567 -> "1.23 M"
@@ -81,13 +65,11 @@ int run_summary(const SummaryArguments& arguments) {
   if (width <= 0) width = fixed ? data.val_width() : data.val_long_side();
 
   const int64_t classes = class_count(config);
-  auto summary_of = [&](auto model) {
-    model->initialize(config.seed());
-    return summarize(*model, height, width);
-  };
-  ModelSummary summary = is_classifier(config)
-                             ? summary_of(build_classifier(model_args(config), classes))
-                             : summary_of(build_detector(model_args(config), logit_columns(config, classes)));
+  std::shared_ptr<Module> model = build_model(config, classes);
+  model->initialize(config.seed());
+  auto detector = std::dynamic_pointer_cast<Detector>(model);
+  ModelSummary summary = detector ? summarize(*detector, height, width)
+                                  : summarize(dynamic_cast<Classifier&>(*model), height, width);
   print_table(summary);
   fmt::print(
       "\n{} parameters, {} of them trained, {} MACs and {} of activations for one image of {} x {} pixels\n",

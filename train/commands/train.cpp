@@ -5,10 +5,9 @@
 
 #include "core/tensor/error.h"
 #include "train/checkpoints/checkpoint.h"
-#include "train/classification/classification_task.h"
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
-#include "train/detection/detection_task.h"
+#include "train/config/task.h"
 #include "train/loop/trainer.h"
 
 namespace saccade {
@@ -71,8 +70,7 @@ int run_train(const TrainArguments& arguments) {
     fail_input("{}: is a file, expected a folder", arguments.output);
   if (!arguments.init_from.empty()) open_weights(arguments.init_from);
 
-  std::unique_ptr<TrainingTask> task =
-      is_classifier(config) ? make_classification_task(config) : make_detection_task(config);
+  std::unique_ptr<TrainingTask> task = task_of(config).make(config);
   task->model().set_recompute(
       {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()});
   FreshFolder fresh(arguments.output);

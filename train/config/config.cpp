@@ -11,8 +11,10 @@
 #include <sstream>
 
 #include "core/tensor/error.h"
+#include "models/build.h"
 #include "train/config/config_fields.h"
 #include "train/config/nearest.h"
+#include "train/config/task.h"
 
 namespace saccade {
 
@@ -209,26 +211,6 @@ void check_pair(const char* a_name, int a, const char* b_name, int b) {
     fail_input("{} = {} and {} = {}: expected both to be set, or both to be 0", a_name, a, b_name, b);
 }
 
-bool mixes(const config::Data& data) { return data.mix().mixup_alpha() > 0 || data.mix().cutmix_alpha() > 0; }
-
-void check_classifier(const Config& config) {
-  const auto& data = config.data();
-  if (config.model().has_transformer())
-    fail_input("model.transformer: is set, but a classifier is a backbone with a class head");
-  if (data.augment().height() == 0)
-    fail_input("data.augment.height: not set, expected the size of a classifier's training images");
-  if (data.val_height() == 0)
-    fail_input("data.val_height: not set, expected the size of a classifier's images at evaluation");
-  const auto& augment = data.augment();
-  bool scaled = augment.crop_area_min() == 0 &&
-                (augment.scale_min() != 1 || augment.scale_max() != 1 || augment.max_stretch() != 1);
-  bool padded = data.pad_multiple() != 1 || (scaled && !augment.pad_as_image());
-  if (padded && mixes(data))
-    fail_input(
-        "data.mix: mixes images without padding, expected data.pad_multiple 1 and no random scale without "
-        "pad_as_image");
-}
-
 }  // namespace
 
 Config parse_config(const std::string& text, const std::string& name) {
@@ -283,12 +265,7 @@ void validate_config(const Config& config) {
   if (data.val_center() > 0 && data.val_height() == 0)
     fail_input("data.val_center: {} without data.val_height and data.val_width, expected the centre's size",
                data.val_center());
-  if (is_classifier(config)) {
-    check_classifier(config);
-  } else if (mixes(data)) {
-    fail_input("data.mix: mixes images of one class each, expected model.type \"classifier\", got \"{}\"",
-               config.model().type());
-  }
+  task_of(config).check(config);
 
   check_choice("optimizer.type", config.optimizer().type(), {"adamw", "sgd"});
   for (int i = 0; i < config.optimizer().group_size(); ++i)
@@ -304,30 +281,19 @@ void validate_config(const Config& config) {
 
 void validate_for_training(const Config& config) {
   validate_config(config);
-  auto need = [](const std::string& field, const std::string& value, const char* what) {
-    if (value.empty())
-      fail_input("{}: not set, expected {} (in the file or with --set {}=...)", field, what, field);
-  };
-  auto check_split = [&](const std::string& split, const config::Split& paths) {
-    if (is_classifier(config)) {
-      if (paths.has_annotations() && !paths.annotations().empty())
-        fail_input("{}.annotations: \"{}\", but a classifier reads the classes from the folders of {}.images",
-                   split, paths.annotations(), split);
-      need(split + ".images", paths.images(), "a folder with one sub-folder of images for each class");
-      return;
-    }
-    need(split + ".annotations", paths.annotations(), "a COCO annotation file");
-    need(split + ".images", paths.images(), "the folder of the images");
-  };
-  check_split("data.train", config.data().train());
-  if (config.data().has_val()) check_split("data.val", config.data().val());
+  const TaskSpec& task = task_of(config);
+  task.check_split("data.train", config.data().train());
+  if (config.data().has_val()) task.check_split("data.val", config.data().val());
   const auto& train = config.train();
   if (train.epochs() <= 0 && train.max_steps() <= 0 && train.max_minutes() <= 0)
     fail_input(
         "train.epochs, train.max_steps and train.max_minutes are all 0, expected at least one of them");
 }
 
-bool is_classifier(const Config& config) { return config.model().type() == "classifier"; }
+void need(const std::string& field, const std::string& value, const char* what) {
+  if (value.empty())
+    fail_input("{}: not set, expected {} (in the file or with --set {}=...)", field, what, field);
+}
 
 Config resolve_config(const Config& config) {
   Config resolved = config;
@@ -335,7 +301,8 @@ Config resolve_config(const Config& config) {
   // The typed defaults of a backbone are ResNet's; the others have their own.
   config::Backbone& backbone = *resolved.mutable_model()->mutable_backbone();
   if (backbone.type() != "resnet") backbone = config.model().backbone();
-  if (is_classifier(config) && !config.model().has_transformer())
+  if (!config.model().has_transformer() && model_types().contains(config.model().type()) &&
+      !model_types().find(config.model().type()).has_transformer)
     resolved.mutable_model()->clear_transformer();
   return resolved;
 }

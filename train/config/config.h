@@ -31,8 +31,8 @@ void validate_config(const Config& config);
 // What training needs beyond that: data sets and an end of training.
 void validate_for_training(const Config& config);
 
-// model.type "classifier": image-folder data and class figures; everything else is a detector.
-bool is_classifier(const Config& config);
+// Throws InputError when a field that training needs has no value.
+void need(const std::string& field, const std::string& value, const char* what);
 
 // The configuration with every default written out.
 Config resolve_config(const Config& config);
@@ -42,5 +42,6 @@ std::string config_text(const Config& config);
 // section with `type` and its arguments. Schema defaults are included, so a model needs no second default for
 // a typed field.
 Args model_args(const Config& config);
+Args criterion_args(const Config& config);  // config.criterion alike
 
 }  // namespace saccade

@@ -95,4 +95,10 @@ Args model_args(const Config& config) {
   return args;
 }
 
+Args criterion_args(const Config& config) {
+  Args args("criterion");
+  copy_message(resolve_config(config).criterion(), args);
+  return args;
+}
+
 }  // namespace saccade

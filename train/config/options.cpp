@@ -166,10 +166,6 @@ LabelScheme label_scheme(const Config& config) {
   return config.data().labels() == config::category_id ? LabelScheme::kCategoryId : LabelScheme::kContiguous;
 }
 
-int64_t logit_columns(const Config& config, int64_t classes) {
-  return classes + (config.criterion().class_loss() == config::softmax ? 1 : 0);
-}
-
 Precision precision_of(const Config& config) {
   return {config.precision() == config::bf16 ? DType::kBF16 : DType::kF32,
           config.precision() == config::tf32 ? MathMode::kTf32 : MathMode::kExact};

@@ -30,8 +30,6 @@ OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
 ScheduleOptions schedule_options(const config::Schedule& schedule);
 // The number that a category has for the model.
 LabelScheme label_scheme(const Config& config);
-// Columns of the logits for so many classes: with the softmax loss one more, "no object".
-int64_t logit_columns(const Config& config, int64_t classes);
 
 // What products run in: execution().compute and execution().math.
 struct Precision {

@@ -1,12 +1,15 @@
-#include "train/detection/detection_task.h"
+// Training a detector: the COCO data sets, the detector's own loss and the COCO figures of a configuration.
+#include <filesystem>
 
 #include "data/formats/coco_dataset.h"
 #include "models/build.h"
 #include "models/detection/criterion.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
+#include "train/config/task.h"
 #include "train/detection/evaluator.h"
 #include "train/inference/model_input.h"
+#include "train/loop/training_task.h"
 
 namespace saccade {
 namespace {
@@ -31,7 +34,7 @@ class DetectionTask final : public TrainingTask {
                      ? fmt::format("category ids up to {}", known - 1)
                      : fmt::format("{} categories", known),
                  train_set_->annotations_path(), known);
-    model_ = build_detector(model_args(config), logit_columns(config, classes));
+    model_ = build_as<Detector>(config, classes);
     if (config.data().has_val()) {
       val_set_ = load_split(config.data().val(), label_scheme(config));
       check_categories(*val_set_, category_ids(), class_names(), "the training set");
@@ -81,10 +84,35 @@ class DetectionTask final : public TrainingTask {
   std::shared_ptr<Detector> model_;
 };
 
-}  // namespace
-
-std::unique_ptr<TrainingTask> make_detection_task(const Config& config) {
-  return std::make_unique<DetectionTask>(config);
+void check_detection(const Config& config) {
+  const config::Mix& mix = config.data().mix();
+  if (mix.mixup_alpha() > 0 || mix.cutmix_alpha() > 0)
+    fail_input("data.mix: mixes images of one class each, expected model.type \"classifier\", got \"{}\"",
+               config.model().type());
 }
 
+void check_detection_split(const std::string& field, const config::Split& split) {
+  need(field + ".annotations", split.annotations(), "a COCO annotation file");
+  need(field + ".images", split.images(), "the folder of the images");
+}
+
+std::optional<int64_t> count_categories(const Config& config) {
+  const std::string& annotations = config.data().train().annotations();
+  if (annotations.empty() || !std::filesystem::exists(annotations)) return std::nullopt;
+  return CocoDataset::load(annotations, "", label_scheme(config)).num_classes();
+}
+
+[[maybe_unused]] const bool detection_registered = training_tasks().add(
+    {.name = "detection",
+     .file = __FILE__,
+     .check = check_detection,
+     .check_split = check_detection_split,
+     .make = [](const Config& config) -> std::unique_ptr<TrainingTask> {
+       return std::make_unique<DetectionTask>(config);
+     },
+     .count_classes = count_categories,
+     .usual_classes = 91,  // the largest category id and one more, as in the official models
+     .usual_dataset = "COCO"});
+
+}  // namespace
 }  // namespace saccade

@@ -1,0 +1,39 @@
+#include "models/backbone.h"
+
+#include "models/build.h"
+
+namespace saccade {
+namespace {
+
+const BackboneSpec& spec_of(const Args& section) {
+  return backbones().find(section.get_string("type", "resnet"), section.path() + ".type");
+}
+
+std::shared_ptr<Module> build_backbone_classifier(const Args& model, int64_t classes, const Args&) {
+  const Args& section = model.get_section("backbone");
+  const BackboneSpec& spec = spec_of(section);
+  if (!spec.build_classifier)
+    fail_input("{}.type: {} has no class head, expected a backbone that has one", section.path(), spec.name);
+  return spec.build_classifier(section, classes);
+}
+
+[[maybe_unused]] const bool classifier_registered =
+    model_types().add({.name = "classifier",
+                       .summary = "A backbone with the class head of its official model",
+                       .task = "classification",
+                       .file = __FILE__,
+                       .build = build_backbone_classifier,
+                       .has_transformer = false});
+
+}  // namespace
+
+Registry<BackboneSpec>& backbones() {
+  static Registry<BackboneSpec> registry("backbone");
+  return registry;
+}
+
+std::shared_ptr<Backbone> build_backbone(const Args& section, const std::vector<int64_t>& default_outputs) {
+  return spec_of(section).build(section, default_outputs);
+}
+
+}  // namespace saccade

@@ -1,0 +1,35 @@
+// The kinds of task: detection, classification. A task registers itself from its own file; a model's type names its task
+// (models/build.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/runtime/registry.h"
+#include "train/config/config.h"
+
+namespace saccade {
+
+class TrainingTask;  // train/loop/training_task.h
+
+struct TaskSpec {
+  std::string name;  // "detection"
+  std::string file;
+  // What a configuration must fulfil, beyond ranges, and a split of its data before training. Throw InputError.
+  void (*check)(const Config& config);
+  void (*check_split)(const std::string& field, const config::Split& split);
+  // Builds the model and opens the data sets. Throws InputError for what the configuration or the data sets lack.
+  std::unique_ptr<TrainingTask> (*make)(const Config& config);
+  // How many classes the training data has, or, when it is not at hand, nothing.
+  std::optional<int64_t> (*count_classes)(const Config& config);
+  int64_t usual_classes;      // in place of those
+  const char* usual_dataset;  // whose number it is
+};
+
+Registry<TaskSpec>& training_tasks();
+// Throws InputError when the model's type is not known.
+const TaskSpec& task_of(const Config& config);
+
+}  // namespace saccade
