@@ -8,23 +8,17 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "core/types/metrics.h"
 #include "data/evaluation/detections.h"
-#include "data/formats/coco_json.h"
+#include "data/formats/ground_truth.h"
 
 namespace saccade {
 
 inline constexpr int kCocoThresholds = 10;  // IoU 0.50, 0.55, ..., 0.95
 
-struct CocoGroundTruth {
-  std::vector<int64_t> images;              // ids; only annotations and detections of these count
-  std::vector<CocoCategory> categories;     // ids and names
-  std::vector<CocoAnnotation> annotations;  // crowds included, in file order
-};
-
-struct CocoClassFigures {
+struct CocoClassMetrics {
   int64_t category_id = 0;
   std::string name;
   int64_t objects = 0;  // crowds not counted
@@ -32,31 +26,28 @@ struct CocoClassFigures {
 };
 
 // -1 stands for "no object of this kind", as in pycocotools.
-struct CocoFigures {
+struct CocoMetrics {
   double AP = -1, AP50 = -1, AP75 = -1, AP_small = -1, AP_medium = -1, AP_large = -1;
   double AR_1 = -1, AR_10 = -1, AR_100 = -1, AR_small = -1, AR_medium = -1, AR_large = -1;
   std::array<double, kCocoThresholds> AP_by_iou{};
-  std::vector<CocoClassFigures> classes;  // ascending category id
+  std::vector<CocoClassMetrics> classes;  // ascending category id
   std::vector<std::string> notes;         // what the user should know, one line each
 };
 
-// Reads the ground truth of a COCO instances file. Throws InputError "file: annotation 7: what" as
-// CocoDataset::load does; the images themselves are not looked for.
-CocoGroundTruth read_coco_ground_truth(const std::string& path);
-
+// Only annotations and detections of the images of `truth` count; annotations are taken in their order, crowds included.
 // Throws InputError when a detection names an image that is not in the ground truth or has a NaN (naming
 // `source` and the entry, counted from 1). Detections of unknown categories are left out, with a note.
-CocoFigures evaluate_coco(const CocoGroundTruth& truth, std::span<const Detection> detections,
+CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
                           const std::string& source = "detections");
 
-// The twelve COCO figures by name, "AP" first.
-std::vector<std::pair<std::string, double>> named_figures(const CocoFigures& figures);
+// The twelve COCO metrics by name, "AP" first.
+Metrics named_metrics(const CocoMetrics& metrics);
 // The twelve lines that pycocotools prints, in its order and wording.
-std::string coco_table(const CocoFigures& figures);
-// A table with a line a category.
-std::string coco_class_table(const CocoFigures& figures);
+std::string coco_table(const CocoMetrics& metrics);
+// A table with a line for each category.
+std::string coco_class_table(const CocoMetrics& metrics);
 // {"AP": ..., "AP50": ..., ..., "AR_large": ...} at full precision; with_classes adds "AP_by_iou" and
-// "per_class", a list of the category's figures.
-std::string coco_json(const CocoFigures& figures, bool with_classes = false);
+// "per_class", a list of the categories' metrics.
+std::string coco_json(const CocoMetrics& metrics, bool with_classes = false);
 
 }  // namespace saccade

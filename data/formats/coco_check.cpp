@@ -15,10 +15,10 @@ namespace {
 // Annotations are often rounded; a box may pass the border by this much.
 constexpr double kBorderPixels = 0.5;
 
-void check_boxes(const CocoFile& file, const CocoReport& report) {
-  std::unordered_map<int64_t, const CocoImage*> images;
-  for (const CocoImage& image : file.images) images.emplace(image.id, &image);
-  for (const CocoAnnotation& a : file.annotations) {
+void check_boxes(const GroundTruth& file, const ProblemReport& report) {
+  std::unordered_map<int64_t, const ImageInfo*> images;
+  for (const ImageInfo& image : file.images) images.emplace(image.id, &image);
+  for (const Annotation& a : file.annotations) {
     auto [x, y, w, h] = a.bbox;
     auto it = images.find(a.image_id);
     std::string where = fmt::format("annotation {} (image {})", a.id, a.image_id);
@@ -37,7 +37,7 @@ void check_boxes(const CocoFile& file, const CocoReport& report) {
   }
 }
 
-std::string check_image(const CocoImage& image, const std::string& images_dir) {
+std::string check_image(const ImageInfo& image, const std::string& images_dir) {
   std::string path = (std::filesystem::path(images_dir) / image.file_name).string();
   try {
     Image pixels = read_image(path);
@@ -54,10 +54,10 @@ std::string check_image(const CocoImage& image, const std::string& images_dir) {
 std::vector<std::string> check_coco(const std::string& annotations_path, const std::string& images_dir,
                                     int threads) {
   std::vector<std::string> problems;
-  CocoReport report = [&](const std::string& problem) {
+  ProblemReport report = [&](const std::string& problem) {
     problems.push_back(fmt::format("{}: {}", annotations_path, problem));
   };
-  CocoFile file;
+  GroundTruth file;
   try {
     file = read_coco(annotations_path, report);
   } catch (const InputError& e) {
@@ -66,7 +66,7 @@ std::vector<std::string> check_coco(const std::string& annotations_path, const s
   }
   if (file.images.empty()) report("the list of images is empty");
   if (file.categories.empty()) report("the list of categories is empty");
-  check_coco_ids(file, report);
+  check_ids(file, report);
   check_boxes(file, report);
   if (images_dir.empty()) return problems;
   std::error_code error;

@@ -33,7 +33,7 @@ class Record {
     if (problem_.empty()) problem_ = std::move(problem);
   }
   // Reports the first problem; true when there was none.
-  bool finish(const CocoReport& report) const {
+  bool finish(const ProblemReport& report) const {
     if (problem_.empty()) return true;
     report(fmt::format("{}: {}",
                        label_.empty() ? fmt::format("{} number {} of the list", kind_, index_ + 1) : label_,
@@ -48,7 +48,7 @@ class Record {
   std::vector<std::string_view> seen_;  // string literals only
 };
 
-bool read_image(JsonFile& json, JsonValue value, CocoImage& image, Record& record) {
+bool read_image(JsonFile& json, JsonValue value, ImageInfo& image, Record& record) {
   bool is_object = json.fields(value, [&](std::string_view key, JsonValue v) {
     if (key == "id") {
       bool ok = json.read(v, image.id);
@@ -81,7 +81,7 @@ bool read_bbox(JsonFile& json, JsonValue value, std::array<double, 4>& bbox) {
   return is_array && ok && count == 4;
 }
 
-bool read_annotation(JsonFile& json, JsonValue value, CocoAnnotation& a, Record& record) {
+bool read_annotation(JsonFile& json, JsonValue value, Annotation& a, Record& record) {
   bool has_area = false;
   bool is_object = json.fields(value, [&](std::string_view key, JsonValue v) {
     if (key == "id") {
@@ -110,7 +110,7 @@ bool read_annotation(JsonFile& json, JsonValue value, CocoAnnotation& a, Record&
   return is_object;
 }
 
-bool read_category(JsonFile& json, JsonValue value, CocoCategory& category, Record& record) {
+bool read_category(JsonFile& json, JsonValue value, Category& category, Record& record) {
   bool is_object = json.fields(value, [&](std::string_view key, JsonValue v) {
     if (key == "id") {
       bool ok = json.read(v, category.id);
@@ -127,7 +127,7 @@ bool read_category(JsonFile& json, JsonValue value, CocoCategory& category, Reco
 
 template <class T, class Read>
 void read_list(JsonFile& json, JsonValue value, const char* list, const char* kind, std::vector<T>& out,
-               bool& found, const CocoReport& report, Read read) {
+               bool& found, const ProblemReport& report, Read read) {
   if (found) fail_input("{}: \"{}\" appears twice", json.path(), list);
   found = true;
   size_t index = 0;
@@ -140,57 +140,26 @@ void read_list(JsonFile& json, JsonValue value, const char* list, const char* ki
   if (!is_array) fail_input("{}: \"{}\" must be a list", json.path(), list);
 }
 
-// Reports every id that is not the first of its kind; returns all ids, sorted.
-template <class T>
-std::vector<int64_t> unique_ids(const std::vector<T>& items, const char* kind, const CocoReport& report) {
-  std::vector<int64_t> ids;
-  ids.reserve(items.size());
-  for (const T& item : items) ids.push_back(item.id);
-  std::sort(ids.begin(), ids.end());
-  for (size_t i = 1; i < ids.size(); ++i) {
-    bool first_repeat = ids[i] == ids[i - 1] && (i < 2 || ids[i - 2] != ids[i]);
-    if (first_repeat) {
-      auto range = std::equal_range(ids.begin(), ids.end(), ids[i]);
-      report(fmt::format("{} {}: the id is used {} times", kind, ids[i], range.second - range.first));
-    }
-  }
-  return ids;
-}
-
 }  // namespace
 
-CocoFile read_coco(const std::string& path, const CocoReport& report) {
+GroundTruth read_coco(const std::string& path, const ProblemReport& report) {
   JsonFile json(path);
-  CocoFile file;
+  GroundTruth truth;
   bool images = false, annotations = false, categories = false;
   json.root_fields([&](std::string_view key, JsonValue value) {
     if (key == "images") {
-      read_list(json, value, "images", "image", file.images, images, report, read_image);
+      read_list(json, value, "images", "image", truth.images, images, report, read_image);
     } else if (key == "annotations") {
-      read_list(json, value, "annotations", "annotation", file.annotations, annotations, report,
+      read_list(json, value, "annotations", "annotation", truth.annotations, annotations, report,
                 read_annotation);
     } else if (key == "categories") {
-      read_list(json, value, "categories", "category", file.categories, categories, report, read_category);
+      read_list(json, value, "categories", "category", truth.categories, categories, report, read_category);
     }
   });
   if (!images) fail_input("{}: has no \"images\" list", path);
   if (!annotations) fail_input("{}: has no \"annotations\" list", path);
   if (!categories) fail_input("{}: has no \"categories\" list", path);
-  return file;
-}
-
-void check_coco_ids(const CocoFile& file, const CocoReport& report) {
-  std::vector<int64_t> categories = unique_ids(file.categories, "category", report);
-  std::vector<int64_t> images = unique_ids(file.images, "image", report);
-  unique_ids(file.annotations, "annotation", report);
-  for (const CocoAnnotation& a : file.annotations) {
-    if (!std::binary_search(images.begin(), images.end(), a.image_id)) {
-      report(fmt::format("annotation {}: image_id {} is not in \"images\"", a.id, a.image_id));
-    }
-    if (!std::binary_search(categories.begin(), categories.end(), a.category_id)) {
-      report(fmt::format("annotation {}: category_id {} is not in \"categories\"", a.id, a.category_id));
-    }
-  }
+  return truth;
 }
 
 }  // namespace saccade

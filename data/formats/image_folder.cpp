@@ -4,11 +4,22 @@
 #include <filesystem>
 
 #include "core/tensor/error.h"
+#include "data/formats/data_format.h"
 
 namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
+
+[[maybe_unused]] const bool registered = classification_formats().add(
+    {.name = "folder",
+     .summary = "a folder with one sub-folder of images for each class",
+     .recognises = nullptr,  // it is what folders are that no other format recognises
+     .open = [](const DataPaths& paths,
+                const std::vector<std::string>& classes) -> std::shared_ptr<const ClassificationDataset> {
+       return std::make_shared<ImageFolder>(ImageFolder::load(paths.images, classes));
+     },
+     .file = __FILE__});
 
 // The names in a folder, sorted, hidden ones left out.
 struct Listing {
@@ -96,11 +107,11 @@ const std::string& ImageFolder::file_name(int64_t index) const {
   return files_.at(static_cast<size_t>(index));
 }
 
-std::string ImageFolder::description() const {
+std::vector<std::string> ImageFolder::notes() const {
   std::string text = fmt::format("{}: {} images of {} classes", folder_, num_images(), class_names_.size());
   if (!ignored_.empty())
     text += fmt::format("; {} other files are left out (\"{}\")", ignored_.size(), ignored_.front());
-  return text;
+  return {text};
 }
 
 Sample ImageFolder::make_sample(int64_t index, Image image) const {

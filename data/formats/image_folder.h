@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/image_source.h"
+#include "data/formats/classification_dataset.h"
 
 namespace saccade {
 
 // Invariants after load(): classes are the sub-folders in the order of their names (byte by byte), each with
 // at least one image; images are ordered by class, then folder, then name.
-class ImageFolder final : public ImageSource {
+class ImageFolder final : public ClassificationDataset {
  public:
   // Looks for images in the class folders and below them; hidden files and folders are passed over. With
   // `classes`, the sub-folders must be exactly these, and labels are places in that list. Throws InputError
@@ -25,12 +25,12 @@ class ImageFolder final : public ImageSource {
   const std::string& file_name(int64_t index) const override;  // below the folder: "cat/1.jpg"
   Sample make_sample(int64_t index, Image image) const override;
 
-  const std::vector<std::string>& class_names() const { return class_names_; }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t label(int64_t index) const { return labels_.at(static_cast<size_t>(index)); }
   // Files that are no images, and files outside of the class folders, by name below the folder.
   const std::vector<std::string>& ignored() const { return ignored_; }
   // "DIR: 800 images of 10 classes", and how many files are left out.
-  std::string description() const;
+  std::vector<std::string> notes() const override;
 
  private:
   std::string folder_;

@@ -29,7 +29,7 @@ std::string annotations_json(const ShapesOptions& options, const std::vector<Sha
   out += "],\n\"annotations\":[";
   int64_t id = 0;
   for (size_t i = 0; i < all.size(); ++i) {
-    for (const CocoAnnotation& a : all[i].annotations) {
+    for (const Annotation& a : all[i].annotations) {
       out += fmt::format(
           "{}{{\"id\":{},\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"area\":{},\"iscrowd\":0}"
           "}",

@@ -24,7 +24,7 @@ struct ShapesImage {
   // Category ids 1 .. 6. bbox is the extent of the pixels that can be seen (not hidden by later shapes,
   // inside the image) and area is their count. A shape of which less than a quarter can be seen has no
   // annotation.
-  std::vector<CocoAnnotation> annotations;  // ids not yet given
+  std::vector<Annotation> annotations;  // ids not yet given
 };
 
 // "circle", "square", "triangle", "star", "ring", "cross"; category id = index + 1.

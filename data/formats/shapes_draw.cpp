@@ -275,7 +275,7 @@ class Canvas {
       }
       if (static_cast<double>(count) < kLeastVisible * static_cast<double>(shapes_[s].pixels) || count == 0)
         continue;
-      CocoAnnotation a;
+      Annotation a;
       a.category_id = shapes_[s].category + 1;
       a.bbox = {static_cast<double>(x1), static_cast<double>(y1), static_cast<double>(x2 - x1 + 1),
                 static_cast<double>(y2 - y1 + 1)};

@@ -13,6 +13,7 @@
 
 #include "core/formats/json.h"
 #include "core/tensor/philox.h"
+#include "data/formats/coco_dataset.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {
@@ -45,7 +46,7 @@ Expected read_expected(const std::string& path) {
   return e;
 }
 
-std::map<std::string, double> by_name(const CocoFigures& f) {
+std::map<std::string, double> by_name(const CocoMetrics& f) {
   return {{"AP", f.AP},
           {"AP50", f.AP50},
           {"AP75", f.AP75},
@@ -62,7 +63,7 @@ std::map<std::string, double> by_name(const CocoFigures& f) {
 
 void expect_equal(const std::string& gt, const std::string& dt, const std::string& expected_path) {
   SCOPED_TRACE(dt);
-  CocoFigures f = evaluate_coco(read_coco_ground_truth(gt), read_detections(dt), dt);
+  CocoMetrics f = evaluate_coco(read_coco_ground_truth(gt), read_detections(dt), dt);
   Expected e = read_expected(expected_path);
   ASSERT_EQ(e.stats.size(), 12u);
   auto got = by_name(f);
@@ -71,7 +72,7 @@ void expect_equal(const std::string& gt, const std::string& dt, const std::strin
   for (size_t t = 0; t < e.by_iou.size(); ++t) EXPECT_NEAR(f.AP_by_iou[t], e.by_iou[t], kTolerance) << t;
   ASSERT_FALSE(e.categories.empty());
   size_t compared = 0;
-  for (const CocoClassFigures& c : f.classes) {
+  for (const CocoClassMetrics& c : f.classes) {
     auto it = e.categories.find(std::to_string(c.category_id));
     if (it == e.categories.end()) {
       EXPECT_EQ(c.AP, -1) << c.category_id;  // files may leave out categories without objects
@@ -109,9 +110,9 @@ INSTANTIATE_TEST_SUITE_P(CocoEval, PublishedCase,
                                          "val2017_2299_one_image", "voc100_real_detector"),
                          [](const auto& name) { return std::string(name.param); });
 
-CocoGroundTruth one_object() {
-  CocoGroundTruth truth;
-  truth.images = {7};
+GroundTruth one_object() {
+  GroundTruth truth;
+  truth.images = {{.id = 7}};
   truth.categories = {{3, "cat"}};
   truth.annotations = {{1, 7, 3, {10, 10, 50, 50}, 2500, false}};
   return truth;
@@ -119,7 +120,7 @@ CocoGroundTruth one_object() {
 
 TEST(CocoEval, PerfectAndNone) {
   std::vector<Detection> found{{7, 3, {10, 10, 50, 50}, 0.5}};
-  CocoFigures f = evaluate_coco(one_object(), found);
+  CocoMetrics f = evaluate_coco(one_object(), found);
   EXPECT_NEAR(f.AP, 1, 1e-12);
   EXPECT_NEAR(f.AR_1, 1, 1e-12);
   EXPECT_EQ(f.AP_small, -1);
@@ -127,16 +128,16 @@ TEST(CocoEval, PerfectAndNone) {
   f = evaluate_coco(one_object(), {});
   EXPECT_EQ(f.AP, 0);
   EXPECT_EQ(f.AR_100, 0);
-  f = evaluate_coco(CocoGroundTruth{{7}, {{3, "cat"}}, {}}, found);
+  f = evaluate_coco(GroundTruth{{{.id = 7}}, {}, {{3, "cat"}}}, found);
   EXPECT_EQ(f.AP, -1);
-  f = evaluate_coco(CocoGroundTruth{}, {});
+  f = evaluate_coco(GroundTruth{}, {});
   EXPECT_EQ(f.AP, -1);
   EXPECT_TRUE(f.classes.empty());
 }
 
 TEST(CocoEval, UnknownCategoryIsANote) {
   std::vector<Detection> found{{7, 3, {10, 10, 50, 50}, 0.5}, {7, 99, {0, 0, 1, 1}, 0.9}};
-  CocoFigures f = evaluate_coco(one_object(), found, "d.json");
+  CocoMetrics f = evaluate_coco(one_object(), found, "d.json");
   EXPECT_NEAR(f.AP, 1, 1e-12);
   ASSERT_EQ(f.notes.size(), 1u);
   EXPECT_EQ(f.notes[0], "d.json: 1 entries left out: their category_id is not in the annotations");
@@ -152,7 +153,7 @@ TEST(CocoEval, Errors) {
 }
 
 TEST(CocoEval, Table) {
-  CocoFigures f;
+  CocoMetrics f;
   f.AP = 0.5045806987249628;
   std::string text = coco_table(f);
   EXPECT_EQ(text.substr(0, text.find('\n')),
@@ -168,7 +169,7 @@ TEST(CocoEval, Table) {
 
 TEST(CocoEval, ThreadCountChangesNothing) {
   Rng rng(3);
-  CocoGroundTruth truth;
+  GroundTruth truth;
   std::vector<Detection> found;
   auto box = [&] {
     return std::array<double, 4>{rng.uniform(0, 200), rng.uniform(0, 200), rng.uniform(5, 150),
@@ -176,9 +177,9 @@ TEST(CocoEval, ThreadCountChangesNothing) {
   };
   for (int c = 0; c < 4; ++c) truth.categories.push_back({c + 1, "c"});
   for (int i = 0; i < 60; ++i) {
-    truth.images.push_back(i);
+    truth.images.push_back({.id = i});
     for (int k = 0; k < 5; ++k) {
-      CocoAnnotation a{i * 5 + k + 1, i, 1 + rng.below(4), box(), 0, rng.below(8) == 0};
+      Annotation a{i * 5 + k + 1, i, 1 + rng.below(4), box(), 0, rng.below(8) == 0};
       a.area = a.bbox[2] * a.bbox[3];
       truth.annotations.push_back(a);
       for (int d = 0; d < 3; ++d) {

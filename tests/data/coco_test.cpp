@@ -25,7 +25,7 @@ std::string file_with(const std::string& annotations) {
 std::string message(const std::string& annotations) {
   TempDir dir;
   write_text(dir / "a.json", file_with(annotations));
-  return input_error([&] { CocoDataset::load(dir / "a.json", ""); });
+  return input_error([&] { load_coco(dir / "a.json", ""); });
 }
 void expect_says(const std::string& text, std::initializer_list<const char*> parts) {
   for (const char* part : parts)
@@ -41,7 +41,7 @@ TEST(CocoDataset, MapsAnyIdsToContiguousClasses) {
           R"({"id":9007199254740993,"image_id":7,"category_id":4294967299,"bbox":[1,2,3.5,4]},)"
           R"({"segmentation":[[1,2]],"area":5.5,"iscrowd":1,"id":1,"image_id":-3,"category_id":2,)"
           R"("bbox":[0,0,1e1,2]},{"id":2,"image_id":7,"category_id":90,"bbox":[30,0,5,5],"iscrowd":false})"));
-  auto set = CocoDataset::load(dir / "a.json", "");
+  auto set = load_coco(dir / "a.json", "");
   EXPECT_EQ(set.category_ids(), (std::vector<int64_t>{2, 90, 4294967299}));
   EXPECT_EQ(set.class_names(), (std::vector<std::string>{"a", "z", "big"}));
   EXPECT_EQ(set.class_of(4294967299), 2);
@@ -65,18 +65,18 @@ TEST(CocoDataset, CategoryIdsCanBeLabels) {
                    R"("annotations":[],"categories":[{"id":3,"name":"c"},)" + last + "]}");
   };
   write(R"({"id":1,"name":"a"})");
-  auto set = CocoDataset::load(dir / "a.json", "", LabelScheme::kCategoryId);
+  auto set = load_coco(dir / "a.json", "", LabelScheme::kCategoryId);
   EXPECT_EQ(set.num_classes(), 4);
   EXPECT_EQ(set.category_ids(), (std::vector<int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(set.class_names(), (std::vector<std::string>{"N/A", "a", "N/A", "c"}));
   EXPECT_EQ(set.class_of(3), 3);
   EXPECT_THROW(set.class_of(2), Error);
-  ASSERT_EQ(set.categories().size(), 2u);  // what is evaluated
-  EXPECT_EQ(set.categories()[1].id, 3);
-  EXPECT_EQ(CocoDataset::load(dir / "a.json", "").num_classes(), 2);
+  ASSERT_EQ(set.ground_truth().categories.size(), 2u);  // what is evaluated
+  EXPECT_EQ(set.ground_truth().categories[1].id, 3);
+  EXPECT_EQ(load_coco(dir / "a.json", "").num_classes(), 2);
   for (const char* bad : {R"({"id":-1,"name":"a"})", R"({"id":65536,"name":"a"})"}) {
     write(bad);
-    expect_says(input_error([&] { CocoDataset::load(dir / "a.json", "", LabelScheme::kCategoryId); }),
+    expect_says(input_error([&] { load_coco(dir / "a.json", "", LabelScheme::kCategoryId); }),
                 {"a.json", "data.labels: category_id", "from 0 to 65535"});
   }
 }
@@ -110,10 +110,10 @@ TEST(CocoDataset, NamesABrokenFile) {
   TempDir dir;
   auto load = [&](const std::string& text) {
     write_text(dir / "a.json", text);
-    return input_error([&] { CocoDataset::load(dir / "a.json", ""); });
+    return input_error([&] { load_coco(dir / "a.json", ""); });
   };
-  expect_says(input_error([&] { CocoDataset::load(dir / "none.json", ""); }), {"none.json", "cannot read"});
-  expect_says(input_error([&] { CocoDataset::load(dir.str(), ""); }), {"folder"});
+  expect_says(input_error([&] { load_coco(dir / "none.json", ""); }), {"none.json", "cannot read"});
+  expect_says(input_error([&] { load_coco(dir.str(), ""); }), {"folder"});
   expect_says(load(""), {"empty"});
   expect_says(load("[1]"), {"object"});
   expect_says(load("{}"), {"\"images\""});
@@ -136,7 +136,7 @@ TEST(CocoDataset, SurvivesEveryCutAndFlippedByte) {
   std::string good = file_with(R"({"id":5,"image_id":7,"category_id":90,"bbox":[1,2,3,4],"area":1e0})");
   auto load = [&](const std::string& text) {
     write_text(dir / "a.json", text);
-    return input_error([&] { CocoDataset::load(dir / "a.json", ""); });
+    return input_error([&] { load_coco(dir / "a.json", ""); });
   };
   ASSERT_EQ(load(good), "");
   EXPECT_EQ(load("\xEF\xBB\xBF" + good), "");  // a byte-order mark does no harm
@@ -151,12 +151,11 @@ TEST(CocoDataset, SurvivesEveryCutAndFlippedByte) {
 TEST(CocoDataset, WantsEveryImageFile) {
   TempDir dir;
   write_text(dir / "a.json", file_with(""));
-  expect_says(input_error([&] { CocoDataset::load(dir / "a.json", dir / "nowhere"); }),
-              {"nowhere", "folder"});
+  expect_says(input_error([&] { load_coco(dir / "a.json", dir / "nowhere"); }), {"nowhere", "folder"});
   write_png(Image(10, 20), dir / "b.png");
-  expect_says(input_error([&] { CocoDataset::load(dir / "a.json", dir.str()); }), {"a.png", "image -3"});
+  expect_says(input_error([&] { load_coco(dir / "a.json", dir.str()); }), {"a.png", "image -3"});
   write_png(Image(30, 40), dir / "a.png");
-  EXPECT_EQ(CocoDataset::load(dir / "a.json", dir.str()).image_path(0), dir / "a.png");
+  EXPECT_EQ(load_coco(dir / "a.json", dir.str()).image_path(0), dir / "a.png");
 }
 
 TEST(CocoCheck, ListsEverythingThatIsWrong) {
@@ -189,7 +188,7 @@ TEST(CocoCheck, ListsEverythingThatIsWrong) {
 TEST(CocoCheck, RealSetsAreSound) {
   std::string base = std::string(SACCADE_SOURCE_DIR) + "/../shared/data/bccd/";
   if (!std::filesystem::exists(base)) GTEST_SKIP() << base << " is not there";
-  auto set = CocoDataset::load(base + "annotations/train.json", base + "images");
+  auto set = load_coco(base + "annotations/train.json", base + "images");
   EXPECT_EQ(set.num_classes(), 3);
   EXPECT_EQ(check_coco(base + "annotations/val.json", base + "images"), std::vector<std::string>{});
 }

@@ -41,7 +41,7 @@ TEST(ImageFolder, OrdersClassesAndFilesByName) {
                                              "b/2.png", "c/z.PNG"}));
   EXPECT_EQ(labels, (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 2}));
   EXPECT_TRUE(set.ignored().empty());
-  EXPECT_EQ(set.description(), dir.str() + ": 7 images of 3 classes");
+  EXPECT_EQ(set.notes().at(0), dir.str() + ": 7 images of 3 classes");
 }
 
 TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {
@@ -54,7 +54,7 @@ TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {
   ImageFolder set = ImageFolder::load(dir.str());
   EXPECT_EQ(set.num_images(), 7);
   EXPECT_EQ(set.ignored(), (std::vector<std::string>{"outside.png", "a/notes.txt"}));
-  EXPECT_EQ(set.description(),
+  EXPECT_EQ(set.notes().at(0),
             dir.str() + ": 7 images of 3 classes; 2 other files are left out (\"outside.png\")");
 }
 

@@ -42,7 +42,7 @@ void expect_equal(const Batch& a, const Batch& b) {
   }
 }
 
-std::vector<Batch> take(const std::shared_ptr<const CocoDataset>& set, const LoaderOptions& options,
+std::vector<Batch> take(const std::shared_ptr<const AnnotatedImages>& set, const LoaderOptions& options,
                         int count) {
   DataLoader loader(set, options);
   std::vector<Batch> batches;
@@ -56,7 +56,7 @@ std::vector<Batch> take(const std::shared_ptr<const CocoDataset>& set, const Loa
 
 TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
   TempDir dir;
-  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 23));
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 23));
   LoaderOptions options;
   options.batch_size = 4;
   options.shuffle = true;
@@ -80,7 +80,7 @@ TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
 
 TEST(Loader, ResumesAtAnyBatch) {
   TempDir dir;
-  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 10));
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 10));
   LoaderOptions options;
   options.batch_size = 3;
   options.shuffle = options.drop_last = true;
@@ -99,7 +99,7 @@ TEST(Loader, ResumesAtAnyBatch) {
 
 TEST(Loader, EvaluationSeesEveryImageOnceInOrder) {
   TempDir dir;
-  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 11));
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 11));
   LoaderOptions options;
   options.batch_size = 4;
   options.epochs = 1;
@@ -123,7 +123,7 @@ TEST(Loader, EveryEpochIsANewPermutation) {
 
 TEST(Loader, PadsWithZerosAndMasksThem) {
   TempDir dir;
-  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 8));
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 8));
   LoaderOptions options;
   options.batch_size = 8;
   for (int64_t multiple : {1, 32}) {
@@ -151,7 +151,7 @@ TEST(Loader, PadsWithZerosAndMasksThem) {
 
 TEST(Loader, TargetsAreNormalisedCentresAndSizes) {
   TempDir dir;
-  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 4));
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 4));
   LoaderOptions options;
   options.batch_size = 4;
   Batch b = take(set, options, 1).at(0);
@@ -166,7 +166,7 @@ TEST(Loader, TargetsAreNormalisedCentresAndSizes) {
 
 TEST(Loader, ABrokenImageReachesTheConsumer) {
   TempDir dir;
-  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 9));
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 9));
   test::write_text(dir / "4.png", "not a picture");
   for (int threads : {0, 3}) {
     LoaderOptions options;
@@ -183,7 +183,7 @@ TEST(Loader, ABrokenImageReachesTheConsumer) {
 
 TEST(Loader, StopsCleanlyInTheMiddle) {
   TempDir dir;
-  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 9));
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 9));
   LoaderOptions options;
   options.threads = 4;
   options.prefetch = 8;
@@ -195,7 +195,7 @@ TEST(Loader, StopsCleanlyInTheMiddle) {
 
 TEST(Loader, RefusesWhatCannotWork) {
   TempDir dir;
-  auto set = std::make_shared<const CocoDataset>(test::make_noise_set(dir, 3));
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 3));
   LoaderOptions options;
   options.batch_size = 4;
   options.drop_last = true;

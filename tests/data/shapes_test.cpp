@@ -42,7 +42,7 @@ TEST(Shapes, IsASoundCocoSetOfSixCategories) {
   options.progress = [&](int64_t done) { last = done; };
   write_shapes_dataset(dir.str(), options);
   EXPECT_EQ(last, 150);
-  auto set = CocoDataset::load(dir / "annotations.json", dir / "images");
+  auto set = load_coco(dir / "annotations.json", dir / "images");
   EXPECT_EQ(set.num_images(), 150);
   EXPECT_EQ(set.class_names(), shape_names());
   EXPECT_EQ(set.empty_boxes(), 0);
@@ -51,11 +51,11 @@ TEST(Shapes, IsASoundCocoSetOfSixCategories) {
   std::set<size_t> counts;
   double largest = 0;
   for (int64_t i = 0; i < set.num_images(); ++i) {
-    const CocoImage& image = set.image(i);
+    const ImageInfo& image = set.image(i);
     EXPECT_GE(std::min(image.width, image.height), 128);
     EXPECT_LE(std::max(image.width, image.height), 192);
     counts.insert(set.annotations_of(i).size());
-    for (const CocoAnnotation& a : set.annotations_of(i)) {
+    for (const Annotation& a : set.annotations_of(i)) {
       categories.insert(a.category_id);
       double side = std::max(a.bbox[2], a.bbox[3]) / static_cast<double>(std::min(image.width, image.height));
       largest = std::max(largest, side);

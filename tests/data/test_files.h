@@ -43,7 +43,7 @@ inline Image noise_image(int64_t height, int64_t width, uint64_t seed) {
 }
 
 // `count` noise images of slightly different sizes; image i (id 10 + i) has i % 4 boxes.
-inline CocoDataset make_noise_set(const TempDir& dir, int count) {
+inline AnnotatedImages make_noise_set(const TempDir& dir, int count) {
   std::string images, annotations;
   int id = 0;
   for (int i = 0; i < count; ++i) {
@@ -63,7 +63,7 @@ inline CocoDataset make_noise_set(const TempDir& dir, int count) {
              fmt::format("{{\"images\":[{}],\"annotations\":[{}],\"categories\":[{{\"id\":95,\"name\":"
                          "\"late\"}},{{\"id\":5,\"name\":\"early\"}}]}}",
                          images, annotations));
-  return CocoDataset::load(dir / "a.json", dir.str());
+  return load_coco(dir / "a.json", dir.str());
 }
 
 // The message of the InputError that f throws; "" when it throws none.

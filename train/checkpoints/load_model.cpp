@@ -33,7 +33,7 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
   return loaded;
 }
 
-void check_categories(const CocoDataset& dataset, const std::vector<int64_t>& category_ids,
+void check_categories(const DetectionDataset& dataset, const std::vector<int64_t>& category_ids,
                       const std::vector<std::string>& class_names, const std::string& model) {
   const std::vector<int64_t>& known = dataset.category_ids();
   for (size_t k = 0; k < category_ids.size(); ++k) {
@@ -42,11 +42,11 @@ void check_categories(const CocoDataset& dataset, const std::vector<int64_t>& ca
     if (it == known.end())
       fail_input(
           "{}: has no category {} (\"{}\"), which {} detects; expected a data set with the same categories",
-          dataset.annotations_path(), category_ids[k], class_names[k], model);
+          dataset.name(), category_ids[k], class_names[k], model);
     const std::string& name = dataset.class_names()[static_cast<size_t>(it - known.begin())];
     if (name != class_names[k])
       fail_input("{}: category {} is \"{}\", but \"{}\" for {}; expected a data set with the same categories",
-                 dataset.annotations_path(), category_ids[k], name, class_names[k], model);
+                 dataset.name(), category_ids[k], name, class_names[k], model);
   }
 }
 

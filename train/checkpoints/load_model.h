@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/coco_dataset.h"
+#include "data/formats/detection_dataset.h"
 #include "models/build.h"
 #include "train/config/config.h"
 
@@ -37,7 +37,7 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device = De
 
 // The classes of a model must be categories of the data set it is evaluated on, by id and by name (those
 // that stand for no category excepted); else InputError.
-void check_categories(const CocoDataset& dataset, const std::vector<int64_t>& category_ids,
+void check_categories(const DetectionDataset& dataset, const std::vector<int64_t>& category_ids,
                       const std::vector<std::string>& class_names, const std::string& model);
 
 }  // namespace saccade

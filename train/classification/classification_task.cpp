@@ -6,10 +6,10 @@
 #include "autograd/ops.h"
 #include "core/runtime/host_copy.h"
 #include "core/tensor/error.h"
-#include "data/formats/image_folder.h"
+#include "data/formats/data_format.h"
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
-#include "train/classification/class_evaluator.h"
+#include "train/classification/evaluate.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/inference/model_input.h"
@@ -42,17 +42,17 @@ class ClassificationTask final : public TrainingTask {
   explicit ClassificationTask(const Config& config)
       : normalization_(image_normalization(config)),
         loader_(train_loader(config)),
-        evaluator_(evaluator_options(config)),
+        evaluation_(evaluator_options(config)),
+        evaluator_(classification_evaluator(config)),
         smoothing_(config.criterion().label_smoothing()),
-        train_set_(std::make_shared<const ImageFolder>(ImageFolder::load(config.data().train().images()))) {
+        train_set_(open_classification_dataset(data_paths(config.data().train()))) {
     const auto classes = static_cast<int64_t>(train_set_->class_names().size());
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
       fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
                  train_set_->name());
     model_ = build_as<Classifier>(config, classes);
     if (config.data().has_val())
-      val_set_ = std::make_shared<const ImageFolder>(
-          ImageFolder::load(config.data().val().images(), train_set_->class_names()));
+      val_set_ = open_classification_dataset(data_paths(config.data().val()), train_set_->class_names());
   }
 
   Module& model() override { return *model_; }
@@ -61,7 +61,8 @@ class ClassificationTask final : public TrainingTask {
   std::vector<std::string> describe_data() const override {
     std::vector<std::string> out;
     for (const auto& set : {train_set_, val_set_})
-      if (set) out.push_back(set->description());
+      if (set)
+        for (const std::string& note : set->notes()) out.push_back(note);
     return out;
   }
 
@@ -86,16 +87,19 @@ class ClassificationTask final : public TrainingTask {
 
   std::vector<std::string> primary_metrics() const override {
     if (!val_set_) return {};
-    return {"top1", "top5", "loss"};
+    return evaluator_.primary;
   }
-  Metrics evaluate() override { return evaluate_classes(*model_, val_set_, evaluator_).named(); }
+  Metrics evaluate() override {
+    return evaluate_classifier(*model_, val_set_, evaluator_, evaluation_).metrics;
+  }
 
  private:
   kernels::ImageNormalization normalization_;
   LoaderOptions loader_;
-  EvaluatorOptions evaluator_;
+  EvaluatorOptions evaluation_;
+  const ClassificationEvaluator& evaluator_;
   double smoothing_;
-  std::shared_ptr<const ImageFolder> train_set_, val_set_;  // val_set_: may be null
+  std::shared_ptr<const ClassificationDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Classifier> model_;
 };
 
@@ -134,6 +138,7 @@ void check_classification(const Config& config) {
 }
 
 void check_classification_split(const std::string& field, const config::Split& split) {
+  if (!split.format().empty()) classification_formats().find(split.format(), field + ".format");
   if (!split.annotations().empty())
     fail_input("{}.annotations: \"{}\", but a classifier reads the classes from the folders of {}.images",
                field, split.annotations(), field);
@@ -143,7 +148,8 @@ void check_classification_split(const std::string& field, const config::Split& s
 std::optional<int64_t> count_class_folders(const Config& config) {
   const std::string& folder = config.data().train().images();
   if (folder.empty() || !std::filesystem::exists(folder)) return std::nullopt;
-  return static_cast<int64_t>(ImageFolder::load(folder).class_names().size());
+  return static_cast<int64_t>(
+      open_classification_dataset(data_paths(config.data().train()))->class_names().size());
 }
 
 [[maybe_unused]] const bool classification_registered =

@@ -9,6 +9,7 @@
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco_names.h"
+#include "data/formats/data_format.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
@@ -52,15 +53,16 @@ Classes from_annotations(const std::string& path, Config& config) {
   const int64_t classes = config.model().num_classes();
   config::Data& data = *config.mutable_data();
   if (!data.has_labels()) {
-    bool same = CocoDataset::load(path, "").num_classes() == classes;
+    bool same = open_detection_dataset({path, ""})->num_classes() == classes;
     data.set_labels(same ? config::contiguous : config::category_id);
   }
-  CocoDataset dataset = CocoDataset::load(path, "", label_scheme(config));
-  if (dataset.num_classes() > classes)
+  auto dataset = open_detection_dataset({path, ""}, label_scheme(config));
+  const std::vector<Category>& categories = dataset->ground_truth().categories;
+  if (dataset->num_classes() > classes)
     fail_input("{}: its {} categories with ids up to {} do not fit {} outputs ({} labels)", path,
-               dataset.categories().size(), dataset.categories().back().id, classes,
+               categories.size(), categories.back().id, classes,
                data.labels() == config::category_id ? "category_id" : "contiguous");
-  return {dataset.class_names(), dataset.category_ids()};
+  return {dataset->class_names(), dataset->category_ids()};
 }
 
 Classes classes_of(const ConvertArguments& arguments, Config& config) {

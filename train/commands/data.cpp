@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "core/tensor/error.h"
-#include "data/formats/coco_check.h"
+#include "data/formats/data_format.h"
 #include "data/formats/shapes_dataset.h"
 #include "train/commands/commands.h"
 #include "train/logs/item_progress.h"
@@ -25,7 +25,7 @@ int run_data_shapes(const ShapesArguments& arguments) {
 }
 
 int run_data_check(const CheckArguments& arguments) {
-  std::vector<std::string> problems = check_coco(arguments.annotations, arguments.images);
+  std::vector<std::string> problems = check_detection_dataset({arguments.annotations, arguments.images});
   if (problems.empty()) {
     fmt::print("{}: no problems found\n", arguments.annotations);
     return 0;

@@ -1,13 +1,12 @@
-// saccade eval: the metrics of a checkpoint on a data set, COCO's for a detector, top-1 and top-5 for a
-// classifier.
+// saccade eval: the metrics of a checkpoint on a data set, those of the evaluator that its configuration names.
 #include <fmt/format.h>
 
 #include "core/formats/file.h"
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
-#include "data/evaluation/coco_eval.h"
+#include "data/formats/data_format.h"
 #include "train/checkpoints/load_model.h"
-#include "train/classification/class_evaluator.h"
+#include "train/classification/evaluate.h"
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
 #include "train/detection/evaluator.h"
@@ -16,6 +15,11 @@ namespace saccade {
 
 namespace {
 
+void print(const Evaluation& evaluation) {
+  for (const std::string& note : evaluation.notes) fmt::print("{}\n", note);
+  fmt::print("{}", evaluation.table);
+}
+
 // Both return the text of --json.
 std::string eval_detector(const EvalArguments& arguments, const LoadedModel& model,
                           const EvaluatorOptions& options) {
@@ -23,15 +27,15 @@ std::string eval_detector(const EvalArguments& arguments, const LoadedModel& mod
     fail_input(
         "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
         arguments.checkpoint);
-  auto dataset =
-      std::make_shared<const CocoDataset>(CocoDataset::load(arguments.annotations, arguments.images));
+  auto dataset = open_detection_dataset({arguments.annotations, arguments.images});
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   std::vector<Detection> detections = detect(*model.detector, dataset, model.category_ids, options);
-  CocoFigures metrics = evaluate_coco(ground_truth_of(*dataset), detections, arguments.checkpoint);
-  for (const std::string& note : metrics.notes) fmt::print("{}\n", note);
-  fmt::print("{}", coco_table(metrics));
+  Evaluation evaluation =
+      detection_evaluator(model.config)
+          .evaluate(dataset->ground_truth(), detections, {.source = arguments.checkpoint});
+  print(evaluation);
   if (!arguments.detections.empty()) write_detections(arguments.detections, detections);
-  return coco_json(metrics, false);
+  return evaluation.json;
 }
 
 std::string eval_classifier(const EvalArguments& arguments, const LoadedModel& model,
@@ -41,11 +45,12 @@ std::string eval_classifier(const EvalArguments& arguments, const LoadedModel& m
     if (!value->empty())
       fail_input("{}: {} is a classifier, expected only --images with one sub-folder for each class", flag,
                  arguments.checkpoint);
-  auto images = std::make_shared<const ImageFolder>(ImageFolder::load(arguments.images, model.class_names));
-  fmt::print("{}\n", images->description());
-  ClassMetrics metrics = evaluate_classes(*model.classifier, images, options);
-  fmt::print("{}", metrics.table());
-  return metrics.json();
+  auto images = open_classification_dataset({"", arguments.images}, model.class_names);
+  for (const std::string& note : images->notes()) fmt::print("{}\n", note);
+  Evaluation evaluation =
+      evaluate_classifier(*model.classifier, images, classification_evaluator(model.config), options);
+  print(evaluation);
+  return evaluation.json;
 }
 
 }  // namespace

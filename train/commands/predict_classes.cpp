@@ -8,7 +8,7 @@
 #include "core/formats/file.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
-#include "train/classification/class_evaluator.h"
+#include "train/classification/evaluate.h"
 #include "train/commands/predict_files.h"
 #include "train/config/options.h"
 #include "train/logs/item_progress.h"

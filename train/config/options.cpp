@@ -162,6 +162,20 @@ ScheduleOptions schedule_options(const config::Schedule& s) {
           s.final_ratio()};
 }
 
+DataPaths data_paths(const config::Split& split) {
+  return {split.annotations(), split.images(), split.format()};
+}
+
+const DetectionEvaluator& detection_evaluator(const Config& config) {
+  const std::string& name = config.eval().evaluator();
+  return detection_evaluators().find(name.empty() ? "coco" : name, "eval.evaluator");
+}
+
+const ClassificationEvaluator& classification_evaluator(const Config& config) {
+  const std::string& name = config.eval().evaluator();
+  return classification_evaluators().find(name.empty() ? "top_k" : name, "eval.evaluator");
+}
+
 LabelScheme label_scheme(const Config& config) {
   return config.data().labels() == config::category_id ? LabelScheme::kCategoryId : LabelScheme::kContiguous;
 }

@@ -3,7 +3,8 @@
 
 #include "autograd/scope.h"
 #include "core/kernels/normalize_image/normalize_image.h"
-#include "data/formats/coco_dataset.h"
+#include "data/evaluation/evaluators.h"
+#include "data/formats/data_format.h"
 #include "data/loading/loader.h"
 #include "models/detection/criterion.h"
 #include "train/config/config.h"
@@ -28,6 +29,10 @@ kernels::ImageNormalization image_normalization(const Config& config);
 CriterionOptions criterion_options(const Config& config);
 OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
 ScheduleOptions schedule_options(const config::Schedule& schedule);
+DataPaths data_paths(const config::Split& split);
+// By eval.evaluator, which names one of the model's kind; unset: coco and top_k. Throw InputError for an unknown one.
+const DetectionEvaluator& detection_evaluator(const Config& config);
+const ClassificationEvaluator& classification_evaluator(const Config& config);
 // The number that a category has for the model.
 LabelScheme label_scheme(const Config& config);
 

@@ -1,7 +1,8 @@
-// Training a detector: the COCO data sets, the detector's own loss and the COCO figures of a configuration.
+// Training a detector: the data sets, the detector's own loss and the evaluator of a configuration.
 #include <filesystem>
 
-#include "data/formats/coco_dataset.h"
+#include "data/evaluation/evaluators.h"
+#include "data/formats/data_format.h"
 #include "models/build.h"
 #include "models/detection/criterion.h"
 #include "train/checkpoints/load_model.h"
@@ -14,18 +15,15 @@
 namespace saccade {
 namespace {
 
-std::shared_ptr<const CocoDataset> load_split(const config::Split& split, LabelScheme labels) {
-  return std::make_shared<const CocoDataset>(CocoDataset::load(split.annotations(), split.images(), labels));
-}
-
 class DetectionTask final : public TrainingTask {
  public:
   explicit DetectionTask(const Config& config)
       : normalization_(image_normalization(config)),
         loader_(train_loader(config)),
-        evaluator_(evaluator_options(config)),
+        evaluation_(evaluator_options(config)),
+        evaluator_(detection_evaluator(config)),
         criterion_(criterion_options(config)),
-        train_set_(load_split(config.data().train(), label_scheme(config))) {
+        train_set_(open_detection_dataset(data_paths(config.data().train()), label_scheme(config))) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
@@ -33,10 +31,10 @@ class DetectionTask final : public TrainingTask {
                  label_scheme(config) == LabelScheme::kCategoryId
                      ? fmt::format("category ids up to {}", known - 1)
                      : fmt::format("{} categories", known),
-                 train_set_->annotations_path(), known);
+                 train_set_->name(), known);
     model_ = build_as<Detector>(config, classes);
     if (config.data().has_val()) {
-      val_set_ = load_split(config.data().val(), label_scheme(config));
+      val_set_ = open_detection_dataset(data_paths(config.data().val()), label_scheme(config));
       check_categories(*val_set_, category_ids(), class_names(), "the training set");
     }
   }
@@ -44,11 +42,7 @@ class DetectionTask final : public TrainingTask {
   Module& model() override { return *model_; }
   std::vector<std::string> class_names() const override { return train_set_->class_names(); }
   std::vector<int64_t> category_ids() const override { return train_set_->category_ids(); }
-  std::vector<std::string> describe_data() const override {
-    if (train_set_->empty_boxes() == 0) return {};
-    return {fmt::format("{}: {} boxes without area inside their image are left out",
-                        train_set_->annotations_path(), train_set_->empty_boxes())};
-  }
+  std::vector<std::string> describe_data() const override { return train_set_->notes(); }
 
   int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
@@ -68,19 +62,20 @@ class DetectionTask final : public TrainingTask {
 
   std::vector<std::string> primary_metrics() const override {
     if (!val_set_) return {};
-    return {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large"};
+    return evaluator_.primary;
   }
   Metrics evaluate() override {
-    std::vector<Detection> detections = detect(*model_, val_set_, category_ids(), evaluator_);
-    return named_figures(evaluate_coco(ground_truth_of(*val_set_), detections));
+    std::vector<Detection> detections = detect(*model_, val_set_, category_ids(), evaluation_);
+    return evaluator_.evaluate(val_set_->ground_truth(), detections, {}).metrics;
   }
 
  private:
   kernels::ImageNormalization normalization_;
   LoaderOptions loader_;
-  EvaluatorOptions evaluator_;
+  EvaluatorOptions evaluation_;
+  const DetectionEvaluator& evaluator_;
   SetCriterion criterion_;
-  std::shared_ptr<const CocoDataset> train_set_, val_set_;  // val_set_: may be null
+  std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Detector> model_;
 };
 
@@ -92,14 +87,16 @@ void check_detection(const Config& config) {
 }
 
 void check_detection_split(const std::string& field, const config::Split& split) {
-  need(field + ".annotations", split.annotations(), "a COCO annotation file");
+  if (!split.format().empty()) detection_formats().find(split.format(), field + ".format");
+  need(field + ".annotations", split.annotations(), "a file of annotations (COCO json)");
   need(field + ".images", split.images(), "the folder of the images");
 }
 
 std::optional<int64_t> count_categories(const Config& config) {
   const std::string& annotations = config.data().train().annotations();
   if (annotations.empty() || !std::filesystem::exists(annotations)) return std::nullopt;
-  return CocoDataset::load(annotations, "", label_scheme(config)).num_classes();
+  return open_detection_dataset({annotations, "", config.data().train().format()}, label_scheme(config))
+      ->num_classes();
 }
 
 [[maybe_unused]] const bool detection_registered = training_tasks().add(

@@ -6,7 +6,7 @@
 
 namespace saccade {
 
-std::vector<Detection> detect(Detector& model, std::shared_ptr<const CocoDataset> dataset,
+std::vector<Detection> detect(Detector& model, std::shared_ptr<const DetectionDataset> dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
   EvaluationMode mode(model, options.precision);
   DataLoader loader(dataset, options.loader);
@@ -31,14 +31,6 @@ std::vector<Detection> detect(Detector& model, std::shared_ptr<const CocoDataset
   }
   if (progress) progress->finish();
   return detections;
-}
-
-CocoGroundTruth ground_truth_of(const CocoDataset& dataset) {
-  CocoGroundTruth truth;
-  for (const CocoImage& image : dataset.images()) truth.images.push_back(image.id);
-  truth.categories = dataset.categories();
-  truth.annotations = dataset.annotations();
-  return truth;
 }
 
 }  // namespace saccade

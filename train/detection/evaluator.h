@@ -5,9 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "data/evaluation/coco_eval.h"
 #include "data/evaluation/detections.h"
-#include "data/formats/coco_dataset.h"
+#include "data/formats/detection_dataset.h"
 #include "models/detector.h"
 #include "train/inference/evaluation.h"
 
@@ -16,10 +15,7 @@ namespace saccade {
 // All detections of the data set, by image in its order and falling score. category_ids [K] are those of the
 // model's classes. The model is left in the mode (training or not) that it was in. Throws InputError for a
 // broken image and Error when a prediction is not finite.
-std::vector<Detection> detect(Detector& model, std::shared_ptr<const CocoDataset> dataset,
+std::vector<Detection> detect(Detector& model, std::shared_ptr<const DetectionDataset> dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options);
-
-// What the detections of a data set are compared with.
-CocoGroundTruth ground_truth_of(const CocoDataset& dataset);
 
 }  // namespace saccade

@@ -1,0 +1,246 @@
+// Which detections hit which objects: evaluateImg of cocoeval.py.
+#include <cmath>
+#include <numeric>
+
+#include "core/tensor/error.h"
+#include "data/evaluation/coco_parts.h"
+
+namespace saccade::coco {
+namespace {
+
+constexpr double kAreaLow[kAreas] = {0, 0, 32.0 * 32.0, 96.0 * 96.0};
+constexpr double kAreaHigh[kAreas] = {1e10, 32.0 * 32.0, 96.0 * 96.0, 1e10};
+constexpr size_t kMaxDetections = 100;
+
+// Indices of elements ordered by (category, image), file order within; elements of unknown categories are
+// left out.
+struct Grouped {
+  std::vector<uint32_t> order;
+  std::vector<uint32_t> category, image;  // of each element in `order`
+};
+
+// Position of `id` in a sorted list; -1 when absent.
+int64_t position(const std::vector<int64_t>& sorted, int64_t id) {
+  auto it = std::lower_bound(sorted.begin(), sorted.end(), id);
+  return it != sorted.end() && *it == id ? it - sorted.begin() : -1;
+}
+
+// Stable sort of `order` by key (values below `count`).
+void counting_sort(std::vector<uint32_t>& order, const std::vector<uint32_t>& key, size_t count) {
+  std::vector<uint32_t> begin(count + 1, 0), sorted(order.size());
+  for (uint32_t i : order) ++begin[key[i] + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  for (uint32_t i : order) sorted[begin[key[i]]++] = i;
+  order = std::move(sorted);
+}
+
+template <class Items, class OnUnknownImage>
+Grouped group(const Items& items, const std::vector<int64_t>& images, const std::vector<int64_t>& categories,
+              OnUnknownImage on_unknown_image) {
+  std::vector<uint32_t> image(items.size()), category(items.size());
+  Grouped g;
+  g.order.reserve(items.size());
+  int64_t last_image = 0, at = -1;  // lists are mostly in runs of one image
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (at < 0 || items[i].image_id != last_image) at = position(images, items[i].image_id);
+    last_image = items[i].image_id;
+    if (at < 0) {
+      on_unknown_image(i);
+      continue;
+    }
+    int64_t c = position(categories, items[i].category_id);
+    if (c < 0) continue;
+    image[i] = static_cast<uint32_t>(at);
+    category[i] = static_cast<uint32_t>(c);
+    g.order.push_back(static_cast<uint32_t>(i));
+  }
+  counting_sort(g.order, image, images.size());
+  counting_sort(g.order, category, categories.size());
+  for (uint32_t i : g.order) {
+    g.category.push_back(category[i]);
+    g.image.push_back(image[i]);
+  }
+  return g;
+}
+
+std::vector<Cell> make_cells(const Grouped& truth, const Grouped& found) {
+  std::vector<Cell> cells;
+  uint32_t t = 0, f = 0;
+  auto nt = static_cast<uint32_t>(truth.order.size()), nf = static_cast<uint32_t>(found.order.size());
+  while (t < nt || f < nf) {
+    bool use_truth = f == nf || (t < nt && std::pair(truth.category[t], truth.image[t]) <=
+                                               std::pair(found.category[f], found.image[f]));
+    Cell c{.category = use_truth ? truth.category[t] : found.category[f],
+           .image = use_truth ? truth.image[t] : found.image[f],
+           .truth_begin = t,
+           .truth_end = t,
+           .found_begin = f,
+           .found_end = f};
+    while (t < nt && truth.category[t] == c.category && truth.image[t] == c.image) ++t;
+    while (f < nf && found.category[f] == c.category && found.image[f] == c.image) ++f;
+    c.truth_end = t;
+    c.found_end = f;
+    cells.push_back(c);
+  }
+  return cells;
+}
+
+// bbIou of maskApi.c: of a crowd, the share of the detection that it covers.
+double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, bool crowd) {
+  double w = std::min(d[2] + d[0], g[2] + g[0]) - std::max(d[0], g[0]);
+  if (w <= 0) return 0;
+  double h = std::min(d[3] + d[1], g[3] + g[1]) - std::max(d[1], g[1]);
+  if (h <= 0) return 0;
+  double both = w * h, area = d[2] * d[3];
+  double either = crowd ? area : area + g[2] * g[3] - both;
+  return both / either;
+}
+
+bool outside(double area, int range) { return area < kAreaLow[range] || area > kAreaHigh[range]; }
+
+// evaluateImg of cocoeval.py for one cell and all area ranges.
+class CellMatcher {
+ public:
+  // truth, found: the cell's objects in file order and detections by descending score (100 at most).
+  // objects[a] += how many objects count in area range a.
+  void run(std::span<const Annotation* const> truth, std::span<const Detection* const> found,
+           std::span<Outcome> outcomes, std::array<int64_t, kAreas>& objects) {
+    size_t G = truth.size(), D = found.size();
+    overlaps_.resize(D * G);
+    for (size_t d = 0; d < D; ++d)
+      for (size_t g = 0; g < G; ++g)
+        overlaps_[d * G + g] = overlap(found[d]->bbox, truth[g]->bbox, truth[g]->iscrowd);
+    for (int a = 0; a < kAreas; ++a) {
+      order_.clear();
+      for (size_t g = 0; g < G; ++g)
+        if (!truth[g]->iscrowd && !outside(truth[g]->area, a)) order_.push_back(g);
+      size_t counted = order_.size();  // those before it count, those after it are ignored
+      objects[static_cast<size_t>(a)] += static_cast<int64_t>(counted);
+      for (size_t g = 0; g < G; ++g)
+        if (truth[g]->iscrowd || outside(truth[g]->area, a)) order_.push_back(g);
+      match(truth, found, outcomes, counted, static_cast<size_t>(a));
+    }
+  }
+
+ private:
+  void match(std::span<const Annotation* const> truth, std::span<const Detection* const> found,
+             std::span<Outcome> outcomes, size_t counted, size_t area) {
+    size_t G = truth.size();
+    taken_.assign(G, 0);
+    for (size_t d = 0; d < found.size(); ++d) {
+      bool is_outside = outside(found[d]->bbox[2] * found[d]->bbox[3], static_cast<int>(area));
+      uint16_t hit = 0, ignored = 0;
+      const double* row = overlaps_.data() + d * G;
+      for (int t = 0; t < kCocoThresholds; ++t) {
+        auto bit = static_cast<uint16_t>(1u << t);
+        double best = std::min(thresholds().iou[t], 1 - 1e-10);
+        size_t match = G;
+        for (size_t k = 0; k < G; ++k) {
+          size_t g = order_[k];
+          if ((taken_[g] & bit) && !truth[g]->iscrowd) continue;
+          // An ignored object is second choice only.
+          if (match < counted && k >= counted) break;
+          if (row[g] < best) continue;
+          best = row[g];
+          match = k;
+        }
+        if (match == G) {
+          if (is_outside) ignored |= bit;
+          continue;
+        }
+        const Annotation& g = *truth[order_[match]];
+        taken_[order_[match]] |= bit;
+        if (match >= counted) ignored |= bit;
+        // pycocotools notes a match by the annotation's id and so overlooks one with id 0.
+        if (g.id != 0) {
+          hit |= bit;
+        } else if (is_outside) {
+          ignored |= bit;
+        }
+      }
+      outcomes[d].hit[area] = hit;
+      outcomes[d].ignored[area] = ignored;
+    }
+  }
+
+  std::vector<double> overlaps_;  // [D, G]
+  std::vector<size_t> order_;
+  std::vector<uint16_t> taken_;
+};
+
+// Matches the detections of one cell after another, with memory that is used again.
+class Matcher {
+ public:
+  Matcher(const GroundTruth& truth, std::span<const Detection> detections, const Grouped& of_truth,
+          const Grouped& of_found, Matches& matches)
+      : truth_(truth), detections_(detections), of_truth_(of_truth), of_found_(of_found), matches_(matches) {}
+
+  void run(Cell& cell) {
+    objects_.clear();
+    found_.clear();
+    for (uint32_t k = cell.truth_begin; k < cell.truth_end; ++k)
+      objects_.push_back(&truth_.annotations[of_truth_.order[k]]);
+    for (uint32_t k = cell.found_begin; k < cell.found_end; ++k)
+      found_.push_back(&detections_[of_found_.order[k]]);
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const Detection* a, const Detection* b) { return a->score > b->score; });
+    if (found_.size() > kMaxDetections) found_.resize(kMaxDetections);
+    cell.kept = static_cast<uint32_t>(found_.size());
+    std::span<Outcome> outcomes(matches_.outcomes.data() + cell.found_begin, found_.size());
+    for (size_t k = 0; k < found_.size(); ++k) {
+      outcomes[k].score = found_[k]->score;
+      outcomes[k].rank = static_cast<uint32_t>(k);
+    }
+    matcher_.run(objects_, found_, outcomes, cell.objects);
+  }
+
+ private:
+  const GroundTruth& truth_;
+  std::span<const Detection> detections_;
+  const Grouped &of_truth_, &of_found_;
+  Matches& matches_;
+  CellMatcher matcher_;
+  std::vector<const Annotation*> objects_;
+  std::vector<const Detection*> found_;
+};
+
+}  // namespace
+
+Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
+                         const std::vector<int64_t>& images, const std::vector<int64_t>& categories,
+                         const std::string& source, std::vector<std::string>& notes) {
+  for (size_t i = 0; i < detections.size(); ++i) {
+    const Detection& d = detections[i];
+    if (std::isnan(d.score + d.bbox[0] + d.bbox[1] + d.bbox[2] + d.bbox[3]))
+      fail_input("{}: entry {} (image {}): has a NaN", source, i + 1, d.image_id);
+  }
+  Grouped of_truth = group(truth.annotations, images, categories, [](size_t) {});
+  Grouped of_found = group(detections, images, categories, [&](size_t i) {
+    fail_input("{}: entry {}: image_id {} is not in the annotations", source, i + 1, detections[i].image_id);
+  });
+  if (size_t left_out = detections.size() - of_found.order.size(); left_out > 0)
+    notes.push_back(fmt::format("{}: {} entries left out: their category_id is not in the annotations",
+                                source, left_out));
+  for (const Annotation& a : truth.annotations)
+    if (a.id == 0)
+      notes.push_back(
+          "annotation 0: a match with it counts as a false positive, as in pycocotools; number annotations "
+          "from 1");
+
+  Matches matches;
+  std::vector<Cell>& cells = matches.cells = make_cells(of_truth, of_found);
+  matches.outcomes.resize(of_found.order.size());
+  parallel_by_work(
+      cells.size(), [&](size_t i) { return cells[i].work(); },
+      [&](size_t begin, size_t end) {
+        Matcher matcher(truth, detections, of_truth, of_found, matches);
+        for (size_t i = begin; i < end; ++i) matcher.run(cells[i]);
+      });
+  std::vector<size_t>& first = matches.first_cell;
+  first.assign(categories.size() + 1, cells.size());
+  for (size_t i = cells.size(); i-- > 0;) first[cells[i].category] = i;
+  for (size_t c = categories.size(); c-- > 0;) first[c] = std::min(first[c], first[c + 1]);
+  return matches;
+}
+
+}  // namespace saccade::coco

@@ -1,0 +1,116 @@
+#include "data/formats/annotated_images.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+auto by_id = [](const auto& a, const auto& b) { return a.id < b.id; };
+
+// The box inside the image; nothing when it has no area there.
+std::optional<SampleBox> clipped_box(const Annotation& a, double width, double height) {
+  SampleBox box;
+  box.x1 = std::clamp(a.bbox[0], 0.0, width);
+  box.y1 = std::clamp(a.bbox[1], 0.0, height);
+  box.x2 = std::clamp(a.bbox[0] + a.bbox[2], 0.0, width);
+  box.y2 = std::clamp(a.bbox[1] + a.bbox[3], 0.0, height);
+  box.area = a.area;
+  if (box.x2 > box.x1 && box.y2 > box.y1) return box;
+  return std::nullopt;
+}
+
+}  // namespace
+
+AnnotatedImages::AnnotatedImages(std::string name, std::string images_dir, GroundTruth truth,
+                                 LabelScheme labels)
+    : name_(std::move(name)), images_dir_(std::move(images_dir)), truth_(std::move(truth)) {
+  if (truth_.images.empty()) fail_input("{}: the list of images is empty", name_);
+  if (truth_.categories.empty()) fail_input("{}: the list of categories is empty", name_);
+  check_ids(truth_, [&](const std::string& problem) { fail_input("{}: {}", name_, problem); });
+  std::sort(truth_.images.begin(), truth_.images.end(), by_id);
+  std::sort(truth_.categories.begin(), truth_.categories.end(), by_id);
+  number_classes(labels);
+
+  std::stable_sort(truth_.annotations.begin(), truth_.annotations.end(),
+                   [](const auto& a, const auto& b) { return a.image_id < b.image_id; });
+  size_t next = 0;
+  for (const ImageInfo& image : truth_.images) {
+    begin_.push_back(next);
+    for (; next < truth_.annotations.size() && truth_.annotations[next].image_id == image.id; ++next) {
+      const Annotation& a = truth_.annotations[next];
+      bool is_known = image.width > 0 && image.height > 0;
+      empty_boxes_ += is_known && !a.iscrowd &&
+                      !clipped_box(a, static_cast<double>(image.width), static_cast<double>(image.height));
+    }
+  }
+  begin_.push_back(next);
+  if (!images_dir_.empty()) check_images();
+}
+
+void AnnotatedImages::number_classes(LabelScheme labels) {
+  constexpr int64_t kMaxLabel = 65535;
+  for (const Category& category : truth_.categories) {
+    if (labels == LabelScheme::kCategoryId) {
+      if (category.id < 0 || category.id > kMaxLabel)
+        fail_input("{}: category {}: as a label (data.labels: category_id) expected an id from 0 to {}",
+                   name_, category.id, kMaxLabel);
+      for (int64_t gap = num_classes(); gap < category.id; ++gap) {
+        category_ids_.push_back(gap);
+        class_names_.emplace_back(kNoCategory);
+      }
+    }
+    category_ids_.push_back(category.id);
+    class_names_.push_back(category.name);
+  }
+}
+
+void AnnotatedImages::check_images() const {
+  std::error_code error;
+  if (!std::filesystem::is_directory(images_dir_, error))
+    fail_input("{}: no such folder of images", images_dir_);
+  for (int64_t i = 0; i < num_images(); ++i) {
+    if (!std::filesystem::is_regular_file(image_path(i), error))
+      fail_input("{}: no such file (image {} of {})", image_path(i), image_id(i), name_);
+  }
+}
+
+std::string AnnotatedImages::image_path(int64_t index) const {
+  return (std::filesystem::path(images_dir_) / file_name(index)).string();
+}
+
+std::vector<std::string> AnnotatedImages::notes() const {
+  if (empty_boxes_ == 0) return {};
+  return {fmt::format("{}: {} boxes without area inside their image are left out", name_, empty_boxes_)};
+}
+
+std::span<const Annotation> AnnotatedImages::annotations_of(int64_t index) const {
+  size_t i = static_cast<size_t>(index), begin = begin_.at(i);
+  return std::span<const Annotation>(truth_.annotations).subspan(begin, begin_.at(i + 1) - begin);
+}
+
+int64_t AnnotatedImages::class_of(int64_t category_id) const {
+  const std::vector<Category>& known = truth_.categories;
+  auto it = std::lower_bound(known.begin(), known.end(), Category{category_id, ""}, by_id);
+  SACCADE_CHECK(it != known.end() && it->id == category_id, "[annotated_images] unknown category {}",
+                category_id);
+  return std::lower_bound(category_ids_.begin(), category_ids_.end(), category_id) - category_ids_.begin();
+}
+
+Sample AnnotatedImages::make_sample(int64_t index, Image image) const {
+  Sample sample;
+  for (const Annotation& a : annotations_of(index)) {
+    if (a.iscrowd) continue;
+    auto box = clipped_box(a, static_cast<double>(image.width), static_cast<double>(image.height));
+    if (!box) continue;
+    box->label = class_of(a.category_id);
+    sample.boxes.push_back(*box);
+  }
+  sample.image = std::move(image);
+  return sample;
+}
+
+}  // namespace saccade

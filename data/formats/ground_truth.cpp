@@ -1,0 +1,43 @@
+#include "data/formats/ground_truth.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace saccade {
+namespace {
+
+// Reports every id that is not the first of its kind; returns all ids, sorted.
+template <class T>
+std::vector<int64_t> unique_ids(const std::vector<T>& items, const char* kind, const ProblemReport& report) {
+  std::vector<int64_t> ids;
+  ids.reserve(items.size());
+  for (const T& item : items) ids.push_back(item.id);
+  std::sort(ids.begin(), ids.end());
+  for (size_t i = 1; i < ids.size(); ++i) {
+    bool first_repeat = ids[i] == ids[i - 1] && (i < 2 || ids[i - 2] != ids[i]);
+    if (first_repeat) {
+      auto range = std::equal_range(ids.begin(), ids.end(), ids[i]);
+      report(fmt::format("{} {}: the id is used {} times", kind, ids[i], range.second - range.first));
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+void check_ids(const GroundTruth& truth, const ProblemReport& report) {
+  std::vector<int64_t> categories = unique_ids(truth.categories, "category", report);
+  std::vector<int64_t> images = unique_ids(truth.images, "image", report);
+  unique_ids(truth.annotations, "annotation", report);
+  for (const Annotation& a : truth.annotations) {
+    if (!std::binary_search(images.begin(), images.end(), a.image_id)) {
+      report(fmt::format("annotation {}: image_id {} is not in \"images\"", a.id, a.image_id));
+    }
+    if (!std::binary_search(categories.begin(), categories.end(), a.category_id)) {
+      report(fmt::format("annotation {}: category_id {} is not in \"categories\"", a.id, a.category_id));
+    }
+  }
+}
+
+}  // namespace saccade

@@ -1,0 +1,43 @@
+// Images, categories and the boxes of objects, whatever files they were read from. The terms and units are COCO's
+// (https://cocodataset.org/#format-data).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace saccade {
+
+struct ImageInfo {
+  int64_t id = 0;
+  std::string file_name;
+  int64_t width = 0, height = 0;  // pixels; 0: not known before the image is read
+};
+
+struct Annotation {
+  int64_t id = 0, image_id = 0, category_id = 0;
+  std::array<double, 4> bbox{};  // x, y, width, height in pixels
+  double area = 0;  // pixels of the object; width * height of the box where nothing else is known
+  bool iscrowd = false;
+};
+
+struct Category {
+  int64_t id = 0;
+  std::string name;
+};
+
+struct GroundTruth {
+  std::vector<ImageInfo> images;
+  std::vector<Annotation> annotations;
+  std::vector<Category> categories;
+};
+
+// Takes one problem (a line without the file's name); may throw.
+using ProblemReport = std::function<void(const std::string& problem)>;
+
+// Reports ids that are used twice and annotations that name an unknown image or category.
+void check_ids(const GroundTruth& truth, const ProblemReport& report);
+
+}  // namespace saccade

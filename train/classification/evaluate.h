@@ -1,0 +1,23 @@
+// Runs a classifier over images.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/evaluation/evaluators.h"
+#include "data/formats/classification_dataset.h"
+#include "models/classifier.h"
+#include "train/inference/evaluation.h"
+
+namespace saccade {
+
+// Logits [N, K] as f32 numbers. Throws Error when one of them is not finite.
+std::vector<float> classify(Classifier& model, const Batch& batch,
+                            const kernels::ImageNormalization& normalization);
+
+// What the evaluator finds for all images. The model is left in the mode (training or not) that it was in. Throws InputError
+// for a broken image.
+Evaluation evaluate_classifier(Classifier& model, std::shared_ptr<const ClassificationDataset> images,
+                               const ClassificationEvaluator& evaluator, const EvaluatorOptions& options);
+
+}  // namespace saccade
