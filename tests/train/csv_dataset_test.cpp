@@ -1,0 +1,129 @@
+// The data format of docs/extending.md, built from its text (see CMakeLists.txt): it is read, trained on and evaluated.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/tensor/error.h"
+#include "data/evaluation/detections.h"
+#include "data/formats/data_format.h"
+#include "tests/train/run_command.h"
+#include "tests/train/test_folder.h"
+#include "train/commands/commands.h"
+
+namespace saccade {
+namespace {
+
+const std::string kHeader = "file_name,class,x1,y1,x2,y2\n";
+
+std::string error_of(const std::string& path) {
+  try {
+    open_detection_dataset({path, ""});
+    return "";
+  } catch (const InputError& e) {
+    return e.what();
+  }
+}
+
+TEST(CsvDataset, ReadsBoxesAndClasses) {
+  TestFolder folder;
+  const std::string path = folder / "boxes.csv";
+  write_bytes(path, kHeader + "b.png,dog,1,2,11,22.5\r\na.png,,,,,\nb.png,cat,0,0,4,4\n");
+  auto set = open_detection_dataset({path, ""});
+  EXPECT_EQ(set->name(), path);
+  EXPECT_EQ(set->class_names(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(set->category_ids(), (std::vector<int64_t>{1, 2}));
+  ASSERT_EQ(set->num_images(), 2);
+  EXPECT_EQ(set->file_name(0), "b.png");
+  Sample sample = set->make_sample(0, Image(20, 30));
+  ASSERT_EQ(sample.boxes.size(), 2u);
+  EXPECT_EQ(sample.boxes[0].label, 1);
+  EXPECT_EQ(sample.boxes[0].x2, 11);
+  EXPECT_EQ(sample.boxes[0].y2, 20);  // cut to the image
+  EXPECT_TRUE(set->make_sample(1, Image(20, 30)).boxes.empty());
+  EXPECT_EQ(set->ground_truth().annotations[0].bbox, (std::array<double, 4>{1, 2, 10, 20.5}));
+  // The command line knows it too.
+  EXPECT_EQ(run_data_check({.annotations = path, .images = ""}), 0);
+}
+
+TEST(CsvDataset, NamesTheBadLine) {
+  TestFolder folder;
+  const std::string path = folder / "boxes.csv";
+  const std::pair<const char*, const char*> cases[] = {
+      {"file,class\n", "line 1: expected \"file_name,class,x1,y1,x2,y2\""},
+      {"a.png,cat,1,2,3\n", "line 3: expected 6 fields, found 5"},
+      {"a.png,cat,1,2,3,4,5\n", "line 3: expected 6 fields, found 7"},
+      {",cat,1,2,3,4\n", "line 3: expected the name of an image"},
+      {"a.png,,1,2,3,4\n", "line 3: expected a class"},
+      {"a.png,cat,1,2,3,\n", "line 3: expected a number of pixels, found \"\""},
+      {"a.png,cat,1,2,x,4\n", "line 3: expected a number of pixels, found \"x\""},
+      {"a.png,cat,1,2,3px,4\n", "line 3: expected a number of pixels, found \"3px\""},
+      {"a.png,cat,1,2,nan,4\n", "line 3: expected a number of pixels, found \"nan\""},
+      {"a.png,cat,5,2,3,4\n", "line 3: expected x1 < x2 and y1 < y2"}};
+  for (auto [line, expected] : cases) {
+    bool header = std::string(expected).starts_with("line 1");
+    write_bytes(path, header ? line : kHeader + "a.png,cat,1,2,3,4\n" + line);
+    EXPECT_EQ(error_of(path), path + ": " + expected);
+  }
+  write_bytes(path, kHeader);
+  EXPECT_EQ(error_of(path), path + ": the list of images is empty");
+  EXPECT_EQ(error_of(folder / "none.csv"), folder / "none.csv" + ": cannot be read, or is empty");
+  write_bytes(path, kHeader + "a.png,cat,1,2,3,4\n");
+  try {
+    open_detection_dataset({path, folder.path()});
+    FAIL() << "expected an error for the missing image";
+  } catch (const InputError& e) {
+    EXPECT_EQ(std::string(e.what()).find(folder / "a.png" + ": no such file"), 0u) << e.what();
+  }
+}
+
+// The same boxes in CSV and in COCO's form make the same training and the same detections.
+TEST(CsvDataset, TrainsAndEvaluatesAsCoco) {
+  TestFolder folder;
+  const std::string data = folder / "data", csv = folder / "boxes.csv";
+  ASSERT_EQ(run_command({"data", "shapes", "--output", data, "--images", "12", "--seed", "1"}), 0);
+  auto coco = open_detection_dataset({data + "/annotations.json", ""});
+  std::string text = kHeader;
+  for (const ImageInfo& image : coco->ground_truth().images) {
+    text += image.file_name + ",,,,,\n";
+    for (const Annotation& a : coco->ground_truth().annotations)
+      if (a.image_id == image.id)
+        text += fmt::format("{},class {},{},{},{},{}\n", image.file_name, a.category_id, a.bbox[0], a.bbox[1],
+                            a.bbox[0] + a.bbox[2], a.bbox[1] + a.bbox[3]);
+  }
+  write_bytes(csv, text);
+  ASSERT_EQ(open_detection_dataset({csv, ""})->category_ids(), coco->category_ids());
+  write_bytes(folder / "config.textproto", R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
+  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 10 levels: 1 dropout: 0 }
+}
+data { batch_size: 4 augment { height: 64 width: 64 } val_height: 64 val_width: 64 }
+optimizer { learning_rate: 1e-3 clip_norm: 1 }
+schedule { type: "constant" }
+train { epochs: 0 max_steps: 5 log_every: 1 }
+)");
+  std::vector<std::vector<double>> losses;
+  std::vector<std::string> detections;
+  for (const std::string& annotations : {data + "/annotations.json", csv}) {
+    const std::string run = folder / fmt::format("run{}", losses.size());
+    ASSERT_EQ(run_command({"train", "--config", folder / "config.textproto", "--output", run, "--set",
+                           "data.train.annotations=" + annotations, "--set",
+                           "data.train.images=" + data + "/images"}),
+              0);
+    losses.push_back(losses_of(run));
+    ASSERT_EQ(losses.back().size(), 5u);
+    for (double loss : losses.back()) EXPECT_TRUE(std::isfinite(loss));
+    ASSERT_EQ(run_command({"eval", "--checkpoint", run + "/checkpoints/last.safetensors", "--annotations",
+                           annotations, "--images", data + "/images", "--detections", run + "/found.json",
+                           "--json", run + "/metrics.json"}),
+              0);
+    detections.push_back(read_bytes(run + "/found.json"));
+    ASSERT_EQ(run_command({"score", "--annotations", annotations, "--detections", run + "/found.json"}), 0);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_GT(detections[0].size(), 100u);
+  EXPECT_EQ(detections[0], detections[1]);
+}
+
+}  // namespace
+}  // namespace saccade
