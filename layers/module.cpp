@@ -3,7 +3,7 @@
 #include <regex>
 #include <set>
 
-#include "core/kernels/bf16_copies/rounded.h"
+#include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/runtime/parallel.h"
 
 namespace saccade {
@@ -131,7 +131,7 @@ void Module::to(DType dtype) {
 void Module::to(Device device) {
   for (Entry& e : entries_) {
     e.var.value() = e.var.value().to(device);
-    if (!e.is_buffer) keep_rounded(e.var.value());
+    if (!e.is_buffer) keep_bf16_shadow(e.var.value());
   }
   for (auto& [name, module] : children_) module->to(device);
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "autograd/function.h"
-#include "core/kernels/bf16_copies/rounded.h"
+#include "core/kernels/bf16_shadow/bf16_shadow.h"
 
 namespace saccade::detail {
 
@@ -15,7 +15,7 @@ inline DType compute_dtype(const Tensors& in) {
 }
 // A parameter in the dtype of the computation.
 inline Tensor to_compute(const Tensor& parameter, DType compute) {
-  return compute == DType::kBF16 ? rounded(parameter) : parameter.to(compute);
+  return compute == DType::kBF16 ? in_bf16(parameter) : parameter.to(compute);
 }
 // That of its sums: bias, statistics and weight gradients.
 inline DType sum_dtype(DType compute) { return compute == DType::kF64 ? DType::kF64 : DType::kF32; }

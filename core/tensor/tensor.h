@@ -18,10 +18,10 @@ namespace saccade {
 
 class Storage;
 
-// See core/kernels/bf16_copies/rounded.h.
-struct RoundedCopy {
+// See core/kernels/bf16_shadow/bf16_shadow.h.
+struct Bf16Shadow {
   std::shared_ptr<Storage> storage;  // null until the first use
-  uint32_t version = 0;              // of the original when the copy was made
+  uint32_t version = 0;              // of the parameters when it was made
 };
 
 // Owns a block of memory of one device.
@@ -39,7 +39,7 @@ class Storage {
   uint32_t version() const { return version_; }
   void bump_version() { ++version_; }
 
-  std::unique_ptr<RoundedCopy> rounded;  // for keep_rounded()
+  std::unique_ptr<Bf16Shadow> bf16_shadow;  // for keep_bf16_shadow()
 
  private:
   void* data_;

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <regex>
 
-#include "core/kernels/bf16_copies/rounded.h"
+#include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/optimizer/adamw.h"
-#include "core/tensor/memory_use.h"
+#include "core/tensor/execution.h"
 #include "train/optimizers/flat.h"
 
 namespace saccade {
@@ -78,7 +78,7 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions
   fill(MemoryUse::kParameters, [](Slot& s, Tensor& t) {
     t.copy_from(s.var.value());
     s.var.value() = t;
-    keep_rounded(t);
+    keep_bf16_shadow(t);
   });
   if (adamw_ || options_.momentum > 0) fill(MemoryUse::kOptimizer, [](Slot& s, Tensor& t) { s.exp_avg = t; });
   if (adamw_) fill(MemoryUse::kOptimizer, [](Slot& s, Tensor& t) { s.exp_avg_sq = t; });

@@ -5,7 +5,7 @@
 #include "core/kernels/linear/linear.h"
 
 #include "core/kernels/activation/activation.h"
-#include "core/kernels/bf16_copies/rounded.h"
+#include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/runtime/cuda/cublaslt.h"
 
 namespace saccade::kernels {
@@ -22,7 +22,7 @@ Matrices transposed(const Tensor& t) { return {t.raw(), t.dtype(), t.dim(1), t.d
 
 void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
   // cuBLASLt adds a bias of the result's dtype: in bf16 it is rounded, as the weights are.
-  Tensor added = bias.defined() && y.dtype() == DType::kBF16 ? rounded(bias) : bias;
+  Tensor added = bias.defined() && y.dtype() == DType::kBF16 ? in_bf16(bias) : bias;
   if (!ours(x, w) || y.numel() == 0 ||
       !cuda::product(1, matrix(x), transposed(w), matrix(y), added, act == Activation::kRelu))
     return linear_forward.generic(x, w, bias, act, y);

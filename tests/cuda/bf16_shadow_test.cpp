@@ -1,9 +1,9 @@
 // The copies in bf16 of parameters: their values, when they are made, and how many launches that takes.
-#include "core/kernels/bf16_copies/rounded.h"
+#include "core/kernels/bf16_shadow/bf16_shadow.h"
 
 #include <gtest/gtest.h>
 
-#include "core/kernels/bf16_copies/round_pieces.h"
+#include "core/kernels/bf16_shadow/round_to_bf16.h"
 #include "tests/cuda_emulator/emulator.h"
 
 namespace saccade {
@@ -21,48 +21,48 @@ void expect_rounded(const Tensor& copy, const Tensor& t) {
 
 TEST(Rounded, CopiesAreMadeTogetherAndOnlyAfterChanges) {
   // A piece and a rest, a stretch and a rest, and a tensor in several pieces.
-  Tensor a = parameter(kernels::kRoundPiece + 3, 0.5f), b = parameter(13, -2), c = parameter(5000, 1);
-  for (const Tensor& t : {a, b, c}) keep_rounded(t);
+  Tensor a = parameter(kernels::kBf16Chunk + 3, 0.5f), b = parameter(13, -2), c = parameter(5000, 1);
+  for (const Tensor& t : {a, b, c}) keep_bf16_shadow(t);
   auto launches_of = [](auto&& f) {
     uint64_t before = emulator::launches();
     f();
     return emulator::launches() - before;
   };
   Tensor first;
-  EXPECT_EQ(launches_of([&] { first = rounded(b); }), 1U);
+  EXPECT_EQ(launches_of([&] { first = in_bf16(b); }), 1U);
   expect_rounded(first, b);
-  EXPECT_EQ(launches_of([&] { EXPECT_EQ(rounded(b).raw(), first.raw()); }), 0U);
-  EXPECT_EQ(launches_of([&] { rounded(a), rounded(c); }), 0U);
-  expect_rounded(rounded(a), a);
-  expect_rounded(rounded(c), c);
+  EXPECT_EQ(launches_of([&] { EXPECT_EQ(in_bf16(b).raw(), first.raw()); }), 0U);
+  EXPECT_EQ(launches_of([&] { in_bf16(a), in_bf16(c); }), 0U);
+  expect_rounded(in_bf16(a), a);
+  expect_rounded(in_bf16(c), c);
   uint32_t version = first.storage()->version();
   for (Tensor t : {a, b}) t.fill(0.7);
-  EXPECT_EQ(launches_of([&] { rounded(c); }), 0U);  // has not changed
-  EXPECT_EQ(launches_of([&] { rounded(a), rounded(b); }), 1U);
-  expect_rounded(rounded(a), a);
-  expect_rounded(rounded(b), b);
+  EXPECT_EQ(launches_of([&] { in_bf16(c); }), 0U);  // has not changed
+  EXPECT_EQ(launches_of([&] { in_bf16(a), in_bf16(b); }), 1U);
+  expect_rounded(in_bf16(a), a);
+  expect_rounded(in_bf16(b), b);
   EXPECT_NE(first.storage()->version(), version);  // autograd refuses what it has saved
-  Tensor part = rounded(a.slice(0, 4, 9));
+  Tensor part = in_bf16(a.slice(0, 4, 9));
   EXPECT_EQ(part.numel(), 5);
-  EXPECT_EQ(part.storage(), rounded(a).storage());
+  EXPECT_EQ(part.storage(), in_bf16(a).storage());
 }
 
 // As the optimizer keeps the parameters: several in one storage.
 TEST(Rounded, PartsOfOneStorage) {
   Tensor all = parameter(200, 0), a = all.slice(0, 0, 64).reshape({8, 8}), b = all.slice(0, 64, 200);
-  for (const Tensor& t : {a, b}) keep_rounded(t);
-  expect_rounded(rounded(a.transpose(0, 1)), a.transpose(0, 1));
+  for (const Tensor& t : {a, b}) keep_bf16_shadow(t);
+  expect_rounded(in_bf16(a.transpose(0, 1)), a.transpose(0, 1));
   a.fill(0.9);
-  expect_rounded(rounded(b), b);
-  expect_rounded(rounded(a), a);
+  expect_rounded(in_bf16(b), b);
+  expect_rounded(in_bf16(a), a);
 }
 
 TEST(Rounded, OthersAreCast) {
   Tensor loose = parameter(9, 1), host = Tensor::full({4}, 0.3);
-  keep_rounded(host);
-  expect_rounded(rounded(loose), loose);
-  expect_rounded(rounded(host), host);
-  EXPECT_FALSE(host.storage()->rounded);
+  keep_bf16_shadow(host);
+  expect_rounded(in_bf16(loose), loose);
+  expect_rounded(in_bf16(host), host);
+  EXPECT_FALSE(host.storage()->bf16_shadow);
 }
 
 }  // namespace
