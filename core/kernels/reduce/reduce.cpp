@@ -144,21 +144,6 @@ void sum_to_shape_generic(const Tensor& x, double scale, Tensor& y) {
 }
 
 template <class T>
-struct SquareRuns {
-  const T* x;
-  double* partial;
-  int64_t n;
-  SACCADE_HD void operator()(int64_t i) const {
-    int64_t begin = i * kRun, length = n - begin < kRun ? n - begin : kRun;
-    const T* p = x + begin;
-    partial[i] = lane_sum<double>(length, [p](int64_t k) {
-      double v = acc_t<T>(p[k]);
-      return v * v;
-    });
-  }
-};
-
-template <class T>
 struct NonfiniteRuns {
   const T* x;
   double* partial;
@@ -174,24 +159,22 @@ struct NonfiniteRuns {
   }
 };
 
-template <template <class> class Runs>
-void reduce_to_double(const Tensor& x, Tensor& total) {
+void count_nonfinite_generic(const Tensor& x, Tensor& total) {
   if (x.numel() == 0) {
     fill(total, 0);
     return;
   }
   int64_t n = x.numel(), runs = (n + kRun - 1) / kRun;
   Tensor partial = Tensor::empty({runs}, DType::kF64, x.device());
-  dispatch_float(x.dtype(), "reduce", [&]<class T>() {
-    for_each(runs, Runs<T>{x.data<T>(), partial.data<double>(), n}, n < kRun ? n : kRun);
+  dispatch_float(x.dtype(), "count_nonfinite", [&]<class T>() {
+    for_each(runs, NonfiniteRuns<T>{x.data<T>(), partial.data<double>(), n}, n < kRun ? n : kRun);
   });
   sum_pieces<double, double>(partial.data<double>(), total.data<double>(), 1, runs, 1, 1.0, x.device());
 }
 
 SACCADE_REGISTER_KERNEL(sum_middle, &sum_middle_generic);
 SACCADE_REGISTER_KERNEL(sum_to_shape, &sum_to_shape_generic);
-SACCADE_REGISTER_KERNEL(sum_squares, &reduce_to_double<SquareRuns>);
-SACCADE_REGISTER_KERNEL(count_nonfinite, &reduce_to_double<NonfiniteRuns>);
+SACCADE_REGISTER_KERNEL(count_nonfinite, &count_nonfinite_generic);
 
 }  // namespace
 }  // namespace saccade::kernels

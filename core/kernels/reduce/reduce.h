@@ -13,8 +13,6 @@ inline Kernel<void(const Tensor& x, double scale, Tensor& y)> sum_to_shape{"sum_
 // What it comes down to: y [outer, inner] = scale * sum over the middle axis of x [outer, n, inner], none of
 // them 0; dtypes as above, all contiguous and given by their shapes only.
 inline Kernel<void(const Tensor& x, double scale, Tensor& y)> sum_middle{"sum_middle"};
-// total (f64, one element) = sum of the squares of x (contiguous, floating), for gradient norms
-inline Kernel<void(const Tensor& x, Tensor& total)> sum_squares{"sum_squares"};
 // count (f64, one element) = number of elements of x (contiguous, floating) that are NaN or infinite
 inline Kernel<void(const Tensor& x, Tensor& count)> count_nonfinite{"count_nonfinite"};
 

@@ -22,13 +22,6 @@ struct Value {
     return static_cast<A>(static_cast<acc_t<T>>(v));
   }
 };
-struct Square {
-  template <class A, class T>
-  __device__ static A of(T v) {
-    A a = Value::of<A>(v);
-    return a * a;
-  }
-};
 struct Nonfinite {
   template <class A, class T>
   __device__ static A of(T v) {
@@ -141,17 +134,15 @@ void sum_middle_cuda(const Tensor& x, double scale, Tensor& y) {
   });
 }
 
-template <class What>
-void reduce_to_double(const Tensor& x, Tensor& total) {
+void count_nonfinite_cuda(const Tensor& x, Tensor& total) {
   if (x.numel() == 0) return fill(total, 0);
-  dispatch_float(x.dtype(), "reduce", [&]<class T>() {
-    sum_rows<What, double>(x.data<T>(), total.data<double>(), 1, x.numel(), 1.0);
+  dispatch_float(x.dtype(), "count_nonfinite", [&]<class T>() {
+    sum_rows<Nonfinite, double>(x.data<T>(), total.data<double>(), 1, x.numel(), 1.0);
   });
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(sum_middle, Device::kCuda, &sum_middle_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(sum_squares, Device::kCuda, &reduce_to_double<Square>);
-SACCADE_REGISTER_TUNED_KERNEL(count_nonfinite, Device::kCuda, &reduce_to_double<Nonfinite>);
+SACCADE_REGISTER_TUNED_KERNEL(count_nonfinite, Device::kCuda, &count_nonfinite_cuda);
 
 }  // namespace
 }  // namespace saccade::kernels
