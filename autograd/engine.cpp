@@ -1,20 +1,14 @@
 #include "autograd/engine.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <atomic>
 #include <map>
-#include <unordered_set>
 
+#include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/elementwise/elementwise.h"
 #include "core/kernels/reduce/reduce.h"
 
 namespace saccade {
-
-ExecutionState& execution() {
-  thread_local ExecutionState state;
-  return state;
-}
 
 void Context::save(Tensor t) {
   uint32_t version = t.defined() ? t.storage()->version() : 0;
@@ -68,36 +62,26 @@ void Node::release() {
 
 namespace detail {
 
-Tensors cast_inputs(Policy policy, const Vars& inputs) {
+Tensors cast_inputs(std::span<const Cast> casts, const Vars& inputs) {
+  auto cast_of = [&](size_t i) { return casts[std::min(i, casts.size() - 1)]; };
+  DType widest_term = DType::kBF16;
+  bool any_f64 = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || !is_float(inputs[i].dtype()) || cast_of(i) == Cast::kSame) continue;
+    any_f64 |= inputs[i].dtype() == DType::kF64;
+    if (cast_of(i) == Cast::kWidest) widest_term = widest(widest_term, inputs[i].dtype());
+  }
+  auto cast = [&](const Tensor& t, Cast to) {
+    if (!is_float(t.dtype()) || to == Cast::kSame) return t;
+    if (any_f64) return t.to(DType::kF64);
+    DType target = to == Cast::kF32 ? DType::kF32 : to == Cast::kWidest ? widest_term : execution().compute;
+    // A parameter may have a copy in bf16 already.
+    return target == DType::kBF16 ? in_bf16(t) : t.to(target);
+  };
   Tensors values;
   values.reserve(inputs.size());
-  DType wide = DType::kBF16;
-  for (const Var& v : inputs)
-    if (v.defined() && is_float(v.dtype())) wide = widest(wide, v.dtype());
-  for (const Var& v : inputs) {
-    if (!v.defined()) {
-      values.emplace_back();
-      continue;
-    }
-    const Tensor& t = v.value();
-    DType target = t.dtype();
-    if (is_float(target)) {
-      switch (policy) {
-        case Policy::kCompute:
-          target = wide == DType::kF64 ? DType::kF64 : execution().compute;
-          break;
-        case Policy::kF32:
-          target = wide == DType::kF64 ? DType::kF64 : DType::kF32;
-          break;
-        case Policy::kWidest:
-          target = wide;
-          break;
-        case Policy::kSame:
-          break;
-      }
-    }
-    values.push_back(t.to(target));
-  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    values.push_back(inputs[i].defined() ? cast(inputs[i].value(), cast_of(i)) : Tensor());
   return values;
 }
 
@@ -198,24 +182,5 @@ void run(const Var& root, const Tensor& seed, bool checked) {
 
 void backward(const Var& root, const Tensor& seed) { run(root, seed, false); }
 void backward_checked(const Var& root, const Tensor& seed) { run(root, seed, true); }
-
-std::string graph_to_dot(const Var& root) {
-  std::string out = "digraph saccade {\n";
-  std::vector<Node*> pending;
-  std::unordered_set<Node*> seen;
-  if (root.state()->node) pending.push_back(root.state()->node.get());
-  while (!pending.empty()) {
-    Node* node = pending.back();
-    pending.pop_back();
-    if (!seen.insert(node).second) continue;
-    out += fmt::format("  n{} [label=\"{}\"];\n", node->sequence(), node->name());
-    for (const Edge& edge : node->edges()) {
-      if (!edge.node) continue;
-      out += fmt::format("  n{} -> n{};\n", edge.node->sequence(), node->sequence());
-      pending.push_back(edge.node.get());
-    }
-  }
-  return out + "}\n";
-}
 
 }  // namespace saccade

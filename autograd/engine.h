@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "autograd/function.h"
 
@@ -21,9 +20,6 @@ void backward_checked(const Var& root, const Tensor& seed = {});
 
 // Runs fn(inputs) without recording it and recomputes it during backward: memory for time. Random ops redraw
 // the same numbers. Gradients flow to `inputs` and to every leaf that fn uses (for example parameters).
-Var checkpoint(const std::function<Var(const Vars&)>& fn, const Vars& inputs);
-
-// The recorded graph in Graphviz DOT, one line a node.
-std::string graph_to_dot(const Var& root);
+Var recomputed(const std::function<Var(const Vars&)>& fn, const Vars& inputs);
 
 }  // namespace saccade

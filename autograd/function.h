@@ -2,7 +2,8 @@
 //
 //   struct Gelu {
 //     static constexpr const char* kName = "gelu";
-//     static constexpr Policy kPolicy = Policy::kSame;
+//     static constexpr std::array kCasts{Cast::kSame};
+//     static constexpr auto macs = no_macs;
 //     // Saves what backward needs: ctx.save(x).
 //     Tensor forward(Context& ctx, const Tensors& in) const;
 //     // One gradient per input.
@@ -14,26 +15,35 @@
 // dot(output, dy). A gradient may have another floating dtype than its input: the engine casts it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "autograd/scope.h"
 #include "autograd/var.h"
-#include "core/runtime/determinism.h"
 
 namespace saccade {
 
-// How the floating inputs of an op are cast before forward; integer and bool inputs pass untouched, f64 stays
-// f64.
-enum class Policy {
-  kCompute,  // f32 and bf16 inputs become execution().compute (matrix products, convolutions, attention
-             // values)
-  kF32,      // bf16 inputs become f32 (losses, boxes, coordinates)
-  kWidest,   // all take the widest dtype among them (add, mul, concat)
-  kSame,     // each keeps its own (views, norms; the op itself deals with mixed dtypes)
+// How an op wants one of its inputs before forward. An op lists them in kCasts; the last one holds for all
+// further inputs. Integer and bool inputs pass untouched; where one of the inputs is f64, all that are cast
+// become f64.
+enum class Cast : uint8_t {
+  kCompute,  // execution().compute: factors of products and convolutions, attention's values
+  kF32,      // biases and statistics (they meet sums in f32), losses, boxes, coordinates
+  kWidest,   // the widest dtype among the inputs with this cast: terms of a sum, what a norm normalises
+  kSame,     // its own
 };
+
+// The multiply-accumulates of an op without products. Others have
+//   int64_t macs(const Tensors& in, const Tensor& out) const;
+// of the cast inputs and what forward made of them (docs/complexity.md).
+inline constexpr auto no_macs = [](const Tensors&, const Tensor&) -> int64_t { return 0; };
+
+// The dtype of sums of products of `dtype`: of biases, statistics and weight gradients.
+constexpr DType sum_dtype(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 class Context {
  public:
@@ -98,18 +108,14 @@ class Node {
 };
 
 namespace detail {
-Tensors cast_inputs(Policy policy, const Vars& inputs);
+Tensors cast_inputs(std::span<const Cast> casts, const Vars& inputs);
 uint64_t needs_mask(const Vars& inputs);
 
 template <class Op>
 class OpNode final : public Node {
  public:
   OpNode(Op op, Context context, const Vars& inputs) : Node(std::move(context), inputs), op_(std::move(op)) {}
-  Gradients run_backward(const Tensor& dy) override {
-    math_mode = execution().math;
-    deterministic_kernels = execution().deterministic;
-    return op_.backward(context_, dy);
-  }
+  Gradients run_backward(const Tensor& dy) override { return op_.backward(context_, dy); }
 
  private:
   Op op_;
@@ -123,11 +129,11 @@ Var run_op(Op op, const Vars& inputs) {
   Context ctx;
   ctx.name_ = Op::kName;
   ctx.needs_ = execution().grad_enabled ? detail::needs_mask(inputs) : 0;
-  Tensors values = detail::cast_inputs(Op::kPolicy, inputs);
-  math_mode = execution().math;
-  deterministic_kernels = execution().deterministic;
+  Tensors values = detail::cast_inputs(Op::kCasts, inputs);
   Var out(op.forward(ctx, values));
-  if (execution().observer) execution().observer->observe(Op::kName, values, out.value(), execution().module);
+  if (OpObserver* observer = execution().observer)
+    observer->observe(
+        {Op::kName, values, out.value(), std::as_const(op).macs(values, out.value()), execution().module});
   if (ctx.needs_ != 0) {
     out.state()->requires_grad = true;
     out.state()->node = std::make_shared<detail::OpNode<Op>>(std::move(op), std::move(ctx), inputs);

@@ -1,13 +1,14 @@
-// checkpoint(): a node that keeps its inputs only, and re-runs the function with a graph when its gradient is
-// asked.
+// recomputed(): a node that keeps its inputs only, and runs the function again, with a graph, when its gradient
+// is asked for.
 #include "autograd/engine.h"
 
 namespace saccade {
 namespace {
 
-struct Checkpoint {
-  static constexpr const char* kName = "checkpoint";
-  static constexpr Policy kPolicy = Policy::kSame;
+struct Recomputed {
+  static constexpr const char* kName = "recomputed";
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
 
   std::function<Var(const Vars&)> fn;
   Vars originals;  // for requires_grad of each input
@@ -33,8 +34,10 @@ struct Checkpoint {
 
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     ExecutionScope scope;
+    MemoryUse use = execution().memory_use;
     execution() = state;
     execution().grad_enabled = true;
+    execution().memory_use = use;  // this is the backward pass
     Vars inputs;
     for (size_t i = 0; i < originals.size(); ++i) {
       const Tensor& t = ctx.saved(i);
@@ -53,14 +56,14 @@ struct Checkpoint {
 
 }  // namespace
 
-Var checkpoint(const std::function<Var(const Vars&)>& fn, const Vars& inputs) {
+Var recomputed(const std::function<Var(const Vars&)>& fn, const Vars& inputs) {
   if (!execution().grad_enabled) return fn(inputs);
   // A scalar that always needs a gradient keeps the node in the graph when only parameters inside fn need
   // one.
   Vars with_anchor = inputs;
   with_anchor.push_back(Var(Tensor::zeros({}), true));
   auto body = [fn](const Vars& v) { return fn(Vars(v.begin(), v.end() - 1)); };
-  Checkpoint op{body, with_anchor, {}};
+  Recomputed op{body, with_anchor, {}};
   return run_op(std::move(op), with_anchor);
 }
 

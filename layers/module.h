@@ -45,7 +45,7 @@ class Module {
   void set_training(bool training);  // the whole tree
   bool training() const { return training_; }
 
-  // Switches activation recomputation (see autograd/engine.h, checkpoint) on for the modules that support it
+  // Switches activation recomputation (see autograd/engine.h, recomputed) on for the modules that support it
   // and whose full name one of the regexes matches. Throws InputError for a regex that matches none of them.
   void set_recompute(const std::vector<std::string>& regexes);
   bool recompute() const { return recompute_; }

@@ -1,51 +1,23 @@
 #include "models/summary.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 
 namespace saccade {
 namespace {
 
-int64_t macs_of(std::string_view op, const std::vector<Tensor>& in, const Tensor& out) {
-  if (op == "linear") return out.numel() * in[1].dim(1);
-  if (op == "matmul") return out.numel() * in[0].dim(-1);
-  if (op == "conv2d") return out.numel() * in[1].dim(1) * in[1].dim(2) * in[1].dim(3);
-  if (op == "attention") {
-    // [N, Q, E] x [N, S, E] scores and [N, Q, S] x [N, S, Ev] sums
-    return in[0].numel() * in[1].dim(1) + out.numel() * in[1].dim(1);
-  }
-  if (op == "window_attention") {
-    // The same inside every window, fillers too; a map smaller than the table's window is one window.
-    const Shape& map = in[0].shape();
-    int64_t window = 1;
-    while (in[1].defined() && (2 * window - 1) * (2 * window - 1) < in[1].dim(0)) ++window;
-    window = std::min({window, map[1], map[2]});
-    auto filled = [&](int64_t size) { return (size + window - 1) / window * window; };
-    return 2 * map[0] * filled(map[1]) * filled(map[2]) * window * window * out.dim(3);
-  }
-  if (op == "ms_deform_attn") {
-    // offsets hold two numbers per sample; each sample weighs D channels of four taps and once more by
-    // attention
-    return in[2].numel() / 2 * in[0].dim(3) * 5;
-  }
-  if (op == "grid_sample" || op == "sampled_position_bias") return out.numel() * 4;
-  return 0;
-}
-
 class Counter final : public OpObserver {
  public:
   struct Cost {
     int64_t macs = 0, bytes = 0;
   };
-  void observe(std::string_view op, const std::vector<Tensor>& in, const Tensor& out,
-               const void* module) override {
-    Cost& cost = costs[module];
-    cost.macs += macs_of(op, in, out);
+  void observe(const Op& op) override {
+    Cost& cost = costs[op.module];
+    cost.macs += op.macs;
     // A view shares its input's memory.
-    for (const Tensor& t : in)
-      if (t.defined() && t.storage() == out.storage()) return;
-    cost.bytes += static_cast<int64_t>(out.bytes());
+    for (const Tensor& t : op.inputs)
+      if (t.defined() && t.storage() == op.output.storage()) return;
+    cost.bytes += static_cast<int64_t>(op.output.bytes());
   }
   std::map<const void*, Cost> costs;
 };

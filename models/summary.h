@@ -1,8 +1,5 @@
 // What a model costs: parameters, multiply-accumulates and activation memory, per module and in all.
-// Counting convention (docs/complexity.md): one MAC per multiplication of a weight or score with an
-// activation in linear layers, convolutions and matrix products; attention counts scores and weighted sums;
-// deformable attention counts four bilinear taps and one weighting per sampled channel. Norms, activations
-// and element-wise sums count nothing.
+// Every op says what it costs (macs() in autograd/ops); docs/complexity.md has the convention.
 #pragma once
 
 #include <functional>

@@ -17,13 +17,11 @@
 #include <array>
 #include <string_view>
 
+#include "core/tensor/execution.h"
 #include "core/tensor/hd.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade {
-
-// For tests: every call takes the generic implementation.
-inline bool prefer_generic_kernels = false;
 
 template <class Signature>
 class Kernel;
@@ -37,7 +35,7 @@ class Kernel<void(A...)> {
 
   void operator()(A... args) const {
     size_t d = device_index(args...);
-    Function f = tuned_[d] && !prefer_generic_kernels ? tuned_[d] : generic_[d];
+    Function f = tuned_[d] && !execution().generic_kernels ? tuned_[d] : generic_[d];
     SACCADE_CHECK(f != nullptr, "[{}] has no kernel for device {}", name_, name_of(static_cast<Device>(d)));
     f(std::forward<A>(args)...);
   }
@@ -48,8 +46,6 @@ class Kernel<void(A...)> {
     generic_[d](std::forward<A>(args)...);
   }
   std::string_view name() const { return name_; }
-  bool has_generic(Device device) const { return generic_[static_cast<size_t>(device)] != nullptr; }
-  bool has_tuned(Device device) const { return tuned_[static_cast<size_t>(device)] != nullptr; }
   void set_generic(Device device, Function f) { generic_[static_cast<size_t>(device)] = f; }
   void set_tuned(Device device, Function f) { tuned_[static_cast<size_t>(device)] = f; }
 

@@ -86,7 +86,7 @@ Var TransformerEncoder::forward(Var tokens, const Var& position, const TokenMaps
   for (auto& layer : layers_) {
     if (layer->recompute()) {
       tokens =
-          checkpoint([&layer = *layer, maps](const Vars& in) { return layer.forward(in[0], in[1], maps); },
+          recomputed([&layer = *layer, maps](const Vars& in) { return layer.forward(in[0], in[1], maps); },
                      {tokens, position});
     } else {
       tokens = layer->forward(tokens, position, maps);

@@ -35,7 +35,7 @@ VisionBlock::VisionBlock(const VisionBlockOptions& o) : drop_path_(o.drop_path) 
 
 Var VisionBlock::forward(const Var& tokens, const FeatureLevels& map) {
   if (!recompute()) return run(tokens, map);
-  return checkpoint([this, map](const Vars& in) { return run(in[0], map); }, {tokens});
+  return recomputed([this, map](const Vars& in) { return run(in[0], map); }, {tokens});
 }
 
 Var VisionBlock::run(const Var& tokens, const FeatureLevels& map) const {

@@ -106,7 +106,7 @@ class Dat::Stage : public Module {
     Var x = reshape(map, {map.dim(0), shape.cells(), map.dim(3)});
     for (size_t j = 0; j < attns_.size(); ++j) {
       auto body = [this, j, shape](const Vars& in) { return block(j, in[0], shape); };
-      x = recompute() ? checkpoint(body, {x}) : body({x});
+      x = recompute() ? recomputed(body, {x}) : body({x});
     }
     return reshape(x, map.shape());
   }

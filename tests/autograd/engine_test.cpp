@@ -1,4 +1,4 @@
-// The engine: order, errors, depth, checkpointing.
+// The engine: order, errors, depth, recomputation.
 #include "autograd/engine.h"
 
 #include <gtest/gtest.h>
@@ -114,13 +114,15 @@ TEST(Engine, RootErrors) {
 
 struct WrongShape {
   static constexpr const char* kName = "wrong_shape";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   Tensor forward(Context&, const Tensors& in) const { return in[0].clone(); }
   Gradients backward(const Context&, const Tensor&) const { return {Tensor::zeros({1})}; }
 };
 struct NoGradient {
   static constexpr const char* kName = "no_gradient";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   Tensor forward(Context&, const Tensors& in) const { return in[0].clone(); }
   Gradients backward(const Context&, const Tensor&) const { return {Tensor()}; }
 };
@@ -202,8 +204,8 @@ TEST(Checkpoint, EqualsThePlainGraphBitForBit) {
     Var x = leaf({7, 9}, 1), w = leaf({9}, 2), b = leaf({7, 9}, 3);
     Block block{w};
     Var h = dropout(x, 0.1, true);
-    Var y = k == 0 ? block({h, b}) : checkpoint(block, {h, b});
-    y = dropout(square(y), 0.5, true);  // draws after the checkpoint must be the same too
+    Var y = k == 0 ? block({h, b}) : recomputed(block, {h, b});
+    y = dropout(square(y), 0.5, true);  // draws after the recomputed block must be the same too
     outputs[k] = y.value();
     backward(sum(y));
     grads[k][0] = x.grad();
@@ -217,8 +219,8 @@ TEST(Checkpoint, EqualsThePlainGraphBitForBit) {
 TEST(Checkpoint, NestsAndReachesParametersAlone) {
   Var w = leaf({4}, 1), x = leaf({4}, 2, false);
   auto inner = [&](const Vars& v) { return mul(v[0], w); };
-  auto outer = [&](const Vars& v) { return square(checkpoint(inner, {v[0]})); };
-  backward(sum(checkpoint(outer, {x})));
+  auto outer = [&](const Vars& v) { return square(recomputed(inner, {v[0]})); };
+  backward(sum(recomputed(outer, {x})));
   auto v = w.value().to_vector<double>(), u = x.value().to_vector<double>(), g = w.grad().to_vector<double>();
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(g[i], 2 * v[i] * u[i] * u[i], 1e-6);
 }
@@ -226,14 +228,15 @@ TEST(Checkpoint, NestsAndReachesParametersAlone) {
 // y = x; remembers the mode that its kernels would see.
 struct ModeProbe {
   static constexpr const char* kName = "mode_probe";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   std::vector<MathMode>* seen;
   Tensor forward(Context&, const Tensors& in) const {
-    seen->push_back(math_mode);
+    seen->push_back(execution().math);
     return in[0].clone();
   }
   Gradients backward(const Context&, const Tensor& dy) const {
-    seen->push_back(math_mode);
+    seen->push_back(execution().math);
     return {dy};
   }
 };
@@ -249,13 +252,6 @@ TEST(Execution, KernelsSeeTheScopesMathMode) {
   run();
   using enum MathMode;
   EXPECT_EQ(seen, (std::vector<MathMode>{kTf32, kTf32, kExact, kExact}));
-}
-
-TEST(Graph, DotNamesTheOps) {
-  Var x = leaf({3}, 1);
-  std::string dot = graph_to_dot(sum(square(x)));
-  EXPECT_NE(dot.find("label=\"square\""), std::string::npos) << dot;
-  EXPECT_NE(dot.find("label=\"sum\""), std::string::npos);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops.h"
-#include "core/runtime/determinism.h"
 #include "core/tensor/device.h"
+#include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 #include "tests/autograd/golden.h"
 
@@ -128,9 +128,9 @@ class MsDeformAttnOnGpu : public testing::Test {
  protected:
   void SetUp() override {
     if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
-    deterministic_kernels = true;
+    execution().deterministic = true;
   }
-  void TearDown() override { deterministic_kernels = true; }
+  void TearDown() override { execution().deterministic = true; }
 };
 
 // Packs of 16 bytes and single channels, rows of part of a warp and of several passes of it; queries that are
@@ -154,7 +154,7 @@ TEST_F(MsDeformAttnOnGpu, EqualsTheCpu) {
       p.dy = p.dy.to(dtype);
       Tensors want = run(p, true);
       for (bool deterministic : {true, false}) {
-        deterministic_kernels = deterministic;
+        execution().deterministic = deterministic;
         Tensors got = run_on_gpu(p);
         // In bf16 both round nearly the same sums.
         for (size_t i = 0; i < got.size(); ++i)
@@ -188,7 +188,7 @@ TEST_F(MsDeformAttnOnGpu, NotFiniteComesOut) {
     p.logits.data<float>()[12 * 15 + 3] = NAN;
     Tensors want = run(p, true);
     for (bool deterministic : {true, false}) {
-      deterministic_kernels = deterministic;
+      execution().deterministic = deterministic;
       Tensors got = run_on_gpu(p);
       for (size_t i = 0; i < got.size(); ++i) {
         auto a = got[i].to_vector<float>(), b = want[i].to_vector<float>();
@@ -209,25 +209,11 @@ TEST_F(MsDeformAttnOnGpu, WildPositions) {
     Problem p = make_problem(1, 6, 2, 32, 4, 2);
     p.offsets.fill(static_cast<double>(wild));
     for (bool deterministic : {true, false}) {
-      deterministic_kernels = deterministic;
+      execution().deterministic = deterministic;
       Tensors out = run_on_gpu(p);
       for (size_t i : {0, 1, 3})
         for (double v : out[i].to_vector<double>()) EXPECT_EQ(v, 0.0) << wild << " output " << i;
     }
-  }
-}
-
-TEST(Determinism, OpsPassOnWhatTheirScopeSays) {
-  ExecutionScope scope;
-  for (bool deterministic : {false, true}) {
-    execution().deterministic = deterministic;
-    Var x(Tensor::full({2}, 1.0), true);
-    deterministic_kernels = !deterministic;
-    Var y = relu(x);
-    EXPECT_EQ(deterministic_kernels, deterministic);
-    deterministic_kernels = !deterministic;
-    backward(y, Tensor::full({2}, 1.0));
-    EXPECT_EQ(deterministic_kernels, deterministic);
   }
 }
 

@@ -33,9 +33,9 @@ void with_all_kernels(const F& f) {
     for (bool generic : {false, true}) {
       for (float bad : {NAN, INFINITY, -INFINITY}) {
         SCOPED_TRACE(testing::Message() << name_of(device) << (generic ? ", generic, " : ", tuned, ") << bad);
-        prefer_generic_kernels = generic;
+        execution().generic_kernels = generic;
         f(device, bad);
-        prefer_generic_kernels = false;
+        execution().generic_kernels = false;
       }
     }
   }

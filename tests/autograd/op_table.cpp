@@ -55,7 +55,7 @@ bool differentiable(const Sample& s, size_t i) { return s.inputs[i].defined() &&
 
 struct Setting {
   std::vector<DType> dtypes;     // one per input
-  DType compute = DType::kF32;   // for policy kCompute
+  DType compute = DType::kF32;   // for Cast::kCompute
   std::vector<bool> needs = {};  // which inputs take a gradient; empty: all differentiable ones
   Tensor cotangent = {};         // defaults to random values
   Device device = Device::kCpu;  // where the op runs; what it gives comes back to the CPU
@@ -459,8 +459,8 @@ std::string check_cuda(const Row& row, uint64_t seed) {
 // The same for the generic kernels, the reference of the tuned ones.
 std::string check_cuda_generic(const Row& row, uint64_t seed) {
   struct Scope {
-    Scope() { prefer_generic_kernels = true; }
-    ~Scope() { prefer_generic_kernels = false; }
+    Scope() { execution().generic_kernels = true; }
+    ~Scope() { execution().generic_kernels = false; }
   } scope;
   return check_cuda(row, seed);
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "autograd/var.h"
+#include "core/kernels/activation/activations.h"
 #include "core/tensor/philox.h"
 
 namespace saccade::optable {
@@ -34,10 +35,10 @@ struct Sample {
 // How bf16 is tried. In each case the inputs are first rounded to bf16, and the f32 run gets the same values.
 enum class Bf16 {
   kNone,     // the op has no bf16 form
-  kInputs,   // inputs given as bf16 (policies kSame, kWidest); the result must be near the f32 one and not
+  kInputs,   // inputs given as bf16 (Cast::kSame, kWidest); the result must be near the f32 one and not
              // equal to it
-  kCompute,  // inputs f32 under execution().compute = bf16 (policy kCompute); as above
-  kExact,    // inputs given as bf16, every result equals the f32 one: views, maximum, policy kF32
+  kCompute,  // inputs f32 under execution().compute = bf16 (Cast::kCompute); as above
+  kExact,    // inputs given as bf16, every result equals the f32 one: views, maximum, Cast::kF32
 };
 
 // Largest allowed |got - expected| / (|expected| + rms(expected) + magnitude).
@@ -92,6 +93,13 @@ Tensor uniform_away(Rng& rng, const Shape& shape, double low, double high, std::
 Tensor distinct(Rng& rng, const Shape& shape);
 // i64 values in [0, n).
 Tensor random_indices(Rng& rng, const Shape& shape, int64_t n);
+// Every activation, for the rows of the ops that can end with one: its name and its value in f64.
+struct NamedActivation {
+  Activation act;
+  const char* name;
+};
+std::vector<NamedActivation> activations();
+double activation_of(Activation act, double z);
 // y[i] = f(x[i])
 Tensor map(const Tensor& x, const std::function<double(double)>& f);
 // Calls f with every multi-index of the shape, in row-major order.

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
-#include "core/runtime/determinism.h"
 #include "core/tensor/device.h"
+#include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 
 namespace saccade {
@@ -108,7 +108,7 @@ void bench(const Options& options, bool encoder, DType dtype) {
          kernels::ms_deform_attn_forward(value, reference, offsets, logits, levels, y);
        }));
   for (bool deterministic : {true, false}) {
-    deterministic_kernels = deterministic;
+    execution().deterministic = deterministic;
     line(deterministic ? "backward, deterministic" : "backward, float atomics",
          inputs + dy.bytes() + dvalue.bytes() + doffsets.bytes() + dlogits.bytes(), time_of(options, [&] {
            kernels::ms_deform_attn_backward(value, reference, offsets, logits, levels, dy, dvalue, dreference,

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/tensor/error.h"
-#include "core/tensor/memory_use.h"
+#include "core/tensor/execution.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade {

@@ -32,9 +32,9 @@ ConvProblem problem(ConvPass pass, DType dtype, MathMode math, int64_t N = 1) {
 }
 
 struct Restore {
-  MathMode mode = math_mode;
+  MathMode mode = execution().math;
   ~Restore() {
-    math_mode = mode;
+    execution().math = mode;
     cuda::set_conv_plan_capacity(256);
   }
 };
@@ -58,7 +58,7 @@ TEST(Cudnn, Tf32RoundsTheFactorsOnly) {
   Tensor y = Tensor::empty({1, 1, 1, 8}, DType::kF32, Device::kCuda);
   kernels::conv2d_forward(x, w, {}, {}, Activation::kNone, y);
   EXPECT_FLOAT_EQ(y.to_vector<float>()[0], 36 * (1 + 1.0f / 4096));
-  math_mode = MathMode::kTf32;
+  execution().math = MathMode::kTf32;
   kernels::conv2d_forward(x, w, {}, {}, Activation::kNone, y);
   EXPECT_EQ(y.to_vector<float>()[0], 36);
 }

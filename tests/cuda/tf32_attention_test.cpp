@@ -6,15 +6,15 @@
 
 #include "core/kernels/attention/attention.h"
 #include "core/kernels/window_attention/window_attention.h"
-#include "core/runtime/math_mode.h"
+#include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {
 
 struct Tf32Scope {
-  Tf32Scope() { math_mode = MathMode::kTf32; }
-  ~Tf32Scope() { math_mode = MathMode::kExact; }
+  Tf32Scope() { execution().math = MathMode::kTf32; }
+  ~Tf32Scope() { execution().math = MathMode::kExact; }
 };
 
 Tensor normal(Rng& rng, const Shape& shape) {

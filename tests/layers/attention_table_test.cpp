@@ -226,7 +226,7 @@ TEST_P(AttentionLayer, RecomputationGivesTheSameGradients) {
       if (one_map_) inner.key = inner.value = inner.query;
       return layer_->forward(inner);
     };
-    Var out = recompute ? checkpoint(body, {in.query, in.value}) : body({in.query, in.value});
+    Var out = recompute ? recomputed(body, {in.query, in.value}) : body({in.query, in.value});
     Rng rng(29);
     backward(out, random(out.shape(), rng, -1, 1, DType::kF32));
     auto bits = in.query.grad().to_vector<float>();

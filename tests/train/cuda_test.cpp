@@ -1,13 +1,15 @@
 // The same seed and configuration on the CPU and on the GPU, and the same checkpoint: on a machine with a
 // GPU, or on the emulated one of tests/cuda_emulator in an emulated build.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <regex>
+#include <set>
 
-#include "core/runtime/determinism.h"
+#include "autograd/scope.h"
 #include "core/tensor/device.h"
 #include "data/evaluation/detections.h"
 #include "tests/train/run_command.h"
@@ -79,12 +81,21 @@ TEST_F(CudaTraining, StaysNearF32InTf32) {
   EXPECT_NE(losses_of(exact), losses_of(fast));
 }
 
-// The last op of a run has told the kernels what the configuration says.
+// Whether the ops that it sees must give the same bits in every run.
+struct DeterminismProbe : OpObserver {
+  std::set<bool> seen;
+  void observe(const Op&) override { seen.insert(execution().deterministic); }
+};
+
 TEST_F(CudaTraining, DeterminismIsTheConfigurations) {
-  train("fixed", "cuda", "f32", 1);
-  EXPECT_TRUE(deterministic_kernels);
-  train("any_order", "cuda", "f32\ndeterministic: false", 1);
-  EXPECT_FALSE(deterministic_kernels);
+  for (bool deterministic : {true, false}) {
+    ExecutionScope scope;
+    DeterminismProbe probe;
+    execution().observer = &probe;
+    train(deterministic ? "fixed" : "any_order", "cuda", fmt::format("f32\ndeterministic: {}", deterministic),
+          1);
+    EXPECT_EQ(probe.seen, std::set{deterministic});
+  }
 }
 
 // The host waits once a step, for the costs of the matching.

@@ -35,20 +35,20 @@ class FirstBadOp : public OpObserver {
  public:
   explicit FirstBadOp(const Module& model) { name_modules(model, "", names_); }
 
-  void observe(std::string_view op, const std::vector<Tensor>& inputs, const Tensor& output,
-               const void* module) override {
+  void observe(const Op& op) override {
     // Infinities can be on purpose (masks), so a NaN, even a later one, is the better finding.
     if (!first_nan_.empty()) return;
-    BadNumbers bad = count_bad(output);
+    BadNumbers bad = count_bad(op.output);
     std::string& slot = bad.nan ? first_nan_ : first_infinite_;
     if (bad.nan + bad.infinite == 0 || !slot.empty()) return;
     std::string shapes;
-    for (const Tensor& t : inputs)
+    for (const Tensor& t : op.inputs)
       if (t.defined()) shapes += (shapes.empty() ? "" : ", ") + t.shape().to_string();
-    auto it = names_.find(module);
-    slot = fmt::format("op {} in {}: {} of the {} numbers of its output {} are {} (inputs {})", op,
-                       it == names_.end() ? "the loss" : it->second, bad.nan ? bad.nan : bad.infinite,
-                       output.numel(), output.shape().to_string(), bad.nan ? "NaN" : "infinite", shapes);
+    auto it = names_.find(op.module);
+    slot =
+        fmt::format("op {} in {}: {} of the {} numbers of its output {} are {} (inputs {})", op.name,
+                    it == names_.end() ? "the loss" : it->second, bad.nan ? bad.nan : bad.infinite,
+                    op.output.numel(), op.output.shape().to_string(), bad.nan ? "NaN" : "infinite", shapes);
   }
   std::string finding() const { return first_nan_.empty() ? first_infinite_ : first_nan_; }
 

@@ -11,7 +11,7 @@
 #include "core/kernels/copy/copy.h"
 #include "core/runtime/gpu.h"
 #include "core/runtime/host_copy.h"
-#include "core/tensor/memory_use.h"
+#include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 #include "train/checkpoints/init_from.h"
 #include "train/checkpoints/run_folder.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/kernels/optimizer/adamw.h"
-#include "core/tensor/memory_use.h"
+#include "core/tensor/execution.h"
 #include "train/optimizers/flat.h"
 
 namespace saccade {

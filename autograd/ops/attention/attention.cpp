@@ -11,30 +11,28 @@ namespace {
 
 struct Attention {
   static constexpr const char* kName = "attention";
-  // q, k and v follow execution().compute; the bias joins the scores, which are always f32 or wider.
-  static constexpr Policy kPolicy = Policy::kSame;
+  // The bias joins the scores, which are always f32 or wider.
+  static constexpr std::array kCasts{Cast::kCompute, Cast::kCompute, Cast::kCompute, Cast::kF32};
 
   Tensor mask;
   kernels::AttentionParams params;
 
+  // [N, Q, E] x [N, S, E] scores and [N, Q, S] x [N, S, Ev] sums
+  static int64_t macs(const Tensors& in, const Tensor& out) {
+    return (in[0].numel() + out.numel()) * in[1].dim(1);
+  }
+
   Tensor forward(Context& ctx, const Tensors& in) {
-    bool wide = in[0].dtype() == DType::kF64 || in[1].dtype() == DType::kF64 || in[2].dtype() == DType::kF64;
-    DType compute = wide ? DType::kF64 : execution().compute, exact = wide ? DType::kF64 : DType::kF32;
-    Tensor q = in[0].to(compute).contiguous(), k = in[1].to(compute).contiguous(),
-           v = in[2].to(compute).contiguous();
-    Tensor bias = in[3];
-    if (bias.defined()) {
-      if (bias.rank() == 3) bias = bias.unsqueeze(0);
-      bias = bias.to(exact).contiguous();
-    }
+    Tensor q = in[0].contiguous(), k = in[1].contiguous(), v = in[2].contiguous(), bias = in[3];
+    if (bias.defined()) bias = (bias.rank() == 3 ? bias.unsqueeze(0) : bias).contiguous();
     if (params.dropout > 0) {
       auto stream = ctx.random_stream();
       params.key = stream.key;
       params.call = stream.call;
     }
     if (mask.defined()) mask = mask.contiguous();
-    Tensor y = Tensor::empty({q.dim(0), q.dim(1), v.dim(2)}, compute, q.device());
-    Tensor log_sum = Tensor::empty({q.dim(0), params.heads, q.dim(1)}, exact, q.device());
+    Tensor y = Tensor::empty({q.dim(0), q.dim(1), v.dim(2)}, q.dtype(), q.device());
+    Tensor log_sum = Tensor::empty({q.dim(0), params.heads, q.dim(1)}, sum_dtype(q.dtype()), q.device());
     kernels::attention_forward(q, k, v, mask, bias, params, y, log_sum);
     if (ctx.needs_any()) {
       for (const Tensor& t : {q, k, v, mask, bias, log_sum}) ctx.save(t);

@@ -8,14 +8,15 @@ namespace {
 
 struct GridSample {
   static constexpr const char* kName = "grid_sample";
-  static constexpr Policy kPolicy = Policy::kSame;  // x keeps its dtype, coordinates stay exact
+  static constexpr std::array kCasts{Cast::kWidest, Cast::kF32};
 
   bool align_corners;
   bool grouped = false;
 
+  static int64_t macs(const Tensors&, const Tensor& out) { return out.numel() * 4; }  // four corners
+
   Tensor forward(Context& ctx, const Tensors& in) {
-    Tensor x = in[0].contiguous();
-    Tensor grid = in[1].to(x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32).contiguous();
+    Tensor x = in[0].contiguous(), grid = in[1].contiguous();
     grouped = grid.rank() == 4;
     if (!grouped) grid = grid.unsqueeze(1);
     Tensor y = Tensor::empty({x.dim(0), grid.dim(2), x.dim(3)}, x.dtype(), x.device());

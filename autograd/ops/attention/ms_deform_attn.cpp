@@ -9,26 +9,23 @@ namespace {
 
 struct MsDeformAttn {
   static constexpr const char* kName = "ms_deform_attn";
-  // Values follow execution().compute, coordinates must not: a bf16 location is off by whole cells on large
-  // maps.
-  static constexpr Policy kPolicy = Policy::kSame;
+  // Coordinates must not be rounded: a bf16 location is off by whole cells on large maps.
+  static constexpr std::array kCasts{Cast::kCompute, Cast::kF32};
 
   FeatureLevels levels;
 
+  // Offsets hold two numbers a sample; each sample weighs D channels of four corners, and once more by its
+  // attention weight.
+  static int64_t macs(const Tensors& in, const Tensor&) { return in[2].numel() / 2 * in[0].dim(3) * 5; }
+
   Tensor forward(Context& ctx, const Tensors& in) const {
-    bool wide = in[0].dtype() == DType::kF64;
-    Tensor value = in[0].to(wide ? DType::kF64 : execution().compute).contiguous();
-    DType exact = wide ? DType::kF64 : DType::kF32;
-    Tensor reference = in[1].to(exact).contiguous(), offsets = in[2].to(exact).contiguous();
-    Tensor logits = in[3].to(exact).contiguous();
+    Tensor value = in[0].contiguous(), reference = in[1].contiguous();
+    Tensor offsets = in[2].contiguous(), logits = in[3].contiguous();
     Tensor y = Tensor::empty({value.dim(0), offsets.dim(1), value.dim(2) * value.dim(3)}, value.dtype(),
                              value.device());
     kernels::ms_deform_attn_forward(value, reference, offsets, logits, levels, y);
     if (ctx.needs_any()) {
-      ctx.save(value);
-      ctx.save(reference);
-      ctx.save(offsets);
-      ctx.save(logits);
+      for (const Tensor& t : {value, reference, offsets, logits}) ctx.save(t);
     }
     return y;
   }

@@ -9,12 +9,12 @@ namespace {
 
 struct SampledPositionBias {
   static constexpr const char* kName = "sampled_position_bias";
-  static constexpr Policy kPolicy = Policy::kF32;
+  static constexpr std::array kCasts{Cast::kF32};
+
+  static int64_t macs(const Tensors&, const Tensor& out) { return out.numel() * 4; }  // four corners
 
   Tensor forward(Context& ctx, const Tensors& in) const {
-    bool wide = in[0].dtype() == DType::kF64 || in[1].dtype() == DType::kF64 || in[2].dtype() == DType::kF64;
-    auto exact = [wide](const Tensor& t) { return t.to(wide ? DType::kF64 : DType::kF32).contiguous(); };
-    Tensor table = exact(in[0]), query = exact(in[1]), key = exact(in[2]);
+    Tensor table = in[0].contiguous(), query = in[1].contiguous(), key = in[2].contiguous();
     Tensor bias =
         Tensor::empty({key.dim(0), table.dim(0), query.dim(1), key.dim(2)}, table.dtype(), table.device());
     kernels::sampled_position_bias_forward(table, query, key, bias);

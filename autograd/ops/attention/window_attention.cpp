@@ -5,30 +5,35 @@
 #include <cmath>
 
 #include "autograd/ops.h"
-#include "autograd/ops/compute_cast.h"
 
 namespace saccade {
 namespace {
 
 struct WindowAttention {
   static constexpr const char* kName = "window_attention";
-  // qkv and the fillers follow execution().compute; the table joins the scores, which are f32 or wider.
-  static constexpr Policy kPolicy = Policy::kSame;
+  // The table joins the scores, which are f32 or wider.
+  static constexpr std::array kCasts{Cast::kCompute, Cast::kF32, Cast::kCompute};
 
   Tensor mask;
   kernels::WindowParams params;
 
+  // Scores and sums of every window, the tokens that fill up the last windows too.
+  int64_t macs(const Tensors& in, const Tensor& out) const {
+    kernels::WindowGeometry map(out.dim(1), out.dim(2), params);
+    int64_t tokens = params.window * params.window;
+    return 2 * in[0].dim(0) * map.count() * tokens * tokens * out.dim(3);
+  }
+
   Tensor forward(Context& ctx, const Tensors& in) {
-    DType compute = detail::compute_dtype(in), exact = detail::sum_dtype(compute);
-    Tensor qkv = in[0].to(compute).contiguous();
-    Tensor table = in[1].defined() ? in[1].to(exact).contiguous() : Tensor();
-    Tensor padding = in[2].defined() ? detail::to_compute(in[2], compute).contiguous()
-                                     : Tensor::zeros({qkv.dim(3)}, compute, qkv.device());
+    Tensor qkv = in[0].contiguous();
+    Tensor table = in[1].defined() ? in[1].contiguous() : Tensor();
+    Tensor padding =
+        in[2].defined() ? in[2].contiguous() : Tensor::zeros({qkv.dim(3)}, qkv.dtype(), qkv.device());
     if (mask.defined()) mask = mask.contiguous();
     kernels::WindowGeometry map(qkv.dim(1), qkv.dim(2), params);
-    Tensor y = Tensor::empty({qkv.dim(0), qkv.dim(1), qkv.dim(2), qkv.dim(3) / 3}, compute, qkv.device());
+    Tensor y = Tensor::empty({qkv.dim(0), qkv.dim(1), qkv.dim(2), qkv.dim(3) / 3}, qkv.dtype(), qkv.device());
     Tensor log_sum = Tensor::empty({qkv.dim(0), map.count(), params.heads, params.window * params.window},
-                                   exact, qkv.device());
+                                   sum_dtype(qkv.dtype()), qkv.device());
     kernels::window_attention_forward(qkv, table, padding, mask, params, y, log_sum);
     if (ctx.needs_any()) {
       for (const Tensor& t : {qkv, table, padding, mask, log_sum}) ctx.save(t);
@@ -39,10 +44,9 @@ struct WindowAttention {
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     Gradients grads(3);
     const Tensor& qkv = ctx.saved(0);
-    DType exact = detail::sum_dtype(qkv.dtype());
     if (ctx.needs(0)) grads[0] = qkv.empty_like();
     if (ctx.needs(1)) grads[1] = ctx.saved(1).empty_like();
-    if (ctx.needs(2)) grads[2] = Tensor::empty(ctx.saved(2).shape(), exact, qkv.device());
+    if (ctx.needs(2)) grads[2] = Tensor::empty(ctx.saved(2).shape(), sum_dtype(qkv.dtype()), qkv.device());
     Tensor g = dy.to(qkv.dtype()).contiguous();
     kernels::window_attention_backward(qkv, ctx.saved(1), ctx.saved(2), ctx.saved(3), params, ctx.saved(4), g,
                                        grads[0], grads[1], grads[2]);

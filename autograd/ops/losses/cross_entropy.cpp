@@ -6,7 +6,8 @@ namespace {
 
 struct CrossEntropy {
   static constexpr const char* kName = "cross_entropy";
-  static constexpr Policy kPolicy = Policy::kF32;
+  static constexpr std::array kCasts{Cast::kF32};
+  static constexpr auto macs = no_macs;
   Tensor labels, weights;  // [R], [K] or undefined
   double smoothing;
 

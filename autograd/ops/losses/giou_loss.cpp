@@ -6,7 +6,8 @@ namespace {
 
 struct GiouLoss {
   static constexpr const char* kName = "giou_loss";
-  static constexpr Policy kPolicy = Policy::kF32;
+  static constexpr std::array kCasts{Cast::kF32};
+  static constexpr auto macs = no_macs;
   Tensor targets;
 
   Tensor forward(Context& ctx, const Tensors& in) const {

@@ -6,7 +6,8 @@ namespace {
 
 struct SigmoidFocalLoss {
   static constexpr const char* kName = "sigmoid_focal_loss";
-  static constexpr Policy kPolicy = Policy::kF32;
+  static constexpr std::array kCasts{Cast::kF32};
+  static constexpr auto macs = no_macs;
   Tensor labels;  // [R]
   double alpha, gamma;
   Shape shape{};

@@ -6,7 +6,8 @@ namespace {
 
 struct VarifocalLoss {
   static constexpr const char* kName = "varifocal_loss";
-  static constexpr Policy kPolicy = Policy::kF32;
+  static constexpr std::array kCasts{Cast::kF32};
+  static constexpr auto macs = no_macs;
   Tensor labels, quality;  // [R]
   double alpha, gamma;
   Shape shape{};

@@ -15,15 +15,16 @@ Tensor as_samples(const Tensor& t) {
 
 struct GroupNorm {
   static constexpr const char* kName = "group_norm";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kWidest, Cast::kF32};
+  static constexpr auto macs = no_macs;
   int64_t groups;
   double eps;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
-    Tensor x = as_samples(in[0]), weight = detail::as_statistic(in[1], x);
+    Tensor x = as_samples(in[0]), weight = in[1].contiguous();
     Tensor y = x.empty_like(), mean = detail::empty_statistic({x.dim(0), groups}, x),
            rstd = mean.empty_like();
-    kernels::group_norm_forward(x, weight, detail::as_statistic(in[2], x), eps, y, mean, rstd);
+    kernels::group_norm_forward(x, weight, in[2].contiguous(), eps, y, mean, rstd);
     if (ctx.needs_any()) {
       for (const Tensor& t : {x, weight, mean, rstd}) ctx.save(t);
     }

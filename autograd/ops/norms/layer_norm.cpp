@@ -8,18 +8,18 @@ namespace {
 
 struct LayerNorm {
   static constexpr const char* kName = "layer_norm";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kWidest, Cast::kF32, Cast::kF32, Cast::kWidest};
+  static constexpr auto macs = no_macs;
   double eps;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
-    Tensor x = detail::as_rows(in[0]), weight = detail::as_statistic(in[1], x), residual, sum;
+    Tensor x = detail::as_rows(in[0]), weight = in[1].contiguous(), residual, sum;
     if (in[3].defined()) {
-      residual = detail::as_rows(in[3].to(widest(in[0].dtype(), in[3].dtype())));
-      x = x.to(residual.dtype());
+      residual = detail::as_rows(in[3]);
       sum = x.empty_like();
     }
     Tensor y = x.empty_like(), mean = detail::empty_statistic({x.dim(0)}, x), rstd = mean.empty_like();
-    kernels::layer_norm_forward(x, residual, weight, detail::as_statistic(in[2], x), eps, y, sum, mean, rstd);
+    kernels::layer_norm_forward(x, residual, weight, in[2].contiguous(), eps, y, sum, mean, rstd);
     if (ctx.needs_any()) {
       for (const Tensor& t : {sum.defined() ? sum : x, weight, mean, rstd}) ctx.save(t);
     }

@@ -7,12 +7,12 @@
 
 namespace saccade::detail {
 
-// Statistics and affine parameters are f32, or f64 for f64 x.
+// Statistics that are no inputs of the graph: f32, or f64 for f64 x.
 inline Tensor as_statistic(const Tensor& t, const Tensor& x) {
-  return t.to(x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32).contiguous();
+  return t.to(sum_dtype(x.dtype())).contiguous();
 }
 inline Tensor empty_statistic(const Shape& shape, const Tensor& x) {
-  return Tensor::empty(shape, x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32, x.device());
+  return Tensor::empty(shape, sum_dtype(x.dtype()), x.device());
 }
 inline void check_channels(std::string_view op, std::string_view what, const Shape& got, const Shape& x) {
   SACCADE_CHECK(got == Shape{x[-1]}, "[{}] {}, got shape {}, expected [{}] for x {}", op, what,

@@ -9,7 +9,8 @@ namespace {
 template <bool kLog>
 struct Softmax {
   static constexpr const char* kName = kLog ? "log_softmax" : "softmax";
-  static constexpr Policy kPolicy = Policy::kF32;
+  static constexpr std::array kCasts{Cast::kF32};
+  static constexpr auto macs = no_macs;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     SACCADE_CHECK(in[0].rank() >= 1, "[{}] input without axes, expected at least one", kName);

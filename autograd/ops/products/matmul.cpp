@@ -1,7 +1,6 @@
 #include "core/kernels/matmul/matmul.h"
 
 #include "autograd/ops.h"
-#include "autograd/ops/compute_cast.h"
 
 namespace saccade {
 namespace {
@@ -49,7 +48,9 @@ Tensor fold_batch(Tensor grad, const Shape& lead, const Shape& target) {
 
 struct Matmul {
   static constexpr const char* kName = "matmul";
-  static constexpr Policy kPolicy = Policy::kCompute;
+  static constexpr std::array kCasts{Cast::kCompute};
+
+  static int64_t macs(const Tensors& in, const Tensor& out) { return out.numel() * in[0].dim(-1); }
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     const Tensor &a = in[0], &b = in[1];
@@ -71,8 +72,8 @@ struct Matmul {
 
   static Tensor grad_of(const Tensor& left, const Tensor& right, const Shape& lead, const Tensor& input) {
     // The sum over a broadcast batch needs the wide dtype until it is done.
-    Tensor g = Tensor::empty({lead.numel(), left.dim(1), right.dim(2)}, detail::sum_dtype(left.dtype()),
-                             left.device());
+    Tensor g =
+        Tensor::empty({lead.numel(), left.dim(1), right.dim(2)}, sum_dtype(left.dtype()), left.device());
     kernels::matmul(left, right, g);
     return fold_batch(g, lead, input.shape());
   }

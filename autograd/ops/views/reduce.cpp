@@ -8,7 +8,8 @@ namespace {
 template <bool kMean>
 struct Reduce {
   static constexpr const char* kName = kMean ? "mean" : "sum";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   std::vector<int> axes;
   bool all, keep_dims;
   Shape from{}, kept{};  // kept: the summed axes as size 1

@@ -9,7 +9,8 @@ namespace {
 
 struct Reshape {
   static constexpr const char* kName = "reshape";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   Shape shape, from{};
 
   Tensor forward(Context&, const Tensors& in) {
@@ -21,7 +22,8 @@ struct Reshape {
 
 struct Permute {
   static constexpr const char* kName = "permute";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   std::vector<int> axes;
 
   Tensor forward(Context&, const Tensors& in) const { return in[0].permute(axes); }
@@ -35,7 +37,8 @@ struct Permute {
 
 struct Slice {
   static constexpr const char* kName = "slice";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   int axis;
   int64_t begin, end;
   Shape from{};
@@ -53,7 +56,8 @@ struct Slice {
 
 struct Expand {
   static constexpr const char* kName = "expand";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   Shape shape, from{};
 
   Tensor forward(Context&, const Tensors& in) {
@@ -65,7 +69,8 @@ struct Expand {
 
 struct Concat {
   static constexpr const char* kName = "concat";
-  static constexpr Policy kPolicy = Policy::kWidest;
+  static constexpr std::array kCasts{Cast::kWidest};
+  static constexpr auto macs = no_macs;
   int axis;
   std::vector<int64_t> sizes{};
 
@@ -102,7 +107,8 @@ struct Concat {
 
 struct MaskedFill {
   static constexpr const char* kName = "masked_fill";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   Tensor mask;
   double value;
 

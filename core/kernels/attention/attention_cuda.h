@@ -11,7 +11,7 @@
 #pragma once
 
 #include "core/kernels/common/tile_cuda.h"
-#include "core/runtime/math_mode.h"
+#include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 
 namespace saccade::cuda {
@@ -84,8 +84,8 @@ template <class F>
 bool dispatch_math(DType dtype, const F& f) {
   if (dtype == DType::kBF16) return f.template operator()<Math::kBf16>();
   if (dtype != DType::kF32) return false;
-  return math_mode == MathMode::kTf32 ? f.template operator()<Math::kTf32>()
-                                      : f.template operator()<Math::kFma>();
+  return execution().math == MathMode::kTf32 ? f.template operator()<Math::kTf32>()
+                                             : f.template operator()<Math::kFma>();
 }
 
 // Calls f<kD>() with the smallest head size for which kernels exist that holds `size`; false: there is none.

@@ -30,7 +30,7 @@ cuda::ConvProblem problem_of(cuda::ConvPass pass, const Tensor& x, const Shape& 
   cuda::ConvProblem q{};
   q.pass = pass;
   q.dtype = x.dtype();
-  q.math = x.dtype() == DType::kF32 ? math_mode : MathMode::kExact;
+  q.math = x.dtype() == DType::kF32 ? execution().math : MathMode::kExact;
   q.N = x.dim(0), q.H = x.dim(1), q.W = x.dim(2), q.C = x.dim(3);
   q.O = w[0], q.R = w[2], q.S = w[3], q.OH = y.dim(1), q.OW = y.dim(2);
   q.p = p;

@@ -7,7 +7,7 @@
 #include "core/kernels/conv2d/conv2d.h"
 #include "core/runtime/cuda/cudnn.h"
 #include "core/runtime/lru_cache.h"
-#include "core/runtime/math_mode.h"
+#include "core/tensor/execution.h"
 
 namespace saccade::cuda {
 

@@ -5,7 +5,7 @@
 #include "core/kernels/common/sample_gather_cuda.h"
 #include "core/kernels/common/sample_scatter_cuda.h"
 #include "core/kernels/copy/copy.h"
-#include "core/runtime/determinism.h"
+#include "core/tensor/execution.h"
 #include "core/tensor/math.h"
 
 namespace saccade::kernels {
@@ -90,7 +90,7 @@ template <class T>
 void backward_typed(const GridSource& source, const SampleShape& s, const Tensor& x, const Tensor& dy,
                     Tensor& dx, Tensor& dgrid) {
   Tensor unordered;
-  if (dx.defined() && !deterministic_kernels) unordered = cuda::zero_sums<T>(dx);
+  if (dx.defined() && !execution().deterministic) unordered = cuda::zero_sums<T>(dx);
   if (dgrid.defined() || unordered.defined())
     cuda::launch_point_gradients<T>(source, {dgrid.defined() ? dgrid.data<float>() : nullptr}, s, x, dy,
                                     unordered);

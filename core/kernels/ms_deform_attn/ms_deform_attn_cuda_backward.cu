@@ -6,7 +6,7 @@
 #include "core/kernels/common/sample_scatter_cuda.h"
 #include "core/kernels/copy/copy.h"
 #include "core/kernels/ms_deform_attn/ms_deform_attn_cuda_source.h"
-#include "core/runtime/determinism.h"
+#include "core/tensor/execution.h"
 
 namespace saccade::kernels {
 namespace {
@@ -39,7 +39,7 @@ void backward_typed(const cuda::MsDeformSource& source, const cuda::SampleShape&
   auto data = [](Tensor& t) { return t.defined() ? t.data<float>() : nullptr; };
   Tensor dlocations, unordered;
   if (dreference.defined()) dlocations = Tensor::empty({s.N, s.Q, s.M, s.K, 2}, DType::kF32, Device::kCuda);
-  if (dvalue.defined() && !deterministic_kernels) unordered = cuda::zero_sums<T>(dvalue);
+  if (dvalue.defined() && !execution().deterministic) unordered = cuda::zero_sums<T>(dvalue);
   if (dreference.defined() || doffsets.defined() || dlogits.defined() || unordered.defined())
     cuda::launch_point_gradients<T>(source, {data(doffsets), data(dlogits), data(dlocations)}, s, value, dy,
                                     unordered);

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "core/runtime/cuda/api.h"
-#include "core/tensor/memory_use.h"
+#include "core/tensor/execution.h"
 
 namespace saccade {
 namespace {
@@ -33,8 +33,8 @@ class CudaAllocator final : public Allocator {
     if (status == cudaErrorMemoryAllocation) fail_out_of_memory(bytes);
     cuda::check(status, "cudaMallocAsync");
     stats_.active_bytes += static_cast<int64_t>(bytes);
-    active_by_use_[static_cast<size_t>(memory_use)] += static_cast<int64_t>(bytes);
-    blocks_.emplace(p, Block{memory_use, debug_.guard});
+    active_by_use_[static_cast<size_t>(execution().memory_use)] += static_cast<int64_t>(bytes);
+    blocks_.emplace(p, Block{execution().memory_use, debug_.guard});
     stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
     if (debug_.poison && bytes > 0) cuda::check(cudaMemsetAsync(p, 0xFF, bytes, stream), "cudaMemset");
     if (debug_.guard) {
@@ -106,7 +106,7 @@ class CudaAllocator final : public Allocator {
         "[allocator] out of GPU memory: asked for {:.1f} MiB ({}); {:.1f} MiB in live tensors ({}; at most "
         "{:.1f} so far), {:.1f} of {:.1f} MiB of the GPU are free. A smaller data.batch_size, "
         "train.checkpoint_modules or precision: bf16 need less",
-        mebibytes(static_cast<int64_t>(bytes)), kMemoryUses[static_cast<size_t>(memory_use)],
+        mebibytes(static_cast<int64_t>(bytes)), kMemoryUses[static_cast<size_t>(execution().memory_use)],
         mebibytes(stats_.active_bytes), held, mebibytes(stats_.peak_bytes),
         mebibytes(static_cast<int64_t>(free)), mebibytes(static_cast<int64_t>(total)));
   }

@@ -10,7 +10,7 @@
 #include "core/runtime/cuda/api.h"
 #include "core/runtime/cuda/library_functions.h"
 #include "core/runtime/cuda/slow_path.h"
-#include "core/runtime/math_mode.h"
+#include "core/tensor/execution.h"
 
 namespace saccade::cuda {
 namespace {
@@ -224,7 +224,7 @@ bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices
   // Epilogues read the bias in whole vectors.
   constexpr uint32_t kBiasAlignment = 16;
   Tensor added = bias.defined() && alignment_of(bias.raw()) < kBiasAlignment ? bias.clone() : bias;
-  const bool tf32 = a.dtype == DType::kF32 && math_mode == MathMode::kTf32;
+  const bool tf32 = a.dtype == DType::kF32 && execution().math == MathMode::kTf32;
   auto from = [](Matrices m, int64_t first) {
     m.data = static_cast<char*>(m.data) + first * m.batch_stride * static_cast<int64_t>(size_of(m.dtype));
     return m;

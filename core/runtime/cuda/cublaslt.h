@@ -21,7 +21,7 @@ struct Matrices {
 // `bias` [columns of c], undefined or of c's dtype, is added to every row before the result is rounded; then
 // relu. All sizes are at least 1. False when cuBLASLt has no algorithm for it: then c is not computed.
 //
-// f32 is exact or on tensor cores as math_mode says. Sums have one order a shape: the algorithm is the first
+// f32 is exact or on tensor cores as execution().math says. Sums have one order a shape: the algorithm is the first
 // choice of cuBLASLt's heuristic among those that do not add in the order of arrival.
 bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias = {},
              bool relu = false);

@@ -1,0 +1,74 @@
+// What the work of a thread depends on besides its inputs: one state, read by ops, kernels and allocators.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/tensor/dtype.h"
+
+namespace saccade {
+
+class OpObserver;  // autograd/scope.h
+
+// How exactly products of f32 are computed on a GPU.
+enum class MathMode : uint8_t {
+  kExact,  // every factor in f32
+  kTf32,   // tensor cores may round the factors to 10 bits of mantissa; sums stay f32
+};
+
+// What memory is asked for, so that the message of a full GPU can say what held it.
+enum class MemoryUse : uint8_t { kParameters, kOptimizer, kForward, kBackward, kOther };
+inline constexpr std::array kMemoryUses{"parameters", "optimizer", "forward pass", "backward pass", "other"};
+
+struct ExecutionState {
+  // Whether ops are recorded for backward().
+  bool grad_enabled = true;
+  // The dtype to which ops cast their inputs of Cast::kCompute (autograd/function.h): f32 or bf16.
+  DType compute = DType::kF32;
+  MathMode math = MathMode::kExact;
+  // Whether every run must give the same bits; false allows float atomics where they are faster.
+  bool deterministic = true;
+  // For tests: every kernel takes its generic implementation.
+  bool generic_kernels = false;
+  // Of new tensors.
+  MemoryUse memory_use = MemoryUse::kOther;
+  // Philox key of dropout and drop path, and the number of random ops run so far under it.
+  uint64_t rng_key = 0;
+  uint64_t rng_calls = 0;
+  OpObserver* observer = nullptr;
+  // Identifies the innermost running module (layers/module_scope.h); null outside of all.
+  const void* module = nullptr;
+};
+
+namespace detail {
+inline thread_local ExecutionState execution_state;
+}
+// The state of this thread.
+inline ExecutionState& execution() { return detail::execution_state; }
+
+// Saves the whole state and restores it at the end of the block; change execution() freely inside. Opened by
+// programs (the trainer, the evaluator, tests), never by layers.
+class ExecutionScope {
+ public:
+  ExecutionScope() : saved_(execution()) {}
+  ~ExecutionScope() { execution() = saved_; }
+  ExecutionScope(const ExecutionScope&) = delete;
+  ExecutionScope& operator=(const ExecutionScope&) = delete;
+
+ private:
+  ExecutionState saved_;
+};
+
+// Sets memory_use, and nothing else, until the end of the block.
+class MemoryUseScope {
+ public:
+  explicit MemoryUseScope(MemoryUse use) : before_(execution().memory_use) { execution().memory_use = use; }
+  ~MemoryUseScope() { execution().memory_use = before_; }
+  MemoryUseScope(const MemoryUseScope&) = delete;
+  MemoryUseScope& operator=(const MemoryUseScope&) = delete;
+
+ private:
+  MemoryUse before_;
+};
+
+}  // namespace saccade
