@@ -8,8 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "autograd/function.h"
-#include "core/kernels/activation/activation_type.h"
+#include "autograd/ops/elementwise/unary.h"
 #include "core/types/feature_levels.h"
 
 namespace saccade {
@@ -26,16 +25,17 @@ Var add_relu(const Var& a, const Var& b);  // relu(a + b), same shapes: the end 
 Var add_scalar(const Var& x, double s);
 Var mul_scalar(const Var& x, double s);
 Var neg(const Var& x);
-Var exp(const Var& x);
-Var log(const Var& x);
-Var sqrt(const Var& x);
-Var abs(const Var& x);  // gradient 0 at 0
-Var square(const Var& x);
-Var relu(const Var& x);
-Var gelu(const Var& x);
-Var sigmoid(const Var& x);
-Var tanh(const Var& x);
-Var clamp(const Var& x, double low, double high);  // gradient 1 inside and at the bounds
+inline Var exp(const Var& x) { return unary(kernels::UnaryOp::kExp, x); }
+inline Var log(const Var& x) { return unary(kernels::UnaryOp::kLog, x); }
+inline Var sqrt(const Var& x) { return unary(kernels::UnaryOp::kSqrt, x); }
+inline Var abs(const Var& x) { return unary(kernels::UnaryOp::kAbs, x); }  // gradient 0 at 0
+inline Var square(const Var& x) { return unary(kernels::UnaryOp::kSquare, x); }
+inline Var sigmoid(const Var& x) { return unary(kernels::UnaryOp::kSigmoid, x); }
+inline Var tanh(const Var& x) { return unary(kernels::UnaryOp::kTanh, x); }
+inline Var relu(const Var& x) { return unary(Activation::kRelu, x); }
+inline Var gelu(const Var& x) { return unary(Activation::kGelu, x); }  // the exact erf form
+inline Var silu(const Var& x) { return unary(Activation::kSilu, x); }  // x sigmoid(x)
+Var clamp(const Var& x, double low, double high);                      // gradient 1 inside and at the bounds
 // log(max(x, eps) / max(1 - x, eps)) of x clamped to [0, 1]  (DETR family; eps 1e-5)
 Var inverse_sigmoid(const Var& x, double eps = 1e-5);
 Var cast(const Var& x, DType dtype);  // between floating dtypes
@@ -80,7 +80,7 @@ Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
 
 // ---- normalisation; statistics and affine parameters in f32 (f64 for f64 x), output in x's dtype ----------
 // Over all axes but the last. training: batch statistics, and the running ones are updated in place as PyTorch
-// does (unbiased variance, momentum); otherwise the running ones are used. activation: kNone or kRelu.
+// does (unbiased variance, momentum); otherwise the running ones are used.
 Var batch_norm(const Var& x, const Var& weight, const Var& bias, Tensor& running_mean, Tensor& running_var,
                bool training, double momentum = 0.1, double eps = 1e-5,
                Activation activation = Activation::kNone);
@@ -141,8 +141,8 @@ Var window_attention(const Var& qkv, const Var& table, const Var& padding, const
 // docs/ms_deform_attn.md). value [N, S, M, D] with S = sum of H_l * W_l; reference_points [N, Q, L, 2] as (x,
 // y), or [N, Q, L, 4] as (x, y, w, h), normalised to the padded level; offsets [N, Q, M, L, P, 2] (cells for
 // 2-number references; units of half a box / P for 4-number ones: location = ref_xy + offset / P * ref_wh *
-// 0.5); logits [N, Q, M, L * P] (softmaxed here over L * P). -> [N, Q, M * D]. value is of policy kCompute;
-// everything else is f32 (f64 with f64 values).
+// 0.5); logits [N, Q, M, L * P] (softmaxed here over L * P). -> [N, Q, M * D]. value is cast to
+// the compute dtype, everything else to f32.
 Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
                    const FeatureLevels& levels);
 

@@ -24,8 +24,7 @@ Sample conv_case(Rng& rng, const char* label, const Shape& x, int64_t out, int64
             z += at(in[0], {i[0], h, v, group * in_group + c}) * at(in[1], {i[3], c, r, s});
         }
       }
-      if (act == Activation::kGelu) return 0.5 * z * (1 + std::erf(z * std::sqrt(0.5)));
-      return act == Activation::kRelu ? std::max(z, 0.0) : z;
+      return activation_of(act, z);
     });
   };
   Tensor b = bias ? uniform(rng, {out}) : Tensor();
@@ -49,7 +48,7 @@ const Register kConv2d(Row{
          "f32: sums of up to 300 products in any order; bf16: one rounding (2^-9) of each factor and of the "
          "result, cancellation inside the sum"},
     [](Rng& rng) {
-      return std::vector<Sample>{
+      std::vector<Sample> samples{
           conv_case(rng, "3x3", {2, 5, 4, 3}, 4, 3, {.padding = 1}),
           conv_case(rng, "3x3 stride 2, no bias", {1, 6, 7, 4}, 5, 3, {.stride = 2, .padding = 1}, false),
           conv_case(rng, "7x7 stem", {1, 9, 8, 3}, 4, 7, {.stride = 2, .padding = 3}, false),
@@ -86,6 +85,9 @@ const Register kConv2d(Row{
           conv_case(rng, "31 to 33 channels", {1, 2, 3, 31}, 33, 3, {.padding = 1}),
           conv_case(rng, "no images", {0, 4, 4, 3}, 2, 3, {.padding = 1}),
       };
+      for (auto [act, name] : activations())
+        samples.push_back(conv_case(rng, name, {1, 3, 4, 2}, 3, 3, {.padding = 1}, true, act));
+      return samples;
     },
     {{"channels differ",
       [] {

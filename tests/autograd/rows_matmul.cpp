@@ -7,8 +7,6 @@
 namespace saccade::optable {
 namespace {
 
-double gelu_of(double z) { return 0.5 * z * (1 + std::erf(z * std::sqrt(0.5))); }
-
 Sample linear_case(Rng& rng, const char* label, const Shape& x, int64_t n, bool bias, Activation act) {
   int64_t k = x[-1];
   auto reference = [n, k, act](const Tensors& in) {
@@ -21,7 +19,7 @@ Sample linear_case(Rng& rng, const char* label, const Shape& x, int64_t n, bool 
         i.back() = j;
         z += at(in[0], i) * at(in[1], {column, j});
       }
-      return act == Activation::kRelu ? std::max(z, 0.0) : act == Activation::kGelu ? gelu_of(z) : z;
+      return activation_of(act, z);
     });
   };
   Tensor w = uniform(rng, {n, k}), b = bias ? uniform(rng, {n}) : Tensor();
@@ -43,7 +41,7 @@ const Register kLinear(Row{
      .why = "f32: sums of up to 600 products in any order; bf16: one rounding (2^-9) of each product's "
             "factors and of the result, cancellation inside the sum"},
     [](Rng& rng) {
-      return std::vector<Sample>{
+      std::vector<Sample> samples{
           linear_case(rng, "plain", {3, 5, 7}, 4, true, Activation::kNone),
           linear_case(rng, "no bias", {9, 31}, 33, false, Activation::kNone),
           linear_case(rng, "relu", {2, 3, 4}, 6, true, Activation::kRelu),
@@ -55,6 +53,8 @@ const Register kLinear(Row{
           linear_case(rng, "many rows", {601, 3}, 5, true, Activation::kNone),
           linear_case(rng, "no rows", {2, 0, 3}, 4, true, Activation::kRelu),
       };
+      for (auto [act, name] : activations()) samples.push_back(linear_case(rng, name, {6, 5}, 8, true, act));
+      return samples;
     },
     {{"wrong width",
       [] {

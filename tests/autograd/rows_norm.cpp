@@ -49,7 +49,7 @@ Sample batch_norm_case(Rng& rng, const char* label, const Shape& x, bool trainin
       const Moments& m = all[static_cast<size_t>(i.back())];
       double z = (at(in[0], i) - m.mean) / std::sqrt(m.variance + kEps) * at(in[1], {i.back()}) +
                  at(in[2], {i.back()});
-      return act == Activation::kRelu ? std::max(z, 0.0) : z;
+      return activation_of(act, z);
     });
   };
   return {label,
@@ -72,7 +72,7 @@ const Register kBatchNorm(Row{
      .why = "f32: statistics of some hundred values, gradients cancel by a factor of about 10; bf16: "
             "statistics are f32, the result is rounded once"},
     [](Rng& rng) {
-      return std::vector<Sample>{
+      std::vector<Sample> samples{
           batch_norm_case(rng, "maps", {2, 4, 3, 5}, true, Activation::kNone),
           batch_norm_case(rng, "maps, relu", {2, 3, 3, 4}, true, Activation::kRelu),
           batch_norm_case(rng, "rows", {9, 3}, true, Activation::kNone),
@@ -87,6 +87,11 @@ const Register kBatchNorm(Row{
           batch_norm_case(rng, "no images", {0, 3, 3, 4}, true, Activation::kNone),
           batch_norm_case(rng, "no images, fixed", {0, 3, 3, 4}, false, Activation::kRelu),
       };
+      for (auto [act, name] : activations()) {
+        samples.push_back(batch_norm_case(rng, name, {3, 5, 4}, true, act));
+        samples.push_back(batch_norm_case(rng, name, {7, 3}, false, act));
+      }
+      return samples;
     },
     {{"weight",
       [] {
@@ -107,7 +112,7 @@ Sample affine_case(Rng& rng, const char* label, const Shape& x, Activation act) 
   auto reference = [=](const Tensors& in) {
     return build(x, [&](const std::vector<int64_t>& i) {
       double z = at(in[0], i) * at(scale, {i.back()}) + at(shift, {i.back()});
-      return act == Activation::kRelu ? std::max(z, 0.0) : z;
+      return activation_of(act, z);
     });
   };
   return {label,
@@ -121,13 +126,15 @@ const Register kChannelAffine(Row{
     Bf16::kInputs,
     {.f32 = 1e-6, .bf16 = 1e-2, .why = "one product and one sum; bf16: one rounding of the result"},
     [](Rng& rng) {
-      return std::vector<Sample>{
+      std::vector<Sample> samples{
           affine_case(rng, "plain", {2, 3, 4, 5}, Activation::kNone),
           affine_case(rng, "relu", {2, 3, 4, 6}, Activation::kRelu),
           affine_case(rng, "many rows", {70, 3}, Activation::kRelu),
           affine_case(rng, "one channel", {5, 1}, Activation::kNone),
           affine_case(rng, "no images", {0, 3, 4, 5}, Activation::kNone),
       };
+      for (auto [act, name] : activations()) samples.push_back(affine_case(rng, name, {3, 7, 4}, act));
+      return samples;
     },
     {{"scale",
       [] {

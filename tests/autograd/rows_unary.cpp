@@ -38,7 +38,14 @@ constexpr Tolerance kOneUlp{3e-7, 8e-3, "one rounding"};
 // 1 + erf(x), 1 - y and 1 - y^2 cancel: small results are as good as numbers of size 0.25.
 constexpr Tolerance kCancels{
     2e-6, 1.2e-2, "as other polynomials; small results come from cancellation", 1e-12, 2e-7, 4, 0.25};
-double erf_gelu(double x) { return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); }
+
+Row activation_row(Activation act, Bf16 bf16, Tolerance tolerance, std::vector<double> kinks, double range) {
+  const char* name = "";
+  kernels::with_activation(act, [&]<class F>() { name = F::kName; });
+  return unary_row(
+      name, bf16, tolerance, -range, range, std::move(kinks), [act](const Var& x) { return unary(act, x); },
+      [act](double x) { return activation_of(act, x); });
+}
 
 const Register kAddScalar(unary_row(
     "add_scalar", Bf16::kInputs, kOneUlp, -2, 2, {}, [](const Var& x) { return add_scalar(x, 0.3); },
@@ -57,9 +64,9 @@ const Register kAbs(unary_row("abs", Bf16::kExact, kOneUlp, -2, 2, {0}, &abs,
                               [](double x) { return std::abs(x); }));
 const Register kSquare(unary_row("square", Bf16::kInputs, kOneUlp, -2, 2, {}, &square,
                                  [](double x) { return x * x; }));
-const Register kRelu(unary_row("relu", Bf16::kExact, kOneUlp, -2, 2, {0}, &relu,
-                               [](double x) { return std::max(x, 0.0); }));
-const Register kGelu(unary_row("gelu", Bf16::kInputs, kCancels, -4, 4, {}, &gelu, &erf_gelu));
+const Register kRelu(activation_row(Activation::kRelu, Bf16::kExact, kOneUlp, {0}, 2));
+const Register kGelu(activation_row(Activation::kGelu, Bf16::kInputs, kCancels, {}, 4));
+const Register kSilu(activation_row(Activation::kSilu, Bf16::kInputs, kCancels, {}, 6));
 const Register kSigmoid(unary_row("sigmoid", Bf16::kInputs, kCancels, -6, 6, {}, &sigmoid,
                                   [](double x) { return 1 / (1 + std::exp(-x)); }));
 const Register kTanh(unary_row("tanh", Bf16::kInputs, kCancels, -3, 3, {}, &tanh,
@@ -116,4 +123,28 @@ const Register kCast(Row{
     {{"integer", [] { cast(Var(Tensor::zeros({2})), DType::kI64); }, "\\[cast\\] from f32 to i64"}}});
 
 }  // namespace
+
+double activation_of(Activation act, double z) {
+  switch (act) {
+    case Activation::kNone:
+      return z;
+    case Activation::kRelu:
+      return std::max(z, 0.0);
+    case Activation::kGelu:
+      return 0.5 * z * (1 + std::erf(z * std::sqrt(0.5)));
+    case Activation::kSilu:
+      return z / (1 + std::exp(-z));
+  }
+  return NAN;
+}
+
+std::vector<NamedActivation> activations() {
+  std::vector<NamedActivation> all;
+  for (int i = 0; i < kernels::ActivationFunctions::kCount; ++i)
+    kernels::ActivationFunctions::visit(i, [&]<class F>() {
+      all.push_back({static_cast<Activation>(i), F::kName});
+    });
+  return all;
+}
+
 }  // namespace saccade::optable

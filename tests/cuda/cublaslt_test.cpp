@@ -6,10 +6,11 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/ops.h"
 #include "core/kernels/linear/linear.h"
 #include "core/kernels/matmul/matmul.h"
 #include "core/runtime/cuda/cublaslt.h"
-#include "core/runtime/math_mode.h"
+#include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 
 namespace saccade {
@@ -121,9 +122,9 @@ TEST(CublasLt, FindsWhatIsWrongWithAProduct) {
 TEST(CublasLt, Tf32IsNearF32AndOnlyWhenAsked) {
   Tensor a = random_tensor({1, 9, 100}, 1), b = random_tensor({1, 100, 8}, 2);
   std::vector<float> exact = product_of(a, b);
-  math_mode = MathMode::kTf32;
+  execution().math = MathMode::kTf32;
   std::vector<float> fast = product_of(a, b);
-  math_mode = MathMode::kExact;
+  execution().math = MathMode::kExact;
   EXPECT_EQ(product_of(a, b), exact);
   expect_near(exact, generic_product_of(a, b), kF32);
   expect_near(fast, exact, 100 * std::ldexp(1.0, -10));
@@ -136,9 +137,8 @@ TEST(CublasLt, Tf32IsNearF32AndOnlyWhenAsked) {
 TEST(CublasLt, WhatItHasNoAlgorithmForRunsElsewhere) {
   Tensor x = random_tensor({11, 7}, 1), w = random_tensor({5, 7}, 2), bias = random_tensor({5}, 3);
   auto forward = [&](Activation act) {
-    Tensor y = Tensor::empty({11, 5}, DType::kF32, Device::kCuda);
-    kernels::linear_forward(x, w, bias, act, y);
-    return y.to_vector<float>();
+    NoGrad no_grad;
+    return linear(Var(x), Var(w), Var(bias), act).value().to_vector<float>();
   };
   testing::internal::CaptureStderr();
   for (Activation act : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {

@@ -20,7 +20,8 @@ Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, const char* nam
 template <BinaryOp kOp>
 struct Linear2 {
   static constexpr const char* kName = kOp == BinaryOp::kAdd ? "add" : "sub";
-  static constexpr Policy kPolicy = Policy::kWidest;
+  static constexpr std::array kCasts{Cast::kWidest};
+  static constexpr auto macs = no_macs;
   Shape a, b;
 
   Tensor forward(Context&, const Tensors& in) {
@@ -42,7 +43,8 @@ struct Nonlinear2 {
                                        : kOp == BinaryOp::kDiv     ? "div"
                                        : kOp == BinaryOp::kMaximum ? "maximum"
                                                                    : "minimum";
-  static constexpr Policy kPolicy = Policy::kWidest;
+  static constexpr std::array kCasts{Cast::kWidest};
+  static constexpr auto macs = no_macs;
   Shape shapes[2];
 
   Tensor forward(Context& ctx, const Tensors& in) {
@@ -71,7 +73,8 @@ struct Nonlinear2 {
 
 struct AddRelu {
   static constexpr const char* kName = "add_relu";
-  static constexpr Policy kPolicy = Policy::kWidest;
+  static constexpr std::array kCasts{Cast::kWidest};
+  static constexpr auto macs = no_macs;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     SACCADE_CHECK(in[0].shape() == in[1].shape(), "[add_relu] shapes differ, got {} and {}",
@@ -82,7 +85,7 @@ struct AddRelu {
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     Tensor g = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-    kernels::unary_backward(kernels::UnaryOp::kRelu, ctx.saved(0), dy.contiguous(), g);
+    kernels::unary_backward(kernels::unary_op(Activation::kRelu), ctx.saved(0), dy.contiguous(), g);
     return {ctx.needs(0) ? g : Tensor(), ctx.needs(1) ? g : Tensor()};
   }
 };

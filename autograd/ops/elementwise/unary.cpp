@@ -6,53 +6,30 @@
 namespace saccade {
 namespace {
 
-using kernels::UnaryOp;
-
-constexpr const char* name_of(UnaryOp op) {
-  switch (op) {
-    case UnaryOp::kExp:
-      return "exp";
-    case UnaryOp::kLog:
-      return "log";
-    case UnaryOp::kSqrt:
-      return "sqrt";
-    case UnaryOp::kAbs:
-      return "abs";
-    case UnaryOp::kSquare:
-      return "square";
-    case UnaryOp::kRelu:
-      return "relu";
-    case UnaryOp::kGelu:
-      return "gelu";
-    case UnaryOp::kSigmoid:
-      return "sigmoid";
-    case UnaryOp::kTanh:
-      return "tanh";
-  }
-  return "unary";
-}
-
-template <UnaryOp kOp>
+template <class F>
 struct Unary {
-  static constexpr const char* kName = name_of(kOp);
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr const char* kName = F::kName;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
+  kernels::UnaryOp op;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     Tensor x = in[0].contiguous(), y = x.empty_like();
-    kernels::unary(kOp, x, y);
-    if (ctx.needs(0)) ctx.save(kernels::saves_output(kOp) ? y : x);
+    kernels::unary(op, x, y);
+    if (ctx.needs(0)) ctx.save(F::kFromValue ? y : x);
     return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     Tensor dx = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-    kernels::unary_backward(kOp, ctx.saved(0), dy.contiguous(), dx);
+    kernels::unary_backward(op, ctx.saved(0), dy.contiguous(), dx);
     return {dx};
   }
 };
 
 struct ScaleShift {
   static constexpr const char* kName = "scale_shift";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   double scale, shift;
 
   Tensor forward(Context&, const Tensors& in) const {
@@ -70,7 +47,8 @@ struct ScaleShift {
 
 struct Clamp {
   static constexpr const char* kName = "clamp";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   double low, high;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
@@ -89,7 +67,8 @@ struct Clamp {
 
 struct InverseSigmoid {
   static constexpr const char* kName = "inverse_sigmoid";
-  static constexpr Policy kPolicy = Policy::kF32;  // box coordinates
+  static constexpr std::array kCasts{Cast::kF32};  // box coordinates
+  static constexpr auto macs = no_macs;
   double eps;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
@@ -107,9 +86,10 @@ struct InverseSigmoid {
   }
 };
 
-struct Cast {
+struct ToDType {
   static constexpr const char* kName = "cast";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   DType dtype;
 
   Tensor forward(Context&, const Tensors& in) const {
@@ -123,20 +103,17 @@ struct Cast {
 
 }  // namespace
 
+Var unary(kernels::UnaryOp op, const Var& x) {
+  Var y;
+  kernels::with_unary(op, [&]<class F>() { y = run_op(Unary<F>{op}, {x}); });
+  return y;
+}
+
 Var add_scalar(const Var& x, double s) { return run_op(ScaleShift{1, s}, {x}); }
 Var mul_scalar(const Var& x, double s) { return run_op(ScaleShift{s, 0}, {x}); }
 Var neg(const Var& x) { return run_op(ScaleShift{-1, 0}, {x}); }
-Var exp(const Var& x) { return run_op(Unary<UnaryOp::kExp>{}, {x}); }
-Var log(const Var& x) { return run_op(Unary<UnaryOp::kLog>{}, {x}); }
-Var sqrt(const Var& x) { return run_op(Unary<UnaryOp::kSqrt>{}, {x}); }
-Var abs(const Var& x) { return run_op(Unary<UnaryOp::kAbs>{}, {x}); }
-Var square(const Var& x) { return run_op(Unary<UnaryOp::kSquare>{}, {x}); }
-Var relu(const Var& x) { return run_op(Unary<UnaryOp::kRelu>{}, {x}); }
-Var gelu(const Var& x) { return run_op(Unary<UnaryOp::kGelu>{}, {x}); }
-Var sigmoid(const Var& x) { return run_op(Unary<UnaryOp::kSigmoid>{}, {x}); }
-Var tanh(const Var& x) { return run_op(Unary<UnaryOp::kTanh>{}, {x}); }
 Var clamp(const Var& x, double low, double high) { return run_op(Clamp{low, high}, {x}); }
 Var inverse_sigmoid(const Var& x, double eps) { return run_op(InverseSigmoid{eps}, {x}); }
-Var cast(const Var& x, DType dtype) { return run_op(Cast{dtype}, {x}); }
+Var cast(const Var& x, DType dtype) { return run_op(ToDType{dtype}, {x}); }
 
 }  // namespace saccade

@@ -8,13 +8,14 @@ namespace {
 
 struct BatchNorm {
   static constexpr const char* kName = "batch_norm";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kWidest, Cast::kF32};
+  static constexpr auto macs = no_macs;
   kernels::BatchNormParams p;
   Tensor running_mean, running_var;
 
   Tensor forward(Context& ctx, const Tensors& in) {
     Tensor x = detail::as_rows(in[0]);
-    Tensor weight = detail::as_statistic(in[1], x), bias = detail::as_statistic(in[2], x);
+    Tensor weight = in[1].contiguous(), bias = in[2].contiguous();
     Tensor moving_mean = detail::as_statistic(running_mean, x),
            moving_var = detail::as_statistic(running_var, x);
     Tensor y = x.empty_like(), mean = detail::empty_statistic({x.dim(1)}, x), rstd = mean.empty_like();
@@ -58,8 +59,7 @@ Var batch_norm(const Var& x, const Var& weight, const Var& bias, Tensor& running
   detail::check_channels("batch_norm", "bias", bias.shape(), x.shape());
   detail::check_channels("batch_norm", "running_mean", running_mean.shape(), x.shape());
   detail::check_channels("batch_norm", "running_var", running_var.shape(), x.shape());
-  SACCADE_CHECK(activation != Activation::kGelu, "[batch_norm] activation, got gelu, expected none or relu");
-  kernels::BatchNormParams p{training, activation == Activation::kRelu, momentum, eps};
+  kernels::BatchNormParams p{training, activation, momentum, eps};
   return run_op(BatchNorm{p, running_mean, running_var}, {x, weight, bias});
 }
 

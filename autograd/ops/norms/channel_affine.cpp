@@ -8,24 +8,25 @@ namespace {
 
 struct ChannelAffine {
   static constexpr const char* kName = "channel_affine";
-  static constexpr Policy kPolicy = Policy::kSame;
+  static constexpr std::array kCasts{Cast::kSame};
+  static constexpr auto macs = no_macs;
   Tensor scale, shift;
   Activation act;
 
   Tensor forward(Context& ctx, const Tensors& in) {
     Tensor x = detail::as_rows(in[0]);
     scale = detail::as_statistic(scale, x);
+    shift = detail::as_statistic(shift, x);
     Tensor y = x.empty_like();
-    kernels::channel_affine_forward(x, scale, detail::as_statistic(shift, x), act, y);
-    shift = Tensor();
-    // The result is kept, not x: the op after this one keeps it anyway.
-    ctx.save(ctx.needs(0) && act == Activation::kRelu ? y : Tensor());
+    kernels::channel_affine_forward(x, scale, shift, act, y);
+    // The result is kept where it does, not x: the op after this one keeps it anyway.
+    ctx.save(!ctx.needs(0) || act == Activation::kNone ? Tensor() : kernels::saves_slope(act) ? x : y);
     return y.reshape(in[0].shape());
   }
 
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     Tensor rows = detail::as_rows(dy), dx = rows.empty_like();
-    kernels::channel_affine_backward(rows, ctx.saved(0), scale, act, dx);
+    kernels::channel_affine_backward(rows, ctx.saved(0), scale, shift, act, dx);
     return {dx.reshape(dy.shape())};
   }
 };
@@ -36,8 +37,6 @@ Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift, Activ
   SACCADE_CHECK(x.rank() >= 1, "[channel_affine] x, got a scalar, expected [..., C]");
   detail::check_channels("channel_affine", "scale", scale.shape(), x.shape());
   detail::check_channels("channel_affine", "shift", shift.shape(), x.shape());
-  SACCADE_CHECK(activation != Activation::kGelu,
-                "[channel_affine] activation, got gelu, expected none or relu");
   return run_op(ChannelAffine{scale.to(x.device()), shift.to(x.device()), activation}, {x});
 }
 

@@ -1,52 +1,44 @@
 #include "core/kernels/conv2d/conv2d.h"
 
 #include "autograd/ops.h"
-#include "autograd/ops/compute_cast.h"
-#include "core/kernels/activation/activation.h"
-#include "core/kernels/copy/copy.h"
+#include "autograd/ops/products/epilogue.h"
 
 namespace saccade {
 namespace {
 
-// The weight in the dtype of the computation. cuDNN wants [O, R, S, C]: on the GPU a weight is turned once
-// for both directions, in the pass that casts it.
-Tensor weight_in(const Tensor& w, DType type) {
-  if (w.device() == Device::kCpu || w.dim(1) == 1 || w.dim(2) * w.dim(3) == 1)
-    return detail::to_compute(w, type).contiguous();
-  Tensor turned = Tensor::empty({w.dim(0), w.dim(2), w.dim(3), w.dim(1)}, type, w.device());
-  kernels::copy(w.permute({0, 2, 3, 1}), turned);
-  return turned.permute({0, 3, 1, 2});
+// cuDNN wants [O, R, S, C]: on the GPU a weight is transposed once for both directions.
+Tensor laid_out(const Tensor& w) {
+  if (w.device() == Device::kCpu || w.dim(1) == 1 || w.dim(2) * w.dim(3) == 1) return w.contiguous();
+  return w.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
 }
 
 struct Conv2d {
   static constexpr const char* kName = "conv2d";
-  static constexpr Policy kPolicy = Policy::kSame;  // casts itself: the bias stays wide
+  static constexpr std::array kCasts{Cast::kCompute, Cast::kCompute, Cast::kF32};
   kernels::ConvParams p;
   Activation act;
   Shape x_shape{}, w_shape{};
 
+  static int64_t macs(const Tensors& in, const Tensor& out) {
+    const Shape& w = in[1].shape();
+    return out.numel() * w[1] * w[2] * w[3];
+  }
+
   Tensor forward(Context& ctx, const Tensors& in) {
-    DType type = detail::compute_dtype(in);
     x_shape = in[0].shape();
     w_shape = in[1].shape();
-    Tensor x = in[0].to(type).contiguous(), w = weight_in(in[1], type);
-    Tensor bias = in[2].defined() ? in[2].to(detail::sum_dtype(type)).contiguous() : Tensor();
+    Tensor x = in[0].contiguous(), w = laid_out(in[1]);
+    Tensor bias = in[2].defined() ? in[2].contiguous() : Tensor();
     int64_t oh = kernels::conv_output_size(x_shape[1], w_shape[2], p);
     int64_t ow = kernels::conv_output_size(x_shape[2], w_shape[3], p);
-    Tensor y = Tensor::empty({x_shape[0], oh, ow, w_shape[0]}, type, x.device()), z;
-    if (act == Activation::kGelu) {
-      z = y.empty_like();
-      kernels::conv2d_forward(x, w, bias, p, Activation::kNone, z);
-      kernels::activation_forward(act, z, y, z);  // z becomes the slope
-    } else {
-      kernels::conv2d_forward(x, w, bias, p, act, y);
-    }
+    Tensor y = Tensor::empty({x_shape[0], oh, ow, w_shape[0]}, x.dtype(), x.device());
+    Tensor saved = detail::activated_product(ctx, act, y, [&](Activation fused, Tensor& to) {
+      kernels::conv2d_forward(x, w, bias, p, fused, to);
+    });
     ctx.save(ctx.needs(1) ? x : Tensor());
     ctx.save(ctx.needs(0) ? w : Tensor());
-    ctx.save(!ctx.needs_any()           ? Tensor()
-             : act == Activation::kGelu ? z
-             : act == Activation::kRelu ? y
-                                        : Tensor());
+    ctx.save(saved.defined() ? saved.reshape({saved.numel() / std::max<int64_t>(w_shape[0], 1), w_shape[0]})
+                             : saved);
     return y;
   }
 
@@ -54,23 +46,16 @@ struct Conv2d {
     const Tensor &x = ctx.saved(0), &w = ctx.saved(1), &saved = ctx.saved(2);
     DType type = dy.dtype();
     int64_t channels = w_shape[0];
-    Tensor dz = dy.contiguous(), dx, dw, db;
-    Shape rows{channels == 0 ? 0 : dz.numel() / channels, channels};
-    if (ctx.needs(2)) db = Tensor::empty({channels}, detail::sum_dtype(type), dy.device());
-    if (act != Activation::kNone) {
-      Tensor masked = Tensor::empty(rows, type, dy.device());
-      kernels::activation_backward(act, dz.reshape(rows), saved.reshape(rows), masked, db);
-      dz = masked.reshape(dy.shape());
-    } else if (db.defined()) {
-      Tensor none;
-      kernels::activation_backward(act, dz.reshape(rows), none, none, db);
-    }
+    Tensor dx, dw, db,
+        rows = dy.contiguous().reshape({dy.numel() / std::max<int64_t>(channels, 1), channels});
+    if (ctx.needs(2)) db = Tensor::empty({channels}, sum_dtype(type), dy.device());
+    Tensor dz = detail::product_gradient(act, rows, saved, false, db).reshape(dy.shape());
     if (ctx.needs(0)) {
       dx = Tensor::empty(x_shape, type, dy.device());
       kernels::conv2d_backward_data(dz, w, p, dx);
     }
     if (ctx.needs(1)) {
-      dw = Tensor::empty(w_shape, detail::sum_dtype(type), dy.device());
+      dw = Tensor::empty(w_shape, sum_dtype(type), dy.device());
       kernels::conv2d_backward_weight(dz, x, p, dw);
     }
     return {dx, dw, db};

@@ -3,39 +3,32 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
-#include "autograd/ops/compute_cast.h"
-#include "core/kernels/activation/activation.h"
+#include "autograd/ops/products/epilogue.h"
 
 namespace saccade {
 namespace {
 
 struct Linear {
   static constexpr const char* kName = "linear";
-  static constexpr Policy kPolicy = Policy::kSame;  // casts itself: the bias stays wide
+  static constexpr std::array kCasts{Cast::kCompute, Cast::kCompute, Cast::kF32};
   Activation act;
 
+  static int64_t macs(const Tensors& in, const Tensor& out) { return out.numel() * in[1].dim(1); }
+
   Tensor forward(Context& ctx, const Tensors& in) const {
-    DType type = detail::compute_dtype(in);
     int64_t n = in[1].dim(0), k = in[1].dim(1);
     Shape shape = in[0].shape();
     shape[-1] = n;
-    Tensor w = detail::to_compute(in[1], type).contiguous();
-    Tensor bias = in[2].defined() ? in[2].to(detail::sum_dtype(type)).contiguous() : Tensor();
-    Tensor x = in[0].to(type).contiguous().reshape(
-        {k == 0 ? shape.numel() / std::max<int64_t>(n, 1) : in[0].numel() / k, k});
-    Tensor y = Tensor::empty({x.dim(0), n}, type, x.device()), z;
-    if (act == Activation::kGelu) {
-      // The same function with and without gradients, so that recomputed values have the same bits.
-      Tensor none;
-      z = ctx.needs_any() ? y.empty_like() : y;
-      kernels::linear_forward(x, w, bias, Activation::kNone, z);
-      kernels::activation_forward(act, z, y, ctx.needs_any() ? z : none);  // z becomes the slope
-    } else {
-      kernels::linear_forward(x, w, bias, act, y);
-    }
+    Tensor w = in[1].contiguous();
+    Tensor bias = in[2].defined() ? in[2].contiguous() : Tensor();
+    Tensor x =
+        in[0].contiguous().reshape({k == 0 ? shape.numel() / std::max<int64_t>(n, 1) : in[0].numel() / k, k});
+    Tensor y = Tensor::empty({x.dim(0), n}, x.dtype(), x.device());
+    Tensor saved = detail::activated_product(
+        ctx, act, y, [&](Activation fused, Tensor& to) { kernels::linear_forward(x, w, bias, fused, to); });
     ctx.save(ctx.needs(1) ? x : Tensor());
     ctx.save(ctx.needs(0) ? w : Tensor());
-    ctx.save(act == Activation::kGelu ? z : act == Activation::kRelu && ctx.needs_any() ? y : Tensor());
+    ctx.save(saved);
     return y.reshape(shape);
   }
 
@@ -44,16 +37,9 @@ struct Linear {
     DType type = dy.dtype();
     const bool ours_alone = dy.unique();  // then it may be changed
     int64_t n = dy.dim(-1), rows = n == 0 ? 0 : dy.numel() / n;
-    Tensor dz = dy.contiguous().reshape({rows, n}), dx, dw, db;
-    if (ctx.needs(2)) db = Tensor::empty({n}, detail::sum_dtype(type), dy.device());
-    if (act != Activation::kNone) {
-      Tensor masked = ours_alone ? dz : dz.empty_like();
-      kernels::activation_backward(act, dz, saved, masked, db);
-      dz = masked;
-    } else if (db.defined()) {
-      Tensor none;
-      kernels::activation_backward(act, dz, none, none, db);
-    }
+    Tensor dx, dw, db;
+    if (ctx.needs(2)) db = Tensor::empty({n}, sum_dtype(type), dy.device());
+    Tensor dz = detail::product_gradient(act, dy.contiguous().reshape({rows, n}), saved, ours_alone, db);
     if (ctx.needs(0)) {
       dx = Tensor::empty({rows, w.dim(1)}, type, dy.device());
       kernels::linear_backward_data(dz, w, dx);
@@ -62,7 +48,7 @@ struct Linear {
       dx = dx.reshape(shape);
     }
     if (ctx.needs(1)) {
-      dw = Tensor::empty({n, x.dim(1)}, detail::sum_dtype(type), dy.device());
+      dw = Tensor::empty({n, x.dim(1)}, sum_dtype(type), dy.device());
       kernels::linear_backward_weight(dz, x, dw);
     }
     return {dx, dw, db};

@@ -1,17 +1,17 @@
 // Activations on their own and their backward, which also sums the columns for a bias gradient.
 #pragma once
 
-#include "core/kernels/activation/activation_type.h"
+#include "core/kernels/activation/activations.h"
 #include "core/runtime/kernel.h"
 
 namespace saccade::kernels {
 
-// y = act(z), and for gelu slope = act'(z) unless undefined; all [M, N] contiguous of one floating dtype. y
-// and slope may each be z, not both.
+// y = act(z), and slope = act'(z) unless undefined or !saves_slope(act); all [M, N] contiguous of one floating
+// dtype. y and slope may each be z, not both.
 inline Kernel<void(Activation act, const Tensor& z, Tensor& y, Tensor& slope)> activation_forward{
     "activation_forward"};
-// dz = dy * act'(z), all [M, N] contiguous of one floating dtype; dz may be dy. `saved` is y for relu and the
-// slope for gelu (undefined for none). dz may be undefined when only the sums are wanted. bias_grad [N]
+// dz = dy * act'(z), all [M, N] contiguous of one floating dtype; dz may be dy. `saved` is the slope or y, as
+// saves_slope says (undefined for none). dz may be undefined when only the sums are wanted. bias_grad [N]
 // (acc_t of the dtype; may be undefined) becomes the column sums of dz, taken before rounding, over row
 // blocks of fixed size.
 inline Kernel<void(Activation act, const Tensor& dy, const Tensor& saved, Tensor& dz, Tensor& bias_grad)>

@@ -87,14 +87,14 @@ void forward_generic(const Tensor& x, const Tensor& weight, const Tensor& bias, 
                              p.eps};
     for_each(v.C, statistics, 8);
     const A *m = mean.data<A>(), *s = scale.data<A>(), *b = bias.data<A>();
-    if (p.relu)
-      for_each(apply_count(v), NormApply<T, true>{v, x.data<T>(), m, s, b, y.data<T>()}, kApplyRows * v.C);
-    else
-      for_each(apply_count(v), NormApply<T, false>{v, x.data<T>(), m, s, b, y.data<T>()}, kApplyRows * v.C);
+    with_activation(p.act, [&]<class F>() {
+      for_each(apply_count(v), NormApply<F, T>{v, x.data<T>(), m, s, b, y.data<T>()},
+               F::kCost * kApplyRows * v.C);
+    });
   });
 }
 
-template <class T, bool Relu>
+template <class F, class T>
 void backward_typed(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
                     const Tensor& mean, const Tensor& rstd, const BatchNormParams& p, Tensor& dx,
                     Tensor& dweight, Tensor& dbias) {
@@ -107,23 +107,23 @@ void backward_typed(const Tensor& dy, const Tensor& x, const Tensor& weight, con
     s1 = mean.empty_like();
     s2 = mean.empty_like();
     for_each(v.C, ScaleOnly<A>{weight.data<A>(), rstd.data<A>(), scale});
-    norm_gradient_sums<T, Relu>(v, dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(), s1, s2);
+    norm_gradient_sums<F, T>(v, dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(), s1, s2);
   }
-  Coefficients<A> f{s1.defined() ? s1.data<A>() : nullptr,
-                    s2.defined() ? s2.data<A>() : nullptr,
-                    weight.data<A>(),
-                    rstd.data<A>(),
-                    scale,
-                    factor,
-                    constant,
-                    dweight.defined() ? dweight.data<A>() : nullptr,
-                    dbias.defined() ? dbias.data<A>() : nullptr,
-                    v.S,
-                    p.training};
-  for_each(v.C, f, 8);
+  Coefficients<A> coefficients{s1.defined() ? s1.data<A>() : nullptr,
+                               s2.defined() ? s2.data<A>() : nullptr,
+                               weight.data<A>(),
+                               rstd.data<A>(),
+                               scale,
+                               factor,
+                               constant,
+                               dweight.defined() ? dweight.data<A>() : nullptr,
+                               dbias.defined() ? dbias.data<A>() : nullptr,
+                               v.S,
+                               p.training};
+  for_each(v.C, coefficients, 8);
   if (!dx.defined()) return;
-  NormBackward<T, Relu> g{v,      dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(),
-                          factor, constant,     dx.data<T>()};
+  NormBackward<F, T> g{v,      dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(),
+                       factor, constant,     dx.data<T>()};
   for_each(apply_count(v), g, kApplyRows * v.C);
 }
 
@@ -131,10 +131,9 @@ void backward_generic(const Tensor& dy, const Tensor& x, const Tensor& weight, c
                       const Tensor& mean, const Tensor& rstd, const BatchNormParams& p, Tensor& dx,
                       Tensor& dweight, Tensor& dbias) {
   dispatch_float(x.dtype(), "batch_norm", [&]<class T>() {
-    if (p.relu)
-      backward_typed<T, true>(dy, x, weight, bias, mean, rstd, p, dx, dweight, dbias);
-    else
-      backward_typed<T, false>(dy, x, weight, bias, mean, rstd, p, dx, dweight, dbias);
+    with_activation(p.act, [&]<class F>() {
+      backward_typed<F, T>(dy, x, weight, bias, mean, rstd, p, dx, dweight, dbias);
+    });
   });
 }
 

@@ -1,18 +1,19 @@
-// Batch normalisation (Ioffe, Szegedy 2015) of the columns of [R, C], with relu fused in. Contiguous; x, y
+// Batch normalisation (Ioffe, Szegedy 2015) of the columns of [R, C], with an activation fused in. Contiguous; x, y
 // and their gradients share one floating dtype T, everything per channel [C] has acc_t<T>.
 #pragma once
 
+#include "core/kernels/activation/activations.h"
 #include "core/runtime/kernel.h"
 
 namespace saccade::kernels {
 
 struct BatchNormParams {
   bool training = true;
-  bool relu = false;
+  Activation act = Activation::kNone;
   double momentum = 0.1, eps = 1e-5;
 };
 
-// y = relu?((x - mean) * rstd * weight + bias). Training: mean and variance of the batch; the running ones
+// y = act((x - mean) * rstd * weight + bias). Training: mean and variance of the batch; the running ones
 // move by momentum towards them (unbiased variance), and stay when R = 0. Otherwise the running ones are
 // used. Writes the mean and rstd that were used.
 inline Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, const BatchNormParams& p,

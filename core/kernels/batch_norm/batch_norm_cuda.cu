@@ -1,4 +1,4 @@
-// Batch norm: a group a channel of core/kernels/common/channel_norm_cuda.h, with the running statistics and the relu.
+// Batch norm: a group a channel of core/kernels/common/channel_norm_cuda.h, with the running statistics and the activation.
 #include "core/kernels/batch_norm/batch_norm.h"
 
 #include "core/kernels/common/channel_norm_cuda.h"
@@ -63,11 +63,13 @@ void forward_packs(const NormSizes& v, const Tensor& x, const Tensor& weight, co
   else
     launch("fixed_statistics", &fixed_statistics, channel_blocks(v.C), dim3(kColumnThreads), 0, rm, rv, p.eps,
            m, r, v.C);
-  auto apply = p.relu ? &launch_norm_apply<T, kPack, true> : &launch_norm_apply<T, kPack, false>;
-  apply(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(), y.data<T>());
+  with_activation(p.act, [&]<class F>() {
+    launch_norm_apply<F, T, kPack>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
+                                   y.data<T>());
+  });
 }
 
-template <class T, int kPack, bool kRelu>
+template <class F, class T, int kPack>
 void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const Tensor& weight,
                     const Tensor& bias, const Tensor& mean, const Tensor& rstd, bool training, Tensor& dx,
                     Tensor& dweight, Tensor& dbias) {
@@ -79,13 +81,12 @@ void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const
   bool sums = dweight.defined() || dbias.defined() || training;
   if (sums)
     sum_columns<kPack, 2>(ColumnTiles(1, v.S, v.C, kPack),
-                          NormGradientSums<T, kPack, kRelu>{v, pd, px, m, r, w, b}, 1.0, s1, s2);
+                          NormGradientSums<F, T, kPack>{v, pd, px, m, r, w, b}, 1.0, s1, s2);
   launch("batch_norm_coefficients", &batch_norm_coefficients, channel_blocks(v.C), dim3(kColumnThreads), 0,
          sums ? s1 : nullptr, sums ? s2 : nullptr, w, r, training, static_cast<float>(v.S), factor, constant,
          dweight.defined() ? dweight.data<float>() : nullptr, dbias.defined() ? dbias.data<float>() : nullptr,
          v.C);
-  if (dx.defined())
-    launch_norm_backward<T, kPack, kRelu>(v, pd, px, m, r, w, b, factor, constant, dx.data<T>());
+  if (dx.defined()) launch_norm_backward<F, T, kPack>(v, pd, px, m, r, w, b, factor, constant, dx.data<T>());
 }
 
 void forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, const BatchNormParams& p,
@@ -110,8 +111,9 @@ void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
     return batch_norm_backward.generic(dy, x, weight, bias, mean, rstd, p, dx, dweight, dbias);
   NormSizes v{1, x.dim(0), x.dim(1), x.dim(1)};
   auto run = [&]<class T, int kPack>() {
-    auto f = p.relu ? &backward_packs<T, kPack, true> : &backward_packs<T, kPack, false>;
-    f(v, dy, x, weight, bias, mean, rstd, p.training, dx, dweight, dbias);
+    with_activation(p.act, [&]<class F>() {
+      backward_packs<F, T, kPack>(v, dy, x, weight, bias, mean, rstd, p.training, dx, dweight, dbias);
+    });
   };
   auto typed = [&]<class T>() {
     constexpr int kPack = kPackWidth<T>;

@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t kRows = 32;
 
 // index = block of kRows rows
-template <class T, bool Relu>
+template <class F, class T>
 struct Forward {
   using A = acc_t<T>;
   const T* x;
@@ -20,17 +20,17 @@ struct Forward {
     for (int64_t r = block * kRows; r < end; ++r) {
       for (int64_t c = 0; c < columns; ++c) {
         A z = static_cast<A>(x[r * columns + c]) * scale[c] + shift[c];
-        y[r * columns + c] = static_cast<T>(Relu && z < A(0) ? A(0) : z);
+        y[r * columns + c] = static_cast<T>(F::value(z));
       }
     }
   }
 };
 
-template <class T, bool Relu>
+template <class F, class T>
 struct Backward {
   using A = acc_t<T>;
-  const T *dy, *y;
-  const A* scale;
+  const T *dy, *saved;
+  const A *scale, *shift;
   T* dx;
   int64_t rows, columns;
   SACCADE_HD void operator()(int64_t block) const {
@@ -39,7 +39,10 @@ struct Backward {
       for (int64_t c = 0; c < columns; ++c) {
         int64_t i = r * columns + c;
         A g = static_cast<A>(dy[i]) * scale[c];
-        if constexpr (Relu) g = static_cast<A>(y[i]) > A(0) ? g : A(0);
+        if constexpr (!is_identity<F>) {
+          A s = static_cast<A>(saved[i]);
+          g = F::gradient(F::kFromValue ? s : s * scale[c] + shift[c], g);
+        }
         dx[i] = static_cast<T>(g);
       }
     }
@@ -50,27 +53,25 @@ int64_t blocks(int64_t rows) { return (rows + kRows - 1) / kRows; }
 
 void forward_generic(const Tensor& x, const Tensor& scale, const Tensor& shift, Activation act, Tensor& y) {
   dispatch_float(x.dtype(), "channel_affine", [&]<class T>() {
-    int64_t rows = x.dim(0), columns = x.dim(1);
-    const auto *a = scale.data<acc_t<T>>(), *b = shift.data<acc_t<T>>();
-    if (act == Activation::kRelu)
-      for_each(blocks(rows), Forward<T, true>{x.data<T>(), a, b, y.data<T>(), rows, columns},
-               kRows * columns);
-    else
-      for_each(blocks(rows), Forward<T, false>{x.data<T>(), a, b, y.data<T>(), rows, columns},
-               kRows * columns);
+    with_activation(act, [&]<class F>() {
+      int64_t rows = x.dim(0), columns = x.dim(1);
+      const auto *a = scale.data<acc_t<T>>(), *b = shift.data<acc_t<T>>();
+      for_each(blocks(rows), Forward<F, T>{x.data<T>(), a, b, y.data<T>(), rows, columns},
+               F::kCost * kRows * columns);
+    });
   });
 }
 
-void backward_generic(const Tensor& dy, const Tensor& y, const Tensor& scale, Activation act, Tensor& dx) {
+void backward_generic(const Tensor& dy, const Tensor& saved, const Tensor& scale, const Tensor& shift,
+                      Activation act, Tensor& dx) {
   dispatch_float(dy.dtype(), "channel_affine", [&]<class T>() {
-    int64_t rows = dy.dim(0), columns = dy.dim(1);
-    const auto* a = scale.data<acc_t<T>>();
-    if (act == Activation::kRelu)
-      for_each(blocks(rows), Backward<T, true>{dy.data<T>(), y.data<T>(), a, dx.data<T>(), rows, columns},
-               kRows * columns);
-    else
-      for_each(blocks(rows), Backward<T, false>{dy.data<T>(), nullptr, a, dx.data<T>(), rows, columns},
-               kRows * columns);
+    with_activation(act, [&]<class F>() {
+      int64_t rows = dy.dim(0), columns = dy.dim(1);
+      const auto *a = scale.data<acc_t<T>>(), *b = shift.data<acc_t<T>>();
+      const T* s = is_identity<F> ? nullptr : saved.data<T>();
+      for_each(blocks(rows), Backward<F, T>{dy.data<T>(), s, a, b, dx.data<T>(), rows, columns},
+               F::kCost * kRows * columns);
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 // given per (b, c).
 #pragma once
 
+#include "core/kernels/activation/activations.h"
 #include "core/kernels/common/columns.h"
 #include "core/tensor/tensor.h"
 
@@ -99,7 +100,7 @@ void channel_moments(const NormView& v, const T* x, Tensor& mean, Tensor& m2) {
 constexpr int64_t kApplyRows = 32;
 
 // y = act((x - mean) * scale + shift); index = (b, block of kApplyRows rows)
-template <class T, bool Relu>
+template <class F, class T>
 struct NormApply {
   using A = acc_t<T>;
   NormView v;
@@ -114,15 +115,15 @@ struct NormApply {
       int64_t at = (b * v.S + r) * v.C;
       for (int64_t c = 0; c < v.C; ++c) {
         A z = (static_cast<A>(x[at + c]) - m[c]) * a[c] + s[c];
-        y[at + c] = static_cast<T>(Relu && z < A(0) ? A(0) : z);
+        y[at + c] = static_cast<T>(F::value(z));
       }
     }
   }
 };
 
-// Block sums of g and g * (x - mean), g = dy where the activation let it pass (recomputed from x).
+// Block sums of g and g * (x - mean), g = dy act'(z) with z recomputed from x.
 // index = (b, block, channel tile)
-template <class T, bool Relu>
+template <class F, class T>
 struct NormGradientSums {
   using A = acc_t<T>;
   NormView v;
@@ -135,13 +136,13 @@ struct NormGradientSums {
     int64_t w = Full ? kTileColumns : width;
     int64_t begin = block * kTileRows, end = begin + kTileRows < v.S ? begin + kTileRows : v.S;
     const A *m = mean + b * v.C + first, *a = scale + b * v.C + first,
-            *s = Relu ? shift + b * v.C + first : nullptr;
+            *s = is_identity<F> ? nullptr : shift + b * v.C + first;
     A sum[kTileColumns] = {}, product[kTileColumns] = {};
     for (int64_t r = begin; r < end; ++r) {
       int64_t at = (b * v.S + r) * v.C + first;
       for (int64_t c = 0; c < w; ++c) {
         A d = static_cast<A>(x[at + c]) - m[c], g = static_cast<A>(dy[at + c]);
-        if constexpr (Relu) g = d * a[c] + s[c] > A(0) ? g : A(0);
+        if constexpr (!is_identity<F>) g = gradient_at<F>(d * a[c] + s[c], g);
         sum[c] += g;
         product[c] += g * d;
       }
@@ -161,20 +162,20 @@ struct NormGradientSums {
 };
 
 // s1, s2: [B, C] of acc_t<T>
-template <class T, bool Relu>
+template <class F, class T>
 void norm_gradient_sums(const NormView& v, const T* dy, const T* x, const acc_t<T>* mean,
                         const acc_t<T>* scale, const acc_t<T>* shift, Tensor& s1, Tensor& s2) {
   using A = acc_t<T>;
   Tensor partial = Tensor::empty({2, v.B * v.blocks() * v.C}, dtype_of<A>, s1.device());
   A *p = partial.data<A>(), *q = p + v.B * v.blocks() * v.C;
-  for_each(v.B * v.blocks() * v.tiles(), NormGradientSums<T, Relu>{v, dy, x, mean, scale, shift, p, q},
+  for_each(v.B * v.blocks() * v.tiles(), NormGradientSums<F, T>{v, dy, x, mean, scale, shift, p, q},
            2 * kTileRows * kTileColumns);
   sum_partials(p, s1.data<A>(), v.B, v.blocks(), v.C);
   sum_partials(q, s2.data<A>(), v.B, v.blocks(), v.C);
 }
 
 // dx = scale * g + factor * (x - mean) + constant; index = (b, block of kApplyRows rows)
-template <class T, bool Relu>
+template <class F, class T>
 struct NormBackward {
   using A = acc_t<T>;
   NormView v;
@@ -184,13 +185,13 @@ struct NormBackward {
   SACCADE_HD void operator()(int64_t i) const {
     int64_t per = (v.S + kApplyRows - 1) / kApplyRows, b = i / per, begin = i % per * kApplyRows;
     int64_t end = begin + kApplyRows < v.S ? begin + kApplyRows : v.S;
-    const A *m = mean + b * v.C, *a = scale + b * v.C, *s = Relu ? shift + b * v.C : nullptr;
+    const A *m = mean + b * v.C, *a = scale + b * v.C, *s = is_identity<F> ? nullptr : shift + b * v.C;
     const A *f = factor + b * v.C, *k = constant + b * v.C;
     for (int64_t r = begin; r < end; ++r) {
       int64_t at = (b * v.S + r) * v.C;
       for (int64_t c = 0; c < v.C; ++c) {
         A d = static_cast<A>(x[at + c]) - m[c], g = static_cast<A>(dy[at + c]);
-        if constexpr (Relu) g = d * a[c] + s[c] > A(0) ? g : A(0);
+        if constexpr (!is_identity<F>) g = gradient_at<F>(d * a[c] + s[c], g);
         dx[at + c] = static_cast<T>(a[c] * g + f[c] * d + k[c]);
       }
     }

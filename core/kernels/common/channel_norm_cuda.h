@@ -3,6 +3,7 @@
 // costs no digits; then y = act((x - mean) * scale + shift) with the threads' columns in registers.
 #pragma once
 
+#include "core/kernels/activation/activations.h"
 #include "core/kernels/common/columns_cuda.h"
 
 namespace saccade::kernels {
@@ -148,8 +149,8 @@ struct NormColumns {
   }
 };
 
-// y = relu?((x - mean) rstd weight + bias)
-template <class T, int kPack, bool kRelu>
+// y = act((x - mean) rstd weight + bias)
+template <class F, class T, int kPack>
 __global__ void __launch_bounds__(cuda::kColumnThreads)
     norm_apply(cuda::ColumnTiles t, NormSizes v, const T* x, const float* mean, const float* rstd,
                const float* weight, const float* bias, T* y) {
@@ -163,23 +164,23 @@ __global__ void __launch_bounds__(cuda::kColumnThreads)
     auto a = load_pack<kPack>(x + at);
     for (int j = 0; j < kPack; ++j) {
       float z = (static_cast<float>(a.x[j]) - own.mean[j]) * own.scale[j] + own.shift[j];
-      a.x[j] = T(kRelu && z < 0 ? 0.0f : z);
+      a.x[j] = T(F::value(z));
     }
     store_pack<kPack>(y + at, a);
   }
 }
 
-template <class T, int kPack, bool kRelu>
+template <class F, class T, int kPack>
 void launch_norm_apply(const NormSizes& v, const T* x, const float* mean, const float* rstd,
                        const float* weight, const float* bias, T* y) {
   using namespace cuda;
   ColumnTiles t(v.B, v.S, v.C, kPack, kApplyBlocks);
-  launch("norm_apply", &norm_apply<T, kPack, kRelu>, t.grid(), dim3(kColumnThreads), 0, t, v, x, mean, rstd,
+  launch("norm_apply", &norm_apply<F, T, kPack>, t.grid(), dim3(kColumnThreads), 0, t, v, x, mean, rstd,
          weight, bias, y);
 }
 
-// Sums over the rows of g and of g (x - mean), g = dy where the relu let x through.
-template <class T, int kPack, bool kRelu>
+// Sums over the rows of g and of g (x - mean), g = dy act'(z) with z recomputed from x.
+template <class F, class T, int kPack>
 struct NormGradientSums {
   NormSizes v;
   const T *dy, *x;
@@ -193,7 +194,7 @@ struct NormGradientSums {
       auto pd = cuda::load_pack<kPack>(dy + r * step), px = cuda::load_pack<kPack>(x + r * step);
       for (int j = 0; j < kPack; ++j) {
         float d = static_cast<float>(px.x[j]) - own.mean[j], g = static_cast<float>(pd.x[j]);
-        if constexpr (kRelu) g = d * own.scale[j] + own.shift[j] > 0 ? g : 0.0f;
+        if constexpr (!is_identity<F>) g = gradient_at<F>(d * own.scale[j] + own.shift[j], g);
         sum[0][j] += g;
         sum[1][j] += g * d;
       }
@@ -207,7 +208,7 @@ struct NormGradientSums {
 
 // dx = scale g + factor (x - mean) + constant, scale = rstd weight; mean, rstd, factor and constant are
 // [B, groups].
-template <class T, int kPack, bool kRelu>
+template <class F, class T, int kPack>
 __global__ void __launch_bounds__(cuda::kColumnThreads)
     norm_backward(cuda::ColumnTiles t, NormSizes v, const T* dy, const T* x, const float* mean,
                   const float* rstd, const float* weight, const float* bias, const float* factor,
@@ -224,21 +225,21 @@ __global__ void __launch_bounds__(cuda::kColumnThreads)
     auto pd = load_pack<kPack>(dy + at), px = load_pack<kPack>(x + at);
     for (int j = 0; j < kPack; ++j) {
       float d = static_cast<float>(px.x[j]) - own.mean[j], g = static_cast<float>(pd.x[j]);
-      if constexpr (kRelu) g = d * own.scale[j] + own.shift[j] > 0 ? g : 0.0f;
+      if constexpr (!is_identity<F>) g = gradient_at<F>(d * own.scale[j] + own.shift[j], g);
       pd.x[j] = T(own.scale[j] * g + f[j] * d + k[j]);
     }
     store_pack<kPack>(dx + at, pd);
   }
 }
 
-template <class T, int kPack, bool kRelu>
+template <class F, class T, int kPack>
 void launch_norm_backward(const NormSizes& v, const T* dy, const T* x, const float* mean, const float* rstd,
                           const float* weight, const float* bias, const float* factor, const float* constant,
                           T* dx) {
   using namespace cuda;
   ColumnTiles t(v.B, v.S, v.C, kPack, kApplyBlocks);
-  launch("norm_backward", &norm_backward<T, kPack, kRelu>, t.grid(), dim3(kColumnThreads), 0, t, v, dy, x,
-         mean, rstd, weight, bias, factor, constant, dx);
+  launch("norm_backward", &norm_backward<F, T, kPack>, t.grid(), dim3(kColumnThreads), 0, t, v, dy, x, mean,
+         rstd, weight, bias, factor, constant, dx);
 }
 
 }  // namespace saccade::kernels

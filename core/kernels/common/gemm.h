@@ -2,7 +2,7 @@
 // result.
 #pragma once
 
-#include "core/kernels/activation/activation_type.h"
+#include "core/kernels/activation/activations.h"
 #include "core/runtime/launch.h"
 #include "core/tensor/tensor.h"
 
@@ -20,7 +20,7 @@ struct Gemm {
   int64_t m, n, k;
   int64_t a_batch, a_row, a_column, b_batch, b_row;
   const A* bias = nullptr;
-  Activation act = Activation::kNone;  // kNone or kRelu
+  Activation act = Activation::kNone;  // one that fuses_into_products
 
   template <bool Full>
   SACCADE_HD void tile(int64_t batch, int64_t row, int64_t first, int64_t width) const {

@@ -1,7 +1,7 @@
 // 2-D convolution (cross-correlation) on [N, H, W, C] with weights [O, C / groups, R, S].
 #pragma once
 
-#include "core/kernels/activation/activation_type.h"
+#include "core/kernels/activation/activations.h"
 #include "core/runtime/kernel.h"
 
 namespace saccade::kernels {
@@ -17,7 +17,7 @@ inline int64_t conv_output_size(int64_t size, int64_t window, const ConvParams& 
 }
 
 // All contiguous; x [N, H, W, C], w, y [N, OH, OW, O] and their gradients share one floating dtype T; bias
-// [O] (or undefined) and dw have acc_t<T>. act is kNone or kRelu. On the GPU w may have any strides where it
+// [O] (or undefined) and dw have acc_t<T>. act is one that fuses_into_products. On the GPU w may have any strides where it
 // has several input channels and a window; there those of [O, R, S, C] cost nothing.
 inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                    Tensor& y)>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/kernels/activation/activation_type.h"
+#include "core/kernels/activation/activations.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade::cuda {

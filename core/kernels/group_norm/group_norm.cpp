@@ -121,7 +121,8 @@ void forward_generic(const Tensor& x, const Tensor& weight, const Tensor& bias, 
                          bias.data<A>(),
                          eps};
     for_each(mean.numel(), f, v.C / mean.dim(1) * 8);
-    for_each(apply_count(v), NormApply<T, false>{v, x.data<T>(), wm, ws, wb, y.data<T>()}, kApplyRows * v.C);
+    for_each(apply_count(v), NormApply<Identity, T>{v, x.data<T>(), wm, ws, wb, y.data<T>()},
+             kApplyRows * v.C);
   });
 }
 
@@ -141,7 +142,7 @@ void backward_generic(const Tensor& dy, const Tensor& x, const Tensor& weight, c
     for_each(mean.numel(), Spread<A>{v, groups, mean.data<A>(), rstd.data<A>(), weight.data<A>(), wm, ws},
              v.C / groups);
     Tensor s1 = Tensor::empty({v.B, v.C}, dtype_of<A>, x.device()), s2 = s1.empty_like();
-    norm_gradient_sums<T, false>(v, dy.data<T>(), x.data<T>(), wm, ws, nullptr, s1, s2);
+    norm_gradient_sums<Identity, T>(v, dy.data<T>(), x.data<T>(), wm, ws, nullptr, s1, s2);
     if (dweight.defined() || dbias.defined()) {
       AffineGradients<A> f{v,
                            groups,
@@ -156,7 +157,8 @@ void backward_generic(const Tensor& dy, const Tensor& x, const Tensor& weight, c
     GroupCoefficients<A> c{v,      groups,  s1.data<A>(), s2.data<A>(), weight.data<A>(), rstd.data<A>(),
                            factor, constant};
     for_each(mean.numel(), c, v.C / groups * 4);
-    NormBackward<T, false> g{v, dy.data<T>(), x.data<T>(), wm, ws, nullptr, factor, constant, dx.data<T>()};
+    NormBackward<Identity, T> g{v,       dy.data<T>(), x.data<T>(), wm,          ws,
+                                nullptr, factor,       constant,    dx.data<T>()};
     for_each(apply_count(v), g, kApplyRows * v.C);
   });
 }

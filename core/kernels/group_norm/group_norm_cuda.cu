@@ -51,8 +51,8 @@ void forward_packs(const NormSizes& v, const Tensor& x, const Tensor& weight, co
   float *m = mean.data<float>(), *r = rstd.data<float>();
   norm_moments<T, kPack>(v, x.data<T>(),
                          GroupStatistics{m, r, static_cast<double>(v.S * (v.C / v.groups)), eps});
-  launch_norm_apply<T, kPack, false>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
-                                     y.data<T>());
+  launch_norm_apply<Identity, T, kPack>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
+                                        y.data<T>());
 }
 
 template <class T, int kPack>
@@ -65,13 +65,13 @@ void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const
   float *s1 = sums.data<float>(), *s2 = s1 + v.B * v.C;
   float *factor = coefficients.data<float>(), *constant = factor + v.B * v.groups;
   sum_columns<kPack, 2>(ColumnTiles(v.B, v.S, v.C, kPack),
-                        NormGradientSums<T, kPack, false>{v, pd, px, m, r, w, nullptr}, 1.0, s1, s2);
+                        NormGradientSums<Identity, T, kPack>{v, pd, px, m, r, w, nullptr}, 1.0, s1, s2);
   launch("group_norm_coefficients", &group_norm_coefficients,
          dim3(static_cast<unsigned>(ceil_div(v.B * v.groups + v.C, kColumnThreads))), dim3(kColumnThreads), 0,
          v, s1, s2, w, r, factor, constant, dweight.defined() ? dweight.data<float>() : nullptr,
          dbias.defined() ? dbias.data<float>() : nullptr);
   if (dx.defined())
-    launch_norm_backward<T, kPack, false>(v, pd, px, m, r, w, nullptr, factor, constant, dx.data<T>());
+    launch_norm_backward<Identity, T, kPack>(v, pd, px, m, r, w, nullptr, factor, constant, dx.data<T>());
 }
 
 NormSizes sizes_of(const Tensor& x, const Tensor& mean) {

@@ -1,6 +1,5 @@
 #include "core/kernels/linear/linear.h"
 
-#include "core/kernels/activation/activation.h"
 #include "core/kernels/common/gemm.h"
 
 namespace saccade::kernels {
@@ -10,10 +9,7 @@ void forward_generic(const Tensor& x, const Tensor& w, const Tensor& bias, Activ
   dispatch_float(x.dtype(), "linear", [&]<class T>() {
     Tensor out = y.unsqueeze(0);
     gemm<T, T>(x.unsqueeze(0), w.transpose(0, 1).unsqueeze(0), out,
-               bias.defined() ? bias.data<acc_t<T>>() : nullptr,
-               act == Activation::kRelu ? act : Activation::kNone);
-    Tensor no_slope;
-    if (act == Activation::kGelu) activation_forward(act, y, y, no_slope);
+               bias.defined() ? bias.data<acc_t<T>>() : nullptr, act);
   });
 }
 

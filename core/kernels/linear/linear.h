@@ -2,12 +2,13 @@
 // bias and the weight gradient have acc_t<T>.
 #pragma once
 
-#include "core/kernels/activation/activation_type.h"
+#include "core/kernels/activation/activations.h"
 #include "core/runtime/kernel.h"
 
 namespace saccade::kernels {
 
-// y [M, N] = act(x [M, K] w^T + bias), w [N, K], bias [N] or undefined
+// y [M, N] = act(x [M, K] w^T + bias), w [N, K], bias [N] or undefined; act is one that
+// fuses_into_products
 inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y)>
     linear_forward{"linear_forward"};
 // dx [M, K] = dz [M, N] w

@@ -34,7 +34,6 @@ void product(const Tensor& a, const Tensor& b, bool b_transposed, const Tensor& 
     dnnl::primitive_attr attr = attributes();
     dnnl::post_ops post;
     if (act == Activation::kRelu) post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-    if (act == Activation::kGelu) post.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0);
     attr.set_post_ops(post);
     dnnl::matmul::primitive_desc pd(
         bias.defined() ? dnnl::matmul::desc(da, wanted, dbias, dy) : dnnl::matmul::desc(da, wanted, dy), attr,

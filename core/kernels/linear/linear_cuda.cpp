@@ -1,10 +1,8 @@
-// The linear layer's products through cuBLASLt, which adds the bias and applies ReLU before it writes. Its
-// GELU is the tanh approximation, ours the erf form, so GELU is a pass of its own (in training it must write
-// the slope anyway). ReLU's gradient and the sums of the bias gradient are one pass over dz, see
+// The linear layer's products through cuBLASLt, which adds the bias and applies ReLU before it writes. The
+// activations' gradient and the sums of the bias gradient are one pass over dz, see
 // activation_backward.
 #include "core/kernels/linear/linear.h"
 
-#include "core/kernels/activation/activation.h"
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/runtime/cuda/cublaslt.h"
 
@@ -25,9 +23,7 @@ void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, Activati
   Tensor added = bias.defined() && y.dtype() == DType::kBF16 ? in_bf16(bias) : bias;
   if (!ours(x, w) || y.numel() == 0 ||
       !cuda::product(1, matrix(x), transposed(w), matrix(y), added, act == Activation::kRelu))
-    return linear_forward.generic(x, w, bias, act, y);
-  Tensor no_slope;
-  if (act == Activation::kGelu) activation_forward(act, y, y, no_slope);
+    linear_forward.generic(x, w, bias, act, y);
 }
 
 void backward_data_cuda(const Tensor& dz, const Tensor& w, Tensor& dx) {

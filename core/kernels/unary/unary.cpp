@@ -6,143 +6,25 @@
 namespace saccade::kernels {
 namespace {
 
-// Each function is a pair: y = forward(x) and dx = backward(saved, dy).
-struct Exp {
-  template <class A>
-  SACCADE_HD static A forward(A x) {
-    return math::exp(x);
-  }
-  template <class A>
-  SACCADE_HD static A backward(A y, A dy) {
-    return dy * y;
-  }
-};
-struct Log {
-  template <class A>
-  SACCADE_HD static A forward(A x) {
-    return math::log(x);
-  }
-  template <class A>
-  SACCADE_HD static A backward(A x, A dy) {
-    return dy / x;
-  }
-};
-struct Sqrt {
-  template <class A>
-  SACCADE_HD static A forward(A x) {
-    return std::sqrt(x);
-  }
-  template <class A>
-  SACCADE_HD static A backward(A y, A dy) {
-    return dy / (A(2) * y);
-  }
-};
-struct Abs {
-  template <class A>
-  SACCADE_HD static A forward(A x) {
-    return std::fabs(x);
-  }
-  template <class A>
-  SACCADE_HD static A backward(A x, A dy) {
-    return x > A(0) ? dy : x < A(0) ? -dy : A(0);
-  }
-};
-struct Square {
-  template <class A>
-  SACCADE_HD static A forward(A x) {
-    return x * x;
-  }
-  template <class A>
-  SACCADE_HD static A backward(A x, A dy) {
-    return A(2) * x * dy;
-  }
-};
-struct Relu {
-  template <class A>
-  SACCADE_HD static A forward(A x) {
-    return math::max(x, A(0));
-  }
-  template <class A>
-  SACCADE_HD static A backward(A y, A dy) {
-    return y > A(0) ? dy : A(0);
-  }
-};
-// x Phi(x), Phi the normal distribution function
-struct Gelu {
-  template <class A>
-  SACCADE_HD static A forward(A x) {
-    return A(0.5) * x * (A(1) + math::erf(x * A(0.70710678118654752440)));
-  }
-  template <class A>
-  SACCADE_HD static A backward(A x, A dy) {
-    A phi = A(0.39894228040143267794) * math::exp(A(-0.5) * x * x);
-    return dy * (A(0.5) * (A(1) + math::erf(x * A(0.70710678118654752440))) + x * phi);
-  }
-};
-struct Sigmoid {
-  template <class A>
-  SACCADE_HD static A forward(A x) {
-    return math::sigmoid(x);
-  }
-  template <class A>
-  SACCADE_HD static A backward(A y, A dy) {
-    return dy * y * (A(1) - y);
-  }
-};
-struct Tanh {
-  template <class A>
-  SACCADE_HD static A forward(A x) {
-    return math::tanh(x);
-  }
-  template <class A>
-  SACCADE_HD static A backward(A y, A dy) {
-    return dy * (A(1) - y * y);
-  }
-};
-
 template <class T, class Op>
 struct Forward {
-  SACCADE_HD T operator()(T x) const { return T(Op::forward(acc_t<T>(x))); }
+  SACCADE_HD T operator()(T x) const { return T(Op::value(acc_t<T>(x))); }
 };
 
 template <class T, class Op>
 struct Backward {
-  SACCADE_HD T operator()(T saved, T dy) const { return T(Op::backward(acc_t<T>(saved), acc_t<T>(dy))); }
+  SACCADE_HD T operator()(T saved, T dy) const { return T(Op::gradient(acc_t<T>(saved), acc_t<T>(dy))); }
 };
-
-template <class F>
-void with_op(UnaryOp op, F&& f) {
-  switch (op) {
-    case UnaryOp::kExp:
-      return f.template operator()<Exp>();
-    case UnaryOp::kLog:
-      return f.template operator()<Log>();
-    case UnaryOp::kSqrt:
-      return f.template operator()<Sqrt>();
-    case UnaryOp::kAbs:
-      return f.template operator()<Abs>();
-    case UnaryOp::kSquare:
-      return f.template operator()<Square>();
-    case UnaryOp::kRelu:
-      return f.template operator()<Relu>();
-    case UnaryOp::kGelu:
-      return f.template operator()<Gelu>();
-    case UnaryOp::kSigmoid:
-      return f.template operator()<Sigmoid>();
-    case UnaryOp::kTanh:
-      return f.template operator()<Tanh>();
-  }
-}
 
 void unary_generic(UnaryOp op, const Tensor& x, Tensor& y) {
   dispatch_float(x.dtype(), "unary", [&]<class T>() {
-    with_op(op, [&]<class Op>() { map_each(x.numel(), Forward<T, Op>{}, y.data<T>(), x.data<T>()); });
+    with_unary(op, [&]<class Op>() { map_each(x.numel(), Forward<T, Op>{}, y.data<T>(), x.data<T>()); });
   });
 }
 
 void unary_backward_generic(UnaryOp op, const Tensor& saved, const Tensor& dy, Tensor& dx) {
   dispatch_float(dy.dtype(), "unary_backward", [&]<class T>() {
-    with_op(op, [&]<class Op>() {
+    with_unary(op, [&]<class Op>() {
       map_each(dy.numel(), Backward<T, Op>{}, dx.data<T>(), saved.data<T>(), dy.data<T>());
     });
   });

@@ -1,19 +1,14 @@
 // Elementwise kernels of one tensor. Inputs and outputs are contiguous and of one floating dtype; y may be x.
 #pragma once
 
+#include "core/kernels/unary/unary_functions.h"
 #include "core/runtime/kernel.h"
 
 namespace saccade::kernels {
 
-enum class UnaryOp { kExp, kLog, kSqrt, kAbs, kSquare, kRelu, kGelu, kSigmoid, kTanh };
-// Does backward want the output y (true) or the input x (false)?
-constexpr bool saves_output(UnaryOp op) {
-  return op == UnaryOp::kExp || op == UnaryOp::kSqrt || op == UnaryOp::kRelu || op == UnaryOp::kSigmoid ||
-         op == UnaryOp::kTanh;
-}
-// y = op(x); gelu is the exact erf form
+// y = op(x)
 inline Kernel<void(UnaryOp op, const Tensor& x, Tensor& y)> unary{"unary"};
-// dx = dy * op'; saved is y or x as saves_output says
+// dx = dy * op'; saved is y or x as kFromValue of the function says
 inline Kernel<void(UnaryOp op, const Tensor& saved, const Tensor& dy, Tensor& dx)> unary_backward{
     "unary_backward"};
 

@@ -1,0 +1,33 @@
+// How linear and conv2d end: the activation and the bias gradient.
+#pragma once
+
+#include "autograd/function.h"
+#include "core/kernels/activation/activation.h"
+
+namespace saccade::detail {
+
+// y = act(product); product(act, y) writes it with an activation that libraries fuse or with none. Returns what
+// backward wants of it.
+template <class Product>
+Tensor activated_product(const Context& ctx, Activation act, Tensor& y, const Product& product) {
+  if (kernels::fuses_into_products(act)) {
+    product(act, y);
+    return act != Activation::kNone && ctx.needs_any() ? y : Tensor();
+  }
+  // The same pass with and without gradients, so that recomputed values have the same bits.
+  const bool slope = kernels::saves_slope(act) && ctx.needs_any();
+  Tensor none, z = slope ? y.empty_like() : y;
+  product(Activation::kNone, z);
+  kernels::activation_forward(act, z, y, slope ? z : none);  // z becomes the slope
+  return slope ? z : ctx.needs_any() ? y : Tensor();
+}
+
+// dz of dy [R, N] and, unless undefined, the bias gradient; `saved` is as above. dy is overwritten when in_place.
+inline Tensor product_gradient(Activation act, const Tensor& dy, const Tensor& saved, bool in_place,
+                               Tensor& bias_grad) {
+  Tensor dz = act == Activation::kNone ? Tensor() : in_place ? dy : dy.empty_like();
+  if (dz.defined() || bias_grad.defined()) kernels::activation_backward(act, dy, saved, dz, bias_grad);
+  return dz.defined() ? dz : dy;
+}
+
+}  // namespace saccade::detail

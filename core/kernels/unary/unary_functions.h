@@ -1,0 +1,116 @@
+// The elementwise functions of one tensor. To add one: its name in UnaryOp, its functor below, and the functor
+// in UnaryFunctions. Activations (core/kernels/activation/activations.h) are unary functions too.
+#pragma once
+
+#include <cmath>
+
+#include "core/kernels/activation/activations.h"
+
+namespace saccade::kernels {
+
+enum class UnaryOp { kExp, kLog, kSqrt, kAbs, kSquare, kSigmoid, kTanh, kActivations };
+constexpr UnaryOp unary_op(Activation act) {
+  return static_cast<UnaryOp>(static_cast<int>(UnaryOp::kActivations) + static_cast<int>(act));
+}
+
+inline namespace SACCADE_SIDE {
+
+// y = value(x) and dx = gradient(saved, dy); saved is y when kFromValue, otherwise x.
+struct Exp {
+  static constexpr const char* kName = "exp";
+  static constexpr bool kFromValue = true;
+  template <class A>
+  SACCADE_HD static A value(A x) {
+    return math::exp(x);
+  }
+  template <class A>
+  SACCADE_HD static A gradient(A y, A dy) {
+    return dy * y;
+  }
+};
+struct Log {
+  static constexpr const char* kName = "log";
+  static constexpr bool kFromValue = false;
+  template <class A>
+  SACCADE_HD static A value(A x) {
+    return math::log(x);
+  }
+  template <class A>
+  SACCADE_HD static A gradient(A x, A dy) {
+    return dy / x;
+  }
+};
+struct Sqrt {
+  static constexpr const char* kName = "sqrt";
+  static constexpr bool kFromValue = true;
+  template <class A>
+  SACCADE_HD static A value(A x) {
+    return std::sqrt(x);
+  }
+  template <class A>
+  SACCADE_HD static A gradient(A y, A dy) {
+    return dy / (A(2) * y);
+  }
+};
+struct Abs {
+  static constexpr const char* kName = "abs";
+  static constexpr bool kFromValue = false;
+  template <class A>
+  SACCADE_HD static A value(A x) {
+    return std::fabs(x);
+  }
+  template <class A>
+  SACCADE_HD static A gradient(A x, A dy) {
+    return x > A(0) ? dy : x < A(0) ? -dy : A(0);
+  }
+};
+struct Square {
+  static constexpr const char* kName = "square";
+  static constexpr bool kFromValue = false;
+  template <class A>
+  SACCADE_HD static A value(A x) {
+    return x * x;
+  }
+  template <class A>
+  SACCADE_HD static A gradient(A x, A dy) {
+    return A(2) * x * dy;
+  }
+};
+struct Sigmoid {
+  static constexpr const char* kName = "sigmoid";
+  static constexpr bool kFromValue = true;
+  template <class A>
+  SACCADE_HD static A value(A x) {
+    return math::sigmoid(x);
+  }
+  template <class A>
+  SACCADE_HD static A gradient(A y, A dy) {
+    return dy * y * (A(1) - y);
+  }
+};
+struct Tanh {
+  static constexpr const char* kName = "tanh";
+  static constexpr bool kFromValue = true;
+  template <class A>
+  SACCADE_HD static A value(A x) {
+    return math::tanh(x);
+  }
+  template <class A>
+  SACCADE_HD static A gradient(A y, A dy) {
+    return dy * (A(1) - y * y);
+  }
+};
+
+using UnaryFunctions = FunctionList<Exp, Log, Sqrt, Abs, Square, Sigmoid, Tanh>;  // in the order of UnaryOp
+
+// visit.operator()<F>() with the functor of op
+template <class Visit>
+void with_unary(UnaryOp op, Visit&& visit) {
+  int index = static_cast<int>(op);
+  index < UnaryFunctions::kCount
+      ? UnaryFunctions::visit(index, visit)
+      : with_activation(static_cast<Activation>(index - UnaryFunctions::kCount), visit);
+}
+
+}  // namespace SACCADE_SIDE
+}  // namespace saccade::kernels
