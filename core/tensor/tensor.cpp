@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "core/kernels/copy/copy.h"
 
@@ -64,6 +65,32 @@ void Tensor::check_dtype(DType dtype) const {
                 name_of(dtype_), shape_.to_string());
 }
 
+namespace {
+
+// The strides that show the same elements in the shape `to`, if there are any: axes of `from` that continue
+// each other in memory are one run, and each run must split into axes of `to`.
+std::optional<Shape> view_strides(const Shape& from, const Shape& strides, const Shape& to) {
+  if (from.numel() == 0 || from.rank() == 0) return contiguous_strides(to);
+  Shape result = Shape::filled(to.rank(), 1);
+  int axis = to.rank() - 1;
+  int64_t run = 1, covered = 1;  // elements of the run, and those of them that axes of `to` have
+  int64_t step = strides[from.rank() - 1];
+  for (int i = from.rank() - 1; i >= 0; --i) {
+    run *= from[i];
+    if (i > 0 && (from[i - 1] == 1 || strides[i - 1] == run * step)) continue;
+    for (; axis >= 0 && (covered < run || to[axis] == 1); --axis) {
+      result[axis] = covered * step;
+      covered *= to[axis];
+    }
+    if (covered != run) return std::nullopt;
+    if (i > 0) step = strides[i - 1];
+    run = covered = 1;
+  }
+  return result;
+}
+
+}  // namespace
+
 Tensor Tensor::reshape(const Shape& wanted) const {
   Shape shape = wanted;
   int64_t known = 1;
@@ -80,9 +107,10 @@ Tensor Tensor::reshape(const Shape& wanted) const {
   if (unknown >= 0 && known == 0) shape[unknown] = 0;
   SACCADE_CHECK(shape.numel() == numel(), "[reshape] {} does not fit {} elements of {}", wanted.to_string(),
                 numel(), shape_.to_string());
-  Tensor t = contiguous();
+  std::optional<Shape> strides = view_strides(shape_, strides_, shape);
+  Tensor t = strides ? *this : contiguous();
   t.shape_ = shape;
-  t.strides_ = contiguous_strides(shape);
+  t.strides_ = strides ? *strides : contiguous_strides(shape);
   return t;
 }
 

@@ -69,6 +69,22 @@ TEST(Tensor, ReshapeViewsOrCopies) {
   EXPECT_NE(t.transpose(0, 1).reshape({-1}).storage(), t.storage());
   EXPECT_EQ(t.transpose(0, 1).reshape({3, 8}).to_vector<float>()[1], 6);
   EXPECT_EQ((arange({0, 3}).reshape({-1, 3}).shape()), (Shape{0, 3}));
+  // Strided tensors are viewed where their axes allow it.
+  auto same = [](const Tensor& a, const Shape& to) {
+    Tensor b = a.reshape(to);
+    EXPECT_EQ(b.to_vector<float>(), a.to_vector<float>()) << to.to_string();
+    return b.storage() == a.storage();
+  };
+  Tensor part = arange({2, 3, 8}).slice(2, 2, 6);
+  EXPECT_TRUE(same(part, {2, 3, 2, 2}));
+  EXPECT_TRUE(same(part, {6, 4}));
+  EXPECT_TRUE(same(part, {1, 6, 1, 2, 2, 1}));
+  EXPECT_FALSE(same(part, {2, 12}));
+  EXPECT_TRUE(same(part.permute({2, 0, 1}), {2, 2, 6}));
+  EXPECT_FALSE(same(part.permute({2, 0, 1}), {8, 3}));
+  EXPECT_TRUE(same(arange({3, 1}).expand({3, 4}), {3, 2, 2}));
+  EXPECT_FALSE(same(arange({3, 1}).expand({3, 4}), {12}));
+  EXPECT_TRUE(same(part.slice(0, 0, 1).slice(1, 1, 2).slice(2, 3, 4), {}));
   EXPECT_NE(message_of([&] { t.reshape({5, -1}); }), "nothing thrown");
 }
 

@@ -20,8 +20,8 @@ Shape with_matrix(Shape lead, int64_t rows, int64_t columns) {
 // only.
 Tensor as_batch(const Tensor& t, const Shape& lead) {
   int64_t rows = t.dim(-2), columns = t.dim(-1);
-  if (leading(t.shape()).numel() == 1) return t.reshape({1, rows, columns});
-  return t.expand(with_matrix(lead, rows, columns)).reshape({lead.numel(), rows, columns});
+  if (leading(t.shape()).numel() == 1) return t.contiguous().reshape({1, rows, columns});
+  return t.expand(with_matrix(lead, rows, columns)).contiguous().reshape({lead.numel(), rows, columns});
 }
 
 // Sums the axes of `lead` along which t was broadcast: [B, R, C] -> t's shape. Each is a product with a row

@@ -15,9 +15,11 @@ struct Reshape {
 
   Tensor forward(Context&, const Tensors& in) {
     from = in[0].shape();
-    return in[0].reshape(shape);
+    return run(in[0], shape);
   }
-  Gradients backward(const Context&, const Tensor& dy) const { return {dy.reshape(from)}; }
+  Gradients backward(const Context&, const Tensor& dy) const { return {run(dy, from)}; }
+  // Of strided tensors one copy here, not one in every op that reads them.
+  static Tensor run(const Tensor& t, const Shape& to) { return t.contiguous().reshape(to); }
 };
 
 struct Permute {
