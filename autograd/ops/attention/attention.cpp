@@ -32,10 +32,10 @@ struct Attention {
     }
     if (mask.defined()) mask = mask.contiguous();
     Tensor y = Tensor::empty({q.dim(0), q.dim(1), v.dim(2)}, q.dtype(), q.device());
-    Tensor log_sum = Tensor::empty({q.dim(0), params.heads, q.dim(1)}, sum_dtype(q.dtype()), q.device());
-    kernels::attention_forward(q, k, v, mask, bias, params, y, log_sum);
+    Tensor lse = Tensor::empty({q.dim(0), params.heads, q.dim(1)}, sum_dtype(q.dtype()), q.device());
+    kernels::attention_forward(q, k, v, mask, bias, params, y, lse);
     if (ctx.needs_any()) {
-      for (const Tensor& t : {q, k, v, mask, bias, log_sum}) ctx.save(t);
+      for (const Tensor& t : {q, k, v, mask, bias, lse}) ctx.save(t);
     }
     return y;
   }

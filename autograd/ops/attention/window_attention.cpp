@@ -32,11 +32,11 @@ struct WindowAttention {
     if (mask.defined()) mask = mask.contiguous();
     kernels::WindowGeometry map(qkv.dim(1), qkv.dim(2), params);
     Tensor y = Tensor::empty({qkv.dim(0), qkv.dim(1), qkv.dim(2), qkv.dim(3) / 3}, qkv.dtype(), qkv.device());
-    Tensor log_sum = Tensor::empty({qkv.dim(0), map.count(), params.heads, params.window * params.window},
-                                   sum_dtype(qkv.dtype()), qkv.device());
-    kernels::window_attention_forward(qkv, table, padding, mask, params, y, log_sum);
+    Tensor lse = Tensor::empty({qkv.dim(0), map.count(), params.heads, params.window * params.window},
+                               sum_dtype(qkv.dtype()), qkv.device());
+    kernels::window_attention_forward(qkv, table, padding, mask, params, y, lse);
     if (ctx.needs_any()) {
-      for (const Tensor& t : {qkv, table, padding, mask, log_sum}) ctx.save(t);
+      for (const Tensor& t : {qkv, table, padding, mask, lse}) ctx.save(t);
     }
     return y;
   }

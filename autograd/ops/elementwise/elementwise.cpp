@@ -18,7 +18,7 @@ Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, const char* nam
 
 // add and sub need no saved values
 template <BinaryOp kOp>
-struct Linear2 {
+struct Sum {
   static constexpr const char* kName = kOp == BinaryOp::kAdd ? "add" : "sub";
   static constexpr std::array kCasts{Cast::kWidest};
   static constexpr auto macs = no_macs;
@@ -38,7 +38,7 @@ struct Linear2 {
 };
 
 template <BinaryOp kOp>
-struct Nonlinear2 {
+struct Binary {
   static constexpr const char* kName = kOp == BinaryOp::kMul       ? "mul"
                                        : kOp == BinaryOp::kDiv     ? "div"
                                        : kOp == BinaryOp::kMaximum ? "maximum"
@@ -92,12 +92,12 @@ struct AddRelu {
 
 }  // namespace
 
-Var add(const Var& a, const Var& b) { return run_op(Linear2<BinaryOp::kAdd>{}, {a, b}); }
-Var sub(const Var& a, const Var& b) { return run_op(Linear2<BinaryOp::kSub>{}, {a, b}); }
-Var mul(const Var& a, const Var& b) { return run_op(Nonlinear2<BinaryOp::kMul>{}, {a, b}); }
-Var div(const Var& a, const Var& b) { return run_op(Nonlinear2<BinaryOp::kDiv>{}, {a, b}); }
-Var maximum(const Var& a, const Var& b) { return run_op(Nonlinear2<BinaryOp::kMaximum>{}, {a, b}); }
-Var minimum(const Var& a, const Var& b) { return run_op(Nonlinear2<BinaryOp::kMinimum>{}, {a, b}); }
+Var add(const Var& a, const Var& b) { return run_op(Sum<BinaryOp::kAdd>{}, {a, b}); }
+Var sub(const Var& a, const Var& b) { return run_op(Sum<BinaryOp::kSub>{}, {a, b}); }
+Var mul(const Var& a, const Var& b) { return run_op(Binary<BinaryOp::kMul>{}, {a, b}); }
+Var div(const Var& a, const Var& b) { return run_op(Binary<BinaryOp::kDiv>{}, {a, b}); }
+Var maximum(const Var& a, const Var& b) { return run_op(Binary<BinaryOp::kMaximum>{}, {a, b}); }
+Var minimum(const Var& a, const Var& b) { return run_op(Binary<BinaryOp::kMinimum>{}, {a, b}); }
 Var add_relu(const Var& a, const Var& b) { return run_op(AddRelu{}, {a, b}); }
 
 }  // namespace saccade
