@@ -38,45 +38,45 @@ exceptions=(
   "core/tensor/tensor.cpp core/kernels/copy/copy.h"  # a copy is a kernel
 )
 
-declare -A allowed
-for line in "${rooms[@]}"; do
-  room=${line%%:*}
-  list=$room
-  [ "$line" = "$room" ] || list="$room ${line#*: }"
-  allowed[$room]=${list// /|}
-done
-
-failed=0
-checked=0
-while IFS= read -r file; do
-  checked=$((checked + 1))
-  room=""
-  for name in "${!allowed[@]}"; do
-    [[ $file == "$name"/* && ${#name} -gt ${#room} ]] && room=$name
-  done
-  if [ -z "$room" ]; then
-    echo "error: $file lies in no room of scripts/check_includes.sh" >&2
-    failed=1
-    continue
-  fi
-  while IFS=: read -r number text; do
-    [ -n "$number" ] || continue
-    header=${text#*\"}
-    header=${header%%\"*}
-    [[ $header =~ ^(${allowed[$room]})/ ]] && continue
-    [[ " ${exceptions[*]} " == *" $file $header "* ]] && continue
-    echo "error: $file:$number: $header; $room may include only ${allowed[$room]//|/, } (headers named from the root)" >&2
-    failed=1
-  done < <(grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$file" || true)
-  case "$room" in
-    train* | tests) ;;
-    *)
-      if grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"](google/protobuf|configs/)' "$file" >&2; then
-        echo "error: $room knows nothing of protobuf" >&2
-        failed=1
-      fi
-      ;;
-  esac
-done < <(git ls-files -- core autograd layers models data train tests | grep -E '\.(h|cpp|cu|cuh)$')
-[ $failed = 0 ] && echo "includes: $checked files follow the direction of the rooms"
-exit $failed
+mapfile -t files < <(git ls-files -- core autograd layers models data train tests | grep -E '\.(h|cpp|cu|cuh)$')
+# One pass over all files.
+rooms=$(printf '%s\n' "${rooms[@]}") exceptions=$(printf '%s\n' "${exceptions[@]}") awk '
+  function fault(text) { print "error: " text > "/dev/stderr"; failed = 1 }
+  BEGIN {
+    count = split(ENVIRON["rooms"], lines, "\n")
+    for (i = 1; i <= count; ++i) {
+      room = lines[i]
+      sub(/:.*/, "", room)
+      list = lines[i]
+      sub(/:/, "", list)
+      allowed[room] = list
+    }
+    count = split(ENVIRON["exceptions"], lines, "\n")
+    for (i = 1; i <= count; ++i) excepted[lines[i]] = 1
+    for (i = 1; i < ARGC; ++i) {
+      room = ARGV[i]
+      while (sub("/[^/]*$", "", room) && !(room in allowed)) {}
+      if (!(room in allowed)) fault(ARGV[i] " lies in no room of scripts/check_includes.sh")
+      room_of[ARGV[i]] = room
+    }
+  }
+  /^[ \t]*#[ \t]*include[ \t]*["<]/ {
+    header = $0
+    sub(/^[^"<]*/, "", header)
+    quoted = substr(header, 1, 1) == "\""
+    header = substr(header, 2)
+    sub(/[">].*/, "", header)
+    room = room_of[FILENAME]
+    if (!(room in allowed)) next
+    if (header ~ /^(google\/protobuf|configs)\// && room !~ /^(train|tests)/)
+      fault(FILENAME ":" FNR ": " $0 "; " room " knows nothing of protobuf")
+    if (!quoted || (FILENAME " " header) in excepted) next
+    count = split(allowed[room], names, " ")
+    for (i = 1; i <= count; ++i) if (index(header, names[i] "/") == 1) next
+    fault(FILENAME ":" FNR ": " header "; " room " may include only " allowed[room] " (headers named from the root)")
+  }
+  END {
+    if (!failed) print "includes: " ARGC - 1 " files follow the direction of the rooms"
+    exit failed
+  }
+' "${files[@]}"
