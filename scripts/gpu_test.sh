@@ -40,7 +40,7 @@ tests() { # program, filter
   "$bin/$1" --gtest_brief=1 --gtest_filter="$2" > "$work/log" 2>&1 || status=$?
   grep -A 12 -m 5 'Failure' "$work/log" || true
   grep -E '^\[  (FAILED|SKIPPED)|^ *[0-9]+ FAILED| ran\. |PASSED' "$work/log" | head -n 40
-  if [ $status -ne 0 ]; then
+  if [ "$status" -ne 0 ]; then
     tail -n 5 "$work/log"
     return 1
   fi
@@ -78,7 +78,7 @@ steps() {
   # tf32 keeps 10 bits of a product's factors, bf16 7 of everything: the curves stay near, no more.
   { run tf32 cuda tf32 && compare gpu tf32 0.02; } || status=1
   { run cpu16 cpu bf16 && run gpu16 cuda bf16 && compare cpu16 gpu16 0.05; } || status=1
-  return $status
+  return "$status"
 }
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer) || sanitizer=
 sanitize() { # tool

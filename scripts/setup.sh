@@ -3,13 +3,15 @@
 # sudo). Does nothing, and asks for no rights, when all are there.
 # Usage: scripts/setup.sh [--checks]     --checks: also what .ci/run needs
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 packages=(cmake ninja-build g++ libdnnl-dev libprotobuf-dev protobuf-compiler libcli11-dev libstb-dev libsimdjson-dev
   libfmt-dev libturbojpeg0-dev zlib1g-dev libgtest-dev)
+checks=0
 for argument in "$@"; do
   case "$argument" in
     # The formatting of other versions differs, so the version is part of the check.
-    --checks) packages+=(git clang-format-14) ;;
+    --checks) packages+=(git clang-format-14 shellcheck python3-venv) checks=1 ;;
     *) echo "error: setup.sh: unknown argument $argument, expected --checks" >&2; exit 2 ;;
   esac
 done
@@ -24,16 +26,24 @@ for package in "${packages[@]}"; do
   state=$(dpkg-query -W -f='${db:Status-Status}\n' "$package" 2> /dev/null | head -n 1) || true
   [ "$state" = installed ] || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
-
-as_root=()
-if [ "$(id -u)" != 0 ]; then
-  if ! command -v sudo > /dev/null; then
-    echo "error: setup.sh: packages are missing (${missing[*]}) and there is neither root nor sudo" >&2
-    exit 1
+if [ ${#missing[@]} -gt 0 ]; then
+  as_root=()
+  if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo > /dev/null; then
+      echo "error: setup.sh: packages are missing (${missing[*]}) and there is neither root nor sudo" >&2
+      exit 1
+    fi
+    as_root=(sudo)
   fi
-  as_root=(sudo)
+  echo "Installing: ${missing[*]}"
+  "${as_root[@]}" apt-get update -q
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
 fi
-echo "Installing: ${missing[*]}"
-"${as_root[@]}" apt-get update -q
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+
+# The findings of other versions differ, so the version is part of the check, as with clang-format.
+ruff=0.8.4
+if [ $checks = 1 ] && ! .cache/ruff/bin/ruff --version 2> /dev/null | grep -qx "ruff $ruff"; then
+  echo "Installing: ruff $ruff"
+  python3 -m venv .cache/ruff
+  .cache/ruff/bin/pip install -q --disable-pip-version-check "ruff==$ruff"
+fi

@@ -104,7 +104,8 @@ def bench_classifier(peers, rounds, steps=8, skip=2):
     for kind, title in (("dat", "DAT-T"), ("swin", "Swin-T")):
         programs = {}
         for name, python in peers.items():
-            probe = subprocess.run([python, "-c", "import torch, torchvision; torch.nn.functional.scaled_dot_product_attention"],
+            needed = "import torch, torchvision; torch.nn.functional.scaled_dot_product_attention"
+            probe = subprocess.run([python, "-c", needed],
                                    capture_output=True, text=True)
             if probe.returncode:
                 print(f"torch from {name}: left out of the classifiers ({probe.stderr.strip().splitlines()[-1]})")

@@ -47,7 +47,7 @@ record() { # name, program...
   if out=$("$@" 2> "$log/stderr"); then
     printf '{"run": "%s", "result": %s}\n' "$name" "$(tail -n 1 <<< "$out")"
   else
-    printf '{"run": "%s", "error": "%s"}\n' "$name" "$(tail -n 1 "$log/stderr" | tr -d '"\\' | cut -c 1-200)"
+    printf '{"run": "%s", "error": "%s"}\n' "$name" "$(tail -n 1 "$log/stderr" | tr -d '"\134' | cut -c 1-200)"
   fi | tee -a "$raw"
 }
 pair() { # name, model, precision, flags...

@@ -5,7 +5,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 BUILD=${BUILD:-build} PYTHON=${PYTHON:-/usr/bin/python3} ROUNDS=${ROUNDS:-2}
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$(nproc)} OPENBLAS_NUM_THREADS=${OMP_NUM_THREADS:-$(nproc)}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$(nproc)}
+export OPENBLAS_NUM_THREADS=$OMP_NUM_THREADS
 best() {
   env LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/openblas-openmp MALLOC_MMAP_THRESHOLD_=4294967296 \
     MALLOC_TRIM_THRESHOLD_=34359738368 MALLOC_TOP_PAD_=268435456 "$@"

@@ -26,7 +26,8 @@ torch.manual_seed(0)
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.precision == "tf32"
 torch.backends.cudnn.benchmark = True
 # transformers' own ResNet with frozen statistics, so that nothing has to be downloaded.
-backbone = transformers.ResNetConfig(out_features=["stage2", "stage3", "stage4"] if args.model == "deformable_detr" else ["stage4"])
+stages = ["stage2", "stage3", "stage4"] if args.model == "deformable_detr" else ["stage4"]
+backbone = transformers.ResNetConfig(out_features=stages)
 common = dict(use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=backbone, num_labels=91)
 if args.model == "deformable_detr":
     config = transformers.DeformableDetrConfig(num_queries=300, **common)
@@ -41,7 +42,8 @@ images = torch.randn(args.batch, 3, args.height, args.width, device=args.device)
 model = model.to(memory_format=torch.channels_last)
 mask = torch.ones(args.batch, args.height, args.width, dtype=torch.long, device=args.device)
 labels = [{"class_labels": torch.randint(0, 91, (10,), device=args.device),
-           "boxes": torch.cat([0.3 + 0.4 * torch.rand(10, 2, device=args.device), 0.05 + 0.45 * torch.rand(10, 2, device=args.device)], 1)}
+           "boxes": torch.cat([0.3 + 0.4 * torch.rand(10, 2, device=args.device),
+                               0.05 + 0.45 * torch.rand(10, 2, device=args.device)], 1)}
           for _ in range(args.batch)]
 run = torch.compile(model) if args.compile else model
 

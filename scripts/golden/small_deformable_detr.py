@@ -311,7 +311,6 @@ class Transformer(nn.Module):
         nn.init.normal_(self.level_embed)
 
     def encode(self, sources, masks):
-        n = sources[0].shape[0]
         shapes = [tuple(s.shape[-2:]) for s in sources]
         like = sources[0]
         x = torch.cat([s.flatten(2).transpose(1, 2) for s in sources], 1)

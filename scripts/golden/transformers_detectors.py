@@ -1,4 +1,4 @@
-"""transformers' Deformable DETR, in all variants, and DETR as the references that nobody here wrote, and their weights in files.
+"""transformers' Deformable DETR, in all variants, and DETR as the references that nobody here wrote; their weights in files.
 
 For each variant a random model is made in PyTorch (all tensors are re-drawn, so that no zero initialisation hides an
 error), run on a padded batch, and written to FOLDER:
@@ -39,7 +39,6 @@ import sys
 import tempfile
 import warnings
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -261,7 +260,7 @@ def make(variant, kind, folder, seed):
 
     arrays, worst = {}, 0.0
     wide, wide_reference = model.double(), reference.double()
-    for b, (images, mask, sizes) in enumerate(batches(kind)):
+    for b, (images, mask, _) in enumerate(batches(kind)):
         x = images.double()
         logits, boxes = run(wide, x, mask)
         with torch.no_grad():

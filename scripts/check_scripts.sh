@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Fails on what shellcheck finds in the shell scripts, and ruff (ruff.toml) in the Python scripts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for tool in shellcheck .cache/ruff/bin/ruff; do
+  command -v "$tool" > /dev/null || { echo "error: check_scripts.sh: no $tool; run scripts/setup.sh --checks" >&2; exit 1; }
+done
+mapfile -t shell < <(git ls-files -- .ci/run '*.sh')
+# SC2317, code that is never reached: it does not see functions that are called by their name in a variable.
+shellcheck --exclude=SC2317 "${shell[@]}"
+mapfile -t python < <(git ls-files -- '*.py')
+.cache/ruff/bin/ruff check -q "${python[@]}"
+echo "scripts: ${#shell[@]} of the shell and ${#python[@]} of Python are clean"
