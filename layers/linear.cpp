@@ -15,20 +15,4 @@ Var Linear::forward(const Var& x, Activation activation) const {
   return linear(x, weight_, bias_, activation);
 }
 
-Mlp::Mlp(int64_t in, int64_t hidden, int64_t out, int64_t layers, const LinearOptions& last) {
-  for (int64_t i = 0; i < layers; ++i) {
-    bool is_last = i + 1 == layers;
-    layers_.push_back(make_child<Linear>(fmt::format("layers.{}", i), i == 0 ? in : hidden,
-                                         is_last ? out : hidden, is_last ? last : LinearOptions{}));
-  }
-}
-
-Var Mlp::forward(const Var& x) const {
-  ModuleScope scope(*this);
-  Var y = x;
-  for (size_t i = 0; i < layers_.size(); ++i)
-    y = layers_[i]->forward(y, i + 1 < layers_.size() ? Activation::kRelu : Activation::kNone);
-  return y;
-}
-
 }  // namespace saccade

@@ -25,15 +25,4 @@ class Linear : public Module {
   Var bias_;    // [out] or undefined
 };
 
-// A stack of Linear layers with ReLU between them, named `layers.0`, `layers.1`, ... (DETR's box head).
-class Mlp : public Module {
- public:
-  Mlp(int64_t in, int64_t hidden, int64_t out, int64_t layers, const LinearOptions& last = {});
-  Var forward(const Var& x) const;
-  std::string type_name() const override { return "MLP"; }
-
- private:
-  std::vector<std::shared_ptr<Linear>> layers_;
-};
-
 }  // namespace saccade

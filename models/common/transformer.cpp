@@ -24,18 +24,15 @@ TransformerOptions read_transformer_options(const Args& t, TransformerOptions o)
   return o;
 }
 
-std::shared_ptr<Linear> xavier_linear(int64_t in, int64_t out) {
-  return std::make_shared<Linear>(in, out, LinearOptions{.weight_init = init::xavier_uniform()});
+std::shared_ptr<Mlp> feed_forward(const TransformerOptions& o) {
+  return std::make_shared<Mlp>(std::vector{o.dim, o.ffn_dim, o.dim},
+                               MlpOptions{.names = {"linear1", "linear2"},
+                                          .dropout = o.dropout,
+                                          .linear = {.weight_init = init::xavier_uniform()}});
 }
 
 AttentionShape attention_shape(const TransformerOptions& o, int64_t points) {
   return {.dim = o.dim, .heads = o.heads, .levels = o.levels, .points = points, .dropout = o.dropout};
-}
-
-Var feed_forward(const Var& x, const Linear& linear1, const Linear& linear2, double dropout_p,
-                 bool training) {
-  Var hidden = dropout(linear1.forward(x, Activation::kRelu), dropout_p, training);
-  return dropout(linear2.forward(hidden), dropout_p, training);
 }
 
 Var attend_in_groups(Attention& layer, const Var& target, const Var& position, int64_t groups) {
@@ -51,8 +48,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerOptions& o, co
   self_attn_ = child("self_attn",
                      make_attention(o.encoder_attention, attention, attention_shape(o, o.encoder_points)));
   norm1_ = make_child<LayerNorm>("norm1", o.dim);
-  linear1_ = child("linear1", xavier_linear(o.dim, o.ffn_dim));
-  linear2_ = child("linear2", xavier_linear(o.ffn_dim, o.dim));
+  feed_forward_ = child("", feed_forward(o));
   norm2_ = make_child<LayerNorm>("norm2", o.dim);
 }
 
@@ -69,10 +65,10 @@ Var TransformerEncoderLayer::forward(const Var& tokens, const Var& position, con
   Var attended = dropout(self_attn_->forward(input), dropout_, training());
   if (pre_norm_) {
     Var x = add(tokens, attended);
-    return add(x, feed_forward(norm2_->forward(x), *linear1_, *linear2_, dropout_, training()));
+    return add(x, feed_forward_->forward(norm2_->forward(x)));
   }
   Var x = norm1_->forward(attended, tokens);
-  return norm2_->forward(feed_forward(x, *linear1_, *linear2_, dropout_, training()), x);
+  return norm2_->forward(feed_forward_->forward(x), x);
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerOptions& o, const std::string& attention) {
@@ -101,8 +97,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o)
                      make_attention(o.decoder_self_attention, "multi_head_attention", attention_shape(o, 1)));
   multihead_attn_ = child("multihead_attn", make_attention(o.decoder_cross_attention, "multi_head_attention",
                                                            attention_shape(o, o.decoder_points)));
-  linear1_ = child("linear1", xavier_linear(o.dim, o.ffn_dim));
-  linear2_ = child("linear2", xavier_linear(o.ffn_dim, o.dim));
+  feed_forward_ = child("", feed_forward(o));
   norm1_ = make_child<LayerNorm>("norm1", o.dim);
   norm2_ = make_child<LayerNorm>("norm2", o.dim);
   norm3_ = make_child<LayerNorm>("norm3", o.dim);
@@ -127,11 +122,11 @@ Var TransformerDecoderLayer::forward(const Var& target, const Var& position, con
   if (pre_norm_) {
     Var x = add(target, among_queries(norm1_->forward(target), position, groups));
     x = add(x, to_memory(norm2_->forward(x), position, memory));
-    return add(x, feed_forward(norm3_->forward(x), *linear1_, *linear2_, dropout_, training()));
+    return add(x, feed_forward_->forward(norm3_->forward(x)));
   }
   Var x = norm1_->forward(among_queries(target, position, groups), target);
   x = norm2_->forward(to_memory(x, position, memory), x);
-  return norm3_->forward(feed_forward(x, *linear1_, *linear2_, dropout_, training()), x);
+  return norm3_->forward(feed_forward_->forward(x), x);
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerOptions& o) {

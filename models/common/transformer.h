@@ -6,7 +6,7 @@
 #pragma once
 
 #include "layers/attention.h"
-#include "layers/linear.h"
+#include "layers/mlp.h"
 #include "layers/norm.h"
 
 namespace saccade {
@@ -48,7 +48,7 @@ class TransformerEncoderLayer : public Module {
   bool pre_norm_;
   std::shared_ptr<Attention> self_attn_;
   std::shared_ptr<LayerNorm> norm1_, norm2_;
-  std::shared_ptr<Linear> linear1_, linear2_;
+  std::shared_ptr<Mlp> feed_forward_;
 };
 
 class TransformerEncoder : public Module {
@@ -83,7 +83,7 @@ class TransformerDecoderLayer : public Module {
   bool pre_norm_;
   std::shared_ptr<Attention> self_attn_, multihead_attn_;
   std::shared_ptr<LayerNorm> norm1_, norm2_, norm3_;
-  std::shared_ptr<Linear> linear1_, linear2_;
+  std::shared_ptr<Mlp> feed_forward_;
 };
 
 class TransformerDecoder : public Module {
@@ -100,11 +100,9 @@ class TransformerDecoder : public Module {
 
 // What follows is shared with Deformable DETR's decoder.
 
-// Weights xavier, biases PyTorch's default: what the official reset leaves in the feed-forward layers.
-std::shared_ptr<Linear> xavier_linear(int64_t in, int64_t out);
+// `linear1` and `linear2` of a layer. Weights xavier, biases PyTorch's default: what the official reset leaves.
+std::shared_ptr<Mlp> feed_forward(const TransformerOptions& options);
 AttentionShape attention_shape(const TransformerOptions& options, int64_t points);
-// dropout(linear2(dropout(relu(linear1(x)))))
-Var feed_forward(const Var& x, const Linear& linear1, const Linear& linear2, double dropout_p, bool training);
 // Attention of the queries [N, Q, C] with each other, within each of `groups` equal groups.
 Var attend_in_groups(Attention& layer, const Var& target, const Var& position, int64_t groups);
 

@@ -67,6 +67,8 @@ class DeformableDetr::Transformer : public Module {
 DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared_ptr<Backbone> backbone)
     : options_(options), backbone_(std::move(backbone)) {
   const TransformerOptions& o = options.transformer;
+  if (!options.two_stage)
+    query_embed_ = make_child<QueryEmbedding>("", options.queries, 2 * o.dim, options.extra_query_groups);
   child("backbone.0.body", backbone_);
   std::vector<int64_t> channels = backbone_->channels();
   int64_t maps = static_cast<int64_t>(channels.size());
@@ -80,13 +82,6 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
         make_child<InputProjection>(fmt::format("input_proj.{}", l), in, o.dim, l < maps ? 1 : 3));
   }
   transformer_ = make_child<Transformer>("transformer", options);
-  if (!options.two_stage) {
-    query_embed_ = param("query_embed.weight", {options.queries, 2 * o.dim}, init::normal(0, 1));
-    if (options.extra_query_groups > 0)
-      extra_query_embed_ =
-          param("query_embed_groups.weight", {options.extra_query_groups * options.queries, 2 * o.dim},
-                init::normal(0, 1));
-  }
 
   // One head for all layers without refinement; otherwise one each, and one for the proposals of the first
   // stage.
@@ -99,9 +94,10 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
               : class_embed_[0]);
     // Initial boxes: wh = sigmoid(-2) where the head that first predicts a size starts from a point.
     float size_bias = options.two_stage || (options.box_refine && i > 0) ? 0.f : -2.f;
-    LinearOptions last{.weight_init = init::constant(0),
-                       .bias_init = init::values({0, 0, size_bias, size_bias})};
-    bbox_embed_.push_back(fresh ? std::make_shared<Mlp>(o.dim, o.dim, 4, 3, last) : bbox_embed_[0]);
+    MlpOptions box{.last = LinearOptions{.weight_init = init::constant(0),
+                                         .bias_init = init::values({0, 0, size_bias, size_bias})}};
+    bbox_embed_.push_back(fresh ? std::make_shared<Mlp>(std::vector{o.dim, o.dim, o.dim, int64_t{4}}, box)
+                                : bbox_embed_[0]);
   }
   for (int64_t i = 0; i < heads; ++i)
     child(fmt::format("class_embed.{}", i), class_embed_[static_cast<size_t>(i)]);
@@ -181,11 +177,8 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
 DeformableDetr::Queries DeformableDetr::learned_queries(int64_t batch) {
   int64_t C = options_.transformer.dim;
   Queries q;
-  Var embed = query_embed_;
-  if (training() && options_.extra_query_groups > 0) {
-    embed = concat({query_embed_, extra_query_embed_}, 0);
-    q.groups = 1 + options_.extra_query_groups;
-  }
+  Var embed = query_embed_->forward();
+  q.groups = query_embed_->groups();
   int64_t Q = embed.dim(0);
   Var position = slice(embed, 1, 0, C);
   Var reference = sigmoid(transformer_->reference_points->forward(position));

@@ -5,6 +5,7 @@
 
 #include "layers/conv2d.h"
 #include "models/backbone.h"
+#include "models/common/query_embedding.h"
 #include "models/common/token_maps.h"
 #include "models/deformable_detr/deformable_transformer.h"
 #include "models/detector.h"
@@ -48,7 +49,7 @@ class DeformableDetr : public Detector {
   std::shared_ptr<Backbone> backbone_;
   std::vector<std::shared_ptr<InputProjection>> input_proj_;
   std::shared_ptr<Transformer> transformer_;
-  Var query_embed_, extra_query_embed_;
+  std::shared_ptr<QueryEmbedding> query_embed_;  // null with two stages
   std::vector<std::shared_ptr<Linear>> class_embed_;
   std::vector<std::shared_ptr<Mlp>> bbox_embed_;
 };

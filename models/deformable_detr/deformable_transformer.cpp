@@ -11,8 +11,7 @@ DeformableDecoderLayer::DeformableDecoderLayer(const TransformerOptions& o) : dr
   self_attn_ = child("self_attn",
                      make_attention(o.decoder_self_attention, "multi_head_attention", attention_shape(o, 1)));
   norm2_ = make_child<LayerNorm>("norm2", o.dim);
-  linear1_ = child("linear1", xavier_linear(o.dim, o.ffn_dim));
-  linear2_ = child("linear2", xavier_linear(o.ffn_dim, o.dim));
+  feed_forward_ = child("", feed_forward(o));
   norm3_ = make_child<LayerNorm>("norm3", o.dim);
 }
 
@@ -31,7 +30,7 @@ Var DeformableDecoderLayer::forward(const Var& target, const Var& position, cons
                            .levels = maps.levels,
                            .record = record};
   x = norm1_->forward(dropout(cross_attn_->forward(to_memory), dropout_, training()), x);
-  return norm3_->forward(feed_forward(x, *linear1_, *linear2_, dropout_, training()), x);
+  return norm3_->forward(feed_forward_->forward(x), x);
 }
 
 DeformableDecoder::DeformableDecoder(const TransformerOptions& o) {

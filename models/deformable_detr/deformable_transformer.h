@@ -20,7 +20,7 @@ class DeformableDecoderLayer : public Module {
   double dropout_;
   std::shared_ptr<Attention> self_attn_, cross_attn_;
   std::shared_ptr<LayerNorm> norm1_, norm2_, norm3_;
-  std::shared_ptr<Linear> linear1_, linear2_;
+  std::shared_ptr<Mlp> feed_forward_;
 };
 
 // Holds the layers; the loop over them belongs to the model, which refines boxes between them.

@@ -21,15 +21,12 @@ class Detr::Transformer : public Module {
 Detr::Detr(const DetrOptions& options, std::shared_ptr<Backbone> backbone)
     : options_(options), backbone_(std::move(backbone)) {
   const TransformerOptions& o = options.transformer;
+  query_embed_ = make_child<QueryEmbedding>("", options.queries, o.dim, options.extra_query_groups);
   child("backbone.0.body", backbone_);
   if (options.learned_position) position_ = make_child<LearnedPositionEncoding>("backbone.1", o.dim);
   transformer_ = make_child<Transformer>("transformer", o);
   class_embed_ = make_child<Linear>("class_embed", o.dim, options.num_classes);
-  bbox_embed_ = make_child<Mlp>("bbox_embed", o.dim, o.dim, 4, 3);
-  query_embed_ = param("query_embed.weight", {options.queries, o.dim}, init::normal(0, 1));
-  if (options.extra_query_groups > 0)
-    extra_query_embed_ = param("query_embed_groups.weight",
-                               {options.extra_query_groups * options.queries, o.dim}, init::normal(0, 1));
+  bbox_embed_ = make_child<Mlp>("bbox_embed", std::vector<int64_t>{o.dim, o.dim, o.dim, 4});
   input_proj_ = make_child<Conv2d>("input_proj", backbone_->channels().back(), o.dim, 1);
 }
 
@@ -45,11 +42,8 @@ DetectorOutput Detr::forward(const DetectorInput& input) {
   Var memory = transformer_->encoder->forward(tokens, position, maps);
 
   DetectorOutput output;
-  Var queries = query_embed_;
-  if (training() && options_.extra_query_groups > 0) {
-    queries = concat({query_embed_, extra_query_embed_}, 0);
-    output.query_groups = 1 + options_.extra_query_groups;
-  }
+  Var queries = query_embed_->forward();
+  output.query_groups = query_embed_->groups();
   Shape shape{N, queries.dim(0), C};
   Var target = Var(Tensor::zeros(shape, queries.dtype(), queries.device()));
   Vars decoded = transformer_->decoder->forward(target, expand(queries, shape),

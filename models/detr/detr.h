@@ -5,6 +5,7 @@
 #include "layers/conv2d.h"
 #include "layers/position_encoding.h"
 #include "models/backbone.h"
+#include "models/common/query_embedding.h"
 #include "models/common/transformer.h"
 #include "models/detector.h"
 
@@ -36,7 +37,7 @@ class Detr : public Detector {
   std::shared_ptr<Transformer> transformer_;
   std::shared_ptr<Linear> class_embed_;
   std::shared_ptr<Mlp> bbox_embed_;
-  Var query_embed_, extra_query_embed_;  // [Q, C]
+  std::shared_ptr<QueryEmbedding> query_embed_;
   std::shared_ptr<Conv2d> input_proj_;
 };
 
