@@ -62,8 +62,9 @@ struct AttentionSpec {
 
 Registry<AttentionSpec>& attention_layers();
 
-// Builds the layer a config section asks for (`type` and its arguments), or `fallback` when the section is
-// empty.
+// The registration of the layer that a config section asks for with `type`, or of `fallback` where it names none.
+const AttentionSpec& attention_spec(const Args& section, const std::string& fallback);
+// Builds this layer with the section's arguments. Throws InputError when shape.heads does not divide shape.dim.
 std::shared_ptr<Attention> make_attention(const Args& section, const std::string& fallback,
                                           const AttentionShape& shape);
 

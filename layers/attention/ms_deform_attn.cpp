@@ -36,7 +36,6 @@ class MSDeformAttn : public Attention {
         heads_(shape.heads),
         levels_(shape.levels),
         points_(args.get_int("points", shape.points, 1, 64)) {
-    if (dim_ % heads_ != 0) fail_input("attention: dimension {} does not split into {} heads", dim_, heads_);
     LinearOptions xavier{.weight_init = init::xavier_uniform(), .bias_init = init::constant(0)};
     sampling_offsets_ = make_child<Linear>(
         "sampling_offsets", dim_, heads_ * levels_ * points_ * 2,

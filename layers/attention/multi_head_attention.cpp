@@ -12,8 +12,6 @@ class MultiHeadAttention final : public Attention {
   MultiHeadAttention(const AttentionShape& shape, const Args& args) : dim_(shape.dim) {
     options_.heads = shape.heads;
     options_.dropout = args.get_float("dropout", shape.dropout, 0, 1);
-    if (dim_ % shape.heads != 0)
-      fail_input("attention: dimension {} does not split into {} heads", dim_, shape.heads);
     in_proj_weight_ = param("in_proj_weight", {3 * dim_, dim_}, init::xavier_uniform());
     in_proj_bias_ = param("in_proj_bias", {3 * dim_}, init::constant(0));
     out_proj_ = make_child<Linear>(

@@ -11,8 +11,6 @@ class SelfAttention final : public Attention {
   SelfAttention(const AttentionShape& shape, const Args& args) : dim_(shape.dim) {
     options_.heads = shape.heads;
     options_.dropout = args.get_float("dropout", shape.dropout, 0, 1);
-    if (dim_ % shape.heads != 0)
-      fail_input("attention: dimension {} does not split into {} heads", dim_, shape.heads);
     LinearOptions linear{.weight_init = init::truncated_normal(0.02), .bias_init = init::constant(0)};
     qkv_ = make_child<Linear>("qkv", dim_, 3 * dim_, linear);
     proj_ = make_child<Linear>("proj", dim_, dim_, linear);

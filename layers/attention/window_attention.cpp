@@ -1,5 +1,6 @@
-// Window attention (Liu et al. 2021, "Swin Transformer", eq. 3 and 4) with the official names and inits:
-// `qkv`, `proj` and relative_position_bias_table [(2 window - 1)^2, heads].
+// Window attention (Liu et al. 2021, "Swin Transformer", eq. 3 and 4) with the names and initialisation of the
+// official Swin (`qkv`, `proj`) or DAT (`proj_qkv`, `proj_out`); both have a relative_position_bias_table
+// [(2 window - 1)^2, heads].
 #include "layers/attention.h"
 #include "layers/linear.h"
 #include "layers/module_scope.h"
@@ -13,13 +14,14 @@ class WindowAttention final : public Attention {
     options_.window = args.get_int("window", 7, 1, 1024);
     options_.shift = args.get_int("shift", 0, 0, options_.window - 1);
     shrink_ = args.get_bool("shrink", false);
-    if (dim_ % shape.heads != 0)
-      fail_input("attention: dimension {} does not split into {} heads", dim_, shape.heads);
-    LinearOptions linear{.weight_init = init::truncated_normal(0.02), .bias_init = init::constant(0)};
+    bool dat = args.get_choice("variant", "swin", {"swin", "dat"}) == "dat";
+    LinearOptions linear;
+    if (!dat) linear = {.weight_init = init::truncated_normal(0.02), .bias_init = init::constant(0)};
     int64_t side = 2 * options_.window - 1;
-    table_ = param("relative_position_bias_table", {side * side, shape.heads}, init::truncated_normal(0.02));
-    qkv_ = make_child<Linear>("qkv", dim_, 3 * dim_, linear);
-    proj_ = make_child<Linear>("proj", dim_, dim_, linear);
+    table_ = param("relative_position_bias_table", {side * side, shape.heads},
+                   init::truncated_normal(dat ? 0.01 : 0.02));
+    qkv_ = make_child<Linear>(dat ? "proj_qkv" : "qkv", dim_, 3 * dim_, linear);
+    proj_ = make_child<Linear>(dat ? "proj_out" : "proj", dim_, dim_, linear);
   }
 
   Var forward(const AttentionInput& input) override {
