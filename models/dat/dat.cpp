@@ -3,72 +3,32 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <sstream>
 
-#include "autograd/engine.h"
-#include "layers/cell_centres.h"
 #include "layers/module_scope.h"
+#include "models/common/stages.h"
 #include "models/common/vision_block.h"
 
 namespace saccade {
 namespace {
 
-constexpr int64_t kPatch = 4;  // pixels a side of a token of the first stage
+constexpr int64_t kPatch = 4;  // pixels per side of a token of the first stage
 constexpr int64_t kMlpRatio = 4;
-constexpr double kTableStd = 0.01;  // Swin's is 0.02
+constexpr const char* kDeformable = "dmha";
 
-// Attention inside the windows of a map (L), or inside windows shifted by half their size, rounded up (S;
-// Swin rounds down). Where windows do not divide the map it is filled up with zeros before the projection, on
-// the right and below, as the official detection code does.
-class LocalAttention final : public Attention {
- public:
-  LocalAttention(int64_t dim, int64_t heads, int64_t window, bool shifted)
-      : options_{.heads = heads, .window = window, .shift = shifted ? (window + 1) / 2 : 0} {
-    proj_qkv_ = make_child<Linear>("proj_qkv", dim, 3 * dim);
-    proj_out_ = make_child<Linear>("proj_out", dim, dim);
-    int64_t side = 2 * window - 1;
-    table_ = param("relative_position_bias_table", {side * side, heads}, init::truncated_normal(kTableStd));
+// The section of a block's attention layer. Shifted windows are shifted by half their size, rounded up (Swin
+// rounds down); deformable attention gets the stage's settings where the configuration gives none.
+Args attention_section(const DatOptions& o, size_t stage, char letter) {
+  if (letter != 'D') {
+    Args args;
+    args.set("type", std::string("window"));
+    args.set("variant", std::string("dat"));
+    args.set("window", o.window);
+    args.set("shift", letter == 'S' ? (o.window + 1) / 2 : 0);
+    return args;
   }
-  Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
-    int64_t N = input.query.dim(0), C = input.query.dim(2);
-    MapSize map = input.levels[0];
-    Var qkv = reshape(proj_qkv_->forward(input.query), {N, map.height, map.width, 3 * C});
-    Var y = window_attention(qkv, table_, proj_qkv_->bias(), {}, options_);
-    return proj_out_->forward(reshape(y, input.query.shape()));
-  }
-  std::string type_name() const override {
-    return options_.shift ? "ShiftWindowAttention" : "LocalAttention";
-  }
-
- private:
-  WindowAttentionOptions options_;
-  std::shared_ptr<Linear> proj_qkv_, proj_out_;
-  Var table_;
-};
-
-class DatMlp : public Module {
- public:
-  explicit DatMlp(int64_t dim) {
-    linear1_ = make_child<Linear>("chunk.linear1", dim, kMlpRatio * dim);
-    linear2_ = make_child<Linear>("chunk.linear2", kMlpRatio * dim, dim);
-  }
-  Var forward(const Var& x) const {
-    ModuleScope scope(*this);
-    return linear2_->forward(linear1_->forward(x, Activation::kGelu));
-  }
-  std::string type_name() const override { return "MLP"; }
-
- private:
-  std::shared_ptr<Linear> linear1_, linear2_;
-};
-
-// The layer of a D block. Deformable attention gets the stage's figures where the section gives none.
-std::shared_ptr<Attention> make_deformable(const DatOptions& o, size_t stage) {
   Args args = o.attention;
-  AttentionShape shape{.dim = o.dims[stage], .heads = o.heads[stage], .levels = 1, .points = 4, .dropout = 0};
-  if (args.get_string("type", "dmha") == "dmha") {
+  if (args.get_string("type", kDeformable) == kDeformable) {
     int64_t size = std::max<int64_t>(o.image_size / (kPatch << stage), 1);
     auto fill_in = [&](const char* key, Args::Value value) {
       if (!args.has(key)) args.set(key, std::move(value));
@@ -78,77 +38,71 @@ std::shared_ptr<Attention> make_deformable(const DatOptions& o, size_t stage) {
     fill_in("stride", o.strides[stage]);
     fill_in("size", std::vector<int64_t>{size, size});
   }
-  return make_attention(args, "dmha", shape);
+  return args;
 }
 
 }  // namespace
 
+// A convolution whose windows do not overlap, then a norm: `0` and `1.norm` of the official names.
+class Dat::Downsampling : public Module {
+ public:
+  Downsampling(int64_t in, int64_t out, int64_t stride, bool bias) {
+    conv_ =
+        make_child<Conv2d>("0", in, out, stride, Conv2dOptions{.stride = stride}, Conv2dInit{.bias = bias});
+    norm_ = make_child<LayerNorm>("1.norm", out);
+  }
+  Var forward(const Var& x) const { return norm_->forward(conv_->forward(x)); }
+  std::string type_name() const override { return "Downsampling"; }
+
+ private:
+  std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<LayerNorm> norm_;
+};
+
 class Dat::Stage : public Module {
  public:
-  // drop_path: one probability a block.
-  Stage(const DatOptions& o, size_t stage, const std::vector<double>& drop_path) : drop_path_(drop_path) {
-    int64_t dim = o.dims[stage], heads = o.heads[stage];
+  // drop_path: the probability of each block
+  Stage(const DatOptions& o, size_t stage, const std::vector<double>& drop_path) {
+    int64_t dim = o.dims[stage];
     for (size_t j = 0; j < o.blocks[stage].size(); ++j) {
-      char letter = o.blocks[stage][j];
-      attns_.push_back(child(fmt::format("attns.{}", j),
-                             letter == 'D'
-                                 ? make_deformable(o, stage)
-                                 : std::make_shared<LocalAttention>(dim, heads, o.window, letter == 'S')));
-      mlps_.push_back(make_child<DatMlp>(fmt::format("mlps.{}", j), dim));
-      for (size_t k : {2 * j, 2 * j + 1})
-        norms_.push_back(make_child<LayerNorm>(fmt::format("layer_norms.{}.norm", k), dim));
+      Args section = attention_section(o, stage, o.blocks[stage][j]);
+      PreNormBlock block{.wants_points = wants_points(section, kDeformable), .drop_path = drop_path[j]};
+      block.attn = child(fmt::format("attns.{}", j),
+                         make_attention(section, kDeformable, {.dim = dim, .heads = o.heads[stage]}));
+      block.mlp = make_child<Mlp>(
+          fmt::format("mlps.{}", j), std::vector{dim, kMlpRatio * dim, dim},
+          MlpOptions{.names = {"chunk.linear1", "chunk.linear2"}, .activation = Activation::kGelu});
+      block.norm1 = make_child<LayerNorm>(fmt::format("layer_norms.{}.norm", 2 * j), dim);
+      block.norm2 = make_child<LayerNorm>(fmt::format("layer_norms.{}.norm", 2 * j + 1), dim);
+      blocks_.push_back(std::move(block));
     }
   }
 
   Var forward(const Var& map) {
     ModuleScope scope(*this);
-    MapSize shape{map.dim(1), map.dim(2)};
-    Var x = reshape(map, {map.dim(0), shape.cells(), map.dim(3)});
-    for (size_t j = 0; j < attns_.size(); ++j) {
-      auto body = [this, j, shape](const Vars& in) { return block(j, in[0], shape); };
-      x = recompute() ? recomputed(body, {x}) : body({x});
-    }
+    MapSize size{map.dim(1), map.dim(2)};
+    Var x = reshape(map, {map.dim(0), size.cells(), map.dim(3)});
+    for (const PreNormBlock& block : blocks_) x = block.forward(*this, x, {size});
     return reshape(x, map.shape());
   }
   bool supports_recompute() const override { return true; }
   std::string type_name() const override { return "DatStage"; }
 
  private:
-  Var block(size_t j, const Var& x, MapSize map) {
-    AttentionInput in;
-    in.query = in.key = in.value = norms_[2 * j]->forward(x);
-    in.reference_points = reference_points(x, map);
-    in.levels = {map};
-    Var y = add(x, drop_path(attns_[j]->forward(in), drop_path_[j], training()));
-    return add(y, drop_path(mlps_[j]->forward(norms_[2 * j + 1]->forward(y)), drop_path_[j], training()));
-  }
-
-  std::vector<double> drop_path_;
-  std::vector<std::shared_ptr<Attention>> attns_;
-  std::vector<std::shared_ptr<DatMlp>> mlps_;
-  std::vector<std::shared_ptr<LayerNorm>> norms_;  // two a block
+  std::vector<PreNormBlock> blocks_;
 };
 
 Dat::Dat(const DatOptions& options) : options_(options) {
   size_t stages = options.dims.size();
-  int64_t depth = 0;
-  for (const std::string& word : options.blocks) depth += std::ssize(word);
-  const std::vector<double> rates = drop_path_rates(depth, options.drop_path);
-  patch_conv_ =
-      make_child<Conv2d>("patch_proj.0", 3, options.dims[0], kPatch, Conv2dOptions{.stride = kPatch});
-  patch_norm_ = make_child<LayerNorm>("patch_proj.1.norm", options.dims[0]);
-  auto next = rates.begin();
-  for (size_t i = 0; i < stages; ++i) {
-    std::vector<double> own(next, next + std::ssize(options.blocks[i]));
-    stages_.push_back(make_child<Stage>(fmt::format("stages.{}", i), options, i, own));
-    next += std::ssize(own);
-  }
-  for (size_t i = 0; i + 1 < stages; ++i) {
-    std::string name = fmt::format("down_projs.{}", i);
-    down_convs_.push_back(make_child<Conv2d>(name + ".0", options.dims[i], options.dims[i + 1], 2,
-                                             Conv2dOptions{.stride = 2}, Conv2dInit{.bias = false}));
-    down_norms_.push_back(make_child<LayerNorm>(name + ".1.norm", options.dims[i + 1]));
-  }
+  std::vector<int64_t> depths;
+  for (const std::string& word : options.blocks) depths.push_back(std::ssize(word));
+  auto rates = drop_path_rates(depths, options.drop_path);
+  patch_embed_ = make_child<Downsampling>("patch_proj", 3, options.dims[0], kPatch, true);
+  for (size_t i = 0; i < stages; ++i)
+    stages_.push_back(make_child<Stage>(fmt::format("stages.{}", i), options, i, rates[i]));
+  for (size_t i = 0; i + 1 < stages; ++i)
+    downsampling_.push_back(make_child<Downsampling>(fmt::format("down_projs.{}", i), options.dims[i],
+                                                     options.dims[i + 1], 2, false));
   for (int64_t o : options.outputs)
     output_norms_.push_back(
         make_child<LayerNorm>(fmt::format("norms.{}.norm", o - 1), options.dims[static_cast<size_t>(o - 1)]));
@@ -157,11 +111,11 @@ Dat::Dat(const DatOptions& options) : options_(options) {
 template <class F>
 Var Dat::run(const Var& images, const F& visit) {
   ModuleScope scope(*this);
-  Var x = patch_norm_->forward(patch_conv_->forward(images));
+  Var x = patch_embed_->forward(images);
   for (size_t i = 0; i < stages_.size(); ++i) {
     x = stages_[i]->forward(x);
     visit(static_cast<int64_t>(i + 1), x);
-    if (i + 1 < stages_.size()) x = down_norms_[i]->forward(down_convs_[i]->forward(x));
+    if (i + 1 < stages_.size()) x = downsampling_[i]->forward(x);
   }
   return x;
 }
@@ -173,17 +127,12 @@ Var Dat::features(const Var& images) {
 std::vector<Var> Dat::forward(const Var& images) {
   std::vector<Var> maps;
   run(images, [&](int64_t stage, const Var& x) {
-    if (std::find(options_.outputs.begin(), options_.outputs.end(), stage) != options_.outputs.end())
-      maps.push_back(output_norms_[maps.size()]->forward(x));
+    if (std::ranges::count(options_.outputs, stage)) maps.push_back(output_norms_[maps.size()]->forward(x));
   });
   return maps;
 }
 
-std::vector<int64_t> Dat::channels() const {
-  std::vector<int64_t> out;
-  for (int64_t o : options_.outputs) out.push_back(options_.dims[static_cast<size_t>(o - 1)]);
-  return out;
-}
+std::vector<int64_t> Dat::channels() const { return at_stages(options_.dims, options_.outputs); }
 
 DatClassifier::DatClassifier(const DatOptions& options, int64_t num_classes) : num_classes_(num_classes) {
   backbone_ = make_child<Dat>("", options);
@@ -202,7 +151,7 @@ DatOptions DatOptions::read(const Args& args) {
   for (std::string word; words >> word;) {
     if (word.find_first_not_of("LSD") != std::string::npos)
       fail_input(
-          "{}.blocks: \"{}\", expected a word a stage of the letters L (window), S (shifted window) and "
+          "{}.blocks: \"{}\", expected one word per stage of the letters L (window), S (shifted window) and "
           "D (deformable)",
           args.path(), word);
     o.blocks.push_back(word);
@@ -213,7 +162,7 @@ DatOptions DatOptions::read(const Args& args) {
     fallback.resize(std::min(fallback.size(), o.blocks.size()));
     std::vector<int64_t> v = args.get_ints(key, fallback);
     if (static_cast<int64_t>(v.size()) != stages || *std::min_element(v.begin(), v.end()) < 1)
-      fail_input("{}.{}: [{}], expected {} positive numbers, one a stage", args.path(), key,
+      fail_input("{}.{}: [{}], expected {} positive numbers, one per stage", args.path(), key,
                  fmt::join(v, ", "), stages);
     return v;
   };
@@ -234,27 +183,17 @@ DatOptions DatOptions::read(const Args& args) {
 
 namespace {
 
-// The one reader of the section: what DatOptions does not know is an error.
-DatOptions read_all(const Args& args, std::vector<int64_t> outputs) {
-  DatOptions options = DatOptions::read(args);
-  args.finish();
-  options.outputs = std::move(outputs);
-  return options;
-}
-
 std::shared_ptr<Backbone> build_dat(const Args& args, const std::vector<int64_t>& default_outputs) {
-  std::vector<int64_t> outputs = args.get_ints("outputs", default_outputs);
-  DatOptions options = read_all(args, outputs);
-  auto stages = static_cast<int64_t>(options.blocks.size());
-  if (outputs.empty() || !std::is_sorted(outputs.begin(), outputs.end()) || outputs.front() < 1 ||
-      outputs.back() > stages)
-    fail_input("{}.outputs: [{}], expected ascending stages from 1 to {}", args.path(),
-               fmt::join(outputs, ", "), stages);
+  DatOptions options = DatOptions::read(args);
+  options.outputs = read_outputs(args, default_outputs, std::ssize(options.blocks));
+  args.finish();
   return std::make_shared<Dat>(options);
 }
 
 std::shared_ptr<Classifier> build_dat_classifier(const Args& args, int64_t num_classes) {
-  return std::make_shared<DatClassifier>(read_all(args, {}), num_classes);
+  DatOptions options = DatOptions::read(args);
+  args.finish();
+  return std::make_shared<DatClassifier>(options, num_classes);
 }
 
 SACCADE_REGISTER_BACKBONE(dat, build_dat, build_dat_classifier);

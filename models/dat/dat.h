@@ -12,19 +12,19 @@
 namespace saccade {
 
 struct DatOptions {
-  std::vector<int64_t> dims, heads;  // a number a stage; the stem gives dims[0]
-  // A word a stage, a letter a block: L window attention, S shifted windows, D the attention layer of the
+  std::vector<int64_t> dims, heads;  // one per stage; the stem gives dims[0]
+  // One word per stage, one letter per block: L window attention, S shifted windows, D the attention layer of the
   // section `attention` (deformable attention unless it says otherwise).
   std::vector<std::string> blocks;
-  std::vector<int64_t> groups, kernels, strides;  // of deformable attention, a number a stage
+  std::vector<int64_t> groups, kernels, strides;  // of deformable attention, one per stage
   int64_t window = 7;
   int64_t image_size = 224;  // for which the tables of relative positions are made; any size can be given
   double drop_path = 0;      // of the last block; grows linearly from 0 at the first
   Args attention;
-  std::vector<int64_t>
-      outputs;  // stages whose maps forward() returns, each through its own norm; may be empty
+  // Stages whose maps forward() returns, each through its own norm; none for a classifier.
+  std::vector<int64_t> outputs;
 
-  // From model.backbone; the defaults are DAT-T's.
+  // From model.backbone, all but the outputs; the caller finishes the section. The defaults are DAT-T's.
   static DatOptions read(const Args& args);
 };
 
@@ -38,17 +38,16 @@ class Dat : public Backbone {
   std::string type_name() const override { return "DAT"; }
 
  private:
+  class Downsampling;
   class Stage;
   // Runs the stages and hands each one's map to `visit(stage from 1, map)`.
   template <class F>
   Var run(const Var& images, const F& visit);
 
   DatOptions options_;
-  std::shared_ptr<Conv2d> patch_conv_;
-  std::shared_ptr<LayerNorm> patch_norm_;
+  std::shared_ptr<Downsampling> patch_embed_;
   std::vector<std::shared_ptr<Stage>> stages_;
-  std::vector<std::shared_ptr<Conv2d>> down_convs_;
-  std::vector<std::shared_ptr<LayerNorm>> down_norms_;
+  std::vector<std::shared_ptr<Downsampling>> downsampling_;  // from each stage to the next
   std::vector<std::shared_ptr<LayerNorm>> output_norms_;
 };
 

@@ -1,6 +1,7 @@
 #include "models/resnet/resnet.h"
 
 #include "layers/module_scope.h"
+#include "models/common/stages.h"
 
 namespace saccade {
 namespace {
@@ -71,7 +72,6 @@ class ResNet::Block : public Module {
 
 struct ResNet::Stage : public Module {
   std::vector<std::shared_ptr<Block>> blocks;
-  int64_t channels = 0;
 
   void add(std::shared_ptr<Block> block) {
     blocks.push_back(child(std::to_string(blocks.size()), std::move(block)));
@@ -105,32 +105,23 @@ ResNet::ResNet(const ResNetOptions& options) : options_(options) {
                                          options.frozen_batch_norm, trains));
       in = options.bottleneck ? 4 * width : width;
     }
-    stage->channels = in;
+    stage_channels_.push_back(in);
     stages_.push_back(stage);
   }
-  for (int64_t o : options.outputs)
-    if (o < 1 || o > static_cast<int64_t>(stages_.size()))
-      fail_input("model.backbone.outputs: stage {} does not exist, expected 1 to {}", o, stages_.size());
 }
 
 std::vector<Var> ResNet::forward(const Var& images) {
   ModuleScope scope(*this);
   Var x = max_pool2d(bn1_->forward(conv1_->forward(images), Activation::kRelu), 3, 2, 1);
-  std::vector<Var> outputs;
-  int64_t last = *std::max_element(options_.outputs.begin(), options_.outputs.end());
-  for (int64_t s = 1; s <= last; ++s) {
+  std::vector<Var> maps;
+  for (int64_t s = 1; s <= options_.outputs.back(); ++s) {
     x = stages_[static_cast<size_t>(s - 1)]->forward(x);
-    if (std::find(options_.outputs.begin(), options_.outputs.end(), s) != options_.outputs.end())
-      outputs.push_back(x);
+    if (std::ranges::count(options_.outputs, s)) maps.push_back(x);
   }
-  return outputs;
+  return maps;
 }
 
-std::vector<int64_t> ResNet::channels() const {
-  std::vector<int64_t> out;
-  for (int64_t o : options_.outputs) out.push_back(stages_[static_cast<size_t>(o - 1)]->channels);
-  return out;
-}
+std::vector<int64_t> ResNet::channels() const { return at_stages(stage_channels_, options_.outputs); }
 
 namespace {
 
@@ -164,11 +155,7 @@ ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default
   options.dilation = args.get_bool("dilation", false);
   options.frozen_batch_norm = args.get_bool("frozen_batch_norm", true);
   options.frozen_stages = args.get_int("frozen_stages", 2, 0, static_cast<int64_t>(blocks.size()) + 1);
-  options.outputs = args.get_ints("outputs", {});
-  if (options.outputs.empty()) options.outputs = default_outputs;
-  if (options.outputs.empty()) options.outputs = {static_cast<int64_t>(blocks.size())};
-  if (!std::is_sorted(options.outputs.begin(), options.outputs.end()))
-    fail_input("{}.outputs: expected ascending stages", args.path());
+  options.outputs = read_outputs(args, default_outputs, std::ssize(blocks));
   args.finish();
   return options;
 }

@@ -15,8 +15,8 @@ struct ResNetOptions {
   bool bottleneck = true;  // else basic blocks
   bool dilation = false;   // DC5: the last stage dilates instead of striding
   bool frozen_batch_norm = true;
-  int64_t frozen_stages = 2;  // of {stem, stage 1, 2, ...}: not trained
-  std::vector<int64_t> outputs{2, 3, 4};
+  int64_t frozen_stages = 2;              // of {stem, stage 1, 2, ...}: not trained
+  std::vector<int64_t> outputs{2, 3, 4};  // stages whose maps forward() returns, ascending
 };
 
 class ResNet : public Backbone {
@@ -33,6 +33,7 @@ class ResNet : public Backbone {
   std::shared_ptr<Conv2d> conv1_;
   std::shared_ptr<BatchNorm2d> bn1_;
   std::vector<std::shared_ptr<Stage>> stages_;
+  std::vector<int64_t> stage_channels_;
 };
 
 // The mean of the last stage's map through one linear layer, `fc` of the official model.

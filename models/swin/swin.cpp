@@ -4,36 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
-#include "layers/conv2d.h"
 #include "layers/module_scope.h"
+#include "models/common/patch_embed.h"
+#include "models/common/stages.h"
 #include "models/common/vision_block.h"
 
 namespace saccade {
 namespace {
 
-// Images [N, H, W, 3] -> [N, H / patch, W / patch, C].
-class PatchEmbed : public Module {
- public:
-  PatchEmbed(int64_t patch, int64_t dim) : patch_(patch) {
-    proj_ = make_child<Conv2d>("proj", 3, dim, patch, Conv2dOptions{.stride = patch});
-    norm_ = make_child<LayerNorm>("norm", dim);
-  }
-  Var forward(const Var& images) const {
-    ModuleScope scope(*this);
-    return norm_->forward(proj_->forward(pad_map(images, patch_)));
-  }
-  std::string type_name() const override { return "PatchEmbed"; }
-
- private:
-  int64_t patch_;
-  std::shared_ptr<Conv2d> proj_;
-  std::shared_ptr<LayerNorm> norm_;
-};
-
-// Four neighbours become one token of twice the channels; their order is (0,0), (1,0), (0,1), (1,1) as (row,
-// column).
+// Four neighbours become one token of twice the channels; their order is (0,0), (1,0), (0,1), (1,1) as (row, column).
 class PatchMerging : public Module {
  public:
   explicit PatchMerging(int64_t dim) {
@@ -107,7 +87,7 @@ SwinOptions read_options(const Args& args) {
     fail_input("{}.depths: got [{}], expected one to eight stages of at least one block", args.path(),
                fmt::join(o.depths, ", "));
   if (o.heads.size() != o.depths.size())
-    fail_input("{}.heads: got {} numbers for {} stages, expected one a stage", args.path(), o.heads.size(),
+    fail_input("{}.heads: got {} numbers for {} stages, expected one per stage", args.path(), o.heads.size(),
                o.depths.size());
   for (int64_t s : o.attention_stages)
     if (s < 1 || s > static_cast<int64_t>(o.depths.size()))
@@ -127,12 +107,10 @@ class SwinStages : public Module {
  public:
   // shrink: as a classifier
   SwinStages(const SwinOptions& o, bool shrink) {
-    patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.embed_dim);
-    auto rates = drop_path_rates(std::accumulate(o.depths.begin(), o.depths.end(), int64_t{0}), o.drop_path);
-    auto next = rates.begin();
-    for (size_t s = 0; s < o.depths.size(); ++s, next += o.depths[s - 1]) {
-      std::vector<double> own(next, next + o.depths[s]);
-      stages_.push_back(make_child<Stage>(fmt::format("layers.{}", s), o, s, shrink, own));
+    patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.embed_dim, true);
+    auto rates = drop_path_rates(o.depths, o.drop_path);
+    for (size_t s = 0; s < o.depths.size(); ++s) {
+      stages_.push_back(make_child<Stage>(fmt::format("layers.{}", s), o, s, shrink, rates[s]));
       channels.push_back(o.embed_dim << s);
     }
   }
@@ -156,29 +134,19 @@ class SwinStages : public Module {
 
 Swin::Swin(const SwinOptions& options, const std::vector<int64_t>& outputs) : outputs_(outputs) {
   stages_ = make_child<SwinStages>("", options, false);
-  for (int64_t o : outputs_) {
-    if (o < 1 || o > static_cast<int64_t>(options.depths.size()))
-      fail_input("model.backbone.outputs: stage {} does not exist, expected 1 to {}", o,
-                 options.depths.size());
+  for (int64_t o : outputs_)
     norms_.push_back(
         make_child<LayerNorm>(fmt::format("norm{}", o - 1), stages_->channels[static_cast<size_t>(o - 1)]));
-  }
 }
 
 std::vector<Var> Swin::forward(const Var& images) {
   ModuleScope scope(*this);
-  auto maps = stages_->forward(images, static_cast<size_t>(outputs_.back()));
-  std::vector<Var> out;
-  for (size_t i = 0; i < outputs_.size(); ++i)
-    out.push_back(norms_[i]->forward(maps[static_cast<size_t>(outputs_[i] - 1)]));
-  return out;
+  auto maps = at_stages(stages_->forward(images, static_cast<size_t>(outputs_.back())), outputs_);
+  for (size_t i = 0; i < maps.size(); ++i) maps[i] = norms_[i]->forward(maps[i]);
+  return maps;
 }
 
-std::vector<int64_t> Swin::channels() const {
-  std::vector<int64_t> out;
-  for (int64_t o : outputs_) out.push_back(stages_->channels[static_cast<size_t>(o - 1)]);
-  return out;
-}
+std::vector<int64_t> Swin::channels() const { return at_stages(stages_->channels, outputs_); }
 
 namespace {
 
@@ -206,10 +174,7 @@ class SwinClassifier : public Classifier {
 
 std::shared_ptr<Backbone> build_swin(const Args& args, const std::vector<int64_t>& default_outputs) {
   SwinOptions options = read_options(args);
-  std::vector<int64_t> outputs = args.get_ints("outputs", {});
-  if (outputs.empty()) outputs = default_outputs;
-  if (!std::is_sorted(outputs.begin(), outputs.end()))
-    fail_input("{}.outputs: expected ascending stages", args.path());
+  auto outputs = read_outputs(args, default_outputs, std::ssize(options.depths));
   args.finish();
   return std::make_shared<Swin>(options, outputs);
 }

@@ -2,31 +2,15 @@
 
 #include <cmath>
 
-#include "layers/conv2d.h"
 #include "layers/module_scope.h"
+#include "models/common/patch_embed.h"
+#include "models/common/stages.h"
 #include "models/common/vision_block.h"
 
 namespace saccade {
 namespace {
 
 constexpr double kNormEps = 1e-6;
-
-// `patch_embed.proj`
-class PatchEmbed : public Module {
- public:
-  PatchEmbed(int64_t patch, int64_t dim) : patch_(patch) {
-    proj_ = make_child<Conv2d>("proj", 3, dim, patch, Conv2dOptions{.stride = patch});
-  }
-  Var forward(const Var& images) const {
-    ModuleScope scope(*this);
-    return proj_->forward(pad_map(images, patch_));
-  }
-  std::string type_name() const override { return "PatchEmbed"; }
-
- private:
-  int64_t patch_;
-  std::shared_ptr<Conv2d> proj_;
-};
 
 // [to, from]: bicubic interpolation along one axis (a = -0.75, cell centres, edges repeated).
 Tensor bicubic_matrix(int64_t from, int64_t to) {
@@ -54,8 +38,8 @@ class ViTTokens : public Module {
     cls_token_ = param("cls_token", {1, 1, o.dim}, init::truncated_normal(0.02));
     if (o.distilled) dist_token_ = param("dist_token", {1, 1, o.dim}, init::truncated_normal(0.02));
     pos_embed_ = param("pos_embed", {1, grid_ * grid_ + extra_, o.dim}, init::truncated_normal(0.02));
-    patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.dim);
-    auto rates = drop_path_rates(o.depth, o.drop_path);
+    patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.dim, false);
+    auto rates = drop_path_rates({o.depth}, o.drop_path)[0];
     for (int64_t b = 0; b < o.depth; ++b)
       blocks_.push_back(make_child<VisionBlock>(fmt::format("blocks.{}", b),
                                                 VisionBlockOptions{.shape = {.dim = o.dim, .heads = o.heads},

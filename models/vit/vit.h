@@ -3,7 +3,7 @@
 // `dist_token` and `head_dist`, and the logits are the mean of both heads.
 // Images of any size: zeros fill the image up to whole patches; the positions of another patch grid are the
 // learned ones resized bicubically (a = -0.75, cell centres), as in DeiT's fine-tuning.
-// As a backbone it gives one map, the patch tokens behind the last norm, at 1 / patch of the image; a
+// As a backbone it gives one map, the patch tokens after the last norm, at 1 / patch of the image; a
 // detector's further levels come from its stride-2 convolutions.
 #pragma once
 

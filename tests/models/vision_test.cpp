@@ -7,7 +7,7 @@
 #include "autograd/engine.h"
 #include "models/backbone.h"
 #include "models/build.h"
-#include "models/common/vision_block.h"
+#include "models/common/stages.h"
 #include "models/summary.h"
 
 namespace saccade {
@@ -197,8 +197,9 @@ TEST(Vision, RecomputationGivesTheSameBitsInLessMemory) {
 }
 
 TEST(Vision, DropPathRisesFromBlockToBlock) {
-  EXPECT_EQ(drop_path_rates(5, 0.2), (std::vector<double>{0, 0.05, 0.1, 0.15000000000000002, 0.2}));
-  EXPECT_EQ(drop_path_rates(1, 0.2), (std::vector<double>{0}));
+  using Rates = std::vector<std::vector<double>>;
+  EXPECT_EQ(drop_path_rates({2, 3}, 0.2), (Rates{{0, 0.05}, {0.1, 0.15000000000000002, 0.2}}));
+  EXPECT_EQ(drop_path_rates({1}, 0.2), (Rates{{0}}));
   // With the last block always dropped, its own weights get no gradient but zero.
   Args args = tiny("vit");
   args.set("drop_path", 1.0);

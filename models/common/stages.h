@@ -1,0 +1,24 @@
+// What backbones of several stages share. Stages are numbered from 1.
+#pragma once
+
+#include "layers/args.h"
+
+namespace saccade {
+
+// The stages whose maps a backbone returns: `outputs` of its section, else `fallback`, else the last one. Throws
+// InputError unless they ascend and exist.
+std::vector<int64_t> read_outputs(const Args& backbone, const std::vector<int64_t>& fallback, int64_t stages);
+
+// The entries of `per_stage` that belong to the stages of `chosen`.
+template <class T>
+std::vector<T> at_stages(const std::vector<T>& per_stage, const std::vector<int64_t>& chosen) {
+  std::vector<T> entries;
+  for (int64_t stage : chosen) entries.push_back(per_stage[static_cast<size_t>(stage - 1)]);
+  return entries;
+}
+
+// Stochastic depth: the drop probability of every block of every stage, 0 for the first block and rising in equal
+// steps to `rate` for the last. depths: blocks of each stage.
+std::vector<std::vector<double>> drop_path_rates(const std::vector<int64_t>& depths, double rate);
+
+}  // namespace saccade
