@@ -112,12 +112,12 @@ Assignment assign(int64_t rows, int64_t columns, Row row) {
     }
     return result;
   }
-  std::vector<T> turned(static_cast<size_t>(rows * columns));
+  std::vector<T> transposed(static_cast<size_t>(rows * columns));
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c)
-      turned[static_cast<size_t>(c * rows + r)] = row(static_cast<size_t>(r))[c];
+      transposed[static_cast<size_t>(c * rows + r)] = row(static_cast<size_t>(r))[c];
   Solver solver(columns, rows);
-  if (!solver.solve([&](size_t c) { return turned.data() + c * static_cast<size_t>(rows); }))
+  if (!solver.solve([&](size_t c) { return transposed.data() + c * static_cast<size_t>(rows); }))
     fail_infeasible();
   std::vector<std::pair<int64_t, int64_t>> pairs;
   for (int64_t c = 0; c < columns; ++c) pairs.emplace_back(solver.column_of(c), c);

@@ -66,7 +66,7 @@ ClassLoss class_loss(const CriterionOptions& o, const Var& logits, const float* 
 }
 
 // class_error and cardinality_error, see CriterionResult::metrics.
-void add_figures(const Shape& shape, const float* values, const std::vector<MatchedPair>& matched,
+void add_metrics(const Shape& shape, const float* values, const std::vector<MatchedPair>& matched,
                  const std::vector<Target>& targets, int64_t groups, bool softmax, CriterionResult& result) {
   int64_t N = shape[0], Q = shape[1], K = shape[2];
   auto best_class = [&](int64_t n, int64_t q) {
@@ -147,7 +147,7 @@ CriterionResult SetCriterion::forward(const DetectorOutput& output, const std::v
     add_part("bbox", l1_loss(matched, truth), o.bbox_weight / divisor);
     add_part("giou", giou_loss(matched, truth), o.giou_weight / divisor);
   }
-  add_figures(layers[0].logits.shape(), matching.fetched[0].logits, matching.layers[0], targets, groups,
+  add_metrics(layers[0].logits.shape(), matching.fetched[0].logits, matching.layers[0], targets, groups,
               o.class_loss == ClassLossKind::kSoftmax, result);
   result.problems = std::move(matching.problems);
   result.bad_images = std::move(matching.bad_images);

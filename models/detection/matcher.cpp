@@ -76,8 +76,8 @@ void layer_costs(const MatchLayer& layer, const DeviceObjects& objects, const Ma
                       cost);
 }
 
-// Where a layer's numbers lie in what is copied to the host.
-struct Place {
+// Where a layer's numbers begin in what is copied to the host.
+struct Offsets {
   int64_t cost, logits, boxes;  // -1: not there
 };
 
@@ -91,6 +91,30 @@ std::string find_problem(const MatchLayer& layer, int64_t n) {
                            static_cast<int64_t>(i) / tensor->dim(2));
   }
   return "the cost of its predictions overflows";
+}
+
+// Matches the T objects of image n in every query group. cost [T, Q]: what is not finite becomes kUnusable, and
+// `problem` says why.
+std::vector<MatchedPair> match_image(const MatchLayer& layer, int64_t n, int64_t T, float* cost,
+                                     std::string& problem) {
+  int64_t Q = layer.logits.dim(1), G = Q / layer.groups;
+  bool broken = false;
+  for (int64_t k = 0; k < T * Q; ++k) {
+    if (std::isfinite(cost[k])) continue;
+    cost[k] = kUnusable;
+    broken = true;
+  }
+  if (broken) problem = find_problem(layer, n);
+  std::vector<MatchedPair> pairs;
+  for (int64_t g = 0; g < layer.groups; ++g) {
+    int64_t rows = g == 0 ? T : T * layer.repeat;
+    Assignment a = assign_strided(cost + g * G, Q, T, rows, G);
+    auto group = std::ssize(pairs);
+    for (size_t k = 0; k < a.rows.size(); ++k) pairs.push_back({n, g * G + a.columns[k], a.rows[k] % T});
+    std::sort(pairs.begin() + group, pairs.end(),
+              [](const MatchedPair& x, const MatchedPair& y) { return x.query < y.query; });
+  }
+  return pairs;
 }
 
 }  // namespace
@@ -110,13 +134,13 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
   }
   Objects objects(targets);
   Matching result;
-  std::vector<Place> places;
+  std::vector<Offsets> offsets;
   int64_t size = 0;
   for (const MatchLayer& layer : layers) {
     auto take = [&](bool wanted, int64_t numel) { return wanted ? std::exchange(size, size + numel) : -1; };
     int64_t Q = layer.logits.dim(1);
-    places.push_back({take(true, objects.count() * Q), take(layer.fetch_logits, layer.logits.numel()),
-                      take(layer.fetch_boxes, layer.boxes.numel())});
+    offsets.push_back({take(true, objects.count() * Q), take(layer.fetch_logits, layer.logits.numel()),
+                       take(layer.fetch_boxes, layer.boxes.numel())});
   }
   const Device device = layers.empty() ? Device::kCpu : layers[0].logits.device();
   Tensor all = Tensor::empty({size}, DType::kF32, device);
@@ -126,17 +150,17 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
   DeviceObjects on_device(objects, device);
   for (size_t l = 0; l < layers.size(); ++l) {
     const MatchLayer& layer = layers[l];
-    layer_costs(layer, on_device, options, part(places[l].cost, {objects.count(), layer.logits.dim(1)}));
-    for (auto [at, tensor] : {std::pair{places[l].logits, &layer.logits}, {places[l].boxes, &layer.boxes}})
+    layer_costs(layer, on_device, options, part(offsets[l].cost, {objects.count(), layer.logits.dim(1)}));
+    for (auto [at, tensor] : {std::pair{offsets[l].logits, &layer.logits}, {offsets[l].boxes, &layer.boxes}})
       if (at >= 0) part(at, tensor->shape()).copy_from(*tensor);
   }
   result.copied = HostCopy(all);
   float* numbers = result.copied.data<float>();
-  for (const Place& p : places)
+  for (const Offsets& o : offsets)
     result.fetched.push_back(
-        {p.logits < 0 ? nullptr : numbers + p.logits, p.boxes < 0 ? nullptr : numbers + p.boxes});
+        {o.logits < 0 ? nullptr : numbers + o.logits, o.boxes < 0 ? nullptr : numbers + o.boxes});
 
-  // One problem a layer, image and group; they share nothing, so threads may take them in any order.
+  // One assignment problem per layer, image and group; they share nothing, so threads may take them in any order.
   std::vector<std::vector<std::vector<MatchedPair>>> pairs(layers.size());
   std::vector<std::vector<std::string>> problems(layers.size());
   for (size_t l = 0; l < layers.size(); ++l) {
@@ -147,26 +171,10 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
     for (int64_t i = begin; i < end; ++i) {
       auto l = static_cast<size_t>(i / N), n = static_cast<size_t>(i % N);
       const MatchLayer& layer = layers[l];
-      int64_t T = objects.first[n + 1] - objects.first[n], Q = layer.logits.dim(1), G = Q / layer.groups;
+      int64_t T = objects.first[n + 1] - objects.first[n], Q = layer.logits.dim(1);
       if (T == 0 || Q == 0) continue;
-      float* cost = numbers + places[l].cost + objects.first[n] * Q;
-      bool broken = false;
-      for (int64_t k = 0; k < T * Q; ++k) {
-        if (std::isfinite(cost[k])) continue;
-        cost[k] = kUnusable;
-        broken = true;
-      }
-      if (broken) problems[l][n] = find_problem(layer, static_cast<int64_t>(n));
-      for (int64_t g = 0; g < layer.groups; ++g) {
-        int64_t rows = g == 0 ? T : T * layer.repeat;
-        Assignment a = assign_strided(cost + g * G, Q, T, rows, G);
-        std::vector<MatchedPair> found;
-        for (size_t k = 0; k < a.rows.size(); ++k)
-          found.push_back({static_cast<int64_t>(n), g * G + a.columns[k], a.rows[k] % T});
-        std::sort(found.begin(), found.end(),
-                  [](const MatchedPair& x, const MatchedPair& y) { return x.query < y.query; });
-        pairs[l][n].insert(pairs[l][n].end(), found.begin(), found.end());
-      }
+      float* cost = numbers + offsets[l].cost + objects.first[n] * Q;
+      pairs[l][n] = match_image(layer, i % N, T, cost, problems[l][n]);
     }
   });
 
