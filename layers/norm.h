@@ -6,8 +6,8 @@
 
 namespace saccade {
 
-// Over [N, ..., C] but the last axis. Names weight, bias, running_mean, running_var, num_batches_tracked is
-// not kept.
+// Over all axes of [N, ..., C] but the last. Names weight, bias, running_mean and running_var; PyTorch's
+// num_batches_tracked is not kept.
 class BatchNorm2d : public Module {
  public:
   // frozen: all four tensors are constants (buffers), as in the DETR family's backbones.

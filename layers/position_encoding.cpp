@@ -75,7 +75,7 @@ Var LearnedPositionEncoding::forward(MapSize map) const {
   ModuleScope scope(*this);
   auto [height, width] = map;
   if (height > kMaxCells || width > kMaxCells)
-    fail_input("learned position encoding: a map of {}x{} cells, at most {} a side", height, width,
+    fail_input("learned position encoding: a map of {}x{} cells, at most {} on a side", height, width,
                kMaxCells);
   int64_t half = row_embed_.dim(1);
   Var rows = expand(reshape(slice(row_embed_, 0, 0, height), {height, 1, half}), {height, width, half});

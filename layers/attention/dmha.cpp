@@ -14,7 +14,7 @@ namespace {
 constexpr double kTableStd = 0.01;
 constexpr double kNormEps = 1e-5;
 
-// Depthwise convolution, LayerNorm, GELU and a 1x1 convolution to two numbers a cell; the groups of channels
+// Depthwise convolution, LayerNorm, GELU and a 1x1 convolution to two numbers per cell; the groups of channels
 // share the weights.
 class OffsetNetwork : public Module {
  public:
@@ -56,14 +56,14 @@ class OffsetNetwork : public Module {
   Var conv_weight_, conv_bias_, norm_weight_, norm_bias_, out_weight_;
 };
 
-enum class Position { kNone, kFixed, kDepthwise, kRelative };
+enum class PositionBias { kNone, kFixed, kDepthwise, kRelative };
 
-Position position_of(const Args& args) {
+PositionBias position_of(const Args& args) {
   std::string name = args.get_choice("position", "relative", {"none", "fixed", "depthwise", "relative"});
-  return name == "none"        ? Position::kNone
-         : name == "fixed"     ? Position::kFixed
-         : name == "depthwise" ? Position::kDepthwise
-                               : Position::kRelative;
+  return name == "none"        ? PositionBias::kNone
+         : name == "fixed"     ? PositionBias::kFixed
+         : name == "depthwise" ? PositionBias::kDepthwise
+                               : PositionBias::kRelative;
 }
 
 }  // namespace
@@ -96,12 +96,12 @@ class DMHA final : public Attention {
     proj_v_ = make_child<Conv2d>("proj_v", dim_, dim_, 1);
     proj_out_ = make_child<Conv2d>("proj_out", dim_, dim_, 1);
     Initializer table = init::truncated_normal(kTableStd);
-    if (position_ == Position::kRelative)
+    if (position_ == PositionBias::kRelative)
       table_ = param("rpe_table", {shape.heads, 2 * height_ - 1, 2 * width_ - 1}, table);
-    if (position_ == Position::kFixed)
+    if (position_ == PositionBias::kFixed)
       table_ =
           param("rpe_table", {shape.heads, height_ * width_, key_size(height_) * key_size(width_)}, table);
-    if (position_ == Position::kDepthwise)
+    if (position_ == PositionBias::kDepthwise)
       depthwise_ =
           make_child<Conv2d>("rpe_table", dim_, dim_, 3, Conv2dOptions{.padding = 1, .groups = dim_});
   }
@@ -151,11 +151,11 @@ class DMHA final : public Attention {
 
   // Added to the scores, or undefined.
   Var position_bias(const Var& points, int64_t H, int64_t W) const {
-    if (position_ == Position::kRelative) {
+    if (position_ == PositionBias::kRelative) {
       Tensor centres = cell_centres({H, W}, -1, 1).to(points.dtype()).to(points.device());
       return sampled_position_bias(table_, Var(centres), points);
     }
-    if (position_ != Position::kFixed) return {};
+    if (position_ != PositionBias::kFixed) return {};
     SACCADE_CHECK(H == height_ && W == width_,
                   "[DMHA] a fixed position table of {} x {} cells, got a map of {} x {}; a relative one fits "
                   "every size",
@@ -165,7 +165,7 @@ class DMHA final : public Attention {
 
   int64_t dim_, groups_, kernel_, stride_;
   double offset_range_;  // of tanh, in half cells of the keys' grid; -1: free, the points kept inside the map
-  Position position_;
+  PositionBias position_;
   AttentionOptions options_;
   int64_t height_ = 0, width_ = 0;  // of the table's map
   std::shared_ptr<OffsetNetwork> conv_offset_;

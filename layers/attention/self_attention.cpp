@@ -18,7 +18,7 @@ class SelfAttention final : public Attention {
 
   Var forward(const AttentionInput& input) override {
     ModuleScope scope(*this);
-    // A product each: slices of one product would have to be copied, and their gradients put together.
+    // One product each: slices of a joint product would have to be copied, and their gradients put together.
     auto part = [&](int64_t i) {
       return linear(input.query, slice(qkv_->weight(), 0, i * dim_, (i + 1) * dim_),
                     slice(qkv_->bias(), 0, i * dim_, (i + 1) * dim_));

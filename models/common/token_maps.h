@@ -1,4 +1,4 @@
-// Geometry of the tokens: which are padding, where their centres lie.
+// Geometry of the tokens: which are padding, where their centres are.
 #pragma once
 
 #include "models/common/transformer.h"

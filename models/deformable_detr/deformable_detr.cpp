@@ -226,8 +226,8 @@ void DeformableDetr::decode(Queries q, const Var& memory, const TokenMaps& maps,
   Var target = q.target, reference = q.reference;
   output.query_groups = q.groups;
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
-    int64_t width = reference.dim(2);
-    Var points = mul(reshape(reference, {N, Q, 1, width}), width == 4 ? ratios_twice : ratios);
+    int64_t numbers = reference.dim(2);  // 2: (x, y), 4: (x, y, w, h)
+    Var points = mul(reshape(reference, {N, Q, 1, numbers}), numbers == 4 ? ratios_twice : ratios);
     SACCADE_CHECK(points.dim(2) == L, "[detector] reference points of {} levels, expected {}", points.dim(2),
                   L);
     if (record) output.sampling.emplace_back();
@@ -237,7 +237,7 @@ void DeformableDetr::decode(Queries q, const Var& memory, const TokenMaps& maps,
     prediction.logits = class_embed_[static_cast<size_t>(i)]->forward(target);
     Var offset = bbox_embed_[static_cast<size_t>(i)]->forward(target);
     Var origin = inverse_sigmoid(reference);
-    if (width == 4) {
+    if (numbers == 4) {
       prediction.boxes = sigmoid(add(offset, origin));
     } else {
       Var xy = add(slice(offset, -1, 0, 2), origin);

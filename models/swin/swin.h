@@ -1,6 +1,6 @@
 // Swin Transformer (Liu et al. 2021), with the official parameter names. As a backbone it is the official
 // detection variant: each chosen stage's map goes through a layer norm of its own (`norm0`, `norm1`, ... by
-// stage), and windows are always cut and shifted. As a classifier, a map no larger than the window is one
+// stage), and windows always keep their size and shift. As a classifier, a map no larger than the window is one
 // window without a shift; then `norm`, the mean over the tokens and `head`.
 // Images of any size: zeros fill the image up to whole patches, and odd maps before a merging. What a batch's
 // smaller images are padded with are zeros too, and tokens like any other; only the detector masks them.
