@@ -1,6 +1,5 @@
 #include "layers/module.h"
 
-#include <regex>
 #include <set>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
@@ -101,26 +100,15 @@ void Module::set_training(bool training) {
   for (auto& [name, module] : children_) module->set_training(training);
 }
 
-bool Module::mark_recompute(const std::string& name, const std::string& regex) {
-  bool found = supports_recompute() && std::regex_search(name, std::regex(regex));
-  recompute_ = recompute_ || found;
-  for (auto& [local, module] : children_)
-    found = module->mark_recompute(child_name(name, local), regex) || found;
-  return found;
+void Module::mark_recompute(const std::string& name, NamePatterns& patterns) {
+  if (supports_recompute() && patterns.match(name) >= 0) recompute_ = true;
+  for (auto& [local, module] : children_) module->mark_recompute(child_name(name, local), patterns);
 }
 
-void Module::set_recompute(const std::vector<std::string>& regexes) {
-  for (const std::string& regex : regexes) {
-    try {
-      if (!mark_recompute("", regex))
-        fail_input(
-            "train.checkpoint_modules: \"{}\" matches no module that can recompute, such as "
-            "transformer.encoder.layers.0",
-            regex);
-    } catch (const std::regex_error&) {
-      fail_input("train.checkpoint_modules: \"{}\" is not a regular expression", regex);
-    }
-  }
+void Module::set_recompute(const std::vector<std::string>& regexes, const std::string& where) {
+  NamePatterns patterns(regexes, where);
+  mark_recompute("", patterns);
+  patterns.finish("module that can recompute, such as transformer.encoder.layers.0");
 }
 
 void Module::to(DType dtype) {

@@ -10,6 +10,7 @@
 
 #include "autograd/var.h"
 #include "layers/init.h"
+#include "layers/name_patterns.h"
 
 namespace saccade {
 
@@ -46,8 +47,9 @@ class Module {
   bool training() const { return training_; }
 
   // Switches activation recomputation (see autograd/engine.h, recomputed) on for the modules that support it
-  // and whose full name one of the regexes matches. Throws InputError for a regex that matches none of them.
-  void set_recompute(const std::vector<std::string>& regexes);
+  // and whose full name one of the regexes matches. Throws InputError for a regex that matches none of them; `where` says
+  // which option gave them.
+  void set_recompute(const std::vector<std::string>& regexes, const std::string& where = "recomputation");
   bool recompute() const { return recompute_; }
   virtual bool supports_recompute() const { return false; }
 
@@ -99,7 +101,7 @@ class Module {
   };
   void collect_init(uint64_t seed, const std::string& prefix, std::vector<InitTask>& tasks) const;
   void finish_initialize(uint64_t seed, const std::string& prefix);
-  bool mark_recompute(const std::string& name, const std::string& regex);
+  void mark_recompute(const std::string& name, NamePatterns& patterns);
 
   std::vector<Entry> entries_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;

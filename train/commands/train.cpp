@@ -72,7 +72,8 @@ int run_train(const TrainArguments& arguments) {
 
   std::unique_ptr<TrainingTask> task = task_of(config).make(config);
   task->model().set_recompute(
-      {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()});
+      {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()},
+      "train.checkpoint_modules");
   FreshFolder fresh(arguments.output);
   if (!choice.notice.empty()) fmt::print("{}\n", choice.notice);
   TrainingResult result = train(options, *task);

@@ -1,0 +1,31 @@
+// Regular expressions (ECMAScript) that select parameters or modules by their full names: found anywhere in a name.
+#pragma once
+
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace saccade {
+
+class NamePatterns {
+ public:
+  // where: the field or option that the patterns come from, which messages begin with. Throws InputError for a text that is
+  // no regular expression.
+  NamePatterns(const std::vector<std::string>& patterns, std::string where);
+
+  // The index of the first pattern that is found in the name, or -1.
+  int match(const std::string& name);
+  // Throws InputError for a pattern that no name matched. what: "parameter of the model", say.
+  void finish(const std::string& what) const;
+
+ private:
+  struct Pattern {
+    std::string text;
+    std::regex regex;
+    bool used = false;
+  };
+  std::string where_;
+  std::vector<Pattern> patterns_;
+};
+
+}  // namespace saccade
