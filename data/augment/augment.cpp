@@ -117,9 +117,7 @@ void center_crop(Sample& sample, const AugmentOptions& o) {
 }  // namespace
 
 void check_augment_options(const AugmentOptions& o) {
-  auto require = [](bool ok, const char* what) {
-    if (!ok) fail_input("augmentation: {}", what);
-  };
+  auto require = [](bool ok, const char* what) { SACCADE_CHECK(ok, "[augment] {}", what); };
   for (double p : {o.horizontal_flip, o.vertical_flip, o.rotation90, o.crop_probability, o.color_probability,
                    o.erase_probability}) {
     require(p >= 0 && p <= 1, "a probability must be in [0, 1]");

@@ -70,7 +70,7 @@ struct AugmentOptions {
   std::array<double, 3> noise_mean{0.485, 0.456, 0.406}, noise_std{0.229, 0.224, 0.225};
 };
 
-// Throws InputError naming the option that is out of range.
+// Throws Error naming the option that is out of range.
 void check_augment_options(const AugmentOptions& options);
 Sample augment(Sample sample, const AugmentOptions& options, Rng& rng);
 

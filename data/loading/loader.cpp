@@ -80,12 +80,13 @@ class DataLoader::Impl {
     const LoaderOptions& o = options_;
     int64_t count = source_->num_images();
     if (count == 0) fail_input("{}: has no images", source_->name());
-    if (o.batch_size < 1) fail_input("loader: the batch size is {}, expected at least 1", o.batch_size);
-    if (o.pad_multiple < 1) fail_input("loader: pad_multiple is {}, expected at least 1", o.pad_multiple);
-    if (o.threads < 0 || o.threads > 1024) fail_input("loader: {} threads, expected 0 to 1024", o.threads);
-    if (o.prefetch < 0) fail_input("loader: prefetch is {}, expected at least 0", o.prefetch);
-    if (o.cache_mb < 0) fail_input("loader: cache_mb is {}, expected at least 0", o.cache_mb);
-    if (o.start_epoch < 0 || o.start_batch < 0) fail_input("loader: cannot start before the first batch");
+    SACCADE_CHECK(o.batch_size >= 1 && o.pad_multiple >= 1,
+                  "[loader] batches of {} padded to multiples of {}, expected at least 1", o.batch_size,
+                  o.pad_multiple);
+    SACCADE_CHECK(
+        o.threads >= 0 && o.prefetch >= 0 && o.cache_mb >= 0 && o.start_epoch >= 0 && o.start_batch >= 0,
+        "[loader] {} threads, {} batches ready, {} MiB of cache, from epoch {} and batch {}, expected at least 0",
+        o.threads, o.prefetch, o.cache_mb, o.start_epoch, o.start_batch);
     check_augment_options(o.augment);
     check_mix_options(o.mix);
     batches_per_epoch_ = o.drop_last ? count / o.batch_size : (count + o.batch_size - 1) / o.batch_size;

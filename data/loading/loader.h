@@ -30,7 +30,7 @@ struct LoaderOptions {
 
 class DataLoader {
  public:
-  // Throws InputError when an option is out of range or an epoch would have no batch.
+  // Throws InputError when an epoch would have no batch, Error when an option is out of range.
   DataLoader(std::shared_ptr<const ImageSource> source, LoaderOptions options);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;

@@ -29,9 +29,7 @@ double draw_beta(double alpha, Rng& rng) {
 }
 
 void check_mix_options(const MixOptions& o) {
-  auto require = [](bool ok, const char* what) {
-    if (!ok) fail_input("mixing: {}", what);
-  };
+  auto require = [](bool ok, const char* what) { SACCADE_CHECK(ok, "[mix] {}", what); };
   for (double p : {o.probability, o.cutmix_probability})
     require(p >= 0 && p <= 1, "a probability must be in [0, 1]");
   for (double a : {o.mixup_alpha, o.cutmix_alpha})

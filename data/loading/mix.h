@@ -15,7 +15,7 @@ struct MixOptions {
   bool on() const { return probability > 0 && (mixup_alpha > 0 || cutmix_alpha > 0); }
 };
 
-// Throws InputError naming the option that is out of range.
+// Throws Error naming the option that is out of range.
 void check_mix_options(const MixOptions& options);
 
 // Blends image n with image N - 1 - n, or replaces a rectangle of it, and sets batch.share. All images must

@@ -220,7 +220,7 @@ TEST(Augment, OptionsAreChecked) {
   auto refused = [](auto change) {
     AugmentOptions o;
     change(o);
-    EXPECT_THROW(check_augment_options(o), InputError);
+    EXPECT_THROW(check_augment_options(o), Error);
   };
   refused([](auto& o) { o.vertical_flip = -0.1; });
   refused([](auto& o) { o.resize = AugmentOptions::Resize::kShortSide; });
