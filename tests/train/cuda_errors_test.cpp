@@ -96,6 +96,7 @@ TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesNoFile) {
           " MiB \\((forward|backward) pass\\); .* MiB in live tensors \\(parameters 0\\.[1-9], optimizer "
           "0\\.[1-9], forward pass ")))
       << outcome.err;
+  EXPECT_TRUE(outcome.err.ends_with(" need less\n")) << outcome.err;
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run/checkpoints/last.safetensors"));
 }

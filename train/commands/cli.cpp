@@ -10,7 +10,7 @@
 #include <memory>
 #include <new>
 
-#include "core/tensor/error.h"
+#include "core/runtime/gpu.h"
 #include "train/commands/commands.h"
 #include "train/config/nearest.h"
 
@@ -199,9 +199,12 @@ void add_convert(CLI::App& app, Action& action) {
 }
 
 void add_describe(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("describe", "the arguments, shapes and cost of a layer");
+  CLI::App* c =
+      app.add_subcommand("describe", "the arguments, shapes and cost of a layer, or the fields of a config");
   auto a = bind_arguments(c, action, run_describe);
-  c->add_option("LAYER", a->layer, "its name in a config; without one, the known layers are listed");
+  c->add_option(
+      "LAYER", a->layer,
+      "its name in a config; without one, the known layers are listed; \"config\": every field of a config");
   c->footer("Example:\n  saccade describe ms_deform_attn");
 }
 
@@ -277,6 +280,10 @@ int run_command_line(int argc, const char* const* argv) {
     return action();
   } catch (const InputError& error) {
     return fail_with(2, error.what());
+  } catch (const OutOfMemory& error) {
+    return fail_with(
+        1, fmt::format("{}. A smaller data.batch_size, train.checkpoint_modules or precision: bf16 need less",
+                       error.what()));
   } catch (const std::bad_alloc&) {
     return fail_with(1, "out of memory");
   } catch (const std::exception& error) {

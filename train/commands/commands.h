@@ -65,7 +65,7 @@ struct ConvertArguments {
 int run_convert(const ConvertArguments& arguments);
 
 struct DescribeArguments {
-  std::string layer;  // "": lists the layers
+  std::string layer;  // "": lists the layers; "config": the fields of the configuration
 };
 int run_describe(const DescribeArguments& arguments);
 

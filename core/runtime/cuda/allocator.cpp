@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "core/runtime/cuda/api.h"
+#include "core/runtime/gpu.h"
 #include "core/tensor/execution.h"
 
 namespace saccade {
@@ -102,13 +103,12 @@ class CudaAllocator final : public Allocator {
     std::string held;
     for (size_t use = 0; use < kMemoryUses.size(); ++use)
       held += fmt::format("{}{} {:.1f}", use ? ", " : "", kMemoryUses[use], mebibytes(active_by_use_[use]));
-    fail(
+    throw OutOfMemory(fmt::format(
         "[allocator] out of GPU memory: asked for {:.1f} MiB ({}); {:.1f} MiB in live tensors ({}; at most "
-        "{:.1f} so far), {:.1f} of {:.1f} MiB of the GPU are free. A smaller data.batch_size, "
-        "train.checkpoint_modules or precision: bf16 need less",
+        "{:.1f} so far), {:.1f} of {:.1f} MiB of the GPU are free",
         mebibytes(static_cast<int64_t>(bytes)), kMemoryUses[static_cast<size_t>(execution().memory_use)],
         mebibytes(stats_.active_bytes), held, mebibytes(stats_.peak_bytes),
-        mebibytes(static_cast<int64_t>(free)), mebibytes(static_cast<int64_t>(total)));
+        mebibytes(static_cast<int64_t>(free)), mebibytes(static_cast<int64_t>(total))));
   }
   static void check_guard(void* p, size_t bytes) noexcept {
     unsigned char guard[kGuardBytes] = {};
