@@ -19,6 +19,19 @@ std::string range_text(T low, T high, T lowest, T highest) {
   return fmt::format("{} to {}", low, high);
 }
 
+std::string value_text(const Args::Value& value) {
+  return std::visit(
+      [](const auto& v) {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::string>) return fmt::format("\"{}\"", v);
+        if constexpr (std::is_arithmetic_v<T>)
+          return fmt::format("{}", v);
+        else
+          return fmt::format("[{}]", fmt::join(v, ", "));
+      },
+      value);
+}
+
 }  // namespace
 
 Args& Args::section(const std::string& key) {
@@ -29,7 +42,29 @@ Args& Args::section(const std::string& key) {
 const Args::Value* Args::find(const std::string& key, Reading reading) const {
   read_.insert_or_assign(key, std::move(reading));
   auto it = values_.find(key);
-  return it == values_.end() ? nullptr : &it->second;
+  if (it != values_.end()) return &it->second;
+  it = defaults_.find(key);
+  return it == defaults_.end() ? nullptr : &it->second;
+}
+
+const Args::Value& Args::default_of(const std::string& key) const {
+  auto it = defaults_.find(key);
+  SACCADE_CHECK(it != defaults_.end(), "[args] {} has no default, expected one of the schema", full(key));
+  return it->second;
+}
+
+int64_t Args::get_int(const std::string& key) const {
+  return get_int(key, std::get<int64_t>(default_of(key)));
+}
+
+double Args::get_float(const std::string& key) const {
+  return get_float(key, std::get<double>(default_of(key)));
+}
+
+bool Args::get_bool(const std::string& key) const { return get_bool(key, std::get<bool>(default_of(key))); }
+
+std::string Args::get_string(const std::string& key) const {
+  return get_string(key, std::get<std::string>(default_of(key)));
 }
 
 int64_t Args::get_int(const std::string& key, int64_t fallback, int64_t low, int64_t high) const {
@@ -106,15 +141,29 @@ const Args& Args::get_section(const std::string& key) const {
   return it == sections_.end() ? kEmpty : it->second;
 }
 
-void Args::finish() const {
-  auto check = [&](const std::string& key) {
-    if (read_.contains(key)) return;
+bool Args::has_only_defaults() const {
+  for (const auto& [key, value] : values_)
+    if (auto it = defaults_.find(key); it == defaults_.end() || it->second != value) return false;
+  return std::all_of(sections_.begin(), sections_.end(),
+                     [](const auto& section) { return section.second.has_only_defaults(); });
+}
+
+void Args::finish(const std::string& reader) const {
+  auto refuse = [&](const std::string& key) {
     std::vector<std::string> known;
     for (const auto& [name, reading] : read_) known.push_back(name);
     fail_input("{}: not an argument here, the known ones are {}", full(key), fmt::join(known, ", "));
   };
-  for (const auto& [key, value] : values_) check(key);
-  for (const auto& [key, value] : sections_) check(key);
+  for (const auto& [key, value] : values_) {
+    if (read_.contains(key)) continue;
+    auto it = defaults_.find(key);
+    if (it == defaults_.end()) refuse(key);
+    if (it->second != value)
+      fail_input("{}: {} is not read by {}, expected {}", full(key), value_text(value), reader,
+                 value_text(it->second));
+  }
+  for (const auto& [key, section] : sections_)
+    if (!read_.contains(key) && !section.has_only_defaults()) refuse(key);
 }
 
 }  // namespace saccade

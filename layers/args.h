@@ -1,6 +1,7 @@
 // Args: the arguments of a model or layer as a tree of keys and values, read strictly. Reading marks a key;
 // finish() fails on keys that nobody read and lists the ones that exist. Wrong types and values out of range
-// are InputErrors that name the full key.
+// are InputErrors that name the full key. A key may have a default of its own, from the schema of the configuration: it is
+// read without a fallback, and may go unread as long as nobody gave it another value.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,16 @@ class Args {
 
   // Building.
   void set(const std::string& key, Value value) { values_[key] = std::move(value); }
+  void set_default(const std::string& key, Value value) { defaults_[key] = std::move(value); }
   Args& section(const std::string& key);  // creates it when absent
 
-  // Reading; the default is returned when the key is absent.
+  // Reading keys that have a default; others are an Error.
+  int64_t get_int(const std::string& key) const;
+  double get_float(const std::string& key) const;
+  bool get_bool(const std::string& key) const;
+  std::string get_string(const std::string& key) const;
+
+  // Reading; the fallback is returned when the key is absent.
   int64_t get_int(const std::string& key, int64_t fallback, int64_t low = INT64_MIN,
                   int64_t high = INT64_MAX) const;
   double get_float(const std::string& key, double fallback, double low = -1e300, double high = 1e300) const;
@@ -33,10 +41,13 @@ class Args {
   std::vector<int64_t> get_ints(const std::string& key, const std::vector<int64_t>& fallback) const;
   std::vector<double> get_floats(const std::string& key, const std::vector<double>& fallback) const;
   const Args& get_section(const std::string& key) const;  // an empty one when absent
-  bool has(const std::string& key) const { return values_.contains(key) || sections_.contains(key); }
+  bool has(const std::string& key) const {
+    return values_.contains(key) || defaults_.contains(key) || sections_.contains(key);
+  }
 
-  // Throws InputError naming the first unread key of this section and the keys that were asked for.
-  void finish() const;
+  // Throws InputError naming the first unread key of this section and the keys that were asked for, or the default that
+  // the key must keep. reader: who has read ("DETR").
+  void finish(const std::string& reader = "this layer") const;
 
   // What was asked for so far, in words: the documentation of whoever reads these arguments.
   struct Reading {
@@ -48,10 +59,12 @@ class Args {
  private:
   // Marks the key as read and finds its value.
   const Value* find(const std::string& key, Reading reading) const;
+  const Value& default_of(const std::string& key) const;
+  bool has_only_defaults() const;
   std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
   std::string path_;
-  std::map<std::string, Value> values_;
+  std::map<std::string, Value> values_, defaults_;
   std::map<std::string, Args> sections_;
   mutable std::map<std::string, Reading> read_;
 };

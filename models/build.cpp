@@ -5,10 +5,9 @@ namespace {
 
 std::shared_ptr<Module> build_type(const Args& model, const char* fallback, int64_t classes,
                                    const Args& criterion) {
-  model.get_int("num_classes", 0);  // `classes` has been found from it
   const ModelSpec& spec = model_types().find(model.get_string("type", fallback), "model.type");
   auto built = spec.build(model, classes, criterion);
-  model.finish();
+  model.finish(spec.summary);
   return built;
 }
 

@@ -24,8 +24,8 @@ struct ModelSpec {
   // InputError naming the field that is wrong.
   std::shared_ptr<Module> (*build)(const Args& model, int64_t classes, const Args& criterion);
   bool has_transformer = true;  // reads the section model.transformer
-  // Where its defaults differ from the schema's: the text of a `model` section.
-  const char* presets = "";
+  // Where its defaults differ from the schema's: the text of a configuration without lists. User over preset over schema.
+  const char* preset = "";
 };
 
 Registry<ModelSpec>& model_types();

@@ -5,22 +5,20 @@
 
 namespace saccade {
 
-TransformerOptions read_transformer_options(const Args& t, TransformerOptions o) {
-  o.dim = t.get_int("hidden_dim", o.dim, 4, 8192);
-  o.heads = t.get_int("heads", o.heads, 1, 256);
+TransformerOptions read_transformer_options(const Args& t) {
+  TransformerOptions o{.dim = t.get_int("hidden_dim"),
+                       .heads = t.get_int("heads"),
+                       .ffn_dim = t.get_int("ffn_dim"),
+                       .encoder_layers = t.get_int("encoder_layers"),
+                       .decoder_layers = t.get_int("decoder_layers"),
+                       .encoder_points = t.get_int("encoder_points"),
+                       .decoder_points = t.get_int("decoder_points"),
+                       .dropout = t.get_float("dropout"),
+                       .encoder_attention = t.get_section("encoder_attention"),
+                       .decoder_self_attention = t.get_section("decoder_self_attention"),
+                       .decoder_cross_attention = t.get_section("decoder_cross_attention")};
   if (o.dim % o.heads != 0 || o.dim % 4 != 0)
     fail_input("{}.hidden_dim: {} must be a multiple of 4 and of heads ({})", t.path(), o.dim, o.heads);
-  o.ffn_dim = t.get_int("ffn_dim", o.ffn_dim, 1, 65536);
-  o.encoder_layers = t.get_int("encoder_layers", o.encoder_layers, 0, 64);
-  o.decoder_layers = t.get_int("decoder_layers", o.decoder_layers, 1, 64);
-  o.levels = t.get_int("levels", o.levels, 1, 8);
-  o.encoder_points = t.get_int("encoder_points", o.encoder_points, 1, 64);
-  o.decoder_points = t.get_int("decoder_points", o.decoder_points, 1, 64);
-  o.dropout = t.get_float("dropout", o.dropout, 0, 0.99);
-  o.pre_norm = t.get_bool("pre_norm", o.pre_norm);
-  o.encoder_attention = t.get_section("encoder_attention");
-  o.decoder_self_attention = t.get_section("decoder_self_attention");
-  o.decoder_cross_attention = t.get_section("decoder_cross_attention");
   return o;
 }
 

@@ -12,18 +12,18 @@
 namespace saccade {
 
 struct TransformerOptions {
-  int64_t dim = 256, heads = 8, ffn_dim = 2048;
-  int64_t encoder_layers = 6, decoder_layers = 6;
-  int64_t levels = 1, encoder_points = 4, decoder_points = 4;  // for attention layers that sample
-  double dropout = 0.1;
+  int64_t dim = 0, heads = 0, ffn_dim = 0;
+  int64_t encoder_layers = 0, decoder_layers = 0;
+  int64_t levels = 1, encoder_points = 0, decoder_points = 0;  // for attention layers that sample
+  double dropout = 0;
   bool pre_norm = false;
   // Sections of the configuration; empty: the layers of the official model.
   Args encoder_attention, decoder_self_attention, decoder_cross_attention;
 };
 
-// Reads the fields above from the section model.transformer, which the caller finishes; `o` holds the
-// defaults.
-TransformerOptions read_transformer_options(const Args& section, TransformerOptions o);
+// Reads the fields above from the section model.transformer, which the caller finishes, but for what only one family has:
+// levels and pre_norm.
+TransformerOptions read_transformer_options(const Args& section);
 
 // The S tokens of all levels and what is known about them.
 struct TokenMaps {

@@ -72,9 +72,7 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
   child("backbone.0.body", backbone_);
   std::vector<int64_t> channels = backbone_->channels();
   int64_t maps = static_cast<int64_t>(channels.size());
-  if (o.levels < maps)
-    fail_input("model.transformer.levels: {} levels for {} backbone outputs, expected at least as many",
-               o.levels, maps);
+  SACCADE_CHECK(o.levels >= maps, "[detector] {} levels for {} backbone outputs", o.levels, maps);
   for (int64_t l = 0; l < o.levels; ++l) {
     // The first extra level comes from the backbone's last map, the next ones from the level before.
     int64_t in = l < maps ? channels[static_cast<size_t>(l)] : l == maps ? channels.back() : o.dim;
@@ -252,24 +250,26 @@ namespace {
 
 std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes, const Args& criterion) {
   const Args& t = model.get_section("transformer");
-  DeformableDetrOptions options;
-  options.transformer = read_transformer_options(t, options.transformer);
-  const TransformerOptions& o = options.transformer;
-  options.num_classes = classes + (criterion.get_string("class_loss", "focal") == "softmax");
-  options.queries = t.get_int("queries", 300, 1, 10000);
-  options.box_refine = t.get_bool("box_refine", false);
-  options.two_stage = t.get_bool("two_stage", false);
-  options.aux_loss = t.get_bool("aux_loss", true);
-  options.extra_query_groups = t.get_int("extra_query_groups", 0, 0, 64);
-  t.get_choice("position_encoding", "sine", {"sine"});
-  t.finish();
-  if (o.pre_norm) fail_input("{}.pre_norm: not in Deformable DETR, expected false", t.path());
+  DeformableDetrOptions options{
+      .transformer = read_transformer_options(t),
+      .num_classes = classes + (criterion.get_string("class_loss", "focal") == "softmax"),
+      .queries = t.get_int("queries"),
+      .box_refine = t.get_bool("box_refine"),
+      .two_stage = t.get_bool("two_stage"),
+      .aux_loss = t.get_bool("aux_loss"),
+      .extra_query_groups = t.get_int("extra_query_groups")};
+  const int64_t levels = options.transformer.levels = t.get_int("levels");
+  t.finish("Deformable DETR");
   if (options.two_stage && !options.box_refine)
     fail_input("{}.two_stage: needs box_refine, as in the official model", t.path());
   if (options.two_stage && options.extra_query_groups > 0)
     fail_input("{}.extra_query_groups: needs learned queries, not two_stage", t.path());
   auto backbone = build_backbone(model.get_section("backbone"),
-                                 o.levels == 1 ? std::vector<int64_t>{4} : std::vector<int64_t>{2, 3, 4});
+                                 levels == 1 ? std::vector<int64_t>{4} : std::vector<int64_t>{2, 3, 4});
+  const auto maps = static_cast<int64_t>(backbone->channels().size());
+  if (levels < maps)
+    fail_input("{}.levels: {} levels for {} backbone outputs, expected at least as many", t.path(), levels,
+               maps);
   return std::make_shared<DeformableDetr>(options, std::move(backbone));
 }
 

@@ -13,12 +13,12 @@
 namespace saccade {
 
 struct DeformableDetrOptions {
-  TransformerOptions transformer{.ffn_dim = 1024, .levels = 4};
-  int64_t num_classes = 91;
-  int64_t queries = 300;
+  TransformerOptions transformer;
+  int64_t num_classes = 0;
+  int64_t queries = 0;
   bool box_refine = false;
   bool two_stage = false;
-  bool aux_loss = true;
+  bool aux_loss = false;
   // Training only: further query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
   int64_t extra_query_groups = 0;
 };

@@ -59,27 +59,26 @@ namespace {
 
 std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Args& criterion) {
   const Args& t = model.get_section("transformer");
-  DetrOptions options;
-  options.transformer = read_transformer_options(t, options.transformer);
-  options.num_classes = classes + (criterion.get_string("class_loss", "focal") == "softmax");
-  options.queries = t.get_int("queries", 100, 1, 10000);
-  options.learned_position = t.get_choice("position_encoding", "sine", {"sine", "learned"}) == "learned";
-  options.aux_loss = t.get_bool("aux_loss", true);
-  options.extra_query_groups = t.get_int("extra_query_groups", 0, 0, 64);
-  for (const char* field : {"box_refine", "two_stage"})
-    if (t.get_bool(field, false)) fail_input("{}.{}: not in DETR, expected false", t.path(), field);
-  t.finish();
-  if (options.transformer.levels != 1)
-    fail_input("{}.levels: {}, but DETR has one level, expected 1", t.path(), options.transformer.levels);
+  DetrOptions options{.transformer = read_transformer_options(t),
+                      .num_classes = classes + (criterion.get_string("class_loss", "focal") == "softmax"),
+                      .queries = t.get_int("queries"),
+                      .learned_position = t.get_string("position_encoding") == "learned",
+                      .aux_loss = t.get_bool("aux_loss"),
+                      .extra_query_groups = t.get_int("extra_query_groups")};
+  options.transformer.pre_norm = t.get_bool("pre_norm");
+  t.finish("DETR");
   auto backbone = build_backbone(model.get_section("backbone"), {4});
   return std::make_shared<Detr>(options, std::move(backbone));
 }
 
-[[maybe_unused]] const bool detr_registered = model_types().add({.name = "detr",
-                                                                 .summary = "DETR (Carion et al. 2020)",
-                                                                 .task = "detection",
-                                                                 .file = __FILE__,
-                                                                 .build = build_detr});
+[[maybe_unused]] const bool detr_registered =
+    model_types().add({.name = "detr",
+                       .summary = "DETR (Carion et al. 2020)",
+                       .task = "detection",
+                       .file = __FILE__,
+                       .build = build_detr,
+                       .preset = "model { transformer { ffn_dim: 2048 queries: 100 levels: 1 } }"
+                                 "criterion { class_loss: softmax class_weight: 1 cost_class: 1 }"});
 
 }  // namespace
 

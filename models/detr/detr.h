@@ -13,10 +13,10 @@ namespace saccade {
 
 struct DetrOptions {
   TransformerOptions transformer;
-  int64_t num_classes = 92;  // with the "no object" class
-  int64_t queries = 100;
+  int64_t num_classes = 0;  // with the "no object" class
+  int64_t queries = 0;
   bool learned_position = false;  // row and column embeddings in place of the sine encoding
-  bool aux_loss = true;
+  bool aux_loss = false;
   // Training only: further query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
   int64_t extra_query_groups = 0;
 };

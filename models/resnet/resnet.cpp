@@ -128,9 +128,9 @@ namespace {
 // Empty outputs: the last stage.
 ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default_outputs) {
   ResNetOptions options;
-  int64_t depth = args.get_int("depth", 50);
+  int64_t depth = args.get_int("depth");
   std::vector<int64_t> blocks = args.get_ints("blocks", {});
-  options.bottleneck = args.get_bool("bottleneck", false);
+  options.bottleneck = args.get_bool("bottleneck");
   if (blocks.empty()) {
     options.bottleneck = depth >= 50;
     switch (depth) {
@@ -151,10 +151,13 @@ ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default
   if (blocks.empty() || blocks.size() > 8 || *std::min_element(blocks.begin(), blocks.end()) < 1)
     fail_input("{}.blocks: expected one to eight stages of at least one block", args.path());
   options.blocks = blocks;
-  options.width = args.get_int("width", 64, 1, 4096);
-  options.dilation = args.get_bool("dilation", false);
-  options.frozen_batch_norm = args.get_bool("frozen_batch_norm", true);
-  options.frozen_stages = args.get_int("frozen_stages", 2, 0, static_cast<int64_t>(blocks.size()) + 1);
+  options.width = args.get_int("width");
+  options.dilation = args.get_bool("dilation");
+  options.frozen_batch_norm = args.get_bool("frozen_batch_norm");
+  options.frozen_stages = args.get_int("frozen_stages");
+  if (options.frozen_stages > std::ssize(blocks) + 1)
+    fail_input("{}.frozen_stages: {} is out of range, expected 0 to {}", args.path(), options.frozen_stages,
+               std::ssize(blocks) + 1);
   options.outputs = read_outputs(args, default_outputs, std::ssize(blocks));
   args.finish();
   return options;

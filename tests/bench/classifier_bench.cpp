@@ -12,6 +12,7 @@
 #include "autograd/engine.h"
 #include "core/tensor/philox.h"
 #include "models/build.h"
+#include "train/config/config.h"
 #include "train/optimizers/optimizer.h"
 
 namespace saccade {
@@ -24,9 +25,10 @@ struct Options {
 };
 
 void bench(const Options& o) {
-  Args args("model");
-  args.set("type", std::string("classifier"));
-  args.section("backbone").set("type", o.type);
+  Config config;
+  config.mutable_model()->set_type("classifier");
+  config.mutable_model()->mutable_backbone()->set_type(o.type);
+  Args args = model_args(config);
   args.section("backbone").set("drop_path", 0.2);
   auto model = build_classifier(args, 1000);
   model->initialize(1);

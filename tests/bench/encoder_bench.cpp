@@ -29,7 +29,14 @@ Tensor normal(const Shape& shape, Rng& rng) {
 }
 
 void bench(int64_t side, int repeats) {
-  TransformerOptions options{.ffn_dim = 1024, .levels = 4, .dropout = 0};
+  TransformerOptions options{.dim = 256,
+                             .heads = 8,
+                             .ffn_dim = 1024,
+                             .encoder_layers = 6,
+                             .decoder_layers = 6,
+                             .levels = 4,
+                             .encoder_points = 4,
+                             .decoder_points = 4};
   TransformerEncoderLayer layer(options, "ms_deform_attn");
   layer.initialize(1);
   layer.set_training(true);

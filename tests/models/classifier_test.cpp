@@ -6,15 +6,14 @@
 
 #include "models/build.h"
 #include "models/resnet/resnet.h"
+#include "tests/models/schema_args.h"
 
 namespace saccade {
 namespace {
 
 Args resnet(int64_t depth) {
-  Args model("model");
-  model.set("type", std::string("classifier"));
+  Args model = test::schema_args("classifier");
   Args& backbone = model.section("backbone");
-  backbone.set("type", std::string("resnet"));
   backbone.set("depth", depth);
   backbone.set("frozen_stages", int64_t{0});
   backbone.set("frozen_batch_norm", false);

@@ -7,6 +7,7 @@
 #include "autograd/engine.h"
 #include "core/tensor/device.h"
 #include "models/build.h"
+#include "tests/models/schema_args.h"
 
 namespace saccade {
 namespace {
@@ -124,8 +125,7 @@ void expect_classifier_agrees(const Args& args, const Shape& images_shape) {
 }
 
 Args detector(const char* type) {
-  Args model;
-  model.set("type", std::string(type));
+  Args model = test::schema_args(type);
   Args& backbone = model.section("backbone");
   backbone.set("blocks", Ints{1, 1, 1, 1});
   backbone.set("width", int64_t{8});

@@ -5,12 +5,13 @@
 #include <set>
 
 #include "models/build.h"
+#include "tests/models/schema_args.h"
 
 namespace saccade {
 namespace {
 
 Args official_args(bool two_stage) {
-  Args model;
+  Args model = test::schema_args("deformable_detr");
   Args& t = model.section("transformer");
   t.set("box_refine", true);
   t.set("two_stage", two_stage);
@@ -77,18 +78,25 @@ TEST(DeformableDetr, NamesTheWrongField) {
       EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
     }
   };
-  Args heads;
+  const Args defaults = test::schema_args("deformable_detr");
+  Args heads = defaults;
   heads.section("transformer").set("heads", int64_t{7});
   expect(heads, "transformer.hidden_dim");
-  Args unknown;
+  Args unknown = defaults;
   unknown.section("transformer").set("querys", int64_t{7});
   expect(unknown, "transformer.querys");
-  Args depth;
+  Args depth = defaults;
   depth.section("backbone").set("depth", int64_t{51});
   expect(depth, "backbone.depth");
-  Args attention;
+  Args attention = defaults;
   attention.section("transformer").section("encoder_attention").set("type", std::string("ms_deform_atn"));
   expect(attention, "ms_deform_attn");
+  Args other_family = defaults;
+  other_family.section("transformer").set("pre_norm", true);
+  expect(other_family, "model.transformer.pre_norm: true is not read by Deformable DETR, expected false");
+  other_family = defaults;
+  other_family.section("transformer").set("position_encoding", std::string("learned"));
+  expect(other_family, "position_encoding: \"learned\" is not read by Deformable DETR, expected \"sine\"");
 }
 
 }  // namespace

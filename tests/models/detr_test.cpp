@@ -7,13 +7,13 @@
 
 #include "autograd/scope.h"
 #include "models/build.h"
+#include "tests/models/schema_args.h"
 
 namespace saccade {
 namespace {
 
 Args small_args() {
-  Args model;
-  model.set("type", std::string("detr"));
+  Args model = test::schema_args("detr");
   Args& backbone = model.section("backbone");
   backbone.set("blocks", std::vector<int64_t>{1, 1, 1, 1});
   backbone.set("width", int64_t{8});
@@ -153,21 +153,20 @@ TEST(Detr, AttentionLayersAreNamedByTheConfiguration) {
 }
 
 TEST(Detr, NamesTheWrongField) {
-  auto expect = [](const std::string& key, Args::Value value) {
+  auto expect = [](const std::string& key, Args::Value value, const std::string& expected) {
     Args model = small_args();
     model.section("transformer").set(key, std::move(value));
     try {
       build_detector(model, 5);
       ADD_FAILURE() << "no error with " << key;
     } catch (const InputError& e) {
-      EXPECT_NE(std::string(e.what()).find(key), std::string::npos) << e.what();
+      EXPECT_EQ(std::string(e.what()).find("model.transformer." + key + ": " + expected), 0u) << e.what();
     }
   };
-  expect("levels", int64_t{4});
-  expect("box_refine", true);
-  expect("two_stage", true);
-  expect("position_encoding", std::string("cosine"));
-  expect("querys", int64_t{5});
+  expect("levels", int64_t{4}, "4 is not read by DETR, expected 1");
+  expect("box_refine", true, "true is not read by DETR, expected false");
+  expect("two_stage", true, "true is not read by DETR, expected false");
+  expect("querys", int64_t{5}, "not an argument here, the known ones are aux_loss,");
 }
 
 // A map beyond the 50 x 50 learned positions is the user's mistake.

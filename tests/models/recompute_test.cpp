@@ -3,12 +3,13 @@
 
 #include "autograd/engine.h"
 #include "models/build.h"
+#include "tests/models/schema_args.h"
 
 namespace saccade {
 namespace {
 
 std::shared_ptr<Detector> tiny_model(double dropout) {
-  Args model;
+  Args model = test::schema_args("deformable_detr");
   Args& backbone = model.section("backbone");
   backbone.set("blocks", std::vector<int64_t>{1, 1, 1, 1});
   backbone.set("width", int64_t{8});

@@ -9,6 +9,7 @@
 #include "models/build.h"
 #include "models/common/stages.h"
 #include "models/summary.h"
+#include "tests/models/schema_args.h"
 
 namespace saccade {
 namespace {
@@ -130,7 +131,7 @@ TEST(Vision, BlocksTakeAnyAttentionLayer) {
 }
 
 TEST(Vision, AnEncoderOfOneLevelTakesWindows) {
-  Args model("model");
+  Args model = test::schema_args("deformable_detr");
   model.section("backbone").set("width", int64_t{4});
   model.section("backbone").set("blocks", Ints{1, 1, 1, 1});
   Args& t = model.section("transformer");

@@ -42,7 +42,7 @@ void read_weights(const SafetensorsReader& weights, Module& model) {
 GoldenDetr load_golden(const std::string& path) {
   SafetensorsReader weights(path + ".weights.safetensors");
   GoldenDetr golden;
-  golden.config = parse_config(weights.metadata().at("config"), path);
+  golden.config = resolve_config(parse_config(weights.metadata().at("config"), path));
   golden.model = build_detector(model_args(golden.config), golden.config.model().num_classes(),
                                 criterion_args(golden.config));
   read_weights(weights, *golden.model);

@@ -11,6 +11,7 @@
 #include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "models/detection/criterion.h"
+#include "tests/models/schema_args.h"
 #include "train/optimizers/optimizer.h"
 
 namespace saccade {
@@ -20,7 +21,7 @@ const std::string kFolder = SACCADE_SOURCE_DIR "/tests/golden/small_deformable_d
 constexpr int64_t kClasses = 5;
 
 std::shared_ptr<Detector> make_model(const std::string& variant) {
-  Args model;
+  Args model = test::schema_args("deformable_detr");
   Args& backbone = model.section("backbone");
   const bool dc5 = variant == "dc5", refines = variant == "refine" || variant == "two_stage";
   backbone.set("blocks", std::vector<int64_t>{2, 1, 1, dc5 ? 2 : 1});

@@ -186,7 +186,10 @@ TEST_P(GoldenVision, APaddedBatchUnderADetectorEqualsTransformers) {
   options.transformer.ffn_dim = 32;
   options.transformer.encoder_layers = options.transformer.decoder_layers = 2;
   options.transformer.levels = static_cast<int64_t>(maps.size()) + 1;
+  options.transformer.encoder_points = options.transformer.decoder_points = 4;
+  options.transformer.dropout = 0.1;
   options.queries = 10;
+  options.aux_loss = true;
   DeformableDetr expected(options, std::make_shared<Fixed>(maps));
   DeformableDetr detector(options, build_backbone(backbone_args(outputs()), {}));
   expected.initialize(5);  // every parameter's values follow from its name

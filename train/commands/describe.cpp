@@ -1,5 +1,5 @@
 // saccade describe LAYER: what a registered layer is, read from its registration and from the arguments it
-// asks for.
+// asks for. saccade describe config: the fields of the configuration, from their schema.
 #include <fmt/ranges.h>
 
 #include <cstdio>
@@ -7,6 +7,7 @@
 #include "core/tensor/error.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
+#include "train/config/config_tables.h"
 #include "train/config/nearest.h"
 
 namespace saccade {
@@ -59,6 +60,10 @@ int run_describe(const DescribeArguments& arguments) {
   std::vector<std::string> names = attention_layers().names();
   if (arguments.layer.empty()) {
     list_layers();
+    return 0;
+  }
+  if (arguments.layer == "config") {
+    fmt::print("{}", config_tables());
     return 0;
   }
   if (std::find(names.begin(), names.end(), arguments.layer) == names.end())

@@ -58,6 +58,7 @@ int run_summary(const SummaryArguments& arguments) {
   Config config = load_config(arguments.config);
   for (const std::string& set : arguments.set) apply_set(config, set);
   validate_config(config);
+  config = resolve_config(config);
   const config::Data& data = config.data();
   bool fixed = data.val_height() > 0;
   int64_t height = arguments.height, width = arguments.width;

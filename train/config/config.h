@@ -26,7 +26,8 @@ Config parse_config(const std::string& text, const std::string& name);
 //   optimizer.group={regex: "bias"}      a message in textproto syntax: replaces one, is appended to a list
 void apply_set(Config& config, const std::string& assignment);
 
-// Checks ranges and combinations, naming the field. A model's own arguments are checked when it is built.
+// Checks every field's rule (configs/rules.proto) and what belongs to several fields, naming the field. A model's own
+// arguments are checked when it is built.
 void validate_config(const Config& config);
 // What training needs beyond that: data sets and an end of training.
 void validate_for_training(const Config& config);
@@ -34,13 +35,13 @@ void validate_for_training(const Config& config);
 // Throws InputError when a field that training needs has no value.
 void need(const std::string& field, const std::string& value, const char* what);
 
-// The configuration with every default written out.
+// The configuration with every default written out: the preset of its family of models, then the schema's.
 Config resolve_config(const Config& config);
 std::string config_text(const Config& config);
 
 // config.model as Args: messages become sections, `arg` entries plain keys, enums their names, a Layer a
-// section with `type` and its arguments. Schema defaults are included, so a model needs no second default for
-// a typed field.
+// section with `type` and its arguments. Typed fields have their defaults, so a model gives them no second one, and their
+// rules are checked.
 Args model_args(const Config& config);
 Args criterion_args(const Config& config);  // config.criterion alike
 

@@ -1,8 +1,11 @@
 // config.model as the Args that models are built from.
+#include <google/protobuf/reflection.h>
+
 #include <vector>
 
 #include "core/tensor/error.h"
 #include "train/config/config.h"
+#include "train/config/rules.h"
 
 namespace saccade {
 
@@ -34,52 +37,49 @@ void copy_arg(const config::Arg& arg, Args& out) {
   }
 }
 
-void copy_message(const pb::Message& m, Args& out) {
+Args::Value value_of(const pb::Message& m, const pb::FieldDescriptor* f) {
+  using F = pb::FieldDescriptor;
+  const pb::Reflection* r = m.GetReflection();
+  if (f->is_repeated() && f->cpp_type() == F::CPPTYPE_INT32) {
+    const auto& list = r->GetRepeatedFieldRef<int32_t>(m, f);
+    return std::vector<int64_t>(list.begin(), list.end());
+  }
+  if (f->is_repeated() && f->cpp_type() == F::CPPTYPE_DOUBLE) {
+    const auto& list = r->GetRepeatedFieldRef<double>(m, f);
+    return std::vector<double>(list.begin(), list.end());
+  }
+  SACCADE_CHECK(!f->is_repeated(), "[config] {}: lists of this type are not arguments", f->full_name());
+  switch (f->cpp_type()) {
+    case F::CPPTYPE_INT32:
+      return static_cast<int64_t>(r->GetInt32(m, f));
+    case F::CPPTYPE_INT64:
+      return static_cast<int64_t>(r->GetInt64(m, f));
+    case F::CPPTYPE_DOUBLE:
+      return r->GetDouble(m, f);
+    case F::CPPTYPE_BOOL:
+      return r->GetBool(m, f);
+    case F::CPPTYPE_STRING:
+      return r->GetString(m, f);
+    case F::CPPTYPE_ENUM:
+      return r->GetEnum(m, f)->name();
+    default:
+      fail("[config] {}: this type is not an argument", f->full_name());
+  }
+}
+
+// defaults: what the message holds where the user says nothing.
+void copy_message(const pb::Message& m, const pb::Message& defaults, Args& out) {
   const pb::Reflection* r = m.GetReflection();
   std::vector<const pb::FieldDescriptor*> fields;
   r->ListFields(m, &fields);
   for (const pb::FieldDescriptor* f : fields) {
-    using F = pb::FieldDescriptor;
-    if (f->is_repeated()) {
-      if (f->message_type() == config::Arg::descriptor()) continue;  // below, when the typed keys are known
-      if (f->cpp_type() == F::CPPTYPE_INT32) {
-        std::vector<int64_t> list;
-        for (int i = 0; i < r->FieldSize(m, f); ++i) list.push_back(r->GetRepeatedInt32(m, f, i));
-        out.set(f->name(), list);
-      } else if (f->cpp_type() == F::CPPTYPE_DOUBLE) {
-        std::vector<double> list;
-        for (int i = 0; i < r->FieldSize(m, f); ++i) list.push_back(r->GetRepeatedDouble(m, f, i));
-        out.set(f->name(), list);
-      } else {
-        fail("[config] {}: lists of this type are not arguments", f->full_name());
-      }
+    if (f->message_type() == config::Arg::descriptor()) continue;  // below, when the typed keys are known
+    if (f->message_type()) {
+      copy_message(r->GetMessage(m, f), r->GetMessage(defaults, f), out.section(f->name()));
       continue;
     }
-    switch (f->cpp_type()) {
-      case F::CPPTYPE_INT32:
-        out.set(f->name(), static_cast<int64_t>(r->GetInt32(m, f)));
-        break;
-      case F::CPPTYPE_INT64:
-        out.set(f->name(), static_cast<int64_t>(r->GetInt64(m, f)));
-        break;
-      case F::CPPTYPE_DOUBLE:
-        out.set(f->name(), r->GetDouble(m, f));
-        break;
-      case F::CPPTYPE_BOOL:
-        out.set(f->name(), r->GetBool(m, f));
-        break;
-      case F::CPPTYPE_STRING:
-        out.set(f->name(), r->GetString(m, f));
-        break;
-      case F::CPPTYPE_ENUM:
-        out.set(f->name(), r->GetEnum(m, f)->name());
-        break;
-      case F::CPPTYPE_MESSAGE:
-        copy_message(r->GetMessage(m, f), out.section(f->name()));
-        break;
-      default:
-        fail("[config] {}: this type is not an argument", f->full_name());
-    }
+    if (!f->is_repeated() && r->HasField(defaults, f)) out.set_default(f->name(), value_of(defaults, f));
+    out.set(f->name(), value_of(m, f));
   }
   for (const pb::FieldDescriptor* f : fields)
     if (f->message_type() == config::Arg::descriptor())
@@ -87,17 +87,30 @@ void copy_message(const pb::Message& m, Args& out) {
         copy_arg(static_cast<const config::Arg&>(r->GetRepeatedMessage(m, f, i)), out);
 }
 
+// What the configuration would be if only the types of model and backbone were given.
+Config defaults_of(const Config& config) {
+  Config bare;
+  bare.mutable_model()->set_type(config.model().type());
+  bare.mutable_model()->mutable_backbone()->set_type(config.model().backbone().type());
+  return resolve_config(bare);
+}
+
 }  // namespace
 
 Args model_args(const Config& config) {
+  config::Model model = resolve_config(config).model(), defaults = defaults_of(config).model();
+  check_rules(model, "model");
+  // Builders are told the number of classes, which may come from the data set.
+  model.clear_num_classes();
+  defaults.clear_num_classes();
   Args args("model");
-  copy_message(resolve_config(config).model(), args);
+  copy_message(model, defaults, args);
   return args;
 }
 
 Args criterion_args(const Config& config) {
   Args args("criterion");
-  copy_message(resolve_config(config).criterion(), args);
+  copy_message(resolve_config(config).criterion(), defaults_of(config).criterion(), args);
   return args;
 }
 

@@ -1,6 +1,7 @@
 #include "train/config/config_fields.h"
 
 #include <fmt/ranges.h>
+#include <google/protobuf/text_format.h>
 
 #include "core/tensor/error.h"
 
@@ -9,43 +10,6 @@ namespace saccade {
 namespace pb = google::protobuf;
 
 namespace {
-
-// The value of a numeric field; index < 0 for a field that is not a list.
-double number_of(const pb::Message& m, const pb::FieldDescriptor* f, int index) {
-  const pb::Reflection* r = m.GetReflection();
-  bool list = index >= 0;
-  switch (f->cpp_type()) {
-    case pb::FieldDescriptor::CPPTYPE_INT32:
-      return list ? r->GetRepeatedInt32(m, f, index) : r->GetInt32(m, f);
-    case pb::FieldDescriptor::CPPTYPE_INT64:
-      return static_cast<double>(list ? r->GetRepeatedInt64(m, f, index) : r->GetInt64(m, f));
-    case pb::FieldDescriptor::CPPTYPE_UINT64:
-      return static_cast<double>(list ? r->GetRepeatedUInt64(m, f, index) : r->GetUInt64(m, f));
-    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
-      return list ? r->GetRepeatedDouble(m, f, index) : r->GetDouble(m, f);
-    default:
-      fail("[config] field {} is not a number", f->full_name());
-  }
-}
-
-void collect(const pb::Message& m, const std::string& rest, const std::string& done,
-             std::vector<NumberField>& out) {
-  size_t dot = rest.find('.');
-  std::string name = rest.substr(0, dot), tail = dot == std::string::npos ? "" : rest.substr(dot + 1);
-  std::string path = done.empty() ? name : done + "." + name;
-  const pb::FieldDescriptor* f = m.GetDescriptor()->FindFieldByName(name);
-  SACCADE_CHECK(f != nullptr, "[config] {} has no field {}", m.GetDescriptor()->full_name(), name);
-  const pb::Reflection* r = m.GetReflection();
-  int count = f->is_repeated() ? r->FieldSize(m, f) : 1;
-  for (int i = 0; i < count; ++i) {
-    std::string element = f->is_repeated() ? fmt::format("{}.{}", path, i) : path;
-    if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
-      collect(f->is_repeated() ? r->GetRepeatedMessage(m, f, i) : r->GetMessage(m, f), tail, element, out);
-    } else if (f->is_repeated() || r->HasField(m, f) || f->has_default_value()) {
-      out.push_back({element, number_of(m, f, f->is_repeated() ? i : -1)});
-    }
-  }
-}
 
 bool has_defaults(const pb::Descriptor* type) {
   for (int i = 0; i < type->field_count(); ++i) {
@@ -92,10 +56,36 @@ std::string enum_names(const pb::EnumDescriptor* type) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::vector<NumberField> numbers_at(const pb::Message& message, const std::string& path) {
-  std::vector<NumberField> out;
-  collect(message, path, "", out);
-  return out;
+bool is_number(const pb::FieldDescriptor* f) {
+  using F = pb::FieldDescriptor;
+  return f->cpp_type() == F::CPPTYPE_INT32 || f->cpp_type() == F::CPPTYPE_INT64 ||
+         f->cpp_type() == F::CPPTYPE_UINT64 || f->cpp_type() == F::CPPTYPE_DOUBLE;
+}
+
+double number_of(const pb::Message& m, const pb::FieldDescriptor* f, int index) {
+  const pb::Reflection* r = m.GetReflection();
+  bool list = index >= 0;
+  switch (f->cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_INT32:
+      return list ? r->GetRepeatedInt32(m, f, index) : r->GetInt32(m, f);
+    case pb::FieldDescriptor::CPPTYPE_INT64:
+      return static_cast<double>(list ? r->GetRepeatedInt64(m, f, index) : r->GetInt64(m, f));
+    case pb::FieldDescriptor::CPPTYPE_UINT64:
+      return static_cast<double>(list ? r->GetRepeatedUInt64(m, f, index) : r->GetUInt64(m, f));
+    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
+      return list ? r->GetRepeatedDouble(m, f, index) : r->GetDouble(m, f);
+    default:
+      fail("[config] field {} is not a number", f->full_name());
+  }
+}
+
+std::string value_text(const pb::Message& m, const pb::FieldDescriptor* f, int index) {
+  const pb::Reflection* r = m.GetReflection();
+  if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_STRING)
+    return index >= 0 ? r->GetRepeatedString(m, f, index) : r->GetString(m, f);
+  std::string text;
+  pb::TextFormat::PrintFieldValueToString(m, f, index, &text);
+  return text;
 }
 
 void write_defaults(pb::Message& m) {

@@ -12,14 +12,12 @@ namespace saccade {
 std::vector<std::string> field_names(const google::protobuf::Descriptor* type);
 std::string enum_names(const google::protobuf::EnumDescriptor* type);  // "f32, tf32, bf16"
 
-// The numbers that a dotted path of field names reaches: one (set or default), one per element of a list
-// (with the index in the path), none where a list on the way is empty or the number has neither value nor
-// default.
-struct NumberField {
-  std::string path;
-  double value;
-};
-std::vector<NumberField> numbers_at(const google::protobuf::Message& message, const std::string& path);
+bool is_number(const google::protobuf::FieldDescriptor* field);
+// One value of a field, index < 0 for a field that is not a list: a number, and any scalar as text (strings without quotes).
+double number_of(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor* field,
+                 int index);
+std::string value_text(const google::protobuf::Message& message,
+                       const google::protobuf::FieldDescriptor* field, int index);
 
 // Sets every unset field that has an explicit default, recursively. Messages in which nothing has a default
 // (Layer, Split) stay absent: their absence means something.

@@ -9,8 +9,7 @@
 namespace saccade {
 
 Ema::Ema(const Module& model, double decay) : decay_(decay) {
-  if (!(decay > 0 && decay < 1))
-    fail_input("train.ema_decay: got {}, expected a number in (0, 1), or 0 for none", decay);
+  SACCADE_CHECK(decay > 0 && decay < 1, "[ema] decay {}, expected a number in (0, 1)", decay);
   std::vector<Shape> shapes;
   for (const NamedTensor& t : model.named_tensors()) {
     if (t.var.dtype() != DType::kF32 || !(t.is_buffer || t.var.requires_grad())) continue;

@@ -1,0 +1,161 @@
+// The schema's rules: every field has one, the README is printed from them, values outside are refused, and the presets of the
+// families of models lie between them and the user's values.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "core/tensor/error.h"
+#include "models/build.h"
+#include "train/config/config.h"
+#include "train/config/config_fields.h"
+#include "train/config/config_tables.h"
+#include "train/config/options.h"
+#include "train/config/rules.h"
+
+namespace saccade {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+std::string input_error(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+void for_each_field(const std::function<void(const FieldDescriptor*)>& visit) {
+  const auto* file = Config::descriptor()->file();
+  for (int i = 0; i < file->message_type_count(); ++i)
+    for (int k = 0; k < file->message_type(i)->field_count(); ++k) visit(file->message_type(i)->field(k));
+}
+
+TEST(Schema, EveryFieldHasARuleWithText) {
+  int count = 0;
+  for_each_field([&](const FieldDescriptor* f) {
+    EXPECT_FALSE(rule_of(f).text().empty()) << f->full_name();
+    // The values of keyed arguments are checked by the layer that reads them.
+    const bool limited = is_number(f) && f->containing_type() != config::Arg::descriptor();
+    EXPECT_TRUE(!limited || !allowed_text(f).empty()) << f->full_name();
+    ++count;
+  });
+  EXPECT_GT(count, 120);
+}
+
+TEST(Schema, TheReadmeIsPrintedFromIt) {
+  std::ifstream in(SACCADE_SOURCE_DIR "/configs/README.md");
+  std::ostringstream text;
+  text << in.rdbuf();
+  const std::string marker = "\n<!-- fields -->\n";
+  const size_t at = text.str().find(marker);
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_EQ(text.str().substr(at + marker.size()), config_tables())
+      << "configs/README.md says how to print it anew";
+}
+
+// Every value of --set that is a little outside a field's rule. `path` leads to the message.
+void collect_bad_sets(const Descriptor* type, const std::string& path,
+                      std::vector<std::pair<std::string, std::string>>& out) {
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* f = type->field(i);
+    const std::string name = path.empty() ? f->name() : path + "." + f->name();
+    if (f->message_type() == config::Arg::descriptor()) continue;
+    if (f->message_type()) {
+      collect_bad_sets(f->message_type(), f->is_repeated() ? name + ".0" : name, out);
+      continue;
+    }
+    const config::Rule& rule = rule_of(f);
+    const bool whole = f->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE;
+    auto add = [&](double x) { out.emplace_back(name, fmt::format("{}", x)); };
+    if (rule.has_min() && f->cpp_type() != FieldDescriptor::CPPTYPE_UINT64)
+      add(whole ? rule.min() - 1 : rule.min() - 1e-6);
+    if (rule.has_max()) add(whole ? rule.max() + 1 : rule.max() * (1 + 1e-6));
+    if (rule.has_above()) add(rule.above());
+    if (rule.has_below()) add(rule.below());
+    if (is_number(f) && !whole) out.emplace_back(name, "nan");
+    if (is_number(f) && !whole) out.emplace_back(name, "inf");
+    if (rule.choice_size() > 0) out.emplace_back(name, is_number(f) ? "1" : "nothing");
+    if (rule.has_registry()) out.emplace_back(name, "nothing");
+    if (rule.regex()) out.emplace_back(name, "(");
+  }
+}
+
+TEST(Schema, ValuesOutsideAreRefusedByName) {
+  std::vector<std::pair<std::string, std::string>> sets;
+  collect_bad_sets(Config::descriptor(), "", sets);
+  EXPECT_GT(sets.size(), 200u);
+  for (const auto& [name, value] : sets) {
+    Config c;
+    apply_set(c, "optimizer.group={regex: \"a\"}");
+    apply_set(c, name + "=" + value);
+    const std::string message = input_error([&, &name = name] { validate_config(c); });
+    EXPECT_TRUE(message.starts_with(name + ": ") || message.starts_with(name + ".0: "))
+        << name << "=" << value << ": " << message;
+    EXPECT_NE(message.find(value == "(" ? "not a regular expression" : "expected "), std::string::npos)
+        << message;
+  }
+}
+
+TEST(Schema, DefaultsAreWithinTheirRules) {
+  Config c;
+  write_defaults(c);
+  EXPECT_EQ(input_error([&] { check_rules(c); }), "no error");
+}
+
+TEST(Schema, RangesAreSaidInWords) {
+  auto range = [](const char* message, const char* field) {
+    const auto* file = Config::descriptor()->file();
+    return allowed_text(file->FindMessageTypeByName(message)->FindFieldByName(field));
+  };
+  EXPECT_EQ(range("Data", "batch_size"), "1 to 65536");
+  EXPECT_EQ(range("Data", "cache_mb"), "at least 0 MiB");
+  EXPECT_EQ(range("Schedule", "gamma"), "more than 0, at most 1");
+  EXPECT_EQ(range("Transformer", "dropout"), "at least 0, less than 1");
+  EXPECT_EQ(range("Train", "max_steps"), "0 to 1e15 steps");
+  EXPECT_EQ(range("Backbone", "depth"), "18, 34, 50, 101");
+  EXPECT_EQ(range("Backbone", "dilation"), "");
+}
+
+TEST(Presets, DetrAloneIsThePublishedModel) {
+  const Config c = parse_config("model { type: \"detr\" }", "F");
+  EXPECT_EQ(input_error([&] { validate_config(c); }), "no error");
+  const Config resolved = resolve_config(c);
+  EXPECT_EQ(resolved.criterion().class_loss(), config::softmax);
+  EXPECT_EQ(resolved.criterion().cost_class(), 1);
+  // DETR-R50 with COCO's 91 classes and "no object"
+  EXPECT_EQ(build_detector(model_args(c), 91, criterion_args(c))->parameter_count(), 41524768);
+  // The user's values lie above.
+  Config user = c;
+  apply_set(user, "model.transformer.ffn_dim=64");
+  apply_set(user, "criterion.class_weight=3");
+  EXPECT_EQ(resolve_config(user).model().transformer().ffn_dim(), 64);
+  EXPECT_EQ(resolve_config(user).model().transformer().queries(), 100);
+  EXPECT_EQ(resolve_config(user).criterion().class_weight(), 3);
+  // The resolved text is the same configuration.
+  EXPECT_EQ(config_text(parse_config(config_text(c), "resolved")), config_text(c));
+}
+
+TEST(Presets, FieldsOfTheOtherFamilyMayStandAtTheirDefaults) {
+  auto built = [](const std::string& text) {
+    return input_error([&] { build_detector(model_args(parse_config(text, "F")), 4); });
+  };
+  const std::string detr = "type: \"detr\" backbone { depth: 18 }", other = "backbone { depth: 18 }";
+  EXPECT_EQ(built("model { " + detr + " transformer { box_refine: false levels: 1 } }"), "no error");
+  EXPECT_EQ(built("model { " + detr + " transformer { box_refine: true } }"),
+            "model.transformer.box_refine: true is not read by DETR, expected false");
+  EXPECT_EQ(built("model { " + detr + " transformer { levels: 4 } }"),
+            "model.transformer.levels: 4 is not read by DETR, expected 1");
+  EXPECT_EQ(built("model { " + other + " transformer { pre_norm: false position_encoding: \"sine\" } }"),
+            "no error");
+  EXPECT_EQ(
+      built("model { " + other + " transformer { position_encoding: \"learned\" } }"),
+      "model.transformer.position_encoding: \"learned\" is not read by Deformable DETR, expected \"sine\"");
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,105 @@
+#include "train/config/config_tables.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "configs/saccade.pb.h"
+#include "train/config/rules.h"
+
+namespace saccade {
+
+namespace pb = google::protobuf;
+using pb::FieldDescriptor;
+
+namespace {
+
+struct Section {
+  const pb::Descriptor* type;
+  std::vector<std::string> paths;  // of the fields that have this type
+};
+
+const config::About& about(const pb::Descriptor* type) { return type->options().GetExtension(config::about); }
+
+// The messages from the root down, each once, where its first field stands; those with a title last.
+void collect(const pb::Descriptor* type, const std::string& path, std::vector<Section>& out) {
+  auto known = std::find_if(out.begin(), out.end(), [&](const Section& s) { return s.type == type; });
+  if (known != out.end()) return known->paths.push_back(path);
+  out.push_back({type, {path}});
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* f = type->field(i);
+    if (f->message_type()) collect(f->message_type(), path.empty() ? f->name() : path + "." + f->name(), out);
+  }
+}
+
+std::string type_text(const FieldDescriptor* f) {
+  std::string type;
+  if (f->enum_type()) {
+    for (int i = 0; i < f->enum_type()->value_count(); ++i)
+      type += (i ? " \\| " : "") + f->enum_type()->value(i)->name();
+  } else if (f->message_type()) {
+    type = f->message_type()->name();
+  } else {
+    switch (f->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        type = "float";
+        break;
+      case FieldDescriptor::CPPTYPE_BOOL:
+        type = "bool";
+        break;
+      case FieldDescriptor::CPPTYPE_STRING:
+        type = "string";
+        break;
+      default:
+        type = "int";
+    }
+  }
+  return f->is_repeated() ? "list of " + type : type;
+}
+
+// As the schema writes it.
+std::string default_text(const FieldDescriptor* f) {
+  if (!f->has_default_value()) return "";
+  switch (f->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return fmt::format("`{}`", f->default_value_double());
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return f->default_value_bool() ? "`true`" : "`false`";
+    case FieldDescriptor::CPPTYPE_STRING:
+      return fmt::format("`\"{}\"`", f->default_value_string());
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return fmt::format("`{}`", f->default_value_enum()->name());
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return fmt::format("`{}`", f->default_value_uint64());
+    case FieldDescriptor::CPPTYPE_INT64:
+      return fmt::format("`{}`", f->default_value_int64());
+    default:
+      return fmt::format("`{}`", f->default_value_int32());
+  }
+}
+
+}  // namespace
+
+std::string config_tables() {
+  std::vector<Section> sections;
+  collect(config::Config::descriptor(), "", sections);
+  std::stable_partition(sections.begin() + 1, sections.end(),
+                        [](const Section& s) { return about(s.type).title().empty(); });
+  std::string out;
+  for (const auto& [type, paths] : sections) {
+    const config::About& a = about(type);
+    out +=
+        fmt::format("\n## {}\n\n", a.title().empty() ? fmt::format("{}", fmt::join(paths, ", ")) : a.title());
+    if (!a.text().empty()) out += a.text() + "\n\n";
+    out += "| field | type | default | allowed | |\n| --- | --- | --- | --- | --- |\n";
+    for (int i = 0; i < type->field_count(); ++i) {
+      const FieldDescriptor* f = type->field(i);
+      out += fmt::format("| `{}` | {} | {} | {} | {} |\n", f->name(), type_text(f), default_text(f),
+                         allowed_text(f), rule_of(f).text());
+    }
+  }
+  return out;
+}
+
+}  // namespace saccade

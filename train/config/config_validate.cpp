@@ -1,0 +1,68 @@
+// The checks of a configuration: the fields' own rules, and what belongs to several fields at once.
+#include "core/tensor/error.h"
+#include "train/config/config.h"
+#include "train/config/rules.h"
+#include "train/config/task.h"
+
+namespace saccade {
+
+namespace {
+
+void check_range(const char* low_name, double low, const char* high_name, double high) {
+  if (low > high) fail_input("data.augment.{}: {} exceeds {} = {}", low_name, low, high_name, high);
+}
+
+void check_pair(const char* a_name, int a, const char* b_name, int b) {
+  if ((a > 0) != (b > 0))
+    fail_input("{} = {} and {} = {}: expected both to be set, or both to be 0", a_name, a, b_name, b);
+}
+
+}  // namespace
+
+void validate_config(const Config& given) {
+  const Config config = resolve_config(given);
+  check_rules(config);
+  const auto& data = config.data();
+  for (auto [name, size] : {std::pair{"data.mean", data.mean_size()}, std::pair{"data.std", data.std_size()}})
+    if (size != 0 && size != 3)
+      fail_input("{}: {} values, expected 3 (red, green, blue) or none", name, size);
+  check_pair("data.val_height", data.val_height(), "data.val_width", data.val_width());
+  if (data.val_long_side() < data.val_short_side())
+    fail_input("data.val_long_side: {} is less than data.val_short_side = {}", data.val_long_side(),
+               data.val_short_side());
+  const auto& augment = data.augment();
+  check_pair("data.augment.height", augment.height(), "data.augment.width", augment.width());
+  check_range("crop_min", augment.crop_min(), "crop_max", augment.crop_max());
+  check_range("scale_min", augment.scale_min(), "scale_max", augment.scale_max());
+  check_range("crop_area_min", augment.crop_area_min(), "crop_area_max", augment.crop_area_max());
+  check_range("crop_ratio_min", augment.crop_ratio_min(), "crop_ratio_max", augment.crop_ratio_max());
+  if (augment.crop_area_min() > 0 && augment.height() == 0)
+    fail_input("data.augment.crop_area_min: {} without height and width, expected a size for the window",
+               augment.crop_area_min());
+  if (data.val_center() > 0 && data.val_height() == 0)
+    fail_input("data.val_center: {} without data.val_height and data.val_width, expected the centre's size",
+               data.val_center());
+  task_of(config).check(config);
+  const auto& drops = config.schedule().drop_epochs();
+  for (int i = 1; i < drops.size(); ++i)
+    if (!(drops[i] > drops[i - 1]))
+      fail_input("schedule.drop_epochs: {} follows {}, expected rising values", drops[i], drops[i - 1]);
+}
+
+void validate_for_training(const Config& config) {
+  validate_config(config);
+  const TaskSpec& task = task_of(config);
+  task.check_split("data.train", config.data().train());
+  if (config.data().has_val()) task.check_split("data.val", config.data().val());
+  const auto& train = config.train();
+  if (train.epochs() <= 0 && train.max_steps() <= 0 && train.max_minutes() <= 0)
+    fail_input(
+        "train.epochs, train.max_steps and train.max_minutes are all 0, expected at least one of them");
+}
+
+void need(const std::string& field, const std::string& value, const char* what) {
+  if (value.empty())
+    fail_input("{}: not set, expected {} (in the file or with --set {}=...)", field, what, field);
+}
+
+}  // namespace saccade

@@ -1,0 +1,23 @@
+// The rules that configs/saccade.proto writes beside its fields: checking values against them, and saying them in words.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <string>
+#include <vector>
+
+#include "configs/rules.pb.h"
+
+namespace saccade {
+
+const config::Rule& rule_of(const google::protobuf::FieldDescriptor* field);
+
+// "1 to 64 pixels", "more than 0, at most 1", "sine, learned"; empty where the type says it all.
+std::string allowed_text(const google::protobuf::FieldDescriptor* field);
+
+// Throws InputError naming the first value in `message` (and below) that breaks its field's rule. `path` leads to the message
+// ("model"; empty for a whole configuration).
+void check_rules(const google::protobuf::Message& message, const std::string& path = "");
+
+}  // namespace saccade
