@@ -1,5 +1,7 @@
 #include "models/common/stages.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -12,11 +14,10 @@ std::vector<int64_t> read_outputs(const Args& backbone, const std::vector<int64_
   std::vector<int64_t> outputs = backbone.get_ints("outputs", {});
   if (outputs.empty()) outputs = fallback;
   if (outputs.empty()) outputs = {stages};
-  if (!std::ranges::is_sorted(outputs, std::ranges::less_equal()))
-    fail_input("{}.outputs: expected ascending stages", backbone.path());
-  for (int64_t stage : outputs)
-    if (stage < 1 || stage > stages)
-      fail_input("{}.outputs: stage {} does not exist, expected 1 to {}", backbone.path(), stage, stages);
+  if (!std::ranges::is_sorted(outputs, std::ranges::less_equal()) || outputs.front() < 1 ||
+      outputs.back() > stages)
+    fail_input("{}.outputs: [{}], expected ascending stages from 1 to {}", backbone.path(),
+               fmt::join(outputs, ", "), stages);
   return outputs;
 }
 
