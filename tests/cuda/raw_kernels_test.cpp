@@ -8,7 +8,7 @@
 #include "core/kernels/match_cost/match_cost.h"
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 #include "core/kernels/normalize_image/normalize_image.h"
-#include "core/kernels/optimizer/adamw.h"
+#include "core/kernels/optimizer/optimizer.h"
 #include "core/kernels/reduce/reduce.h"
 #include "core/kernels/softmax/softmax.h"
 #include "core/runtime/gpu.h"

@@ -56,7 +56,7 @@ class Window {
 };
 
 // A step whose work was given to the device and whose numbers nobody has looked at yet. A gradient or loss
-// that is not finite changed nothing there (see core/kernels/optimizer/adamw.h), so on a GPU it is early enough to look
+// that is not finite changed nothing there (see core/kernels/optimizer/optimizer.h), so on a GPU it is early enough to look
 // during the next step, when the numbers have arrived without waiting.
 struct StepInFlight {
   struct Loss {  // of one batch

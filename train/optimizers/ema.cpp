@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/kernels/optimizer/adamw.h"
+#include "core/kernels/optimizer/optimizer.h"
 #include "core/tensor/execution.h"
 #include "train/optimizers/flat.h"
 

@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
-#include "core/kernels/optimizer/adamw.h"
+#include "core/kernels/optimizer/optimizer.h"
 #include "core/tensor/execution.h"
 #include "train/optimizers/flat.h"
 

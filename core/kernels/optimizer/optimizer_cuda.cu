@@ -1,9 +1,9 @@
 // The optimizer on the GPU: one block a piece of a tensor, so that one launch covers all tensors. The pieces
 // (a few thousand of 56 bytes for a whole detector) are uploaded at each step; every number of the tensors is
 // read and written once, 16 bytes a thread and access.
-#include "core/kernels/optimizer/adamw.h"
+#include "core/kernels/optimizer/optimizer.h"
 
-#include "core/kernels/optimizer/optimizer_pieces.h"
+#include "core/kernels/optimizer/update.h"
 #include "core/runtime/cuda/block.h"
 
 namespace saccade::kernels {

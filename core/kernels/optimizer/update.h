@@ -1,5 +1,5 @@
 // How the optimizer's kernels see their tensors, and what they do with one element: shared by the generic
-// kernels and the tuned ones of core/kernels/optimizer/adamw_cuda.cu.
+// kernels and the tuned ones of core/kernels/optimizer/optimizer_cuda.cu.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/kernels/common/pieces.h"
-#include "core/kernels/optimizer/adamw.h"
+#include "core/kernels/optimizer/optimizer.h"
 #include "core/tensor/hd.h"
 
 namespace saccade::kernels {

@@ -1,6 +1,6 @@
-#include "core/kernels/optimizer/adamw.h"
+#include "core/kernels/optimizer/optimizer.h"
 
-#include "core/kernels/optimizer/optimizer_pieces.h"
+#include "core/kernels/optimizer/update.h"
 #include "core/runtime/launch.h"
 
 namespace saccade::kernels {
