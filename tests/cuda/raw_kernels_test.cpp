@@ -50,7 +50,8 @@ void compare(F&& f) {
 
 // A ragged tensor, one of several pieces, a single element, and one whose address allows no wide access; two
 // steps. Every second one has an average that moves with it, all have one that ema_update moves.
-std::vector<Tensor> optimize(Device device, bool adamw, double momentum) {
+std::vector<Tensor> optimize(Device device, const char* type, const kernels::UpdateOptions& options) {
+  const kernels::OptimizerSpec& optimizer = kernels::optimizers().find(type);
   Rng rng(5);
   std::vector<kernels::OptimizerItem> items;
   std::vector<Tensor> grads, averages, values;
@@ -58,12 +59,12 @@ std::vector<Tensor> optimize(Device device, bool adamw, double momentum) {
     kernels::OptimizerItem item;
     item.value = uniform(rng, {n + 1}).to(device).slice(0, n == 100, n + (n == 100));
     item.grad = uniform(rng, {n}).to(device);
-    if (adamw || momentum > 0) item.exp_avg = uniform(rng, {n}).to(device);
-    if (adamw) item.exp_avg_sq = uniform(rng, {n}, 0, 1).to(device);
+    for (size_t k = 0; k < optimizer.state_names(options).size(); ++k)
+      item.state.push_back(uniform(rng, {n}, k == 1 ? 0 : -1, 1).to(device));
     item.learning_rate = 1e-2;
     item.weight_decay = 0.1;
     item.step = 2;
-    if (adamw && items.size() % 2 == 1) item.average = uniform(rng, {n}).to(device);
+    if (items.size() % 2 == 1) item.average = uniform(rng, {n}).to(device);
     grads.push_back(item.grad);
     values.push_back(item.value);
     averages.push_back(uniform(rng, {n}).to(device));
@@ -72,24 +73,26 @@ std::vector<Tensor> optimize(Device device, bool adamw, double momentum) {
   Tensor norm = Tensor::empty({1}, DType::kF64, device);
   for (int step = 0; step < 2; ++step) {
     kernels::gradient_norm(norm, grads, {});
-    if (adamw)
-      kernels::adamw_step(norm, 0.1, items, {}, 0.25);
-    else
-      kernels::sgd_step(norm, 0.1, items, momentum);
+    (*optimizer.update)(norm, 0.1, items, options, 0.25);
     kernels::ema_update(norm, averages, values, 0.25);
   }
   std::vector<Tensor> out{norm};
   for (const auto& item : items) {
     out.push_back(item.value);
-    for (const Tensor* t : {&item.exp_avg, &item.exp_avg_sq, &item.average})
-      if (t->defined()) out.push_back(*t);
+    out.insert(out.end(), item.state.begin(), item.state.end());
+    if (item.average.defined()) out.push_back(item.average);
   }
   out.insert(out.end(), averages.begin(), averages.end());
   return out;
 }
 
-TEST(RawKernels, AdamW) {
-  compare([](Device device) { return optimize(device, true, 0); });
+// Every registered optimizer, with all its state and without momentum.
+TEST(RawKernels, Optimizers) {
+  for (const auto& [name, spec] : kernels::optimizers().all()) {
+    SCOPED_TRACE(name);
+    for (double momentum : {0.9, 0.0})
+      compare([&](Device device) { return optimize(device, name.c_str(), {.momentum = momentum}); });
+  }
 }
 
 // Neither the weights nor the averages move when a gradient or a loss is not finite.
@@ -101,27 +104,27 @@ TEST(RawKernels, NonFiniteStepsChangeNothing) {
       (in_loss ? loss : grad).data<float>()[2] = INFINITY;
       kernels::OptimizerItem item{uniform(rng, {100}).to(device),
                                   grad.to(device),
-                                  uniform(rng, {100}).to(device),
-                                  uniform(rng, {100}, 0, 1).to(device),
+                                  {uniform(rng, {100}).to(device), uniform(rng, {100}, 0, 1).to(device)},
                                   0.1,
                                   0.1,
                                   1,
                                   uniform(rng, {100}).to(device)};
       std::vector<kernels::OptimizerItem> items{item};
       std::vector<Tensor> grads{item.grad}, guards{loss.to(device)}, averages{uniform(rng, {100}).to(device)},
-          before{item.value.clone(), item.exp_avg.clone(), averages[0].clone(), item.average.clone()},
-          values{item.exp_avg};
+          before{item.value.clone(), item.state[0].clone(), averages[0].clone(), item.average.clone()},
+          values{item.state[0]};
       Tensor norm = Tensor::empty({1}, DType::kF64, device);
       kernels::gradient_norm(norm, grads, guards);
       EXPECT_FALSE(std::isfinite(norm.item()));
-      kernels::adamw_step(norm, 0.1, items, {}, 0.25);
-      kernels::sgd_step(norm, 0.1, items, 0.9);
+      (*kernels::optimizers().find("adamw").update)(norm, 0.1, items, {}, 0.25);
+      items[0].state.pop_back();
+      (*kernels::optimizers().find("sgd").update)(norm, 0.1, items, {}, 0.25);
       kernels::ema_update(norm, averages, values, 0.25);
       EXPECT_EQ(item.value.to_vector<float>(), before[0].to_vector<float>());
-      EXPECT_EQ(item.exp_avg.to_vector<float>(), before[1].to_vector<float>());
+      EXPECT_EQ(item.state[0].to_vector<float>(), before[1].to_vector<float>());
       EXPECT_EQ(averages[0].to_vector<float>(), before[2].to_vector<float>());
       EXPECT_EQ(item.average.to_vector<float>(), before[3].to_vector<float>());
-      return std::vector<Tensor>{item.value, item.exp_avg, averages[0], item.average};
+      return std::vector<Tensor>{item.value, item.state[0], averages[0], item.average};
     });
   }
 }
@@ -133,7 +136,7 @@ TEST(RawKernels, OptimizerLaunchesDoNotGrow) {
     std::vector<Tensor> grads, averages, values;
     auto ones = [] { return Tensor::full({5}, 1, DType::kF32, Device::kCuda); };
     for (size_t i = 0; i < count; ++i) {
-      items.push_back({ones(), ones(), ones(), ones(), 0.1, 0.1, 1, ones()});
+      items.push_back({ones(), ones(), {ones(), ones()}, 0.1, 0.1, 1, ones()});
       grads.push_back(items.back().grad);
       averages.push_back(ones());
       values.push_back(items.back().value);
@@ -141,7 +144,7 @@ TEST(RawKernels, OptimizerLaunchesDoNotGrow) {
     Tensor norm = Tensor::empty({1}, DType::kF64, Device::kCuda);
     const int64_t before = cuda_statistics().launches;
     kernels::gradient_norm(norm, grads, {});
-    kernels::adamw_step(norm, 0.1, items, {}, 0.25);
+    (*kernels::optimizers().find("adamw").update)(norm, 0.1, items, {}, 0.25);
     kernels::ema_update(norm, averages, values, 0.25);
     return cuda_statistics().launches - before;
   };
@@ -188,11 +191,6 @@ TEST(RawKernels, StacksScalars) {
     kernels::stack_scalars(out, scalars);
     return std::vector<Tensor>{out};
   });
-}
-
-TEST(RawKernels, Sgd) {
-  for (double momentum : {0.0, 0.9})
-    compare([&](Device device) { return optimize(device, false, momentum); });
 }
 
 TEST(RawKernels, MatchCost) {

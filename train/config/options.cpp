@@ -139,10 +139,7 @@ OptimizerOptions optimizer_options(const config::Optimizer& o) {
                        .learning_rate = o.learning_rate(),
                        .weight_decay = o.weight_decay(),
                        .no_decay_1d = o.no_decay_1d(),
-                       .beta1 = o.beta1(),
-                       .beta2 = o.beta2(),
-                       .epsilon = o.epsilon(),
-                       .momentum = o.momentum(),
+                       .update = {o.beta1(), o.beta2(), o.epsilon(), o.momentum()},
                        .clip_norm = o.clip_norm(),
                        .groups = {}};
   for (const auto& g : o.group())

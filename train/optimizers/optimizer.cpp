@@ -1,45 +1,18 @@
 #include "train/optimizers/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <regex>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
-#include "core/kernels/optimizer/optimizer.h"
 #include "core/tensor/execution.h"
 #include "train/optimizers/flat.h"
 
 namespace saccade {
-namespace {
-
-void check_options(const OptimizerOptions& o) {
-  auto at_least_zero = [](const char* key, double v) {
-    if (!(v >= 0 && std::isfinite(v)))
-      fail_input("optimizer.{}: got {}, expected a number of at least 0", key, v);
-  };
-  auto fraction = [](const char* key, double v) {
-    if (!(v >= 0 && v < 1)) fail_input("optimizer.{}: got {}, expected a number in [0, 1)", key, v);
-  };
-  if (o.type != "adamw" && o.type != "sgd")
-    fail_input("optimizer.type: unknown optimizer \"{}\", expected adamw or sgd", o.type);
-  at_least_zero("learning_rate", o.learning_rate);
-  at_least_zero("weight_decay", o.weight_decay);
-  at_least_zero("epsilon", o.epsilon);
-  at_least_zero("clip_norm", o.clip_norm);
-  fraction("beta1", o.beta1);
-  fraction("beta2", o.beta2);
-  fraction("momentum", o.momentum);
-  for (const ParameterGroupOptions& g : o.groups) {
-    at_least_zero("group.lr_mult", g.lr_mult);
-    if (g.weight_decay) at_least_zero("group.weight_decay", *g.weight_decay);
-  }
-}
-
-}  // namespace
 
 Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options)
-    : options_(options), adamw_(options.type == "adamw") {
-  check_options(options);
+    : options_(options),
+      spec_(kernels::optimizers().find(options.type, "optimizer.type")),
+      state_names_(spec_.state_names(options.update)) {
   std::vector<std::regex> patterns;
   for (const ParameterGroupOptions& g : options.groups) {
     try {
@@ -80,8 +53,8 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions
     s.var.value() = t;
     keep_bf16_shadow(t);
   });
-  if (adamw_ || options_.momentum > 0) fill(MemoryUse::kOptimizer, [](Slot& s, Tensor& t) { s.exp_avg = t; });
-  if (adamw_) fill(MemoryUse::kOptimizer, [](Slot& s, Tensor& t) { s.exp_avg_sq = t; });
+  for (size_t k = 0; k < state_names_.size(); ++k)
+    fill(MemoryUse::kOptimizer, [](Slot& s, Tensor& t) { s.state.push_back(t); });
 }
 
 void Optimizer::zero_grad() {
@@ -103,16 +76,12 @@ HostCopy Optimizer::step(double lr_factor, std::span<const Tensor> guards, Ema* 
     if (!s.in_last) continue;
     ++s.step;
     grads.push_back(s.var.grad().contiguous());
-    items.push_back({s.var.value(), grads.back(), s.exp_avg, s.exp_avg_sq, s.lr * lr_factor, s.weight_decay,
-                     s.step, update && adamw_ ? update->take(s.var) : Tensor()});
+    items.push_back({s.var.value(), grads.back(), s.state, s.lr * lr_factor, s.weight_decay, s.step,
+                     update ? update->take(s.var) : Tensor()});
   }
   Tensor norm = Tensor::empty({1}, DType::kF64, slots_[0].var.device());
   kernels::gradient_norm(norm, grads, guards);
-  if (adamw_)
-    kernels::adamw_step(norm, options_.clip_norm, items, {options_.beta1, options_.beta2, options_.epsilon},
-                        update ? update->weight() : 0);
-  else
-    kernels::sgd_step(norm, options_.clip_norm, items, options_.momentum);
+  (*spec_.update)(norm, options_.clip_norm, items, options_.update, update ? update->weight() : 0);
   if (update) update->finish(norm);
   last_norm_ = HostCopy(norm);
   return last_norm_;
@@ -123,8 +92,8 @@ NamedValues Optimizer::state() const {
   for (const Slot& s : slots_) {
     const int64_t steps = steps_of(s);
     if (steps == 0) continue;
-    if (s.exp_avg.defined()) out.emplace_back((adamw_ ? "exp_avg." : "momentum.") + s.name, s.exp_avg);
-    if (s.exp_avg_sq.defined()) out.emplace_back("exp_avg_sq." + s.name, s.exp_avg_sq);
+    for (size_t k = 0; k < state_names_.size(); ++k)
+      out.emplace_back(state_names_[k] + "." + s.name, s.state[k]);
     out.emplace_back("step." + s.name, Tensor::from(Shape{}, std::vector<int64_t>{steps}));
   }
   return out;
@@ -135,20 +104,19 @@ void Optimizer::load_state(const std::function<Tensor(const std::string&)>& find
     Tensor step = find("step." + s.name);
     s.in_last = false;
     s.step = step.defined() ? static_cast<int64_t>(step.item()) : 0;
-    auto fetch = [&](const char* key, Tensor& place) {
-      if (s.step == 0) return place.fill(0);
-      Tensor t = find(key + s.name);
-      if (!t.defined() || t.dtype() != DType::kF32 || t.shape() != s.var.shape())
-        fail_input("optimizer state {}{}: {}, expected f32 {}", key, s.name,
+    for (size_t k = 0; k < state_names_.size(); ++k) {
+      Tensor& state = s.state[k];
+      if (s.step == 0) {
+        state.fill(0);
+        continue;
+      }
+      const std::string name = state_names_[k] + "." + s.name;
+      Tensor t = find(name);
+      if (!t.defined() || t.dtype() != DType::kF32 || t.shape() != state.shape())
+        fail_input("optimizer state {}: {}, expected f32 {}", name,
                    t.defined() ? fmt::format("{} {}", name_of(t.dtype()), t.shape().to_string()) : "missing",
-                   s.var.shape().to_string());
-      place.copy_from(t.to(place.device()));
-    };
-    if (adamw_) {
-      fetch("exp_avg.", s.exp_avg);
-      fetch("exp_avg_sq.", s.exp_avg_sq);
-    } else if (options_.momentum > 0) {
-      fetch("momentum.", s.exp_avg);
+                   state.shape().to_string());
+      state.copy_from(t.to(state.device()));
     }
   }
 }

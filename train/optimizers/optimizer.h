@@ -1,5 +1,5 @@
-// AdamW and SGD as PyTorch defines them, over named parameters in groups, with the gradient clipping folded
-// in.
+// The optimizer of a run: an update rule (core/kernels/optimizer) over named parameters in groups, with the clipping of the
+// gradients and the moving averages folded in.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/formats/safetensors.h"
+#include "core/kernels/optimizer/optimizer.h"
 #include "core/runtime/host_copy.h"
 #include "layers/module.h"
 #include "train/optimizers/ema.h"
@@ -24,12 +25,11 @@ struct ParameterGroupOptions {
 };
 
 struct OptimizerOptions {
-  std::string type = "adamw";  // adamw: decoupled decay; sgd: decay added to the gradient
+  std::string type = "adamw";  // a registered name
   double learning_rate = 2e-4;
   double weight_decay = 1e-4;
   bool no_decay_1d = false;  // parameters of at most one dimension decay only where their group says so
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  double momentum = 0.9;
+  kernels::UpdateOptions update;
   double clip_norm = 0.1;                     // largest global gradient norm; 0: no clipping
   std::vector<ParameterGroupOptions> groups;  // the first that matches applies
 };
@@ -37,7 +37,7 @@ struct OptimizerOptions {
 class Optimizer {
  public:
   // Frozen groups lose their requires_grad here, and the other parameters move into one block of memory.
-  // Throws InputError for a bad option, a bad regex, a regex that matches no parameter, and when nothing is
+  // Throws InputError for an unknown type, a bad regex, a regex that matches no parameter, and when nothing is
   // left to train.
   Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options);
 
@@ -47,8 +47,8 @@ class Optimizer {
   HostCopy step(double lr_factor, std::span<const Tensor> guards = {}, Ema* averages = nullptr);
   void zero_grad();
 
-  // The state by name: "exp_avg.NAME", "exp_avg_sq.NAME" (adamw), "momentum.NAME" (sgd) and "step.NAME"
-  // (i64), for parameters that were updated at least once. The tensors share memory with the optimizer.
+  // The state by name: "exp_avg.NAME" and what else the type keeps, and "step.NAME" (i64), for parameters
+  // that were updated at least once. The tensors share memory with the optimizer.
   NamedValues state() const;
   // Puts back what state() gave. `find` returns an undefined tensor for a name that was not stored. Throws
   // InputError on a shape that differs.
@@ -63,14 +63,15 @@ class Optimizer {
     Var var;
     double lr, weight_decay;
     int64_t step = 0;
-    bool in_last = false;        // took part in the last step
-    Tensor exp_avg, exp_avg_sq;  // undefined where the method has none
+    bool in_last = false;       // took part in the last step
+    std::vector<Tensor> state;  // as state_names_
   };
   // Updates of a parameter; the last step counts unless its norm, which is waited for, was not finite.
   int64_t steps_of(const Slot& slot) const;
 
   OptimizerOptions options_;
-  bool adamw_;
+  const kernels::OptimizerSpec& spec_;
+  std::vector<std::string> state_names_;
   HostCopy last_norm_;
   std::vector<Slot> slots_;
 };

@@ -1,16 +1,32 @@
-// How the optimizer's kernels see their tensors, and what they do with one element: shared by the generic
-// kernels and the tuned ones of core/kernels/optimizer/optimizer_cuda.cu.
+// From a functor that updates one element to an optimizer on every device. The functor's file is compiled for the CPU and for
+// the GPU, as every file of core/kernels:
+//
+//   struct Lion {
+//     struct Rates { float keep, learning_rate; };      // the numbers of one tensor in one step
+//     explicit Lion(const UpdateOptions& options);      // those of all tensors: members of the functor
+//     static std::vector<std::string> state_names(const UpdateOptions& options);
+//     static Rates rates(const OptimizerItem& item, const UpdateOptions& options);
+//     // g is the gradient after clipping; one reference for each state tensor follows the parameter's.
+//     SACCADE_HD void operator()(const Rates& rates, float g, float& p, float& m) const;
+//   };
+//   SACCADE_REGISTER_OPTIMIZER("lion", Lion);
 #pragma once
 
 #include <cmath>
 #include <limits>
-#include <vector>
+#include <type_traits>
+#include <utility>
 
 #include "core/kernels/common/pieces.h"
 #include "core/kernels/optimizer/optimizer.h"
-#include "core/tensor/hd.h"
+#include "core/runtime/launch.h"
+
+#if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
+#include "core/runtime/cuda/block.h"
+#endif
 
 namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
 
 inline void check_list(const char* op, const Tensor& t, int64_t numel) {
   SACCADE_CHECK(t.dtype() == DType::kF32 && t.is_contiguous() && t.numel() == numel,
@@ -18,159 +34,215 @@ inline void check_list(const char* op, const Tensor& t, int64_t numel) {
                 name_of(t.dtype()), t.shape().to_string(), numel);
 }
 
-struct SquarePiece {
-  const float* x;
-  int64_t count;
-  bool guard;  // adds 0 when finite, else NaN
-};
-
-inline std::vector<SquarePiece> square_pieces(const Tensor& norm, std::span<const Tensor> grads,
-                                              std::span<const Tensor> guards, int64_t piece) {
-  SACCADE_CHECK(norm.dtype() == DType::kF64 && norm.numel() == 1, "[gradient_norm] the norm must be one f64");
-  std::vector<SquarePiece> pieces;
-  for (bool guard : {false, true}) {
-    for (const Tensor& t : guard ? guards : grads) {
-      check_list("gradient_norm", t, t.numel());
-      const float* x = t.data<float>();
-      cut(t.numel(), piece, [&](int64_t begin, int64_t count) {
-        pieces.push_back({x + begin, count, guard});
-      });
-    }
-  }
-  return pieces;
-}
-
-// Whether a step with this gradient norm may be done.
-SACCADE_HD bool usable(double norm) { return norm <= std::numeric_limits<double>::max(); }
+// Of a norm, which is not negative.
+SACCADE_HD bool is_finite(double norm) { return norm <= std::numeric_limits<double>::max(); }
 
 SACCADE_HD float clip_scale(double norm, double max_norm) {
   double scale = max_norm > 0 ? max_norm / (norm + 1e-6) : 1.0;
   return static_cast<float>(scale < 1 ? scale : 1.0);
 }
 
-struct AdamWPiece {
+SACCADE_HD float lerp(float from, float to, float weight) { return from + weight * (to - from); }
+
+#if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
+constexpr int kUpdateThreads = 256;
+constexpr int kFour = cuda::kPackWidth<float>;
+
+// Whether all of these can be read 16 bytes at a time.
+template <class... P>
+__device__ __forceinline__ bool aligned(const P*... p) {
+  return ((reinterpret_cast<uintptr_t>(p) | ...) % 16) == 0;
+}
+#endif
+
+template <class Rates, size_t kStates>
+struct UpdatePiece {
   float* p;
   const float* g;
-  float* m;
-  float* v;
+  float* state[kStates > 0 ? kStates : 1];
   float* average;  // null: none
   int64_t count;
-  float keep;        // 1 - lr * decay
-  float step_size;   // lr / (1 - beta1^t)
-  float root_bias2;  // 1 / sqrt(1 - beta2^t)
+  Rates rates;
 };
 
-struct AdamWConstants {
+template <class Update, size_t... K>
+struct UpdateTensors {
+  using Rates = typename Update::Rates;
+  using Piece = UpdatePiece<Rates, sizeof...(K)>;
+  const Piece* pieces;
+  const double* norm;
   double max_norm;
-  float beta1, rest1, beta2, rest2, epsilon;  // rest = 1 - beta, rounded once
+  Update update;
   float average_weight;
-  AdamWConstants(double clip_norm, const AdamWOptions& o, double weight)
-      : max_norm(clip_norm),
-        beta1(static_cast<float>(o.beta1)),
-        rest1(static_cast<float>(1 - o.beta1)),
-        beta2(static_cast<float>(o.beta2)),
-        rest2(static_cast<float>(1 - o.beta2)),
-        epsilon(static_cast<float>(o.epsilon)),
-        average_weight(static_cast<float>(weight)) {}
+
+  // Piece i, one element after the other.
+  SACCADE_HD void operator()(int64_t i) const {
+    if (!is_finite(*norm)) return;
+    const Piece piece = pieces[i];
+    const Update f = update;
+    run(f, piece, clip_scale(*norm, max_norm), piece.p, piece.g, piece.state[K]...);
+  }
+  template <class... State>
+  SACCADE_HD void run(const Update& f, const Piece& piece, float scale, float* __restrict__ p,
+                      const float* __restrict__ g, State* __restrict__... state) const {
+    for (int64_t j = 0; j < piece.count; ++j) f(piece.rates, g[j] * scale, p[j], state[j]...);
+    if (!piece.average) return;
+    float* __restrict__ average = piece.average;
+    for (int64_t j = 0; j < piece.count; ++j) average[j] = lerp(average[j], p[j], average_weight);
+  }
+
+#if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
+  // Piece i by one block: every number is read and written once, 16 bytes a thread and access.
+  __device__ __forceinline__ void run_block(int64_t i) const {
+    using cuda::load_pack, cuda::store_pack;
+    if (!is_finite(*norm)) return;
+    const Piece piece = pieces[i];
+    const float scale = clip_scale(*norm, max_norm);
+    const int64_t packs =
+        aligned(piece.p, piece.g, piece.state[K]..., piece.average) ? piece.count / kFour : 0;
+    for (int64_t k = threadIdx.x; k < packs; k += kUpdateThreads) {
+      const int64_t at = k * kFour;
+      auto p = load_pack<kFour>(piece.p + at);
+      const auto g = load_pack<kFour>(piece.g + at);
+      [[maybe_unused]] cuda::Pack<float, kFour> state[sizeof...(K) + 1] = {
+          load_pack<kFour>(piece.state[K] + at)...};
+      cuda::Pack<float, kFour> average{};
+      if (piece.average) average = load_pack<kFour>(piece.average + at);
+      for (int e = 0; e < kFour; ++e) update(piece.rates, g.x[e] * scale, p.x[e], state[K].x[e]...);
+      store_pack(piece.p + at, p);
+      (store_pack(piece.state[K] + at, state[K]), ...);
+      if (!piece.average) continue;
+      for (int e = 0; e < kFour; ++e) average.x[e] = lerp(average.x[e], p.x[e], average_weight);
+      store_pack(piece.average + at, average);
+    }
+    for (int64_t j = packs * kFour + threadIdx.x; j < piece.count; j += kUpdateThreads) {
+      update(piece.rates, piece.g[j] * scale, piece.p[j], piece.state[K][j]...);
+      if (piece.average) piece.average[j] = lerp(piece.average[j], piece.p[j], average_weight);
+    }
+  }
+#endif
 };
 
-// The moments and the parameter of one element; d is its gradient after clipping.
-SACCADE_HD void adamw_element(const AdamWPiece& piece, const AdamWConstants& c, float d, float& p, float& m,
-                              float& v) {
-  m = c.beta1 * m + c.rest1 * d;
-  v = c.beta2 * v + c.rest2 * d * d;
-  p = p * piece.keep - piece.step_size * (m / (sqrtf(v) * piece.root_bias2 + c.epsilon));
+#if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
+template <class Tensors>
+__global__ void __launch_bounds__(kUpdateThreads) update_tensors(Tensors tensors) {
+  tensors.run_block(blockIdx.x);
 }
+#endif
 
-// The moving average of one element.
-SACCADE_HD float moved(float average, float value, float weight) {
-  return average + weight * (value - average);
-}
-
-inline std::vector<AdamWPiece> adamw_pieces(std::span<OptimizerItem> items, const AdamWOptions& o,
-                                            int64_t piece) {
-  std::vector<AdamWPiece> pieces;
+template <class Update, size_t kStates>
+std::vector<UpdatePiece<typename Update::Rates, kStates>> update_pieces(std::span<OptimizerItem> items,
+                                                                        const UpdateOptions& options,
+                                                                        int64_t piece) {
+  std::vector<UpdatePiece<typename Update::Rates, kStates>> pieces;
   for (OptimizerItem& item : items) {
-    int64_t n = item.value.numel();
-    for (const Tensor* t : {&item.value, &item.grad, &item.exp_avg, &item.exp_avg_sq})
-      check_list("adamw_step", *t, n);
-    if (item.average.defined()) check_list("adamw_step", item.average, n);
-    auto t = static_cast<double>(item.step);
-    AdamWPiece whole{item.value.data<float>(),
-                     item.grad.data<float>(),
-                     item.exp_avg.data<float>(),
-                     item.exp_avg_sq.data<float>(),
-                     item.average.defined() ? item.average.data<float>() : nullptr,
-                     n,
-                     static_cast<float>(1 - item.learning_rate * item.weight_decay),
-                     static_cast<float>(item.learning_rate / (1 - std::pow(o.beta1, t))),
-                     static_cast<float>(1 / std::sqrt(1 - std::pow(o.beta2, t)))};
+    const int64_t n = item.value.numel();
+    SACCADE_CHECK(item.state.size() == kStates, "[optimizer] {} state tensors beside {} of other parameters",
+                  item.state.size(), kStates);
+    for (const Tensor* t : {&item.value, &item.grad}) check_list("optimizer", *t, n);
+    UpdatePiece<typename Update::Rates, kStates> whole{
+        item.value.data<float>(), item.grad.data<float>(), {}, nullptr, n, Update::rates(item, options)};
+    for (size_t k = 0; k < item.state.size(); ++k) {
+      check_list("optimizer", item.state[k], n);
+      whole.state[k] = item.state[k].template data<float>();
+      item.state[k].bump_version();
+    }
+    if (item.average.defined()) {
+      check_list("optimizer", item.average, n);
+      whole.average = item.average.data<float>();
+      item.average.bump_version();
+    }
+    item.value.bump_version();
     cut(n, piece, [&](int64_t begin, int64_t count) {
-      AdamWPiece part = whole;
+      auto part = whole;
       part.p += begin;
       part.g += begin;
-      part.m += begin;
-      part.v += begin;
+      for (size_t k = 0; k < item.state.size(); ++k) part.state[k] += begin;
       if (part.average) part.average += begin;
       part.count = count;
       pieces.push_back(part);
     });
-    for (Tensor* t2 : {&item.value, &item.exp_avg, &item.exp_avg_sq, &item.average})
-      if (t2->defined()) t2->bump_version();
   }
   return pieces;
 }
 
-struct SgdPiece {
-  float* p;
-  const float* g;
-  float* m;  // null without momentum
-  int64_t count;
-  float learning_rate, weight_decay, momentum;  // momentum is 0 at the first step
+template <size_t>
+struct StateReference {
+  using type = float&;
 };
 
-inline std::vector<SgdPiece> sgd_pieces(std::span<OptimizerItem> items, double momentum, int64_t piece) {
-  std::vector<SgdPiece> pieces;
-  for (OptimizerItem& item : items) {
-    int64_t n = item.value.numel();
-    for (const Tensor* t : {&item.value, &item.grad}) check_list("sgd_step", *t, n);
-    bool has_momentum = item.exp_avg.defined();
-    if (has_momentum) check_list("sgd_step", item.exp_avg, n);
-    float* p = item.value.data<float>();
-    const float* g = item.grad.data<float>();
-    float* m = has_momentum ? item.exp_avg.data<float>() : nullptr;
-    cut(n, piece, [&](int64_t begin, int64_t count) {
-      pieces.push_back({p + begin, g + begin, m ? m + begin : nullptr, count,
-                        static_cast<float>(item.learning_rate), static_cast<float>(item.weight_decay),
-                        item.step == 1 ? 0.0f : static_cast<float>(momentum)});
-    });
-    item.value.bump_version();
-    if (has_momentum) item.exp_avg.bump_version();
+// Starts the update if it takes sizeof...(K) state tensors and the items have as many: returns whether they do.
+template <class Update, class Start, size_t... K>
+bool try_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
+                const UpdateOptions& options, double average_weight, int64_t piece, const Start& start,
+                std::index_sequence<K...>) {
+  if constexpr (std::is_invocable_v<const Update&, const typename Update::Rates&, float, float&,
+                                    typename StateReference<K>::type...>) {
+    if (items[0].state.size() != sizeof...(K)) return false;
+    using Tensors = UpdateTensors<Update, K...>;
+    auto pieces = update_pieces<Update, sizeof...(K)>(items, options, piece);
+    Tensor table = upload_pieces(pieces, norm.device());
+    if (!pieces.empty())
+      start(static_cast<int64_t>(pieces.size()),
+            Tensors{pieces_of<typename Tensors::Piece>(table), norm.data<double>(), max_norm, Update(options),
+                    static_cast<float>(average_weight)});
+    return true;
+  } else {
+    return false;
   }
-  return pieces;
 }
 
-struct EmaPiece {
-  float* average;
-  const float* value;
-  int64_t count;
-};
-
-inline std::vector<EmaPiece> ema_pieces(std::span<Tensor> averages, std::span<const Tensor> values,
-                                        int64_t piece) {
-  SACCADE_CHECK(averages.size() == values.size(), "[ema_update] {} averages of {} values", averages.size(),
-                values.size());
-  std::vector<EmaPiece> pieces;
-  for (size_t k = 0; k < values.size(); ++k) {
-    int64_t n = values[k].numel();
-    check_list("ema_update", averages[k], n);
-    check_list("ema_update", values[k], n);
-    float* a = averages[k].data<float>();
-    const float* v = values[k].data<float>();
-    cut(n, piece, [&](int64_t begin, int64_t count) { pieces.push_back({a + begin, v + begin, count}); });
-    averages[k].bump_version();
-  }
-  return pieces;
+// Cuts the items into pieces and calls start(count, UpdateTensors) with them.
+template <class Update, class Start>
+void start_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
+                  const UpdateOptions& options, double average_weight, int64_t piece, const Start& start) {
+  auto with = [&](auto states) {
+    return try_update<Update>(norm, max_norm, items, options, average_weight, piece, start, states);
+  };
+  SACCADE_CHECK(items.empty() || with(std::make_index_sequence<0>()) || with(std::make_index_sequence<1>()) ||
+                    with(std::make_index_sequence<2>()) || with(std::make_index_sequence<3>()),
+                "[optimizer] the update does not take {} state tensors", items[0].state.size());
 }
+
+template <class Update>
+void update_generic(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
+                    const UpdateOptions& options, double average_weight) {
+  constexpr int64_t kPiece = 8192;
+  start_update<Update>(norm, max_norm, items, options, average_weight, kPiece,
+                       [](int64_t count, const auto& tensors) { for_each(count, tensors, 8 * kPiece); });
+}
+
+#if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
+// One launch covers all tensors: a block updates a piece, 16 packs a thread. The pieces (a few thousand of some 60 bytes for a
+// whole detector) are uploaded at each step.
+template <class Update>
+void update_cuda(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
+                 const UpdateOptions& options, double average_weight) {
+  constexpr int64_t kPiece = 16384;
+  start_update<Update>(norm, max_norm, items, options, average_weight, kPiece,
+                       [](int64_t count, const auto& tensors) {
+                         cuda::launch("update_tensors", &update_tensors<std::decay_t<decltype(tensors)>>,
+                                      dim3(static_cast<unsigned>(count)), dim3(kUpdateThreads), 0, tensors);
+                       });
+}
+#endif
+
+template <class Update>
+bool register_optimizer(const char* name, [[maybe_unused]] const char* file) {
+  UpdateKernel& kernel = update_kernel(name);
+  kernel.set_generic(kCompiledDevice, &update_generic<Update>);
+#if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
+  kernel.set_tuned(Device::kCuda, &update_cuda<Update>);
+  return true;
+#else
+  return optimizers().add({name, file, &Update::state_names, &kernel});
+#endif
+}
+
+}  // namespace SACCADE_SIDE
+
+#define SACCADE_REGISTER_OPTIMIZER(name, Update)           \
+  [[maybe_unused]] static const bool Update##_registered = \
+      ::saccade::kernels::register_optimizer<Update>(name, __FILE__)
 
 }  // namespace saccade::kernels
