@@ -1,15 +1,18 @@
-// Learning-rate schedules: what the base rates of all parameter groups are multiplied by. A pure function of
-// the step, so that a resumed run follows the same curve; time never enters.
+// Learning-rate schedules: what the base rates of all parameter groups are multiplied by. A pure function of the step, so that a
+// resumed run follows the same curve; time never enters. A schedule is one file of train/optimizers/schedules that registers
+// itself; the warm-up comes on top of each.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "core/runtime/registry.h"
+
 namespace saccade {
 
 struct ScheduleOptions {
-  std::string type = "step";        // constant, step, cosine
+  std::string type = "step";        // a registered name
   int64_t warmup_steps = 0;         // linear: 1/n, 2/n, ... 1
   double warmup_epochs = 0;         // in place of warmup_steps: this times steps_per_epoch, rounded
   double warmup_ratio = 0;          // where above 0: linear from this at step 0 to 1 at step n
@@ -18,15 +21,26 @@ struct ScheduleOptions {
   double final_ratio = 0;  // cosine: what the factor ends at
 };
 
-// Throws InputError for an unknown type or values out of range.
+struct SchedulePoint {
+  int64_t step = 0;            // of the optimizer, from 0
+  int64_t warmup_steps = 0;    // that the warm-up takes
+  double steps_per_epoch = 1;  // above 0, may be fractional
+  int64_t total_steps = 1;     // above 0: the planned length
+};
+
+struct ScheduleSpec {
+  std::string name;
+  std::string file;
+  bool needs_end = false;  // reads total_steps, so the run must have a planned length
+  double (*factor)(const ScheduleOptions& options, const SchedulePoint& at);
+};
+Registry<ScheduleSpec>& schedules();
+
+// Throws InputError for an unknown type or two lengths of the warm-up.
 void check_schedule(const ScheduleOptions& options);
 
-// The factor of optimizer step `step` (from 0). steps_per_epoch > 0 may be fractional; total_steps > 0 is the
-// planned length.
-//   step:    gamma^(number of drop_epochs at or before step / steps_per_epoch)
-//   cosine:  final + (1 - final) * (1 + cos(pi * t)) / 2 with t from 0 after the warm-up to 1 at total_steps
-// times, during the n steps of the warm-up, (step + 1) / n, or ratio + (1 - ratio) * step / n with a
-// warmup_ratio.
+// The factor of optimizer step `step`: the schedule's, times, during the n steps of the warm-up, (step + 1) / n, or
+// ratio + (1 - ratio) * step / n with a warmup_ratio.
 double learning_rate_factor(const ScheduleOptions& options, int64_t step, double steps_per_epoch,
                             int64_t total_steps);
 

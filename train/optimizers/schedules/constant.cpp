@@ -1,0 +1,12 @@
+#include "train/optimizers/schedule.h"
+
+namespace saccade {
+namespace {
+
+double constant(const ScheduleOptions&, const SchedulePoint&) { return 1; }
+
+[[maybe_unused]] const bool registered =
+    schedules().add({.name = "constant", .file = __FILE__, .factor = &constant});
+
+}  // namespace
+}  // namespace saccade
