@@ -8,7 +8,7 @@
 namespace saccade {
 
 // A step takes `accumulate` batches, which run on over the ends of epochs.
-struct Plan {
+struct TrainingPlan {
   static constexpr int64_t kNoLimit = int64_t{1} << 60;
 
   int64_t batches_per_epoch = 1, accumulate = 1;
@@ -25,6 +25,6 @@ struct Plan {
 };
 
 // Throws InputError when nothing ends the run, or a schedule needs an end that is not there.
-Plan make_plan(const Config& config, int64_t batches_per_epoch);
+TrainingPlan make_plan(const Config& config, int64_t batches_per_epoch);
 
 }  // namespace saccade

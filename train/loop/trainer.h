@@ -6,7 +6,6 @@
 #include <string>
 
 #include "train/config/config.h"
-#include "train/logs/run_log.h"
 #include "train/loop/training_task.h"
 
 namespace saccade {

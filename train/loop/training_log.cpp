@@ -1,0 +1,64 @@
+#include "train/loop/training_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace saccade {
+
+void TrainingLog::message(const std::string& line) {
+  if (!options_.quiet) progress_.message(line);
+}
+
+double TrainingLog::elapsed_seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+double TrainingLog::images_per_second() const {
+  return averages_.mean("images") / std::max(averages_.mean("step_ms") / 1e3, 1e-9);
+}
+
+std::string TrainingLog::status(int64_t step) const {
+  const double minutes = options_.config.train().max_minutes();
+  double left = static_cast<double>(stop_step_ - step) * step_seconds_;
+  if (minutes > 0) left = std::min(left, minutes * 60 - elapsed_seconds());
+  return fmt::format("step {}{}  epoch {:.2f}  loss {:.4f}  {:.1f} images/s  ETA {}  {}", step,
+                     stop_step_ < TrainingPlan::kNoLimit ? fmt::format("/{}", stop_step_) : "",
+                     plan_.epochs_after(step), averages_.mean("loss"), images_per_second(),
+                     format_duration(left), format_bytes(resident_bytes()));
+}
+
+void TrainingLog::add_step(int64_t step, const Metrics& metrics) {
+  averages_.add_step(metrics);
+  const double seconds = metric_of(metrics, "step_ms") / 1e3;
+  step_seconds_ = step_seconds_ == 0 ? seconds : 0.95 * step_seconds_ + 0.05 * seconds;
+  if (!options_.quiet && progress_.due()) progress_.update(status(step));
+  if (step % std::max(options_.config.train().log_every(), 1) == 0) write_step(step);
+}
+
+void TrainingLog::write_step(int64_t step) {
+  if (averages_.steps() == 0) return;
+  Metrics line{{"epoch", plan_.epochs_after(step)}};
+  for (auto& [name, value] : averages_.means())
+    if (name != "images") line.emplace_back(name, value);
+  line.insert(line.end(),
+              {{"images_per_second", images_per_second()},
+               {"peak_memory_mb", static_cast<double>(allocator(options_.device).stats().peak_bytes) / 1e6},
+               {"rss_mb", static_cast<double>(resident_bytes()) / 1e6},
+               {"elapsed_s", elapsed_seconds()}});
+  files_->record("train", step, line);
+  averages_ = MetricAverager();
+}
+
+void TrainingLog::write_evaluation(int64_t step, const Metrics& metrics,
+                                   const std::vector<std::string>& primary, double seconds, bool scheduled) {
+  Metrics line{{"epoch", plan_.epochs_after(step)}};
+  line.insert(line.end(), metrics.begin(), metrics.end());
+  line.insert(line.end(), {{"seconds", seconds}, {"elapsed_s", elapsed_seconds()}});
+  files_->record("eval", step, line, !scheduled);
+  std::string text = fmt::format("evaluation after step {}:", step);
+  for (const std::string& name : primary) text += fmt::format(" {} {:.3f}", name, metric_of(metrics, name));
+  message(text + fmt::format(" ({})", format_duration(seconds)));
+}
+
+}  // namespace saccade

@@ -1,0 +1,53 @@
+// What a training tells while it runs: lines on the console, metrics.jsonl and event files.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/logs/metric_averager.h"
+#include "train/logs/progress.h"
+#include "train/logs/run_log.h"
+#include "train/loop/plan.h"
+#include "train/loop/trainer.h"
+
+namespace saccade {
+
+class TrainingLog {
+ public:
+  TrainingLog(const TrainerOptions& options, const TrainingPlan& plan, int64_t stop_step)
+      : options_(options), plan_(plan), stop_step_(stop_step) {}
+
+  // Starts the files of the run folder; see RunLog.
+  void open(int64_t resume_step) { files_.emplace(options_.output, resume_step); }
+  // A line on the console that stays.
+  void message(const std::string& line);
+  // Takes the progress line off the console.
+  void clear_progress() { progress_.finish(); }
+
+  // The metrics of step `step`, "loss", "images" and "step_ms" among them; writes the line of the last log_every steps when it
+  // is due.
+  void add_step(int64_t step, const Metrics& metrics);
+  // Writes the line of the steps that have none yet.
+  void write_step(int64_t step);
+  void write_evaluation(int64_t step, const Metrics& metrics, const std::vector<std::string>& primary,
+                        double seconds, bool scheduled);
+
+  double elapsed_seconds() const;
+
+ private:
+  std::string status(int64_t step) const;
+  double images_per_second() const;
+
+  const TrainerOptions& options_;
+  const TrainingPlan& plan_;
+  int64_t stop_step_;
+  std::optional<RunLog> files_;
+  Progress progress_;
+  MetricAverager averages_;  // since the last line
+  double step_seconds_ = 0;  // running mean, for the ETA
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace saccade

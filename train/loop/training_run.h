@@ -1,0 +1,87 @@
+// A run of the trainer, for trainer.cpp (how it starts, evaluates and saves) and training_step.cpp (one step).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/runtime/host_copy.h"
+#include "train/checkpoints/run_folder.h"
+#include "train/loop/plan.h"
+#include "train/loop/step_timer.h"
+#include "train/loop/trainer.h"
+#include "train/loop/training_log.h"
+#include "train/optimizers/schedule.h"
+
+namespace saccade {
+
+// A step whose work was given to the device and whose numbers nobody has looked at yet. A gradient or loss that is not finite
+// changed nothing there (see core/kernels/optimizer/optimizer.h), so on a GPU it is early enough to look during the next step,
+// when the numbers have arrived without waiting.
+struct PendingStep {
+  struct Loss {  // of one batch
+    std::vector<std::string> names;
+    HostCopy values;
+    std::function<Metrics()> metrics;
+  };
+  int64_t step = 0;
+  // For the diagnosis: the batches, and where each one's random numbers start.
+  std::vector<Batch> batches;
+  std::vector<uint64_t> first_calls;
+  uint64_t rng_key = 0;
+  double normalizer = 1;
+  std::vector<Loss> losses;
+  HostCopy gradient_norm;
+  Metrics metrics;  // that are known already: times, counts, the learning rate
+};
+
+class TrainingRun {
+ public:
+  TrainingRun(const TrainerOptions& options, TrainingTask& task);
+  TrainingResult run();
+
+ private:
+  // Start: from nothing, from other weights or from the last checkpoint.
+  void start();
+  void resume_weights(const SafetensorsReader& file);
+
+  // One step, in order.
+  void step();
+  void read_batches(PendingStep& now);
+  // Adds up the gradients of the batches; returns their losses.
+  std::vector<Tensor> backpropagate(PendingStep& now, StepTimer& timer);
+  void update_weights(PendingStep& now, std::span<const Tensor> losses);
+  void advance();
+  // Looks at the numbers of the pending step, if there is one: waits for them, stops the run when one is not
+  // finite, and logs them.
+  void finish_pending_step();
+  // `suspects`: positions among the step's batches.
+  [[noreturn]] void fail_nonfinite(const char* what, PendingStep& s, std::span<const size_t> suspects);
+
+  // After a step.
+  void evaluate_and_save(bool last);
+  void evaluate(bool scheduled);
+  void keep_if_best(double metric, bool scheduled);
+
+  Ema* ema() { return ema_ ? &*ema_ : nullptr; }
+
+  const TrainerOptions& options_;
+  TrainingTask& task_;
+  const Config& config_;
+  Module& model_;
+  TrainingPlan plan_;
+  ScheduleOptions schedule_;
+  int64_t stop_step_;
+  RunFolder folder_;
+  TrainingLog log_;
+  std::optional<Optimizer> optimizer_;
+  std::optional<Ema> ema_;
+  std::function<Batch()> next_batch_;
+  CheckpointInfo info_;
+  std::optional<PendingStep> pending_;
+  TrainingResult result_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,133 @@
+// One step of the training, from its batches to the update of the weights.
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/engine.h"
+#include "core/kernels/copy/copy.h"
+#include "core/tensor/execution.h"
+#include "core/tensor/philox.h"
+#include "train/loop/diagnosis.h"
+#include "train/loop/training_run.h"
+
+namespace saccade {
+
+void TrainingRun::step() {
+  StepTimer timer(options_.device);
+  PendingStep now;
+  now.step = info_.step + 1;
+  read_batches(now);
+  timer.end_part("data_ms");
+  optimizer_->zero_grad();
+  const std::vector<Tensor> losses = backpropagate(now, timer);
+  update_weights(now, losses);
+  optimizer_->zero_grad();
+  timer.end_part("optimizer_ms");
+  const Metrics times = timer.metrics();
+  now.metrics.insert(now.metrics.end(), times.begin(), times.end());
+  pending_ = std::move(now);
+  advance();
+  if (options_.device == Device::kCpu) finish_pending_step();  // nothing to wait for
+}
+
+// All batches of the step first: the losses are divided by the normalizer of all of them, as for one large batch.
+void TrainingRun::read_batches(PendingStep& now) {
+  double normalizer = 0, images = 0;
+  for (int64_t i = 0; i < plan_.accumulate; ++i) {
+    now.batches.push_back(next_batch_());
+    normalizer += task_.loss_normalizer(now.batches.back());
+    images += static_cast<double>(now.batches.back().targets.size());
+  }
+  now.normalizer = std::max(1.0, normalizer);
+  now.metrics.emplace_back("images", images);
+}
+
+std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& timer) {
+  now.rng_key = mix_key(config_.seed() ^ hash_name("training step"), static_cast<uint64_t>(info_.step));
+  execution().rng_key = now.rng_key;
+  execution().rng_calls = 0;
+  std::vector<Tensor> losses;
+  for (const Batch& batch : now.batches) {
+    now.first_calls.push_back(execution().rng_calls);
+    std::optional<MemoryUseScope> use(MemoryUse::kForward);
+    TrainingLoss loss = task_.loss(batch, now.normalizer, [&] { timer.end_part("forward_ms"); });
+    std::vector<Tensor> scalars{loss.total.value()};
+    std::vector<std::string> names{"loss"};
+    for (const auto& [name, part] : loss.parts) {
+      scalars.push_back(part);
+      names.push_back("loss_" + name);
+    }
+    losses.push_back(Tensor::empty({static_cast<int64_t>(scalars.size())}, DType::kF32, loss.total.device()));
+    kernels::stack_scalars(losses.back(), scalars);
+    now.losses.push_back({std::move(names), HostCopy(losses.back()), std::move(loss.metrics)});
+    timer.end_part("criterion_ms");
+    // The matching has waited for the GPU, so the numbers of the step before are there.
+    finish_pending_step();
+    use.emplace(MemoryUse::kBackward);
+    backward(loss.total);
+    timer.end_part("backward_ms");
+  }
+  return losses;
+}
+
+void TrainingRun::update_weights(PendingStep& now, std::span<const Tensor> losses) {
+  const double factor =
+      learning_rate_factor(schedule_, info_.step, plan_.steps_per_epoch(), plan_.total_steps);
+  now.gradient_norm = optimizer_->step(factor, losses, ema());
+  now.metrics.emplace_back("learning_rate", optimizer_->learning_rate() * factor);
+}
+
+void TrainingRun::advance() {
+  ++info_.step;
+  info_.batch += plan_.accumulate;
+  info_.epoch += info_.batch / plan_.batches_per_epoch;
+  info_.batch %= plan_.batches_per_epoch;
+  result_.step = info_.step;
+}
+
+void TrainingRun::finish_pending_step() {
+  if (!pending_) return;
+  PendingStep s = std::move(*pending_);
+  pending_.reset();
+  Metrics metrics;
+  std::vector<size_t> all;
+  for (size_t i = 0; i < s.batches.size(); ++i) {
+    all.push_back(i);
+    const PendingStep::Loss& loss = s.losses[i];
+    const float* values = loss.values.data<float>();
+    if (!std::isfinite(values[0])) fail_nonfinite("loss", s, {&i, 1});
+    for (size_t k = 0; k < loss.names.size(); ++k) metrics.emplace_back(loss.names[k], values[k]);
+    const Metrics more = loss.metrics();
+    metrics.insert(metrics.end(), more.begin(), more.end());
+  }
+  const double norm = *s.gradient_norm.data<double>();
+  if (!std::isfinite(norm)) fail_nonfinite("gradient", s, all);
+  metrics.emplace_back("gradient_norm", norm);
+  metrics.insert(metrics.end(), s.metrics.begin(), s.metrics.end());
+  log_.add_step(s.step, metrics);
+}
+
+void TrainingRun::fail_nonfinite(const char* what, PendingStep& s, std::span<const size_t> suspects) {
+  std::string finding;
+  const Batch* batch = nullptr;
+  execution().rng_key = s.rng_key;
+  for (size_t i : suspects) {
+    batch = &s.batches[i];
+    finding = diagnose_nonfinite(model_, [&] {
+      execution().rng_calls = s.first_calls[i];
+      optimizer_->zero_grad();
+      return task_.loss(*batch, s.normalizer, [] {}).total;
+    });
+    if (!finding.empty()) break;
+  }
+  if (finding.empty())
+    finding = "nothing when the step is repeated, so only a sum over the step's batches overflows";
+  std::string kept = "no checkpoint was written yet";
+  if (folder_.has_last())
+    kept = fmt::format("{} keeps step {}", folder_.last(),
+                       read_checkpoint_info(SafetensorsReader(folder_.last())).step);
+  log_.clear_progress();
+  fail("training stopped at step {}: the {} is not finite; batch {} of epoch {}: {}; first bad: {}; {}",
+       s.step, what, batch->index, batch->epoch, images_of(*batch), finding, kept);
+}
+
+}  // namespace saccade
