@@ -28,36 +28,41 @@ std::shared_ptr<Arguments> bind_arguments(CLI::App* command, Action& action, int
   return arguments;
 }
 
-CLI::Validator at_least(int64_t low) {
+template <class T, class Fits>
+CLI::Validator number(const std::string& expected, Fits fits) {
   return CLI::Validator(
-      [low](std::string& text) {
-        int64_t value = 0;
+      [=](std::string& text) {
+        T value{};
         auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        bool ok = error == std::errc() && end == text.data() + text.size() && value >= low;
-        return ok ? ""
-                  : fmt::format("\"{}\" does not fit, expected a whole number of at least {}", text, low);
+        bool ok = error == std::errc() && end == text.data() + text.size() && fits(value);
+        return ok ? "" : fmt::format("\"{}\" does not fit, expected {}", text, expected);
       },
       "");
 }
-
+CLI::Validator at_least(int64_t low) {
+  return number<int64_t>(fmt::format("a whole number of at least {}", low),
+                         [low](int64_t value) { return value >= low; });
+}
 CLI::Validator between_0_and_1() {
-  return CLI::Validator(
-      [](std::string& text) {
-        double value = 0;
-        auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        bool ok = error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= 1;
-        return ok ? "" : fmt::format("\"{}\" does not fit, expected a number from 0 to 1", text);
-      },
-      "");
+  return number<double>("a number from 0 to 1", [](double value) { return value >= 0 && value <= 1; });
+}
+
+// An option, with the word that stands for its value in the help.
+template <class T>
+CLI::Option* option(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
+  return command->add_option(flag, value, text)->type_name(type);
+}
+template <class T>
+CLI::Option* required(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
+  return option(command, flag, value, type, text)->required();
 }
 
 void add_device(CLI::App* command, std::string& device) {
-  command->add_option("--device", device, "auto, cpu or cuda (default auto)")->type_name("NAME");
+  option(command, "--device", device, "NAME", "auto, cpu or cuda (default auto)");
 }
 
 void add_set(CLI::App* command, std::vector<std::string>& set) {
-  command->add_option("--set", set, "change a config field: path.to.field=value (repeatable)")
-      ->type_name("PATH=VALUE")
+  option(command, "--set", set, "PATH=VALUE", "change a config field: path.to.field=value (repeatable)")
       ->expected(1)
       ->take_all();
 }
@@ -65,21 +70,15 @@ void add_set(CLI::App* command, std::vector<std::string>& set) {
 void add_train(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("train", "train a detector or a classifier");
   auto a = bind_arguments(c, action, run_train);
-  c->add_option("--config", a->config, "the recipe, a textproto (see configs/)")
-      ->required()
-      ->type_name("FILE");
-  c->add_option("--output", a->output, "folder of the run: config, metrics, checkpoints")
-      ->required()
-      ->type_name("DIR");
+  required(c, "--config", a->config, "FILE", "the recipe, a textproto (see configs/)");
+  required(c, "--output", a->output, "DIR", "folder of the run: config, metrics, checkpoints");
   add_set(c, a->set);
   c->add_flag("--resume", a->resume, "continue the run in --output from its last checkpoint");
-  c->add_option("--init-from", a->init_from, "start from the weights of a safetensors or .pth file")
-      ->type_name("FILE");
+  option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
   c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
   add_device(c, a->device);
-  c->add_option("--max-steps", a->max_steps, "stop after this many optimizer steps; --resume goes on")
-      ->check(at_least(1))
-      ->type_name("N");
+  option(c, "--max-steps", a->max_steps, "N", "stop after this many optimizer steps; --resume goes on")
+      ->check(at_least(1));
   c->footer(
       "Examples:\n"
       "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
@@ -90,18 +89,13 @@ void add_train(CLI::App& app, Action& action) {
 void add_eval(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("eval", "run a checkpoint over a data set and print its figures");
   auto a = bind_arguments(c, action, run_eval);
-  c->add_option("--checkpoint", a->checkpoint, "a checkpoint that train wrote")
-      ->required()
-      ->type_name("FILE");
-  c->add_option("--annotations", a->annotations, "COCO instances json (of a detector)")->type_name("FILE");
-  c->add_option("--images", a->images,
-                "folder of the images; of a classifier: with a sub-folder for each class")
-      ->required()
-      ->type_name("DIR");
-  c->add_option("--detections", a->detections, "write the detections here (COCO result list)")
-      ->type_name("FILE");
-  c->add_option("--json", a->json, "write the figures here at full precision")->type_name("FILE");
-  c->add_option("--batch-size", a->batch_size, "images at a time")->check(at_least(1))->type_name("N");
+  required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
+  option(c, "--annotations", a->annotations, "FILE", "COCO instances json (of a detector)");
+  required(c, "--images", a->images, "DIR",
+           "folder of the images; of a classifier: with a sub-folder for each class");
+  option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
+  option(c, "--json", a->json, "FILE", "write the figures here at full precision");
+  option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
   add_device(c, a->device);
   c->footer(
       "Examples:\n"
@@ -112,9 +106,9 @@ void add_eval(CLI::App& app, Action& action) {
 void add_score(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("score", "COCO figures of a detection file");
   auto a = bind_arguments(c, action, run_score);
-  c->add_option("--annotations", a->annotations, "COCO instances json")->required()->type_name("FILE");
-  c->add_option("--detections", a->detections, "COCO result list")->required()->type_name("FILE");
-  c->add_option("--json", a->json, "write the figures here at full precision")->type_name("FILE");
+  required(c, "--annotations", a->annotations, "FILE", "COCO instances json");
+  required(c, "--detections", a->detections, "FILE", "COCO result list");
+  option(c, "--json", a->json, "FILE", "write the figures here at full precision");
   c->add_flag("--per-class", a->per_class, "print the figures of each class too");
   c->footer(
       "Example:\n  saccade score --annotations val.json --detections detections.json --json figures.json");
@@ -124,15 +118,11 @@ void add_predict(CLI::App& app, Action& action) {
   CLI::App* c =
       app.add_subcommand("predict", "draw the detections of a checkpoint on images, or name their classes");
   auto a = bind_arguments(c, action, run_predict);
-  c->add_option("--checkpoint", a->checkpoint, "a checkpoint that train wrote")
-      ->required()
-      ->type_name("FILE");
-  c->add_option("--output", a->output, "folder for the pictures and detections.json, or predictions.json")
-      ->required()
-      ->type_name("DIR");
-  c->add_option("--threshold", a->threshold, "smallest score that is drawn (default 0.5)")
-      ->check(between_0_and_1())
-      ->type_name("T");
+  required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
+  required(c, "--output", a->output, "DIR",
+           "folder for the pictures and detections.json, or predictions.json");
+  option(c, "--threshold", a->threshold, "T", "smallest score that is drawn (default 0.5)")
+      ->check(between_0_and_1());
   c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
   add_device(c, a->device);
   c->add_option("IMAGE", a->images, "image files, or folders of images")->required();
@@ -143,15 +133,11 @@ void add_predict(CLI::App& app, Action& action) {
 void add_summary(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("summary", "parameters, MACs and activation memory of a model");
   auto a = bind_arguments(c, action, run_summary);
-  c->add_option("--config", a->config, "the recipe, a textproto")->required()->type_name("FILE");
+  required(c, "--config", a->config, "FILE", "the recipe, a textproto");
   add_set(c, a->set);
-  c->add_option("--height", a->height, "of the image (default: the recipe's)")
-      ->check(at_least(1))
-      ->type_name("H");
-  c->add_option("--width", a->width, "of the image (default: the recipe's)")
-      ->check(at_least(1))
-      ->type_name("W");
-  c->add_option("--json", a->json, "write the totals here")->type_name("FILE");
+  option(c, "--height", a->height, "H", "of the image (default: the recipe's)")->check(at_least(1));
+  option(c, "--width", a->width, "W", "of the image (default: the recipe's)")->check(at_least(1));
+  option(c, "--json", a->json, "FILE", "write the totals here");
   c->footer(
       "Example:\n  saccade summary --config configs/deformable_detr_r50.textproto --height 800 --width 1066");
 }
@@ -161,25 +147,15 @@ void add_data(CLI::App& app, Action& action) {
   c->require_subcommand(1);
   CLI::App* shapes = c->add_subcommand("shapes", "draw a synthetic COCO-format data set");
   auto s = bind_arguments(shapes, action, run_data_shapes);
-  shapes->add_option("--output", s->output, "folder for annotations.json and images/")
-      ->required()
-      ->type_name("DIR");
-  shapes->add_option("--images", s->images, "how many images")
-      ->required()
-      ->check(at_least(1))
-      ->type_name("N");
-  shapes->add_option("--seed", s->seed, "another seed, another data set")
-      ->required()
-      ->check(at_least(0))
-      ->type_name("S");
-  shapes->add_option("--size", s->size, "side of the images in pixels")
-      ->check(at_least(1))
-      ->type_name("PIXELS");
+  required(shapes, "--output", s->output, "DIR", "folder for annotations.json and images/");
+  required(shapes, "--images", s->images, "N", "how many images")->check(at_least(1));
+  required(shapes, "--seed", s->seed, "S", "another seed, another data set")->check(at_least(0));
+  option(shapes, "--size", s->size, "PIXELS", "side of the images in pixels")->check(at_least(1));
   shapes->footer("Example:\n  saccade data shapes --output shapes/train --images 2000 --seed 1");
   CLI::App* check = c->add_subcommand("check", "name every bad annotation and image of a COCO data set");
   auto k = bind_arguments(check, action, run_data_check);
-  check->add_option("--annotations", k->annotations, "COCO instances json")->required()->type_name("FILE");
-  check->add_option("--images", k->images, "folder of the images")->required()->type_name("DIR");
+  required(check, "--annotations", k->annotations, "FILE", "COCO instances json");
+  required(check, "--images", k->images, "DIR", "folder of the images");
   check->footer("Example:\n  saccade data check --annotations train.json --images train/");
 }
 
@@ -188,9 +164,9 @@ void add_convert(CLI::App& app, Action& action) {
   auto a = bind_arguments(c, action, run_convert);
   c->add_option("IN", a->input, "safetensors, or a .pth file of PyTorch")->required();
   c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required();
-  c->add_option("--config", a->config, "the model, where the weights do not tell it")->type_name("FILE");
+  option(c, "--config", a->config, "FILE", "the model, where the weights do not tell it");
   add_set(c, a->set);
-  c->add_option("--annotations", a->annotations, "COCO json that names the classes")->type_name("FILE");
+  option(c, "--annotations", a->annotations, "FILE", "COCO json that names the classes");
   c->footer(
       "Examples:\n"
       "  saccade convert detr-r50-e632da11.pth detr.safetensors\n"
