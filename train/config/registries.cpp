@@ -2,10 +2,12 @@
 
 #include <map>
 
+#include "core/kernels/optimizer/optimizer.h"
 #include "core/tensor/error.h"
 #include "layers/attention.h"
 #include "models/backbone.h"
 #include "models/build.h"
+#include "train/optimizers/schedule.h"
 
 namespace saccade {
 
@@ -15,14 +17,8 @@ std::vector<std::string> registered_names(const std::string& registry) {
       {"attention", [] { return attention_layers().names(); }},
       {"backbone", [] { return backbones().names(); }},
       {"model", [] { return model_types().names(); }},
-      {"optimizer",
-       [] {
-         return Names{"adamw", "sgd"};
-       }},
-      {"schedule",
-       [] {
-         return Names{"constant", "step", "cosine"};
-       }},
+      {"optimizer", [] { return kernels::optimizers().names(); }},
+      {"schedule", [] { return schedules().names(); }},
   };
   auto it = kRegistries.find(registry);
   SACCADE_CHECK(it != kRegistries.end(), "[config] no registry \"{}\"", registry);
