@@ -7,11 +7,12 @@
 //   // core/kernels/gelu/gelu.cpp, compiled by g++ for the CPU and by nvcc for the GPU (single source)
 //   SACCADE_REGISTER_KERNEL(gelu_forward, &gelu_forward_generic);
 //   // core/kernels/gelu/gelu_cpu.cpp, only where a tuned one pays
-//   SACCADE_REGISTER_TUNED_KERNEL(gelu_forward, Device::kCpu, &gelu_forward_cpu);
+//   SACCADE_REGISTER_TUNED_KERNEL(gelu_forward, Device::kCpu, &gelu_forward_cpu, &takes_f32_or_bf16);
 //
-// Calling the object picks the device of the first defined tensor argument and prefers the tuned
-// implementation; .generic(...) calls the single-source one, which stays as the reference. Outputs are
-// allocated by the caller and every element of them is written.
+// Calling the object picks the device of the first defined tensor argument and takes the tuned implementation
+// where its predicate, called with the same arguments, says that it supports them (always without one);
+// .generic(...) calls the single-source one, which stays as the reference. Outputs are allocated by the
+// caller and every element of them is written.
 #pragma once
 
 #include <array>
@@ -19,6 +20,7 @@
 
 #include "core/tensor/execution.h"
 #include "core/tensor/hd.h"
+#include "core/tensor/integers.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade {
@@ -30,12 +32,14 @@ template <class... A>
 class Kernel<void(A...)> {
  public:
   using Function = void (*)(A...);
+  using Predicate = bool (*)(const std::remove_reference_t<A>&...);
 
   constexpr explicit Kernel(const char* name) : name_(name) {}
 
   void operator()(A... args) const {
     size_t d = device_index(args...);
-    Function f = tuned_[d] && !execution().generic_kernels ? tuned_[d] : generic_[d];
+    bool tuned = tuned_[d] && !execution().generic_kernels && (!supports_[d] || supports_[d](args...));
+    Function f = tuned ? tuned_[d] : generic_[d];
     SACCADE_CHECK(f != nullptr, "[{}] has no kernel for device {}", name_, name_of(static_cast<Device>(d)));
     f(std::forward<A>(args)...);
   }
@@ -47,7 +51,10 @@ class Kernel<void(A...)> {
   }
   std::string_view name() const { return name_; }
   void set_generic(Device device, Function f) { generic_[static_cast<size_t>(device)] = f; }
-  void set_tuned(Device device, Function f) { tuned_[static_cast<size_t>(device)] = f; }
+  void set_tuned(Device device, Function f, Predicate supports = nullptr) {
+    tuned_[static_cast<size_t>(device)] = f;
+    supports_[static_cast<size_t>(device)] = supports;
+  }
 
  private:
   template <class First, class... Rest>
@@ -65,7 +72,37 @@ class Kernel<void(A...)> {
   const char* name_;
   std::array<Function, kDeviceCount> generic_{};
   std::array<Function, kDeviceCount> tuned_{};
+  std::array<Predicate, kDeviceCount> supports_{};
 };
+
+// The elements of an optional tensor from `offset` on: null when it is undefined.
+template <class T>
+T* data_or_null(Tensor& t, int64_t offset = 0) {
+  return t.defined() ? t.data<T>() + offset : nullptr;
+}
+template <class T>
+const T* data_or_null(const Tensor& t, int64_t offset = 0) {
+  return t.defined() ? t.data<T>() + offset : nullptr;
+}
+
+// Parts of predicates. Whether every defined tensor among a kernel's arguments meets the condition:
+template <class Condition, class... A>
+bool every_tensor(const Condition& condition, const A&... args) {
+  auto meets = [&]<class T>(const T& arg) {
+    if constexpr (std::is_same_v<T, Tensor>) return !arg.defined() || condition(arg);
+    return true;
+  };
+  return (meets(args) && ...);
+}
+template <class... A>
+bool none_empty(const A&... args) {
+  return every_tensor([](const Tensor& t) { return t.numel() > 0; }, args...);
+}
+// Whether the first tensor is f32 or bf16 and not empty:
+template <class... A>
+bool takes_f32_or_bf16(const Tensor& x, const A&...) {
+  return (x.dtype() == DType::kF32 || x.dtype() == DType::kBF16) && x.numel() > 0;
+}
 
 inline namespace SACCADE_SIDE {
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
@@ -78,7 +115,8 @@ inline constexpr Device kCompiledDevice = Device::kCpu;
 #define SACCADE_REGISTER_KERNEL(kernel, function)          \
   [[maybe_unused]] static const bool kernel##_registered = \
       ((kernel).set_generic(kCompiledDevice, function), true)
-#define SACCADE_REGISTER_TUNED_KERNEL(kernel, device, function) \
-  [[maybe_unused]] static const bool kernel##_tuned = ((kernel).set_tuned(device, function), true)
+// The function and, optionally, its predicate.
+#define SACCADE_REGISTER_TUNED_KERNEL(kernel, device, ...) \
+  [[maybe_unused]] static const bool kernel##_tuned = ((kernel).set_tuned(device, __VA_ARGS__), true)
 
 }  // namespace saccade

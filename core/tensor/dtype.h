@@ -1,4 +1,4 @@
-// Element types. Floating kernels are written once as templates and reached through dispatch_float.
+// Element types. Floating kernels are written once as templates and reached through dispatch_dtype.
 #pragma once
 
 #include <bit>
@@ -55,42 +55,24 @@ constexpr bool is_float(DType dtype) {
 // The wider of two floating types: bf16 < f32 < f64.
 DType widest(DType a, DType b);
 
-// Calls f.template operator()<T>() with the C++ type of a floating dtype; `tag` names the caller in the
-// error.
+// Calls f.template operator()<T>() with the C++ type T of `dtype`, which is one of T, Rest...; `tag` names the
+// caller in the error.
+template <class T, class... Rest, class F>
+decltype(auto) dispatch_dtype(DType dtype, std::string_view tag, F&& f) {
+  if constexpr (sizeof...(Rest) > 0) {
+    if (dtype != dtype_of<T>) return dispatch_dtype<Rest...>(dtype, tag, f);
+  } else {
+    SACCADE_CHECK(dtype == dtype_of<T>, "[{}] does not take {}", tag, name_of(dtype));
+  }
+  return f.template operator()<T>();
+}
 template <class F>
 decltype(auto) dispatch_float(DType dtype, std::string_view tag, F&& f) {
-  switch (dtype) {
-    case DType::kF32:
-      return f.template operator()<float>();
-    case DType::kBF16:
-      return f.template operator()<bf16>();
-    case DType::kF64:
-      return f.template operator()<double>();
-    default:
-      fail("[{}] needs a floating dtype, got {}", tag, name_of(dtype));
-  }
+  return dispatch_dtype<float, bf16, double>(dtype, tag, f);
 }
-
-// The same over every dtype.
 template <class F>
 decltype(auto) dispatch_any(DType dtype, std::string_view tag, F&& f) {
-  switch (dtype) {
-    case DType::kF32:
-      return f.template operator()<float>();
-    case DType::kBF16:
-      return f.template operator()<bf16>();
-    case DType::kF64:
-      return f.template operator()<double>();
-    case DType::kI32:
-      return f.template operator()<int32_t>();
-    case DType::kI64:
-      return f.template operator()<int64_t>();
-    case DType::kU8:
-      return f.template operator()<uint8_t>();
-    case DType::kBool:
-      return f.template operator()<bool>();
-  }
-  fail("[{}] unknown dtype {}", tag, static_cast<int>(dtype));
+  return dispatch_dtype<float, bf16, double, int32_t, int64_t, uint8_t, bool>(dtype, tag, f);
 }
 
 }  // namespace saccade

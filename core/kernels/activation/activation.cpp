@@ -43,7 +43,7 @@ struct Backward {
       for (int64_t c = 0; c < w; ++c) partial[block * columns + first + c] = sum[c];
   }
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t per = (columns + kTileColumns - 1) / kTileColumns;
+    int64_t per = ceil_div(columns, kTileColumns);
     int64_t first = i % per * kTileColumns;
     if (columns - first >= kTileColumns)
       tile<true>(i / per, first, kTileColumns);
@@ -55,7 +55,7 @@ struct Backward {
 void forward_generic(Activation act, const Tensor& z, Tensor& y, Tensor& slope) {
   with_activation(act, [&]<class F>() {
     dispatch_float(z.dtype(), "activation", [&]<class T>() {
-      T* to = slope.defined() ? slope.data<T>() : nullptr;
+      T* to = data_or_null<T>(slope);
       for_each(z.numel(), Forward<F, T>{z.data<T>(), y.data<T>(), to}, F::kCost);
     });
   });
@@ -70,8 +70,8 @@ void backward_generic(Activation act, const Tensor& dy, const Tensor& saved, Ten
       if (bias_grad.defined()) partial = Tensor::empty({tile_rows(rows), columns}, dtype_of<A>, dy.device());
       Backward<F, T> backward{dy.data<T>(),
                               is_identity<F> ? nullptr : saved.data<T>(),
-                              dz.defined() ? dz.data<T>() : nullptr,
-                              partial.defined() ? partial.data<A>() : nullptr,
+                              data_or_null<T>(dz),
+                              data_or_null<A>(partial),
                               rows,
                               columns};
       for_each(tile_rows(rows) * tile_columns(columns), backward, kTileRows * kTileColumns);

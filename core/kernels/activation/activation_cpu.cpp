@@ -31,7 +31,7 @@ struct Gelu {
 
 template <class T>
 void gelu(const T* z, T* y, T* slope, int64_t n) {
-  parallel_for((n + kLanes - 1) / kLanes, 1024, [&](int64_t begin, int64_t end) {
+  parallel_for(ceil_div(n, kLanes), 1024, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin * kLanes; i < std::min(end * kLanes, n); i += kLanes) {
       int64_t count = std::min<int64_t>(kLanes, n - i);
       Gelu g(count == kLanes ? load(z + i) : load_some(z + i, count));
@@ -50,9 +50,9 @@ void forward_cpu(Activation act, const Tensor& z, Tensor& y, Tensor& slope) {
   if (act != Activation::kGelu || z.dtype() == DType::kF64) {
     activation_forward.generic(act, z, y, slope);
   } else if (z.dtype() == DType::kBF16) {
-    gelu(z.data<bf16>(), y.data<bf16>(), slope.defined() ? slope.data<bf16>() : nullptr, z.numel());
+    gelu(z.data<bf16>(), y.data<bf16>(), data_or_null<bf16>(slope), z.numel());
   } else {
-    gelu(z.data<float>(), y.data<float>(), slope.defined() ? slope.data<float>() : nullptr, z.numel());
+    gelu(z.data<float>(), y.data<float>(), data_or_null<float>(slope), z.numel());
   }
 }
 

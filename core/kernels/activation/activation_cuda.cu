@@ -90,7 +90,7 @@ void backward_cuda(Activation act, const Tensor& dy, const Tensor& saved, Tensor
     return activation_backward.generic(act, dy, saved, dz, bias_grad);
   with_types(act, dy.dtype(), [&]<class F, class T>() {
     const T *pd = dy.data<T>(), *ps = is_identity<F> ? pd : saved.data<T>();
-    T* out = dz.defined() ? dz.data<T>() : nullptr;
+    T* out = data_or_null<T>(dz);
     if (!bias_grad.defined()) {
       if (out) map_each(dy.numel(), Gradient<F, T>{}, out, pd, ps);
       return;

@@ -24,8 +24,8 @@ struct Problem {
     Problem p{q.data<T>(),
               k.data<T>(),
               v.data<T>(),
-              mask.defined() ? mask.data<bool>() : nullptr,
-              bias.defined() ? bias.data<A>() : nullptr,
+              data_or_null<bool>(mask),
+              data_or_null<A>(bias),
               params,
               q.dim(0),
               q.dim(1),
@@ -210,12 +210,9 @@ void backward_generic(const Tensor& q, const Tensor& k, const Tensor& v, const T
       return t.defined() && !std::is_same_v<T, A> ? Tensor::empty(t.shape(), dtype_of<A>, t.device()) : t;
     };
     Tensor sq = summed(dq), sk = summed(dk), sv = summed(dv), mean = log_sum.empty_like();
-    for_each(p.N * p.H * p.Q, BackwardQuery<T>{b, mean.data<A>(), sq.defined() ? sq.data<A>() : nullptr},
-             p.S * cost);
+    for_each(p.N * p.H * p.Q, BackwardQuery<T>{b, mean.data<A>(), data_or_null<A>(sq)}, p.S * cost);
     if (sk.defined() || sv.defined()) {
-      for_each(p.N * p.H * p.S,
-               BackwardKey<T>{b, mean.data<A>(), sk.defined() ? sk.data<A>() : nullptr,
-                              sv.defined() ? sv.data<A>() : nullptr},
+      for_each(p.N * p.H * p.S, BackwardKey<T>{b, mean.data<A>(), data_or_null<A>(sk), data_or_null<A>(sv)},
                p.Q * cost);
     }
     if (dbias.defined()) {

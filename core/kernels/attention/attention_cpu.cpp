@@ -19,8 +19,6 @@ constexpr float kInf = __builtin_inff();
 // Without a bias gradient an image is a chunk; a shared bias is summed in at most this many parts.
 constexpr int64_t kBiasChunks = 16;
 
-int64_t round_up(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
 struct Problem {
   int64_t N, Q, S, H, D, Dv;
   int64_t Sp, Dp, Dvp;  // padded to whole vectors
@@ -39,12 +37,12 @@ struct Problem {
         D(q.dim(2) / p.heads),
         Dv(v.dim(2) / p.heads),
         params(p) {
-    Sp = round_up(S);
-    Dp = round_up(D);
-    Dvp = round_up(Dv);
+    Sp = round_up(S, kLanes);
+    Dp = round_up(D, kLanes);
+    Dvp = round_up(Dv, kLanes);
     rows = std::clamp<int64_t>(16384 / std::max<int64_t>(Sp, 1) / 6 * 6, 12, 48);
-    mask = key_padding_mask.defined() ? key_padding_mask.data<bool>() : nullptr;
-    bias = scores_bias.defined() ? scores_bias.data<float>() : nullptr;
+    mask = data_or_null<bool>(key_padding_mask);
+    bias = data_or_null<float>(scores_bias);
     bias_n = bias ? scores_bias.dim(0) : 1;
     bias_h = bias ? scores_bias.dim(1) : 1;
   }
@@ -227,7 +225,7 @@ struct Worker {
 template <class T>
 void forward_typed(const Problem& p, const Tensor& q, const Tensor& k, const Tensor& v, Tensor& y,
                    Tensor& log_sum) {
-  int64_t blocks = (p.Q + p.rows - 1) / p.rows, cost = p.rows * p.Sp * (p.D + p.Dv);
+  int64_t blocks = ceil_div(p.Q, p.rows), cost = p.rows * p.Sp * (p.D + p.Dv);
   parallel_for(p.N * p.H * blocks, std::max<int64_t>(1, 100000 / std::max<int64_t>(cost, 1)),
                [&](int64_t begin, int64_t end) {
                  Worker<T> worker(p);
@@ -240,11 +238,6 @@ void forward_typed(const Problem& p, const Tensor& q, const Tensor& k, const Ten
                                   y.data<T>(), log_sum.data<float>());
                  }
                });
-}
-
-template <class T>
-T* data_or_null(Tensor& t) {
-  return t.defined() ? t.data<T>() : nullptr;
 }
 
 // dbias[nb, hb] = sum of parts[part, h] over the images and heads that share it.
@@ -281,7 +274,7 @@ void backward_typed(const Problem& p, const Tensor& q, const Tensor& k, const Te
                  Worker<T> worker(p);
                  for (int64_t i = begin; i < end; ++i) {
                    int64_t chunk = i / p.H, h = i % p.H;
-                   float* part = parts.defined() ? parts.data<float>() + i * p.Q * p.S : nullptr;
+                   float* part = data_or_null<float>(parts, i * p.Q * p.S);
                    for (int64_t n = p.N * chunk / chunks; n < p.N * (chunk + 1) / chunks; ++n)
                      worker.backward(q.data<T>(), k.data<T>(), v.data<T>(), log_sum.data<float>(),
                                      dy.data<T>(), n, h, data_or_null<T>(dq), data_or_null<T>(dk),
@@ -293,35 +286,22 @@ void backward_typed(const Problem& p, const Tensor& q, const Tensor& k, const Te
 
 void forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
                  const AttentionParams& params, Tensor& y, Tensor& log_sum) {
-  if (q.dtype() == DType::kF64 || q.dim(0) == 0) {
-    attention_forward.generic(q, k, v, mask, bias, params, y, log_sum);
-    return;
-  }
   Problem p(q, k, v, mask, bias, params);
-  if (q.dtype() == DType::kBF16) {
-    forward_typed<bf16>(p, q, k, v, y, log_sum);
-  } else {
-    forward_typed<float>(p, q, k, v, y, log_sum);
-  }
+  dispatch_dtype<float, bf16>(q.dtype(), "attention",
+                              [&]<class T>() { forward_typed<T>(p, q, k, v, y, log_sum); });
 }
 
 void backward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
                   const AttentionParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dq,
                   Tensor& dk, Tensor& dv, Tensor& dbias) {
-  if (q.dtype() == DType::kF64 || q.dim(0) == 0) {
-    attention_backward.generic(q, k, v, mask, bias, params, log_sum, dy, dq, dk, dv, dbias);
-    return;
-  }
   Problem p(q, k, v, mask, bias, params);
-  if (q.dtype() == DType::kBF16) {
-    backward_typed<bf16>(p, q, k, v, log_sum, dy, dq, dk, dv, dbias);
-  } else {
-    backward_typed<float>(p, q, k, v, log_sum, dy, dq, dk, dv, dbias);
-  }
+  dispatch_dtype<float, bf16>(q.dtype(), "attention", [&]<class T>() {
+    backward_typed<T>(p, q, k, v, log_sum, dy, dq, dk, dv, dbias);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(attention_forward, Device::kCpu, &forward_cpu);
-SACCADE_REGISTER_TUNED_KERNEL(attention_backward, Device::kCpu, &backward_cpu);
+SACCADE_REGISTER_TUNED_KERNEL(attention_forward, Device::kCpu, &forward_cpu, &takes_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(attention_backward, Device::kCpu, &backward_cpu, &takes_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

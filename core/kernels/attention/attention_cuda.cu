@@ -12,7 +12,7 @@ using cuda::Math;
 template <Math kMath, int kD, class T>
 void launch_forward(const cuda::AttentionProblem<T>& p) {
   using Shape = cuda::ForwardShape<kMath, kD>;
-  auto blocks = static_cast<unsigned>(p.heads() * cuda::ceil_div(p.queries, Shape::kRows));
+  auto blocks = static_cast<unsigned>(p.heads() * ceil_div(p.queries, Shape::kRows));
   cuda::launch("attention_forward_tiles",
                &cuda::attention_forward_tiles<kMath, kD, cuda::AttentionProblem<T>>, dim3(blocks),
                dim3(Shape::kThreads), cuda::forward_shared_bytes<kMath, kD>(), p);

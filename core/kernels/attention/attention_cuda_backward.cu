@@ -13,7 +13,7 @@ void launch_backward(const cuda::AttentionProblem<T>& p) {
   using Problem = cuda::AttentionProblem<T>;
   using Shape = cuda::BackwardShape<kMath, kD>;
   constexpr size_t kShared = cuda::BackwardShared<kMath, kD>::bytes();
-  auto tiles = [](int rows, int tile) { return static_cast<unsigned>(cuda::ceil_div(rows, tile)); };
+  auto tiles = [](int rows, int tile) { return static_cast<unsigned>(ceil_div(rows, tile)); };
   auto heads = static_cast<unsigned>(p.heads());
   unsigned query_tiles = tiles(p.queries, Shape::kRows), key_tiles = tiles(p.keys, Shape::kRows);
   if (query_tiles > 0) {
@@ -43,10 +43,10 @@ void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
     Tensor mean = log_sum.empty_like();
     p.dy_rows = dy.data<T>();
     p.packs = p.packs && cuda::packs_fit<cuda::kPackWidth<T>>(p.dy_rows, p.Dv);
-    p.dq = dq.defined() ? dq.data<T>() : nullptr;
-    p.dk = dk.defined() ? dk.data<T>() : nullptr;
-    p.dv = dv.defined() ? dv.data<T>() : nullptr;
-    p.dpairs = dbias.defined() ? dbias.data<float>() : nullptr;
+    p.dq = data_or_null<T>(dq);
+    p.dk = data_or_null<T>(dk);
+    p.dv = data_or_null<T>(dv);
+    p.dpairs = data_or_null<float>(dbias);
     p.log_sum = const_cast<float*>(log_sum.data<float>());
     p.mean = mean.data<float>();
     return cuda::dispatch_head_size(size, [&]<int kD>() { launch_backward<kMath, kD>(p); });

@@ -109,15 +109,15 @@ void backward_typed(const Tensor& dy, const Tensor& x, const Tensor& weight, con
     for_each(v.C, ScaleOnly<A>{weight.data<A>(), rstd.data<A>(), scale});
     norm_gradient_sums<F, T>(v, dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(), s1, s2);
   }
-  Coefficients<A> coefficients{s1.defined() ? s1.data<A>() : nullptr,
-                               s2.defined() ? s2.data<A>() : nullptr,
+  Coefficients<A> coefficients{data_or_null<A>(s1),
+                               data_or_null<A>(s2),
                                weight.data<A>(),
                                rstd.data<A>(),
                                scale,
                                factor,
                                constant,
-                               dweight.defined() ? dweight.data<A>() : nullptr,
-                               dbias.defined() ? dbias.data<A>() : nullptr,
+                               data_or_null<A>(dweight),
+                               data_or_null<A>(dbias),
                                v.S,
                                p.training};
   for_each(v.C, coefficients, 8);

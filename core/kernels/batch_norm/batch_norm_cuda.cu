@@ -84,8 +84,7 @@ void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const
                           NormGradientSums<F, T, kPack>{v, pd, px, m, r, w, b}, 1.0, s1, s2);
   launch("batch_norm_coefficients", &batch_norm_coefficients, channel_blocks(v.C), dim3(kColumnThreads), 0,
          sums ? s1 : nullptr, sums ? s2 : nullptr, w, r, training, static_cast<float>(v.S), factor, constant,
-         dweight.defined() ? dweight.data<float>() : nullptr, dbias.defined() ? dbias.data<float>() : nullptr,
-         v.C);
+         data_or_null<float>(dweight), data_or_null<float>(dbias), v.C);
   if (dx.defined()) launch_norm_backward<F, T, kPack>(v, pd, px, m, r, w, b, factor, constant, dx.data<T>());
 }
 

@@ -49,7 +49,7 @@ struct Backward {
   }
 };
 
-int64_t blocks(int64_t rows) { return (rows + kRows - 1) / kRows; }
+int64_t blocks(int64_t rows) { return ceil_div(rows, kRows); }
 
 void forward_generic(const Tensor& x, const Tensor& scale, const Tensor& shift, Activation act, Tensor& y) {
   dispatch_float(x.dtype(), "channel_affine", [&]<class T>() {

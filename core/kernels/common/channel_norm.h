@@ -12,8 +12,8 @@ inline namespace SACCADE_SIDE {
 
 struct NormView {
   int64_t B, S, C;
-  SACCADE_HD int64_t blocks() const { return (S + kTileRows - 1) / kTileRows; }
-  SACCADE_HD int64_t tiles() const { return (C + kTileColumns - 1) / kTileColumns; }
+  SACCADE_HD int64_t blocks() const { return ceil_div(S, kTileRows); }
+  SACCADE_HD int64_t tiles() const { return ceil_div(C, kTileColumns); }
 };
 
 // Mean and sum of squared deviations of one block of rows (the second reading comes from the cache).
@@ -64,7 +64,7 @@ struct JoinMoments {
   const A *block_mean, *block_m2;  // [B, blocks, C]
   double *mean, *m2;               // [B, C]
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t per = (v.C + kWidth - 1) / kWidth, b = i / per, first = i % per * kWidth;
+    int64_t per = ceil_div(v.C, kWidth), b = i / per, first = i % per * kWidth;
     int64_t n = v.C - first < kWidth ? v.C - first : kWidth;
     double sum[kWidth] = {}, square[kWidth] = {};
     for (int64_t j = 0; j < v.blocks(); ++j) {
@@ -108,7 +108,7 @@ struct NormApply {
   const A *mean, *scale, *shift;  // [B, C]
   T* y;
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t per = (v.S + kApplyRows - 1) / kApplyRows, b = i / per, begin = i % per * kApplyRows;
+    int64_t per = ceil_div(v.S, kApplyRows), b = i / per, begin = i % per * kApplyRows;
     int64_t end = begin + kApplyRows < v.S ? begin + kApplyRows : v.S;
     const A *m = mean + b * v.C, *a = scale + b * v.C, *s = shift + b * v.C;
     for (int64_t r = begin; r < end; ++r) {
@@ -183,7 +183,7 @@ struct NormBackward {
   const A *mean, *scale, *shift, *factor, *constant;  // [B, C]
   T* dx;
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t per = (v.S + kApplyRows - 1) / kApplyRows, b = i / per, begin = i % per * kApplyRows;
+    int64_t per = ceil_div(v.S, kApplyRows), b = i / per, begin = i % per * kApplyRows;
     int64_t end = begin + kApplyRows < v.S ? begin + kApplyRows : v.S;
     const A *m = mean + b * v.C, *a = scale + b * v.C, *s = is_identity<F> ? nullptr : shift + b * v.C;
     const A *f = factor + b * v.C, *k = constant + b * v.C;
@@ -198,7 +198,7 @@ struct NormBackward {
   }
 };
 
-inline int64_t apply_count(const NormView& v) { return v.B * ((v.S + kApplyRows - 1) / kApplyRows); }
+inline int64_t apply_count(const NormView& v) { return v.B * ceil_div(v.S, kApplyRows); }
 
 }  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

@@ -12,8 +12,8 @@ inline namespace SACCADE_SIDE {
 constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 64;
 
-inline int64_t tile_rows(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
-inline int64_t tile_columns(int64_t columns) { return (columns + kTileColumns - 1) / kTileColumns; }
+inline int64_t tile_rows(int64_t rows) { return ceil_div(rows, kTileRows); }
+inline int64_t tile_columns(int64_t columns) { return ceil_div(columns, kTileColumns); }
 
 // out[b, c] = sum over j of partial[b, j, c]; index = (b, group of kWidth columns)
 template <class A>
@@ -22,9 +22,9 @@ struct SumPartials {
   const A* partial;  // [batch, blocks, columns]
   A* out;            // [batch, columns]
   int64_t blocks, columns;
-  static int64_t groups(int64_t columns) { return (columns + kWidth - 1) / kWidth; }
+  static int64_t groups(int64_t columns) { return ceil_div(columns, kWidth); }
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t per = (columns + kWidth - 1) / kWidth;
+    int64_t per = ceil_div(columns, kWidth);
     int64_t b = i / per, first = i % per * kWidth;
     int64_t n = columns - first < kWidth ? columns - first : kWidth;
     double sum[kWidth] = {};

@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   constexpr int kWarps = kColumnThreads / kWarp;
   SACCADE_SHARED(double, shared, kColumnThreads);
   int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  int64_t tiles = (columns + kWarp - 1) / kWarp, which = blockIdx.x / tiles;
+  int64_t tiles = ceil_div(columns, kWarp), which = blockIdx.x / tiles;
   int64_t column = blockIdx.x % tiles * kWarp + lane;
   double sum = 0;
   if (column < columns) {

@@ -41,7 +41,7 @@ struct Gemm {
     }
   }
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t tiles = (n + kTile - 1) / kTile;
+    int64_t tiles = ceil_div(n, kTile);
     int64_t first = i % tiles * kTile, row = i / tiles % m, batch = i / tiles / m;
     if (n - first >= kTile)
       tile<true>(batch, row, first, kTile);

@@ -218,7 +218,7 @@ void launch_point_gradients(const Source& source, const typename Source::Gradien
   const T* v = value.data<T>();
   bool packs = packs_fit<kPackWidth<T>>(v, s.D) && packs_fit<kPackWidth<T>>(dy.data<T>(), s.D);
   QueryOrder order = QueryOrder::of(s);
-  float* sum = unordered.defined() ? unordered.data<float>() : nullptr;
+  float* sum = data_or_null<float>(unordered);
   packs = packs && packs_fit<4>(sum, 0);  // add_unordered
   dispatch_rows<T>(s.D, packs, [&]<int kPack, int kLanes>() {
     launch("gather_point_gradients", &gather_point_gradients<T, kPack, kLanes, Source>,

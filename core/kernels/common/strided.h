@@ -66,12 +66,12 @@ struct StridedCalls {
 
   explicit StridedCalls(const StridedLoop<Count>& strided)
       : loop(strided), rows(loop.rows()), inner(loop.inner()) {
-    pieces_per_row = (inner + kPiece - 1) / kPiece;
+    pieces_per_row = ceil_div(inner, kPiece);
     rows_per_call = inner < kGather ? kGather / inner : 1;
   }
   int64_t count() const {
     if (kSingle) return rows * inner;
-    return pieces_per_row > 1 ? rows * pieces_per_row : (rows + rows_per_call - 1) / rows_per_call;
+    return pieces_per_row > 1 ? rows * pieces_per_row : ceil_div(rows, rows_per_call);
   }
   int64_t cost() const {
     return inner < kPiece ? rows_per_call * inner : kPiece;

@@ -37,7 +37,7 @@ struct Geometry {
   }
 };
 
-SACCADE_HD int64_t tiles_of(int64_t n) { return (n + kTile - 1) / kTile; }
+SACCADE_HD int64_t tiles_of(int64_t n) { return ceil_div(n, kTile); }
 
 // index = (n, oh, ow, group, tile of the group's outputs)
 template <class T>
@@ -155,8 +155,7 @@ void forward_generic(const Tensor& x, const Tensor& w, const Tensor& bias, const
   dispatch_float(x.dtype(), "conv2d", [&]<class T>() {
     Geometry g(x, w.shape(), y, p);
     Tensor packed = w.permute({2, 3, 1, 0}).contiguous();
-    ConvForward<T> f{g,   x.data<T>(), packed.data<T>(), bias.defined() ? bias.data<acc_t<T>>() : nullptr,
-                     act, y.data<T>()};
+    ConvForward<T> f{g, x.data<T>(), packed.data<T>(), data_or_null<acc_t<T>>(bias), act, y.data<T>()};
     for_each(g.N * g.OH * g.OW * g.groups * tiles_of(g.group_out()), f, g.R * g.S * g.group_in() * kTile);
   });
 }

@@ -2,8 +2,8 @@
 // asks for. 1x1 convolutions of stride 1 are matrix products over the pixels.
 #include "core/kernels/conv2d/conv2d.h"
 
+#include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/depthwise_cpu.h"
-#include "core/kernels/linear/linear.h"
 #include "core/runtime/cpu/onednn.h"
 
 namespace saccade::kernels {
@@ -12,13 +12,6 @@ namespace {
 using namespace onednn;
 using Tag = dnnl::memory::format_tag;
 using Dims = dnnl::memory::dims;
-
-bool ours(const Tensor& t) { return t.dtype() == DType::kF32 || (t.dtype() == DType::kBF16 && has_bf16()); }
-
-bool is_product(const Shape& w, const ConvParams& p) {
-  return w[2] == 1 && w[3] == 1 && p.stride == 1 && p.padding == 0 && p.groups == 1;
-}
-Tensor pixels(const Tensor& t) { return t.reshape({t.numel() / t.dim(-1), t.dim(-1)}); }
 
 // Descriptions of one convolution. `low` is the activations' dtype, weights may differ (f32 gradients).
 struct Descs {
@@ -64,12 +57,7 @@ dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Des
 
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                  Tensor& y) {
-  if (!ours(x) || x.numel() == 0 || w.numel() == 0 || y.numel() == 0)
-    return conv2d_forward.generic(x, w, bias, p, act, y);
-  if (is_product(w.shape(), p)) {
-    Tensor out = pixels(y);
-    return linear_forward(pixels(x), w.reshape({w.dim(0), w.dim(1)}), bias, act, out);
-  }
+  if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
   bool relu = act == Activation::kRelu;
   auto op = compiled(key_of(kConvForward, x, w, p, bias.defined(), relu), [&] {
     Descs d(x, w, y, p);
@@ -86,12 +74,7 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
 }
 
 void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
-  if (!ours(dy) || dy.numel() == 0 || w.numel() == 0 || dx.numel() == 0)
-    return conv2d_backward_data.generic(dy, w, p, dx);
-  if (is_product(w.shape(), p)) {
-    Tensor out = pixels(dx);
-    return linear_backward_data(pixels(dy), w.reshape({w.dim(0), w.dim(1)}), out);
-  }
+  if (is_product(w.shape(), p)) return backward_data_as_product(dy, w, dx);
   auto op = compiled(key_of(kConvBackwardData, dx, w, p), [&] {
     Descs d(dx, w, dy, p);
     dnnl::convolution_backward_data::primitive_desc pd(
@@ -104,16 +87,10 @@ void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, T
 }
 
 void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
-  if (!ours(dy) || dy.numel() == 0 || x.numel() == 0 || dw.numel() == 0)
-    return conv2d_backward_weight.generic(dy, x, p, dw);
-  if (is_product(dw.shape(), p)) {
-    Tensor out = dw.reshape({dw.dim(0), dw.dim(1)});
-    return linear_backward_weight(pixels(dy), pixels(x), out);
-  }
-  if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3)) {
-    return x.dtype() == DType::kBF16 ? cpu::depthwise_backward_weight<bf16>(dy, x, p, dw)
-                                     : cpu::depthwise_backward_weight<float>(dy, x, p, dw);
-  }
+  if (is_product(dw.shape(), p)) return backward_weight_as_product(dy, x, dw);
+  if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3))
+    return dispatch_dtype<float, bf16>(x.dtype(), "conv2d",
+                                       [&]<class T>() { cpu::depthwise_backward_weight<T>(dy, x, p, dw); });
   auto op = compiled(key_of(kConvBackwardWeight, x, dw, p), [&] {
     Descs d(x, dw, dy, p);
     dnnl::convolution_backward_weights::primitive_desc pd(
@@ -125,9 +102,9 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   op->run({x.raw(), dy.raw(), dw.raw()});
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCpu, &forward_cpu);
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCpu, &backward_data_cpu);
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCpu, &backward_weight_cpu);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCpu, &forward_cpu, &takes);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCpu, &backward_data_cpu, &takes);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCpu, &backward_weight_cpu, &takes);
 
 }  // namespace
 }  // namespace saccade::kernels

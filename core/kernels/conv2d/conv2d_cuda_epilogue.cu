@@ -29,8 +29,8 @@ void conv_epilogue(const Tensor& bias, Activation act, Tensor& y) {
   auto run = [&]<class T, int V>() {
     int64_t packs = y.numel() / V;
     launch("conv_bias_relu", &conv_bias_relu<T, V>, dim3(static_cast<unsigned>(ceil_div(packs, kThreads))),
-           dim3(kThreads), 0, packs, static_cast<unsigned>(y.dim(-1) / V),
-           bias.defined() ? bias.data<float>() : nullptr, act == Activation::kRelu, y.data<T>());
+           dim3(kThreads), 0, packs, static_cast<unsigned>(y.dim(-1) / V), data_or_null<float>(bias),
+           act == Activation::kRelu, y.data<T>());
   };
   auto choose = [&]<class T>() {
     if (packs_fit<kPackWidth<T>>(y.data<T>(), y.dim(-1)))

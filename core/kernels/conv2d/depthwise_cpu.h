@@ -17,7 +17,7 @@ template <class T>
 void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels::ConvParams& p, Tensor& dw) {
   int64_t N = x.dim(0), H = x.dim(1), W = x.dim(2), C = x.dim(3), OH = dy.dim(1), OW = dy.dim(2);
   int64_t R = dw.dim(2), S = dw.dim(3);
-  int64_t blocks = (C + kLanes - 1) / kLanes;
+  int64_t blocks = ceil_div(C, kLanes);
   const T *from_x = x.data<T>(), *from_dy = dy.data<T>();
   float* out = dw.data<float>();
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {

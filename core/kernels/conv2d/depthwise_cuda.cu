@@ -293,8 +293,7 @@ void convolve(const Sizes& z, int64_t N, const Tensor& in, const Tensor& w, bool
       launch("depthwise_convolve", &depthwise_convolve<T, V, kWindow>,
              dim3(blocks, static_cast<unsigned>(tiles.tiles)),
              dim3(static_cast<unsigned>(tiles.packs), static_cast<unsigned>(rows)), tiles.shared, z, strips,
-             in.data<T>(), w.data<T>(), flip, bias.defined() ? bias.data<float>() : nullptr, relu,
-             out.data<T>());
+             in.data<T>(), w.data<T>(), flip, data_or_null<float>(bias), relu, out.data<T>());
     };
     bool plain = z.R == z.S && z.stride == 1 && z.dilation == 1 && V > 1;
     if (plain && z.R == 3) return start.template operator()<3>();

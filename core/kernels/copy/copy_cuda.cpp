@@ -50,7 +50,7 @@ void upload(char* to, const char* from, size_t bytes) {
   char* pinned = page->block.data() + page->used;
   std::memcpy(pinned, from, bytes);
   copy(to, pinned, bytes, cudaMemcpyHostToDevice, cuda::stream());
-  page->used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  page->used += round_up(bytes, kAlignment);
 }
 
 void between_devices(const Tensor& x, Tensor& y) {

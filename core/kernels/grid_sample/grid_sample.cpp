@@ -121,7 +121,7 @@ void backward_generic(const Tensor& x, const Tensor& grid, bool align_corners, c
     if (dx.defined()) {
       Tensor sum = std::is_same_v<T, A> ? dx : Tensor::empty(x.shape(), dtype_of<A>, x.device());
       fill(sum, 0);
-      int64_t blocks = (p.D + kChannels - 1) / kChannels;
+      int64_t blocks = ceil_div(p.D, kChannels);
       for_each(p.N * p.G * blocks, BackwardX<T>{p, dy.data<T>(), sum.data<A>(), blocks}, p.P * kChannels * 4);
       if (!std::is_same_v<T, A>) copy(sum, dx);
     }

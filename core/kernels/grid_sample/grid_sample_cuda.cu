@@ -92,8 +92,7 @@ void backward_typed(const GridSource& source, const SampleShape& s, const Tensor
   Tensor unordered;
   if (dx.defined() && !execution().deterministic) unordered = cuda::zero_sums<T>(dx);
   if (dgrid.defined() || unordered.defined())
-    cuda::launch_point_gradients<T>(source, {dgrid.defined() ? dgrid.data<float>() : nullptr}, s, x, dy,
-                                    unordered);
+    cuda::launch_point_gradients<T>(source, {data_or_null<float>(dgrid)}, s, x, dy, unordered);
   if (unordered.defined()) {
     if (!std::is_same_v<T, float>) copy(unordered, dx);
   } else if (dx.defined()) {

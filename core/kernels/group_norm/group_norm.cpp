@@ -149,8 +149,8 @@ void backward_generic(const Tensor& dy, const Tensor& x, const Tensor& weight, c
                            s1.data<A>(),
                            s2.data<A>(),
                            rstd.data<A>(),
-                           dweight.defined() ? dweight.data<A>() : nullptr,
-                           dbias.defined() ? dbias.data<A>() : nullptr};
+                           data_or_null<A>(dweight),
+                           data_or_null<A>(dbias)};
       for_each(v.C, f, v.B * 4);
     }
     if (!dx.defined()) return;

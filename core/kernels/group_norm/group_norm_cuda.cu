@@ -68,8 +68,7 @@ void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const
                         NormGradientSums<Identity, T, kPack>{v, pd, px, m, r, w, nullptr}, 1.0, s1, s2);
   launch("group_norm_coefficients", &group_norm_coefficients,
          dim3(static_cast<unsigned>(ceil_div(v.B * v.groups + v.C, kColumnThreads))), dim3(kColumnThreads), 0,
-         v, s1, s2, w, r, factor, constant, dweight.defined() ? dweight.data<float>() : nullptr,
-         dbias.defined() ? dbias.data<float>() : nullptr);
+         v, s1, s2, w, r, factor, constant, data_or_null<float>(dweight), data_or_null<float>(dbias));
   if (dx.defined())
     launch_norm_backward<Identity, T, kPack>(v, pd, px, m, r, w, nullptr, factor, constant, dx.data<T>());
 }

@@ -121,7 +121,7 @@ void backward_generic(const Tensor& dy, const Tensor& x, const Tensor& weight, c
                   weight.data<A>(),
                   mean.data<A>(),
                   rstd.data<A>(),
-                  dx.defined() ? dx.data<T>() : nullptr,
+                  data_or_null<T>(dx),
                   p,
                   q,
                   rows,

@@ -54,7 +54,7 @@ template <class T>
 void forward_rows(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                   float eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
   int64_t columns = x.dim(1);
-  const T *px = x.data<T>(), *pr = residual.defined() ? residual.data<T>() : nullptr;
+  const T *px = x.data<T>(), *pr = data_or_null<T>(residual);
   T *py = y.data<T>(), *ps = residual.defined() ? sum.data<T>() : nullptr;
   const float *w = weight.data<float>(), *b = bias.data<float>();
   float *pm = mean.data<float>(), *pi = rstd.data<float>();
@@ -100,7 +100,7 @@ void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
   float* bias_sums = affine ? weight_sums + blocks * columns : nullptr;
   const T *pd = dy.data<T>(), *px = x.data<T>();
   const float *w = weight.data<float>(), *pm = mean.data<float>(), *pi = rstd.data<float>();
-  T* out = dx.defined() ? dx.data<T>() : nullptr;
+  T* out = data_or_null<T>(dx);
   float n = static_cast<float>(columns);
   auto row = [&](int64_t r, float* sw, float* sb) {
     const T *d = pd + r * columns, *v = px + r * columns;
@@ -138,27 +138,20 @@ void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
 
 void forward_cpu(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                  double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
-  auto e = static_cast<float>(eps);
-  if (x.numel() == 0 || x.dtype() == DType::kF64)
-    layer_norm_forward.generic(x, residual, weight, bias, eps, y, sum, mean, rstd);
-  else if (x.dtype() == DType::kBF16)
-    forward_rows<bf16>(x, residual, weight, bias, e, y, sum, mean, rstd);
-  else
-    forward_rows<float>(x, residual, weight, bias, e, y, sum, mean, rstd);
+  dispatch_dtype<float, bf16>(x.dtype(), "layer_norm", [&]<class T>() {
+    forward_rows<T>(x, residual, weight, bias, static_cast<float>(eps), y, sum, mean, rstd);
+  });
 }
 
 void backward_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                   const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
-  if (x.numel() == 0 || x.dtype() == DType::kF64)
-    layer_norm_backward.generic(dy, x, weight, mean, rstd, dx, dweight, dbias);
-  else if (x.dtype() == DType::kBF16)
-    backward_rows<bf16>(dy, x, weight, mean, rstd, dx, dweight, dbias);
-  else
-    backward_rows<float>(dy, x, weight, mean, rstd, dx, dweight, dbias);
+  dispatch_dtype<float, bf16>(x.dtype(), "layer_norm", [&]<class T>() {
+    backward_rows<T>(dy, x, weight, mean, rstd, dx, dweight, dbias);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(layer_norm_forward, Device::kCpu, &forward_cpu);
-SACCADE_REGISTER_TUNED_KERNEL(layer_norm_backward, Device::kCpu, &backward_cpu);
+SACCADE_REGISTER_TUNED_KERNEL(layer_norm_forward, Device::kCpu, &forward_cpu, &takes_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(layer_norm_backward, Device::kCpu, &backward_cpu, &takes_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -165,7 +165,7 @@ template <class T, int kPack>
 bool forward_packs(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                    double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
   int64_t rows = x.dim(0), columns = x.dim(1);
-  const T* pr = residual.defined() ? residual.data<T>() : nullptr;
+  const T* pr = data_or_null<T>(residual);
   T* ps = residual.defined() ? sum.data<T>() : nullptr;
   const float *w = weight.data<float>(), *b = bias.data<float>();
   auto fits = [&](const auto* p) { return packs_fit<kPack>(p, columns); };
@@ -208,7 +208,7 @@ template <class T, int kPack>
 bool backward_packs(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                     const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
   int64_t rows = x.dim(0), columns = x.dim(1);
-  T* out = dx.defined() ? dx.data<T>() : nullptr;
+  T* out = data_or_null<T>(dx);
   auto fits = [&](const auto* p) { return packs_fit<kPack>(p, columns); };
   if (!fits(dy.data<T>()) || !fits(x.data<T>()) || !fits(weight.data<float>()) || !fits(out)) return false;
   bool affine = dweight.defined() || dbias.defined();
@@ -221,9 +221,8 @@ bool backward_packs(const Tensor& dy, const Tensor& x, const Tensor& weight, con
            x.data<T>(), weight.data<float>(), mean.data<float>(), rstd.data<float>(), out,
            affine ? partial.data<float>() : nullptr, rows, static_cast<int>(columns));
     if (affine)
-      launch_join_columns(partial.data<float>(), 2, blocks, columns, 1, 1.0,
-                          dweight.defined() ? dweight.data<float>() : nullptr,
-                          dbias.defined() ? dbias.data<float>() : nullptr);
+      launch_join_columns(partial.data<float>(), 2, blocks, columns, 1, 1.0, data_or_null<float>(dweight),
+                          data_or_null<float>(dbias));
   };
   int64_t packs = columns / kPack;
   if (packs <= 16) {

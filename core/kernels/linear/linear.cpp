@@ -8,8 +8,7 @@ namespace {
 void forward_generic(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
   dispatch_float(x.dtype(), "linear", [&]<class T>() {
     Tensor out = y.unsqueeze(0);
-    gemm<T, T>(x.unsqueeze(0), w.transpose(0, 1).unsqueeze(0), out,
-               bias.defined() ? bias.data<acc_t<T>>() : nullptr, act);
+    gemm<T, T>(x.unsqueeze(0), w.transpose(0, 1).unsqueeze(0), out, data_or_null<acc_t<T>>(bias), act);
   });
 }
 

@@ -12,8 +12,6 @@ using namespace onednn;
 
 constexpr int64_t kPackRows = 512;  // below this many rows packing costs more than it gains
 
-bool ours(const Tensor& t) { return t.dtype() == DType::kF32 || (t.dtype() == DType::kBF16 && has_bf16()); }
-
 Desc matrix(int64_t rows, int64_t columns, DType dtype, bool transposed = false) {
   using Dims = dnnl::memory::dims;
   return Desc(Dims{rows, columns}, type_of(dtype), transposed ? Dims{1, rows} : Dims{columns, 1});
@@ -49,17 +47,14 @@ void product(const Tensor& a, const Tensor& b, bool b_transposed, const Tensor& 
 }
 
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
-  if (!ours(x) || y.numel() == 0 || x.numel() == 0) return linear_forward.generic(x, w, bias, act, y);
   product(x, w, true, bias, act, y);
 }
 
 void backward_data_cpu(const Tensor& dz, const Tensor& w, Tensor& dx) {
-  if (!ours(dz) || dx.numel() == 0 || dz.numel() == 0) return linear_backward_data.generic(dz, w, dx);
   product(dz, w, false, {}, Activation::kNone, dx);
 }
 
 void backward_weight_cpu(const Tensor& dz, const Tensor& x, Tensor& dw) {
-  if (!ours(dz) || dw.numel() == 0 || dz.numel() == 0) return linear_backward_weight.generic(dz, x, dw);
   if (dz.dtype() == DType::kF32) {
     // Row-major C = dz^T x; the fastest of oneDNN's three ways for f32.
     int64_t m = dw.dim(0), n = dw.dim(1), k = x.dim(0);
@@ -85,9 +80,9 @@ void backward_weight_cpu(const Tensor& dz, const Tensor& x, Tensor& dw) {
   op->run({x.raw(), dz.raw(), dw.raw()});
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCpu, &forward_cpu);
-SACCADE_REGISTER_TUNED_KERNEL(linear_backward_data, Device::kCpu, &backward_data_cpu);
-SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCpu, &backward_weight_cpu);
+SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCpu, &forward_cpu, &takes);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_data, Device::kCpu, &backward_data_cpu, &takes);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCpu, &backward_weight_cpu, &takes);
 
 }  // namespace
 }  // namespace saccade::kernels

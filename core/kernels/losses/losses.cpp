@@ -153,27 +153,11 @@ struct L1Piece {
   }
 };
 
-// Runs f<float> or f<double>.
-template <class F>
-void dispatch_loss(const Tensor& x, const char* tag, F&& f) {
-  if (x.dtype() == DType::kF64) {
-    f.template operator()<double>();
-  } else {
-    SACCADE_CHECK(x.dtype() == DType::kF32, "[{}] needs f32 or f64, got {}", tag, name_of(x.dtype()));
-    f.template operator()<float>();
-  }
-}
-
-template <class T>
-T* data_or_null(Tensor& t) {
-  return t.defined() ? t.data<T>() : nullptr;
-}
-
 constexpr int64_t kLogisticCost = 40;  // element operations of one Logistic
 
 void focal_loss_generic(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
                         Tensor& grad) {
-  dispatch_loss(x, "focal_loss", [&]<class T>() {
+  dispatch_dtype<float, double>(x.dtype(), "focal_loss", [&]<class T>() {
     FocalPiece<T> f{x.data<T>(),
                     labels.data<int64_t>(),
                     partial.data<double>(),
@@ -188,7 +172,7 @@ void focal_loss_generic(const Tensor& x, const Tensor& labels, double alpha, dou
 
 void varifocal_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
                             double gamma, Tensor& partial, Tensor& grad) {
-  dispatch_loss(x, "varifocal_loss", [&]<class T>() {
+  dispatch_dtype<float, double>(x.dtype(), "varifocal_loss", [&]<class T>() {
     VarifocalPiece<T> f{x.data<T>(),
                         labels.data<int64_t>(),
                         quality.data<T>(),
@@ -215,8 +199,8 @@ struct SumOnce {  // one index: total[0] = sum of w[0 .. n)
 
 void cross_entropy_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& weights,
                                 double smoothing, Tensor& partial, Tensor& grad) {
-  dispatch_loss(x, "cross_entropy_loss", [&]<class T>() {
-    const T* w = weights.defined() ? weights.data<T>() : nullptr;
+  dispatch_dtype<float, double>(x.dtype(), "cross_entropy_loss", [&]<class T>() {
+    const T* w = data_or_null<T>(weights);
     CrossEntropyRows<T> f{
         x.data<T>(), labels.data<int64_t>(), w,      partial.data<double>(), data_or_null<T>(grad), x.dim(0),
         x.dim(1),    T(smoothing),           nullptr};
@@ -231,7 +215,7 @@ void cross_entropy_loss_generic(const Tensor& x, const Tensor& labels, const Ten
 }
 
 void giou_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  dispatch_loss(boxes, "giou_loss", [&]<class T>() {
+  dispatch_dtype<float, double>(boxes.dtype(), "giou_loss", [&]<class T>() {
     GiouPairs<T> f{boxes.data<T>(), targets.data<T>(), partial.data<double>(), data_or_null<T>(grad),
                    boxes.dim(0)};
     for_each(partial.numel(), f, kLossPairs * 60);
@@ -239,7 +223,7 @@ void giou_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& parti
 }
 
 void l1_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  dispatch_loss(boxes, "l1_loss", [&]<class T>() {
+  dispatch_dtype<float, double>(boxes.dtype(), "l1_loss", [&]<class T>() {
     L1Piece<T> f{boxes.data<T>(), targets.data<T>(), partial.data<double>(), data_or_null<T>(grad),
                  boxes.numel()};
     for_each(partial.numel(), f, kLossElements * 4);

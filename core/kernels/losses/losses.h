@@ -10,7 +10,7 @@ namespace saccade::kernels {
 // Elements per piece of the dense losses, rows per piece of cross_entropy_loss, pairs per piece of the box
 // losses.
 inline constexpr int64_t kLossElements = 1024, kLossRows = 16, kLossPairs = 256;
-inline int64_t loss_pieces(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
+inline int64_t loss_pieces(int64_t n, int64_t piece) { return ceil_div(n, piece); }
 
 // x, grad [R, K]; labels [R], the class or something outside [0, K) for "no object"; partial
 // [loss_pieces(R * K, kLossElements)]. With z = -x where the class is the label and x elsewhere:

@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = static_cast<double>(sum);
 }
 
-float* data_or_null(Tensor& t) { return t.defined() ? t.data<float>() : nullptr; }
+float* data_or_null(Tensor& t) { return data_or_null<float>(t); }
 dim3 pieces_of(const Tensor& partial) { return dim3(static_cast<unsigned>(partial.numel())); }
 
 template <class Term>
@@ -165,9 +165,8 @@ void cross_entropy_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor
   }
   launch("cross_entropy_rows", &cross_entropy_rows, pieces_of(partial),
          dim3(static_cast<unsigned>(kLossRows * kWarp)), 0, x.data<float>(), labels.data<int64_t>(),
-         weights.defined() ? weights.data<float>() : nullptr, data_or_null(total),
-         static_cast<float>(smoothing), partial.data<double>(), data_or_null(grad), x.dim(0),
-         static_cast<int>(x.dim(1)));
+         data_or_null<float>(weights), data_or_null(total), static_cast<float>(smoothing),
+         partial.data<double>(), data_or_null(grad), x.dim(0), static_cast<int>(x.dim(1)));
 }
 
 bool takes_boxes(const Tensor& boxes, const Tensor& targets, const Tensor& grad) {

@@ -73,7 +73,7 @@ struct MatchCost {
 
 void match_cost_generic(const Tensor& scores, const Tensor& boxes, const Tensor& images, const Tensor& labels,
                         const Tensor& truth, const MatchCostParams& p, Tensor& cost) {
-  int64_t queries = scores.dim(1), chunks = (queries + kQueries - 1) / kQueries;
+  int64_t queries = scores.dim(1), chunks = ceil_div(queries, kQueries);
   MatchCost f{scores.data<float>(),
               boxes.data<float>(),
               truth.data<float>(),

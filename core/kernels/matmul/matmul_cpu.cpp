@@ -23,10 +23,6 @@ Desc describe(const Tensor& t) {
 }
 
 void matmul_cpu(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
-  bool low = a_in.dtype() == DType::kBF16;
-  if ((a_in.dtype() != DType::kF32 && !(low && has_bf16())) || a_in.numel() == 0 || b_in.numel() == 0 ||
-      c.numel() == 0)
-    return matmul.generic(a_in, b_in, c);
   Tensor a = readable(a_in) ? a_in : a_in.contiguous(), b = readable(b_in) ? b_in : b_in.contiguous();
   // One right side for all: the batch is just more rows.
   if (b.dim(0) == 1 && a.dim(0) == c.dim(0) && a.dim(0) > 1 && a.is_contiguous()) {
@@ -46,7 +42,7 @@ void matmul_cpu(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
   op->run({a.raw(), b.raw(), c.raw()});
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(matmul, Device::kCpu, &matmul_cpu);
+SACCADE_REGISTER_TUNED_KERNEL(matmul, Device::kCpu, &matmul_cpu, &takes);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -120,7 +120,7 @@ Sizes sizes(const Tensor& x, const Tensor& y, const PoolParams& p) {
 void forward_generic(const Tensor& x, const PoolParams& p, Tensor& y, Tensor& index) {
   dispatch_float(x.dtype(), "max_pool2d", [&]<class T>() {
     Sizes z = sizes(x, y, p);
-    PoolForward<T> f{z, x.data<T>(), y.data<T>(), index.defined() ? index.data<uint8_t>() : nullptr};
+    PoolForward<T> f{z, x.data<T>(), y.data<T>(), data_or_null<uint8_t>(index)};
     for_each(y.dim(0) * z.OH, f, z.OW * z.C * p.kernel * p.kernel);
   });
 }

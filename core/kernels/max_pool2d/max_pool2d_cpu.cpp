@@ -78,15 +78,13 @@ void backward(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor
 }
 
 void backward_cpu(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor& dx) {
-  if (dy.dtype() == DType::kF64 || dx.numel() == 0)
-    max_pool2d_backward.generic(dy, index, p, dx);
-  else if (dy.dtype() == DType::kBF16)
-    backward<bf16>(dy, index, p, dx);
-  else
-    backward<float>(dy, index, p, dx);
+  dispatch_dtype<float, bf16>(dy.dtype(), "max_pool2d", [&]<class T>() { backward<T>(dy, index, p, dx); });
+}
+bool supported(const Tensor& dy, const Tensor&, const PoolParams&, const Tensor& dx) {
+  return takes_f32_or_bf16(dy) && dx.numel() > 0;
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCpu, &backward_cpu);
+SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCpu, &backward_cpu, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

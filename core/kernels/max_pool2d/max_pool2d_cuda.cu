@@ -119,8 +119,8 @@ void forward_cuda(const Tensor& x, const PoolParams& p, Tensor& y, Tensor& index
   with_packs(x, y, p, [&]<class T, int V>(const Sizes& z) {
     auto count = static_cast<unsigned>(y.numel() / V);
     cuda::launch("max_pool2d_forward_packs", &max_pool2d_forward_packs<T, V>,
-                 dim3(static_cast<unsigned>(cuda::ceil_div(count, kThreads))), dim3(kThreads), 0, z, count,
-                 x.data<T>(), y.data<T>(), index.defined() ? index.data<uint8_t>() : nullptr);
+                 dim3(static_cast<unsigned>(ceil_div(count, kThreads))), dim3(kThreads), 0, z, count,
+                 x.data<T>(), y.data<T>(), data_or_null<uint8_t>(index));
   });
 }
 
@@ -129,7 +129,7 @@ void backward_cuda(const Tensor& dy, const Tensor& index, const PoolParams& p, T
   with_packs(dx, dy, p, [&]<class T, int V>(const Sizes& z) {
     auto count = static_cast<unsigned>(dx.numel() / V);
     cuda::launch("max_pool2d_backward_packs", &max_pool2d_backward_packs<T, V>,
-                 dim3(static_cast<unsigned>(cuda::ceil_div(count, kThreads))), dim3(kThreads), 0, z, count,
+                 dim3(static_cast<unsigned>(ceil_div(count, kThreads))), dim3(kThreads), 0, z, count,
                  dy.data<T>(), index.data<uint8_t>(), dx.data<T>());
   });
 }

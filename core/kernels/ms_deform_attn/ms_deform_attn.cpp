@@ -23,7 +23,7 @@ struct Problem {
   static Problem make(const Tensor& value, const Tensor& reference, const Tensor& offsets,
                       const Tensor& logits, const FeatureLevels& levels) {
     Problem p;
-    p.value = value.defined() ? value.data<T>() : nullptr;
+    p.value = data_or_null<T>(value);
     p.reference = reference.data<A>();
     p.offsets = offsets.data<A>();
     p.logits = logits.data<A>();
@@ -218,9 +218,8 @@ void backward_generic(const Tensor& value, const Tensor& reference, const Tensor
           Tensor::empty(Shape{p.N, p.Q, p.M, levels.size(), p.R}, reference.dtype(), reference.device());
     if (dreference.defined() || doffsets.defined() || dlogits.defined()) {
       for_each(rows,
-               BackwardSamples<T>{p, dy.data<T>(), doffsets.defined() ? doffsets.data<A>() : nullptr,
-                                  dlogits.defined() ? dlogits.data<A>() : nullptr,
-                                  per_head.defined() ? per_head.data<A>() : nullptr},
+               BackwardSamples<T>{p, dy.data<T>(), data_or_null<A>(doffsets), data_or_null<A>(dlogits),
+                                  data_or_null<A>(per_head)},
                cost);
     }
     if (dreference.defined()) {
@@ -229,7 +228,7 @@ void backward_generic(const Tensor& value, const Tensor& reference, const Tensor
     if (dvalue.defined()) {
       Tensor sum = std::is_same_v<T, A> ? dvalue : Tensor::empty(value.shape(), dtype_of<A>, value.device());
       fill(sum, 0);
-      int64_t blocks = (p.D + kChannels - 1) / kChannels;
+      int64_t blocks = ceil_div(p.D, kChannels);
       for_each(p.N * p.M * blocks, BackwardValue<T>{p, dy.data<T>(), sum.data<A>(), blocks},
                p.Q * p.K * kChannels * 4);
       if (!std::is_same_v<T, A>) copy(sum, dvalue);
@@ -257,15 +256,10 @@ struct Locations {  // i = (n * Q + q) * M + m
 void locations_generic(const Tensor& reference, const Tensor& offsets, const Tensor& logits,
                        const FeatureLevels& levels, Tensor& locations, Tensor& weights) {
   if (weights.numel() == 0) return;
-  auto run = [&]<class A>() {
+  dispatch_dtype<float, double>(logits.dtype(), "ms_deform_locations", [&]<class A>() {
     auto p = Problem<A>::make(Tensor(), reference, offsets, logits, levels);
     for_each(p.N * p.Q * p.M, Locations<A>{p, locations.data<A>(), weights.data<A>()}, p.K * 8);
-  };
-  if (logits.dtype() == DType::kF64) {
-    run.template operator()<double>();
-  } else {
-    run.template operator()<float>();
-  }
+  });
 }
 
 SACCADE_REGISTER_KERNEL(ms_deform_attn_forward, &forward_generic);

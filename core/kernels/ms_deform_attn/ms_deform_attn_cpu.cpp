@@ -51,7 +51,7 @@ struct Worker {
   Worker(const Inputs& inputs, const PointTable& points)
       : in(inputs),
         table(points),
-        Dp(round_up(inputs.D)),
+        Dp(round_up(inputs.D, kLanes)),
         attention(static_cast<size_t>(points.padded)),
         sampled(static_cast<size_t>(points.padded)),
         wide(static_cast<size_t>(Dp)) {}
@@ -253,7 +253,7 @@ bool worth_packing(const Inputs& in) { return in.D % kLanes != 0 || in.Q * in.K 
 template <class T, int kVectors>
 void forward_typed(const Inputs& in, const Tensor& value, const FeatureLevels& levels, Tensor& y) {
   PointTable table(levels, in.P);
-  int64_t Dp = round_up(in.D), cost = in.K * Dp / 2;
+  int64_t Dp = round_up(in.D, kLanes), cost = in.K * Dp / 2;
   bool packing = worth_packing(in);
   Tensor packed = packing ? Tensor::empty({in.M, in.S, Dp}) : Tensor();
   for (int64_t n = 0; n < in.N; ++n) {
@@ -285,54 +285,55 @@ template <class T, int kVectors>
 void backward_typed(const Inputs& in, const Tensor& value, const FeatureLevels& levels, const Tensor& dy,
                     Tensor& dvalue, Tensor& dreference, Tensor& doffsets, Tensor& dlogits) {
   PointTable table(levels, in.P);
-  int64_t Dp = round_up(in.D), LR = in.L * in.R;
+  int64_t Dp = round_up(in.D, kLanes), LR = in.L * in.R;
   bool packing = worth_packing(in), private_map = packing || !std::is_same_v<T, float>;
   bool samples = dreference.defined() || doffsets.defined() || dlogits.defined();
   Tensor per_head = dreference.defined() ? Tensor::empty({in.N, in.M, in.Q, LR}) : Tensor();
-  parallel_for(
-      in.N * in.M, std::max<int64_t>(1, 8192 / (in.Q * in.K * Dp + 1)), [&](int64_t begin, int64_t end) {
-        Worker<T, kVectors> worker(in, table);
-        Tensor packed = packing && samples ? Tensor::empty({in.S, Dp}) : Tensor();
-        Tensor summed = dvalue.defined() && private_map ? Tensor::empty({in.S, Dp}) : Tensor();
-        for (int64_t i = begin; i < end; ++i) {
-          int64_t n = i / in.M, m = i % in.M;
-          const T* image = value.data<T>() + n * in.S * in.M * in.D;
-          if (packed.defined()) pack_rows(image, 0, in.S, in.M, m, in.D, Dp, packed.data<float>());
-          Map<float> dmap{nullptr, Dp};
-          if (summed.defined()) {
-            dmap.data = summed.data<float>();
-            std::memset(dmap.data, 0, summed.bytes());
-          } else if (dvalue.defined()) {
-            if constexpr (std::is_same_v<T, float>) {
-              dmap = {dvalue.data<float>() + (n * in.S * in.M + m) * in.D, in.M * in.D};
-              for (int64_t s = 0; s < in.S; ++s) std::fill_n(dmap.data + s * dmap.stride, in.D, 0.0f);
-            }
-          }
-          for (int64_t q = 0; q < in.Q; ++q) {
-            int64_t row = (n * in.Q + q) * in.M + m;
-            auto run = [&](const auto& map) {
-              worker.backward(map, dmap, row, dy.data<T>() + row * in.D,
-                              doffsets.defined() ? doffsets.data<float>() + row * in.K * 2 : nullptr,
-                              dlogits.defined() ? dlogits.data<float>() + row * in.K : nullptr,
-                              per_head.defined() ? per_head.data<float>() + (i * in.Q + q) * LR : nullptr);
-            };
-            if (packed.defined()) {
-              run(Map<const float>{packed.data<float>(), Dp});
-            } else {
-              run(Map<const T>{image + m * in.D, in.M * in.D});
-            }
-          }
-          if (!summed.defined()) continue;
-          T* out = dvalue.data<T>() + (n * in.S * in.M + m) * in.D;
-          for (int64_t s = 0; s < in.S; ++s) {
-            const float* from = dmap.data + s * Dp;
-            T* to = out + s * in.M * in.D;
-            int64_t d = 0;
-            for (; d + kLanes <= in.D; d += kLanes) store(to + d, load(from + d));
-            if (d < in.D) store_some(to + d, load(from + d), in.D - d);
-          }
-        }
-      });
+  parallel_for(in.N * in.M, std::max<int64_t>(1, 8192 / (in.Q * in.K * Dp + 1)),
+               [&](int64_t begin, int64_t end) {
+                 Worker<T, kVectors> worker(in, table);
+                 Tensor packed = packing && samples ? Tensor::empty({in.S, Dp}) : Tensor();
+                 Tensor summed = dvalue.defined() && private_map ? Tensor::empty({in.S, Dp}) : Tensor();
+                 for (int64_t i = begin; i < end; ++i) {
+                   int64_t n = i / in.M, m = i % in.M;
+                   const T* image = value.data<T>() + n * in.S * in.M * in.D;
+                   if (packed.defined()) pack_rows(image, 0, in.S, in.M, m, in.D, Dp, packed.data<float>());
+                   Map<float> dmap{nullptr, Dp};
+                   if (summed.defined()) {
+                     dmap.data = summed.data<float>();
+                     std::memset(dmap.data, 0, summed.bytes());
+                   } else if (dvalue.defined()) {
+                     if constexpr (std::is_same_v<T, float>) {
+                       dmap = {dvalue.data<float>() + (n * in.S * in.M + m) * in.D, in.M * in.D};
+                       for (int64_t s = 0; s < in.S; ++s)
+                         std::fill_n(dmap.data + s * dmap.stride, in.D, 0.0f);
+                     }
+                   }
+                   for (int64_t q = 0; q < in.Q; ++q) {
+                     int64_t row = (n * in.Q + q) * in.M + m;
+                     auto run = [&](const auto& map) {
+                       worker.backward(map, dmap, row, dy.data<T>() + row * in.D,
+                                       data_or_null<float>(doffsets, row * in.K * 2),
+                                       data_or_null<float>(dlogits, row * in.K),
+                                       data_or_null<float>(per_head, (i * in.Q + q) * LR));
+                     };
+                     if (packed.defined()) {
+                       run(Map<const float>{packed.data<float>(), Dp});
+                     } else {
+                       run(Map<const T>{image + m * in.D, in.M * in.D});
+                     }
+                   }
+                   if (!summed.defined()) continue;
+                   T* out = dvalue.data<T>() + (n * in.S * in.M + m) * in.D;
+                   for (int64_t s = 0; s < in.S; ++s) {
+                     const float* from = dmap.data + s * Dp;
+                     T* to = out + s * in.M * in.D;
+                     int64_t d = 0;
+                     for (; d + kLanes <= in.D; d += kLanes) store(to + d, load(from + d));
+                     if (d < in.D) store_some(to + d, load(from + d), in.D - d);
+                   }
+                 }
+               });
   if (!dreference.defined()) return;
   float* out = dreference.data<float>();
   const float* parts = per_head.data<float>();
@@ -350,8 +351,8 @@ void backward_typed(const Inputs& in, const Tensor& value, const FeatureLevels& 
 // Calls f.operator()<T, kVectors>() for the value dtype and head size.
 template <class F>
 void dispatch(DType dtype, int64_t D, F&& f) {
-  auto with = [&]<class T>() {
-    switch (round_up(D)) {
+  dispatch_dtype<float, bf16>(dtype, "ms_deform_attn", [&]<class T>() {
+    switch (round_up(D, kLanes)) {
       case 16:
         return f.template operator()<T, 1>();
       case 32:
@@ -361,21 +362,11 @@ void dispatch(DType dtype, int64_t D, F&& f) {
       default:
         return f.template operator()<T, 0>();
     }
-  };
-  if (dtype == DType::kBF16) {
-    with.template operator()<bf16>();
-  } else {
-    with.template operator()<float>();
-  }
+  });
 }
 
 void forward_cpu(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
                  const FeatureLevels& levels, Tensor& y) {
-  if (value.dtype() == DType::kF64) {
-    ms_deform_attn_forward.generic(value, reference, offsets, logits, levels, y);
-    return;
-  }
-  if (y.numel() == 0) return;
   Inputs in = make_inputs(value, reference, offsets, logits, levels);
   dispatch(value.dtype(), in.D,
            [&]<class T, int kVectors>() { forward_typed<T, kVectors>(in, value, levels, y); });
@@ -384,19 +375,21 @@ void forward_cpu(const Tensor& value, const Tensor& reference, const Tensor& off
 void backward_cpu(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
                   const FeatureLevels& levels, const Tensor& dy, Tensor& dvalue, Tensor& dreference,
                   Tensor& doffsets, Tensor& dlogits) {
-  if (value.dtype() == DType::kF64 || dy.numel() == 0) {
-    ms_deform_attn_backward.generic(value, reference, offsets, logits, levels, dy, dvalue, dreference,
-                                    doffsets, dlogits);
-    return;
-  }
   Inputs in = make_inputs(value, reference, offsets, logits, levels);
   dispatch(value.dtype(), in.D, [&]<class T, int kVectors>() {
     backward_typed<T, kVectors>(in, value, levels, dy, dvalue, dreference, doffsets, dlogits);
   });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(ms_deform_attn_forward, Device::kCpu, &forward_cpu);
-SACCADE_REGISTER_TUNED_KERNEL(ms_deform_attn_backward, Device::kCpu, &backward_cpu);
+// `result` is y or dy.
+template <class... A>
+bool supported(const Tensor& value, const Tensor&, const Tensor&, const Tensor&, const FeatureLevels&,
+               const Tensor& result, const A&...) {
+  return takes_f32_or_bf16(value) && result.numel() > 0;
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(ms_deform_attn_forward, Device::kCpu, &forward_cpu, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(ms_deform_attn_backward, Device::kCpu, &backward_cpu, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

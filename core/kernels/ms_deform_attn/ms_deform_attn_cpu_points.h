@@ -9,8 +9,6 @@
 
 namespace saccade::cpu {
 
-inline int64_t round_up(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
 // Constants of the points of a query, in the order of the logits, padded to whole vectors with copies of a
 // real point.
 struct PointTable {
@@ -18,7 +16,8 @@ struct PointTable {
   std::vector<float> width, height;
   std::vector<int32_t> columns, rows, start, level;
 
-  PointTable(const FeatureLevels& levels, int64_t P) : count(levels.size() * P), padded(round_up(count)) {
+  PointTable(const FeatureLevels& levels, int64_t P)
+      : count(levels.size() * P), padded(round_up(count, kLanes)) {
     for (int64_t j = 0; j < padded; ++j) {
       int64_t l = std::min(j, count - 1) / P;
       width.push_back(static_cast<float>(levels[l].width));

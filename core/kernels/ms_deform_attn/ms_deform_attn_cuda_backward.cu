@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 void backward_typed(const cuda::MsDeformSource& source, const cuda::SampleShape& s, const Tensor& value,
                     const Tensor& dy, Tensor& dvalue, Tensor& dreference, Tensor& doffsets, Tensor& dlogits) {
-  auto data = [](Tensor& t) { return t.defined() ? t.data<float>() : nullptr; };
+  auto data = [](Tensor& t) { return data_or_null<float>(t); };
   Tensor dlocations, unordered;
   if (dreference.defined()) dlocations = Tensor::empty({s.N, s.Q, s.M, s.K, 2}, DType::kF32, Device::kCuda);
   if (dvalue.defined() && !execution().deterministic) unordered = cuda::zero_sums<T>(dvalue);
@@ -46,8 +46,8 @@ void backward_typed(const cuda::MsDeformSource& source, const cuda::SampleShape&
   if (dreference.defined()) {
     int64_t count = int64_t{s.N} * s.Q * s.levels.count;
     cuda::launch("sum_reference_gradients", &sum_reference_gradients,
-                 dim3(static_cast<unsigned>(cuda::ceil_div(count, kThreads))), dim3(kThreads), 0, count,
-                 source, s.levels.count, s.M, data(dlocations), data(dreference));
+                 dim3(static_cast<unsigned>(ceil_div(count, kThreads))), dim3(kThreads), 0, count, source,
+                 s.levels.count, s.M, data(dlocations), data(dreference));
   }
   if (unordered.defined()) {
     if (!std::is_same_v<T, float>) copy(unordered, dvalue);

@@ -46,7 +46,7 @@ double keep_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }
 
 void dropout_generic(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
   dispatch_float(x.dtype(), "dropout", [&]<class T>() {
-    for_each((x.numel() + 3) / 4,
+    for_each(ceil_div(x.numel(), 4),
              Dropout<T>{x.data<T>(), y.data<T>(), x.numel(), key, call, static_cast<float>(p),
                         acc_t<T>(keep_scale(p))},
              16);

@@ -78,7 +78,7 @@ void run(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
   const T* from = x.data<T>();
   T* to = y.data<T>();
   int64_t n = x.numel();
-  parallel_for((n + kBlock - 1) / kBlock, 256, [&](int64_t begin, int64_t end) {
+  parallel_for(ceil_div(n, kBlock), 256, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       int64_t first = block * kBlock, count = std::min(kBlock, n - first);
       if (std::is_same_v<T, float> && count == kBlock) {
@@ -95,17 +95,10 @@ void run(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
 }
 
 void dropout_avx512(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
-  switch (x.dtype()) {
-    case DType::kF32:
-      return run<float>(x, p, key, call, y);
-    case DType::kBF16:
-      return run<bf16>(x, p, key, call, y);
-    default:
-      return dropout.generic(x, p, key, call, y);
-  }
+  dispatch_dtype<float, bf16>(x.dtype(), "dropout", [&]<class T>() { run<T>(x, p, key, call, y); });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(dropout, Device::kCpu, &dropout_avx512);
+SACCADE_REGISTER_TUNED_KERNEL(dropout, Device::kCpu, &dropout_avx512, &takes_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -60,8 +60,8 @@ template <class From, class To>
 void sum_pieces(const From* x, To* y, int64_t outer, int64_t n, int64_t inner, double scale, Device device) {
   using A = acc_t<To>;
   bool by_rows = inner == 1;
-  int64_t pieces = by_rows ? (n + kRun - 1) / kRun : (n + kRows - 1) / kRows;
-  int64_t chunks = (inner + kColumns - 1) / kColumns;
+  int64_t pieces = by_rows ? ceil_div(n, kRun) : ceil_div(n, kRows);
+  int64_t chunks = ceil_div(inner, kColumns);
   auto launch = [&]<class Out>(Out* out, double factor) {
     if (by_rows) {
       for_each(outer * pieces, SumRuns<From, Out>{x, out, n, pieces, A(factor)}, n < kRun ? n : kRun);
@@ -164,7 +164,7 @@ void count_nonfinite_generic(const Tensor& x, Tensor& total) {
     fill(total, 0);
     return;
   }
-  int64_t n = x.numel(), runs = (n + kRun - 1) / kRun;
+  int64_t n = x.numel(), runs = ceil_div(n, kRun);
   Tensor partial = Tensor::empty({runs}, DType::kF64, x.device());
   dispatch_float(x.dtype(), "count_nonfinite", [&]<class T>() {
     for_each(runs, NonfiniteRuns<T>{x.data<T>(), partial.data<double>(), n}, n < kRun ? n : kRun);

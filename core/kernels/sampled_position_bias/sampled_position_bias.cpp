@@ -124,18 +124,9 @@ struct SumParts {
   }
 };
 
-template <class F>
-void dispatch_exact(DType dtype, F&& f) {
-  if (dtype == DType::kF64) {
-    f.template operator()<double>();
-  } else {
-    f.template operator()<float>();
-  }
-}
-
 void forward_generic(const Tensor& table, const Tensor& query, const Tensor& key, Tensor& bias) {
   if (bias.numel() == 0) return;
-  dispatch_exact(table.dtype(), [&]<class A>() {
+  dispatch_dtype<float, double>(table.dtype(), "sampled_position_bias", [&]<class A>() {
     auto p = Problem<A>::make(table, query, key);
     for_each(p.N * p.H * p.Q, Forward<A>{p, bias.data<A>()}, p.S * 16);
   });
@@ -143,7 +134,7 @@ void forward_generic(const Tensor& table, const Tensor& query, const Tensor& key
 
 void backward_generic(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& dbias,
                       Tensor& dtable, Tensor& dquery, Tensor& dkey) {
-  dispatch_exact(table.dtype(), [&]<class A>() {
+  dispatch_dtype<float, double>(table.dtype(), "sampled_position_bias", [&]<class A>() {
     auto p = Problem<A>::make(table, query, key);
     const A* d = dbias.data<A>();
     if (dkey.defined()) {

@@ -44,10 +44,10 @@ struct Problem {
         S(k.dim(2)),
         query_n(q.dim(0)),
         heads(H / G),
-        quads((heads + kQuad - 1) / kQuad),
+        quads(ceil_div(heads, kQuad)),
         width(Tw + 2 * kBorder),
         cells((Th + 2 * kBorder) * width),
-        Sp((S + kLanes - 1) / kLanes * kLanes) {}
+        Sp(round_up(S, kLanes)) {}
   float scale(int64_t size) const { return static_cast<float>(size - 1) * 0.5f; }
   int64_t packed_size() const { return cells * kQuad; }  // of one quad's tables
   int64_t packed_cell(int64_t row, int64_t column) const {
@@ -136,8 +136,6 @@ void load_turned(const float* rows, int64_t stride, int64_t count, int64_t lanes
 }
 
 void forward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, Tensor& bias) {
-  if (table.dtype() != DType::kF32 || bias.numel() == 0)
-    return sampled_position_bias_forward.generic(table, query, key, bias);
   Problem p(table, query, key);
   std::vector<float> packed = pack_tables(p);
   float* out = bias.data<float>();
@@ -271,8 +269,6 @@ void sum_parts(const float* parts, int64_t count, int64_t size, float* sum) {
 
 void backward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& dbias,
                   Tensor& dtable, Tensor& dquery, Tensor& dkey) {
-  if (table.dtype() != DType::kF32 || dbias.numel() == 0)
-    return sampled_position_bias_backward.generic(table, query, key, dbias, dtable, dquery, dkey);
   Problem p(table, query, key);
   std::vector<float> packed = pack_tables(p);
   int64_t entries = p.heads * p.Th * p.Tw;
@@ -281,10 +277,8 @@ void backward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, c
   parallel_for(p.N * p.G, 1, [&](int64_t begin, int64_t end) {
     GroupGradient gradient(p, packed, dbias.data<float>());
     for (int64_t i = begin; i < end; ++i)
-      gradient.run(i / p.G, i % p.G,
-                   table_parts.defined() ? table_parts.data<float>() + i * entries : nullptr,
-                   query_parts.defined() ? query_parts.data<float>() + i * p.Q * 2 : nullptr,
-                   dkey.defined() ? dkey.data<float>() + i * p.S * 2 : nullptr);
+      gradient.run(i / p.G, i % p.G, data_or_null<float>(table_parts, i * entries),
+                   data_or_null<float>(query_parts, i * p.Q * 2), data_or_null<float>(dkey, i * p.S * 2));
   });
   if (dtable.defined()) sum_parts(table_parts.data<float>(), p.N, p.G * entries, dtable.data<float>());
   if (dquery.defined()) {
@@ -295,8 +289,14 @@ void backward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, c
   }
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_forward, Device::kCpu, &forward_cpu);
-SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_backward, Device::kCpu, &backward_cpu);
+// bias: the forward's result or its gradient.
+template <class... A>
+bool supported(const Tensor& table, const Tensor&, const Tensor&, const Tensor& bias, const A&...) {
+  return table.dtype() == DType::kF32 && bias.numel() > 0;
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_forward, Device::kCpu, &forward_cpu, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_backward, Device::kCpu, &backward_cpu, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -157,11 +157,11 @@ struct Plan {
   unsigned blocks;
 
   Plan(int64_t rows, int64_t n, int pack) {
-    int64_t packs = cuda::ceil_div(n, pack);
+    int64_t packs = ceil_div(n, pack);
     items = packs <= cuda::kWarp ? 1 : packs <= cuda::kWarp * kMostItems ? kMostItems : 0;
     lanes = 1;
     while (items > 0 && lanes * items < packs) lanes *= 2;
-    blocks = static_cast<unsigned>(items > 0 ? cuda::ceil_div(rows * lanes, kThreads) : rows);
+    blocks = static_cast<unsigned>(items > 0 ? ceil_div(rows * lanes, kThreads) : rows);
   }
 };
 

@@ -25,8 +25,8 @@ struct Problem {
     while (table.defined() && side * side < table.dim(0)) side += 2;
     return {qkv.data<T>(),
             padding.data<T>(),
-            table.defined() ? table.data<A>() : nullptr,
-            mask.defined() ? mask.data<bool>() : nullptr,
+            data_or_null<A>(table),
+            data_or_null<bool>(mask),
             WindowGeometry(qkv.dim(1), qkv.dim(2), p),
             qkv.dim(0),
             C,

@@ -34,8 +34,8 @@ struct WindowGeometryOf {
         W(static_cast<I>(width)),
         window(static_cast<I>(p.window)),
         shift(static_cast<I>(p.shift)),
-        rows(static_cast<I>((height + p.window - 1) / p.window)),
-        columns(static_cast<I>((width + p.window - 1) / p.window)) {}
+        rows(static_cast<I>(ceil_div(height, p.window))),
+        columns(static_cast<I>(ceil_div(width, p.window))) {}
   SACCADE_HD I count() const { return rows * columns; }
   // Token i of window w as an index into the map, or -1 where it is a filler.
   SACCADE_HD I token(I w, I i) const {

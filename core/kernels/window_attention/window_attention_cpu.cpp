@@ -19,8 +19,6 @@ using namespace cpu;
 constexpr float kInf = __builtin_inff();
 constexpr int64_t kParts = 16;  // of the sums over windows, at most
 
-int64_t round_up(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
 struct Problem {
   int64_t N, C, heads, D, T, Dp, Tp;  // T tokens a window; Dp, Tp: padded to whole vectors
   WindowGeometry map;
@@ -36,11 +34,11 @@ struct Problem {
         heads(p.heads),
         D(C / p.heads),
         T(p.window * p.window),
-        Dp(round_up(D)),
-        Tp(round_up(T)),
+        Dp(round_up(D, kLanes)),
+        Tp(round_up(T, kLanes)),
         map(qkv.dim(1), qkv.dim(2), p),
         scale(static_cast<float>(p.scale)),
-        mask(key_mask.defined() ? key_mask.data<bool>() : nullptr) {
+        mask(data_or_null<bool>(key_mask)) {
     const float* rows = nullptr;
     if (table.defined()) {
       for (side = 1; side * side < table.dim(0);) side += 2;
@@ -347,15 +345,14 @@ void backward_typed(const Problem& p, const Tensor& qkv, const Tensor& padding, 
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     Worker<E> worker(p, qkv.data<E>(), padding.data<E>());
     for (int64_t part = begin; part < end; ++part) {
-      float* bias = dtable.defined() ? table_sums.data<float>() + part * size : nullptr;
-      float* fillers = dpadding.defined() ? padding_sums.data<float>() + part * 3 * p.C : nullptr;
+      float* bias = data_or_null<float>(table_sums, part * size);
+      float* fillers = data_or_null<float>(padding_sums, part * 3 * p.C);
       int64_t last = p.windows() * (part + 1) / parts;
       for (int64_t i = p.windows() * part / parts; i < last; ++i) {
         worker.begin_window(i, std::min(i + 1, last - 1));
         for (int64_t h = 0; h < p.heads; ++h)
-          worker.backward(h, dy.data<E>(), log_sum.data<float>() + i * p.heads * p.T,
-                          dqkv.defined() ? dqkv.data<E>() : nullptr, bias ? bias + h * p.T * p.Tp : nullptr,
-                          fillers);
+          worker.backward(h, dy.data<E>(), log_sum.data<float>() + i * p.heads * p.T, data_or_null<E>(dqkv),
+                          bias ? bias + h * p.T * p.Tp : nullptr, fillers);
       }
     }
   });
@@ -369,30 +366,22 @@ void backward_typed(const Problem& p, const Tensor& qkv, const Tensor& padding, 
 
 void forward_cpu(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
                  const WindowParams& params, Tensor& y, Tensor& log_sum) {
-  if (qkv.dtype() == DType::kF64 || qkv.numel() == 0)
-    return window_attention_forward.generic(qkv, table, padding, mask, params, y, log_sum);
   Problem p(qkv, table, mask, params);
-  if (qkv.dtype() == DType::kBF16)
-    forward_typed<bf16>(p, qkv, padding, y, log_sum);
-  else
-    forward_typed<float>(p, qkv, padding, y, log_sum);
+  dispatch_dtype<float, bf16>(qkv.dtype(), "window_attention",
+                              [&]<class E>() { forward_typed<E>(p, qkv, padding, y, log_sum); });
 }
 
 void backward_cpu(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
                   const WindowParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dqkv,
                   Tensor& dtable, Tensor& dpadding) {
-  if (qkv.dtype() == DType::kF64 || qkv.numel() == 0)
-    return window_attention_backward.generic(qkv, table, padding, mask, params, log_sum, dy, dqkv, dtable,
-                                             dpadding);
   Problem p(qkv, table, mask, params);
-  if (qkv.dtype() == DType::kBF16)
-    backward_typed<bf16>(p, qkv, padding, log_sum, dy, dqkv, dtable, dpadding);
-  else
-    backward_typed<float>(p, qkv, padding, log_sum, dy, dqkv, dtable, dpadding);
+  dispatch_dtype<float, bf16>(qkv.dtype(), "window_attention", [&]<class E>() {
+    backward_typed<E>(p, qkv, padding, log_sum, dy, dqkv, dtable, dpadding);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(window_attention_forward, Device::kCpu, &forward_cpu);
-SACCADE_REGISTER_TUNED_KERNEL(window_attention_backward, Device::kCpu, &backward_cpu);
+SACCADE_REGISTER_TUNED_KERNEL(window_attention_forward, Device::kCpu, &forward_cpu, &takes_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(window_attention_backward, Device::kCpu, &backward_cpu, &takes_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

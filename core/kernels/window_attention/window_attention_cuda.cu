@@ -16,7 +16,7 @@ bool launch_forward(const cuda::WindowProblem<T>& p) {
   using Shape = cuda::ForwardShape<kMath, kD>;
   size_t shared = cuda::forward_shared_bytes<kMath, kD>() + p.head_bytes();
   if (shared > cuda::kWindowSharedBytes) return false;
-  auto blocks = static_cast<unsigned>(p.heads() * cuda::ceil_div(p.queries, Shape::kRows));
+  auto blocks = static_cast<unsigned>(p.heads() * ceil_div(p.queries, Shape::kRows));
   cuda::launch("attention_forward_tiles", &cuda::attention_forward_tiles<kMath, kD, cuda::WindowProblem<T>>,
                dim3(blocks), dim3(Shape::kThreads), shared, p);
   return true;

@@ -45,8 +45,8 @@ struct PlaceInTable {          // i = row * H + h
 template <class Problem>
 int64_t cut_into_runs(Problem& p, int64_t blocks_a_run) {
   constexpr int64_t kBlocks = 4096;
-  p.group_windows = std::max<int64_t>(2, cuda::ceil_div(p.windows() * blocks_a_run, kBlocks));
-  return cuda::ceil_div(p.windows(), p.group_windows);
+  p.group_windows = std::max<int64_t>(2, ceil_div(p.windows() * blocks_a_run, kBlocks));
+  return ceil_div(p.windows(), p.group_windows);
 }
 
 Tensor sum_runs(const Tensor& runs) {
@@ -83,8 +83,8 @@ bool launch_backward(cuda::WindowProblem<T>& p, Tensor& dtable) {
   }
   size_t shared = cuda::BackwardShared<kMath, kD>::bytes() + p.head_bytes();
   if (shared > cuda::kWindowSharedBytes) return false;
-  auto rows = static_cast<unsigned>(cuda::ceil_div(p.queries, Shape::kRows)),
-       columns = static_cast<unsigned>(cuda::ceil_div(p.keys, Shape::kColumns));
+  auto rows = static_cast<unsigned>(ceil_div(p.queries, Shape::kRows)),
+       columns = static_cast<unsigned>(ceil_div(p.keys, Shape::kColumns));
   auto blocks = static_cast<unsigned>(p.heads() * rows);
   cuda::launch("attention_backward_queries", &cuda::attention_backward_queries<kMath, kD, Problem>,
                dim3(blocks), dim3(Shape::kThreads), shared, p);
@@ -113,7 +113,7 @@ void backward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& padding
     Tensor mean = log_sum.empty_like(), fillers;
     p.dy_map = dy.data<T>();
     p.packs = p.packs && cuda::packs_fit<cuda::kPackWidth<T>>(p.dy_map, p.Dv);
-    p.dqkv = dqkv.defined() ? dqkv.data<T>() : nullptr;
+    p.dqkv = data_or_null<T>(dqkv);
     p.log_sum = const_cast<float*>(log_sum.data<float>());
     p.mean = mean.data<float>();
     int64_t count = int64_t{p.N} * p.map.fillers(), C = p.C;

@@ -30,8 +30,8 @@ struct WindowProblem {
                 const kernels::WindowParams& params)
       : qkv(qkv_map.data<T>()),
         padding(filler.data<T>()),
-        table(bias_table.defined() ? bias_table.data<float>() : nullptr),
-        mask(key_mask.defined() ? key_mask.data<bool>() : nullptr),
+        table(data_or_null<float>(bias_table)),
+        mask(data_or_null<bool>(key_mask)),
         map(qkv_map.dim(1), qkv_map.dim(2), params),
         N(static_cast<int>(qkv_map.dim(0))),
         C(static_cast<int>(qkv_map.dim(3) / 3)),

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/runtime/cpu/primitive_cache.h"
+#include "core/runtime/kernel.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade::onednn {
@@ -29,6 +30,11 @@ dnnl::memory::data_type type_of(DType dtype);  // f32 or bf16; throws otherwise
 dnnl::primitive_attr attributes();
 // Does this machine run bf16 primitives?
 bool has_bf16();
+// The predicate of the kernels that use it: a first tensor that this machine computes in, and nothing empty.
+template <class... A>
+bool takes(const Tensor& x, const A&... others) {
+  return (x.dtype() == DType::kF32 || (x.dtype() == DType::kBF16 && has_bf16())) && none_empty(x, others...);
+}
 
 struct Argument {
   int index;  // DNNL_ARG_...

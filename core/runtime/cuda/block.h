@@ -4,6 +4,7 @@
 
 #include "core/runtime/cuda/launch.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/integers.h"
 
 namespace saccade::cuda {
 
@@ -70,7 +71,5 @@ __device__ __forceinline__ T block_sum(T value, T* scratch) {
   __syncthreads();
   return value;
 }
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace saccade::cuda

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "core/runtime/cuda/api.h"
+#include "core/tensor/integers.h"
 
 // An array of a block in shared memory, and the memory whose size the launch gives.
 #ifdef SACCADE_EMULATOR
@@ -85,7 +86,7 @@ void for_each(int64_t n, const Functor& functor, int64_t = 1, const char* file =
               int line = __builtin_LINE()) {
   if (n <= 0) return;
   constexpr int64_t kMaxBlocks = 1 << 16;
-  auto blocks = static_cast<unsigned>(std::min((n + kForEachThreads - 1) / kForEachThreads, kMaxBlocks));
+  auto blocks = static_cast<unsigned>(std::min(ceil_div(n, kForEachThreads), kMaxBlocks));
   cuda::launch({file, line}, &for_each_kernel<Functor>, dim3(blocks), dim3(kForEachThreads), 0, n, functor);
 }
 
