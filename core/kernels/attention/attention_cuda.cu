@@ -21,19 +21,16 @@ void launch_forward(const cuda::AttentionProblem<T>& p) {
 void forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
                   const AttentionParams& params, Tensor& y, Tensor& log_sum) {
   if (log_sum.numel() == 0) return;
-  int64_t size = std::max(q.dim(2), v.dim(2)) / params.heads;
-  auto run = [&]<Math kMath>() {
+  cuda::dispatch_attention(q.dtype(), cuda::head_size(q, v, params), [&]<Math kMath, int kD>() {
     using T = cuda::Stored<kMath>;
     cuda::AttentionProblem<T> p(q, k, v, mask, bias, params);
     p.y = y.data<T>();
     p.log_sum = log_sum.data<float>();
-    return cuda::dispatch_head_size(size, [&]<int kD>() { launch_forward<kMath, kD>(p); });
-  };
-  if (!cuda::dispatch_math(q.dtype(), run))
-    attention_forward.generic(q, k, v, mask, bias, params, y, log_sum);
+    launch_forward<kMath, kD>(p);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(attention_forward, Device::kCuda, &forward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(attention_forward, Device::kCuda, &forward_cuda, &cuda::attention_supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -79,28 +79,23 @@ inline constexpr size_t tile_bytes(int rows) {
   return static_cast<size_t>(rows) * kTileStride<kMath, kD> * sizeof(Stored<kMath>);
 }
 
-// Calls f<kMath>() with the arithmetic for tensors of this dtype; false: there is none.
+// Calls f<kMath, kD>() with the arithmetic for tensors of this dtype and the smallest head size for which
+// kernels exist that holds `size`; false: there is none.
 template <class F>
-bool dispatch_math(DType dtype, const F& f) {
-  if (dtype == DType::kBF16) return f.template operator()<Math::kBf16>();
-  if (dtype != DType::kF32) return false;
-  return execution().math == MathMode::kTf32 ? f.template operator()<Math::kTf32>()
-                                             : f.template operator()<Math::kFma>();
-}
-
-// Calls f<kD>() with the smallest head size for which kernels exist that holds `size`; false: there is none.
-template <class F>
-bool dispatch_head_size(int64_t size, const F& f) {
-  if (size <= 16) {
-    f.template operator()<16>();
-  } else if (size <= 32) {
-    f.template operator()<32>();
-  } else if (size <= 64) {
-    f.template operator()<64>();
-  } else if (size <= 128) {
-    f.template operator()<128>();
+bool dispatch_attention(DType dtype, int64_t size, const F& f) {
+  if ((dtype != DType::kBF16 && dtype != DType::kF32) || size > 128) return false;
+  auto sized = [&]<Math kMath>() {
+    if (size <= 16) return f.template operator()<kMath, 16>();
+    if (size <= 32) return f.template operator()<kMath, 32>();
+    if (size <= 64) return f.template operator()<kMath, 64>();
+    f.template operator()<kMath, 128>();
+  };
+  if (dtype == DType::kBF16) {
+    sized.template operator()<Math::kBf16>();
+  } else if (execution().math == MathMode::kTf32) {
+    sized.template operator()<Math::kTf32>();
   } else {
-    return false;
+    sized.template operator()<Math::kFma>();
   }
   return true;
 }

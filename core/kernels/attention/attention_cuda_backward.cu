@@ -36,11 +36,10 @@ void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
                    const AttentionParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dq,
                    Tensor& dk, Tensor& dv, Tensor& dbias) {
   if (q.dim(0) == 0) return;
-  int64_t size = std::max(q.dim(2), v.dim(2)) / params.heads;
-  auto run = [&]<Math kMath>() {
+  Tensor mean = log_sum.empty_like();
+  cuda::dispatch_attention(q.dtype(), cuda::head_size(q, v, params), [&]<Math kMath, int kD>() {
     using T = cuda::Stored<kMath>;
     cuda::AttentionProblem<T> p(q, k, v, mask, bias, params);
-    Tensor mean = log_sum.empty_like();
     p.dy_rows = dy.data<T>();
     p.packs = p.packs && cuda::packs_fit<cuda::kPackWidth<T>>(p.dy_rows, p.Dv);
     p.dq = data_or_null<T>(dq);
@@ -49,13 +48,11 @@ void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
     p.dpairs = data_or_null<float>(dbias);
     p.log_sum = const_cast<float*>(log_sum.data<float>());
     p.mean = mean.data<float>();
-    return cuda::dispatch_head_size(size, [&]<int kD>() { launch_backward<kMath, kD>(p); });
-  };
-  if (!cuda::dispatch_math(q.dtype(), run))
-    attention_backward.generic(q, k, v, mask, bias, params, log_sum, dy, dq, dk, dv, dbias);
+    launch_backward<kMath, kD>(p);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(attention_backward, Device::kCuda, &backward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(attention_backward, Device::kCuda, &backward_cuda, &cuda::attention_supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -91,4 +91,14 @@ struct AttentionProblem {
   }
 };
 
+inline int64_t head_size(const Tensor& q, const Tensor& v, const kernels::AttentionParams& params) {
+  return std::max(q.dim(2), v.dim(2)) / params.heads;
+}
+// The predicate of the forward and the backward.
+template <class... A>
+bool attention_supported(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, const Tensor&,
+                         const kernels::AttentionParams& params, const A&...) {
+  return dispatch_attention(q.dtype(), head_size(q, v, params), []<Math kMath, int kD>() {});
+}
+
 }  // namespace saccade::cuda

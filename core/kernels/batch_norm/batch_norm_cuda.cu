@@ -47,10 +47,6 @@ __global__ void __launch_bounds__(kColumnThreads)
   if (dbias) dbias[c] = s1[c];
 }
 
-dim3 channel_blocks(int64_t columns) {
-  return dim3(static_cast<unsigned>(ceil_div(columns, kColumnThreads)));
-}
-
 template <class T, int kPack>
 void forward_packs(const NormSizes& v, const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const BatchNormParams& p, Tensor& running_mean, Tensor& running_var, Tensor& y,
@@ -61,8 +57,8 @@ void forward_packs(const NormSizes& v, const Tensor& x, const Tensor& weight, co
     norm_moments<T, kPack>(v, x.data<T>(),
                            BatchStatistics{rm, rv, m, r, static_cast<double>(v.S), p.momentum, p.eps});
   else
-    launch("fixed_statistics", &fixed_statistics, channel_blocks(v.C), dim3(kColumnThreads), 0, rm, rv, p.eps,
-           m, r, v.C);
+    launch("fixed_statistics", &fixed_statistics, grid_of(v.C, kColumnThreads), dim3(kColumnThreads), 0, rm,
+           rv, p.eps, m, r, v.C);
   with_activation(p.act, [&]<class F>() {
     launch_norm_apply<F, T, kPack>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
                                    y.data<T>());
@@ -82,51 +78,34 @@ void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const
   if (sums)
     sum_columns<kPack, 2>(ColumnTiles(1, v.S, v.C, kPack),
                           NormGradientSums<F, T, kPack>{v, pd, px, m, r, w, b}, 1.0, s1, s2);
-  launch("batch_norm_coefficients", &batch_norm_coefficients, channel_blocks(v.C), dim3(kColumnThreads), 0,
-         sums ? s1 : nullptr, sums ? s2 : nullptr, w, r, training, static_cast<float>(v.S), factor, constant,
-         data_or_null<float>(dweight), data_or_null<float>(dbias), v.C);
+  launch("batch_norm_coefficients", &batch_norm_coefficients, grid_of(v.C, kColumnThreads),
+         dim3(kColumnThreads), 0, sums ? s1 : nullptr, sums ? s2 : nullptr, w, r, training,
+         static_cast<float>(v.S), factor, constant, data_or_null<float>(dweight), data_or_null<float>(dbias),
+         v.C);
   if (dx.defined()) launch_norm_backward<F, T, kPack>(v, pd, px, m, r, w, b, factor, constant, dx.data<T>());
 }
 
 void forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, const BatchNormParams& p,
                   Tensor& running_mean, Tensor& running_var, Tensor& y, Tensor& mean, Tensor& rstd) {
-  if (x.dtype() == DType::kF64 || x.numel() == 0)
-    return batch_norm_forward.generic(x, weight, bias, p, running_mean, running_var, y, mean, rstd);
   NormSizes v{1, x.dim(0), x.dim(1), x.dim(1)};
-  auto typed = [&]<class T>() {
-    constexpr int kPack = kPackWidth<T>;
-    if (packs_fit<kPack>(x.data<T>(), v.C) && packs_fit<kPack>(y.data<T>(), v.C))
-      forward_packs<T, kPack>(v, x, weight, bias, p, running_mean, running_var, y, mean, rstd);
-    else
-      forward_packs<T, 1>(v, x, weight, bias, p, running_mean, running_var, y, mean, rstd);
-  };
-  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+  dispatch_packs(x.dtype(), rows_fit_packs(v.C, x, y), [&]<class T, int kPack>() {
+    forward_packs<T, kPack>(v, x, weight, bias, p, running_mean, running_var, y, mean, rstd);
+  });
 }
 
 void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Tensor& mean, const Tensor& rstd, const BatchNormParams& p, Tensor& dx,
                    Tensor& dweight, Tensor& dbias) {
-  if (x.dtype() == DType::kF64 || x.numel() == 0)
-    return batch_norm_backward.generic(dy, x, weight, bias, mean, rstd, p, dx, dweight, dbias);
   NormSizes v{1, x.dim(0), x.dim(1), x.dim(1)};
-  auto run = [&]<class T, int kPack>() {
+  dispatch_packs(x.dtype(), rows_fit_packs(v.C, x, dy, dx), [&]<class T, int kPack>() {
     with_activation(p.act, [&]<class F>() {
       backward_packs<F, T, kPack>(v, dy, x, weight, bias, mean, rstd, p.training, dx, dweight, dbias);
     });
-  };
-  auto typed = [&]<class T>() {
-    constexpr int kPack = kPackWidth<T>;
-    if (packs_fit<kPack>(x.data<T>(), v.C) && packs_fit<kPack>(dy.data<T>(), v.C) &&
-        (!dx.defined() || packs_fit<kPack>(dx.data<T>(), v.C)))
-      run.template operator()<T, kPack>();
-    else
-      run.template operator()<T, 1>();
-  };
-  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(batch_norm_forward, Device::kCuda, &forward_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(batch_norm_backward, Device::kCuda, &backward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(batch_norm_forward, Device::kCuda, &forward_cuda, &takes_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(batch_norm_backward, Device::kCuda, &backward_cuda, &takes_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -49,60 +49,35 @@ __global__ void __launch_bounds__(kColumnThreads)
   }
 }
 
-// visit<F, T, kPack>(tiles); the pack is 1 unless `fits` accepts a wide one.
-template <class Fits, class Visit>
-void with_instance(const Tensor& x, Activation act, const Fits& fits, const Visit& visit) {
-  auto typed = [&]<class T, int kPack>() {
+// visit<F, T, kPack>(tiles)
+template <class Visit>
+void dispatch_affine(const Tensor& x, Activation act, bool packs, const Visit& visit) {
+  dispatch_packs(x.dtype(), packs, [&]<class T, int kPack>() {
     ColumnTiles t(1, x.dim(0), x.dim(1), kPack, kApplyBlocks);
     with_activation(act, [&]<class F>() { visit.template operator()<F, T, kPack>(t); });
-  };
-  auto packed = [&]<class T>() {
-    constexpr int kPack = kPackWidth<T>;
-    fits.template operator()<T, kPack>() ? typed.template operator()<T, kPack>()
-                                         : typed.template operator()<T, 1>();
-  };
-  x.dtype() == DType::kF32 ? packed.template operator()<float>() : packed.template operator()<bf16>();
+  });
 }
 
 void forward_cuda(const Tensor& x, const Tensor& scale, const Tensor& shift, Activation act, Tensor& y) {
-  if (x.dtype() == DType::kF64 || x.numel() == 0)
-    return channel_affine_forward.generic(x, scale, shift, act, y);
-  const float *a = scale.data<float>(), *b = shift.data<float>();
-  int64_t columns = x.dim(1);
-  with_instance(
-      x, act,
-      [&]<class T, int kPack>() {
-        return packs_fit<kPack>(x.data<T>(), columns) && packs_fit<kPack>(y.data<T>(), columns) &&
-               packs_fit<kPack>(a, columns) && packs_fit<kPack>(b, columns);
-      },
-      [&]<class F, class T, int kPack>(const ColumnTiles& t) {
-        launch("affine_forward", &affine_forward<F, T, kPack>, t.grid(), dim3(kColumnThreads), 0, t,
-               x.data<T>(), a, b, y.data<T>());
-      });
+  dispatch_affine(x, act, rows_fit_packs(x.dim(1), x, y, scale, shift),
+                  [&]<class F, class T, int kPack>(const ColumnTiles& t) {
+                    launch("affine_forward", &affine_forward<F, T, kPack>, t.grid(), dim3(kColumnThreads), 0,
+                           t, x.data<T>(), scale.data<float>(), shift.data<float>(), y.data<T>());
+                  });
 }
 
 void backward_cuda(const Tensor& dy, const Tensor& saved, const Tensor& scale, const Tensor& shift,
                    Activation act, Tensor& dx) {
-  if (dy.dtype() == DType::kF64 || dy.numel() == 0)
-    return channel_affine_backward.generic(dy, saved, scale, shift, act, dx);
-  const float *a = scale.data<float>(), *b = shift.data<float>();
-  int64_t columns = dy.dim(1);
-  const void* kept = saved.defined() ? saved.raw() : nullptr;
-  with_instance(
-      dy, act,
-      [&]<class T, int kPack>() {
-        return packs_fit<kPack>(dy.data<T>(), columns) && packs_fit<kPack>(dx.data<T>(), columns) &&
-               packs_fit<kPack>(static_cast<const T*>(kept), columns) && packs_fit<kPack>(a, columns) &&
-               packs_fit<kPack>(b, columns);
-      },
-      [&]<class F, class T, int kPack>(const ColumnTiles& t) {
-        launch("affine_backward", &affine_backward<F, T, kPack>, t.grid(), dim3(kColumnThreads), 0, t,
-               dy.data<T>(), static_cast<const T*>(kept), a, b, dx.data<T>());
-      });
+  dispatch_affine(dy, act, rows_fit_packs(dy.dim(1), dy, dx, saved, scale, shift),
+                  [&]<class F, class T, int kPack>(const ColumnTiles& t) {
+                    launch("affine_backward", &affine_backward<F, T, kPack>, t.grid(), dim3(kColumnThreads),
+                           0, t, dy.data<T>(), data_or_null<T>(saved), scale.data<float>(),
+                           shift.data<float>(), dx.data<T>());
+                  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(channel_affine_forward, Device::kCuda, &forward_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(channel_affine_backward, Device::kCuda, &backward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(channel_affine_forward, Device::kCuda, &forward_cuda, &takes_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(channel_affine_backward, Device::kCuda, &backward_cuda, &takes_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

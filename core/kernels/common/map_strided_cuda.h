@@ -46,9 +46,11 @@ __global__ void __launch_bounds__(kMapThreads)
   store_pack<kPack>(y + at[0], out);
 }
 
-// False when there are too many elements for 32 bits.
+// For predicates: whether launch_map_strided counts the elements of y in 32 bits.
+inline bool map_fits(const Tensor& y) { return y.numel() > 0 && y.numel() <= UINT32_MAX - kMapThreads; }
+
 template <class F, class T, class... X>
-bool launch_map_strided(kernels::StridedLoop<1 + sizeof...(X)> loop, const F& f, T* y, const X*... x) {
+void launch_map_strided(kernels::StridedLoop<1 + sizeof...(X)> loop, const F& f, T* y, const X*... x) {
   constexpr int kTensors = 1 + sizeof...(X), kPack = kCommonPack<T, X...>;
   int last = loop.rank - 1;
   bool packs = loop.strides[0][last] == 1 && loop.sizes[last] % kPack == 0 && packs_fit<kPack>(y, 0);
@@ -65,13 +67,10 @@ bool launch_map_strided(kernels::StridedLoop<1 + sizeof...(X)> loop, const F& f,
     loop.sizes[last] /= kWidth;
     for (int i = 0; i < kTensors; ++i) loop.strides[i][last] *= kWidth;
     int64_t count = loop.rows() * loop.inner();
-    if (count > UINT32_MAX - kMapThreads) return false;
-    launch("map_strided", &map_strided<kWidth, F, T, X...>,
-           dim3(static_cast<unsigned>(ceil_div(count, kMapThreads))), dim3(kMapThreads), 0, loop,
-           static_cast<uint32_t>(count), f, y, x...);
-    return true;
+    launch("map_strided", &map_strided<kWidth, F, T, X...>, grid_of(count, kMapThreads), dim3(kMapThreads), 0,
+           loop, static_cast<uint32_t>(count), f, y, x...);
   };
-  return packs ? run.template operator()<kPack>() : run.template operator()<1>();
+  packs ? run.template operator()<kPack>() : run.template operator()<1>();
 }
 
 }  // namespace saccade::cuda

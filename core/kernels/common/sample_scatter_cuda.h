@@ -344,7 +344,6 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
   size_t histogram = static_cast<size_t>(t.count) * sizeof(int);
   const T* g = dy.data<T>();
   bool packs = packs_fit<4>(g, s.D) && packs_fit<4>(dvalue.data<T>(), s.D);
-  auto grid_of = [](int64_t threads) { return dim3(static_cast<unsigned>(ceil_div(threads, kGridThreads))); };
   for (int n = 0; n < s.N; n += step) {
     int images = std::min(step, s.N - n);
     auto y = static_cast<unsigned>(images * s.M);
@@ -352,8 +351,8 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
     launch("count_samples", &count_samples<Source>, chunks, dim3(kWarp), histogram, source, s, t, n,
            counts.data<int32_t>());
     int64_t tiles = int64_t{images} * s.M * t.count;
-    launch("scan_chunks", &scan_chunks<kGridThreads>, grid_of(tiles), dim3(kGridThreads), 0, tiles, t.count,
-           t.chunks, counts.data<int32_t>(), totals.data<int32_t>());
+    launch("scan_chunks", &scan_chunks<kGridThreads>, grid_of(tiles, kGridThreads), dim3(kGridThreads), 0,
+           tiles, t.count, t.chunks, counts.data<int32_t>(), totals.data<int32_t>());
     launch("scan_tiles", &scan_tiles<kTileThreads>, dim3(y), dim3(kTileThreads), 0, totals.data<int32_t>(),
            t.count, starts.data<int32_t>(), segments.data<int32_t>());
     launch("place_samples", &place_samples<Source>, chunks, dim3(kWarp), histogram, source, s, t, n,
@@ -363,8 +362,8 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
              dim3(kTileThreads), 0, s, t, n, list, starts.data<int32_t>(), segments.data<int32_t>(), g,
              parts.data<float>());
       int64_t count = int64_t{images} * s.levels.tokens * s.M * (s.D / kPack);
-      launch("sum_tiles", &sum_tiles<T, kPack>, grid_of(count), dim3(kGridThreads), 0, count, s, t,
-             segments.data<int32_t>(), parts.data<float>(),
+      launch("sum_tiles", &sum_tiles<T, kPack>, grid_of(count, kGridThreads), dim3(kGridThreads), 0, count, s,
+             t, segments.data<int32_t>(), parts.data<float>(),
              dvalue.data<T>() + int64_t{n} * s.levels.tokens * s.M * s.D);
     };
     if (packs) {

@@ -2,25 +2,21 @@
 // go to cuDNN. What cuDNN has no repeatable engine for takes the generic kernel.
 #include "core/kernels/conv2d/conv2d.h"
 
+#include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/conv2d_cuda_epilogue.h"
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
 #include "core/kernels/conv2d/depthwise_cuda.h"
-#include "core/kernels/linear/linear.h"
 #include "core/runtime/cuda/slow_path.h"
 
 namespace saccade::kernels {
 namespace {
 
-// Not f64, nothing empty, and pixels that an int counts.
-bool ours(const Tensor& a, const Tensor& b, const Tensor& w) {
-  return a.dtype() != DType::kF64 && a.numel() > 0 && b.numel() > 0 && w.numel() > 0 &&
-         std::max(a.numel(), b.numel()) < INT32_MAX;
+// Not f64, nothing empty, and elements that an int counts.
+template <class... A>
+bool supported(const Tensor& x, const A&... others) {
+  auto fits = [](const Tensor& t) { return t.numel() > 0 && t.numel() < INT32_MAX; };
+  return takes_f32_or_bf16(x) && every_tensor(fits, x, others...);
 }
-bool is_product(const Shape& w, const ConvParams& p) {
-  return w[2] == 1 && w[3] == 1 && p.stride == 1 && p.padding == 0 && p.groups == 1;
-}
-Tensor pixels(const Tensor& t) { return t.reshape({t.numel() / t.dim(-1), t.dim(-1)}); }
-Tensor matrix(const Tensor& w) { return w.reshape({w.dim(0), w.dim(1)}); }
 
 // Weights turned to [O, R, S, C / groups].
 Tensor turned(const Tensor& w) { return w.permute({0, 2, 3, 1}).contiguous(); }
@@ -56,11 +52,7 @@ void note(const char* name, const Tensor& x, const Shape& w, const ConvParams& p
 
 void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                   Tensor& y) {
-  if (!ours(x, y, w)) return conv2d_forward.generic(x, w, bias, p, act, y);
-  if (is_product(w.shape(), p)) {
-    Tensor out = pixels(y);
-    return linear_forward(pixels(x), matrix(w), bias, act, out);
-  }
+  if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_forward(x, w, bias, p, act, y);
   auto q = problem_of(cuda::ConvPass::kForward, x, w.shape(), y, p);
   const Tensor packed = turned(w);
@@ -75,11 +67,7 @@ void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const Co
 }
 
 void backward_data_cuda(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
-  if (!ours(dy, dx, w)) return conv2d_backward_data.generic(dy, w, p, dx);
-  if (is_product(w.shape(), p)) {
-    Tensor out = pixels(dx);
-    return linear_backward_data(pixels(dy), matrix(w), out);
-  }
+  if (is_product(w.shape(), p)) return backward_data_as_product(dy, w, dx);
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_backward_data(dy, w, p, dx);
   if (run(problem_of(cuda::ConvPass::kData, dx, w.shape(), dy, p), dx, turned(w), dy)) return;
   note("conv2d_backward_data", dx, w.shape(), p);
@@ -87,11 +75,7 @@ void backward_data_cuda(const Tensor& dy, const Tensor& w, const ConvParams& p, 
 }
 
 void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
-  if (!ours(dy, x, dw)) return conv2d_backward_weight.generic(dy, x, p, dw);
-  if (is_product(dw.shape(), p)) {
-    Tensor out = matrix(dw);
-    return linear_backward_weight(pixels(dy), pixels(x), out);
-  }
+  if (is_product(dw.shape(), p)) return backward_weight_as_product(dy, x, dw);
   if (cuda::is_depthwise(dw.shape(), p)) return cuda::depthwise_backward_weight(dy, x, p, dw);
   // No engine writes f32 sums of bf16 products: the sums are f32, the result is rounded to bf16 once and then
   // widened.
@@ -103,9 +87,9 @@ void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p
   dw.copy_from(packed.permute({0, 3, 1, 2}));
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCuda, &forward_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCuda, &backward_data_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCuda, &backward_weight_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCuda, &forward_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCuda, &backward_data_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCuda, &backward_weight_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

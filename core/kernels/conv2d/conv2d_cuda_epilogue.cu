@@ -2,6 +2,7 @@
 #include "core/kernels/conv2d/conv2d_cuda_epilogue.h"
 
 #include "core/runtime/cuda/block.h"
+#include "core/runtime/kernel.h"
 
 namespace saccade::cuda {
 namespace {
@@ -26,22 +27,12 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void conv_epilogue(const Tensor& bias, Activation act, Tensor& y) {
-  auto run = [&]<class T, int V>() {
+  dispatch_packs(y.dtype(), rows_fit_packs(y.dim(-1), y), [&]<class T, int V>() {
     int64_t packs = y.numel() / V;
-    launch("conv_bias_relu", &conv_bias_relu<T, V>, dim3(static_cast<unsigned>(ceil_div(packs, kThreads))),
-           dim3(kThreads), 0, packs, static_cast<unsigned>(y.dim(-1) / V), data_or_null<float>(bias),
-           act == Activation::kRelu, y.data<T>());
-  };
-  auto choose = [&]<class T>() {
-    if (packs_fit<kPackWidth<T>>(y.data<T>(), y.dim(-1)))
-      run.template operator()<T, kPackWidth<T>>();
-    else
-      run.template operator()<T, 1>();
-  };
-  if (y.dtype() == DType::kBF16)
-    choose.template operator()<bf16>();
-  else
-    choose.template operator()<float>();
+    launch("conv_bias_relu", &conv_bias_relu<T, V>, grid_of(packs, kThreads), dim3(kThreads), 0, packs,
+           static_cast<unsigned>(y.dim(-1) / V), data_or_null<float>(bias), act == Activation::kRelu,
+           y.data<T>());
+  });
 }
 
 }  // namespace saccade::cuda

@@ -265,25 +265,9 @@ Sizes sizes(const Tensor& in, const Tensor& out, const Shape& w, const kernels::
           i(w[3]),      i(p.stride),  i(p.padding),  i(p.padding),  i(p.dilation)};
 }
 
-// Calls f<T, V>() with the widest packs that all these rows of C channels allow.
-template <class F>
-void with_packs(int64_t C, const Tensor& a, const Tensor& b, F&& f) {
-  auto call = [&]<class T>() {
-    constexpr int V = kPackWidth<T>;
-    if (packs_fit<V>(a.data<T>(), C) && packs_fit<V>(b.data<T>(), C))
-      f.template operator()<T, V>();
-    else
-      f.template operator()<T, 1>();
-  };
-  if (a.dtype() == DType::kBF16)
-    call.template operator()<bf16>();
-  else
-    call.template operator()<float>();
-}
-
 void convolve(const Sizes& z, int64_t N, const Tensor& in, const Tensor& w, bool flip, const Tensor& bias,
               bool relu, Tensor& out) {
-  with_packs(z.C, in, out, [&]<class T, int V>() {
+  dispatch_packs(in.dtype(), rows_fit_packs(z.C, in, out), [&]<class T, int V>() {
     ChannelTiles tiles(z.C, V, z.R * z.S);
     auto strips = static_cast<unsigned>(N * z.out_h * ceil_div(z.out_w, kStrip));
     int rows = kThreads / tiles.packs;
@@ -322,7 +306,7 @@ void depthwise_backward_data(const Tensor& dy, const Tensor& w, const kernels::C
     z.padding_w = (z.S - 1) * z.dilation - z.padding_w;
     return convolve(z, dy.dim(0), dy, w, true, Tensor(), false, dx);
   }
-  with_packs(z.C, dy, dx, [&]<class T, int V>() {
+  dispatch_packs(dy.dtype(), rows_fit_packs(z.C, dy, dx), [&]<class T, int V>() {
     ChannelTiles tiles(z.C, V, z.R * z.S);
     auto pixels = static_cast<unsigned>(dx.dim(0) * z.out_h * z.out_w);
     int rows = kThreads / tiles.packs;
@@ -336,7 +320,7 @@ void depthwise_backward_data(const Tensor& dy, const Tensor& w, const kernels::C
 
 void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels::ConvParams& p, Tensor& dw) {
   Sizes z = sizes(x, dy, dw.shape(), p);
-  with_packs(z.C, dy, x, [&]<class T, int V>() {
+  dispatch_packs(dy.dtype(), rows_fit_packs(z.C, dy, x), [&]<class T, int V>() {
     auto start = [&]<int kTaps>() {
       int groups = z.R * (z.S / kTaps), channels = static_cast<int>(ceil_div(z.C, V));
       // Half of shared memory for one slot's sums, and a thread each.

@@ -65,24 +65,22 @@ bool transpose(const StridedLoop<2>& loop, const From* source, To* target) {
 }
 
 template <class To, class From>
-bool copy_strided(const Tensor& x, Tensor& y) {
+void copy_strided(const Tensor& x, Tensor& y) {
   auto tiles = StridedLoop<2>::make(x.shape(), {&x.strides(), &y.strides()});
-  if (transpose(tiles, x.data<From>(), y.data<To>())) return true;
+  if (transpose(tiles, x.data<From>(), y.data<To>())) return;
   auto loop = StridedLoop<2>::make(x.shape(), {&y.strides(), &x.strides()});
-  return launch_map_strided(loop, Convert<To, From>{}, y.data<To>(), x.data<From>());
+  launch_map_strided(loop, Convert<To, From>{}, y.data<To>(), x.data<From>());
 }
 
 void copy_cuda(const Tensor& x, Tensor& y) {
-  bool done = false;
-  // The contiguous case of the generic kernel moves packs.
-  if (x.shape() == y.shape() && x.numel() > 0 && !(x.is_contiguous() && y.is_contiguous())) {
-    DType from = x.dtype(), to = y.dtype();
-    if (from == DType::kF32 && to == DType::kF32) done = copy_strided<float, float>(x, y);
-    if (from == DType::kF32 && to == DType::kBF16) done = copy_strided<bf16, float>(x, y);
-    if (from == DType::kBF16 && to == DType::kF32) done = copy_strided<float, bf16>(x, y);
-    if (from == DType::kBF16 && to == DType::kBF16) done = copy_strided<bf16, bf16>(x, y);
-  }
-  if (!done) copy.generic(x, y);
+  dispatch_dtype<float, bf16>(x.dtype(), "copy", [&]<class From>() {
+    dispatch_dtype<float, bf16>(y.dtype(), "copy", [&]<class To>() { copy_strided<To, From>(x, y); });
+  });
+}
+// The contiguous case of the generic kernel moves packs.
+bool copies_strided(const Tensor& x, const Tensor& y) {
+  return x.shape() == y.shape() && takes_f32_or_bf16(x) && takes_f32_or_bf16(y) && map_fits(y) &&
+         !(x.is_contiguous() && y.is_contiguous());
 }
 
 // A row of y is `length` units, of which `width` from `begin` on are a row of x; a thread a unit.
@@ -100,7 +98,6 @@ __global__ void __launch_bounds__(kMapThreads)
 void copy_into_zeros_cuda(const Tensor& part, int axis, int64_t begin, Tensor& y) {
   if (y.numel() == 0) return;
   if (part.numel() == 0) return fill(y, 0);
-  if (y.bytes() > INT32_MAX) return copy_into_zeros.generic(part, axis, begin, y);
   Tensor x = part.contiguous();
   auto step = static_cast<uint32_t>(size_of(y.dtype()));  // bytes of a step along the axis
   for (int a = y.shape().axis(axis) + 1; a < y.rank(); ++a) step *= static_cast<uint32_t>(y.dim(a));
@@ -111,14 +108,18 @@ void copy_into_zeros_cuda(const Tensor& part, int axis, int64_t begin, Tensor& y
       [&]<class Unit>() {
         constexpr uint32_t kSize = sizeof(Unit);
         auto count = static_cast<uint32_t>(y.bytes() / kSize);
-        launch("zeros_around", &zeros_around<Unit>, dim3(static_cast<unsigned>(ceil_div(count, kMapThreads))),
-               dim3(kMapThreads), 0, static_cast<const Unit*>(x.raw()), static_cast<Unit*>(y.raw()),
-               length / kSize, first / kSize, width / kSize, count);
+        launch("zeros_around", &zeros_around<Unit>, grid_of(count, kMapThreads), dim3(kMapThreads), 0,
+               static_cast<const Unit*>(x.raw()), static_cast<Unit*>(y.raw()), length / kSize, first / kSize,
+               width / kSize, count);
       });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(copy, Device::kCuda, &copy_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(copy_into_zeros, Device::kCuda, &copy_into_zeros_cuda);
+bool counts_bytes(const Tensor&, const int&, const int64_t&, const Tensor& y) {
+  return y.bytes() <= INT32_MAX;
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(copy, Device::kCuda, &copy_cuda, &copies_strided);
+SACCADE_REGISTER_TUNED_KERNEL(copy_into_zeros, Device::kCuda, &copy_into_zeros_cuda, &counts_bytes);
 
 }  // namespace
 }  // namespace saccade::kernels

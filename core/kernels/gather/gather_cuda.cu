@@ -47,40 +47,39 @@ __global__ void __launch_bounds__(kMapThreads)
   for (int j = 0; j < kPack; ++j) dx[row * columns + c + j] = sum[j];
 }
 
+int64_t row_bytes(const Tensor& x) { return x.dim(2) * static_cast<int64_t>(size_of(x.dtype())); }
+
 void gather_rows_cuda(const Tensor& x, const Tensor& indices, Tensor& y) {
-  int64_t bytes = x.dim(2) * static_cast<int64_t>(size_of(x.dtype()));  // of a row
-  if (y.numel() == 0 || bytes > UINT32_MAX) return gather_rows.generic(x, indices, y);
+  int64_t bytes = row_bytes(x);
   with_unit({static_cast<uintptr_t>(bytes), reinterpret_cast<uintptr_t>(x.raw()),
              reinterpret_cast<uintptr_t>(y.raw())},
             [&]<class Unit>() {
               int64_t units = bytes / static_cast<int64_t>(sizeof(Unit)), count = indices.numel() * units;
-              launch("gather_units", &gather_units<Unit>,
-                     dim3(static_cast<unsigned>(ceil_div(count, kMapThreads))), dim3(kMapThreads), 0,
+              launch("gather_units", &gather_units<Unit>, grid_of(count, kMapThreads), dim3(kMapThreads), 0,
                      static_cast<const Unit*>(x.raw()), indices.data<int64_t>(), static_cast<Unit*>(y.raw()),
                      x.dim(1), indices.dim(1), static_cast<uint32_t>(units), count);
             });
 }
 
 void scatter_add_rows_cuda(const Tensor& dy, const Tensor& indices, Tensor& dx) {
-  if (dy.dtype() == DType::kF64 || dx.numel() == 0 || dy.numel() == 0)
-    return scatter_add_rows.generic(dy, indices, dx);
   int64_t columns = dy.dim(2);
-  auto run = [&]<class T, int kPack>() {
+  dispatch_packs(dy.dtype(), rows_fit_packs(columns, dy), [&]<class T, int kPack>() {
     int64_t chunks = ceil_div(columns, kWarp * kPack), count = dx.dim(0) * dx.dim(1) * chunks;
-    launch("scatter_rows", &scatter_rows<T, kPack>,
-           dim3(static_cast<unsigned>(ceil_div(count, kMapThreads / kWarp))), dim3(kMapThreads), 0,
+    launch("scatter_rows", &scatter_rows<T, kPack>, grid_of(count, kMapThreads / kWarp), dim3(kMapThreads), 0,
            dy.data<T>(), indices.data<int64_t>(), dx.data<float>(), dx.dim(1), dy.dim(1), columns, chunks,
            count);
-  };
-  auto typed = [&]<class T>() {
-    packs_fit<kPackWidth<T>>(dy.data<T>(), columns) ? run.template operator()<T, kPackWidth<T>>()
-                                                    : run.template operator()<T, 1>();
-  };
-  dy.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(gather_rows, Device::kCuda, &gather_rows_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(scatter_add_rows, Device::kCuda, &scatter_add_rows_cuda);
+bool gathers(const Tensor& x, const Tensor&, const Tensor& y) {
+  return y.numel() > 0 && row_bytes(x) <= UINT32_MAX;
+}
+bool scatters(const Tensor& dy, const Tensor&, const Tensor& dx) {
+  return takes_f32_or_bf16(dy) && dx.numel() > 0;
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(gather_rows, Device::kCuda, &gather_rows_cuda, &gathers);
+SACCADE_REGISTER_TUNED_KERNEL(scatter_add_rows, Device::kCuda, &scatter_add_rows_cuda, &scatters);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -57,9 +57,10 @@ struct GridSource {
                                          const Weights&, const Sums&) const {}
 };
 
-bool fits(const Tensor& x, const Tensor& grid) {
+bool forward_supported(const Tensor& x, const Tensor& grid, const bool&, const Tensor& y) {
+  if (!takes_f32_or_bf16(x) || y.numel() == 0) return false;
   int64_t G = grid.dim(1);
-  return x.dtype() != DType::kF64 && cuda::packs_fit<2>(grid.data<float>(), 0) &&
+  return cuda::packs_fit<2>(grid.data<float>(), 0) &&
          cuda::indices_fit(x.dim(0), grid.dim(2), G, x.dim(3) / G, 1, x.dim(1) * x.dim(2));
 }
 
@@ -70,20 +71,20 @@ SampleShape shape_of(const Tensor& x, const Tensor& grid) {
   return s;
 }
 
+bool backward_supported(const Tensor& x, const Tensor& grid, const bool& align_corners, const Tensor& dy,
+                        const Tensor&, const Tensor&) {
+  return forward_supported(x, grid, align_corners, dy) && cuda::scatter_fits(shape_of(x, grid));
+}
+
 GridSource source_of(const Tensor& x, const Tensor& grid, bool align_corners) {
   auto scale = [&](int64_t size) { return static_cast<float>(align_corners ? size - 1 : size) * 0.5f; };
   return {grid.data<float>(), scale(x.dim(2)), scale(x.dim(1)), align_corners ? 0.0f : 0.5f};
 }
 
 void forward_cuda(const Tensor& x, const Tensor& grid, bool align_corners, Tensor& y) {
-  if (y.numel() == 0 || x.numel() == 0 || !fits(x, grid))
-    return grid_sample_forward.generic(x, grid, align_corners, y);
   GridSource source = source_of(x, grid, align_corners);
-  if (x.dtype() == DType::kBF16) {
-    cuda::launch_gather<bf16>(source, shape_of(x, grid), x, y);
-  } else {
-    cuda::launch_gather<float>(source, shape_of(x, grid), x, y);
-  }
+  dispatch_dtype<float, bf16>(x.dtype(), "grid_sample",
+                              [&]<class T>() { cuda::launch_gather<T>(source, shape_of(x, grid), x, y); });
 }
 
 template <class T>
@@ -102,18 +103,14 @@ void backward_typed(const GridSource& source, const SampleShape& s, const Tensor
 
 void backward_cuda(const Tensor& x, const Tensor& grid, bool align_corners, const Tensor& dy, Tensor& dx,
                    Tensor& dgrid) {
-  if (dy.numel() == 0 || x.numel() == 0 || !fits(x, grid) || !cuda::scatter_fits(shape_of(x, grid)))
-    return grid_sample_backward.generic(x, grid, align_corners, dy, dx, dgrid);
   GridSource source = source_of(x, grid, align_corners);
-  if (x.dtype() == DType::kBF16) {
-    backward_typed<bf16>(source, shape_of(x, grid), x, dy, dx, dgrid);
-  } else {
-    backward_typed<float>(source, shape_of(x, grid), x, dy, dx, dgrid);
-  }
+  dispatch_dtype<float, bf16>(x.dtype(), "grid_sample", [&]<class T>() {
+    backward_typed<T>(source, shape_of(x, grid), x, dy, dx, dgrid);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(grid_sample_forward, Device::kCuda, &forward_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(grid_sample_backward, Device::kCuda, &backward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(grid_sample_forward, Device::kCuda, &forward_cuda, &forward_supported);
+SACCADE_REGISTER_TUNED_KERNEL(grid_sample_backward, Device::kCuda, &backward_cuda, &backward_supported);
 
 }  // namespace
 }  // namespace saccade::kernels

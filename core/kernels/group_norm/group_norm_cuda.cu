@@ -66,9 +66,9 @@ void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const
   float *factor = coefficients.data<float>(), *constant = factor + v.B * v.groups;
   sum_columns<kPack, 2>(ColumnTiles(v.B, v.S, v.C, kPack),
                         NormGradientSums<Identity, T, kPack>{v, pd, px, m, r, w, nullptr}, 1.0, s1, s2);
-  launch("group_norm_coefficients", &group_norm_coefficients,
-         dim3(static_cast<unsigned>(ceil_div(v.B * v.groups + v.C, kColumnThreads))), dim3(kColumnThreads), 0,
-         v, s1, s2, w, r, factor, constant, data_or_null<float>(dweight), data_or_null<float>(dbias));
+  launch("group_norm_coefficients", &group_norm_coefficients, grid_of(v.B * v.groups + v.C, kColumnThreads),
+         dim3(kColumnThreads), 0, v, s1, s2, w, r, factor, constant, data_or_null<float>(dweight),
+         data_or_null<float>(dbias));
   if (dx.defined())
     launch_norm_backward<Identity, T, kPack>(v, pd, px, m, r, w, nullptr, factor, constant, dx.data<T>());
 }
@@ -79,37 +79,22 @@ NormSizes sizes_of(const Tensor& x, const Tensor& mean) {
 
 void forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                   Tensor& mean, Tensor& rstd) {
-  if (x.dtype() == DType::kF64 || x.numel() == 0)
-    return group_norm_forward.generic(x, weight, bias, eps, y, mean, rstd);
   NormSizes v = sizes_of(x, mean);
-  auto typed = [&]<class T>() {
-    constexpr int kPack = kPackWidth<T>;
-    if (packs_fit<kPack>(x.data<T>(), v.C) && packs_fit<kPack>(y.data<T>(), v.C))
-      forward_packs<T, kPack>(v, x, weight, bias, eps, y, mean, rstd);
-    else
-      forward_packs<T, 1>(v, x, weight, bias, eps, y, mean, rstd);
-  };
-  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+  dispatch_packs(x.dtype(), rows_fit_packs(v.C, x, y), [&]<class T, int kPack>() {
+    forward_packs<T, kPack>(v, x, weight, bias, eps, y, mean, rstd);
+  });
 }
 
 void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                    const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
-  if (x.dtype() == DType::kF64 || x.numel() == 0)
-    return group_norm_backward.generic(dy, x, weight, mean, rstd, dx, dweight, dbias);
   NormSizes v = sizes_of(x, mean);
-  auto typed = [&]<class T>() {
-    constexpr int kPack = kPackWidth<T>;
-    if (packs_fit<kPack>(x.data<T>(), v.C) && packs_fit<kPack>(dy.data<T>(), v.C) &&
-        (!dx.defined() || packs_fit<kPack>(dx.data<T>(), v.C)))
-      backward_packs<T, kPack>(v, dy, x, weight, mean, rstd, dx, dweight, dbias);
-    else
-      backward_packs<T, 1>(v, dy, x, weight, mean, rstd, dx, dweight, dbias);
-  };
-  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+  dispatch_packs(x.dtype(), rows_fit_packs(v.C, x, dy, dx), [&]<class T, int kPack>() {
+    backward_packs<T, kPack>(v, dy, x, weight, mean, rstd, dx, dweight, dbias);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(group_norm_forward, Device::kCuda, &forward_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(group_norm_backward, Device::kCuda, &backward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(group_norm_forward, Device::kCuda, &forward_cuda, &takes_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(group_norm_backward, Device::kCuda, &backward_cuda, &takes_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

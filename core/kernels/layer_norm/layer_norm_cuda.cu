@@ -148,109 +148,92 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
   }
 }
 
-// f<packs a thread>(), the smallest that suffices for `each`.
-template <int kMost, class F>
-void with_packs(int64_t each, const F& f) {
-  if constexpr (kMost > 8) {
-    f.template operator()<kMost>();
-  } else if constexpr (kMost > 1) {
-    if (each > kMost / 2) return f.template operator()<kMost>();
-    with_packs<kMost / 2>(each, f);
+// f<packs a thread, threads a row>() for rows of `packs`, of which a thread of a warp holds at most kWarpPacks
+// and one of a block of kBlock threads at most kBlockPacks; the number is the smallest that suffices.
+template <int kMax, class F>
+void dispatch_count(int64_t needed, const F& f) {
+  if constexpr (kMax > 8) {
+    f.template operator()<kMax>();
+  } else if constexpr (kMax > 1) {
+    if (needed > kMax / 2) return f.template operator()<kMax>();
+    dispatch_count<kMax / 2>(needed, f);
   } else {
     f.template operator()<1>();
   }
 }
+template <int kWarpPacks, int kBlock, int kBlockPacks, class F>
+void dispatch_width(int64_t packs, const F& f) {
+  if (packs <= 16) {
+    f.template operator()<1, 16>();
+  } else if (packs <= kWarp * kWarpPacks) {
+    dispatch_count<kWarpPacks>(ceil_div(packs, kWarp),
+                               [&]<int kPacks>() { f.template operator()<kPacks, kWarp>(); });
+  } else {
+    dispatch_count<kBlockPacks>(ceil_div(packs, kBlock),
+                                [&]<int kPacks>() { f.template operator()<kPacks, kBlock>(); });
+  }
+}
 
 template <class T, int kPack>
-bool forward_packs(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+void forward_packs(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                    double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
   int64_t rows = x.dim(0), columns = x.dim(1);
-  const T* pr = data_or_null<T>(residual);
-  T* ps = residual.defined() ? sum.data<T>() : nullptr;
-  const float *w = weight.data<float>(), *b = bias.data<float>();
-  auto fits = [&](const auto* p) { return packs_fit<kPack>(p, columns); };
-  if (!fits(x.data<T>()) || !fits(pr) || !fits(ps) || !fits(w) || !fits(b) || !fits(y.data<T>()))
-    return false;
-  auto run = [&]<int kPacks, int kWidth>() {
+  constexpr int kPacksHeld = kHeld / kPack;
+  dispatch_width<kPacksHeld, kWideForward, kPacksHeld>(columns / kPack, [&]<int kPacks, int kWidth>() {
     int threads = kWidth <= kWarp ? kForwardThreads : kWidth;
     launch("layer_norm_forward_rows", &layer_norm_forward_rows<T, kPack, kPacks, kWidth>,
-           dim3(static_cast<unsigned>(ceil_div(rows, threads / kWidth))),
-           dim3(static_cast<unsigned>(threads)), 0, x.data<T>(), pr, w, b, static_cast<float>(eps),
-           y.data<T>(), ps, mean.data<float>(), rstd.data<float>(), rows, static_cast<int>(columns));
-  };
-  int64_t packs = columns / kPack;
-  if (packs <= 16) {
-    run.template operator()<1, 16>();
-  } else if (columns <= kWarp * kHeld) {
-    with_packs<kHeld / kPack>(ceil_div(packs, kWarp),
-                              [&]<int kPacks>() { run.template operator()<kPacks, kWarp>(); });
-  } else {
-    with_packs<kHeld / kPack>(ceil_div(packs, kWideForward),
-                              [&]<int kPacks>() { run.template operator()<kPacks, kWideForward>(); });
-  }
-  return true;
+           grid_of(rows, threads / kWidth), dim3(static_cast<unsigned>(threads)), 0, x.data<T>(),
+           data_or_null<T>(residual), weight.data<float>(), bias.data<float>(), static_cast<float>(eps),
+           y.data<T>(), residual.defined() ? sum.data<T>() : nullptr, mean.data<float>(), rstd.data<float>(),
+           rows, static_cast<int>(columns));
+  });
 }
 
 void forward_cuda(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                   double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
-  int64_t columns = x.dim(1);
-  if (x.dtype() == DType::kF64 || columns == 0 || columns > kWideForward * kHeld)
-    return layer_norm_forward.generic(x, residual, weight, bias, eps, y, sum, mean, rstd);
-  if (x.dim(0) == 0) return;
-  auto typed = [&]<class T>() {
-    if (!forward_packs<T, kPackWidth<T>>(x, residual, weight, bias, eps, y, sum, mean, rstd))
-      forward_packs<T, 1>(x, residual, weight, bias, eps, y, sum, mean, rstd);
-  };
-  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+  const Tensor added = residual.defined() ? sum : Tensor();
+  bool packs = rows_fit_packs(x.dim(1), x, residual, added, weight, bias, y);
+  dispatch_packs(x.dtype(), packs, [&]<class T, int kPack>() {
+    forward_packs<T, kPack>(x, residual, weight, bias, eps, y, sum, mean, rstd);
+  });
 }
 
 template <class T, int kPack>
-bool backward_packs(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+void backward_packs(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                     const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
   int64_t rows = x.dim(0), columns = x.dim(1);
-  T* out = data_or_null<T>(dx);
-  auto fits = [&](const auto* p) { return packs_fit<kPack>(p, columns); };
-  if (!fits(dy.data<T>()) || !fits(x.data<T>()) || !fits(weight.data<float>()) || !fits(out)) return false;
   bool affine = dweight.defined() || dbias.defined();
-  auto run = [&]<int kPacks, int kWidth>() {
-    int threads = kWidth <= kWarp ? kBackwardThreads : kWidth;
-    int64_t blocks = std::min(ceil_div(rows, 2 * (threads / kWidth)), kBlocks);
-    Tensor partial = affine ? Tensor::empty({2, blocks, columns}, DType::kF32, Device::kCuda) : Tensor();
-    launch("layer_norm_backward_rows", &layer_norm_backward_rows<T, kPack, kPacks, kWidth>,
-           dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0, dy.data<T>(),
-           x.data<T>(), weight.data<float>(), mean.data<float>(), rstd.data<float>(), out,
-           affine ? partial.data<float>() : nullptr, rows, static_cast<int>(columns));
-    if (affine)
-      launch_join_columns(partial.data<float>(), 2, blocks, columns, 1, 1.0, data_or_null<float>(dweight),
-                          data_or_null<float>(dbias));
-  };
-  int64_t packs = columns / kPack;
-  if (packs <= 16) {
-    run.template operator()<1, 16>();
-  } else if (columns <= kWarp * kHeldBackward) {
-    with_packs<kHeldBackward / kPack>(ceil_div(packs, kWarp),
-                                      [&]<int kPacks>() { run.template operator()<kPacks, kWarp>(); });
-  } else {
-    with_packs<kHeld / kPack>(ceil_div(packs, kWideBackward),
-                              [&]<int kPacks>() { run.template operator()<kPacks, kWideBackward>(); });
-  }
-  return true;
+  dispatch_width<kHeldBackward / kPack, kWideBackward, kHeld / kPack>(
+      columns / kPack, [&]<int kPacks, int kWidth>() {
+        int threads = kWidth <= kWarp ? kBackwardThreads : kWidth;
+        int64_t blocks = std::min(ceil_div(rows, 2 * (threads / kWidth)), kBlocks);
+        Tensor partial = affine ? Tensor::empty({2, blocks, columns}, DType::kF32, Device::kCuda) : Tensor();
+        launch("layer_norm_backward_rows", &layer_norm_backward_rows<T, kPack, kPacks, kWidth>,
+               dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0, dy.data<T>(),
+               x.data<T>(), weight.data<float>(), mean.data<float>(), rstd.data<float>(), data_or_null<T>(dx),
+               data_or_null<float>(partial), rows, static_cast<int>(columns));
+        if (affine)
+          launch_join_columns(partial.data<float>(), 2, blocks, columns, 1, 1.0, data_or_null<float>(dweight),
+                              data_or_null<float>(dbias));
+      });
 }
 
 void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                    const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
-  int64_t columns = x.dim(1);
-  if (x.dtype() == DType::kF64 || x.dim(0) == 0 || columns == 0 || columns > kWideBackward * kHeld)
-    return layer_norm_backward.generic(dy, x, weight, mean, rstd, dx, dweight, dbias);
-  auto typed = [&]<class T>() {
-    if (!backward_packs<T, kPackWidth<T>>(dy, x, weight, mean, rstd, dx, dweight, dbias))
-      backward_packs<T, 1>(dy, x, weight, mean, rstd, dx, dweight, dbias);
-  };
-  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+  dispatch_packs(x.dtype(), rows_fit_packs(x.dim(1), dy, x, weight, dx), [&]<class T, int kPack>() {
+    backward_packs<T, kPack>(dy, x, weight, mean, rstd, dx, dweight, dbias);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(layer_norm_forward, Device::kCuda, &forward_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(layer_norm_backward, Device::kCuda, &backward_cuda);
+template <int kMaxColumns, class... A>
+bool supported(const Tensor& x, const A&...) {
+  return takes_f32_or_bf16(x) && x.dim(1) <= kMaxColumns;
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(layer_norm_forward, Device::kCuda, &forward_cuda,
+                              &supported<kWideForward * kHeld>);
+SACCADE_REGISTER_TUNED_KERNEL(layer_norm_backward, Device::kCuda, &backward_cuda,
+                              &supported<kWideBackward * kHeld>);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -11,34 +11,32 @@ namespace {
 
 using cuda::Matrices;
 
-bool ours(const Tensor& a, const Tensor& b) {
-  return (a.dtype() == DType::kF32 || a.dtype() == DType::kBF16) && a.numel() > 0 && b.numel() > 0;
-}
-
 Matrices matrix(const Tensor& t) { return {t.raw(), t.dtype(), t.dim(0), t.dim(1), false, t.dim(1)}; }
 Matrices transposed(const Tensor& t) { return {t.raw(), t.dtype(), t.dim(1), t.dim(0), true, t.dim(1)}; }
 
 void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
   // cuBLASLt adds a bias of the result's dtype: in bf16 it is rounded, as the weights are.
   Tensor added = bias.defined() && y.dtype() == DType::kBF16 ? in_bf16(bias) : bias;
-  if (!ours(x, w) || y.numel() == 0 ||
-      !cuda::product(1, matrix(x), transposed(w), matrix(y), added, act == Activation::kRelu))
+  if (!cuda::product(1, matrix(x), transposed(w), matrix(y), added, act == Activation::kRelu))
     linear_forward.generic(x, w, bias, act, y);
 }
 
 void backward_data_cuda(const Tensor& dz, const Tensor& w, Tensor& dx) {
-  if (!ours(dz, w) || !cuda::product(1, matrix(dz), matrix(w), matrix(dx)))
-    linear_backward_data.generic(dz, w, dx);
+  if (!cuda::product(1, matrix(dz), matrix(w), matrix(dx))) linear_backward_data.generic(dz, w, dx);
 }
 
 void backward_weight_cuda(const Tensor& dz, const Tensor& x, Tensor& dw) {
-  if (!ours(dz, x) || !cuda::product(1, transposed(dz), matrix(x), matrix(dw)))
-    linear_backward_weight.generic(dz, x, dw);
+  if (!cuda::product(1, transposed(dz), matrix(x), matrix(dw))) linear_backward_weight.generic(dz, x, dw);
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCuda, &forward_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(linear_backward_data, Device::kCuda, &backward_data_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCuda, &backward_weight_cuda);
+template <class... A>
+bool supported(const Tensor& x, const A&... others) {
+  return takes_f32_or_bf16(x) && none_empty(x, others...);
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCuda, &forward_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_data, Device::kCuda, &backward_data_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCuda, &backward_weight_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -128,28 +128,26 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = static_cast<double>(sum);
 }
 
-float* data_or_null(Tensor& t) { return data_or_null<float>(t); }
 dim3 pieces_of(const Tensor& partial) { return dim3(static_cast<unsigned>(partial.numel())); }
 
 template <class Term>
 void launch_dense(const Tensor& x, const Tensor& labels, const Term& term, Tensor& partial, Tensor& grad) {
   launch("dense_loss", &dense_loss<Term>, pieces_of(partial), dim3(kThreads), 0, x.data<float>(),
-         labels.data<int64_t>(), term, partial.data<double>(), data_or_null(grad),
+         labels.data<int64_t>(), term, partial.data<double>(), data_or_null<float>(grad),
          static_cast<uint32_t>(x.numel()), static_cast<uint32_t>(x.dim(1)));
 }
-bool takes(const Tensor& x) {
+template <class... A>
+bool supports_classes(const Tensor& x, const A&...) {
   return x.dtype() == DType::kF32 && x.numel() > 0 && x.numel() <= UINT32_MAX - kLossElements;
 }
 
 void focal_loss_cuda(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
                      Tensor& grad) {
-  if (!takes(x)) return focal_loss.generic(x, labels, alpha, gamma, partial, grad);
   launch_dense(x, labels, Focal{static_cast<float>(alpha), static_cast<float>(gamma)}, partial, grad);
 }
 
 void varifocal_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
                          double gamma, Tensor& partial, Tensor& grad) {
-  if (!takes(x)) return varifocal_loss.generic(x, labels, quality, alpha, gamma, partial, grad);
   launch_dense(x, labels,
                Varifocal{quality.data<float>(), static_cast<float>(alpha), static_cast<float>(gamma)},
                partial, grad);
@@ -157,7 +155,6 @@ void varifocal_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& qu
 
 void cross_entropy_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& weights, double smoothing,
                              Tensor& partial, Tensor& grad) {
-  if (!takes(x)) return cross_entropy_loss.generic(x, labels, weights, smoothing, partial, grad);
   Tensor total;
   if (weights.defined() && smoothing > 0) {
     total = Tensor::empty({}, DType::kF32, Device::kCuda);
@@ -165,32 +162,29 @@ void cross_entropy_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor
   }
   launch("cross_entropy_rows", &cross_entropy_rows, pieces_of(partial),
          dim3(static_cast<unsigned>(kLossRows * kWarp)), 0, x.data<float>(), labels.data<int64_t>(),
-         data_or_null<float>(weights), data_or_null(total), static_cast<float>(smoothing),
-         partial.data<double>(), data_or_null(grad), x.dim(0), static_cast<int>(x.dim(1)));
+         data_or_null<float>(weights), data_or_null<float>(total), static_cast<float>(smoothing),
+         partial.data<double>(), data_or_null<float>(grad), x.dim(0), static_cast<int>(x.dim(1)));
 }
 
-bool takes_boxes(const Tensor& boxes, const Tensor& targets, const Tensor& grad) {
-  auto fits = [](const Tensor& t) { return !t.defined() || packs_fit<4>(t.data<float>(), 4); };
-  return boxes.dtype() == DType::kF32 && boxes.numel() > 0 && fits(boxes) && fits(targets) && fits(grad);
+bool supports_boxes(const Tensor& boxes, const Tensor& targets, const Tensor&, const Tensor& grad) {
+  return boxes.dtype() == DType::kF32 && boxes.numel() > 0 && rows_fit_packs(4, boxes, targets, grad);
 }
 
 void giou_loss_cuda(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  if (!takes_boxes(boxes, targets, grad)) return giou_loss.generic(boxes, targets, partial, grad);
   launch("giou_pairs", &giou_pairs, pieces_of(partial), dim3(kThreads), 0, boxes.data<float>(),
-         targets.data<float>(), partial.data<double>(), data_or_null(grad), boxes.dim(0));
+         targets.data<float>(), partial.data<double>(), data_or_null<float>(grad), boxes.dim(0));
 }
 
 void l1_loss_cuda(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  if (!takes_boxes(boxes, targets, grad)) return l1_loss.generic(boxes, targets, partial, grad);
   launch("l1_boxes", &l1_boxes, pieces_of(partial), dim3(kThreads), 0, boxes.data<float>(),
-         targets.data<float>(), partial.data<double>(), data_or_null(grad), boxes.dim(0));
+         targets.data<float>(), partial.data<double>(), data_or_null<float>(grad), boxes.dim(0));
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(focal_loss, Device::kCuda, &focal_loss_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(varifocal_loss, Device::kCuda, &varifocal_loss_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(cross_entropy_loss, Device::kCuda, &cross_entropy_loss_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(giou_loss, Device::kCuda, &giou_loss_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(l1_loss, Device::kCuda, &l1_loss_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(focal_loss, Device::kCuda, &focal_loss_cuda, &supports_classes);
+SACCADE_REGISTER_TUNED_KERNEL(varifocal_loss, Device::kCuda, &varifocal_loss_cuda, &supports_classes);
+SACCADE_REGISTER_TUNED_KERNEL(cross_entropy_loss, Device::kCuda, &cross_entropy_loss_cuda, &supports_classes);
+SACCADE_REGISTER_TUNED_KERNEL(giou_loss, Device::kCuda, &giou_loss_cuda, &supports_boxes);
+SACCADE_REGISTER_TUNED_KERNEL(l1_loss, Device::kCuda, &l1_loss_cuda, &supports_boxes);
 
 }  // namespace
 }  // namespace saccade::kernels

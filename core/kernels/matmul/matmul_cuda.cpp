@@ -21,8 +21,6 @@ bool describe(const Tensor& t, cuda::Matrices& m) {
 }
 
 void matmul_cuda(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
-  if ((a_in.dtype() != DType::kF32 && a_in.dtype() != DType::kBF16) || a_in.numel() == 0 || b_in.numel() == 0)
-    return matmul.generic(a_in, b_in, c);
   Tensor a = a_in, b = b_in;
   cuda::Matrices left, right;
   if (!describe(a, left)) describe(a = a.contiguous(), left);
@@ -40,7 +38,11 @@ void matmul_cuda(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
   if (!cuda::product(batch, left, right, result)) matmul.generic(a_in, b_in, c);
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(matmul, Device::kCuda, &matmul_cuda);
+bool supported(const Tensor& a, const Tensor& b, const Tensor&) {
+  return takes_f32_or_bf16(a) && b.numel() > 0;
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(matmul, Device::kCuda, &matmul_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -86,56 +86,40 @@ __global__ void __launch_bounds__(kThreads)
   cuda::store_pack(dx + static_cast<int64_t>(i) * V, out);
 }
 
-bool ours(const Tensor& a, const Tensor& b) {
-  return a.dtype() != DType::kF64 && std::max(a.numel(), b.numel()) < INT32_MAX && a.numel() > 0;
-}
-
-// Calls f<T, V>(sizes) with the widest packs that both tensors allow.
-template <class F>
-void with_packs(const Tensor& large, const Tensor& small, const PoolParams& p, F&& f) {
-  auto call = [&]<class T, int V>() {
-    Sizes z{static_cast<int>(large.dim(1)), static_cast<int>(large.dim(2)),
-            static_cast<int>(small.dim(1)), static_cast<int>(small.dim(2)),
-            static_cast<int>(p.kernel),     static_cast<int>(p.stride),
-            static_cast<int>(p.padding),    static_cast<unsigned>(large.dim(3) / V)};
-    f.template operator()<T, V>(z);
-  };
-  auto choose = [&]<class T>() {
-    constexpr int V = cuda::kPackWidth<T>;
-    if (cuda::packs_fit<V>(large.data<T>(), large.dim(3)) &&
-        cuda::packs_fit<V>(small.data<T>(), large.dim(3)))
-      call.template operator()<T, V>();
-    else
-      call.template operator()<T, 1>();
-  };
-  if (large.dtype() == DType::kBF16)
-    choose.template operator()<bf16>();
-  else
-    choose.template operator()<float>();
+Sizes sizes(const Tensor& large, const Tensor& small, const PoolParams& p, int pack) {
+  return {static_cast<int>(large.dim(1)), static_cast<int>(large.dim(2)),
+          static_cast<int>(small.dim(1)), static_cast<int>(small.dim(2)),
+          static_cast<int>(p.kernel),     static_cast<int>(p.stride),
+          static_cast<int>(p.padding),    static_cast<unsigned>(large.dim(3) / pack)};
 }
 
 void forward_cuda(const Tensor& x, const PoolParams& p, Tensor& y, Tensor& index) {
-  if (!ours(x, y)) return max_pool2d_forward.generic(x, p, y, index);
-  with_packs(x, y, p, [&]<class T, int V>(const Sizes& z) {
+  cuda::dispatch_packs(x.dtype(), cuda::rows_fit_packs(x.dim(3), x, y), [&]<class T, int V>() {
     auto count = static_cast<unsigned>(y.numel() / V);
-    cuda::launch("max_pool2d_forward_packs", &max_pool2d_forward_packs<T, V>,
-                 dim3(static_cast<unsigned>(ceil_div(count, kThreads))), dim3(kThreads), 0, z, count,
-                 x.data<T>(), y.data<T>(), data_or_null<uint8_t>(index));
+    cuda::launch("max_pool2d_forward_packs", &max_pool2d_forward_packs<T, V>, cuda::grid_of(count, kThreads),
+                 dim3(kThreads), 0, sizes(x, y, p, V), count, x.data<T>(), y.data<T>(),
+                 data_or_null<uint8_t>(index));
   });
 }
 
 void backward_cuda(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor& dx) {
-  if (!ours(dx, dy)) return max_pool2d_backward.generic(dy, index, p, dx);
-  with_packs(dx, dy, p, [&]<class T, int V>(const Sizes& z) {
+  cuda::dispatch_packs(dx.dtype(), cuda::rows_fit_packs(dx.dim(3), dx, dy), [&]<class T, int V>() {
     auto count = static_cast<unsigned>(dx.numel() / V);
     cuda::launch("max_pool2d_backward_packs", &max_pool2d_backward_packs<T, V>,
-                 dim3(static_cast<unsigned>(ceil_div(count, kThreads))), dim3(kThreads), 0, z, count,
-                 dy.data<T>(), index.data<uint8_t>(), dx.data<T>());
+                 cuda::grid_of(count, kThreads), dim3(kThreads), 0, sizes(dx, dy, p, V), count, dy.data<T>(),
+                 index.data<uint8_t>(), dx.data<T>());
   });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_forward, Device::kCuda, &forward_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCuda, &backward_cuda);
+// Not f64, nothing empty, and elements that an int counts.
+template <class... A>
+bool supported(const Tensor& x, const A&... others) {
+  auto fits = [](const Tensor& t) { return t.numel() > 0 && t.numel() < INT32_MAX; };
+  return takes_f32_or_bf16(x) && every_tensor(fits, x, others...);
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_forward, Device::kCuda, &forward_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCuda, &backward_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -8,18 +8,17 @@ namespace {
 
 void forward_cuda(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
                   const FeatureLevels& levels, Tensor& y) {
-  if (y.numel() == 0 || !cuda::MsDeformSource::fits(value, offsets, levels))
-    return ms_deform_attn_forward.generic(value, reference, offsets, logits, levels, y);
   auto source = cuda::MsDeformSource::of(reference, offsets, logits);
   auto shape = cuda::MsDeformSource::shape_of(value, offsets, levels);
-  if (value.dtype() == DType::kBF16) {
-    cuda::launch_gather<bf16>(source, shape, value, y);
-  } else {
-    cuda::launch_gather<float>(source, shape, value, y);
-  }
+  dispatch_dtype<float, bf16>(value.dtype(), "ms_deform_attn",
+                              [&]<class T>() { cuda::launch_gather<T>(source, shape, value, y); });
+}
+bool supported(const Tensor& value, const Tensor&, const Tensor& offsets, const Tensor&,
+               const FeatureLevels& levels, const Tensor& y) {
+  return y.numel() > 0 && cuda::MsDeformSource::fits(value, offsets, levels);
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(ms_deform_attn_forward, Device::kCuda, &forward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(ms_deform_attn_forward, Device::kCuda, &forward_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -36,18 +36,19 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 void backward_typed(const cuda::MsDeformSource& source, const cuda::SampleShape& s, const Tensor& value,
                     const Tensor& dy, Tensor& dvalue, Tensor& dreference, Tensor& doffsets, Tensor& dlogits) {
-  auto data = [](Tensor& t) { return data_or_null<float>(t); };
   Tensor dlocations, unordered;
   if (dreference.defined()) dlocations = Tensor::empty({s.N, s.Q, s.M, s.K, 2}, DType::kF32, Device::kCuda);
   if (dvalue.defined() && !execution().deterministic) unordered = cuda::zero_sums<T>(dvalue);
   if (dreference.defined() || doffsets.defined() || dlogits.defined() || unordered.defined())
-    cuda::launch_point_gradients<T>(source, {data(doffsets), data(dlogits), data(dlocations)}, s, value, dy,
-                                    unordered);
+    cuda::launch_point_gradients<T>(
+        source,
+        {data_or_null<float>(doffsets), data_or_null<float>(dlogits), data_or_null<float>(dlocations)}, s,
+        value, dy, unordered);
   if (dreference.defined()) {
     int64_t count = int64_t{s.N} * s.Q * s.levels.count;
-    cuda::launch("sum_reference_gradients", &sum_reference_gradients,
-                 dim3(static_cast<unsigned>(ceil_div(count, kThreads))), dim3(kThreads), 0, count, source,
-                 s.levels.count, s.M, data(dlocations), data(dreference));
+    cuda::launch("sum_reference_gradients", &sum_reference_gradients, cuda::grid_of(count, kThreads),
+                 dim3(kThreads), 0, count, source, s.levels.count, s.M, data_or_null<float>(dlocations),
+                 data_or_null<float>(dreference));
   }
   if (unordered.defined()) {
     if (!std::is_same_v<T, float>) copy(unordered, dvalue);
@@ -59,22 +60,20 @@ void backward_typed(const cuda::MsDeformSource& source, const cuda::SampleShape&
 void backward_cuda(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
                    const FeatureLevels& levels, const Tensor& dy, Tensor& dvalue, Tensor& dreference,
                    Tensor& doffsets, Tensor& dlogits) {
-  auto generic = [&] {
-    ms_deform_attn_backward.generic(value, reference, offsets, logits, levels, dy, dvalue, dreference,
-                                    doffsets, dlogits);
-  };
-  if (dy.numel() == 0 || !cuda::MsDeformSource::fits(value, offsets, levels)) return generic();
   auto source = cuda::MsDeformSource::of(reference, offsets, logits);
   auto shape = cuda::MsDeformSource::shape_of(value, offsets, levels);
-  if (!cuda::scatter_fits(shape)) return generic();
-  if (value.dtype() == DType::kBF16) {
-    backward_typed<bf16>(source, shape, value, dy, dvalue, dreference, doffsets, dlogits);
-  } else {
-    backward_typed<float>(source, shape, value, dy, dvalue, dreference, doffsets, dlogits);
-  }
+  dispatch_dtype<float, bf16>(value.dtype(), "ms_deform_attn", [&]<class T>() {
+    backward_typed<T>(source, shape, value, dy, dvalue, dreference, doffsets, dlogits);
+  });
+}
+template <class... A>
+bool supported(const Tensor& value, const Tensor&, const Tensor& offsets, const Tensor&,
+               const MsDeformLevels& levels, const Tensor& dy, const A&...) {
+  return dy.numel() > 0 && cuda::MsDeformSource::fits(value, offsets, levels) &&
+         cuda::scatter_fits(cuda::MsDeformSource::shape_of(value, offsets, levels));
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(ms_deform_attn_backward, Device::kCuda, &backward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(ms_deform_attn_backward, Device::kCuda, &backward_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -32,25 +32,25 @@ __global__ void __launch_bounds__(kMapThreads)
 
 void normalize_image_cuda(const Tensor& images, const Tensor& mask, const ImageNormalization& norm,
                           Tensor& y) {
-  auto typed = [&]<class T>() {
-    bool shapes = images.shape() == y.shape() && images.rank() == 4 && images.dim(3) == 3 &&
-                  mask.numel() * 3 == images.numel() && images.dtype() == DType::kU8 &&
-                  mask.dtype() == DType::kBool && images.is_contiguous() && mask.is_contiguous() &&
-                  y.is_contiguous();
-    if (!shapes || mask.numel() == 0 || !packs_fit<4>(images.data<uint8_t>(), mask.numel()) ||
-        !packs_fit<4>(mask.data<bool>(), 0) || !packs_fit<4>(y.data<T>(), 0))
-      return normalize_image.generic(images, mask, norm, y);
-    int64_t groups = mask.numel() / kPixels;
-    launch("normalize_pixels", &normalize_pixels<T>,
-           dim3(static_cast<unsigned>(ceil_div(groups, kMapThreads))), dim3(kMapThreads), 0,
+  int64_t groups = mask.numel() / kPixels;
+  dispatch_dtype<float, bf16>(y.dtype(), "normalize_image", [&]<class T>() {
+    launch("normalize_pixels", &normalize_pixels<T>, grid_of(groups, kMapThreads), dim3(kMapThreads), 0,
            images.data<uint8_t>(), mask.data<bool>(), norm, y.data<T>(), groups);
-  };
-  if (y.dtype() == DType::kF32) return typed.operator()<float>();
-  if (y.dtype() == DType::kBF16) return typed.operator()<bf16>();
-  normalize_image.generic(images, mask, norm, y);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(normalize_image, Device::kCuda, &normalize_image_cuda);
+// Right arguments (the generic kernel names wrong ones) whose packs of four pixels can be moved.
+bool supported(const Tensor& images, const Tensor& mask, const ImageNormalization&, const Tensor& y) {
+  auto packs = [](const Tensor& t) {
+    return reinterpret_cast<uintptr_t>(t.raw()) % (4 * size_of(t.dtype())) == 0;
+  };
+  return images.shape() == y.shape() && images.rank() == 4 && images.dim(3) == 3 &&
+         mask.numel() * 3 == images.numel() && images.dtype() == DType::kU8 && mask.dtype() == DType::kBool &&
+         takes_f32_or_bf16(y) && images.is_contiguous() && mask.is_contiguous() && y.is_contiguous() &&
+         mask.numel() % kPixels == 0 && every_tensor(packs, images, mask, y);
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(normalize_image, Device::kCuda, &normalize_image_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -48,41 +48,30 @@ __global__ void __launch_bounds__(kMapThreads)
 float keep_scale(double p) { return p < 1 ? static_cast<float>(1 / (1 - p)) : 0; }
 
 void dropout_cuda(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
-  int64_t n = x.numel();
-  auto typed = [&]<class T>() {
-    constexpr int kPack = kPackWidth<T>;
-    if (!packs_fit<kPack>(x.data<T>(), 0) || !packs_fit<kPack>(y.data<T>(), 0))
-      return dropout.generic(x, p, key, call, y);
-    launch("dropout_packs", &dropout_packs<T, kPack>,
-           dim3(static_cast<unsigned>(ceil_div(ceil_div(n, kPack), kMapThreads))), dim3(kMapThreads), 0,
-           x.data<T>(), y.data<T>(), n, key, call, static_cast<float>(p), keep_scale(p));
-  };
   // At p = 1 the scale is 0 and so is every factor.
-  if (n == 0 || x.dtype() == DType::kF64) return dropout.generic(x, p, key, call, y);
-  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+  dispatch_dtype<float, bf16>(x.dtype(), "dropout", [&]<class T>() {
+    constexpr int kPack = kPackWidth<T>;
+    launch("dropout_packs", &dropout_packs<T, kPack>, grid_of(ceil_div(x.numel(), kPack), kMapThreads),
+           dim3(kMapThreads), 0, x.data<T>(), y.data<T>(), x.numel(), key, call, static_cast<float>(p),
+           keep_scale(p));
+  });
+}
+bool dropout_supported(const Tensor& x, const double&, const uint64_t&, const uint64_t&, const Tensor& y) {
+  return takes_f32_or_bf16(x) && rows_fit_packs(0, x, y);
 }
 
 void drop_path_cuda(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
-  if (x.numel() == 0 || x.dtype() == DType::kF64) return drop_path.generic(x, p, key, call, y);
   int64_t size = x.numel() / x.dim(0);
-  auto run = [&]<class T, int kPack>() {
+  dispatch_packs(x.dtype(), rows_fit_packs(size, x, y), [&]<class T, int kPack>() {
     int64_t blocks = ceil_div(size / kPack, kMapThreads);
     launch("drop_path_packs", &drop_path_packs<T, kPack>, dim3(static_cast<unsigned>(blocks * x.dim(0))),
            dim3(kMapThreads), 0, x.data<T>(), y.data<T>(), size, static_cast<unsigned>(blocks), key, call,
            static_cast<float>(p), keep_scale(p));
-  };
-  auto typed = [&]<class T>() {
-    constexpr int kPack = kPackWidth<T>;
-    if (packs_fit<kPack>(x.data<T>(), size) && packs_fit<kPack>(y.data<T>(), size))
-      run.template operator()<T, kPack>();
-    else
-      run.template operator()<T, 1>();
-  };
-  x.dtype() == DType::kF32 ? typed.operator()<float>() : typed.operator()<bf16>();
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(dropout, Device::kCuda, &dropout_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(drop_path, Device::kCuda, &drop_path_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(dropout, Device::kCuda, &dropout_cuda, &dropout_supported);
+SACCADE_REGISTER_TUNED_KERNEL(drop_path, Device::kCuda, &drop_path_cuda, &takes_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -85,9 +85,8 @@ template <class What, class A, class From, class To>
 void sum_rows(const From* x, To* y, int64_t rows, int64_t n, double scale) {
   auto run = [&]<int kPack, int kWidth, class Out>(Out* out, int64_t pieces, double factor) {
     int64_t count = rows * pieces;
-    launch("row_sums", &row_sums<What, A, kPack, kWidth, From, Out>,
-           dim3(static_cast<unsigned>(ceil_div(count, kThreads / kWidth))), dim3(kThreads), 0, x, out, count,
-           n, pieces, static_cast<A>(factor));
+    launch("row_sums", &row_sums<What, A, kPack, kWidth, From, Out>, grid_of(count, kThreads / kWidth),
+           dim3(kThreads), 0, x, out, count, n, pieces, static_cast<A>(factor));
   };
   constexpr int kPack = kPackWidth<From>;
   bool packs = packs_fit<kPack>(x, n);
@@ -111,14 +110,12 @@ void sum_middle_typed(const Tensor& x, double scale, Tensor& y) {
   const T* px = x.data<T>();
   To* py = y.data<To>();
   if (n <= (inner == 1 ? kWarp : kShort)) {
-    launch("short_sums", &short_sums<T, To>, dim3(static_cast<unsigned>(ceil_div(outer * inner, kThreads))),
-           dim3(kThreads), 0, px, py, outer * inner, n, inner, static_cast<acc_t<To>>(scale));
+    launch("short_sums", &short_sums<T, To>, grid_of(outer * inner, kThreads), dim3(kThreads), 0, px, py,
+           outer * inner, n, inner, static_cast<acc_t<To>>(scale));
     return;
   }
   if (inner == 1) return sum_rows<Value, acc_t<To>>(px, py, outer, n, scale);
-  if constexpr (std::is_same_v<T, double>) {
-    sum_middle.generic(x, scale, y);
-  } else {
+  if constexpr (!std::is_same_v<T, double>) {  // see supported
     auto columns = [&]<int kPack>() {
       sum_columns<kPack, 1>(ColumnTiles(outer, n, inner, kPack), PlainColumns<T, kPack>{px, n, inner}, scale,
                             py);
@@ -134,6 +131,11 @@ void sum_middle_cuda(const Tensor& x, double scale, Tensor& y) {
   });
 }
 
+// Long columns of f64 have no kernel.
+bool supported(const Tensor& x, const double&, const Tensor&) {
+  return x.dtype() != DType::kF64 || x.dim(2) == 1 || x.dim(1) <= kShort;
+}
+
 void count_nonfinite_cuda(const Tensor& x, Tensor& total) {
   if (x.numel() == 0) return fill(total, 0);
   dispatch_float(x.dtype(), "count_nonfinite", [&]<class T>() {
@@ -141,7 +143,7 @@ void count_nonfinite_cuda(const Tensor& x, Tensor& total) {
   });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(sum_middle, Device::kCuda, &sum_middle_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(sum_middle, Device::kCuda, &sum_middle_cuda, &supported);
 SACCADE_REGISTER_TUNED_KERNEL(count_nonfinite, Device::kCuda, &count_nonfinite_cuda);
 
 }  // namespace

@@ -198,9 +198,11 @@ void launch_sum(int64_t outer, int64_t count, int64_t size, const Tensor& parts,
          outer * size, count, size, parts.data<float>(), sum.data<float>());
 }
 
-bool fits(const Tensor& table, const Tensor& query, const Tensor& key) {
+// bias: the forward's result or its gradient.
+template <class... A>
+bool supported(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& bias, const A&...) {
   constexpr int64_t kLimit = int64_t{1} << 30;
-  return table.dtype() == DType::kF32 && packs_fit<2>(query.data<float>(), 0) &&
+  return table.dtype() == DType::kF32 && bias.numel() > 0 && packs_fit<2>(query.data<float>(), 0) &&
          packs_fit<2>(key.data<float>(), 0) && query.dim(1) * key.dim(2) < kLimit &&
          key.dim(0) * table.dim(0) < 65536 && table.dim(1) * table.dim(2) <= kMostCells;
 }
@@ -213,8 +215,6 @@ Bias problem(const Tensor& table, const Tensor& query, const Tensor& key) {
 }
 
 void forward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, Tensor& bias) {
-  if (bias.numel() == 0 || !fits(table, query, key))
-    return sampled_position_bias_forward.generic(table, query, key, bias);
   Bias b = problem(table, query, key);
   launch("sample_bias", &sample_bias,
          dim3(blocks_of(int64_t{b.Q} * b.S, kThreads), static_cast<unsigned>(b.N * b.G)), dim3(kThreads), 0,
@@ -223,8 +223,6 @@ void forward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, T
 
 void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& dbias,
                    Tensor& dtable, Tensor& dquery, Tensor& dkey) {
-  if (dbias.numel() == 0 || !fits(table, query, key))
-    return sampled_position_bias_backward.generic(table, query, key, dbias, dtable, dquery, dkey);
   Bias b = problem(table, query, key);
   const float* d = dbias.data<float>();
   auto groups = static_cast<unsigned>(b.N * b.G);
@@ -251,8 +249,8 @@ void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, 
   }
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_forward, Device::kCuda, &forward_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_backward, Device::kCuda, &backward_cuda);
+SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_forward, Device::kCuda, &forward_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(sampled_position_bias_backward, Device::kCuda, &backward_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

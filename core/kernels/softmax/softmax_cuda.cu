@@ -186,10 +186,9 @@ void dispatch_rows(const Tensor& shape, bool packs, const F& f) {
 
 template <bool kLog>
 void forward(const Tensor& x, Tensor& y) {
-  if (x.dtype() != DType::kF32 || x.numel() == 0) return (kLog ? log_softmax : softmax).generic(x, y);
   const float* from = x.data<float>();
   float* to = y.data<float>();
-  bool packs = cuda::packs_fit<4>(from, x.dim(-1)) && cuda::packs_fit<4>(to, x.dim(-1));
+  bool packs = cuda::rows_fit_packs(x.dim(-1), x, y);
   dispatch_rows(x, packs, [&]<int kPack, int kItems>(const Plan& plan, int64_t rows, int64_t n) {
     if constexpr (kItems == 0) {
       cuda::launch("softmax_long_rows", &softmax_long_rows<kLog, kPack>, dim3(plan.blocks), dim3(kRowThreads),
@@ -203,12 +202,9 @@ void forward(const Tensor& x, Tensor& y) {
 
 template <bool kLog>
 void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
-  if (y.dtype() != DType::kF32 || y.numel() == 0)
-    return (kLog ? log_softmax_backward : softmax_backward).generic(y, dy, dx);
   const float *out = y.data<float>(), *gradient = dy.data<float>();
   float* to = dx.data<float>();
-  bool packs = cuda::packs_fit<4>(out, y.dim(-1)) && cuda::packs_fit<4>(gradient, y.dim(-1)) &&
-               cuda::packs_fit<4>(to, y.dim(-1));
+  bool packs = cuda::rows_fit_packs(y.dim(-1), y, dy, dx);
   dispatch_rows(y, packs, [&]<int kPack, int kItems>(const Plan& plan, int64_t rows, int64_t n) {
     if constexpr (kItems == 0) {
       cuda::launch("softmax_backward_long_rows", &softmax_backward_long_rows<kLog, kPack>, dim3(plan.blocks),
@@ -220,10 +216,15 @@ void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
   });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(softmax, Device::kCuda, &forward<false>);
-SACCADE_REGISTER_TUNED_KERNEL(softmax_backward, Device::kCuda, &backward<false>);
-SACCADE_REGISTER_TUNED_KERNEL(log_softmax, Device::kCuda, &forward<true>);
-SACCADE_REGISTER_TUNED_KERNEL(log_softmax_backward, Device::kCuda, &backward<true>);
+template <class... A>
+bool supported(const Tensor& x, const A&...) {
+  return x.dtype() == DType::kF32 && x.numel() > 0;
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(softmax, Device::kCuda, &forward<false>, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(softmax_backward, Device::kCuda, &backward<false>, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(log_softmax, Device::kCuda, &forward<true>, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(log_softmax_backward, Device::kCuda, &backward<true>, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -12,33 +12,35 @@ namespace {
 using cuda::Math;
 
 template <Math kMath, int kD, class T>
-bool launch_forward(const cuda::WindowProblem<T>& p) {
+void launch_forward(const cuda::WindowProblem<T>& p) {
   using Shape = cuda::ForwardShape<kMath, kD>;
   size_t shared = cuda::forward_shared_bytes<kMath, kD>() + p.head_bytes();
-  if (shared > cuda::kWindowSharedBytes) return false;
   auto blocks = static_cast<unsigned>(p.heads() * ceil_div(p.queries, Shape::kRows));
   cuda::launch("attention_forward_tiles", &cuda::attention_forward_tiles<kMath, kD, cuda::WindowProblem<T>>,
                dim3(blocks), dim3(Shape::kThreads), shared, p);
-  return true;
 }
 
 void forward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
                   const WindowParams& params, Tensor& y, Tensor& log_sum) {
   if (log_sum.numel() == 0) return;
-  auto run = [&]<Math kMath>() {
+  cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, [&]<Math kMath, int kD>() {
     using T = cuda::Stored<kMath>;
     cuda::WindowProblem<T> p(qkv, table, padding, mask, params);
     p.y = y.data<T>();
     p.log_sum = log_sum.data<float>();
-    bool done = false;
-    cuda::dispatch_head_size(p.D, [&]<int kD>() { done = launch_forward<kMath, kD>(p); });
-    return done;
-  };
-  if (!cuda::dispatch_math(qkv.dtype(), run))
-    window_attention_forward.generic(qkv, table, padding, mask, params, y, log_sum);
+    launch_forward<kMath, kD>(p);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(window_attention_forward, Device::kCuda, &forward_cuda);
+bool supported(const Tensor& qkv, const Tensor&, const Tensor&, const Tensor&, const WindowParams& params,
+               const Tensor&, const Tensor&) {
+  size_t bytes = cuda::window_head_bytes(params.window);
+  auto add = [&]<Math kMath, int kD>() { bytes += cuda::forward_shared_bytes<kMath, kD>(); };
+  return cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, add) &&
+         bytes <= cuda::kWindowSharedBytes;
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(window_attention_forward, Device::kCuda, &forward_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

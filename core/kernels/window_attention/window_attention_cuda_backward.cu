@@ -64,25 +64,25 @@ void launch_tiles(cuda::WindowProblem<cuda::Stored<kMath>>& p, Tensor& dtable) {
   cuda::launch("window_backward_tiles", &cuda::window_backward_tiles<kMath, kD>,
                dim3(static_cast<unsigned>(runs * p.H)), dim3(2 * cuda::kWindowRows),
                cuda::WindowBackwardShared<kMath, kD>::bytes() + p.head_bytes(), p,
-               dtable.defined() ? displacements.data<float>() : nullptr);
+               data_or_null<float>(displacements));
   if (!dtable.defined()) return;
   Tensor total = sum_runs(displacements);
   for_each(dtable.numel(),
            PlaceInTable{total.data<float>(), dtable.data<float>(), p.side(), p.table_side, p.H});
 }
 
+// Whether launch_tiles computes windows of so many tokens.
+template <Math kMath, int kD>
+constexpr bool kHasTiles = (kMath == Math::kTf32 && kD <= 32) || (kMath == Math::kBf16 && kD <= 64);
+
 template <Math kMath, int kD, class T>
-bool launch_backward(cuda::WindowProblem<T>& p, Tensor& dtable) {
+void launch_backward(cuda::WindowProblem<T>& p, Tensor& dtable) {
   using Problem = cuda::WindowProblem<T>;
   using Shape = cuda::BackwardShape<kMath, kD>;
-  if constexpr ((kMath == Math::kTf32 && kD <= 32) || (kMath == Math::kBf16 && kD <= 64)) {
-    if (p.queries <= cuda::kWindowRows) {
-      launch_tiles<kMath, kD>(p, dtable);
-      return true;
-    }
+  if constexpr (kHasTiles<kMath, kD>) {
+    if (p.queries <= cuda::kWindowRows) return launch_tiles<kMath, kD>(p, dtable);
   }
   size_t shared = cuda::BackwardShared<kMath, kD>::bytes() + p.head_bytes();
-  if (shared > cuda::kWindowSharedBytes) return false;
   auto rows = static_cast<unsigned>(ceil_div(p.queries, Shape::kRows)),
        columns = static_cast<unsigned>(ceil_div(p.keys, Shape::kColumns));
   auto blocks = static_cast<unsigned>(p.heads() * rows);
@@ -92,7 +92,7 @@ bool launch_backward(cuda::WindowProblem<T>& p, Tensor& dtable) {
     cuda::launch("attention_backward_keys", &cuda::attention_backward_keys<kMath, kD, Problem>, dim3(blocks),
                  dim3(Shape::kThreads), shared, p);
   }
-  if (!dtable.defined()) return true;
+  if (!dtable.defined()) return;
   int64_t runs = cut_into_runs(p, p.H * rows * columns);
   Tensor pairs = Tensor::empty({1, runs, int64_t{p.H} * p.queries * p.keys}, DType::kF32, Device::kCuda);
   p.dpairs = pairs.data<float>();
@@ -101,16 +101,15 @@ bool launch_backward(cuda::WindowProblem<T>& p, Tensor& dtable) {
   Tensor total = sum_runs(pairs);
   for_each(dtable.numel(),
            FoldTable{total.data<float>(), dtable.data<float>(), p.map.window, p.table_side, p.H});
-  return true;
 }
 
 void backward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
                    const WindowParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dqkv,
                    Tensor& dtable, Tensor& dpadding) {
-  auto run = [&]<Math kMath>() {
+  Tensor mean = log_sum.empty_like(), fillers;
+  cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, [&]<Math kMath, int kD>() {
     using T = cuda::Stored<kMath>;
     cuda::WindowProblem<T> p(qkv, table, padding, mask, params);
-    Tensor mean = log_sum.empty_like(), fillers;
     p.dy_map = dy.data<T>();
     p.packs = p.packs && cuda::packs_fit<cuda::kPackWidth<T>>(p.dy_map, p.Dv);
     p.dqkv = data_or_null<T>(dqkv);
@@ -121,22 +120,31 @@ void backward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& padding
       fillers = Tensor::empty({1, count, 2 * C}, DType::kF32, Device::kCuda);
       p.fillers = fillers.data<float>();
     }
-    bool done = false;
-    cuda::dispatch_head_size(p.D, [&]<int kD>() { done = launch_backward<kMath, kD>(p, dtable); });
-    if (!done || !dpadding.defined()) return done;
+    launch_backward<kMath, kD>(p, dtable);
+    if (!dpadding.defined()) return;
     // The queries of fillers have no output.
     dpadding.slice(0, 0, count > 0 ? C : 3 * C).fill(0);
     if (count > 0) {
       Tensor sums = dpadding.slice(0, C, 3 * C);
       sum_middle(fillers, 1, sums);
     }
-    return true;
-  };
-  if (qkv.numel() == 0 || !cuda::dispatch_math(qkv.dtype(), run))
-    window_attention_backward.generic(qkv, table, padding, mask, params, log_sum, dy, dqkv, dtable, dpadding);
+  });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(window_attention_backward, Device::kCuda, &backward_cuda);
+template <class... A>
+bool supported(const Tensor& qkv, const Tensor&, const Tensor&, const Tensor&, const WindowParams& params,
+               const A&...) {
+  bool fits = false;
+  auto measure = [&]<Math kMath, int kD>() {
+    size_t bytes = cuda::BackwardShared<kMath, kD>::bytes() + cuda::window_head_bytes(params.window);
+    fits = (kHasTiles<kMath, kD> && params.window * params.window <= cuda::kWindowRows) ||
+           bytes <= cuda::kWindowSharedBytes;
+  };
+  return qkv.numel() > 0 && cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, measure) &&
+         fits;
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(window_attention_backward, Device::kCuda, &backward_cuda, &supported);
 
 }  // namespace
 }  // namespace saccade::kernels

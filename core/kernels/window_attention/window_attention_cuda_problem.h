@@ -8,6 +8,14 @@
 
 namespace saccade::cuda {
 
+// Shared memory of a block that every GPU since sm_80 gives: what windows are handled here.
+inline constexpr size_t kWindowSharedBytes = 96 << 10;
+// Of it behind the kernel's own, for a WindowProblem's Head.
+inline size_t window_head_bytes(int64_t window) {
+  return sizeof(int) * 2 * static_cast<size_t>(window * window) +
+         sizeof(float) * static_cast<size_t>((2 * window - 1) * (2 * window - 1));
+}
+
 template <class T>
 struct WindowProblem {
   using Element = T;
@@ -50,8 +58,7 @@ struct WindowProblem {
   int64_t windows() const { return int64_t{N} * map.count(); }
   int64_t heads() const { return windows() * H; }
   __host__ __device__ int side() const { return 2 * map.window - 1; }
-  // Of shared memory behind the kernel's own, for a Head.
-  size_t head_bytes() const { return sizeof(int) * 2 * queries + sizeof(float) * side() * side(); }
+  size_t head_bytes() const { return window_head_bytes(map.window); }
 
   struct Head {
     unsigned number;
@@ -135,8 +142,5 @@ struct WindowProblem {
     return bias(head, (a >> 2) - (b >> 2)) + (((a ^ b) & 3) != 0 ? kernels::kOtherRegion : 0.0f);
   }
 };
-
-// Shared memory of a block that every GPU since sm_80 gives: what windows are handled here.
-inline constexpr size_t kWindowSharedBytes = 96 << 10;
 
 }  // namespace saccade::cuda

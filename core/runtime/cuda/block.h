@@ -5,6 +5,7 @@
 #include "core/runtime/cuda/launch.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/integers.h"
+#include "core/tensor/tensor.h"
 
 namespace saccade::cuda {
 
@@ -41,6 +42,29 @@ __device__ __forceinline__ void store_pack(T* p, const Pack<T, kCount>& value) {
 template <int kCount, class T>
 bool packs_fit(const T* p, int64_t columns) {
   return columns % kCount == 0 && reinterpret_cast<uintptr_t>(p) % (sizeof(T) * kCount) == 0;
+}
+
+// Whether packs of 16 bytes of x's elements, and as many of those of the others, can be moved along rows of
+// `columns` elements. Undefined tensors do not count.
+template <class... Tensors>
+bool rows_fit_packs(int64_t columns, const Tensor& x, const Tensors&... others) {
+  const uintptr_t count = 16 / size_of(x.dtype());
+  auto fits = [&](const Tensor& t) {
+    return !t.defined() || reinterpret_cast<uintptr_t>(t.raw()) % (count * size_of(t.dtype())) == 0;
+  };
+  return columns % static_cast<int64_t>(count) == 0 && fits(x) && (fits(others) && ...);
+}
+// Calls f<T, kPack>(): T is f32 or bf16, kPack the elements of 16 bytes with `packs` and 1 without.
+template <class F>
+void dispatch_packs(DType dtype, bool packs, const F& f) {
+  dispatch_dtype<float, bf16>(dtype, "pack", [&]<class T>() {
+    packs ? f.template operator()<T, kPackWidth<T>>() : f.template operator()<T, 1>();
+  });
+}
+
+// Blocks of `per_block` for n things.
+inline dim3 grid_of(int64_t n, int64_t per_block) {
+  return dim3(static_cast<unsigned>(ceil_div(n, per_block)));
 }
 
 // The sum of `value` over groups of kWidth neighbouring lanes (a power of two), in every lane of the group.
