@@ -57,32 +57,32 @@ struct SumColumns {
 
 // y [outer, inner] = scale * sum over the middle axis of x [outer, n, inner]
 template <class From, class To>
-void sum_pieces(const From* x, To* y, int64_t outer, int64_t n, int64_t inner, double scale, Device device) {
+void sum_chunks(const From* x, To* y, int64_t outer, int64_t n, int64_t inner, double scale, Device device) {
   using A = acc_t<To>;
   bool by_rows = inner == 1;
-  int64_t pieces = by_rows ? ceil_div(n, kRun) : ceil_div(n, kRows);
+  int64_t parts = by_rows ? ceil_div(n, kRun) : ceil_div(n, kRows);
   int64_t chunks = ceil_div(inner, kColumns);
   auto launch = [&]<class Out>(Out* out, double factor) {
     if (by_rows) {
-      for_each(outer * pieces, SumRuns<From, Out>{x, out, n, pieces, A(factor)}, n < kRun ? n : kRun);
+      for_each(outer * parts, SumRuns<From, Out>{x, out, n, parts, A(factor)}, n < kRun ? n : kRun);
     } else {
-      for_each(outer * pieces * chunks, SumColumns<From, Out>{x, out, n, inner, pieces, chunks, A(factor)},
+      for_each(outer * parts * chunks, SumColumns<From, Out>{x, out, n, inner, parts, chunks, A(factor)},
                (n < kRows ? n : kRows) * (inner < kColumns ? inner : kColumns));
     }
   };
-  if (pieces == 1) {
+  if (parts == 1) {
     launch(y, scale);
     return;
   }
-  Tensor partial = Tensor::empty({outer, pieces, inner}, dtype_of<A>, device);
+  Tensor partial = Tensor::empty({outer, parts, inner}, dtype_of<A>, device);
   launch(partial.data<A>(), 1.0);
-  sum_pieces<A, To>(partial.data<A>(), y, outer, pieces, inner, scale, device);
+  sum_chunks<A, To>(partial.data<A>(), y, outer, parts, inner, scale, device);
 }
 
 void sum_middle_generic(const Tensor& x, double scale, Tensor& y) {
   dispatch_float(x.dtype(), "sum_to_shape", [&]<class T>() {
     auto run = [&]<class To>() {
-      sum_pieces<T, To>(x.data<T>(), y.data<To>(), x.dim(0), x.dim(1), x.dim(2), scale, x.device());
+      sum_chunks<T, To>(x.data<T>(), y.data<To>(), x.dim(0), x.dim(1), x.dim(2), scale, x.device());
     };
     y.dtype() == x.dtype() ? run.template operator()<T>() : run.template operator()<acc_t<T>>();
   });
@@ -169,7 +169,7 @@ void count_nonfinite_generic(const Tensor& x, Tensor& total) {
   dispatch_float(x.dtype(), "count_nonfinite", [&]<class T>() {
     for_each(runs, NonfiniteRuns<T>{x.data<T>(), partial.data<double>(), n}, n < kRun ? n : kRun);
   });
-  sum_pieces<double, double>(partial.data<double>(), total.data<double>(), 1, runs, 1, 1.0, x.device());
+  sum_chunks<double, double>(partial.data<double>(), total.data<double>(), 1, runs, 1, 1.0, x.device());
 }
 
 SACCADE_REGISTER_KERNEL(sum_middle, &sum_middle_generic);

@@ -1,4 +1,4 @@
-// Reductions. Sums are cut into pieces by shape, never by thread count, and the pieces are added as a tree;
+// Reductions. Sums are cut into chunks by shape, never by thread count, and the chunks are added as a tree;
 // f32 and bf16 add in f32, f64 in f64.
 #pragma once
 

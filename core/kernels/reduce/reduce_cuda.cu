@@ -1,5 +1,5 @@
-// Sums. Of columns: as core/kernels/common/columns_cuda.h. Of rows: a warp or a block adds a piece of a row, packs side by
-// side over the threads; the pieces' sums are added the same way. The cut depends on the shape only.
+// Sums. Of columns: as core/kernels/common/columns_cuda.h. Of rows: a warp or a block adds a chunk of a row, packs side by
+// side over the threads; the chunks' sums are added the same way. The cut depends on the shape only.
 #include "core/kernels/reduce/reduce.h"
 
 #include "core/kernels/common/columns_cuda.h"
@@ -13,7 +13,7 @@ using namespace cuda;
 constexpr int kThreads = 256;
 constexpr int64_t kShort = 64;       // longest sum of one thread alone
 constexpr int64_t kWarpRow = 1024;   // longest row of one warp
-constexpr int64_t kPiece = 1 << 13;  // elements of a longer row in one block
+constexpr int64_t kChunk = 1 << 13;  // elements of a longer row in one block
 
 // What is added, in type A.
 struct Value {
@@ -30,16 +30,16 @@ struct Nonfinite {
   }
 };
 
-// y[row, piece] = scale * sum of the piece; kWidth threads a piece
+// y[row, chunk] = scale * sum of the chunk; kWidth threads a chunk
 template <class What, class A, int kPack, int kWidth, class From, class To>
 __global__ void __launch_bounds__(kThreads)
-    row_sums(const From* x, To* y, int64_t count, int64_t n, int64_t pieces, A scale) {
+    row_sums(const From* x, To* y, int64_t count, int64_t n, int64_t chunks, A scale) {
   SACCADE_SHARED(A, scratch, kWarp);
   int64_t i = static_cast<int64_t>(blockIdx.x) * (kThreads / kWidth) + threadIdx.x / kWidth;
   int thread = static_cast<int>(threadIdx.x) % kWidth;
   bool inside = i < count;
-  int64_t begin = i % pieces * kPiece, end = !inside ? 0 : begin + kPiece < n ? begin + kPiece : n;
-  const From* row = x + i / pieces * n;
+  int64_t begin = i % chunks * kChunk, end = !inside ? 0 : begin + kChunk < n ? begin + kChunk : n;
+  const From* row = x + i / chunks * n;
   A sum = 0;
 #pragma unroll 4
   for (int64_t k = begin + thread * kPack; k < end; k += kWidth * kPack) {
@@ -83,25 +83,25 @@ struct PlainColumns {
 
 template <class What, class A, class From, class To>
 void sum_rows(const From* x, To* y, int64_t rows, int64_t n, double scale) {
-  auto run = [&]<int kPack, int kWidth, class Out>(Out* out, int64_t pieces, double factor) {
-    int64_t count = rows * pieces;
+  auto run = [&]<int kPack, int kWidth, class Out>(Out* out, int64_t chunks, double factor) {
+    int64_t count = rows * chunks;
     launch("row_sums", &row_sums<What, A, kPack, kWidth, From, Out>, grid_of(count, kThreads / kWidth),
-           dim3(kThreads), 0, x, out, count, n, pieces, static_cast<A>(factor));
+           dim3(kThreads), 0, x, out, count, n, chunks, static_cast<A>(factor));
   };
   constexpr int kPack = kPackWidth<From>;
   bool packs = packs_fit<kPack>(x, n);
   if (n <= kWarpRow)
     return packs ? run.template operator()<kPack, kWarp>(y, 1, scale)
                  : run.template operator()<1, kWarp>(y, 1, scale);
-  int64_t pieces = ceil_div(n, kPiece);
+  int64_t chunks = ceil_div(n, kChunk);
   auto blocks = [&](auto* out, double factor) {
-    packs ? run.template operator()<kPack, kThreads>(out, pieces, factor)
-          : run.template operator()<1, kThreads>(out, pieces, factor);
+    packs ? run.template operator()<kPack, kThreads>(out, chunks, factor)
+          : run.template operator()<1, kThreads>(out, chunks, factor);
   };
-  if (pieces == 1) return blocks(y, scale);
-  Tensor partial = Tensor::empty({rows, pieces}, dtype_of<A>, Device::kCuda);
+  if (chunks == 1) return blocks(y, scale);
+  Tensor partial = Tensor::empty({rows, chunks}, dtype_of<A>, Device::kCuda);
   blocks(partial.data<A>(), 1.0);
-  sum_rows<Value, A, A, To>(partial.data<A>(), y, rows, pieces, scale);
+  sum_rows<Value, A, A, To>(partial.data<A>(), y, rows, chunks, scale);
 }
 
 template <class T, class To>
