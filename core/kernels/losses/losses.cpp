@@ -23,60 +23,47 @@ struct DensePiece {
   }
 };
 
+// What the loop over a piece's elements takes of their labels, by row, and elsewhere; and their loss.
 template <class T>
-struct FocalPiece {
-  const T* x;
-  const int64_t* labels;
-  double* partial;
-  T* grad;  // or null
-  int64_t n, classes;
+struct Focal {
+  static constexpr T kElsewhere = T(1);
   T alpha, gamma;
-  SACCADE_HD void operator()(int64_t i) const {
-    DensePiece piece(i, n, classes);
-    // -1 at labels, 1 elsewhere: found once, so that the loop over the elements has no division.
-    T sign[kLossElements];
-    for (int64_t e = 0; e < piece.length; ++e) sign[e] = T(1);
-    for (int64_t r = piece.first_row; r <= piece.last_row; ++r) {
-      int64_t at = piece.label_at(r, labels[r], classes);
-      if (at >= 0) sign[at] = T(-1);
-    }
-    const T* px = x + piece.begin;
-    T* out = grad ? grad + piece.begin : nullptr;
-    T a = alpha, g = gamma;
-    for (int64_t e = 0; e < piece.length; ++e) {
-      LossTerm<T> term = focal_term(px[e], sign[e], a, g);
-      if (out) out[e] = term.slope;
-      sign[e] = term.loss;
-    }
-    const T* loss = sign;
-    partial[i] = static_cast<double>(lane_sum<T>(piece.length, [loss](int64_t e) { return loss[e]; }));
-  }
+  SACCADE_HD T at_label(int64_t) const { return T(-1); }
+  SACCADE_HD LossTerm<T> operator()(T x, T sign) const { return focal_term(x, sign, alpha, gamma); }
+};
+template <class T>
+struct Varifocal {
+  static constexpr T kElsewhere = T(-1);
+  const T* quality;
+  T alpha, gamma;
+  SACCADE_HD T at_label(int64_t row) const { return quality[row]; }
+  SACCADE_HD LossTerm<T> operator()(T x, T q) const { return varifocal_term(x, q, alpha, gamma); }
 };
 
-template <class T>
-struct VarifocalPiece {
+template <class T, class Term>
+struct DenseLoss {
+  Term term;
   const T* x;
   const int64_t* labels;
-  const T* quality;
   double* partial;
   T* grad;  // or null
   int64_t n, classes;
-  T alpha, gamma;
   SACCADE_HD void operator()(int64_t i) const {
     DensePiece piece(i, n, classes);
-    T target[kLossElements];  // the quality at labels, -1 elsewhere
-    for (int64_t e = 0; e < piece.length; ++e) target[e] = T(-1);
+    // The labels are placed once, so that the loop over the elements has no division.
+    T target[kLossElements];
+    for (int64_t e = 0; e < piece.length; ++e) target[e] = Term::kElsewhere;
     for (int64_t r = piece.first_row; r <= piece.last_row; ++r) {
       int64_t at = piece.label_at(r, labels[r], classes);
-      if (at >= 0) target[at] = quality[r];
+      if (at >= 0) target[at] = term.at_label(r);
     }
     const T* px = x + piece.begin;
     T* out = grad ? grad + piece.begin : nullptr;
-    T a = alpha, g = gamma;
+    const Term f = term;
     for (int64_t e = 0; e < piece.length; ++e) {
-      LossTerm<T> term = varifocal_term(px[e], target[e], a, g);
-      if (out) out[e] = term.slope;
-      target[e] = term.loss;
+      LossTerm<T> value = f(px[e], target[e]);
+      if (out) out[e] = value.slope;
+      target[e] = value.loss;
     }
     const T* loss = target;
     partial[i] = static_cast<double>(lane_sum<T>(piece.length, [loss](int64_t e) { return loss[e]; }));
@@ -155,34 +142,25 @@ struct L1Piece {
 
 constexpr int64_t kLogisticCost = 40;  // element operations of one Logistic
 
+template <class T, class Term>
+void dense_loss(const Term& term, const Tensor& x, const Tensor& labels, Tensor& partial, Tensor& grad) {
+  DenseLoss<T, Term> f{
+      term,      x.data<T>(), labels.data<int64_t>(), partial.data<double>(), data_or_null<T>(grad),
+      x.numel(), x.dim(1)};
+  for_each(partial.numel(), f, kLossElements * kLogisticCost);
+}
+
 void focal_loss_generic(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
                         Tensor& grad) {
   dispatch_dtype<float, double>(x.dtype(), "focal_loss", [&]<class T>() {
-    FocalPiece<T> f{x.data<T>(),
-                    labels.data<int64_t>(),
-                    partial.data<double>(),
-                    data_or_null<T>(grad),
-                    x.numel(),
-                    x.dim(1),
-                    T(alpha),
-                    T(gamma)};
-    for_each(partial.numel(), f, kLossElements * kLogisticCost);
+    dense_loss<T>(Focal<T>{T(alpha), T(gamma)}, x, labels, partial, grad);
   });
 }
 
 void varifocal_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
                             double gamma, Tensor& partial, Tensor& grad) {
   dispatch_dtype<float, double>(x.dtype(), "varifocal_loss", [&]<class T>() {
-    VarifocalPiece<T> f{x.data<T>(),
-                        labels.data<int64_t>(),
-                        quality.data<T>(),
-                        partial.data<double>(),
-                        data_or_null<T>(grad),
-                        x.numel(),
-                        x.dim(1),
-                        T(alpha),
-                        T(gamma)};
-    for_each(partial.numel(), f, kLossElements * kLogisticCost);
+    dense_loss<T>(Varifocal<T>{quality.data<T>(), T(alpha), T(gamma)}, x, labels, partial, grad);
   });
 }
 
