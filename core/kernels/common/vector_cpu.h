@@ -212,15 +212,17 @@ inline void store(bf16* p, Floats v) {
   Ints rounded = (u + 0x7FFF + ((u >> 16) & 1)) >> 16, nan = (u >> 16) | 0x40;
   narrow(&p->bits, select(v == v, rounded, nan));
 }
-// The first `count` elements, zeros behind them.
+// The first `count` elements, of which at most kLanes count, and zeros behind them.
 template <class T>
 inline Floats load_some(const T* p, int64_t count) {
+  if (count >= kLanes) return load(p);
   T buffer[kLanes] = {};
   std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(T));
   return load(buffer);
 }
 template <class T>
 inline void store_some(T* p, Floats v, int64_t count) {
+  if (count >= kLanes) return store(p, v);
   T buffer[kLanes];
   store(buffer, v);
   std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(T));

@@ -24,7 +24,7 @@ void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels:
     std::vector<float> sums(static_cast<size_t>(R * S * kLanes));
     for (int64_t block = begin; block < end; ++block) {
       int64_t c0 = block * kLanes, count = std::min<int64_t>(kLanes, C - c0);
-      auto at = [count](const T* from) { return count == kLanes ? load(from) : load_some(from, count); };
+      auto at = [count](const T* from) { return load_some(from, count); };
       std::fill(sums.begin(), sums.end(), 0.0f);
       for (int64_t row = 0; row < N * OH; ++row) {
         const T* g = from_dy + row * OW * C + c0;

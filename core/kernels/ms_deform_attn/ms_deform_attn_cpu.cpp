@@ -31,9 +31,7 @@ void pack_rows(const T* image, int64_t begin, int64_t end, int64_t M, int64_t m,
   for (int64_t s = begin; s < end; ++s) {
     const T* from = image + (s * M + m) * D;
     float* to = out + s * Dp;
-    int64_t d = 0;
-    for (; d + kLanes <= D; d += kLanes) store(to + d, load(from + d));
-    if (d < D) store(to + d, load_some(from + d, D - d));
+    for (int64_t d = 0; d < D; d += kLanes) store(to + d, load_some(from + d, D - d));
   }
 }
 
@@ -92,16 +90,10 @@ struct Worker {
       for (int i = 0; i < kVectors; ++i) {
         Floats sum = kSums == 4 ? (acc[0][i] + acc[1][i]) + (acc[2 % kSums][i] + acc[3 % kSums][i])
                                 : acc[0][i] + acc[1][i];
-        int64_t left = in.D - i * kLanes;
-        if (left >= kLanes) {
-          store(y + i * kLanes, sum);
-        } else {
-          store_some(y + i * kLanes, sum, left);
-        }
+        store_some(y + i * kLanes, sum, in.D - i * kLanes);
       }
     } else {
-      for (int64_t d = 0; d < in.D; d += kLanes)
-        store_some(y + d, load(wide.data() + d), std::min<int64_t>(kLanes, in.D - d));
+      for (int64_t d = 0; d < in.D; d += kLanes) store_some(y + d, load(wide.data() + d), in.D - d);
     }
   }
 
@@ -113,13 +105,9 @@ struct Worker {
     Floats g[kVectors ? kVectors : 1];
     if constexpr (kVectors > 0) {
 #pragma GCC unroll 4
-      for (int i = 0; i < kVectors; ++i) {
-        int64_t left = in.D - i * kLanes;
-        g[i] = left >= kLanes ? load(dy + i * kLanes) : load_some(dy + i * kLanes, left);
-      }
+      for (int i = 0; i < kVectors; ++i) g[i] = load_some(dy + i * kLanes, in.D - i * kLanes);
     } else {
-      for (int64_t d = 0; d < Dp; d += kLanes)
-        store(wide.data() + d, in.D - d >= kLanes ? load(dy + d) : load_some(dy + d, in.D - d));
+      for (int64_t d = 0; d < Dp; d += kLanes) store(wide.data() + d, load_some(dy + d, in.D - d));
     }
     bool samples = doffsets || dlogits || dreference;
     if (dreference) std::fill_n(dreference, in.L * in.R, 0.0f);
@@ -145,11 +133,7 @@ struct Worker {
     float total = sum(mean);
     for (int64_t j = 0; j < in.K; j += kLanes) {
       Floats d = load(attention.data() + j) * (load(sampled.data() + j) - total);
-      if (in.K - j >= kLanes) {
-        store(dlogits + j, d);
-      } else {
-        store_some(dlogits + j, d, in.K - j);
-      }
+      store_some(dlogits + j, d, in.K - j);
     }
   }
 
@@ -328,9 +312,7 @@ void backward_typed(const Inputs& in, const Tensor& value, const FeatureLevels& 
                    for (int64_t s = 0; s < in.S; ++s) {
                      const float* from = dmap.data + s * Dp;
                      T* to = out + s * in.M * in.D;
-                     int64_t d = 0;
-                     for (; d + kLanes <= in.D; d += kLanes) store(to + d, load(from + d));
-                     if (d < in.D) store_some(to + d, load(from + d), in.D - d);
+                     for (int64_t d = 0; d < in.D; d += kLanes) store_some(to + d, load(from + d), in.D - d);
                    }
                  }
                });
