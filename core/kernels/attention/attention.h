@@ -2,8 +2,8 @@
 //
 // Shapes: q [N, Q, E], k [N, S, E], v [N, S, Ev], y [N, Q, Ev], the channels split over `heads`;
 // key_padding_mask bool [N, S] or undefined, true = ignored; bias [1 or N, 1 or heads, Q, S] or undefined,
-// added to the scaled scores; log_sum [N, heads, Q] = log of the sum of exp(score) of a row, -inf where every
-// key is masked (such a row of y is 0). q, k, v, y are of one dtype (f32, bf16 or f64); bias and log_sum are
+// added to the scaled scores; lse [N, heads, Q] = log of the sum of exp(score) of a row, -inf where every
+// key is masked (such a row of y is 0). q, k, v, y are of one dtype (f32, bf16 or f64); bias and lse are
 // f64 with f64 values and f32 otherwise. All contiguous.
 #pragma once
 
@@ -27,13 +27,13 @@ struct AttentionParams {
 };
 
 inline Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_padding_mask,
-                   const Tensor& bias, const AttentionParams& params, Tensor& y, Tensor& log_sum)>
+                   const Tensor& bias, const AttentionParams& params, Tensor& y, Tensor& lse)>
     attention_forward{"attention_forward"};
 
-// Gradients of dot(y, dy); undefined outputs are skipped. The weights are recomputed from log_sum.
+// Gradients of dot(y, dy); undefined outputs are skipped. The weights are recomputed from lse.
 // Deterministic: dk and dv of a head are summed by one owner in query order.
 inline Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_padding_mask,
-                   const Tensor& bias, const AttentionParams& params, const Tensor& log_sum, const Tensor& dy,
+                   const Tensor& bias, const AttentionParams& params, const Tensor& lse, const Tensor& dy,
                    Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias)>
     attention_backward{"attention_backward"};
 

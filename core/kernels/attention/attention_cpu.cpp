@@ -19,7 +19,7 @@ constexpr float kInf = __builtin_inff();
 // Without a bias gradient an image is a chunk; a shared bias is summed in at most this many parts.
 constexpr int64_t kBiasChunks = 16;
 
-struct Problem {
+struct AttentionShape {
   int64_t N, Q, S, H, D, Dv;
   int64_t Sp, Dp, Dvp;  // padded to whole vectors
   int64_t rows;         // of a block: scores of about 64 KB, from the shapes only
@@ -28,8 +28,8 @@ struct Problem {
   const float* bias;
   AttentionParams params;
 
-  Problem(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_padding_mask,
-          const Tensor& scores_bias, const AttentionParams& p)
+  AttentionShape(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_padding_mask,
+                 const Tensor& scores_bias, const AttentionParams& p)
       : N(q.dim(0)),
         Q(q.dim(1)),
         S(k.dim(1)),
@@ -54,11 +54,8 @@ struct Problem {
 // count rows of one head (`stride` apart, D long) into [count, Dp], times scale, zeros behind D.
 template <class T>
 void pack(const T* from, int64_t stride, int64_t count, int64_t D, int64_t Dp, float scale, float* to) {
-  for (int64_t i = 0; i < count; ++i, from += stride, to += Dp) {
-    int64_t d = 0;
-    for (; d + kLanes <= D; d += kLanes) store(to + d, load(from + d) * scale);
-    if (d < D) store(to + d, load_some(from + d, D - d) * scale);
-  }
+  for (int64_t i = 0; i < count; ++i, from += stride, to += Dp)
+    for (int64_t d = 0; d < D; d += kLanes) store(to + d, load_some(from + d, D - d) * scale);
 }
 // [S, Dp] -> [D, Sp], zeros behind S.
 void transpose(const float* from, int64_t S, int64_t D, int64_t Dp, int64_t Sp, float* to) {
@@ -72,21 +69,18 @@ void transpose(const float* from, int64_t S, int64_t D, int64_t Dp, int64_t Sp, 
 }
 template <class T>
 void unpack(const float* from, int64_t count, int64_t D, int64_t Dp, float scale, T* to, int64_t stride) {
-  for (int64_t i = 0; i < count; ++i, from += Dp, to += stride) {
-    int64_t d = 0;
-    for (; d + kLanes <= D; d += kLanes) store(to + d, load(from + d) * scale);
-    if (d < D) store_some(to + d, load(from + d) * scale, D - d);
-  }
+  for (int64_t i = 0; i < count; ++i, from += Dp, to += stride)
+    for (int64_t d = 0; d < D; d += kLanes) store_some(to + d, load(from + d) * scale, D - d);
 }
 
 // Room for one head and one block of rows; the vectors are sized once.
 template <class T>
-struct Worker {
-  const Problem& p;
+struct HeadWorker {
+  const AttentionShape& p;
   std::vector<float> keys, keys_t, values, values_t, ignored, queries, scores, out, dscores, dy, factors, dk,
       dv;
 
-  explicit Worker(const Problem& problem) : p(problem) {}
+  explicit HeadWorker(const AttentionShape& problem) : p(problem) {}
 
   static float* room(std::vector<float>& v, int64_t count) {
     if (static_cast<int64_t>(v.size()) < count) v.resize(static_cast<size_t>(count));
@@ -116,7 +110,7 @@ struct Worker {
       const float* b = p.bias ? p.bias_row(n, h, q0 + i) : nullptr;
       for (int64_t s = 0; s < p.Sp; s += kLanes) {
         Floats x = load(z + s) + load(ignored.data() + s);
-        if (b) x += p.S - s >= kLanes ? load(b + s) : load_some(b + s, p.S - s);
+        if (b) x += load_some(b + s, p.S - s);
         store(z + s, x);
       }
     }
@@ -134,7 +128,7 @@ struct Worker {
     return f;
   }
 
-  void forward(const T* q, int64_t n, int64_t h, int64_t q0, int64_t count, T* y, float* log_sum) {
+  void forward(const T* q, int64_t n, int64_t h, int64_t q0, int64_t count, T* y, float* lse) {
     compute_scores(q, n, h, q0, count);
     room(out, p.rows * p.Dvp);
     for (int64_t i = 0; i < count; ++i) {
@@ -149,7 +143,7 @@ struct Worker {
         total += e;
       }
       float all = sum(total), scale = all == 0 ? 0 : 1 / all;
-      log_sum[(n * p.H + h) * p.Q + q0 + i] = all == 0 ? -kInf : shift + std::log(all);
+      lse[(n * p.H + h) * p.Q + q0 + i] = all == 0 ? -kInf : shift + std::log(all);
       const float* f = p.params.dropout > 0 ? dropout_row((n * p.H + h) * p.Q + q0 + i) : nullptr;
       for (int64_t s = 0; s < p.Sp; s += kLanes)
         store(z + s, f ? load(z + s) * scale * load(f + s) : load(z + s) * scale);
@@ -160,8 +154,8 @@ struct Worker {
 
   // Everything of head h of image n; null outputs are skipped. dbias is [Q, S] of this head: written, or
   // added to when `add_bias`.
-  void backward(const T* q, const T* k, const T* v, const float* log_sum, const T* gradient, int64_t n,
-                int64_t h, T* dq_out, T* dk_out, T* dv_out, float* dbias, bool add_bias) {
+  void backward(const T* q, const T* k, const T* v, const float* lse, const T* gradient, int64_t n, int64_t h,
+                T* dq_out, T* dk_out, T* dv_out, float* dbias, bool add_bias) {
     load_head(k, v, n, h);
     transpose(values.data(), p.S, p.Dv, p.Dvp, p.Sp, room(values_t, p.Dv * p.Sp));
     if (dk_out) std::fill_n(room(dk, p.S * p.Dp), p.S * p.Dp, 0.0f);
@@ -175,7 +169,7 @@ struct Worker {
       pack(head(gradient, n, h, p.Q, p.H, p.Dv) + q0 * p.H * p.Dv, p.H * p.Dv, count, p.Dv, p.Dvp, 1.0f,
            dy.data());
       small_gemm<false>(count, p.Sp, p.Dv, dy.data(), p.Dvp, 1, values_t.data(), p.Sp, dscores.data(), p.Sp);
-      for (int64_t i = 0; i < count; ++i) score_gradient(n, h, q0, i, log_sum, dbias, add_bias);
+      for (int64_t i = 0; i < count; ++i) score_gradient(n, h, q0, i, lse, dbias, add_bias);
       if (dv_out)
         small_gemm<true>(p.S, p.Dvp, count, scores.data(), 1, p.Sp, dy.data(), p.Dvp, dv.data(), p.Dvp);
       if (dk_out)
@@ -192,21 +186,21 @@ struct Worker {
  private:
   // Row i of the block: scores become the weights that reached the output, dscores the gradients of the
   // scores.
-  void score_gradient(int64_t n, int64_t h, int64_t q0, int64_t i, const float* log_sum, float* dbias,
+  void score_gradient(int64_t n, int64_t h, int64_t q0, int64_t i, const float* lse, float* dbias,
                       bool add_bias) {
     int64_t row = (n * p.H + h) * p.Q + q0 + i;
     float *z = scores.data() + i * p.Sp, *dz = dscores.data() + i * p.Sp;
-    float shift = log_sum[row] == -kInf ? kInf : log_sum[row];  // a row without keys: weights 0
+    float shift = lse[row] == -kInf ? kInf : lse[row];  // a row without keys: weights 0
     const float* f = p.params.dropout > 0 ? dropout_row(row) : nullptr;
-    Floats mean{};
+    Floats delta{};
     for (int64_t s = 0; s < p.Sp; s += kLanes) {
       Floats w = cpu::exp(load(z + s) - shift);
       store(z + s, w);
       Floats d = load(dz + s);
       if (f) store(dz + s, d *= load(f + s));
-      mean += w * d;
+      delta += w * d;
     }
-    float total = sum(mean);
+    float total = sum(delta);
     for (int64_t s = 0; s < p.Sp; s += kLanes) {
       Floats w = load(z + s);
       store(dz + s, w * (load(dz + s) - total));
@@ -223,25 +217,25 @@ struct Worker {
 };
 
 template <class T>
-void forward_typed(const Problem& p, const Tensor& q, const Tensor& k, const Tensor& v, Tensor& y,
-                   Tensor& log_sum) {
+void forward_typed(const AttentionShape& p, const Tensor& q, const Tensor& k, const Tensor& v, Tensor& y,
+                   Tensor& lse) {
   int64_t blocks = ceil_div(p.Q, p.rows), cost = p.rows * p.Sp * (p.D + p.Dv);
   parallel_for(p.N * p.H * blocks, std::max<int64_t>(1, 100000 / std::max<int64_t>(cost, 1)),
                [&](int64_t begin, int64_t end) {
-                 Worker<T> worker(p);
+                 HeadWorker<T> worker(p);
                  int64_t loaded = -1;
                  for (int64_t i = begin; i < end; ++i) {
                    int64_t nh = i / blocks, q0 = i % blocks * p.rows;
                    if (nh != loaded) worker.load_head(k.data<T>(), v.data<T>(), nh / p.H, nh % p.H);
                    loaded = nh;
                    worker.forward(q.data<T>(), nh / p.H, nh % p.H, q0, std::min(p.rows, p.Q - q0),
-                                  y.data<T>(), log_sum.data<float>());
+                                  y.data<T>(), lse.data<float>());
                  }
                });
 }
 
 // dbias[nb, hb] = sum of parts[part, h] over the images and heads that share it.
-void sum_bias_parts(const Problem& p, const Tensor& parts, Tensor& dbias) {
+void sum_bias_parts(const AttentionShape& p, const Tensor& parts, Tensor& dbias) {
   int64_t QS = p.Q * p.S, part_count = parts.dim(0);
   parallel_for(dbias.dim(0) * dbias.dim(1) * p.Q, std::max<int64_t>(1, 16384 / std::max<int64_t>(p.S, 1)),
                [&](int64_t begin, int64_t end) {
@@ -260,9 +254,8 @@ void sum_bias_parts(const Problem& p, const Tensor& parts, Tensor& dbias) {
 }
 
 template <class T>
-void backward_typed(const Problem& p, const Tensor& q, const Tensor& k, const Tensor& v,
-                    const Tensor& log_sum, const Tensor& dy, Tensor& dq, Tensor& dk, Tensor& dv,
-                    Tensor& dbias) {
+void backward_typed(const AttentionShape& p, const Tensor& q, const Tensor& k, const Tensor& v,
+                    const Tensor& lse, const Tensor& dy, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias) {
   // Parts of the bias gradient: [chunks of images, H, Q, S], each with one owner. A bias of every image and
   // head is its own part.
   bool shared = dbias.defined() && (p.bias_n < p.N || p.bias_h < p.H);
@@ -271,33 +264,32 @@ void backward_typed(const Problem& p, const Tensor& q, const Tensor& k, const Te
   int64_t cost = p.Q * p.Sp * (p.D + p.Dv) * 3;
   parallel_for(chunks * p.H, std::max<int64_t>(1, 100000 / std::max<int64_t>(cost, 1)),
                [&](int64_t begin, int64_t end) {
-                 Worker<T> worker(p);
+                 HeadWorker<T> worker(p);
                  for (int64_t i = begin; i < end; ++i) {
                    int64_t chunk = i / p.H, h = i % p.H;
                    float* part = data_or_null<float>(parts, i * p.Q * p.S);
                    for (int64_t n = p.N * chunk / chunks; n < p.N * (chunk + 1) / chunks; ++n)
-                     worker.backward(q.data<T>(), k.data<T>(), v.data<T>(), log_sum.data<float>(),
-                                     dy.data<T>(), n, h, data_or_null<T>(dq), data_or_null<T>(dk),
-                                     data_or_null<T>(dv), part, shared);
+                     worker.backward(q.data<T>(), k.data<T>(), v.data<T>(), lse.data<float>(), dy.data<T>(),
+                                     n, h, data_or_null<T>(dq), data_or_null<T>(dk), data_or_null<T>(dv),
+                                     part, shared);
                  }
                });
   if (shared) sum_bias_parts(p, parts, dbias);
 }
 
 void forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
-                 const AttentionParams& params, Tensor& y, Tensor& log_sum) {
-  Problem p(q, k, v, mask, bias, params);
+                 const AttentionParams& params, Tensor& y, Tensor& lse) {
+  AttentionShape p(q, k, v, mask, bias, params);
   dispatch_dtype<float, bf16>(q.dtype(), "attention",
-                              [&]<class T>() { forward_typed<T>(p, q, k, v, y, log_sum); });
+                              [&]<class T>() { forward_typed<T>(p, q, k, v, y, lse); });
 }
 
 void backward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
-                  const AttentionParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dq,
-                  Tensor& dk, Tensor& dv, Tensor& dbias) {
-  Problem p(q, k, v, mask, bias, params);
-  dispatch_dtype<float, bf16>(q.dtype(), "attention", [&]<class T>() {
-    backward_typed<T>(p, q, k, v, log_sum, dy, dq, dk, dv, dbias);
-  });
+                  const AttentionParams& params, const Tensor& lse, const Tensor& dy, Tensor& dq, Tensor& dk,
+                  Tensor& dv, Tensor& dbias) {
+  AttentionShape p(q, k, v, mask, bias, params);
+  dispatch_dtype<float, bf16>(q.dtype(), "attention",
+                              [&]<class T>() { backward_typed<T>(p, q, k, v, lse, dy, dq, dk, dv, dbias); });
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(attention_forward, Device::kCpu, &forward_cpu, &takes_f32_or_bf16);

@@ -7,26 +7,25 @@
 namespace saccade::kernels {
 namespace {
 
-using cuda::Math;
+using cuda::Mma;
 
-template <Math kMath, int kD, class T>
+template <Mma kMma, int kD, class T>
 void launch_forward(const cuda::AttentionProblem<T>& p) {
-  using Shape = cuda::ForwardShape<kMath, kD>;
+  using Shape = cuda::ForwardShape<kMma, kD>;
   auto blocks = static_cast<unsigned>(p.heads() * ceil_div(p.queries, Shape::kRows));
-  cuda::launch("attention_forward_tiles",
-               &cuda::attention_forward_tiles<kMath, kD, cuda::AttentionProblem<T>>, dim3(blocks),
-               dim3(Shape::kThreads), cuda::forward_shared_bytes<kMath, kD>(), p);
+  cuda::launch("attention_forward_tiles", &cuda::attention_forward_tiles<kMma, kD, cuda::AttentionProblem<T>>,
+               dim3(blocks), dim3(Shape::kThreads), cuda::forward_shared_bytes<kMma, kD>(), p);
 }
 
 void forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
-                  const AttentionParams& params, Tensor& y, Tensor& log_sum) {
-  if (log_sum.numel() == 0) return;
-  cuda::dispatch_attention(q.dtype(), cuda::head_size(q, v, params), [&]<Math kMath, int kD>() {
-    using T = cuda::Stored<kMath>;
+                  const AttentionParams& params, Tensor& y, Tensor& lse) {
+  if (lse.numel() == 0) return;
+  cuda::dispatch_attention(q.dtype(), cuda::head_size(q, v, params), [&]<Mma kMma, int kD>() {
+    using T = cuda::Stored<kMma>;
     cuda::AttentionProblem<T> p(q, k, v, mask, bias, params);
     p.y = y.data<T>();
-    p.log_sum = log_sum.data<float>();
-    launch_forward<kMath, kD>(p);
+    p.lse = lse.data<float>();
+    launch_forward<kMma, kD>(p);
   });
 }
 

@@ -6,8 +6,8 @@
 //   query, key, value, dy(head, i): a row or nullptr for zeros
 //   output, dquery, dkey, dvalue(head, i): a row or nullptr where nothing is stored; filler(head, i, part)
 //   key_term(head, s): 0, or -inf for keys that take no part; has_pair_terms(), pair_term(head, q, s)
-//   row(head, q): its place in log_sum and mean; dpairs [groups, queries, keys] or nullptr
-// Scores are scale * dot + key_term + pair_term. Where all keys of a row take no part, log_sum is -inf.
+//   row(head, q): its place in lse and delta; dpairs [groups, queries, keys] or nullptr
+// Scores are scale * dot + key_term + pair_term. Where all keys of a row take no part, lse is -inf.
 #pragma once
 
 #include "core/kernels/common/tile_cuda.h"
@@ -74,28 +74,28 @@ struct TileShape {
   static_assert(kRows == 16 * kM * kWarps);
 };
 
-template <Math kMath, int kD>
+template <Mma kMma, int kD>
 inline constexpr size_t tile_bytes(int rows) {
-  return static_cast<size_t>(rows) * kTileStride<kMath, kD> * sizeof(Stored<kMath>);
+  return static_cast<size_t>(rows) * kTileStride<kMma, kD> * sizeof(Stored<kMma>);
 }
 
-// Calls f<kMath, kD>() with the arithmetic for tensors of this dtype and the smallest head size for which
+// Calls f<kMma, kD>() with the arithmetic for tensors of this dtype and the smallest head size for which
 // kernels exist that holds `size`; false: there is none.
 template <class F>
 bool dispatch_attention(DType dtype, int64_t size, const F& f) {
   if ((dtype != DType::kBF16 && dtype != DType::kF32) || size > 128) return false;
-  auto sized = [&]<Math kMath>() {
-    if (size <= 16) return f.template operator()<kMath, 16>();
-    if (size <= 32) return f.template operator()<kMath, 32>();
-    if (size <= 64) return f.template operator()<kMath, 64>();
-    f.template operator()<kMath, 128>();
+  auto sized = [&]<Mma kMma>() {
+    if (size <= 16) return f.template operator()<kMma, 16>();
+    if (size <= 32) return f.template operator()<kMma, 32>();
+    if (size <= 64) return f.template operator()<kMma, 64>();
+    f.template operator()<kMma, 128>();
   };
   if (dtype == DType::kBF16) {
-    sized.template operator()<Math::kBf16>();
+    sized.template operator()<Mma::kBf16>();
   } else if (execution().math == MathMode::kTf32) {
-    sized.template operator()<Math::kTf32>();
+    sized.template operator()<Mma::kTf32>();
   } else {
-    sized.template operator()<Math::kFma>();
+    sized.template operator()<Mma::kFma>();
   }
   return true;
 }

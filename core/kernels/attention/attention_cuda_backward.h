@@ -1,6 +1,6 @@
-// Attention backward over a Problem (attention.h); the weights are recomputed from log_sum. Every gradient
+// Attention backward over a Problem (attention.h); the weights are recomputed from lse. Every gradient
 // has one owner that adds in a fixed order, so there are no atomics:
-//   attention_backward_queries  a block owns queries: mean = sum of weight * dweight of a row, dq
+//   attention_backward_queries  a block owns queries: delta = sum of weight * dweight of a row, dq
 //   attention_backward_keys     a block owns keys: dk, dv; its scores are the transposed ones, so that their
 //                               gradients are in registers as the first operand of the products
 //   attention_backward_pairs    a block owns a tile of the pair terms: adds over the heads that share them
@@ -11,28 +11,28 @@
 
 namespace saccade::cuda {
 
-template <Math kMath, int kD>
+template <Mma kMma, int kD>
 using BackwardShape = std::conditional_t<
-    kMath == Math::kBf16, TileShape<64, kD <= 32 ? 64 : 32, 1, 4>,
+    kMma == Mma::kBf16, TileShape<64, kD <= 32 ? 64 : 32, 1, 4>,
     std::conditional_t<kD == 128, TileShape<32, 32, 1, 2>,
-                       std::conditional_t<kMath == Math::kFma && kD <= 32, TileShape<64, 32, 2, 2>,
-                                          TileShape<64, kMath == Math::kFma ? 32 : 64, 1, 4>>>>;
+                       std::conditional_t<kMma == Mma::kFma && kD <= 32, TileShape<64, 32, 2, 2>,
+                                          TileShape<64, kMma == Mma::kFma ? 32 : 64, 1, 4>>>>;
 
 // What the three kernels keep in shared memory: two tiles whose rows the block owns and two that it streams,
 // and numbers of the rows and columns.
-template <Math kMath, int kD>
+template <Mma kMma, int kD>
 struct BackwardShared {
-  using Shape = BackwardShape<kMath, kD>;
-  using T = Stored<kMath>;
-  static constexpr int kStride = kTileStride<kMath, kD>;
+  using Shape = BackwardShape<kMma, kD>;
+  using T = Stored<kMma>;
+  static constexpr int kStride = kTileStride<kMma, kD>;
   static constexpr int kNumbers = Shape::kRows > Shape::kColumns ? Shape::kRows : Shape::kColumns;
-  static constexpr int kStage = kStageFloats<kMath, Shape::kM, Shape::kColumns>;
+  static constexpr int kStage = kStageFloats<kMma, Shape::kM, Shape::kColumns>;
   T *a, *c;  // rows: queries and dy, or keys and values
   T *b, *d;  // columns: keys and values, or queries and dy
-  float *key_terms, *log_sum, *mean, *stage, *rest;
+  float *key_terms, *lse, *delta, *stage, *rest;
 
   static constexpr size_t bytes() {
-    return 2 * tile_bytes<kMath, kD>(Shape::kRows) + 2 * tile_bytes<kMath, kD>(Shape::kColumns) +
+    return 2 * tile_bytes<kMma, kD>(Shape::kRows) + 2 * tile_bytes<kMma, kD>(Shape::kColumns) +
            sizeof(float) * (3 * kNumbers + Shape::kWarps * kStage);
   }
   __device__ explicit BackwardShared(char* shared) {
@@ -41,48 +41,48 @@ struct BackwardShared {
     b = c + Shape::kRows * kStride;
     d = b + Shape::kColumns * kStride;
     key_terms = reinterpret_cast<float*>(d + Shape::kColumns * kStride);
-    log_sum = key_terms + kNumbers;
-    mean = log_sum + kNumbers;
-    stage = mean + kNumbers + warp_id() * kStage;
-    rest = mean + kNumbers + Shape::kWarps * kStage;
+    lse = key_terms + kNumbers;
+    delta = lse + kNumbers;
+    stage = delta + kNumbers + warp_id() * kStage;
+    rest = delta + kNumbers + Shape::kWarps * kStage;
   }
 };
 
-template <Math kMath, int kRows, int kD, class Problem, class Shared>
+template <Mma kMma, int kRows, int kD, class Problem, class Shared>
 __device__ __forceinline__ void load_queries(const Problem& p, const typename Problem::Head& head, int q0,
-                                             Stored<kMath>* q_tile, Stored<kMath>* dy_tile,
+                                             Stored<kMma>* q_tile, Stored<kMma>* dy_tile,
                                              const Shared& shared) {
-  load_tile<kMath, kRows, kD>(q_tile, p.D, p.packs, [&](int r) { return p.query(head, q0 + r); });
-  load_tile<kMath, kRows, kD>(dy_tile, p.Dv, p.packs, [&](int r) { return p.dy(head, q0 + r); });
+  load_tile<kMma, kRows, kD>(q_tile, p.D, p.packs, [&](int r) { return p.query(head, q0 + r); });
+  load_tile<kMma, kRows, kD>(dy_tile, p.Dv, p.packs, [&](int r) { return p.dy(head, q0 + r); });
   for (int r = static_cast<int>(threadIdx.x); r < kRows; r += static_cast<int>(blockDim.x)) {
     // exp(z - inf) = 0: rows without keys, and behind the last one.
-    float value = q0 + r < p.queries ? p.log_sum[p.row(head, q0 + r)] : kMinusInfinity;
-    shared.log_sum[r] = value == kMinusInfinity ? -kMinusInfinity : value;
+    float value = q0 + r < p.queries ? p.lse[p.row(head, q0 + r)] : kMinusInfinity;
+    shared.lse[r] = value == kMinusInfinity ? -kMinusInfinity : value;
   }
 }
 template <int kRows, class Problem>
-__device__ __forceinline__ void load_means(const Problem& p, const typename Problem::Head& head, int q0,
-                                           float* mean) {
+__device__ __forceinline__ void load_deltas(const Problem& p, const typename Problem::Head& head, int q0,
+                                            float* delta) {
   for (int r = static_cast<int>(threadIdx.x); r < kRows; r += static_cast<int>(blockDim.x))
-    mean[r] = q0 + r < p.queries ? p.mean[p.row(head, q0 + r)] : 0.0f;
+    delta[r] = q0 + r < p.queries ? p.delta[p.row(head, q0 + r)] : 0.0f;
 }
-template <Math kMath, int kRows, int kD, class Problem>
+template <Mma kMma, int kRows, int kD, class Problem>
 __device__ __forceinline__ void load_keys(const Problem& p, const typename Problem::Head& head, int s0,
-                                          Stored<kMath>* k_tile, Stored<kMath>* v_tile, float* key_terms) {
-  load_tile<kMath, kRows, kD>(k_tile, p.D, p.packs, [&](int r) { return p.key(head, s0 + r); });
-  load_tile<kMath, kRows, kD>(v_tile, p.Dv, p.packs, [&](int r) { return p.value(head, s0 + r); });
+                                          Stored<kMma>* k_tile, Stored<kMma>* v_tile, float* key_terms) {
+  load_tile<kMma, kRows, kD>(k_tile, p.D, p.packs, [&](int r) { return p.key(head, s0 + r); });
+  load_tile<kMma, kRows, kD>(v_tile, p.Dv, p.packs, [&](int r) { return p.value(head, s0 + r); });
   for (int r = static_cast<int>(threadIdx.x); r < kRows; r += static_cast<int>(blockDim.x))
     key_terms[r] = p.key_term(head, s0 + r);
 }
 
 // For the warp's rows: w = the weights before dropout, with the sign bit set where they are dropped; g =
 // d(loss)/d(those weights). q0 and s0 are the numbers of the first query and key; kTransposed: rows are keys.
-template <Math kMath, int kD, bool kTransposed, class Problem, class Shared, int kM, int kN>
+template <Mma kMma, int kD, bool kTransposed, class Problem, class Shared, int kM, int kN>
 __device__ __forceinline__ void weights_and_gradients(const Problem& p, const typename Problem::Head& head,
                                                       const Shared& shared, int first, int q0, int s0,
                                                       Accumulators<kM, kN>& w, Accumulators<kM, kN>& g) {
-  product<kMath, kM, kN, kD>(w, shared.a + first * Shared::kStride, shared.b);
-  product<kMath, kM, kN, kD>(g, shared.c + first * Shared::kStride, shared.d);
+  product<kMma, kM, kN, kD>(w, shared.a + first * Shared::kStride, shared.b);
+  product<kMma, kM, kN, kD>(g, shared.c + first * Shared::kStride, shared.d);
   for_each_element<kM, kN>(w, [&](float& x, int, int, int row, int column) {
     x = math::fma(x, p.scale, shared.key_terms[kTransposed ? first + row : column]);
   });
@@ -93,7 +93,7 @@ __device__ __forceinline__ void weights_and_gradients(const Problem& p, const ty
     });
   }
   for_each_element<kM, kN>(w, [&](float& x, int, int, int row, int column) {
-    x = exp_of_difference(x, shared.log_sum[kTransposed ? column : first + row]);
+    x = exp_of_difference(x, shared.lse[kTransposed ? column : first + row]);
   });
   if (p.dropout.probability > 0) {
 #pragma unroll
@@ -113,45 +113,36 @@ __device__ __forceinline__ void weights_and_gradients(const Problem& p, const ty
   }
 }
 
-template <Math kMath, int kD, class Problem>
-__global__ void __launch_bounds__(BackwardShape<kMath, kD>::kThreads) attention_backward_queries(Problem p) {
-  using Shape = BackwardShape<kMath, kD>;
-  using T = Stored<kMath>;
+template <Mma kMma, int kD, class Problem>
+__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_queries(Problem p) {
+  using Shape = BackwardShape<kMma, kD>;
+  using T = Stored<kMma>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
   SACCADE_DYNAMIC_SHARED(char, bytes);
-  BackwardShared<kMath, kD> shared(bytes);
+  BackwardShared<kMma, kD> shared(bytes);
   int tiles = (p.queries + Shape::kRows - 1) / Shape::kRows;
   auto head = p.head(blockIdx.x / tiles, shared.rest);
   int q0 = static_cast<int>(blockIdx.x) % tiles * Shape::kRows, first = warp_id() * 16 * kM;
   bool active = q0 + first < p.queries;
-  load_queries<kMath, Shape::kRows, kD>(p, head, q0, shared.a, shared.c, shared);
+  load_queries<kMma, Shape::kRows, kD>(p, head, q0, shared.a, shared.c, shared);
 
   Accumulators<kM, kN> w, g;
-  float mean[kM][2];
-#pragma unroll
-  for (int m = 0; m < kM; ++m) mean[m][0] = mean[m][1] = 0;
+  float delta[kM][2] = {};
   for (int s0 = 0; s0 < p.keys; s0 += kN) {
     __syncthreads();
-    load_keys<kMath, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
+    load_keys<kMma, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
     __syncthreads();
     if (!active) continue;
-    weights_and_gradients<kMath, kD, false, Problem, BackwardShared<kMath, kD>, kM, kN>(p, head, shared,
-                                                                                        first, q0, s0, w, g);
-#pragma unroll
-    for (int m = 0; m < kM; ++m)
-#pragma unroll
-      for (int j = 0; j < kN / 8; ++j)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) mean[m][i / 2] += std::fabs(w[m][j][i]) * g[m][j][i];
+    weights_and_gradients<kMma, kD, false, Problem, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
+                                                                                      q0, s0, w, g);
+    for_each_index<kM, kN>(
+        [&](int m, int j, int i) { delta[m][i / 2] += std::fabs(w[m][j][i]) * g[m][j][i]; });
   }
-#pragma unroll
-  for (int m = 0; m < kM; ++m)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      mean[m][r] = warp_sum<4>(mean[m][r]);
-      int q = q0 + first + 16 * m + lane_id() / 4 + 8 * r;
-      if (lane_id() % 4 == 0 && q < p.queries) p.mean[p.row(head, q)] = mean[m][r];
-    }
+  for_each_row<kM>([&](int m, int r) {
+    delta[m][r] = warp_sum<4>(delta[m][r]);
+    int q = q0 + first + 16 * m + lane_id() / 4 + 8 * r;
+    if (lane_id() % 4 == 0 && q < p.queries) p.delta[p.row(head, q)] = delta[m][r];
+  });
 
   bool pairs_here = p.dpairs != nullptr && p.one_member();
   if (!p.wants_dq() && !pairs_here) return;
@@ -160,20 +151,15 @@ __global__ void __launch_bounds__(BackwardShape<kMath, kD>::kThreads) attention_
   for (int s0 = 0; s0 < p.keys; s0 += kN) {
     if (p.keys > kN) {  // else the only tile is still there, in shared memory and registers
       __syncthreads();
-      load_keys<kMath, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
+      load_keys<kMma, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
       __syncthreads();
     }
     if (!active) continue;
     if (p.keys > kN)
-      weights_and_gradients<kMath, kD, false, Problem, BackwardShared<kMath, kD>, kM, kN>(
-          p, head, shared, first, q0, s0, w, g);
-    for_each_element<kM, kN>(g, [&](float& x, int m, int r, int, int) { x -= mean[m][r]; });
-#pragma unroll
-    for (int m = 0; m < kM; ++m)
-#pragma unroll
-      for (int j = 0; j < kN / 8; ++j)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) g[m][j][i] *= std::fabs(w[m][j][i]);
+      weights_and_gradients<kMma, kD, false, Problem, BackwardShared<kMma, kD>, kM, kN>(p, head, shared,
+                                                                                        first, q0, s0, w, g);
+    for_each_element<kM, kN>(g, [&](float& x, int m, int r, int, int) { x -= delta[m][r]; });
+    for_each_index<kM, kN>([&](int m, int j, int i) { g[m][j][i] *= std::fabs(w[m][j][i]); });
     if (pairs_here) {
       for_each_element<kM, kN>(g, [&](float& x, int, int, int row, int column) {
         int q = q0 + first + row, s = s0 + column;
@@ -181,70 +167,73 @@ __global__ void __launch_bounds__(BackwardShape<kMath, kD>::kThreads) attention_
       });
     }
     if (p.wants_dq())
-      add_product<kMath, kM, kN, kD>(
+      add_product<kMma, kM, kN, kD>(
           dq, [&](int m, int j, int i) { return g[m][j][i]; }, shared.b, shared.stage);
   }
   if (!active) return;
-#pragma unroll
-  for (int m = 0; m < kM; ++m)
-#pragma unroll
-    for (int r = 0; r < 2; ++r)
-      if (T* row = p.dquery(head, q0 + first + 16 * m + lane_id() / 4 + 8 * r))
-        store_row<kMath, kM, kD>(row, dq, m, r, p.D, p.pairs, p.scale);
+  for_each_row<kM>([&](int m, int r) {
+    if (T* row = p.dquery(head, q0 + first + 16 * m + lane_id() / 4 + 8 * r))
+      store_row<kMma, kM, kD>(row, dq, m, r, p.D, p.pairs, p.scale);
+  });
 }
 
-template <Math kMath, int kD, class Problem>
-__global__ void __launch_bounds__(BackwardShape<kMath, kD>::kThreads) attention_backward_keys(Problem p) {
-  using Shape = BackwardShape<kMath, kD>;
-  using T = Stored<kMath>;
+// The warp's rows of dk and dv, from key s0 on.
+template <Mma kMma, int kM, int kD, class Problem>
+__device__ __forceinline__ void store_key_gradients(const Problem& p, const typename Problem::Head& head,
+                                                    int s0, const Accumulators<kM, kD>& dk,
+                                                    const Accumulators<kM, kD>& dv) {
+  using T = Stored<kMma>;
+  for_each_row<kM>([&](int m, int r) {
+    int s = s0 + 16 * m + lane_id() / 4 + 8 * r;
+    if (T* row = p.dkey(head, s)) store_row<kMma, kM, kD>(row, dk, m, r, p.D, p.pairs, p.scale);
+    if (T* row = p.dvalue(head, s)) store_row<kMma, kM, kD>(row, dv, m, r, p.Dv, p.pairs, 1.0f);
+    if (float* row = p.filler(head, s, 0)) store_row<kMma, kM, kD>(row, dk, m, r, p.D, false, p.scale);
+    if (float* row = p.filler(head, s, 1)) store_row<kMma, kM, kD>(row, dv, m, r, p.Dv, false, 1.0f);
+  });
+}
+
+template <Mma kMma, int kD, class Problem>
+__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_keys(Problem p) {
+  using Shape = BackwardShape<kMma, kD>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
   SACCADE_DYNAMIC_SHARED(char, bytes);
-  BackwardShared<kMath, kD> shared(bytes);
+  BackwardShared<kMma, kD> shared(bytes);
   int tiles = (p.keys + Shape::kRows - 1) / Shape::kRows;
   auto head = p.head(blockIdx.x / tiles, shared.rest);
   int s0 = static_cast<int>(blockIdx.x) % tiles * Shape::kRows, first = warp_id() * 16 * kM;
   bool active = s0 + first < p.keys;
-  load_keys<kMath, Shape::kRows, kD>(p, head, s0, shared.a, shared.c, shared.key_terms);
+  load_keys<kMma, Shape::kRows, kD>(p, head, s0, shared.a, shared.c, shared.key_terms);
 
   Accumulators<kM, kD> dk, dv;
   clear<kM, kD>(dk);
   clear<kM, kD>(dv);
   for (int q0 = 0; q0 < p.queries; q0 += kN) {
     __syncthreads();
-    load_queries<kMath, kN, kD>(p, head, q0, shared.b, shared.d, shared);
-    load_means<kN>(p, head, q0, shared.mean);
+    load_queries<kMma, kN, kD>(p, head, q0, shared.b, shared.d, shared);
+    load_deltas<kN>(p, head, q0, shared.delta);
     __syncthreads();
     if (!active) continue;
     Accumulators<kM, kN> w, g;
-    weights_and_gradients<kMath, kD, true, Problem, BackwardShared<kMath, kD>, kM, kN>(p, head, shared, first,
-                                                                                       q0, s0, w, g);
-    add_product<kMath, kM, kN, kD>(
+    weights_and_gradients<kMma, kD, true, Problem, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
+                                                                                     q0, s0, w, g);
+    add_product<kMma, kM, kN, kD>(
         dv, [&](int m, int j, int i) { return w[m][j][i] < 0 ? 0.0f : w[m][j][i] * p.dropout.factor; },
         shared.d, shared.stage);
-    for_each_element<kM, kN>(g, [&](float& x, int, int, int, int column) { x -= shared.mean[column]; });
-    add_product<kMath, kM, kN, kD>(
+    for_each_element<kM, kN>(g, [&](float& x, int, int, int, int column) { x -= shared.delta[column]; });
+    add_product<kMma, kM, kN, kD>(
         dk, [&](int m, int j, int i) { return std::fabs(w[m][j][i]) * g[m][j][i]; }, shared.b, shared.stage);
   }
   if (!active) return;
-#pragma unroll
-  for (int m = 0; m < kM; ++m)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      int s = s0 + first + 16 * m + lane_id() / 4 + 8 * r;
-      if (T* row = p.dkey(head, s)) store_row<kMath, kM, kD>(row, dk, m, r, p.D, p.pairs, p.scale);
-      if (T* row = p.dvalue(head, s)) store_row<kMath, kM, kD>(row, dv, m, r, p.Dv, p.pairs, 1.0f);
-      if (float* row = p.filler(head, s, 0)) store_row<kMath, kM, kD>(row, dk, m, r, p.D, false, p.scale);
-      if (float* row = p.filler(head, s, 1)) store_row<kMath, kM, kD>(row, dv, m, r, p.Dv, false, 1.0f);
-    }
+  store_key_gradients<kMma, kM, kD>(p, head, s0 + first, dk, dv);
 }
 
 // blockIdx: x a tile of keys, y a tile of queries, z the group.
-template <Math kMath, int kD, class Problem>
-__global__ void __launch_bounds__(BackwardShape<kMath, kD>::kThreads) attention_backward_pairs(Problem p) {
-  using Shape = BackwardShape<kMath, kD>;
+template <Mma kMma, int kD, class Problem>
+__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_pairs(Problem p) {
+  using Shape = BackwardShape<kMma, kD>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
   SACCADE_DYNAMIC_SHARED(char, bytes);
-  BackwardShared<kMath, kD> shared(bytes);
+  BackwardShared<kMma, kD> shared(bytes);
   int s0 = static_cast<int>(blockIdx.x) * kN, q0 = static_cast<int>(blockIdx.y) * Shape::kRows;
   int first = warp_id() * 16 * kM, group = static_cast<int>(blockIdx.z);
   bool active = q0 + first < p.queries;
@@ -254,21 +243,16 @@ __global__ void __launch_bounds__(BackwardShape<kMath, kD>::kThreads) attention_
   for (int64_t i = 0; i < members; ++i) {
     __syncthreads();
     auto head = p.head(p.member(group, i), shared.rest);
-    load_queries<kMath, Shape::kRows, kD>(p, head, q0, shared.a, shared.c, shared);
-    load_means<Shape::kRows>(p, head, q0, shared.mean);
-    load_keys<kMath, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
+    load_queries<kMma, Shape::kRows, kD>(p, head, q0, shared.a, shared.c, shared);
+    load_deltas<Shape::kRows>(p, head, q0, shared.delta);
+    load_keys<kMma, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
     __syncthreads();
     if (!active) continue;
     Accumulators<kM, kN> w, g;
-    weights_and_gradients<kMath, kD, false, Problem, BackwardShared<kMath, kD>, kM, kN>(p, head, shared,
-                                                                                        first, q0, s0, w, g);
-    for_each_element<kM, kN>(g, [&](float& x, int, int, int row, int) { x -= shared.mean[first + row]; });
-#pragma unroll
-    for (int m = 0; m < kM; ++m)
-#pragma unroll
-      for (int j = 0; j < kN / 8; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum[m][j][e] += std::fabs(w[m][j][e]) * g[m][j][e];
+    weights_and_gradients<kMma, kD, false, Problem, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
+                                                                                      q0, s0, w, g);
+    for_each_element<kM, kN>(g, [&](float& x, int, int, int row, int) { x -= shared.delta[first + row]; });
+    for_each_index<kM, kN>([&](int m, int j, int e) { sum[m][j][e] += std::fabs(w[m][j][e]) * g[m][j][e]; });
   }
   if (!active) return;
   float* out = p.dpairs + int64_t{group} * p.queries * p.keys;

@@ -19,7 +19,7 @@ struct AttentionProblem {
   Dropout dropout;
   bool packs, pairs;
   T *y = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  float *log_sum, *mean = nullptr, *dpairs = nullptr;
+  float *lse, *delta = nullptr, *dpairs = nullptr;
 
   AttentionProblem(const Tensor& query, const Tensor& key, const Tensor& value,
                    const Tensor& key_padding_mask, const Tensor& scores_bias,
@@ -98,7 +98,7 @@ inline int64_t head_size(const Tensor& q, const Tensor& v, const kernels::Attent
 template <class... A>
 bool attention_supported(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, const Tensor&,
                          const kernels::AttentionParams& params, const A&...) {
-  return dispatch_attention(q.dtype(), head_size(q, v, params), []<Math kMath, int kD>() {});
+  return dispatch_attention(q.dtype(), head_size(q, v, params), []<Mma kMma, int kD>() {});
 }
 
 }  // namespace saccade::cuda

@@ -9,7 +9,7 @@ constexpr int64_t kRows = 32;
 
 // index = block of kRows rows
 template <class F, class T>
-struct Forward {
+struct AffineForward {
   using A = acc_t<T>;
   const T* x;
   const A *scale, *shift;
@@ -27,7 +27,7 @@ struct Forward {
 };
 
 template <class F, class T>
-struct Backward {
+struct AffineBackward {
   using A = acc_t<T>;
   const T *dy, *saved;
   const A *scale, *shift;
@@ -56,7 +56,7 @@ void forward_generic(const Tensor& x, const Tensor& scale, const Tensor& shift, 
     with_activation(act, [&]<class F>() {
       int64_t rows = x.dim(0), columns = x.dim(1);
       const auto *a = scale.data<acc_t<T>>(), *b = shift.data<acc_t<T>>();
-      for_each(blocks(rows), Forward<F, T>{x.data<T>(), a, b, y.data<T>(), rows, columns},
+      for_each(blocks(rows), AffineForward<F, T>{x.data<T>(), a, b, y.data<T>(), rows, columns},
                F::kCost * kRows * columns);
     });
   });
@@ -69,7 +69,7 @@ void backward_generic(const Tensor& dy, const Tensor& saved, const Tensor& scale
       int64_t rows = dy.dim(0), columns = dy.dim(1);
       const auto *a = scale.data<acc_t<T>>(), *b = shift.data<acc_t<T>>();
       const T* s = is_identity<F> ? nullptr : saved.data<T>();
-      for_each(blocks(rows), Backward<F, T>{dy.data<T>(), s, a, b, dx.data<T>(), rows, columns},
+      for_each(blocks(rows), AffineBackward<F, T>{dy.data<T>(), s, a, b, dx.data<T>(), rows, columns},
                F::kCost * kRows * columns);
     });
   });

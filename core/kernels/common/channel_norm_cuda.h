@@ -126,8 +126,8 @@ void norm_moments(const NormSizes& v, const T* x, const Finish& finish) {
   Tensor partial = Tensor::empty({2, v.B * t.runs * v.C}, DType::kF32, Device::kCuda);
   float *mean = partial.data<float>(), *m2 = mean + v.B * t.runs * v.C;
   launch("column_moments", &column_moments<T, kPack>, t.grid(), dim3(kColumnThreads), 0, t, x, mean, m2);
-  constexpr int64_t kFew = 2 * kWarp;  // sums that a warp takes in two turns
-  bool few = t.runs * (v.C / v.groups) <= kFew;
+  constexpr int64_t kMaxWarpSums = 2 * kWarp;  // sums that a warp takes in two turns
+  bool few = t.runs * (v.C / v.groups) <= kMaxWarpSums;
   int64_t blocks = few ? ceil_div(v.B * v.groups, kColumnThreads / kWarp) : v.B * v.groups;
   launch("join_moments", few ? &join_moments<kWarp, Finish> : &join_moments<kColumnThreads, Finish>,
          dim3(static_cast<unsigned>(blocks)), dim3(kColumnThreads), 0, v, t.run, t.runs, mean, m2, finish);

@@ -8,9 +8,9 @@
 namespace saccade::cuda {
 
 constexpr int kColumnThreads = 256;
-constexpr int64_t kSumBlocks = 1024;    // of sums: each leaves a row of partial sums
-constexpr int64_t kApplyBlocks = 4096;  // of kernels that keep nothing
-constexpr int64_t kFewRows = 1024;      // a block sums so many alone
+constexpr int64_t kSumBlocks = 1024;      // of sums: each leaves a row of partial sums
+constexpr int64_t kApplyBlocks = 4096;    // of kernels that keep nothing
+constexpr int64_t kMaxRowsAtOnce = 1024;  // a block sums so many alone
 
 // Where a thread stands: its columns, and the rows it takes.
 struct ColumnPlace {
@@ -136,7 +136,7 @@ void launch_join_columns(const float* partial, int64_t count, int64_t runs, int6
 template <int kPack, int kSums, class Out, class Values>
 void sum_columns(const ColumnTiles& tiles, const Values& values, double scale, Out* first,
                  Out* second = nullptr) {
-  const bool alone = tiles.rows <= kFewRows;
+  const bool alone = tiles.rows <= kMaxRowsAtOnce;
   const ColumnTiles t = alone ? tiles.in_one_run() : tiles;
   Tensor partial;
   if (!alone) partial = Tensor::empty({kSums, t.batch, t.runs, t.columns}, DType::kF32, Device::kCuda);

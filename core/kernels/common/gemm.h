@@ -13,7 +13,7 @@ inline namespace SACCADE_SIDE {
 // b's columns are contiguous; batch strides may be 0; c is contiguous.
 template <class T, class C>
 struct Gemm {
-  static constexpr int64_t kTile = 32;
+  static constexpr int64_t kColumns = 32;
   using A = acc_t<T>;
   const T *a, *b;
   C* c;
@@ -26,8 +26,8 @@ struct Gemm {
   SACCADE_HD void tile(int64_t batch, int64_t row, int64_t first, int64_t width) const {
     const T* pa = a + batch * a_batch + row * a_row;
     const T* pb = b + batch * b_batch + first;
-    int64_t w = Full ? kTile : width;
-    A sum[kTile] = {};
+    int64_t w = Full ? kColumns : width;
+    A sum[kColumns] = {};
     for (int64_t kk = 0; kk < k; ++kk) {
       A av = static_cast<A>(pa[kk * a_column]);
       for (int64_t j = 0; j < w; ++j) sum[j] += av * static_cast<A>(pb[kk * b_row + j]);
@@ -41,10 +41,10 @@ struct Gemm {
     }
   }
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t tiles = ceil_div(n, kTile);
-    int64_t first = i % tiles * kTile, row = i / tiles % m, batch = i / tiles / m;
-    if (n - first >= kTile)
-      tile<true>(batch, row, first, kTile);
+    int64_t tiles = ceil_div(n, kColumns);
+    int64_t first = i % tiles * kColumns, row = i / tiles % m, batch = i / tiles / m;
+    if (n - first >= kColumns)
+      tile<true>(batch, row, first, kColumns);
     else
       tile<false>(batch, row, first, n - first);
   }
@@ -70,8 +70,8 @@ void gemm(const Tensor& a, const Tensor& b, Tensor& c, const acc_t<T>* bias = nu
   f.b_row = right.strides()[1];
   f.bias = bias;
   f.act = act;
-  int64_t tiles = (f.n + Gemm<T, C>::kTile - 1) / Gemm<T, C>::kTile;
-  for_each(c.dim(0) * f.m * tiles, f, f.k * Gemm<T, C>::kTile);
+  int64_t tiles = (f.n + Gemm<T, C>::kColumns - 1) / Gemm<T, C>::kColumns;
+  for_each(c.dim(0) * f.m * tiles, f, f.k * Gemm<T, C>::kColumns);
 }
 
 }  // namespace SACCADE_SIDE

@@ -321,8 +321,8 @@ __global__ void __launch_bounds__(kGridThreads)
 
 // Whether scatter_samples takes the shape: a warp counts all tiles in shared memory.
 inline bool scatter_fits(const SampleShape& s) {
-  constexpr int kMostTiles = 8192;
-  return SampleTiles::of(s).count <= kMostTiles;
+  constexpr int kMaxTiles = 8192;
+  return SampleTiles::of(s).count <= kMaxTiles;
 }
 
 // dvalue = for every cell the sum over the points around it of their weight times dy. Neither is empty.

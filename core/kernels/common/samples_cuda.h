@@ -127,8 +127,8 @@ struct QueryOrder {
       return o;
     }
     // Small problems (a decoder's) are spread over more blocks.
-    constexpr int64_t kFewRows = 1 << 16;
-    if (int64_t{s.N} * s.Q * s.M < kFewRows) o.per_group = kQueries / 4;
+    constexpr int64_t kSmallProblem = 1 << 16;
+    if (int64_t{s.N} * s.Q * s.M < kSmallProblem) o.per_group = kQueries / 4;
     o.groups = (s.Q + o.per_group - 1) / o.per_group;
     return o;
   }

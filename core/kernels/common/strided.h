@@ -53,28 +53,28 @@ struct StridedLoop {
   }
 };
 
-// A StridedLoop cut into calls of similar size: a long row into pieces, short rows gathered into one call, so
+// A StridedLoop cut into calls of similar size: a long row into chunks, short rows gathered into one call, so
 // that every thread has work and index arithmetic is rare. On the GPU a call is one element, so that
 // neighbouring threads touch neighbouring elements.
 template <int Count>
 struct StridedCalls {
   static constexpr bool kSingle = kCompiledDevice == Device::kCuda;
-  static constexpr int64_t kPiece = 16384;  // elements of a long row in one call
+  static constexpr int64_t kChunk = 16384;  // elements of a long row in one call
   static constexpr int64_t kGather = 2048;  // elements of short rows in one call
   StridedLoop<Count> loop;
-  int64_t rows, inner, pieces_per_row, rows_per_call;
+  int64_t rows, inner, chunks_per_row, rows_per_call;
 
   explicit StridedCalls(const StridedLoop<Count>& strided)
       : loop(strided), rows(loop.rows()), inner(loop.inner()) {
-    pieces_per_row = ceil_div(inner, kPiece);
+    chunks_per_row = ceil_div(inner, kChunk);
     rows_per_call = inner < kGather ? kGather / inner : 1;
   }
   int64_t count() const {
     if (kSingle) return rows * inner;
-    return pieces_per_row > 1 ? rows * pieces_per_row : ceil_div(rows, rows_per_call);
+    return chunks_per_row > 1 ? rows * chunks_per_row : ceil_div(rows, rows_per_call);
   }
   int64_t cost() const {
-    return inner < kPiece ? rows_per_call * inner : kPiece;
+    return inner < kChunk ? rows_per_call * inner : kChunk;
   }  // of one call, for for_each
   SACCADE_HD int64_t step(int t) const { return loop.strides[t][loop.rank - 1]; }
 
@@ -110,17 +110,17 @@ struct StridedCalls {
   template <class F>
   SACCADE_HD void visit_stretches(int64_t i, const F& f) const {
     int64_t offsets[Count], index[Shape::kMaxRank];
-    int64_t row = pieces_per_row > 1 ? i / pieces_per_row : i * rows_per_call, rest = row;
+    int64_t row = chunks_per_row > 1 ? i / chunks_per_row : i * rows_per_call, rest = row;
     for (int t = 0; t < Count; ++t) offsets[t] = 0;
     for (int a = loop.rank - 2; a >= 0; --a) {
       index[a] = rest % loop.sizes[a];
       rest /= loop.sizes[a];
       for (int t = 0; t < Count; ++t) offsets[t] += index[a] * loop.strides[t][a];
     }
-    if (pieces_per_row > 1) {
-      int64_t begin = i % pieces_per_row * kPiece;
+    if (chunks_per_row > 1) {
+      int64_t begin = i % chunks_per_row * kChunk;
       for (int t = 0; t < Count; ++t) offsets[t] += begin * step(t);
-      f(offsets, inner - begin < kPiece ? inner - begin : kPiece);
+      f(offsets, inner - begin < kChunk ? inner - begin : kChunk);
       return;
     }
     int64_t end = row + rows_per_call < rows ? row + rows_per_call : rows;

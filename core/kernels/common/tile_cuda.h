@@ -16,15 +16,15 @@
 
 namespace saccade::cuda {
 
-enum class Math { kFma, kTf32, kBf16 };
+enum class Mma { kFma, kTf32, kBf16 };
 
-template <Math kMath>
-using Stored = std::conditional_t<kMath == Math::kBf16, bf16, float>;
+template <Mma kMma>
+using Stored = std::conditional_t<kMma == Mma::kBf16, bf16, float>;
 
 // Rows of a tile lie one pack apart from a multiple of 128 bytes or 32, so that eight rows' packs are in
 // different banks.
-template <Math kMath, int kD>
-inline constexpr int kTileStride = kD + kPackWidth<Stored<kMath>>;
+template <Mma kMma, int kD>
+inline constexpr int kTileStride = kD + kPackWidth<Stored<kMma>>;
 
 __device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) / kWarp; }
@@ -32,40 +32,49 @@ __device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) 
 template <int kM, int kN>
 using Accumulators = float[kM][kN / 8][4];
 
+// f(m, j, i) for each element of this lane, and f(m, r) for each of its rows.
+template <int kM, int kN, class F>
+__device__ __forceinline__ void for_each_index(const F& f) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int j = 0; j < kN / 8; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) f(m, j, i);
+}
+template <int kM, class F>
+__device__ __forceinline__ void for_each_row(const F& f) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) f(m, r);
+}
 template <int kM, int kN>
 __device__ __forceinline__ void clear(Accumulators<kM, kN>& acc) {
-#pragma unroll
-  for (auto& row : acc)
-#pragma unroll
-    for (auto& tile : row)
-#pragma unroll
-      for (float& x : tile) x = 0;
+  for_each_index<kM, kN>([&](int m, int j, int i) { acc[m][j][i] = 0; });
 }
 
 // f(value, m, i, row, column) for each element of this lane; rows count from the warp's first.
 template <int kM, int kN, class F>
 __device__ __forceinline__ void for_each_element(Accumulators<kM, kN>& acc, const F& f) {
   int g = lane_id() / 4, t = lane_id() % 4;
-#pragma unroll
-  for (int m = 0; m < kM; ++m)
-#pragma unroll
-    for (int j = 0; j < kN / 8; ++j)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) f(acc[m][j][i], m, i / 2, 16 * m + g + 8 * (i / 2), 8 * j + 2 * t + i % 2);
+  for_each_index<kM, kN>([&](int m, int j, int i) {
+    f(acc[m][j][i], m, i / 2, 16 * m + g + 8 * (i / 2), 8 * j + 2 * t + i % 2);
+  });
 }
 
 // The first column of the pair acc[m][j][0..1] of a second product.
-template <Math kMath>
+template <Mma kMma>
 __device__ __forceinline__ int out_column(int j) {
   int t = lane_id() % 4;
-  return kMath == Math::kFma ? 16 * (j / 2) + 4 * t + 2 * (j % 2) : 8 * j + 2 * t;
+  return kMma == Mma::kFma ? 16 * (j / 2) + 4 * t + 2 * (j % 2) : 8 * j + 2 * t;
 }
 
 // kRows rows of up to kD elements to shared memory; row(r) gives the address of one or nullptr for zeros.
 // Columns from D on are zeros. With `packs` rows are read 16 bytes at a time. All threads of the block.
-template <Math kMath, int kRows, int kD, class Row>
-__device__ __forceinline__ void load_tile(Stored<kMath>* tile, int D, bool packs, const Row& row) {
-  using T = Stored<kMath>;
+template <Mma kMma, int kRows, int kD, class Row>
+__device__ __forceinline__ void load_tile(Stored<kMma>* tile, int D, bool packs, const Row& row) {
+  using T = Stored<kMma>;
   constexpr int kWidth = kPackWidth<T>, kPacks = kD / kWidth;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks; i += static_cast<int>(blockDim.x)) {
     int r = i / kPacks, d = i % kPacks * kWidth;
@@ -77,22 +86,22 @@ __device__ __forceinline__ void load_tile(Stored<kMath>* tile, int D, bool packs
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) value.x[k] = from != nullptr && d + k < D ? from[d + k] : T(0.0f);
     }
-    if constexpr (kMath == Math::kTf32) {
+    if constexpr (kMma == Mma::kTf32) {
 #pragma unroll
       for (float& x : value.x) x = round_tf32(x);
     }
-    store_pack(tile + r * kTileStride<kMath, kD> + d, value);
+    store_pack(tile + r * kTileStride<kMma, kD> + d, value);
   }
 }
 
 // acc = A B^T: a points at the warp's first row of [16 kM, kD], b at [kN, kD].
-template <Math kMath, int kM, int kN, int kD>
-__device__ __forceinline__ void product(Accumulators<kM, kN>& acc, const Stored<kMath>* a,
-                                        const Stored<kMath>* b) {
-  constexpr int kStride = kTileStride<kMath, kD>;
+template <Mma kMma, int kM, int kN, int kD>
+__device__ __forceinline__ void product(Accumulators<kM, kN>& acc, const Stored<kMma>* a,
+                                        const Stored<kMma>* b) {
+  constexpr int kStride = kTileStride<kMma, kD>;
   int g = lane_id() / 4, t = lane_id() % 4;
   clear<kM, kN>(acc);
-  if constexpr (kMath == Math::kFma) {
+  if constexpr (kMma == Mma::kFma) {
 #pragma unroll 1
     for (int k = 0; k < kD; k += 4) {
       Pack<float, 4> x[kM][2];
@@ -113,7 +122,7 @@ __device__ __forceinline__ void product(Accumulators<kM, kN>& acc, const Stored<
               for (int c = 0; c < 4; ++c) acc[m][j][2 * r + e] += x[m][r].x[c] * y.x[c];
         }
     }
-  } else if constexpr (kMath == Math::kTf32) {
+  } else if constexpr (kMma == Mma::kTf32) {
 #pragma unroll 2
     for (int k = 0; k < kD; k += 8) {
       uint32_t x[kM][4];
@@ -153,16 +162,16 @@ __device__ __forceinline__ void product(Accumulators<kM, kN>& acc, const Stored<
 }
 
 // Floats of shared memory that a warp needs to turn P around; tensor cores take it from the registers.
-template <Math kMath, int kM, int kN>
-inline constexpr int kStageFloats = kMath == Math::kFma ? 16 * kM*(kN + 4) : 0;
+template <Mma kMma, int kM, int kN>
+inline constexpr int kStageFloats = kMma == Mma::kFma ? 16 * kM*(kN + 4) : 0;
 
 // acc += P B: p(m, j, i) is an element of P [16 kM, kN] in the layout of product(), b points at [kN, kD].
-template <Math kMath, int kM, int kN, int kD, class P>
-__device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& p, const Stored<kMath>* b,
+template <Mma kMma, int kM, int kN, int kD, class P>
+__device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& p, const Stored<kMma>* b,
                                             [[maybe_unused]] float* stage) {
-  constexpr int kStride = kTileStride<kMath, kD>;
+  constexpr int kStride = kTileStride<kMma, kD>;
   [[maybe_unused]] int g = lane_id() / 4, t = lane_id() % 4;
-  if constexpr (kMath == Math::kFma) {
+  if constexpr (kMma == Mma::kFma) {
     constexpr int kStageStride = kN + 4;
     __syncwarp();  // the previous product has been read
 #pragma unroll
@@ -185,7 +194,7 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
       for (int c = 0; c < 4; ++c)
 #pragma unroll
         for (int j = 0; j < kD / 8; j += 2) {
-          auto y = load_pack<4>(b + (k + c) * kStride + out_column<kMath>(j));
+          auto y = load_pack<4>(b + (k + c) * kStride + out_column<kMma>(j));
 #pragma unroll
           for (int m = 0; m < kM; ++m)
 #pragma unroll
@@ -194,7 +203,7 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
               for (int e = 0; e < 4; ++e) acc[m][j + e / 2][2 * r + e % 2] += x[m][r].x[c] * y.x[e];
         }
     }
-  } else if constexpr (kMath == Math::kTf32) {
+  } else if constexpr (kMma == Mma::kTf32) {
     // The order of the keys inside an 8x8 product is free: keys 2t and 2t + 1 take the places t and t + 4, so
     // that P is used where it lies.
 #pragma unroll
@@ -239,12 +248,12 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
 
 // Row 16m + g + 8r of a second product, times `factor`, to the D elements at `row`; `pairs`: two of them may
 // be written at once.
-template <Math kMath, int kM, int kD, class T>
+template <Mma kMma, int kM, int kD, class T>
 __device__ __forceinline__ void store_row(T* row, const Accumulators<kM, kD>& acc, int m, int r, int D,
                                           bool pairs, float factor) {
 #pragma unroll
   for (int j = 0; j < kD / 8; ++j) {
-    int d = out_column<kMath>(j);
+    int d = out_column<kMma>(j);
     T a = T(acc[m][j][2 * r] * factor), b = T(acc[m][j][2 * r + 1] * factor);
     if (pairs) {
       if (d < D) store_pack(row + d, Pack<T, 2>{a, b});

@@ -5,7 +5,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kTile = 32;
+constexpr int64_t kChannels = 32;
 
 // Sizes and index arithmetic of one convolution.
 struct Geometry {
@@ -37,7 +37,7 @@ struct Geometry {
   }
 };
 
-SACCADE_HD int64_t tiles_of(int64_t n) { return ceil_div(n, kTile); }
+SACCADE_HD int64_t tiles_of(int64_t n) { return ceil_div(n, kChannels); }
 
 // index = (n, oh, ow, group, tile of the group's outputs)
 template <class T>
@@ -53,10 +53,10 @@ struct ConvForward {
     int64_t tiles = tiles_of(g.group_out());
     int64_t tile = i % tiles, group = i / tiles % g.groups, pixel = i / tiles / g.groups;
     int64_t ow = pixel % g.OW, oh = pixel / g.OW % g.OH, n = pixel / g.OW / g.OH;
-    int64_t width = g.group_out() - tile * kTile;
-    if (width > kTile) width = kTile;
-    int64_t first = group * g.group_out() + tile * kTile;
-    A sum[kTile] = {};
+    int64_t width = g.group_out() - tile * kChannels;
+    if (width > kChannels) width = kChannels;
+    int64_t first = group * g.group_out() + tile * kChannels;
+    A sum[kChannels] = {};
     for (int64_t r = 0; r < g.R; ++r) {
       int64_t h = g.input(oh, r);
       if (h < 0 || h >= g.H) continue;
@@ -94,9 +94,9 @@ struct ConvBackwardData {
     int64_t tiles = tiles_of(g.group_in());
     int64_t tile = i % tiles, group = i / tiles % g.groups, pixel = i / tiles / g.groups;
     int64_t v = pixel % g.W, h = pixel / g.W % g.H, n = pixel / g.W / g.H;
-    int64_t width = g.group_in() - tile * kTile;
-    if (width > kTile) width = kTile;
-    A sum[kTile] = {};
+    int64_t width = g.group_in() - tile * kChannels;
+    if (width > kChannels) width = kChannels;
+    A sum[kChannels] = {};
     for (int64_t r = 0; r < g.R; ++r) {
       int64_t oh = g.output(h, r, g.OH);
       if (oh < 0) continue;
@@ -104,14 +104,14 @@ struct ConvBackwardData {
         int64_t ow = g.output(v, s, g.OW);
         if (ow < 0) continue;
         const T* pd = dy + ((n * g.OH + oh) * g.OW + ow) * g.O + group * g.group_out();
-        const T* pw = w + ((r * g.S + s) * g.O + group * g.group_out()) * g.group_in() + tile * kTile;
+        const T* pw = w + ((r * g.S + s) * g.O + group * g.group_out()) * g.group_in() + tile * kChannels;
         for (int64_t o = 0; o < g.group_out(); ++o) {
           A d = static_cast<A>(pd[o]);
           for (int64_t c = 0; c < width; ++c) sum[c] += d * static_cast<A>(pw[o * g.group_in() + c]);
         }
       }
     }
-    T* px = dx + pixel * g.C + group * g.group_in() + tile * kTile;
+    T* px = dx + pixel * g.C + group * g.group_in() + tile * kChannels;
     for (int64_t c = 0; c < width; ++c) px[c] = static_cast<T>(sum[c]);
   }
 };
@@ -128,10 +128,10 @@ struct ConvBackwardWeight {
     int64_t tiles = tiles_of(g.group_out());
     int64_t tile = i % tiles, group = i / tiles % g.groups, rest = i / tiles / g.groups;
     int64_t c = rest % g.group_in(), s = rest / g.group_in() % g.S, r = rest / g.group_in() / g.S;
-    int64_t width = g.group_out() - tile * kTile;
-    if (width > kTile) width = kTile;
-    int64_t first = group * g.group_out() + tile * kTile;
-    A sum[kTile] = {};
+    int64_t width = g.group_out() - tile * kChannels;
+    if (width > kChannels) width = kChannels;
+    int64_t first = group * g.group_out() + tile * kChannels;
+    A sum[kChannels] = {};
     for (int64_t n = 0; n < g.N; ++n) {
       for (int64_t oh = 0; oh < g.OH; ++oh) {
         int64_t h = g.input(oh, r);
@@ -156,7 +156,7 @@ void forward_generic(const Tensor& x, const Tensor& w, const Tensor& bias, const
     Geometry g(x, w.shape(), y, p);
     Tensor packed = w.permute({2, 3, 1, 0}).contiguous();
     ConvForward<T> f{g, x.data<T>(), packed.data<T>(), data_or_null<acc_t<T>>(bias), act, y.data<T>()};
-    for_each(g.N * g.OH * g.OW * g.groups * tiles_of(g.group_out()), f, g.R * g.S * g.group_in() * kTile);
+    for_each(g.N * g.OH * g.OW * g.groups * tiles_of(g.group_out()), f, g.R * g.S * g.group_in() * kChannels);
   });
 }
 
@@ -165,7 +165,7 @@ void backward_data_generic(const Tensor& dy, const Tensor& w, const ConvParams& 
     Geometry g(dx, w.shape(), dy, p);
     Tensor packed = w.permute({2, 3, 0, 1}).contiguous();
     ConvBackwardData<T> f{g, dy.data<T>(), packed.data<T>(), dx.data<T>()};
-    for_each(g.N * g.H * g.W * g.groups * tiles_of(g.group_in()), f, g.R * g.S * g.group_out() * kTile);
+    for_each(g.N * g.H * g.W * g.groups * tiles_of(g.group_in()), f, g.R * g.S * g.group_out() * kChannels);
   });
 }
 
@@ -174,7 +174,7 @@ void backward_weight_generic(const Tensor& dy, const Tensor& x, const ConvParams
     Geometry g(x, dw.shape(), dy, p);
     Tensor packed = Tensor::empty({g.R, g.S, g.group_in(), g.O}, dw.dtype(), dw.device());
     ConvBackwardWeight<T> f{g, dy.data<T>(), x.data<T>(), packed.data<acc_t<T>>()};
-    for_each(g.R * g.S * g.C * tiles_of(g.group_out()), f, g.N * g.OH * g.OW * kTile);
+    for_each(g.R * g.S * g.C * tiles_of(g.group_out()), f, g.N * g.OH * g.OW * kChannels);
     dw.copy_from(packed.permute({3, 2, 0, 1}));
   });
 }

@@ -18,8 +18,8 @@ bool supported(const Tensor& x, const A&... others) {
   return takes_f32_or_bf16(x) && every_tensor(fits, x, others...);
 }
 
-// Weights turned to [O, R, S, C / groups].
-Tensor turned(const Tensor& w) { return w.permute({0, 2, 3, 1}).contiguous(); }
+// Weights as [O, R, S, C / groups].
+Tensor channels_last(const Tensor& w) { return w.permute({0, 2, 3, 1}).contiguous(); }
 
 cuda::ConvProblem problem_of(cuda::ConvPass pass, const Tensor& x, const Shape& w, const Tensor& y,
                              const ConvParams& p) {
@@ -55,7 +55,7 @@ void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const Co
   if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_forward(x, w, bias, p, act, y);
   auto q = problem_of(cuda::ConvPass::kForward, x, w.shape(), y, p);
-  const Tensor packed = turned(w);
+  const Tensor packed = channels_last(w);
   q.bias = bias.defined(), q.relu = act == Activation::kRelu;
   if (run(q, x, packed, y, bias)) return;
   if (q.bias || q.relu) {
@@ -69,7 +69,7 @@ void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const Co
 void backward_data_cuda(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
   if (is_product(w.shape(), p)) return backward_data_as_product(dy, w, dx);
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_backward_data(dy, w, p, dx);
-  if (run(problem_of(cuda::ConvPass::kData, dx, w.shape(), dy, p), dx, turned(w), dy)) return;
+  if (run(problem_of(cuda::ConvPass::kData, dx, w.shape(), dy, p), dx, channels_last(w), dy)) return;
   note("conv2d_backward_data", dx, w.shape(), p);
   conv2d_backward_data.generic(dy, w, p, dx);
 }

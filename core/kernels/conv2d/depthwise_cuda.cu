@@ -13,7 +13,7 @@ constexpr int kStrip = 4;      // neighbouring outputs of a thread: they share m
 constexpr int kBlocks = 1024;  // at most; a block that takes more pixels loads its windows once for all
 constexpr int64_t kMaxTaps = 256;
 constexpr size_t kMaxShared = 48 << 10;
-constexpr int kMostSlots = 64;  // of pixels in a block: the most threads along z
+constexpr int kMaxSlots = 64;  // of pixels in a block: the most threads along z
 
 // A convolution that reads `in` pixels and writes `out` pixels of the same C channels.
 struct Sizes {
@@ -326,7 +326,7 @@ void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels:
       // Half of shared memory for one slot's sums, and a thread each.
       int most = std::min(kThreads, static_cast<int>(kMaxShared / sizeof(float)) / (kTaps * V));
       int packs = std::min(channels, std::min(most, kWarp / 2));
-      int rows = std::min(groups, most / packs), slots = std::min(kThreads / (packs * rows), kMostSlots);
+      int rows = std::min(groups, most / packs), slots = std::min(kThreads / (packs * rows), kMaxSlots);
       auto u = [](int64_t v) { return static_cast<unsigned>(v); };
       int64_t tiles = ceil_div(channels, packs), group_tiles = ceil_div(groups, rows);
       // The number of chunks depends on the shape alone, and with it the order of the sums.

@@ -125,8 +125,8 @@ void fill_generic(Tensor& y, double value) {
 }
 
 struct StackScalars {
-  static constexpr size_t kMost = 64;  // pointers that travel with the launch
-  const float* scalars[kMost];
+  static constexpr size_t kMaxScalars = 64;  // pointers that travel with the launch
+  const float* scalars[kMaxScalars];
   float* out;
   SACCADE_HD void operator()(int64_t i) const { out[i] = *scalars[i]; }
 };
@@ -136,8 +136,8 @@ void stack_scalars_generic(Tensor& out, std::span<const Tensor> scalars) {
                     out.numel() == static_cast<int64_t>(scalars.size()),
                 "[stack_scalars] {} scalars into {} {}, expected f32 [{}]", scalars.size(),
                 name_of(out.dtype()), out.shape().to_string(), scalars.size());
-  for (size_t begin = 0; begin < scalars.size(); begin += StackScalars::kMost) {
-    const size_t n = std::min(StackScalars::kMost, scalars.size() - begin);
+  for (size_t begin = 0; begin < scalars.size(); begin += StackScalars::kMaxScalars) {
+    const size_t n = std::min(StackScalars::kMaxScalars, scalars.size() - begin);
     StackScalars f{};
     f.out = out.data<float>() + begin;
     for (size_t i = 0; i < n; ++i) {

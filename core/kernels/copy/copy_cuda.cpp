@@ -15,7 +15,7 @@ namespace {
 
 using cuda::PinnedBlock;
 
-constexpr size_t kPageBytes = size_t{1} << 20, kMostAtOnce = size_t{16} << 20;
+constexpr size_t kPageBytes = size_t{1} << 20, kMaxUpload = size_t{16} << 20;
 constexpr size_t kAlignment = 64;
 
 void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -33,8 +33,8 @@ struct Page {
 // The caller may change or free `from` at once: what the GPU reads, later, is a pinned copy.
 void upload(char* to, const char* from, size_t bytes) {
   if (bytes > kPageBytes / 4) {
-    for (size_t done = 0; done < bytes; done += kMostAtOnce) {
-      const size_t part = std::min(kMostAtOnce, bytes - done);
+    for (size_t done = 0; done < bytes; done += kMaxUpload) {
+      const size_t part = std::min(kMaxUpload, bytes - done);
       PinnedBlock block(part);
       std::memcpy(block.data(), from + done, part);
       copy(to + done, block.data(), part, cudaMemcpyHostToDevice, cuda::stream());
@@ -71,7 +71,7 @@ struct Staging {
 };
 
 struct StagingPool {
-  static constexpr size_t kMostOfASize = 4;
+  static constexpr size_t kMaxOfASize = 4;
   std::mutex mutex;
   std::vector<Staging> all;  // the one that was used longest ago first
 
@@ -81,7 +81,7 @@ struct StagingPool {
     auto of_size = [&](const Staging& s) { return s.device.bytes() == size; };
     auto found = std::find_if(all.begin(), all.end(), of_size);
     if (found != all.end() &&
-        (found->free() || std::count_if(all.begin(), all.end(), of_size) == kMostOfASize)) {
+        (found->free() || std::count_if(all.begin(), all.end(), of_size) == kMaxOfASize)) {
       std::rotate(found, found + 1, all.end());
       cuda::wait_for(all.back().host.event());
       return all.back();

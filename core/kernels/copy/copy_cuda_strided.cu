@@ -41,11 +41,11 @@ __global__ void __launch_bounds__(kTile* kTileLevels)
 // False when no such pair of axes is worth tiles.
 template <class To, class From>
 bool transpose(const StridedLoop<2>& loop, const From* source, To* target) {
-  constexpr int64_t kWorth = 8;
+  constexpr int64_t kMinSize = 8;
   int last = loop.rank - 1, fast = -1;
   for (int a = 0; a < last; ++a)
     if (loop.strides[0][a] == 1) fast = a;
-  if (fast < 0 || loop.strides[1][last] != 1 || loop.sizes[fast] < kWorth || loop.sizes[last] < kWorth)
+  if (fast < 0 || loop.strides[1][last] != 1 || loop.sizes[fast] < kMinSize || loop.sizes[last] < kMinSize)
     return false;
   Transpose t{{}, loop.sizes[fast], loop.sizes[last], loop.strides[0][last], loop.strides[1][fast], 0, 0};
   int64_t row_tiles = ceil_div(t.rows, kTile), col_tiles = ceil_div(t.cols, kTile);

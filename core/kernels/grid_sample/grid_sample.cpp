@@ -10,13 +10,13 @@ namespace {
 constexpr int kChannels = 32;  // of one owner
 
 template <class T, class A = acc_t<T>>
-struct Problem {
+struct GridInputs {
   const T* x;
   const A* grid;
   int64_t N, H, W, C, G, P, D;  // D = C / G channels of a group
   bool align_corners;
 
-  static Problem make(const Tensor& x, const Tensor& grid, bool align) {
+  static GridInputs make(const Tensor& x, const Tensor& grid, bool align) {
     return {x.data<T>(), grid.data<A>(),         x.dim(0), x.dim(1), x.dim(2), x.dim(3), grid.dim(1),
             grid.dim(2), x.dim(3) / grid.dim(1), align};
   }
@@ -34,8 +34,8 @@ struct Problem {
 };
 
 template <class T, class A = acc_t<T>>
-struct Forward {  // i = (n * G + g) * P + p
-  Problem<T> p;
+struct GridForward {  // i = (n * G + g) * P + p
+  GridInputs<T> p;
   T* y;
   SACCADE_HD void operator()(int64_t i) const {
     Bilinear<A> b = p.sample(i);
@@ -63,8 +63,8 @@ struct Forward {  // i = (n * G + g) * P + p
 };
 
 template <class T, class A = acc_t<T>>
-struct BackwardGrid {  // i = (n * G + g) * P + p
-  Problem<T> p;
+struct GridGradient {  // i = (n * G + g) * P + p
+  GridInputs<T> p;
   const T* dy;
   A* dgrid;
   SACCADE_HD void operator()(int64_t i) const {
@@ -83,8 +83,8 @@ struct BackwardGrid {  // i = (n * G + g) * P + p
 
 // i = (n * G + g) * blocks + block owns these channels of group g of image n.
 template <class T, class A = acc_t<T>>
-struct BackwardX {
-  Problem<T> p;
+struct MapGradient {
+  GridInputs<T> p;
   const T* dy;
   A* dx;  // zero
   int64_t blocks;
@@ -106,8 +106,8 @@ struct BackwardX {
 void forward_generic(const Tensor& x, const Tensor& grid, bool align_corners, Tensor& y) {
   if (y.numel() == 0) return;
   dispatch_float(x.dtype(), "grid_sample", [&]<class T>() {
-    auto p = Problem<T>::make(x, grid, align_corners);
-    for_each(p.N * p.G * p.P, Forward<T>{p, y.data<T>()}, p.D * 4);
+    auto p = GridInputs<T>::make(x, grid, align_corners);
+    for_each(p.N * p.G * p.P, GridForward<T>{p, y.data<T>()}, p.D * 4);
   });
 }
 
@@ -115,14 +115,15 @@ void backward_generic(const Tensor& x, const Tensor& grid, bool align_corners, c
                       Tensor& dgrid) {
   dispatch_float(x.dtype(), "grid_sample", [&]<class T>() {
     using A = acc_t<T>;
-    auto p = Problem<T>::make(x, grid, align_corners);
+    auto p = GridInputs<T>::make(x, grid, align_corners);
     if (dgrid.defined())
-      for_each(p.N * p.G * p.P, BackwardGrid<T>{p, dy.data<T>(), dgrid.data<A>()}, p.D * 4);
+      for_each(p.N * p.G * p.P, GridGradient<T>{p, dy.data<T>(), dgrid.data<A>()}, p.D * 4);
     if (dx.defined()) {
       Tensor sum = std::is_same_v<T, A> ? dx : Tensor::empty(x.shape(), dtype_of<A>, x.device());
       fill(sum, 0);
       int64_t blocks = ceil_div(p.D, kChannels);
-      for_each(p.N * p.G * blocks, BackwardX<T>{p, dy.data<T>(), sum.data<A>(), blocks}, p.P * kChannels * 4);
+      for_each(p.N * p.G * blocks, MapGradient<T>{p, dy.data<T>(), sum.data<A>(), blocks},
+               p.P * kChannels * 4);
       if (!std::is_same_v<T, A>) copy(sum, dx);
     }
   });

@@ -10,7 +10,7 @@ namespace {
 
 // index = row; three passes over a row that stays in the cache
 template <class T>
-struct Forward {
+struct LayerNormForward {
   using A = acc_t<T>;
   const T *x, *residual;
   const A *weight, *bias;
@@ -45,7 +45,7 @@ struct Forward {
 // dx = rstd (w g - mean(w g) - xh mean(w g xh)), xh = (x - mean) rstd; and the block's sums of g xh and g.
 // index = block of kTileRows rows
 template <class T>
-struct Backward {
+struct LayerNormBackward {
   using A = acc_t<T>;
   const T *dy, *x;
   const A *weight, *mean, *rstd;
@@ -93,16 +93,16 @@ void forward_generic(const Tensor& x, const Tensor& residual, const Tensor& weig
   dispatch_float(x.dtype(), "layer_norm", [&]<class T>() {
     using A = acc_t<T>;
     bool add = residual.defined();
-    Forward<T> f{x.data<T>(),
-                 add ? residual.data<T>() : nullptr,
-                 weight.data<A>(),
-                 bias.data<A>(),
-                 static_cast<A>(eps),
-                 y.data<T>(),
-                 add ? sum.data<T>() : nullptr,
-                 mean.data<A>(),
-                 rstd.data<A>(),
-                 x.dim(1)};
+    LayerNormForward<T> f{x.data<T>(),
+                          add ? residual.data<T>() : nullptr,
+                          weight.data<A>(),
+                          bias.data<A>(),
+                          static_cast<A>(eps),
+                          y.data<T>(),
+                          add ? sum.data<T>() : nullptr,
+                          mean.data<A>(),
+                          rstd.data<A>(),
+                          x.dim(1)};
     for_each(x.dim(0), f, x.dim(1) * 4);
   });
 }
@@ -116,16 +116,16 @@ void backward_generic(const Tensor& dy, const Tensor& x, const Tensor& weight, c
     bool affine = dweight.defined() || dbias.defined();
     Tensor partial = affine ? Tensor::empty({2, blocks * columns}, dtype_of<A>, x.device()) : Tensor();
     A *p = affine ? partial.data<A>() : nullptr, *q = affine ? p + blocks * columns : nullptr;
-    Backward<T> f{dy.data<T>(),
-                  x.data<T>(),
-                  weight.data<A>(),
-                  mean.data<A>(),
-                  rstd.data<A>(),
-                  data_or_null<T>(dx),
-                  p,
-                  q,
-                  rows,
-                  columns};
+    LayerNormBackward<T> f{dy.data<T>(),
+                           x.data<T>(),
+                           weight.data<A>(),
+                           mean.data<A>(),
+                           rstd.data<A>(),
+                           data_or_null<T>(dx),
+                           p,
+                           q,
+                           rows,
+                           columns};
     for_each(blocks, f, kTileRows * columns * 4);
     if (dweight.defined()) sum_partials(p, dweight.data<A>(), 1, blocks, columns);
     if (dbias.defined()) sum_partials(q, dbias.data<A>(), 1, blocks, columns);

@@ -5,7 +5,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kTile = 32;  // channels held in registers
+constexpr int64_t kChannels = 32;  // channels held in registers
 
 struct Sizes {
   int64_t H, W, C, OH, OW, kernel, stride, padding;
@@ -22,9 +22,9 @@ struct PoolForward {
 
   template <bool Full>
   SACCADE_HD void tile(int64_t n, int64_t oh, int64_t ow, int64_t first, int64_t width) const {
-    int64_t w = Full ? kTile : width;
-    A best[kTile];
-    int32_t at[kTile];
+    int64_t w = Full ? kChannels : width;
+    A best[kChannels];
+    int32_t at[kChannels];
     bool started = false;
     for (int64_t r = 0; r < z.kernel; ++r) {
       int64_t h = oh * z.stride - z.padding + r;
@@ -57,7 +57,7 @@ struct PoolForward {
     int64_t n = i / z.OH, oh = i % z.OH;
     for (int64_t ow = 0; ow < z.OW; ++ow) {
       int64_t c = 0;
-      for (; c + kTile <= z.C; c += kTile) tile<true>(n, oh, ow, c, kTile);
+      for (; c + kChannels <= z.C; c += kChannels) tile<true>(n, oh, ow, c, kChannels);
       if (c < z.C) tile<false>(n, oh, ow, c, z.C - c);
     }
   }
@@ -83,14 +83,14 @@ struct PoolBackward {
   template <bool Full>
   SACCADE_HD void tile(int64_t n, int64_t h, int64_t v, Range rows, Range columns, int64_t first,
                        int64_t width) const {
-    int64_t w = Full ? kTile : width;
-    A sum[kTile] = {};
+    int64_t w = Full ? kChannels : width;
+    A sum[kChannels] = {};
     for (int64_t oh = rows.first; oh < rows.last; ++oh) {
       for (int64_t ow = columns.first; ow < columns.last; ++ow) {
         auto mine =
             static_cast<int32_t>((h + z.padding - oh * z.stride) * z.kernel + v + z.padding - ow * z.stride);
         int64_t o = ((n * z.OH + oh) * z.OW + ow) * z.C + first;
-        int32_t at[kTile];
+        int32_t at[kChannels];
         for (int64_t c = 0; c < w; ++c) at[c] = index[o + c];
         for (int64_t c = 0; c < w; ++c) {
           A d = static_cast<A>(dy[o + c]);
@@ -107,7 +107,7 @@ struct PoolBackward {
     for (int64_t v = 0; v < z.W; ++v) {
       Range columns = windows(v + z.padding, z.OW);
       int64_t c = 0;
-      for (; c + kTile <= z.C; c += kTile) tile<true>(n, h, v, rows, columns, c, kTile);
+      for (; c + kChannels <= z.C; c += kChannels) tile<true>(n, h, v, rows, columns, c, kChannels);
       if (c < z.C) tile<false>(n, h, v, rows, columns, c, z.C - c);
     }
   }

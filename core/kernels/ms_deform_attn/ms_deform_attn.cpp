@@ -13,16 +13,16 @@ constexpr int kChannels = 16;  // accumulated at a time
 
 // The arithmetic that all functors share. T: values, A: coordinates and sums.
 template <class T, class A = acc_t<T>>
-struct Problem {
+struct DeformInputs {
   const T* value;
   const A *reference, *offsets, *logits;
   FeatureLevels levels;
   int64_t N, S, M, D, Q, P, K;  // K = L * P
   int R;
 
-  static Problem make(const Tensor& value, const Tensor& reference, const Tensor& offsets,
-                      const Tensor& logits, const FeatureLevels& levels) {
-    Problem p;
+  static DeformInputs make(const Tensor& value, const Tensor& reference, const Tensor& offsets,
+                           const Tensor& logits, const FeatureLevels& levels) {
+    DeformInputs p;
     p.value = data_or_null<T>(value);
     p.reference = reference.data<A>();
     p.offsets = offsets.data<A>();
@@ -73,8 +73,8 @@ struct Problem {
 };
 
 template <class T, class A = acc_t<T>>
-struct Forward {  // i = (n * Q + q) * M + m
-  Problem<T> p;
+struct DeformForward {  // i = (n * Q + q) * M + m
+  DeformInputs<T> p;
   T* y;
   SACCADE_HD void operator()(int64_t row) const {
     int64_t n = row / p.M / p.Q, m = row % p.M;
@@ -102,14 +102,14 @@ struct Forward {  // i = (n * Q + q) * M + m
 
 // Gradients of logits, offsets and (per head, summed later) reference points.
 template <class T, class A = acc_t<T>>
-struct BackwardSamples {  // i = (n * Q + q) * M + m
-  Problem<T> p;
+struct PointGradients {  // i = (n * Q + q) * M + m
+  DeformInputs<T> p;
   const T* dy;
   A *doffsets, *dlogits, *dreference;  // may be null; dreference [N * Q * M, L, R]
   SACCADE_HD void operator()(int64_t row) const {
     int64_t n = row / p.M / p.Q, m = row % p.M;
     const T* g = dy + row * p.D;
-    A shift, scale, mean = 0;  // mean: sum over j of weight j * d(result)/d(weight j)
+    A shift, scale, delta = 0;  // delta: sum over j of weight j * d(result)/d(weight j)
     p.softmax(row, shift, scale);
     for (int l = 0; l < p.levels.size(); ++l) {
       A w = static_cast<A>(p.levels[l].width), h = static_cast<A>(p.levels[l].height);
@@ -126,7 +126,7 @@ struct BackwardSamples {  // i = (n * Q + q) * M + m
           for (int64_t d = 0; d < p.D; ++d) dot[c] += static_cast<A>(g[d]) * static_cast<A>(v[d]);
           sampled += b.weight[c] * dot[c];
         }
-        mean += attention * sampled;
+        delta += attention * sampled;
         if (dlogits) dlogits[j] = sampled;
         A gx = attention * w * b.slope_x(dot),
           gy = attention * h * b.slope_y(dot);  // by the normalised location
@@ -148,7 +148,7 @@ struct BackwardSamples {  // i = (n * Q + q) * M + m
     }
     if (!dlogits) return;
     for (int64_t j = row * p.K; j < (row + 1) * p.K; ++j)
-      dlogits[j] = std::exp(p.logits[j] - shift) * scale * (dlogits[j] - mean);
+      dlogits[j] = std::exp(p.logits[j] - shift) * scale * (dlogits[j] - delta);
   }
 };
 
@@ -167,8 +167,8 @@ struct SumHeads {  // i over [N * Q, L * R]
 // i = (n * M + m) * blocks + block owns its channels of head m in every token of image n, and adds the
 // queries in order.
 template <class T, class A = acc_t<T>>
-struct BackwardValue {
-  Problem<T> p;
+struct ValueGradient {
+  DeformInputs<T> p;
   const T* dy;
   A* dvalue;  // zero
   int64_t blocks;
@@ -200,8 +200,8 @@ void forward_generic(const Tensor& value, const Tensor& reference, const Tensor&
                      const Tensor& logits, const FeatureLevels& levels, Tensor& y) {
   if (y.numel() == 0) return;
   dispatch_float(value.dtype(), "ms_deform_attn", [&]<class T>() {
-    auto p = Problem<T>::make(value, reference, offsets, logits, levels);
-    for_each(p.N * p.Q * p.M, Forward<T>{p, y.data<T>()}, p.K * p.D * 4);
+    auto p = DeformInputs<T>::make(value, reference, offsets, logits, levels);
+    for_each(p.N * p.Q * p.M, DeformForward<T>{p, y.data<T>()}, p.K * p.D * 4);
   });
 }
 
@@ -210,7 +210,7 @@ void backward_generic(const Tensor& value, const Tensor& reference, const Tensor
                       Tensor& dreference, Tensor& doffsets, Tensor& dlogits) {
   dispatch_float(value.dtype(), "ms_deform_attn", [&]<class T>() {
     using A = acc_t<T>;
-    auto p = Problem<T>::make(value, reference, offsets, logits, levels);
+    auto p = DeformInputs<T>::make(value, reference, offsets, logits, levels);
     int64_t rows = p.N * p.Q * p.M, cost = p.K * p.D * 4, LR = levels.size() * p.R;
     Tensor per_head;
     if (dreference.defined())
@@ -218,8 +218,8 @@ void backward_generic(const Tensor& value, const Tensor& reference, const Tensor
           Tensor::empty(Shape{p.N, p.Q, p.M, levels.size(), p.R}, reference.dtype(), reference.device());
     if (dreference.defined() || doffsets.defined() || dlogits.defined()) {
       for_each(rows,
-               BackwardSamples<T>{p, dy.data<T>(), data_or_null<A>(doffsets), data_or_null<A>(dlogits),
-                                  data_or_null<A>(per_head)},
+               PointGradients<T>{p, dy.data<T>(), data_or_null<A>(doffsets), data_or_null<A>(dlogits),
+                                 data_or_null<A>(per_head)},
                cost);
     }
     if (dreference.defined()) {
@@ -229,7 +229,7 @@ void backward_generic(const Tensor& value, const Tensor& reference, const Tensor
       Tensor sum = std::is_same_v<T, A> ? dvalue : Tensor::empty(value.shape(), dtype_of<A>, value.device());
       fill(sum, 0);
       int64_t blocks = ceil_div(p.D, kChannels);
-      for_each(p.N * p.M * blocks, BackwardValue<T>{p, dy.data<T>(), sum.data<A>(), blocks},
+      for_each(p.N * p.M * blocks, ValueGradient<T>{p, dy.data<T>(), sum.data<A>(), blocks},
                p.Q * p.K * kChannels * 4);
       if (!std::is_same_v<T, A>) copy(sum, dvalue);
     }
@@ -238,7 +238,7 @@ void backward_generic(const Tensor& value, const Tensor& reference, const Tensor
 
 template <class A>
 struct Locations {  // i = (n * Q + q) * M + m
-  Problem<A> p;
+  DeformInputs<A> p;
   A *locations, *weights;
   SACCADE_HD void operator()(int64_t row) const {
     A shift, scale;
@@ -257,7 +257,7 @@ void locations_generic(const Tensor& reference, const Tensor& offsets, const Ten
                        const FeatureLevels& levels, Tensor& locations, Tensor& weights) {
   if (weights.numel() == 0) return;
   dispatch_dtype<float, double>(logits.dtype(), "ms_deform_locations", [&]<class A>() {
-    auto p = Problem<A>::make(Tensor(), reference, offsets, logits, levels);
+    auto p = DeformInputs<A>::make(Tensor(), reference, offsets, logits, levels);
     for_each(p.N * p.Q * p.M, Locations<A>{p, locations.data<A>(), weights.data<A>()}, p.K * 8);
   });
 }

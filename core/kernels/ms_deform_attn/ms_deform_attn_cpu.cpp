@@ -37,7 +37,7 @@ void pack_rows(const T* image, int64_t begin, int64_t end, int64_t M, int64_t m,
 
 // kVectors = padded D / 16, or 0 for any number of vectors.
 template <class T, int kVectors>
-struct Worker {
+struct DeformWorker {
   // Independent sums in forward hide the latency of the multiply-add, as far as there are registers.
   static constexpr int kSums = kWideRegisters ? 4 : 2;
 
@@ -46,7 +46,7 @@ struct Worker {
   int64_t Dp;
   std::vector<float> attention, sampled, wide;
 
-  Worker(const Inputs& inputs, const PointTable& points)
+  DeformWorker(const Inputs& inputs, const PointTable& points)
       : in(inputs),
         table(points),
         Dp(round_up(inputs.D, kLanes)),
@@ -111,7 +111,7 @@ struct Worker {
     }
     bool samples = doffsets || dlogits || dreference;
     if (dreference) std::fill_n(dreference, in.L * in.R, 0.0f);
-    Floats mean{};
+    Floats delta{};
     for (int64_t j0 = 0; j0 < in.K; j0 += kLanes) {
       Chunk chunk = locate(in, table, row, j0);
       Floats weights = load(attention.data() + j0);
@@ -127,10 +127,10 @@ struct Worker {
         if (samples) gather(map, g, cell, j, dots);
         if (dmap.data) scatter(dmap, g, cell, w, j, std::min<int64_t>(j + 4, count));
       }
-      if (samples) finish(chunk, weights, dots, j0, count, mean, doffsets, dreference);
+      if (samples) finish(chunk, weights, dots, j0, count, delta, doffsets, dreference);
     }
     if (!dlogits) return;
-    float total = sum(mean);
+    float total = sum(delta);
     for (int64_t j = 0; j < in.K; j += kLanes) {
       Floats d = load(attention.data() + j) * (load(sampled.data() + j) - total);
       store_some(dlogits + j, d, in.K - j);
@@ -184,12 +184,12 @@ struct Worker {
 
   // From the dot products of a chunk to the gradients of its points.
   inline void finish(const Chunk& chunk, Floats weights, const float (&dots)[4][kLanes], int64_t j0,
-                     int64_t count, Floats& mean, float* doffsets, float* dreference) {
+                     int64_t count, Floats& delta, float* doffsets, float* dreference) {
     Floats d[4];
     for (int c = 0; c < 4; ++c) d[c] = select(chunk.inside[c], load(dots[c]), Floats{});
     Floats value =
         (chunk.weight[0] * d[0] + chunk.weight[1] * d[1]) + (chunk.weight[2] * d[2] + chunk.weight[3] * d[3]);
-    mean += weights * value;
+    delta += weights * value;
     store(sampled.data() + j0, value);
     // By the pixel position; weights are 0 behind the last point.
     Floats gx = weights * ((1.0f - chunk.fy) * (d[1] - d[0]) + chunk.fy * (d[3] - d[2]));
@@ -251,7 +251,7 @@ void forward_typed(const Inputs& in, const Tensor& value, const FeatureLevels& l
       });
     }
     parallel_for(in.M * in.Q, std::max<int64_t>(1, 8192 / cost), [&](int64_t begin, int64_t end) {
-      Worker<T, kVectors> worker(in, table);
+      DeformWorker<T, kVectors> worker(in, table);
       for (int64_t i = begin; i < end; ++i) {
         int64_t m = i / in.Q, row = (n * in.Q + i % in.Q) * in.M + m;
         T* out = y.data<T>() + row * in.D;
@@ -275,7 +275,7 @@ void backward_typed(const Inputs& in, const Tensor& value, const FeatureLevels& 
   Tensor per_head = dreference.defined() ? Tensor::empty({in.N, in.M, in.Q, LR}) : Tensor();
   parallel_for(in.N * in.M, std::max<int64_t>(1, 8192 / (in.Q * in.K * Dp + 1)),
                [&](int64_t begin, int64_t end) {
-                 Worker<T, kVectors> worker(in, table);
+                 DeformWorker<T, kVectors> worker(in, table);
                  Tensor packed = packing && samples ? Tensor::empty({in.S, Dp}) : Tensor();
                  Tensor summed = dvalue.defined() && private_map ? Tensor::empty({in.S, Dp}) : Tensor();
                  for (int64_t i = begin; i < end; ++i) {

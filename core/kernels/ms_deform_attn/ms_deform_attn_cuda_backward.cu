@@ -68,7 +68,7 @@ void backward_cuda(const Tensor& value, const Tensor& reference, const Tensor& o
 }
 template <class... A>
 bool supported(const Tensor& value, const Tensor&, const Tensor& offsets, const Tensor&,
-               const MsDeformLevels& levels, const Tensor& dy, const A&...) {
+               const FeatureLevels& levels, const Tensor& dy, const A&...) {
   return dy.numel() > 0 && cuda::MsDeformSource::fits(value, offsets, levels) &&
          cuda::scatter_fits(cuda::MsDeformSource::shape_of(value, offsets, levels));
 }

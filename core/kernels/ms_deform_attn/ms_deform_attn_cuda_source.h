@@ -82,7 +82,7 @@ struct MsDeformSource {
     float* dlocations;          // by the normalised location, like offsets; may be null
   };
   struct Sums {
-    float mean = 0;  // sum over k of weight k * d(result)/d(weight k)
+    float delta = 0;  // sum over k of weight k * d(result)/d(weight k)
   };
   __device__ __forceinline__ void point_gradient(const Gradients& out, const SampleShape& s,
                                                  const SampleRow& row, int k, float weight,
@@ -90,7 +90,7 @@ struct MsDeformSource {
     Located at = locate(s, row, k);
     float sampled = 0;
     for (int c = 0; c < 4; ++c) sampled += at.point.weight(c) * dots[c];
-    sums.mean += weight * sampled;
+    sums.delta += weight * sampled;
     int64_t j = row.row * s.K + k;
     if (out.dlogits) out.dlogits[j] = sampled;
     float gx = weight * at.point.slope_x(dots), gy = weight * at.point.slope_y(dots);
@@ -103,12 +103,12 @@ struct MsDeformSource {
   template <int kLanes>
   __device__ __forceinline__ void finish(const Gradients& out, const SampleShape& s, const SampleRow& row,
                                          bool valid, int sub, const Weights& weights, Sums& sums) const {
-    float mean = warp_sum<kLanes>(sums.mean);
+    float delta = warp_sum<kLanes>(sums.delta);
     if (!out.dlogits || !valid) return;
     for (int k0 = 0; k0 < s.K; k0 += kSlab) {
       for (int k = k0 + sub; k < k0 + kSlab && k < s.K; k += kLanes) {
         float* d = out.dlogits + row.row * s.K + k;
-        *d = weights.of(k) * (*d - mean);
+        *d = weights.of(k) * (*d - delta);
       }
     }
   }

@@ -8,11 +8,11 @@ namespace saccade::kernels {
 namespace {
 
 template <class A>
-struct Problem {
+struct BiasInputs {
   const A *table, *query, *key;
   int64_t N, H, Th, Tw, Q, G, S, query_n;
 
-  static Problem make(const Tensor& table, const Tensor& query, const Tensor& key) {
+  static BiasInputs make(const Tensor& table, const Tensor& query, const Tensor& key) {
     return {table.data<A>(), query.data<A>(), key.data<A>(), key.dim(0), table.dim(0), table.dim(1),
             table.dim(2),    query.dim(1),    key.dim(1),    key.dim(2), query.dim(0)};
   }
@@ -32,8 +32,8 @@ struct Problem {
 };
 
 template <class A>
-struct Forward {  // i = (n * H + h) * Q + q
-  Problem<A> p;
+struct BiasForward {  // i = (n * H + h) * Q + q
+  BiasInputs<A> p;
   A* bias;
   SACCADE_HD void operator()(int64_t i) const {
     int64_t n = i / p.Q / p.H, h = i / p.Q % p.H, q = i % p.Q;
@@ -50,7 +50,7 @@ struct Forward {  // i = (n * H + h) * Q + q
 
 // Adds d(loss)/d(x) and d(loss)/d(y) of the sampling position of (n, g, q, s), over the group's heads.
 template <class A>
-SACCADE_HD void add_position_gradient(const Problem<A>& p, const A* dbias, int64_t n, int64_t g, int64_t q,
+SACCADE_HD void add_position_gradient(const BiasInputs<A>& p, const A* dbias, int64_t n, int64_t g, int64_t q,
                                       int64_t s, A& dx, A& dy) {
   Bilinear<A> b = p.sample(n, g, q, s);
   A dot[4] = {};
@@ -64,8 +64,8 @@ SACCADE_HD void add_position_gradient(const Problem<A>& p, const A* dbias, int64
 }
 
 template <class A>
-struct BackwardKey {  // i = (n * G + g) * S + s
-  Problem<A> p;
+struct KeyGradient {  // i = (n * G + g) * S + s
+  BiasInputs<A> p;
   const A* dbias;
   A* dkey;
   SACCADE_HD void operator()(int64_t i) const {
@@ -78,8 +78,8 @@ struct BackwardKey {  // i = (n * G + g) * S + s
 };
 
 template <class A>
-struct BackwardQuery {  // i over the rows of query: n * Q + q, or q for all images
-  Problem<A> p;
+struct QueryGradient {  // i over the rows of query: n * Q + q, or q for all images
+  BiasInputs<A> p;
   const A* dbias;
   A* dquery;
   SACCADE_HD void operator()(int64_t i) const {
@@ -94,8 +94,8 @@ struct BackwardQuery {  // i over the rows of query: n * Q + q, or q for all ima
 };
 
 template <class A>
-struct BackwardTable {  // i = n * H + h owns part i
-  Problem<A> p;
+struct TableGradient {  // i = n * H + h owns part i
+  BiasInputs<A> p;
   const A* dbias;
   A* parts;  // [N, H, Th, Tw], zero
   SACCADE_HD void operator()(int64_t i) const {
@@ -127,25 +127,25 @@ struct SumParts {
 void forward_generic(const Tensor& table, const Tensor& query, const Tensor& key, Tensor& bias) {
   if (bias.numel() == 0) return;
   dispatch_dtype<float, double>(table.dtype(), "sampled_position_bias", [&]<class A>() {
-    auto p = Problem<A>::make(table, query, key);
-    for_each(p.N * p.H * p.Q, Forward<A>{p, bias.data<A>()}, p.S * 16);
+    auto p = BiasInputs<A>::make(table, query, key);
+    for_each(p.N * p.H * p.Q, BiasForward<A>{p, bias.data<A>()}, p.S * 16);
   });
 }
 
 void backward_generic(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& dbias,
                       Tensor& dtable, Tensor& dquery, Tensor& dkey) {
   dispatch_dtype<float, double>(table.dtype(), "sampled_position_bias", [&]<class A>() {
-    auto p = Problem<A>::make(table, query, key);
+    auto p = BiasInputs<A>::make(table, query, key);
     const A* d = dbias.data<A>();
     if (dkey.defined()) {
-      for_each(p.N * p.G * p.S, BackwardKey<A>{p, d, dkey.data<A>()}, p.Q * p.group_heads() * 16);
+      for_each(p.N * p.G * p.S, KeyGradient<A>{p, d, dkey.data<A>()}, p.Q * p.group_heads() * 16);
     }
     if (dquery.defined()) {
-      for_each(p.query_n * p.Q, BackwardQuery<A>{p, d, dquery.data<A>()}, p.S * p.H * 16);
+      for_each(p.query_n * p.Q, QueryGradient<A>{p, d, dquery.data<A>()}, p.S * p.H * 16);
     }
     if (dtable.defined()) {
       Tensor parts = Tensor::zeros(Shape{p.N, p.H, p.Th, p.Tw}, table.dtype(), table.device());
-      for_each(p.N * p.H, BackwardTable<A>{p, d, parts.data<A>()}, p.Q * p.S * 16);
+      for_each(p.N * p.H, TableGradient<A>{p, d, parts.data<A>()}, p.Q * p.S * 16);
       int64_t size = p.H * p.cells();
       for_each(size, SumParts<A>{parts.data<A>(), dtable.data<A>(), p.N, size}, p.N);
     }

@@ -24,14 +24,14 @@ Quad load_quad(const float* p) {
 }
 void store_quad(float* p, Quad v) { std::memcpy(p, &v, sizeof v); }
 
-struct Problem {
+struct BiasShape {
   const float *table, *query, *key;
   int64_t N, H, Th, Tw, Q, G, S, query_n;
   int64_t heads, quads;  // of a group
   int64_t width, cells;  // of a table with its border
   int64_t Sp;            // S in whole vectors
 
-  Problem(const Tensor& t, const Tensor& q, const Tensor& k)
+  BiasShape(const Tensor& t, const Tensor& q, const Tensor& k)
       : table(t.data<float>()),
         query(q.data<float>()),
         key(k.data<float>()),
@@ -58,7 +58,7 @@ struct Problem {
 };
 
 // [G, quads, cells, 4], zeros in the border and in the lanes behind the last head.
-std::vector<float> pack_tables(const Problem& p) {
+std::vector<float> pack_tables(const BiasShape& p) {
   std::vector<float> packed(static_cast<size_t>(p.G * p.quads * p.packed_size()));
   for (int64_t i = 0; i < p.G * p.quads; ++i) {
     int64_t g = i / p.quads, quad = i % p.quads;
@@ -75,12 +75,12 @@ std::vector<float> pack_tables(const Problem& p) {
 
 // The sampling positions of one query with every key of a group.
 struct Row {
-  const Problem& p;
+  const BiasShape& p;
   std::vector<int32_t> cell;  // offset of the upper left corner in a packed table
   std::vector<float> fx, fy;  // fractions
   std::vector<float> kx, ky;  // positions of the group's keys
 
-  explicit Row(const Problem& problem)
+  explicit Row(const BiasShape& problem)
       : p(problem),
         cell(static_cast<size_t>(p.Sp)),
         fx(cell.size()),
@@ -136,7 +136,7 @@ void load_turned(const float* rows, int64_t stride, int64_t count, int64_t lanes
 }
 
 void forward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, Tensor& bias) {
-  Problem p(table, query, key);
+  BiasShape p(table, query, key);
   std::vector<float> packed = pack_tables(p);
   float* out = bias.data<float>();
   int64_t cost = p.S * p.heads * 4;
@@ -175,7 +175,7 @@ void forward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, Te
 // Owner of one group of one image.
 class GroupGradient {
  public:
-  GroupGradient(const Problem& p, const std::vector<float>& packed, const float* dbias)
+  GroupGradient(const BiasShape& p, const std::vector<float>& packed, const float* dbias)
       : p_(p),
         packed_(packed),
         dbias_(dbias),
@@ -251,7 +251,7 @@ class GroupGradient {
     }
   }
 
-  const Problem& p_;
+  const BiasShape& p_;
   const std::vector<float>& packed_;
   const float* dbias_;
   Row row_;
@@ -269,7 +269,7 @@ void sum_parts(const float* parts, int64_t count, int64_t size, float* sum) {
 
 void backward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& dbias,
                   Tensor& dtable, Tensor& dquery, Tensor& dkey) {
-  Problem p(table, query, key);
+  BiasShape p(table, query, key);
   std::vector<float> packed = pack_tables(p);
   int64_t entries = p.heads * p.Th * p.Tw;
   Tensor table_parts = dtable.defined() ? Tensor::empty({p.N, p.H, p.Th, p.Tw}) : Tensor();

@@ -22,7 +22,7 @@ using namespace cuda;
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kPeriod = 2048;  // pairs between two foldings of the halves
 constexpr int kHalfBits = 19;
-constexpr int kMostCells = (48 << 10) / 16 - 32;  // of a table in shared memory, 16 bytes a cell
+constexpr int kMaxCells = (48 << 10) / 16 - 32;  // of a table in shared memory, 16 bytes a cell
 
 struct Bias {
   const float *table, *query, *key;
@@ -204,7 +204,7 @@ bool supported(const Tensor& table, const Tensor& query, const Tensor& key, cons
   constexpr int64_t kLimit = int64_t{1} << 30;
   return table.dtype() == DType::kF32 && bias.numel() > 0 && packs_fit<2>(query.data<float>(), 0) &&
          packs_fit<2>(key.data<float>(), 0) && query.dim(1) * key.dim(2) < kLimit &&
-         key.dim(0) * table.dim(0) < 65536 && table.dim(1) * table.dim(2) <= kMostCells;
+         key.dim(0) * table.dim(0) < 65536 && table.dim(1) * table.dim(2) <= kMaxCells;
 }
 
 Bias problem(const Tensor& table, const Tensor& query, const Tensor& key) {
@@ -238,9 +238,9 @@ void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, 
   }
   if (dtable.defined()) {
     // Enough blocks for a large GPU; a block's table costs as much as some thousand pairs.
-    constexpr int kBlocks = 1024, kFewestPairs = 4 * kPeriod;
+    constexpr int kBlocks = 1024, kMinPairs = 4 * kPeriod;
     int pairs = b.Q * b.S, heads = b.N * b.H;
-    int chunk = std::max<int>(kFewestPairs, static_cast<int>(ceil_div(int64_t{pairs} * heads, kBlocks)));
+    int chunk = std::max<int>(kMinPairs, static_cast<int>(ceil_div(int64_t{pairs} * heads, kBlocks)));
     unsigned chunks = blocks_of(pairs, chunk);
     Tensor parts = scratch({b.N, static_cast<int64_t>(chunks), b.H, int64_t{b.Th} * b.Tw});
     launch("table_gradients", &table_gradients, dim3(chunks, static_cast<unsigned>(heads)), dim3(kThreads),

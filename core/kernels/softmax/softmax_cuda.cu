@@ -12,7 +12,7 @@ using cuda::Pack;
 
 constexpr int kThreads = 128;     // of a block with many rows
 constexpr int kRowThreads = 256;  // of a block with one
-constexpr int kMostItems = 4;     // packs a lane holds
+constexpr int kMaxItems = 4;      // packs a lane holds
 constexpr float kMinusInfinity = -__builtin_huge_valf();
 
 __device__ __forceinline__ float larger(float a, float b) { return b > a ? b : a; }
@@ -152,31 +152,31 @@ __global__ void __launch_bounds__(kRowThreads)
 }
 
 // How rows of n elements in packs are laid over threads. items 0: a block takes a row.
-struct Plan {
+struct RowLayout {
   int items, lanes;
   unsigned blocks;
 
-  Plan(int64_t rows, int64_t n, int pack) {
+  RowLayout(int64_t rows, int64_t n, int pack) {
     int64_t packs = ceil_div(n, pack);
-    items = packs <= cuda::kWarp ? 1 : packs <= cuda::kWarp * kMostItems ? kMostItems : 0;
+    items = packs <= cuda::kWarp ? 1 : packs <= cuda::kWarp * kMaxItems ? kMaxItems : 0;
     lanes = 1;
     while (items > 0 && lanes * items < packs) lanes *= 2;
     blocks = static_cast<unsigned>(items > 0 ? ceil_div(rows * lanes, kThreads) : rows);
   }
 };
 
-// Calls f<kPack, kItems>(plan).
+// Calls f<kPack, kItems>(layout).
 template <class F>
 void dispatch_rows(const Tensor& shape, bool packs, const F& f) {
   int64_t n = shape.dim(-1), rows = shape.numel() / n;
   auto with_pack = [&]<int kPack>() {
-    Plan plan(rows, n, kPack);
-    if (plan.items == 0)
-      f.template operator()<kPack, 0>(plan, rows, n);
-    else if (plan.items == 1)
-      f.template operator()<kPack, 1>(plan, rows, n);
+    RowLayout layout(rows, n, kPack);
+    if (layout.items == 0)
+      f.template operator()<kPack, 0>(layout, rows, n);
+    else if (layout.items == 1)
+      f.template operator()<kPack, 1>(layout, rows, n);
     else
-      f.template operator()<kPack, kMostItems>(plan, rows, n);
+      f.template operator()<kPack, kMaxItems>(layout, rows, n);
   };
   if (packs)
     with_pack.template operator()<4>();
@@ -189,13 +189,13 @@ void forward(const Tensor& x, Tensor& y) {
   const float* from = x.data<float>();
   float* to = y.data<float>();
   bool packs = cuda::rows_fit_packs(x.dim(-1), x, y);
-  dispatch_rows(x, packs, [&]<int kPack, int kItems>(const Plan& plan, int64_t rows, int64_t n) {
+  dispatch_rows(x, packs, [&]<int kPack, int kItems>(const RowLayout& layout, int64_t rows, int64_t n) {
     if constexpr (kItems == 0) {
-      cuda::launch("softmax_long_rows", &softmax_long_rows<kLog, kPack>, dim3(plan.blocks), dim3(kRowThreads),
-                   0, from, to, n);
+      cuda::launch("softmax_long_rows", &softmax_long_rows<kLog, kPack>, dim3(layout.blocks),
+                   dim3(kRowThreads), 0, from, to, n);
     } else {
-      cuda::launch("softmax_rows", &softmax_rows<kLog, kPack, kItems>, dim3(plan.blocks), dim3(kThreads), 0,
-                   from, to, rows, static_cast<int>(n), plan.lanes);
+      cuda::launch("softmax_rows", &softmax_rows<kLog, kPack, kItems>, dim3(layout.blocks), dim3(kThreads), 0,
+                   from, to, rows, static_cast<int>(n), layout.lanes);
     }
   });
 }
@@ -205,13 +205,13 @@ void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
   const float *out = y.data<float>(), *gradient = dy.data<float>();
   float* to = dx.data<float>();
   bool packs = cuda::rows_fit_packs(y.dim(-1), y, dy, dx);
-  dispatch_rows(y, packs, [&]<int kPack, int kItems>(const Plan& plan, int64_t rows, int64_t n) {
+  dispatch_rows(y, packs, [&]<int kPack, int kItems>(const RowLayout& layout, int64_t rows, int64_t n) {
     if constexpr (kItems == 0) {
-      cuda::launch("softmax_backward_long_rows", &softmax_backward_long_rows<kLog, kPack>, dim3(plan.blocks),
-                   dim3(kRowThreads), 0, out, gradient, to, n);
+      cuda::launch("softmax_backward_long_rows", &softmax_backward_long_rows<kLog, kPack>,
+                   dim3(layout.blocks), dim3(kRowThreads), 0, out, gradient, to, n);
     } else {
-      cuda::launch("softmax_backward_rows", &softmax_backward_rows<kLog, kPack, kItems>, dim3(plan.blocks),
-                   dim3(kThreads), 0, out, gradient, to, rows, static_cast<int>(n), plan.lanes);
+      cuda::launch("softmax_backward_rows", &softmax_backward_rows<kLog, kPack, kItems>, dim3(layout.blocks),
+                   dim3(kThreads), 0, out, gradient, to, rows, static_cast<int>(n), layout.lanes);
     }
   });
 }

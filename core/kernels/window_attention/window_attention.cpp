@@ -11,7 +11,7 @@ namespace saccade::kernels {
 namespace {
 
 template <class T, class A = acc_t<T>>
-struct Problem {
+struct WindowInputs {
   const T *qkv, *padding;
   const A* table;
   const bool* mask;
@@ -19,8 +19,8 @@ struct Problem {
   int64_t N, C, heads, D, T2, side;  // T2 tokens a window; side = 2t - 1
   A scale;
 
-  static Problem make(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
-                      const WindowParams& p) {
+  static WindowInputs make(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
+                           const WindowParams& p) {
     int64_t C = qkv.dim(3) / 3, side = 1;
     while (table.defined() && side * side < table.dim(0)) side += 2;
     return {qkv.data<T>(),
@@ -69,75 +69,75 @@ struct Problem {
     if (map.region(r.w, q) != map.region(r.w, k)) sum += A(kOtherRegion);
     return sum;
   }
-  SACCADE_HD A weight(A score_value, A log_sum) const {
-    return log_sum == -std::numeric_limits<A>::infinity() ? A(0) : std::exp(score_value - log_sum);
+  SACCADE_HD A weight(A score_value, A lse) const {
+    return lse == -std::numeric_limits<A>::infinity() ? A(0) : std::exp(score_value - lse);
   }
 };
 
 template <class T, class A = acc_t<T>>
-struct Forward {
-  Problem<T> p;
+struct WindowForward {
+  WindowInputs<T> p;
   T* y;
-  A* log_sum;
+  A* lse;
   SACCADE_HD void operator()(int64_t i) const {
     auto r = p.row(i);
     A top = -std::numeric_limits<A>::infinity(), total = 0;
     for (int64_t k = 0; k < p.T2; ++k) top = std::fmax(top, p.score(r, r.t, k));
     if (top != -std::numeric_limits<A>::infinity())
       for (int64_t k = 0; k < p.T2; ++k) total += std::exp(p.score(r, r.t, k) - top);
-    log_sum[i] = total > 0 ? top + std::log(total) : -std::numeric_limits<A>::infinity();
+    lse[i] = total > 0 ? top + std::log(total) : -std::numeric_limits<A>::infinity();
     int64_t token = p.map.token(r.w, r.t);
     if (token < 0) return;
     T* out = y + (r.n * p.map.H * p.map.W + token) * p.C + r.h * p.D;
     for (int64_t d = 0; d < p.D; ++d) {
       A sum = 0;
       for (int64_t k = 0; k < p.T2; ++k)
-        sum += p.weight(p.score(r, r.t, k), log_sum[i]) * static_cast<A>(p.vector(r, k, 2)[d]);
+        sum += p.weight(p.score(r, r.t, k), lse[i]) * static_cast<A>(p.vector(r, k, 2)[d]);
       out[d] = static_cast<T>(sum);
     }
   }
 };
 
 template <class T, class A = acc_t<T>>
-struct Gradient {
-  Problem<T> p;
+struct GradientInputs {
+  WindowInputs<T> p;
   const T* dy;
-  const A* log_sum;
+  const A* lse;
   // Zero for a filler: its output is cut off.
-  SACCADE_HD const T* output(const typename Problem<T>::Row& r, int64_t q) const {
+  SACCADE_HD const T* output(const typename WindowInputs<T>::Row& r, int64_t q) const {
     int64_t token = p.map.token(r.w, q);
     return token < 0 ? nullptr : dy + (r.n * p.map.H * p.map.W + token) * p.C + r.h * p.D;
   }
-  SACCADE_HD A weight(typename Problem<T>::Row r, int64_t q, int64_t k) const {
+  SACCADE_HD A weight(typename WindowInputs<T>::Row r, int64_t q, int64_t k) const {
     r.t = q;
-    return p.weight(p.score(r, q, k), log_sum[p.index(r)]);
+    return p.weight(p.score(r, q, k), lse[p.index(r)]);
   }
-  SACCADE_HD A dweight(const typename Problem<T>::Row& r, const T* g, int64_t k) const {
+  SACCADE_HD A dweight(const typename WindowInputs<T>::Row& r, const T* g, int64_t k) const {
     const T* v = p.vector(r, k, 2);
     A sum = 0;
     for (int64_t d = 0; d < p.D; ++d) sum += static_cast<A>(g[d]) * static_cast<A>(v[d]);
     return sum;
   }
-  // Gradient of the score of q and k; mean is the row's sum of weight * dweight.
-  SACCADE_HD A dscore(const typename Problem<T>::Row& r, int64_t q, int64_t k, A mean) const {
+  // Gradient of the score of q and k; delta is the row's sum of weight * dweight.
+  SACCADE_HD A dscore(const typename WindowInputs<T>::Row& r, int64_t q, int64_t k, A delta) const {
     const T* g = output(r, q);
-    return g ? weight(r, q, k) * (dweight(r, g, k) - mean) : A(0);
+    return g ? weight(r, q, k) * (dweight(r, g, k) - delta) : A(0);
   }
 };
 
 // The gradients of the windows' tokens, fillers too: parts [N * windows * T2, 3C].
 template <class T, class A = acc_t<T>>
-struct BackwardQuery {
-  Gradient<T> g;
-  A *mean, *parts;
+struct QueryGradient {
+  GradientInputs<T> g;
+  A *delta, *parts;
   SACCADE_HD void operator()(int64_t i) const {
-    const Problem<T>& p = g.p;
+    const WindowInputs<T>& p = g.p;
     auto r = p.row(i);
     const T* out = g.output(r, r.t);
     A sum = 0;
     if (out)
       for (int64_t k = 0; k < p.T2; ++k) sum += g.weight(r, r.t, k) * g.dweight(r, out, k);
-    mean[i] = sum;
+    delta[i] = sum;
     A* dq = parts + ((r.n * p.map.count() + r.w) * p.T2 + r.t) * 3 * p.C + r.h * p.D;
     for (int64_t d = 0; d < p.D; ++d) dq[d] = 0;
     for (int64_t k = 0; k < p.T2; ++k) {
@@ -149,12 +149,12 @@ struct BackwardQuery {
 };
 
 template <class T, class A = acc_t<T>>
-struct BackwardKey {  // t of the row is the key
-  Gradient<T> g;
-  const A* mean;
+struct KeyGradient {  // t of the row is the key
+  GradientInputs<T> g;
+  const A* delta;
   A* parts;
   SACCADE_HD void operator()(int64_t i) const {
-    const Problem<T>& p = g.p;
+    const WindowInputs<T>& p = g.p;
     auto r = p.row(i);
     A* dk = parts + ((r.n * p.map.count() + r.w) * p.T2 + r.t) * 3 * p.C + p.C + r.h * p.D;
     A* dv = dk + p.C;
@@ -162,7 +162,7 @@ struct BackwardKey {  // t of the row is the key
     for (int64_t q = 0; q < p.T2; ++q) {
       const T* out = g.output(r, q);
       if (!out) continue;
-      A w = g.weight(r, q, r.t), s = g.dscore(r, q, r.t, mean[i - r.t + q]) * p.scale;
+      A w = g.weight(r, q, r.t), s = g.dscore(r, q, r.t, delta[i - r.t + q]) * p.scale;
       const T* query = p.vector(r, q, 0);
       for (int64_t d = 0; d < p.D; ++d) {
         dk[d] += s * static_cast<A>(query[d]);
@@ -173,22 +173,22 @@ struct BackwardKey {  // t of the row is the key
 };
 
 template <class T, class A = acc_t<T>>
-struct BackwardTable {  // i = row of the table * heads + h
-  Gradient<T> g;
-  const A* mean;
+struct TableGradient {  // i = row of the table * heads + h
+  GradientInputs<T> g;
+  const A* delta;
   A* dtable;
   SACCADE_HD void operator()(int64_t i) const {
-    const Problem<T>& p = g.p;
+    const WindowInputs<T>& p = g.p;
     int64_t side = p.side, dy = i / p.heads / side - side / 2, dx = i / p.heads % side - side / 2;
     int64_t width = p.map.window;
     A sum = 0;
     for (int64_t nw = 0; nw < p.N * p.map.count(); ++nw) {
-      typename Problem<T>::Row r{nw / p.map.count(), nw % p.map.count(), i % p.heads, 0};
+      typename WindowInputs<T>::Row r{nw / p.map.count(), nw % p.map.count(), i % p.heads, 0};
       for (int64_t q = 0; q < p.T2; ++q) {
         int64_t y = q / width - dy, x = q % width - dx;
         if (y < 0 || y >= width || x < 0 || x >= width) continue;
         r.t = q;
-        sum += g.dscore(r, q, y * width + x, mean[p.index(r)]);
+        sum += g.dscore(r, q, y * width + x, delta[p.index(r)]);
       }
     }
     dtable[i] = sum;
@@ -197,8 +197,8 @@ struct BackwardTable {  // i = row of the table * heads + h
 
 // From the windows back to the map.
 template <class T, class A = acc_t<T>>
-struct Scatter {  // i = (n * windows + w) * T2 + t
-  Problem<T> p;
+struct ScatterTokens {  // i = (n * windows + w) * T2 + t
+  WindowInputs<T> p;
   const A* parts;
   T* dqkv;
   SACCADE_HD void operator()(int64_t i) const {
@@ -211,8 +211,8 @@ struct Scatter {  // i = (n * windows + w) * T2 + t
 };
 
 template <class T, class A = acc_t<T>>
-struct SumFillers {  // i < 3C
-  Problem<T> p;
+struct FillerGradient {  // i < 3C
+  WindowInputs<T> p;
   const A* parts;
   A* dpadding;
   SACCADE_HD void operator()(int64_t i) const {
@@ -224,30 +224,32 @@ struct SumFillers {  // i < 3C
 };
 
 void forward_generic(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
-                     const WindowParams& params, Tensor& y, Tensor& log_sum) {
+                     const WindowParams& params, Tensor& y, Tensor& lse) {
   dispatch_float(qkv.dtype(), "window_attention", [&]<class T>() {
-    auto p = Problem<T>::make(qkv, table, padding, mask, params);
-    for_each(p.row_count(), Forward<T>{p, y.data<T>(), log_sum.data<acc_t<T>>()}, p.T2 * p.D * 4);
+    auto p = WindowInputs<T>::make(qkv, table, padding, mask, params);
+    for_each(p.row_count(), WindowForward<T>{p, y.data<T>(), lse.data<acc_t<T>>()}, p.T2 * p.D * 4);
   });
 }
 
 void backward_generic(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
-                      const WindowParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dqkv,
+                      const WindowParams& params, const Tensor& lse, const Tensor& dy, Tensor& dqkv,
                       Tensor& dtable, Tensor& dpadding) {
   dispatch_float(qkv.dtype(), "window_attention", [&]<class T>() {
     using A = acc_t<T>;
-    Gradient<T> g{Problem<T>::make(qkv, table, padding, mask, params), dy.data<T>(), log_sum.data<A>()};
-    const Problem<T>& p = g.p;
+    GradientInputs<T> g{WindowInputs<T>::make(qkv, table, padding, mask, params), dy.data<T>(),
+                        lse.data<A>()};
+    const WindowInputs<T>& p = g.p;
     int64_t tokens = p.N * p.map.count() * p.T2, cost = p.T2 * p.D * 6;
     Tensor parts = Tensor::empty({tokens, 3 * p.C}, dtype_of<A>, qkv.device());
-    Tensor mean = log_sum.empty_like();
-    for_each(p.row_count(), BackwardQuery<T>{g, mean.data<A>(), parts.data<A>()}, cost);
+    Tensor delta = lse.empty_like();
+    for_each(p.row_count(), QueryGradient<T>{g, delta.data<A>(), parts.data<A>()}, cost);
     if (dqkv.defined() || dpadding.defined())
-      for_each(p.row_count(), BackwardKey<T>{g, mean.data<A>(), parts.data<A>()}, cost);
-    if (dqkv.defined()) for_each(tokens, Scatter<T>{p, parts.data<A>(), dqkv.data<T>()}, 3 * p.C);
+      for_each(p.row_count(), KeyGradient<T>{g, delta.data<A>(), parts.data<A>()}, cost);
+    if (dqkv.defined()) for_each(tokens, ScatterTokens<T>{p, parts.data<A>(), dqkv.data<T>()}, 3 * p.C);
     if (dtable.defined())
-      for_each(dtable.numel(), BackwardTable<T>{g, mean.data<A>(), dtable.data<A>()}, p.N * cost);
-    if (dpadding.defined()) for_each(3 * p.C, SumFillers<T>{p, parts.data<A>(), dpadding.data<A>()}, tokens);
+      for_each(dtable.numel(), TableGradient<T>{g, delta.data<A>(), dtable.data<A>()}, p.N * cost);
+    if (dpadding.defined())
+      for_each(3 * p.C, FillerGradient<T>{p, parts.data<A>(), dpadding.data<A>()}, tokens);
   });
 }
 

@@ -5,9 +5,9 @@
 // [(2t - 1)^2, heads] or undefined, t >= window: the bias of query (y, x) and key (v, u) of a window is row
 // (y - v + t - 1) * (2t - 1) + (x - u + t - 1); padding [3C]: the queries, keys and values of the tokens that
 // fill the last windows where the window does not divide the map; mask bool [N, H, W] or undefined, true =
-// ignored as a key. y [N, H, W, C]; log_sum [N, windows, heads, window^2] = log of the sum of exp(score) of a
+// ignored as a key. y [N, H, W, C]; lse [N, windows, heads, window^2] = log of the sum of exp(score) of a
 // row, -inf where every key is ignored (such a row of y is 0). qkv, padding and y are of one dtype (f32, bf16
-// or f64); table and log_sum are f64 with f64 qkv and f32 otherwise. All contiguous.
+// or f64); table and lse are f64 with f64 qkv and f32 otherwise. All contiguous.
 #pragma once
 
 #include "core/runtime/kernel.h"
@@ -67,14 +67,14 @@ struct WindowGeometryOf {
 using WindowGeometry = WindowGeometryOf<int64_t>;
 
 inline Kernel<void(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
-                   const WindowParams& params, Tensor& y, Tensor& log_sum)>
+                   const WindowParams& params, Tensor& y, Tensor& lse)>
     window_attention_forward{"window_attention_forward"};
 
 // Gradients of dot(y, dy); undefined outputs are skipped. dtable and dpadding are f64 with f64 qkv and f32
-// otherwise. The weights are recomputed from log_sum. Deterministic: every gradient has one owner or is
+// otherwise. The weights are recomputed from lse. Deterministic: every gradient has one owner or is
 // summed over parts that depend on the shape only.
 inline Kernel<void(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
-                   const WindowParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dqkv,
+                   const WindowParams& params, const Tensor& lse, const Tensor& dy, Tensor& dqkv,
                    Tensor& dtable, Tensor& dpadding)>
     window_attention_backward{"window_attention_backward"};
 

@@ -19,7 +19,7 @@ using namespace cpu;
 constexpr float kInf = __builtin_inff();
 constexpr int64_t kParts = 16;  // of the sums over windows, at most
 
-struct Problem {
+struct WindowShape {
   int64_t N, C, heads, D, T, Dp, Tp;  // T tokens a window; Dp, Tp: padded to whole vectors
   WindowGeometry map;
   float scale;
@@ -28,7 +28,7 @@ struct Problem {
   std::vector<float> bias;   // [heads, T, Tp]; -inf behind the last key
   std::vector<float> other;  // [3, T, Tp]: what a window at the lower, right or both borders adds
 
-  Problem(const Tensor& qkv, const Tensor& table, const Tensor& key_mask, const WindowParams& p)
+  WindowShape(const Tensor& qkv, const Tensor& table, const Tensor& key_mask, const WindowParams& p)
       : N(qkv.dim(0)),
         C(qkv.dim(3) / 3),
         heads(p.heads),
@@ -94,23 +94,11 @@ void transpose(const float* from, int64_t Tp, int64_t Dp, float* to) {
   }
 }
 
-template <class E>
-Floats load_row(const E* from, int64_t count) {
-  return count >= kLanes ? load(from) : load_some(from, count);
-}
-template <class E>
-void store_row(E* to, Floats v, int64_t count) {
-  if (count >= kLanes)
-    store(to, v);
-  else
-    store_some(to, v, count);
-}
-
 // Room for one head of one window. The rows behind T are zero and stay so.
 template <class E>
-class Worker {
+class WindowWorker {
  public:
-  Worker(const Problem& problem, const E* qkv_data, const E* padding_data)
+  WindowWorker(const WindowShape& problem, const E* qkv_data, const E* padding_data)
       : p(problem),
         qkv(qkv_data),
         padding(padding_data),
@@ -138,7 +126,7 @@ class Worker {
       if (token(t) >= 0 && p.mask[n * p.map.H * p.map.W + token(t)]) ignored[static_cast<size_t>(t)] = -kInf;
   }
 
-  void forward(int64_t h, E* y, float* log_sum) {
+  void forward(int64_t h, E* y, float* lse) {
     compute_products(h);
     gather(h, 2, 1.0f, v);
     if (p.Tp == 4 * kLanes)
@@ -147,7 +135,7 @@ class Worker {
       exponentials<0>(h);
     // The rows' sums were at least 1, or 0 where there was no key at all; log turns that into -inf.
     for (int64_t i = 0; i < p.T; ++i)
-      log_sum[h * p.T + i] = shifts[static_cast<size_t>(i)] + math::log(totals[static_cast<size_t>(i)]);
+      lse[h * p.T + i] = shifts[static_cast<size_t>(i)] + math::log(totals[static_cast<size_t>(i)]);
     for (int64_t i = 0; i < p.T; ++i)
       totals[static_cast<size_t>(i)] =
           totals[static_cast<size_t>(i)] == 0 ? 0.0f : 1 / totals[static_cast<size_t>(i)];
@@ -156,13 +144,13 @@ class Worker {
     for (int64_t t = 0; t < p.T; ++t) {
       if (token(t) < 0) continue;
       for (int64_t d = 0; d < p.D; d += kLanes)
-        store_row(image + token(t) * p.C + d,
-                  load(out.data() + t * p.Dp + d) * totals[static_cast<size_t>(t)], p.D - d);
+        store_some(image + token(t) * p.C + d,
+                   load(out.data() + t * p.Dp + d) * totals[static_cast<size_t>(t)], p.D - d);
     }
   }
 
   // dtable [T, Tp] of this head and dpadding [3C] are added to; null outputs are skipped.
-  void backward(int64_t h, const E* gradient, const float* log_sum, E* dqkv, float* dtable, float* dpadding) {
+  void backward(int64_t h, const E* gradient, const float* lse, E* dqkv, float* dtable, float* dpadding) {
     compute_products(h);
     gather(h, 2, 1.0f, v);
     transpose(v.data(), p.Tp, p.Dp, v_t.data());
@@ -170,13 +158,13 @@ class Worker {
     for (int64_t t = 0; t < p.T; ++t) {
       for (int64_t d = 0; d < p.D; d += kLanes)
         store(dy.data() + t * p.Dp + d,
-              token(t) < 0 ? Floats{} : load_row(image + token(t) * p.C + d, p.D - d));
+              token(t) < 0 ? Floats{} : load_some(image + token(t) * p.C + d, p.D - d));
     }
     small_gemm<false>(p.T, p.Tp, p.Dp, dy.data(), p.Dp, 1, v_t.data(), p.Tp, dscores.data(), p.Tp);
     if (p.Tp == 4 * kLanes)
-      score_gradients<4>(h, gradient, log_sum + h * p.T, dtable);
+      score_gradients<4>(h, gradient, lse + h * p.T, dtable);
     else
-      score_gradients<0>(h, gradient, log_sum + h * p.T, dtable);
+      score_gradients<0>(h, gradient, lse + h * p.T, dtable);
     if (!dqkv && !dpadding) return;
     // k holds scaled keys, so dq needs no factor; dk gets it on the way out.
     small_gemm<false>(p.T, p.Dp, p.T, dscores.data(), p.Tp, 1, k.data(), p.Dp, out.data(), p.Dp);
@@ -207,7 +195,7 @@ class Worker {
     for (int64_t t = 0; t < p.T; ++t) {
       const E* from = (token(t) < 0 ? padding : image + token(t) * 3 * p.C) + first;
       for (int64_t d = 0; d < p.D; d += kLanes)
-        store(to.data() + t * p.Dp + d, load_row(from + d, p.D - d) * factor);
+        store(to.data() + t * p.Dp + d, load_some(from + d, p.D - d) * factor);
     }
   }
   void scatter(int64_t h, int64_t part, float factor, E* dqkv, float* dpadding) {
@@ -217,10 +205,10 @@ class Worker {
       for (int64_t d = 0; d < p.D; d += kLanes) {
         Floats g = load(out.data() + t * p.Dp + d) * factor;
         if (token(t) >= 0) {
-          if (image) store_row(image + token(t) * 3 * p.C + d, g, p.D - d);
+          if (image) store_some(image + token(t) * 3 * p.C + d, g, p.D - d);
         } else if (dpadding) {
           float* sum_at = dpadding + first + d;
-          store_row(sum_at, load_row(sum_at, p.D - d) + g, p.D - d);
+          store_some(sum_at, load_some(sum_at, p.D - d) + g, p.D - d);
         }
       }
     }
@@ -271,22 +259,22 @@ class Worker {
   }
   // scores become the weights, dscores (the gradients of the weights) the gradients of the scores.
   template <int kV>
-  void score_gradients(int64_t h, const E* gradient, const float* log_sum, float* dtable) {
+  void score_gradients(int64_t h, const E* gradient, const float* lse, float* dtable) {
     const float* bias = p.bias.data() + h * p.T * p.Tp;
     const int64_t vectors = kV > 0 ? kV : p.Tp / kLanes;
     for (int64_t i = 0; i < p.T; ++i) {
       prefetch_next(qkv, 3, h, i);
       prefetch_next(gradient, 1, h, i);
       float *z = scores.data() + i * p.Tp, *dz = dscores.data() + i * p.Tp;
-      float shift = log_sum[i] == -kInf ? kInf : log_sum[i];
-      Floats x[kV > 0 ? kV : 1], mean{};
+      float shift = lse[i] == -kInf ? kInf : lse[i];
+      Floats x[kV > 0 ? kV : 1], delta{};
       for (int64_t j = 0; j < vectors; ++j) {
         Floats weight = cpu::exp(score(bias, i * p.Tp + j * kLanes) - shift);
         store(z + j * kLanes, weight);
-        mean += weight * load(dz + j * kLanes);
+        delta += weight * load(dz + j * kLanes);
         if constexpr (kV > 0) x[j] = weight;
       }
-      float total = sum(mean);
+      float total = sum(delta);
       for (int64_t j = 0; j < vectors; ++j) {
         Floats weight = kV > 0 ? x[kV > 0 ? j : 0] : load(z + j * kLanes);
         Floats d = weight * (load(dz + j * kLanes) - total);
@@ -298,7 +286,7 @@ class Worker {
     }
   }
 
-  const Problem& p;
+  const WindowShape& p;
   const E *qkv, *padding;
   int64_t n = 0, w = 0, next_n = 0;
   std::vector<int64_t> tokens, next_tokens;
@@ -307,19 +295,19 @@ class Worker {
 };
 
 template <class E>
-void forward_typed(const Problem& p, const Tensor& qkv, const Tensor& padding, Tensor& y, Tensor& log_sum) {
+void forward_typed(const WindowShape& p, const Tensor& qkv, const Tensor& padding, Tensor& y, Tensor& lse) {
   parallel_for(p.windows(), 1, [&](int64_t begin, int64_t end) {
-    Worker<E> worker(p, qkv.data<E>(), padding.data<E>());
+    WindowWorker<E> worker(p, qkv.data<E>(), padding.data<E>());
     for (int64_t i = begin; i < end; ++i) {
       worker.begin_window(i, std::min(i + 1, end - 1));
       for (int64_t h = 0; h < p.heads; ++h)
-        worker.forward(h, y.data<E>(), log_sum.data<float>() + i * p.heads * p.T);
+        worker.forward(h, y.data<E>(), lse.data<float>() + i * p.heads * p.T);
     }
   });
 }
 
 // dtable [rows, heads] from the sums of score gradients sums [parts, heads, T, Tp].
-void sum_table(const Problem& p, Tensor& sums, int64_t parts, Tensor& dtable) {
+void sum_table(const WindowShape& p, Tensor& sums, int64_t parts, Tensor& dtable) {
   int64_t size = p.T * p.Tp;
   auto* rows = dtable.data<float>();
   std::fill_n(rows, dtable.numel(), 0.0f);
@@ -337,13 +325,13 @@ void sum_table(const Problem& p, Tensor& sums, int64_t parts, Tensor& dtable) {
 }
 
 template <class E>
-void backward_typed(const Problem& p, const Tensor& qkv, const Tensor& padding, const Tensor& log_sum,
+void backward_typed(const WindowShape& p, const Tensor& qkv, const Tensor& padding, const Tensor& lse,
                     const Tensor& dy, Tensor& dqkv, Tensor& dtable, Tensor& dpadding) {
   int64_t parts = std::min(p.windows(), kParts), size = p.heads * p.T * p.Tp;
   Tensor table_sums = dtable.defined() ? Tensor::zeros({parts, size}) : Tensor();
   Tensor padding_sums = dpadding.defined() ? Tensor::zeros({parts, 3 * p.C}) : Tensor();
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-    Worker<E> worker(p, qkv.data<E>(), padding.data<E>());
+    WindowWorker<E> worker(p, qkv.data<E>(), padding.data<E>());
     for (int64_t part = begin; part < end; ++part) {
       float* bias = data_or_null<float>(table_sums, part * size);
       float* fillers = data_or_null<float>(padding_sums, part * 3 * p.C);
@@ -351,7 +339,7 @@ void backward_typed(const Problem& p, const Tensor& qkv, const Tensor& padding, 
       for (int64_t i = p.windows() * part / parts; i < last; ++i) {
         worker.begin_window(i, std::min(i + 1, last - 1));
         for (int64_t h = 0; h < p.heads; ++h)
-          worker.backward(h, dy.data<E>(), log_sum.data<float>() + i * p.heads * p.T, data_or_null<E>(dqkv),
+          worker.backward(h, dy.data<E>(), lse.data<float>() + i * p.heads * p.T, data_or_null<E>(dqkv),
                           bias ? bias + h * p.T * p.Tp : nullptr, fillers);
       }
     }
@@ -365,18 +353,18 @@ void backward_typed(const Problem& p, const Tensor& qkv, const Tensor& padding, 
 }
 
 void forward_cpu(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
-                 const WindowParams& params, Tensor& y, Tensor& log_sum) {
-  Problem p(qkv, table, mask, params);
+                 const WindowParams& params, Tensor& y, Tensor& lse) {
+  WindowShape p(qkv, table, mask, params);
   dispatch_dtype<float, bf16>(qkv.dtype(), "window_attention",
-                              [&]<class E>() { forward_typed<E>(p, qkv, padding, y, log_sum); });
+                              [&]<class E>() { forward_typed<E>(p, qkv, padding, y, lse); });
 }
 
 void backward_cpu(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
-                  const WindowParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dqkv,
+                  const WindowParams& params, const Tensor& lse, const Tensor& dy, Tensor& dqkv,
                   Tensor& dtable, Tensor& dpadding) {
-  Problem p(qkv, table, mask, params);
+  WindowShape p(qkv, table, mask, params);
   dispatch_dtype<float, bf16>(qkv.dtype(), "window_attention", [&]<class E>() {
-    backward_typed<E>(p, qkv, padding, log_sum, dy, dqkv, dtable, dpadding);
+    backward_typed<E>(p, qkv, padding, lse, dy, dqkv, dtable, dpadding);
   });
 }
 

@@ -9,33 +9,33 @@
 namespace saccade::kernels {
 namespace {
 
-using cuda::Math;
+using cuda::Mma;
 
-template <Math kMath, int kD, class T>
+template <Mma kMma, int kD, class T>
 void launch_forward(const cuda::WindowProblem<T>& p) {
-  using Shape = cuda::ForwardShape<kMath, kD>;
-  size_t shared = cuda::forward_shared_bytes<kMath, kD>() + p.head_bytes();
+  using Shape = cuda::ForwardShape<kMma, kD>;
+  size_t shared = cuda::forward_shared_bytes<kMma, kD>() + p.head_bytes();
   auto blocks = static_cast<unsigned>(p.heads() * ceil_div(p.queries, Shape::kRows));
-  cuda::launch("attention_forward_tiles", &cuda::attention_forward_tiles<kMath, kD, cuda::WindowProblem<T>>,
+  cuda::launch("attention_forward_tiles", &cuda::attention_forward_tiles<kMma, kD, cuda::WindowProblem<T>>,
                dim3(blocks), dim3(Shape::kThreads), shared, p);
 }
 
 void forward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
-                  const WindowParams& params, Tensor& y, Tensor& log_sum) {
-  if (log_sum.numel() == 0) return;
-  cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, [&]<Math kMath, int kD>() {
-    using T = cuda::Stored<kMath>;
+                  const WindowParams& params, Tensor& y, Tensor& lse) {
+  if (lse.numel() == 0) return;
+  cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, [&]<Mma kMma, int kD>() {
+    using T = cuda::Stored<kMma>;
     cuda::WindowProblem<T> p(qkv, table, padding, mask, params);
     p.y = y.data<T>();
-    p.log_sum = log_sum.data<float>();
-    launch_forward<kMath, kD>(p);
+    p.lse = lse.data<float>();
+    launch_forward<kMma, kD>(p);
   });
 }
 
 bool supported(const Tensor& qkv, const Tensor&, const Tensor&, const Tensor&, const WindowParams& params,
                const Tensor&, const Tensor&) {
   size_t bytes = cuda::window_head_bytes(params.window);
-  auto add = [&]<Math kMath, int kD>() { bytes += cuda::forward_shared_bytes<kMath, kD>(); };
+  auto add = [&]<Mma kMma, int kD>() { bytes += cuda::forward_shared_bytes<kMma, kD>(); };
   return cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, add) &&
          bytes <= cuda::kWindowSharedBytes;
 }

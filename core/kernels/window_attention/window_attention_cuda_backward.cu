@@ -8,7 +8,7 @@
 namespace saccade::kernels {
 namespace {
 
-using cuda::Math;
+using cuda::Mma;
 
 // The sum over the pairs of tokens that lie apart by the displacement of a row of the table.
 struct FoldTable {     // i = row * H + h
@@ -55,72 +55,75 @@ Tensor sum_runs(const Tensor& runs) {
   return total;
 }
 
-template <Math kMath, int kD>
-void launch_tiles(cuda::WindowProblem<cuda::Stored<kMath>>& p, Tensor& dtable) {
-  int64_t runs = cut_into_runs(p, p.H);
+template <Mma kMma, int kD>
+void launch_tiles(cuda::WindowProblem<cuda::Stored<kMma>>& p, Tensor& dtable) {
+  int64_t runs = cut_into_runs(p, p.num_heads);
   Tensor displacements;
   if (dtable.defined())
-    displacements = Tensor::empty({1, runs, int64_t{p.H} * p.side() * p.side()}, DType::kF32, Device::kCuda);
-  cuda::launch("window_backward_tiles", &cuda::window_backward_tiles<kMath, kD>,
-               dim3(static_cast<unsigned>(runs * p.H)), dim3(2 * cuda::kWindowRows),
-               cuda::WindowBackwardShared<kMath, kD>::bytes() + p.head_bytes(), p,
+    displacements =
+        Tensor::empty({1, runs, int64_t{p.num_heads} * p.side() * p.side()}, DType::kF32, Device::kCuda);
+  cuda::launch("window_backward_tiles", &cuda::window_backward_tiles<kMma, kD>,
+               dim3(static_cast<unsigned>(runs * p.num_heads)), dim3(2 * cuda::kWindowRows),
+               cuda::WindowBackwardShared<kMma, kD>::bytes() + p.head_bytes(), p,
                data_or_null<float>(displacements));
   if (!dtable.defined()) return;
   Tensor total = sum_runs(displacements);
   for_each(dtable.numel(),
-           PlaceInTable{total.data<float>(), dtable.data<float>(), p.side(), p.table_side, p.H});
+           PlaceInTable{total.data<float>(), dtable.data<float>(), p.side(), p.table_side, p.num_heads});
 }
 
-// Whether launch_tiles computes windows of so many tokens.
-template <Math kMath, int kD>
-constexpr bool kHasTiles = (kMath == Math::kTf32 && kD <= 32) || (kMath == Math::kBf16 && kD <= 64);
+// Whether there is a window_backward_tiles for heads of kD channels.
+template <Mma kMma, int kD>
+constexpr bool kHasTiles = (kMma == Mma::kTf32 && kD <= 32) || (kMma == Mma::kBf16 && kD <= 64);
 
-template <Math kMath, int kD, class T>
+template <Mma kMma, int kD, class T>
 void launch_backward(cuda::WindowProblem<T>& p, Tensor& dtable) {
   using Problem = cuda::WindowProblem<T>;
-  using Shape = cuda::BackwardShape<kMath, kD>;
-  if constexpr (kHasTiles<kMath, kD>) {
-    if (p.queries <= cuda::kWindowRows) return launch_tiles<kMath, kD>(p, dtable);
+  using Shape = cuda::BackwardShape<kMma, kD>;
+  if constexpr (kHasTiles<kMma, kD>) {
+    if (p.queries <= cuda::kWindowRows) return launch_tiles<kMma, kD>(p, dtable);
   }
-  size_t shared = cuda::BackwardShared<kMath, kD>::bytes() + p.head_bytes();
+  size_t shared = cuda::BackwardShared<kMma, kD>::bytes() + p.head_bytes();
   auto rows = static_cast<unsigned>(ceil_div(p.queries, Shape::kRows)),
        columns = static_cast<unsigned>(ceil_div(p.keys, Shape::kColumns));
   auto blocks = static_cast<unsigned>(p.heads() * rows);
-  cuda::launch("attention_backward_queries", &cuda::attention_backward_queries<kMath, kD, Problem>,
+  cuda::launch("attention_backward_queries", &cuda::attention_backward_queries<kMma, kD, Problem>,
                dim3(blocks), dim3(Shape::kThreads), shared, p);
   if (p.dqkv || p.fillers) {
-    cuda::launch("attention_backward_keys", &cuda::attention_backward_keys<kMath, kD, Problem>, dim3(blocks),
+    cuda::launch("attention_backward_keys", &cuda::attention_backward_keys<kMma, kD, Problem>, dim3(blocks),
                  dim3(Shape::kThreads), shared, p);
   }
   if (!dtable.defined()) return;
-  int64_t runs = cut_into_runs(p, p.H * rows * columns);
-  Tensor pairs = Tensor::empty({1, runs, int64_t{p.H} * p.queries * p.keys}, DType::kF32, Device::kCuda);
+  int64_t runs = cut_into_runs(p, p.num_heads * rows * columns);
+  Tensor pairs =
+      Tensor::empty({1, runs, int64_t{p.num_heads} * p.queries * p.keys}, DType::kF32, Device::kCuda);
   p.dpairs = pairs.data<float>();
-  cuda::launch("attention_backward_pairs", &cuda::attention_backward_pairs<kMath, kD, Problem>,
-               dim3(columns, rows, static_cast<unsigned>(runs * p.H)), dim3(Shape::kThreads), shared, p);
+  cuda::launch("attention_backward_pairs", &cuda::attention_backward_pairs<kMma, kD, Problem>,
+               dim3(columns, rows, static_cast<unsigned>(runs * p.num_heads)), dim3(Shape::kThreads), shared,
+               p);
   Tensor total = sum_runs(pairs);
   for_each(dtable.numel(),
-           FoldTable{total.data<float>(), dtable.data<float>(), p.map.window, p.table_side, p.H});
+           FoldTable{total.data<float>(), dtable.data<float>(), p.map.window, p.table_side, p.num_heads});
 }
 
 void backward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
-                   const WindowParams& params, const Tensor& log_sum, const Tensor& dy, Tensor& dqkv,
+                   const WindowParams& params, const Tensor& lse, const Tensor& dy, Tensor& dqkv,
                    Tensor& dtable, Tensor& dpadding) {
-  Tensor mean = log_sum.empty_like(), fillers;
-  cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, [&]<Math kMath, int kD>() {
-    using T = cuda::Stored<kMath>;
+  Tensor delta = lse.empty_like(), fillers;
+  cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, [&]<Mma kMma, int kD>() {
+    using T = cuda::Stored<kMma>;
     cuda::WindowProblem<T> p(qkv, table, padding, mask, params);
     p.dy_map = dy.data<T>();
     p.packs = p.packs && cuda::packs_fit<cuda::kPackWidth<T>>(p.dy_map, p.Dv);
     p.dqkv = data_or_null<T>(dqkv);
-    p.log_sum = const_cast<float*>(log_sum.data<float>());
-    p.mean = mean.data<float>();
+    p.lse = const_cast<float*>(lse.data<float>());
+    p.delta = delta.data<float>();
     int64_t count = int64_t{p.N} * p.map.fillers(), C = p.C;
     if (dpadding.defined() && count > 0) {
       fillers = Tensor::empty({1, count, 2 * C}, DType::kF32, Device::kCuda);
       p.fillers = fillers.data<float>();
     }
-    launch_backward<kMath, kD>(p, dtable);
+    launch_backward<kMma, kD>(p, dtable);
     if (!dpadding.defined()) return;
     // The queries of fillers have no output.
     dpadding.slice(0, 0, count > 0 ? C : 3 * C).fill(0);
@@ -135,9 +138,9 @@ template <class... A>
 bool supported(const Tensor& qkv, const Tensor&, const Tensor&, const Tensor&, const WindowParams& params,
                const A&...) {
   bool fits = false;
-  auto measure = [&]<Math kMath, int kD>() {
-    size_t bytes = cuda::BackwardShared<kMath, kD>::bytes() + cuda::window_head_bytes(params.window);
-    fits = (kHasTiles<kMath, kD> && params.window * params.window <= cuda::kWindowRows) ||
+  auto measure = [&]<Mma kMma, int kD>() {
+    size_t bytes = cuda::BackwardShared<kMma, kD>::bytes() + cuda::window_head_bytes(params.window);
+    fits = (kHasTiles<kMma, kD> && params.window * params.window <= cuda::kWindowRows) ||
            bytes <= cuda::kWindowSharedBytes;
   };
   return qkv.numel() > 0 && cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, measure) &&

@@ -1,6 +1,6 @@
 // Window attention backward where a window is one tile (up to 64 tokens) and the products run on tensor
 // cores: a block takes one head of a run of windows and computes each weight once. With queries as rows, dq
-// and the means are a warp's own; the weights and the gradients of the scores then go through shared memory
+// and the deltas are a warp's own; the weights and the gradients of the scores then go through shared memory
 // to be the transposed factors of dv and dk. The gradients of the bias stay in registers until the run ends
 // and leave the block folded by displacement.
 #pragma once
@@ -14,16 +14,16 @@ constexpr int kWindowRows = 64;  // tokens, at most: four warps of 16
 
 // Weights lie in rows of a stride with which neither the stores nor the loads of product_transposed meet in a
 // bank.
-template <Math kMath>
-inline constexpr int kWeightStride = kWindowRows + (kMath == Math::kBf16 ? 8 : 4);
+template <Mma kMma>
+inline constexpr int kWeightStride = kWindowRows + (kMma == Mma::kBf16 ? 8 : 4);
 
-template <Math kMath, int kD>
+template <Mma kMma, int kD>
 struct WindowBackwardShared {
-  using T = Stored<kMath>;
-  static constexpr size_t kTile = tile_bytes<kMath, kD>(kWindowRows);
-  static constexpr size_t kWeights = sizeof(T) * kWindowRows * kWeightStride<kMath>;
+  using T = Stored<kMma>;
+  static constexpr size_t kTile = tile_bytes<kMma, kD>(kWindowRows);
+  static constexpr size_t kWeights = sizeof(T) * kWindowRows * kWeightStride<kMma>;
   T *q, *dy, *k, *v, *weights, *gradients;
-  float *log_sum, *key_terms, *rest;
+  float *lse, *key_terms, *rest;
 
   static constexpr size_t bytes() { return 4 * kTile + 2 * kWeights + sizeof(float) * 2 * kWindowRows; }
   __device__ explicit WindowBackwardShared(char* at)
@@ -33,15 +33,15 @@ struct WindowBackwardShared {
         v(reinterpret_cast<T*>(at + 3 * kTile)),
         weights(reinterpret_cast<T*>(at + 4 * kTile)),
         gradients(reinterpret_cast<T*>(at + 4 * kTile + kWeights)),
-        log_sum(reinterpret_cast<float*>(at + 4 * kTile + 2 * kWeights)),
-        key_terms(log_sum + kWindowRows),
+        lse(reinterpret_cast<float*>(at + 4 * kTile + 2 * kWeights)),
+        key_terms(lse + kWindowRows),
         rest(key_terms + kWindowRows) {}
 };
 
 // The warp's rows of P to shared memory, as factors of product_transposed.
-template <Math kMath>
-__device__ __forceinline__ void store_weights(Stored<kMath>* rows, const Accumulators<1, kWindowRows>& p) {
-  using T = Stored<kMath>;
+template <Mma kMma>
+__device__ __forceinline__ void store_weights(Stored<kMma>* rows, const Accumulators<1, kWindowRows>& p) {
+  using T = Stored<kMma>;
   int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
   for (int j = 0; j < kWindowRows / 8; ++j)
@@ -50,19 +50,19 @@ __device__ __forceinline__ void store_weights(Stored<kMath>* rows, const Accumul
       Pack<T, 2> pair;
       for (int e = 0; e < 2; ++e) {
         float x = p[0][j][2 * r + e];
-        pair.x[e] = T(kMath == Math::kTf32 ? round_tf32(x) : x);
+        pair.x[e] = T(kMma == Mma::kTf32 ? round_tf32(x) : x);
       }
-      store_pack(rows + (8 * r + g) * kWeightStride<kMath> + 8 * j + 2 * t, pair);
+      store_pack(rows + (8 * r + g) * kWeightStride<kMma> + 8 * j + 2 * t, pair);
     }
 }
 
 // acc = P^T B for 16 columns of P from p on; P [64, 64] as store_weights left it, b points at [64, kD].
-template <Math kMath, int kD>
-__device__ __forceinline__ void product_transposed(Accumulators<1, kD>& acc, const Stored<kMath>* p,
-                                                   const Stored<kMath>* b) {
-  constexpr int kStride = kTileStride<kMath, kD>, kRow = kWeightStride<kMath>;
+template <Mma kMma, int kD>
+__device__ __forceinline__ void product_transposed(Accumulators<1, kD>& acc, const Stored<kMma>* p,
+                                                   const Stored<kMma>* b) {
+  constexpr int kStride = kTileStride<kMma, kD>, kRow = kWeightStride<kMma>;
   clear<1, kD>(acc);
-  if constexpr (kMath == Math::kBf16) {
+  if constexpr (kMma == Mma::kBf16) {
     int matrix = lane_id() / 8, r = lane_id() % 8;
 #pragma unroll
     for (int k = 0; k < kWindowRows; k += 16) {
@@ -77,7 +77,7 @@ __device__ __forceinline__ void product_transposed(Accumulators<1, kD>& acc, con
       }
     }
   } else {
-    static_assert(kMath == Math::kTf32);
+    static_assert(kMma == Mma::kTf32);
     int g = lane_id() / 4, t = lane_id() % 4;
     // Rows 2t and 2t + 1 take the places t and t + 4, as in add_product.
 #pragma unroll
@@ -96,13 +96,13 @@ __device__ __forceinline__ void product_transposed(Accumulators<1, kD>& acc, con
 
 // Block b: head b % H of the windows of run b / H. displacements [runs, H, side, side]: the sums of the
 // gradients of the pairs (q, k) by the place of q as seen from k; null where they are not wanted.
-template <Math kMath, int kD>
+template <Mma kMma, int kD>
 __global__ void __launch_bounds__(kWindowRows * 2)
-    window_backward_tiles(WindowProblem<Stored<kMath>> p, float* displacements) {
-  using T = Stored<kMath>;
+    window_backward_tiles(WindowProblem<Stored<kMma>> p, float* displacements) {
+  using T = Stored<kMma>;
   constexpr int kN = kWindowRows;
   SACCADE_DYNAMIC_SHARED(char, bytes);
-  WindowBackwardShared<kMath, kD> shared(bytes);
+  WindowBackwardShared<kMma, kD> shared(bytes);
   int group = static_cast<int>(blockIdx.x), first = warp_id() * 16;
   bool active = first < p.queries;
   Accumulators<1, kN> sum;
@@ -111,61 +111,48 @@ __global__ void __launch_bounds__(kWindowRows * 2)
   for (int64_t i = 0; i < members; ++i) {
     __syncthreads();  // the previous window's numbers have been read
     auto head = p.head(p.member(group, i), shared.rest);
-    load_queries<kMath, kN, kD>(p, head, 0, shared.q, shared.dy, shared);
-    load_keys<kMath, kN, kD>(p, head, 0, shared.k, shared.v, shared.key_terms);
+    load_queries<kMma, kN, kD>(p, head, 0, shared.q, shared.dy, shared);
+    load_keys<kMma, kN, kD>(p, head, 0, shared.k, shared.v, shared.key_terms);
     __syncthreads();
     if (active) {
       Accumulators<1, kN> w, g;
-      product<kMath, 1, kN, kD>(w, shared.q + first * kTileStride<kMath, kD>, shared.k);
-      product<kMath, 1, kN, kD>(g, shared.dy + first * kTileStride<kMath, kD>, shared.v);
-      float mean[2] = {};
+      product<kMma, 1, kN, kD>(w, shared.q + first * kTileStride<kMma, kD>, shared.k);
+      product<kMma, 1, kN, kD>(g, shared.dy + first * kTileStride<kMma, kD>, shared.v);
+      float delta[2] = {};
       for_each_element<1, kN>(w, [&](float& x, int, int, int row, int column) {
         x = math::fma(x, p.scale, shared.key_terms[column]) + p.pair_term(head, first + row, column);
-        x = exp_of_difference(x, shared.log_sum[first + row]);
+        x = exp_of_difference(x, shared.lse[first + row]);
       });
-#pragma unroll
-      for (int j = 0; j < kN / 8; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) mean[e / 2] += w[0][j][e] * g[0][j][e];
-      mean[0] = warp_sum<4>(mean[0]), mean[1] = warp_sum<4>(mean[1]);
-#pragma unroll
-      for (int j = 0; j < kN / 8; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          g[0][j][e] = w[0][j][e] * (g[0][j][e] - mean[e / 2]);
-          sum[0][j][e] += g[0][j][e];
-        }
-      store_weights<kMath>(shared.weights + first * kWeightStride<kMath>, w);
-      store_weights<kMath>(shared.gradients + first * kWeightStride<kMath>, g);
+      for_each_index<1, kN>([&](int, int j, int e) { delta[e / 2] += w[0][j][e] * g[0][j][e]; });
+      delta[0] = warp_sum<4>(delta[0]), delta[1] = warp_sum<4>(delta[1]);
+      for_each_index<1, kN>([&](int, int j, int e) {
+        g[0][j][e] = w[0][j][e] * (g[0][j][e] - delta[e / 2]);
+        sum[0][j][e] += g[0][j][e];
+      });
+      store_weights<kMma>(shared.weights + first * kWeightStride<kMma>, w);
+      store_weights<kMma>(shared.gradients + first * kWeightStride<kMma>, g);
       if (p.wants_dq()) {
         Accumulators<1, kD> dq;
         clear<1, kD>(dq);
-        add_product<kMath, 1, kN, kD>(
+        add_product<kMma, 1, kN, kD>(
             dq, [&](int m, int j, int e) { return g[m][j][e]; }, shared.k, nullptr);
-#pragma unroll
-        for (int r = 0; r < 2; ++r)
+        for_each_row<1>([&](int m, int r) {
           if (T* row = p.dquery(head, first + lane_id() / 4 + 8 * r))
-            store_row<kMath, 1, kD>(row, dq, 0, r, p.D, p.pairs, p.scale);
+            store_row<kMma, 1, kD>(row, dq, m, r, p.D, p.pairs, p.scale);
+        });
       }
     } else if (i == 0) {  // rows without tokens are zeros
       Accumulators<1, kN> zeros;
       clear<1, kN>(zeros);
-      store_weights<kMath>(shared.weights + first * kWeightStride<kMath>, zeros);
-      store_weights<kMath>(shared.gradients + first * kWeightStride<kMath>, zeros);
+      store_weights<kMma>(shared.weights + first * kWeightStride<kMma>, zeros);
+      store_weights<kMma>(shared.gradients + first * kWeightStride<kMma>, zeros);
     }
     __syncthreads();
     if (!active) continue;
     Accumulators<1, kD> dk, dv;
-    product_transposed<kMath, kD>(dv, shared.weights + first, shared.dy);
-    product_transposed<kMath, kD>(dk, shared.gradients + first, shared.q);
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      int s = first + lane_id() / 4 + 8 * r;
-      if (T* row = p.dkey(head, s)) store_row<kMath, 1, kD>(row, dk, 0, r, p.D, p.pairs, p.scale);
-      if (T* row = p.dvalue(head, s)) store_row<kMath, 1, kD>(row, dv, 0, r, p.D, p.pairs, 1.0f);
-      if (float* row = p.filler(head, s, 0)) store_row<kMath, 1, kD>(row, dk, 0, r, p.D, false, p.scale);
-      if (float* row = p.filler(head, s, 1)) store_row<kMath, 1, kD>(row, dv, 0, r, p.D, false, 1.0f);
-    }
+    product_transposed<kMma, kD>(dv, shared.weights + first, shared.dy);
+    product_transposed<kMma, kD>(dk, shared.gradients + first, shared.q);
+    store_key_gradients<kMma, 1, kD>(p, head, first, dk, dv);
   }
   if (displacements == nullptr) return;
 
@@ -173,7 +160,7 @@ __global__ void __launch_bounds__(kWindowRows * 2)
   __syncthreads();
   auto* sums = reinterpret_cast<float*>(bytes);
   constexpr int kSumStride = kWindowRows + 1;
-  static_assert(sizeof(float) * kWindowRows * kSumStride <= WindowBackwardShared<kMath, kD>::bytes());
+  static_assert(sizeof(float) * kWindowRows * kSumStride <= WindowBackwardShared<kMma, kD>::bytes());
   for_each_element<1, kN>(
       sum, [&](float& x, int, int, int row, int column) { sums[(first + row) * kSumStride + column] = x; });
   __syncthreads();

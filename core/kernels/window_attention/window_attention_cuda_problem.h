@@ -24,12 +24,12 @@ struct WindowProblem {
   const float* table;
   const bool* mask;
   Geometry map;
-  int N, C, H, D, Dv, queries, keys, table_side;
+  int N, C, num_heads, D, Dv, queries, keys, table_side;
   float scale;
   NoDropout dropout;
   bool packs, pairs;
   T *y = nullptr, *dqkv = nullptr;
-  float *log_sum, *mean = nullptr;
+  float *lse, *delta = nullptr;
   float* fillers = nullptr;  // [N, fillers, 2C]: gradients of the keys and values of every filler
   float* dpairs = nullptr;
   int64_t group_windows = 1;  // a group of dpairs: one head of so many windows
@@ -43,8 +43,8 @@ struct WindowProblem {
         map(qkv_map.dim(1), qkv_map.dim(2), params),
         N(static_cast<int>(qkv_map.dim(0))),
         C(static_cast<int>(qkv_map.dim(3) / 3)),
-        H(static_cast<int>(params.heads)),
-        D(C / H),
+        num_heads(static_cast<int>(params.heads)),
+        D(C / num_heads),
         Dv(D),
         queries(static_cast<int>(params.window * params.window)),
         keys(queries),
@@ -56,7 +56,7 @@ struct WindowProblem {
   }
 
   int64_t windows() const { return int64_t{N} * map.count(); }
-  int64_t heads() const { return windows() * H; }
+  int64_t heads() const { return windows() * num_heads; }
   __host__ __device__ int side() const { return 2 * map.window - 1; }
   size_t head_bytes() const { return window_head_bytes(map.window); }
 
@@ -74,8 +74,9 @@ struct WindowProblem {
   // All threads of the block; ends with a barrier.
   __device__ Head head(int64_t number, void* shared) const {
     auto index = static_cast<unsigned>(number);
-    int h = static_cast<int>(index % H), w = static_cast<int>(index / H % map.count());
-    int n = static_cast<int>(index / H / map.count()), width = side(), thread = static_cast<int>(threadIdx.x);
+    int h = static_cast<int>(index % num_heads), w = static_cast<int>(index / num_heads % map.count());
+    int n = static_cast<int>(index / num_heads / map.count()), width = side(),
+        thread = static_cast<int>(threadIdx.x);
     int *tokens = static_cast<int*>(shared), *token_codes = tokens + queries;
     auto* biases = reinterpret_cast<float*>(token_codes + queries);
     for (int i = thread; i < queries; i += static_cast<int>(blockDim.x)) {
@@ -86,18 +87,18 @@ struct WindowProblem {
     int margin = (table_side - width) / 2;
     for (int i = thread; i < width * width; i += static_cast<int>(blockDim.x)) {
       int row = (i / width + margin) * table_side + i % width + margin;
-      biases[i] = table != nullptr ? table[int64_t{row} * H + h] : 0.0f;
+      biases[i] = table != nullptr ? table[int64_t{row} * num_heads + h] : 0.0f;
     }
     __syncthreads();
     return {index, n, h, tokens};
   }
   __device__ bool one_member() const { return false; }
   __device__ int64_t members(int group) const {
-    int64_t first = group / H * group_windows, all = int64_t{N} * map.count();
+    int64_t first = group / num_heads * group_windows, all = int64_t{N} * map.count();
     return all - first < group_windows ? all - first : group_windows;
   }
   __device__ int64_t member(int group, int64_t i) const {
-    return (group / H * group_windows + i) * H + group % H;
+    return (group / num_heads * group_windows + i) * num_heads + group % num_heads;
   }
 
   // A token's row of the head in a map of `parts` times C channels; nullptr for a filler and behind the last

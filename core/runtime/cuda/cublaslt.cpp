@@ -230,9 +230,9 @@ bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices
     return m;
   };
   // Some algorithms count the batch in the third size of the grid.
-  constexpr int64_t kMostProducts = 65535;
-  for (int64_t first = 0; first < batch; first += kMostProducts) {
-    const int64_t count = std::min(batch - first, kMostProducts);
+  constexpr int64_t kMaxBatch = 65535;
+  for (int64_t first = 0; first < batch; first += kMaxBatch) {
+    const int64_t count = std::min(batch - first, kMaxBatch);
     const Matrices left = from(a, first), right = from(b, first), result = from(c, first);
     CacheKey key;
     for (const Matrices& m : {left, right, result})

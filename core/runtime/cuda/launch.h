@@ -51,8 +51,8 @@ void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t
   cudaError_t status = std::apply(
       [&](auto&... value) {
         void* pointers[] = {static_cast<void*>(&value)..., nullptr};
-        constexpr size_t kUnasked = 48 << 10;  // more dynamic shared memory must be asked for
-        if (shared_bytes > kUnasked) {
+        constexpr size_t kDefaultSharedBytes = 48 << 10;  // more dynamic shared memory must be asked for
+        if (shared_bytes > kDefaultSharedBytes) {
           cudaError_t asked = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    static_cast<int>(shared_bytes));

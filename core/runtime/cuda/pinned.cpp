@@ -44,7 +44,7 @@ PinnedBlock::PinnedBlock(size_t bytes) {
     allocate(size);
   } else if (happened(it->event)) {
     take(it);
-  } else if (pool().bytes + size > kMostPinned) {
+  } else if (pool().bytes + size > kMaxPinned) {
     wait_for(it->event);
     take(it);
   } else {

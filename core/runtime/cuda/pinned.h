@@ -8,8 +8,8 @@
 namespace saccade::cuda {
 
 // A block of at least `bytes`. When it is destroyed, it is handed out again as soon as the work that our
-// stream had by then is done. Where all blocks together would outgrow kMostPinned, it waits for that.
-constexpr size_t kMostPinned = size_t{256} << 20;
+// stream had by then is done. Where all blocks together would outgrow kMaxPinned, it waits for that.
+constexpr size_t kMaxPinned = size_t{256} << 20;
 class PinnedBlock {
  public:
   PinnedBlock() = default;

@@ -7,11 +7,11 @@
 namespace saccade::cuda {
 
 void note_slow_path(const std::string& what) {
-  constexpr size_t kMost = 100;  // lines, where shapes change from step to step
+  constexpr size_t kMaxLines = 100;  // lines, where shapes change from step to step
   static std::mutex mutex;
   static auto* noted = new std::set<std::string>;  // never destroyed, as the plans
   std::lock_guard lock(mutex);
-  if (noted->size() < kMost && noted->insert(what).second)
+  if (noted->size() < kMaxLines && noted->insert(what).second)
     std::fprintf(stderr, "saccade: no library has %s, a slow kernel does it\n", what.c_str());
 }
 
