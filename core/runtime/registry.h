@@ -34,8 +34,8 @@ class Registry {
   const Spec& find(const std::string& name, const std::string& where = "") const {
     auto it = specs_.find(name);
     if (it == specs_.end())
-      fail_input("{}{}{} \"{}\" is not known, expected one of {}", where, where.empty() ? "" : ": ", what_, name,
-                 fmt::join(names(), ", "));
+      fail_input("{}{}{} \"{}\" is not known, expected one of {}", where, where.empty() ? "" : ": ", what_,
+                 name, fmt::join(names(), ", "));
     return it->second;
   }
   // By name.
