@@ -6,8 +6,6 @@ cd "$(dirname "$0")/.."
 
 exceptions=(
   core/formats/pickle.cpp                               # one machine: a table of opcodes and what each does
-  core/kernels/ms_deform_attn/ms_deform_attn_cpu.cpp    # to be split
-  train/loop/trainer.cpp                                # to be split
   tests/train                                           # to be split
 )
 
