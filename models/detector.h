@@ -1,10 +1,14 @@
 // The interface between detection models and those who train, evaluate and draw them.
 #pragma once
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/ops.h"
 #include "core/types/image_size.h"
+#include "core/types/metrics.h"
+#include "core/types/target.h"
 #include "layers/attention.h"
 
 namespace saccade {
@@ -28,12 +32,46 @@ struct DetectorInput {
   Var images;                    // [N, H, W, 3] normalised; 0 in the padding
   std::vector<ImageSize> sizes;  // [N] parts that are no padding; empty when no image is padded
   bool record_sampling = false;
+  // In training, [N]: for queries that are made from the objects. Else null.
+  const std::vector<Target>* targets = nullptr;
 };
 
+struct DetectionLoss {
+  Var total;  // [] f32
+  // The weighted parts by name; their sum is the total. One number each, f32, where the predictions are.
+  std::vector<std::pair<std::string, Tensor>> parts;
+  Metrics metrics;  // for logs
+  // Not empty when predictions for objects are not finite, a line each with its image and layer; total is then NaN.
+  std::vector<std::string> problems;
+  std::vector<int64_t> bad_images;  // their ids, each once
+};
+
+struct ImageDetection {
+  int64_t label = 0;  // contiguous class
+  double score = 0;   // [0, 1]
+  double x1 = 0, y1 = 0, x2 = 0,
+         y2 = 0;      // pixels of the original image, not cut to it (as in the official code)
+  int64_t query = 0;  // which query found it
+};
+
+struct PostprocessOptions {
+  int64_t max_detections = 100;
+  // Columns of the logits that stand for a class; the ones after them are never chosen. 0: all.
+  int64_t classes = 0;
+};
+
+// Owns its losses and the way from its predictions to detections.
 class Detector : public Module {
  public:
   virtual DetectorOutput forward(const DetectorInput& input) = 0;
-  virtual int64_t num_classes() const = 0;  // K of the logits
+  // objects: what the sums are divided by, at least 1; 0 counts those of `targets`. Images without objects and batches
+  // without any are fine.
+  virtual DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
+                             double objects = 0) const = 0;
+  // One list per image of the batch, by falling score. Throws Error naming the image when a prediction is not finite.
+  virtual std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
+                                                               const std::vector<Target>& targets,
+                                                               const PostprocessOptions& options) const = 0;
 };
 
 }  // namespace saccade

@@ -65,7 +65,7 @@ class DeformableDetr::Transformer : public Module {
 };
 
 DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared_ptr<Backbone> backbone)
-    : options_(options), backbone_(std::move(backbone)) {
+    : SetDetector(options), options_(options), backbone_(std::move(backbone)) {
   const TransformerOptions& o = options.transformer;
   if (!options.two_stage)
     query_embed_ = make_child<QueryEmbedding>("", options.queries, 2 * o.dim, options.extra_query_groups);
@@ -87,7 +87,7 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
   for (int64_t i = 0; i < heads; ++i) {
     bool fresh = options.box_refine || i == 0;
     class_embed_.push_back(
-        fresh ? std::make_shared<Linear>(o.dim, options.num_classes,
+        fresh ? std::make_shared<Linear>(o.dim, logit_columns(),
                                          LinearOptions{.bias_init = init::constant(kClassBias)})
               : class_embed_[0]);
     // Initial boxes: wh = sigmoid(-2) where the head that first predicts a size starts from a point.
@@ -250,14 +250,10 @@ namespace {
 
 std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes, const Args& criterion) {
   const Args& t = model.get_section("transformer");
-  DeformableDetrOptions options{
-      .transformer = read_transformer_options(t),
-      .num_classes = classes + (criterion.get_string("class_loss", "focal") == "softmax"),
-      .queries = t.get_int("queries"),
-      .box_refine = t.get_bool("box_refine"),
-      .two_stage = t.get_bool("two_stage"),
-      .aux_loss = t.get_bool("aux_loss"),
-      .extra_query_groups = t.get_int("extra_query_groups")};
+  DeformableDetrOptions options{.transformer = read_transformer_options(t),
+                                .box_refine = t.get_bool("box_refine"),
+                                .two_stage = t.get_bool("two_stage")};
+  options.read(t, criterion, classes);
   const int64_t levels = options.transformer.levels = t.get_int("levels");
   t.finish("Deformable DETR");
   if (options.two_stage && !options.box_refine)

@@ -8,26 +8,20 @@
 #include "models/common/query_embedding.h"
 #include "models/common/token_maps.h"
 #include "models/deformable_detr/deformable_transformer.h"
-#include "models/detector.h"
+#include "models/detection/set_detector.h"
 
 namespace saccade {
 
-struct DeformableDetrOptions {
+struct DeformableDetrOptions : SetDetectorOptions {
   TransformerOptions transformer;
-  int64_t num_classes = 0;
-  int64_t queries = 0;
   bool box_refine = false;
   bool two_stage = false;
-  bool aux_loss = false;
-  // Training only: further query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
-  int64_t extra_query_groups = 0;
 };
 
-class DeformableDetr : public Detector {
+class DeformableDetr : public SetDetector {
  public:
   DeformableDetr(const DeformableDetrOptions& options, std::shared_ptr<Backbone> backbone);
   DetectorOutput forward(const DetectorInput& input) override;
-  int64_t num_classes() const override { return options_.num_classes; }
   std::string type_name() const override { return "DeformableDetr"; }
 
  protected:

@@ -7,67 +7,22 @@
 namespace saccade {
 namespace {
 
-// The matched pairs of a batch as rows of the flattened predictions [N * Q, ...].
-struct Pairs {
-  std::vector<int64_t> rows, labels;
-  std::vector<float> boxes;  // [pairs, 4]
-  Pairs(const std::vector<MatchedPair>& matched, const std::vector<Target>& targets, int64_t Q, bool binary) {
-    for (const MatchedPair& m : matched) {
-      const Target& t = targets[static_cast<size_t>(m.image)];
-      rows.push_back(m.image * Q + m.query);
-      labels.push_back(binary ? 0 : t.labels[static_cast<size_t>(m.object)]);
-      boxes.insert(boxes.end(), t.boxes.begin() + m.object * 4, t.boxes.begin() + m.object * 4 + 4);
-    }
+MatchedQueries matched_queries(const std::vector<MatchedPair>& pairs, const std::vector<Target>& targets,
+                               int64_t Q, bool binary) {
+  MatchedQueries out;
+  for (const MatchedPair& m : pairs) {
+    const Target& t = targets[static_cast<size_t>(m.image)];
+    out.rows.push_back(m.image * Q + m.query);
+    out.labels.push_back(binary ? 0 : t.labels[static_cast<size_t>(m.object)]);
+    out.boxes.insert(out.boxes.end(), t.boxes.begin() + m.object * 4, t.boxes.begin() + m.object * 4 + 4);
   }
-};
-
-float iou(const float* a, const float* b) {
-  auto overlap = [](float c1, float s1, float c2, float s2) {
-    return std::max(0.f, std::min(c1 + s1 / 2, c2 + s2 / 2) - std::max(c1 - s1 / 2, c2 - s2 / 2));
-  };
-  float both = overlap(a[0], a[2], b[0], b[2]) * overlap(a[1], a[3], b[1], b[3]);
-  float either = a[2] * a[3] + b[2] * b[3] - both;
-  return either > 0 ? both / either : 0.f;
+  return out;
 }
 
-// A sum over the batch and what it is divided by.
-struct ClassLoss {
-  Var sum;
-  double divisor;
-};
-
-// `boxes`: the predicted ones on the host, for the varifocal loss.
-ClassLoss class_loss(const CriterionOptions& o, const Var& logits, const float* boxes, const Pairs& pairs,
-                     double divisor) {
-  int64_t N = logits.dim(0), Q = logits.dim(1), K = logits.dim(2);
-  Device device = logits.device();
-  const bool softmax = o.class_loss == ClassLossKind::kSoftmax;
-  std::vector<int64_t> labels(static_cast<size_t>(N * Q), softmax ? K - 1 : -1);
-  for (size_t i = 0; i < pairs.rows.size(); ++i) labels[static_cast<size_t>(pairs.rows[i])] = pairs.labels[i];
-  Tensor label_tensor = Tensor::from<int64_t>({N, Q}, labels, device);
-  if (o.class_loss == ClassLossKind::kFocal)
-    return {sigmoid_focal_loss(logits, label_tensor, o.focal_alpha, o.focal_gamma), divisor};
-  if (o.class_loss == ClassLossKind::kVarifocal) {
-    std::vector<float> quality(labels.size());
-    for (size_t i = 0; i < pairs.rows.size(); ++i)
-      quality[static_cast<size_t>(pairs.rows[i])] =
-          iou(boxes + pairs.rows[i] * 4, pairs.boxes.data() + i * 4);
-    return {varifocal_loss(logits, label_tensor, Tensor::from<float>({N, Q}, quality, device), o.focal_alpha,
-                           o.focal_gamma),
-            divisor};
-  }
-  std::vector<float> weights(static_cast<size_t>(K), 1.f);
-  weights.back() = static_cast<float>(o.no_object_weight);
-  double total_weight = 0;
-  for (int64_t label : labels) total_weight += weights[static_cast<size_t>(label)];
-  return {cross_entropy(reshape(logits, {N * Q, K}), label_tensor.reshape({N * Q}),
-                        Tensor::from<float>({K}, weights, device)),
-          std::max(total_weight, 1e-12)};
-}
-
-// class_error and cardinality_error, see CriterionResult::metrics.
+// class_error and cardinality_error, see SetCriterion::forward.
 void add_metrics(const Shape& shape, const float* values, const std::vector<MatchedPair>& matched,
-                 const std::vector<Target>& targets, int64_t groups, bool softmax, CriterionResult& result) {
+                 const std::vector<Target>& targets, int64_t groups, const ClassLoss& class_loss,
+                 DetectionLoss& result) {
   int64_t N = shape[0], Q = shape[1], K = shape[2];
   auto best_class = [&](int64_t n, int64_t q) {
     const float* row = values + (n * Q + q) * K;
@@ -84,7 +39,7 @@ void add_metrics(const Shape& shape, const float* values, const std::vector<Matc
     double seen = 0;
     for (int64_t q = 0; q < Q / groups; ++q) {
       int64_t k = best_class(n, q);
-      seen += softmax ? k != K - 1 : values[(n * Q + q) * K + k] > 0;
+      seen += class_loss.sees_object(values + (n * Q + q) * K, K, k);
     }
     difference += std::abs(seen - static_cast<double>(targets[static_cast<size_t>(n)].labels.size()));
   }
@@ -94,8 +49,30 @@ void add_metrics(const Shape& shape, const float* values, const std::vector<Matc
 
 }  // namespace
 
-CriterionResult SetCriterion::forward(const DetectorOutput& output, const std::vector<Target>& targets,
-                                      double objects) const {
+CriterionOptions CriterionOptions::read(const Args& s) {
+  CriterionOptions o;
+  o.class_loss = s.get_string("class_loss", o.class_loss);
+  o.class_weight = s.get_float("class_weight", o.class_weight);
+  o.bbox_weight = s.get_float("bbox_weight", o.bbox_weight);
+  o.giou_weight = s.get_float("giou_weight", o.giou_weight);
+  o.focal_alpha = o.matcher.focal_alpha = s.get_float("focal_alpha", o.focal_alpha);
+  o.focal_gamma = o.matcher.focal_gamma = s.get_float("focal_gamma", o.focal_gamma);
+  o.no_object_weight = s.get_float("no_object_weight", o.no_object_weight);
+  o.extra_group_repeat = s.get_int("extra_group_repeat", o.extra_group_repeat);
+  o.matcher.class_cost = s.get_float("cost_class", o.matcher.class_cost);
+  o.matcher.bbox_cost = s.get_float("cost_bbox", o.matcher.bbox_cost);
+  o.matcher.giou_cost = s.get_float("cost_giou", o.matcher.giou_cost);
+  return o;
+}
+
+SetCriterion::SetCriterion(const CriterionOptions& options)
+    : options_(options),
+      class_loss_(class_losses().find(options.class_loss, "criterion.class_loss").make(options)) {
+  options_.matcher.probabilities = class_loss_->matches_probabilities();
+}
+
+DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vector<Target>& targets,
+                                    double objects) const {
   const CriterionOptions& o = options_;
   SACCADE_CHECK(!output.layers.empty(), "[criterion] the model made no prediction");
   if (objects == 0)
@@ -111,7 +88,7 @@ CriterionResult SetCriterion::forward(const DetectorOutput& output, const std::v
     layer.logits = p.logits.value();
     layer.boxes = p.boxes.value();
     layer.fetch_logits = layers.empty();
-    layer.fetch_boxes = o.class_loss == ClassLossKind::kVarifocal;
+    layer.fetch_boxes = class_loss_->reads_boxes();
     predictions.push_back(p);
     suffixes.push_back(std::move(suffix));
     layers.push_back(std::move(layer));
@@ -126,18 +103,18 @@ CriterionResult SetCriterion::forward(const DetectorOutput& output, const std::v
     add_layer(output.encoder, "_enc", {.binary = true, .name = "the proposals"});
   Matching matching = match(layers, targets, o.matcher);
 
-  CriterionResult result;
+  DetectionLoss result;
   for (size_t l = 0; l < layers.size(); ++l) {
     const LayerPrediction& p = predictions[l];
     int64_t N = p.logits.dim(0), Q = p.logits.dim(1);
-    Pairs pairs(matching.layers[l], targets, Q, layers[l].binary);
+    MatchedQueries pairs = matched_queries(matching.layers[l], targets, Q, layers[l].binary);
     auto P = static_cast<int64_t>(pairs.rows.size());
     Tensor rows = Tensor::from<int64_t>({P}, pairs.rows, p.logits.device());
     Tensor truth = Tensor::from<float>({P, 4}, pairs.boxes, p.logits.device());
     Var matched = index_select(reshape(p.boxes, {N * Q, 4}), rows);
     double times_matched = 1 + static_cast<double>((layers[l].groups - 1) * layers[l].repeat);
     double divisor = objects * times_matched;
-    ClassLoss of_class = class_loss(o, p.logits, matching.fetched[l].boxes, pairs, divisor);
+    ClassLoss::Sum of_class = class_loss_->sum(p.logits, matching.fetched[l].boxes, pairs, divisor);
     auto add_part = [&](const char* name, const Var& sum, double factor) {
       Var part = mul_scalar(sum, factor);
       result.parts.emplace_back(name + suffixes[l], part.value());
@@ -148,7 +125,7 @@ CriterionResult SetCriterion::forward(const DetectorOutput& output, const std::v
     add_part("giou", giou_loss(matched, truth), o.giou_weight / divisor);
   }
   add_metrics(layers[0].logits.shape(), matching.fetched[0].logits, matching.layers[0], targets, groups,
-              o.class_loss == ClassLossKind::kSoftmax, result);
+              *class_loss_, result);
   result.problems = std::move(matching.problems);
   result.bad_images = std::move(matching.bad_images);
   if (!result.problems.empty())

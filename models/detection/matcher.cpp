@@ -65,14 +65,14 @@ struct DeviceObjects {
 void layer_costs(const MatchLayer& layer, const DeviceObjects& objects, const MatcherOptions& o,
                  Tensor cost) {
   Tensor scores = layer.logits.to(DType::kF32).contiguous();
-  if (o.softmax) {
+  if (o.probabilities) {
     Tensor p = scores.empty_like();
     kernels::softmax(scores, p);
     scores = p;
   }
   kernels::match_cost(scores, layer.boxes.to(DType::kF32).contiguous(), objects.images,
                       layer.binary ? objects.zeros : objects.labels, objects.boxes,
-                      {o.class_cost, o.bbox_cost, o.giou_cost, o.focal_alpha, o.focal_gamma, o.softmax},
+                      {o.class_cost, o.bbox_cost, o.giou_cost, o.focal_alpha, o.focal_gamma, o.probabilities},
                       cost);
 }
 

@@ -15,7 +15,8 @@ namespace saccade {
 struct MatcherOptions {
   double class_cost = 2, bbox_cost = 5, giou_cost = 2;
   double focal_alpha = 0.25, focal_gamma = 2;
-  bool softmax = false;  // class cost -softmax probability (DETR), else the difference of the focal terms
+  // Class cost -softmax probability (DETR), else the difference of the focal terms.
+  bool probabilities = false;
 };
 
 // What is to be matched of one decoder layer, or of the two-stage proposals.

@@ -9,54 +9,24 @@ namespace saccade {
 
 namespace {
 
-struct Candidate {
-  float score;
-  int64_t query, label;
-};
-
-bool better(const Candidate& a, const Candidate& b) {
+bool better(const ClassCandidate& a, const ClassCandidate& b) {
   if (a.score != b.score) return a.score > b.score;
   return a.query != b.query ? a.query < b.query : a.label < b.label;
 }
 
-// Every pair of a query and a class.
-std::vector<Candidate> sigmoid_candidates(const float* logits, int64_t queries, int64_t columns,
-                                          int64_t classes) {
-  std::vector<Candidate> candidates;
-  candidates.reserve(static_cast<size_t>(queries * classes));
-  for (int64_t q = 0; q < queries; ++q)
-    for (int64_t k = 0; k < classes; ++k) candidates.push_back({logits[q * columns + k], q, k});
-  return candidates;
-}
-
-// Each query's best class.
-std::vector<Candidate> softmax_candidates(const float* logits, int64_t queries, int64_t columns,
-                                          int64_t classes) {
-  std::vector<Candidate> candidates;
-  for (int64_t q = 0; q < queries; ++q) {
-    const float* row = logits + q * columns;
-    double largest = *std::max_element(row, row + columns), sum = 0;
-    for (int64_t k = 0; k < columns; ++k) sum += std::exp(row[k] - largest);
-    int64_t best = std::max_element(row, row + classes) - row;
-    candidates.push_back({static_cast<float>(std::exp(row[best] - largest) / sum), q, best});
-  }
-  return candidates;
-}
-
 std::vector<ImageDetection> detections_of(const float* logits, const float* boxes, int64_t queries,
                                           int64_t columns, const Target& target,
-                                          const PostprocessOptions& options) {
+                                          const PostprocessOptions& options, const ClassLoss& class_loss) {
   for (int64_t i = 0; i < queries * columns; ++i)
     SACCADE_CHECK(std::isfinite(logits[i]), "image {} ({}): the predicted score of query {} is not finite",
                   target.image_id, target.file_name, i / columns);
   for (int64_t i = 0; i < queries * 4; ++i)
     SACCADE_CHECK(std::isfinite(boxes[i]), "image {} ({}): the predicted box of query {} is not finite",
                   target.image_id, target.file_name, i / 4);
-  int64_t classes = options.softmax ? columns - 1 : columns;
+  int64_t classes = columns - class_loss.extra_columns();
   if (options.classes > 0) classes = std::min(classes, options.classes);
   if (classes <= 0) return {};
-  auto candidates = options.softmax ? softmax_candidates(logits, queries, columns, classes)
-                                    : sigmoid_candidates(logits, queries, columns, classes);
+  auto candidates = class_loss.candidates(logits, queries, columns, classes);
   size_t count = std::min(candidates.size(), static_cast<size_t>(options.max_detections));
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<int64_t>(count), candidates.end(),
                     better);
@@ -64,12 +34,11 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
          height = static_cast<double>(target.original_height);
   std::vector<ImageDetection> detections;
   for (size_t i = 0; i < count; ++i) {
-    const Candidate& c = candidates[i];
+    const ClassCandidate& c = candidates[i];
     const float* b = boxes + c.query * 4;
     double cx = b[0], cy = b[1], w = b[2], h = b[3];
-    double score = options.softmax ? c.score : 1 / (1 + std::exp(-static_cast<double>(c.score)));
-    detections.push_back({c.label, score, (cx - w / 2) * width, (cy - h / 2) * height, (cx + w / 2) * width,
-                          (cy + h / 2) * height, c.query});
+    detections.push_back({c.label, class_loss.score_of(c.score), (cx - w / 2) * width, (cy - h / 2) * height,
+                          (cx + w / 2) * width, (cy + h / 2) * height, c.query});
   }
   return detections;
 }
@@ -78,7 +47,8 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
 
 std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                      const std::vector<Target>& targets,
-                                                     const PostprocessOptions& options) {
+                                                     const PostprocessOptions& options,
+                                                     const ClassLoss& class_loss) {
   SACCADE_CHECK(!output.layers.empty(), "[postprocess] no decoder layer has predicted anything");
   const Tensor &logits = output.layers.back().logits.value(), &boxes = output.layers.back().boxes.value();
   int64_t count = static_cast<int64_t>(targets.size());
@@ -93,7 +63,7 @@ std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& outpu
   std::vector<std::vector<ImageDetection>> results;
   for (int64_t n = 0; n < count; ++n)
     results.push_back(detections_of(l.data() + n * queries * columns, b.data() + n * queries * 4, queries,
-                                    columns, targets[static_cast<size_t>(n)], options));
+                                    columns, targets[static_cast<size_t>(n)], options, class_loss));
   return results;
 }
 

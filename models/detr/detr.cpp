@@ -19,13 +19,13 @@ class Detr::Transformer : public Module {
 };
 
 Detr::Detr(const DetrOptions& options, std::shared_ptr<Backbone> backbone)
-    : options_(options), backbone_(std::move(backbone)) {
+    : SetDetector(options), options_(options), backbone_(std::move(backbone)) {
   const TransformerOptions& o = options.transformer;
   query_embed_ = make_child<QueryEmbedding>("", options.queries, o.dim, options.extra_query_groups);
   child("backbone.0.body", backbone_);
   if (options.learned_position) position_ = make_child<LearnedPositionEncoding>("backbone.1", o.dim);
   transformer_ = make_child<Transformer>("transformer", o);
-  class_embed_ = make_child<Linear>("class_embed", o.dim, options.num_classes);
+  class_embed_ = make_child<Linear>("class_embed", o.dim, logit_columns());
   bbox_embed_ = make_child<Mlp>("bbox_embed", std::vector<int64_t>{o.dim, o.dim, o.dim, 4});
   input_proj_ = make_child<Conv2d>("input_proj", backbone_->channels().back(), o.dim, 1);
 }
@@ -60,11 +60,8 @@ namespace {
 std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Args& criterion) {
   const Args& t = model.get_section("transformer");
   DetrOptions options{.transformer = read_transformer_options(t),
-                      .num_classes = classes + (criterion.get_string("class_loss", "focal") == "softmax"),
-                      .queries = t.get_int("queries"),
-                      .learned_position = t.get_string("position_encoding") == "learned",
-                      .aux_loss = t.get_bool("aux_loss"),
-                      .extra_query_groups = t.get_int("extra_query_groups")};
+                      .learned_position = t.get_string("position_encoding") == "learned"};
+  options.read(t, criterion, classes);
   options.transformer.pre_norm = t.get_bool("pre_norm");
   t.finish("DETR");
   auto backbone = build_backbone(model.get_section("backbone"), {4});

@@ -7,25 +7,19 @@
 #include "models/backbone.h"
 #include "models/common/query_embedding.h"
 #include "models/common/transformer.h"
-#include "models/detector.h"
+#include "models/detection/set_detector.h"
 
 namespace saccade {
 
-struct DetrOptions {
+struct DetrOptions : SetDetectorOptions {
   TransformerOptions transformer;
-  int64_t num_classes = 0;  // with the "no object" class
-  int64_t queries = 0;
   bool learned_position = false;  // row and column embeddings in place of the sine encoding
-  bool aux_loss = false;
-  // Training only: further query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
-  int64_t extra_query_groups = 0;
 };
 
-class Detr : public Detector {
+class Detr : public SetDetector {
  public:
   Detr(const DetrOptions& options, std::shared_ptr<Backbone> backbone);
   DetectorOutput forward(const DetectorInput& input) override;
-  int64_t num_classes() const override { return options_.num_classes; }
   std::string type_name() const override { return "Detr"; }
 
  private:

@@ -64,7 +64,6 @@ int bench(const Options& o) {
   model->to(device);
   model->set_training(!o.infer);
   Optimizer optimizer(model->parameters(), optimizer_options(config.optimizer()));
-  SetCriterion criterion(criterion_options(config));
   kernels::ImageNormalization norm = image_normalization(config);
   Batch batch = random_batch(o);
 
@@ -80,7 +79,7 @@ int bench(const Options& o) {
       return;
     }
     optimizer.zero_grad();
-    backward(criterion.forward(output, batch.targets, 0).total);
+    backward(model->loss(output, batch.targets).total);
     optimizer.step(1);
   };
   int64_t warm = std::max<int64_t>(1, o.steps / 5), timed = std::max<int64_t>(1, o.steps - warm);

@@ -14,7 +14,6 @@
 #include "core/formats/safetensors.h"
 #include "models/backbone.h"
 #include "models/build.h"
-#include "models/detection/criterion.h"
 #include "train/config/config.h"
 #include "train/config/options.h"
 #include "train/optimizers/optimizer.h"
@@ -142,7 +141,7 @@ TEST_P(SmallDetr, EqualsPyTorch) {
   compare_outputs(output, golden, GetParam(), false);
   if (!golden.find("loss.total")) return;
 
-  CriterionResult result = SetCriterion(criterion_options(config)).forward(output, batch.targets);
+  DetectionLoss result = model->loss(output, batch.targets);
   double total = golden.read("loss.total").item();
   EXPECT_NEAR(result.total.value().item(), total, 1e-5 * total);
   const config::Criterion& c = config.criterion();
@@ -195,11 +194,10 @@ TEST(SmallDetrTraining, FirstThirtyLossesEqualPyTorch) {
   options.weight_decay = 1e-4;
   options.clip_norm = 0.1;
   Optimizer optimizer(model->parameters(), options);
-  SetCriterion criterion(criterion_options(config));
   ASSERT_EQ(losses.size(), 30u);
   for (size_t step = 0; step < losses.size(); ++step) {
     const GoldenBatch& batch = batches[step % batches.size()];
-    CriterionResult result = criterion.forward(model->forward(batch.input), batch.targets);
+    DetectionLoss result = model->loss(model->forward(batch.input), batch.targets);
     EXPECT_NEAR(result.total.value().item(), losses[step], 1e-3 * losses[step]) << "step " << step;
     backward(result.total);
     EXPECT_NEAR(*optimizer.step(1.0).data<double>(), norms[step], 1e-2 * norms[step]) << "step " << step;

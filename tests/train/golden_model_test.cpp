@@ -10,7 +10,6 @@
 #include "autograd/engine.h"
 #include "core/formats/safetensors.h"
 #include "models/build.h"
-#include "models/detection/criterion.h"
 #include "tests/models/schema_args.h"
 #include "train/optimizers/optimizer.h"
 
@@ -119,8 +118,7 @@ TEST_P(GoldenModel, EqualsPyTorch) {
     expect_close(output.encoder.boxes.value(), golden.read("output.enc_boxes"), "proposal boxes");
   }
 
-  SetCriterion criterion(CriterionOptions{});
-  CriterionResult result = criterion.forward(output, batch.targets);
+  DetectionLoss result = model->loss(output, batch.targets);
   double total = golden.read("loss.total").item();
   EXPECT_NEAR(result.total.value().item(), total, 1e-4 * total);
 
@@ -165,10 +163,9 @@ TEST(GoldenTraining, FirstFiftyLossesEqualPyTorch) {
   options.weight_decay = 1e-4;
   options.clip_norm = 0.1;
   Optimizer optimizer(model->parameters(), options);
-  SetCriterion criterion(CriterionOptions{});
   for (size_t step = 0; step < losses.size(); ++step) {
     const GoldenBatch& batch = batches[step % batches.size()];
-    CriterionResult result = criterion.forward(model->forward(batch.input), batch.targets);
+    DetectionLoss result = model->loss(model->forward(batch.input), batch.targets);
     double loss = result.total.value().item();
     EXPECT_NEAR(loss, losses[step], 1e-3 * losses[step]) << "step " << step;
     backward(result.total);

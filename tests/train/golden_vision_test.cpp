@@ -180,7 +180,7 @@ TEST_P(GoldenVision, APaddedBatchUnderADetectorEqualsTransformers) {
     maps.emplace_back(file_.read(fmt::format("padded.map{}", s)));
 
   DeformableDetrOptions options;
-  options.num_classes = 3;
+  options.classes = 3;
   options.transformer.dim = 16;
   options.transformer.heads = 2;
   options.transformer.ffn_dim = 32;

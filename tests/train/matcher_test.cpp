@@ -110,7 +110,7 @@ double naive_cost(const Case& c, const MatcherOptions& o, int64_t n, int64_t q, 
   const float *b = c.layer.boxes.data<float>() + (n * Q + q) * 4, *g = target.boxes.data() + t * 4;
   int64_t label = c.layer.binary ? 0 : target.labels[static_cast<size_t>(t)];
   double of_class;
-  if (o.softmax) {
+  if (o.probabilities) {
     double sum = 0;
     for (int64_t k = 0; k < K; ++k) sum += std::exp(double{x[k]});
     of_class = -std::exp(double{x[label]}) / sum;

@@ -31,8 +31,15 @@ std::vector<Target> one_target() {
   return {t};
 }
 
+std::vector<std::vector<ImageDetection>> detections(const DetectorOutput& output,
+                                                    const std::vector<Target>& targets,
+                                                    const PostprocessOptions& options = {},
+                                                    const char* class_loss = "focal") {
+  return postprocess(output, targets, options, *class_losses().find(class_loss).make({}));
+}
+
 TEST(Postprocess, SigmoidTakesTheBestPairs) {
-  auto d = postprocess(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.max_detections = 3}).at(0);
+  auto d = detections(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.max_detections = 3}).at(0);
   ASSERT_EQ(d.size(), 3u);
   // Equal scores go by query.
   EXPECT_EQ(d[0].query, 0);
@@ -47,14 +54,14 @@ TEST(Postprocess, SigmoidTakesTheBestPairs) {
   EXPECT_DOUBLE_EQ(d[0].y2, 62.5);
   EXPECT_DOUBLE_EQ(d[1].x1, -50);  // not cut to the image
   // Fewer candidates than asked for; columns after the classes are not chosen.
-  EXPECT_EQ(postprocess(output_of({0, 2, -1, 1, -3, 2}), one_target()).at(0).size(), 6u);
-  auto two = postprocess(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.classes = 2}).at(0);
+  EXPECT_EQ(detections(output_of({0, 2, -1, 1, -3, 2}), one_target()).at(0).size(), 6u);
+  auto two = detections(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.classes = 2}).at(0);
   EXPECT_EQ(two.size(), 4u);
   for (const auto& x : two) EXPECT_LT(x.label, 2);
 }
 
 TEST(Postprocess, SoftmaxTakesOneClassPerQuery) {
-  auto d = postprocess(output_of({0, 1, 5, 3, 0, 0}), one_target(), {.softmax = true}).at(0);
+  auto d = detections(output_of({0, 1, 5, 3, 0, 0}), one_target(), {}, "softmax").at(0);
   ASSERT_EQ(d.size(), 2u);
   EXPECT_EQ(d[0].query, 1);
   EXPECT_EQ(d[0].label, 0);
@@ -65,12 +72,12 @@ TEST(Postprocess, SoftmaxTakesOneClassPerQuery) {
 
 TEST(Postprocess, BadPredictionsNameTheImage) {
   try {
-    postprocess(output_of({0, 2, -1, 1, std::numeric_limits<float>::quiet_NaN(), 2}), one_target());
+    detections(output_of({0, 2, -1, 1, std::numeric_limits<float>::quiet_NaN(), 2}), one_target());
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("image 7"), std::string::npos) << e.what();
   }
-  EXPECT_THROW(postprocess(output_of({0, 2, -1, 1, 0, 2}), {}), Error);
+  EXPECT_THROW(detections(output_of({0, 2, -1, 1, 0, 2}), {}), Error);
 }
 
 }  // namespace

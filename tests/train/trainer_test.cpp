@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "core/tensor/philox.h"
+#include "models/detection/criterion.h"
 #include "tests/train/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/inference/model_input.h"
@@ -28,7 +29,7 @@ namespace {
 
 // The mean colour of each image through two layers with dropout; one query, one class. Has a buffer that
 // training moves.
-class TinyDetector : public Detector {
+class TinyDetector : public Module {
  public:
   explicit TinyDetector(double drop = 0.3) : drop_(drop) {
     auto normal = [](Tensor& t, Rng& rng) {
@@ -40,7 +41,7 @@ class TinyDetector : public Detector {
     alias("bbox_embed.1.weight", w2_);
     mean_ = buffer("running_mean", {3}, 0);
   }
-  DetectorOutput forward(const DetectorInput& input) override {
+  DetectorOutput forward(const DetectorInput& input) {
     const int axes[] = {1, 2};
     Var colour = mean(input.images, axes);  // [N, 3]
     if (training()) {
@@ -56,7 +57,6 @@ class TinyDetector : public Detector {
     out.layers.push_back({boxes, boxes});
     return out;
   }
-  int64_t num_classes() const override { return 1; }
   std::string type_name() const override { return "TinyDetector"; }
   int poison = -1;  // the forward pass, counted from 1, that makes NaN
 
@@ -366,6 +366,27 @@ TEST_P(TrainerOn, NonFiniteLossStopsWithADiagnosis) {
   EXPECT_EQ(read_checkpoint_info(SafetensorsReader(s.file("last.safetensors"))).step, 6);
   // Gone next time, it resumes.
   EXPECT_EQ(TinyRun(s.options.output, 4, 0.3, GetParam()).run(true).step, 20);
+}
+
+// The set criterion finds which predictions are bad; whoever trains reads it.
+TEST_P(TrainerOn, NonFinitePredictionsAreNamedWithTheirImages) {
+  TestFolder folder;
+  TinyRun s(folder / "run", 4, 0.3, GetParam());
+  s.task.detector.poison = 3;
+  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
+    DetectionLoss l = SetCriterion({}).forward(out, targets, objects);
+    if (!l.problems.empty()) s.task.detector.poison = 1;
+    return TrainingLoss{.total = l.total, .parts = l.parts, .problems = l.problems};
+  };
+  try {
+    s.run();
+    FAIL() << "trained on";
+  } catch (const Error& e) {
+    std::string m = e.what();
+    for (const char* part :
+         {"step 3", "op log", "(201.jpg), the last layer: the predicted box of query 0 is not finite"})
+      EXPECT_NE(m.find(part), std::string::npos) << part << " not in: " << m;
+  }
 }
 
 TEST_P(TrainerOn, NonFiniteGradientNamesTheBatchAndWritesNothing) {

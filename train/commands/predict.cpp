@@ -7,7 +7,6 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
-#include "models/detection/postprocess.h"
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
 #include "train/commands/predict_files.h"
@@ -43,8 +42,7 @@ int predict_boxes(const PredictArguments& arguments, const std::vector<PredictIn
   const double threshold = arguments.threshold.value_or(0.5);
   kernels::ImageNormalization norm = image_normalization(model.config);
   const PostprocessOptions post{.max_detections = model.config.eval().max_detections(),
-                                .classes = static_cast<int64_t>(model.category_ids.size()),
-                                .softmax = model.config.criterion().class_loss() == config::softmax};
+                                .classes = static_cast<int64_t>(model.category_ids.size())};
   EvaluationMode mode(*model.detector, precision_of(model.config));
   Workspace workspace(arguments.output);
   ItemProgress progress("predict", static_cast<int64_t>(inputs.size()), "images");
@@ -61,7 +59,7 @@ int predict_boxes(const PredictArguments& arguments, const std::vector<PredictIn
                  arguments.checkpoint);
     std::vector<DrawnBox> boxes;
     std::vector<DrawnPoint> points;
-    std::vector<ImageDetection> detections = postprocess(output, batch.targets, post).front();
+    std::vector<ImageDetection> detections = model.detector->postprocess(output, batch.targets, post).front();
     for (const ImageDetection& d : detections) {
       if (d.score < threshold) continue;
       list += fmt::format(

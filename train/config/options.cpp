@@ -116,24 +116,6 @@ kernels::ImageNormalization image_normalization(const Config& config) {
   return norm;
 }
 
-CriterionOptions criterion_options(const Config& config) {
-  const config::Criterion& c = config.criterion();
-  CriterionOptions o;
-  bool softmax = c.class_loss() == config::softmax;
-  o.class_loss = softmax                               ? ClassLossKind::kSoftmax
-                 : c.class_loss() == config::varifocal ? ClassLossKind::kVarifocal
-                                                       : ClassLossKind::kFocal;
-  o.class_weight = c.class_weight();
-  o.bbox_weight = c.bbox_weight();
-  o.giou_weight = c.giou_weight();
-  o.focal_alpha = c.focal_alpha();
-  o.focal_gamma = c.focal_gamma();
-  o.no_object_weight = c.no_object_weight();
-  o.extra_group_repeat = c.extra_group_repeat();
-  o.matcher = {c.cost_class(), c.cost_bbox(), c.cost_giou(), c.focal_alpha(), c.focal_gamma(), softmax};
-  return o;
-}
-
 OptimizerOptions optimizer_options(const config::Optimizer& o) {
   OptimizerOptions out{.type = o.type(),
                        .learning_rate = o.learning_rate(),

@@ -6,7 +6,6 @@
 #include "data/evaluation/evaluators.h"
 #include "data/formats/data_format.h"
 #include "data/loading/loader.h"
-#include "models/detection/criterion.h"
 #include "train/config/config.h"
 #include "train/optimizers/optimizer.h"
 #include "train/optimizers/schedule.h"
@@ -26,7 +25,6 @@ LoaderOptions train_loader(const Config& config);
 LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 
 kernels::ImageNormalization image_normalization(const Config& config);
-CriterionOptions criterion_options(const Config& config);
 OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
 ScheduleOptions schedule_options(const config::Schedule& schedule);
 DataPaths data_paths(const config::Split& split);

@@ -4,7 +4,6 @@
 #include "data/evaluation/evaluators.h"
 #include "data/formats/data_format.h"
 #include "models/build.h"
-#include "models/detection/criterion.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
@@ -22,7 +21,6 @@ class DetectionTask final : public TrainingTask {
         loader_(train_loader(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(detection_evaluator(config)),
-        criterion_(criterion_options(config)),
         train_set_(open_detection_dataset(data_paths(config.data().train()), label_scheme(config))) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
@@ -54,10 +52,12 @@ class DetectionTask final : public TrainingTask {
     return static_cast<double>(objects);
   }
   TrainingLoss loss(const Batch& batch, double objects, const std::function<void()>& forward_done) override {
-    DetectorOutput output = model_->forward(detector_input(batch, normalization_, model_->device()));
+    DetectorInput input = detector_input(batch, normalization_, model_->device());
+    input.targets = &batch.targets;
+    DetectorOutput output = model_->forward(input);
     forward_done();
-    CriterionResult result = criterion_.forward(output, batch.targets, objects);
-    return {result.total, result.parts, [metrics = result.metrics] { return metrics; }};
+    DetectionLoss loss = model_->loss(output, batch.targets, objects);
+    return {loss.total, loss.parts, [metrics = loss.metrics] { return metrics; }, loss.problems};
   }
 
   std::vector<std::string> primary_metrics() const override {
@@ -74,7 +74,6 @@ class DetectionTask final : public TrainingTask {
   LoaderOptions loader_;
   EvaluatorOptions evaluation_;
   const DetectionEvaluator& evaluator_;
-  SetCriterion criterion_;
   std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Detector> model_;
 };

@@ -1,6 +1,5 @@
 #include "train/detection/evaluator.h"
 
-#include "models/detection/postprocess.h"
 #include "train/inference/model_input.h"
 #include "train/logs/item_progress.h"
 
@@ -13,13 +12,12 @@ std::vector<Detection> detect(Detector& model, std::shared_ptr<const DetectionDa
   std::unique_ptr<ItemProgress> progress;
   if (!options.quiet) progress = std::make_unique<ItemProgress>("eval", dataset->num_images(), "images");
   const PostprocessOptions post{.max_detections = options.max_detections,
-                                .classes = static_cast<int64_t>(category_ids.size()),
-                                .softmax = options.softmax};
+                                .classes = static_cast<int64_t>(category_ids.size())};
   std::vector<Detection> detections;
   int64_t done = 0;
   while (std::optional<Batch> batch = loader.next()) {
     DetectorOutput output = model.forward(detector_input(*batch, options.normalization, model.device()));
-    auto results = postprocess(output, batch->targets, post);
+    auto results = model.postprocess(output, batch->targets, post);
     for (size_t n = 0; n < results.size(); ++n)
       for (const ImageDetection& d : results[n])
         detections.push_back({batch->targets[n].image_id,

@@ -7,7 +7,6 @@ EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size) {
   options.loader = eval_loader(config, batch_size);
   options.normalization = image_normalization(config);
   options.precision = precision_of(config);
-  options.softmax = config.criterion().class_loss() == config::softmax;
   options.max_detections = config.eval().max_detections();
   return options;
 }

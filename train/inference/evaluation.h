@@ -14,7 +14,6 @@ struct EvaluatorOptions {
   kernels::ImageNormalization normalization;
   Precision precision;
   int64_t max_detections = 100;  // per image
-  bool softmax = false;          // how scores follow from logits, see models/detection/postprocess.h
   bool quiet = false;            // no progress line
 };
 // batch_size 0: the configuration's.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -59,21 +60,25 @@ class FirstBadOp : public OpObserver {
 
 }  // namespace
 
-std::string diagnose_nonfinite(const Module& model, const std::function<Var()>& loss) {
+std::string diagnose_nonfinite(const Module& model, const std::function<TrainingLoss()>& run) {
   if (std::string name = first_nonfinite(model); !name.empty())
     return fmt::format("the model's tensor {} holds NaN or infinity", name);
   FirstBadOp observer(model);
   ExecutionScope scope;
   execution().observer = &observer;
-  Var total = loss();
+  TrainingLoss loss = run();
   execution().observer = nullptr;
-  BadNumbers bad = count_bad(total.value());
+  BadNumbers bad = count_bad(loss.total.value());
   if (bad.nan + bad.infinite > 0) {
-    return observer.finding().empty() ? "the loss itself, though every op's output is finite"
-                                      : observer.finding();
+    constexpr size_t kShown = 4;
+    std::string finding = observer.finding().empty() ? "the loss itself, though every op's output is finite"
+                                                     : observer.finding();
+    for (size_t i = 0; i < std::min(loss.problems.size(), kShown); ++i) finding += "; " + loss.problems[i];
+    if (loss.problems.size() > kShown) finding += fmt::format("; and {} more", loss.problems.size() - kShown);
+    return finding;
   }
   try {
-    backward_checked(total);
+    backward_checked(loss.total);
   } catch (const Error& e) {
     return e.what();
   }

@@ -115,7 +115,7 @@ void TrainingRun::fail_nonfinite(const char* what, PendingStep& s, std::span<con
     finding = diagnose_nonfinite(model_, [&] {
       execution().rng_calls = s.first_calls[i];
       optimizer_->zero_grad();
-      return task_.loss(*batch, s.normalizer, [] {}).total;
+      return task_.loss(*batch, s.normalizer, [] {});
     });
     if (!finding.empty()) break;
   }

@@ -1,0 +1,37 @@
+#include "models/detection/class_loss.h"
+
+#include <cmath>
+
+namespace saccade {
+
+Registry<ClassLossSpec>& class_losses() {
+  static Registry<ClassLossSpec> registry("class loss");
+  return registry;
+}
+
+bool ClassLoss::sees_object(const float* logits, int64_t, int64_t best) const { return logits[best] > 0; }
+
+// Every pair of a query and a class; the logit stands for its score.
+std::vector<ClassCandidate> ClassLoss::candidates(const float* logits, int64_t queries, int64_t columns,
+                                                  int64_t classes) const {
+  std::vector<ClassCandidate> out;
+  out.reserve(static_cast<size_t>(queries * classes));
+  for (int64_t q = 0; q < queries; ++q)
+    for (int64_t k = 0; k < classes; ++k) out.push_back({logits[q * columns + k], q, k});
+  return out;
+}
+
+double ClassLoss::score_of(float score) const { return 1 / (1 + std::exp(-static_cast<double>(score))); }
+
+std::vector<int64_t> label_queries(const Var& logits, const MatchedQueries& matched, int64_t background) {
+  std::vector<int64_t> labels(static_cast<size_t>(logits.dim(0) * logits.dim(1)), background);
+  for (size_t i = 0; i < matched.rows.size(); ++i)
+    labels[static_cast<size_t>(matched.rows[i])] = matched.labels[i];
+  return labels;
+}
+
+Tensor to_device(const std::vector<int64_t>& labels, const Var& logits) {
+  return Tensor::from<int64_t>({logits.dim(0), logits.dim(1)}, labels, logits.device());
+}
+
+}  // namespace saccade

@@ -1,0 +1,23 @@
+// The sigmoid focal loss (Lin et al. 2017).
+#include "models/detection/class_loss.h"
+
+namespace saccade {
+namespace {
+
+class FocalLoss : public ClassLoss {
+ public:
+  explicit FocalLoss(const ClassLossOptions& options) : options_(options) {}
+  Sum sum(const Var& logits, const float*, const MatchedQueries& matched, double objects) const override {
+    return {sigmoid_focal_loss(logits, to_device(label_queries(logits, matched, -1), logits),
+                               options_.focal_alpha, options_.focal_gamma),
+            objects};
+  }
+
+ private:
+  ClassLossOptions options_;
+};
+
+SACCADE_REGISTER_CLASS_LOSS("focal", FocalLoss);
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,52 @@
+// DETR's cross entropy: the last column means "no object", and each query yields its best class.
+#include <algorithm>
+#include <cmath>
+
+#include "models/detection/class_loss.h"
+
+namespace saccade {
+namespace {
+
+class SoftmaxLoss : public ClassLoss {
+ public:
+  explicit SoftmaxLoss(const ClassLossOptions& options) : options_(options) {}
+  int64_t extra_columns() const override { return 1; }
+  bool matches_probabilities() const override { return true; }
+
+  // Divided by the sum of the class weights over all queries.
+  Sum sum(const Var& logits, const float*, const MatchedQueries& matched, double) const override {
+    int64_t N = logits.dim(0), Q = logits.dim(1), K = logits.dim(2);
+    std::vector<int64_t> labels = label_queries(logits, matched, K - 1);
+    std::vector<float> weights(static_cast<size_t>(K), 1.f);
+    weights.back() = static_cast<float>(options_.no_object_weight);
+    double total_weight = 0;
+    for (int64_t label : labels) total_weight += weights[static_cast<size_t>(label)];
+    return {cross_entropy(reshape(logits, {N * Q, K}), to_device(labels, logits).reshape({N * Q}),
+                          Tensor::from<float>({K}, weights, logits.device())),
+            std::max(total_weight, 1e-12)};
+  }
+
+  bool sees_object(const float*, int64_t columns, int64_t best) const override { return best != columns - 1; }
+
+  std::vector<ClassCandidate> candidates(const float* logits, int64_t queries, int64_t columns,
+                                         int64_t classes) const override {
+    std::vector<ClassCandidate> out;
+    for (int64_t q = 0; q < queries; ++q) {
+      const float* row = logits + q * columns;
+      double largest = *std::max_element(row, row + columns), sum = 0;
+      for (int64_t k = 0; k < columns; ++k) sum += std::exp(row[k] - largest);
+      int64_t best = std::max_element(row, row + classes) - row;
+      out.push_back({static_cast<float>(std::exp(row[best] - largest) / sum), q, best});
+    }
+    return out;
+  }
+  double score_of(float score) const override { return score; }
+
+ private:
+  ClassLossOptions options_;
+};
+
+SACCADE_REGISTER_CLASS_LOSS("softmax", SoftmaxLoss);
+
+}  // namespace
+}  // namespace saccade

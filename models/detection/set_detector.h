@@ -1,0 +1,45 @@
+// What detectors share that predict a set, as the DETR family does: the set criterion and the post-processing.
+#pragma once
+
+#include "models/detection/criterion.h"
+#include "models/detection/postprocess.h"
+#include "models/detector.h"
+
+namespace saccade {
+
+struct SetDetectorOptions {
+  int64_t classes = 0;  // K, without the columns that the class loss adds
+  int64_t queries = 0;
+  bool aux_loss = false;  // every decoder layer predicts in the output, else the last one only
+  // Training only: further query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
+  int64_t extra_query_groups = 0;
+  CriterionOptions criterion;
+
+  // From the sections model.transformer, which the caller finishes, and criterion.
+  void read(const Args& transformer, const Args& section, int64_t num_classes);
+};
+
+class SetDetector : public Detector {
+ public:
+  explicit SetDetector(const SetDetectorOptions& options)
+      : classes_(options.classes), criterion_(options.criterion) {}
+  DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
+                     double objects = 0) const override {
+    return criterion_.forward(output, targets, objects);
+  }
+  std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
+                                                       const std::vector<Target>& targets,
+                                                       const PostprocessOptions& options) const override {
+    return saccade::postprocess(output, targets, options, criterion_.class_loss());
+  }
+
+ protected:
+  // Columns of the logits.
+  int64_t logit_columns() const { return classes_ + criterion_.class_loss().extra_columns(); }
+
+ private:
+  int64_t classes_;
+  SetCriterion criterion_;
+};
+
+}  // namespace saccade
