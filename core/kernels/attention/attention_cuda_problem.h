@@ -98,7 +98,8 @@ inline int64_t head_size(const Tensor& q, const Tensor& v, const kernels::Attent
 template <class... A>
 bool attention_supported(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, const Tensor&,
                          const kernels::AttentionParams& params, const A&...) {
-  return dispatch_attention(q.dtype(), head_size(q, v, params), []<Mma kMma, int kD>() {});
+  // [&]: without a capture it would also be a pointer to a function, which nvcc refuses.
+  return dispatch_attention(q.dtype(), head_size(q, v, params), [&]<Mma kMma, int kD>() {});
 }
 
 }  // namespace saccade::cuda
