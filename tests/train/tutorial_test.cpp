@@ -9,6 +9,7 @@
 #include "layers/attention.h"
 #include "tests/train/run_command.h"
 #include "tests/train/test_folder.h"
+#include "train/checkpoints/load_model.h"
 
 namespace saccade {
 namespace {
@@ -61,6 +62,44 @@ train { epochs: 0 max_steps: 50 log_every: 1 }
 TEST(Tutorial, ItsLayerIsRegistered) {
   EXPECT_NE(std::string(attention_layers().find("efficient_attention").file).find("examples"),
             std::string::npos);
+}
+
+// The detector of docs/extending.md: it learns, and what it has learnt is the same after loading.
+TEST(Extending, ItsDetectorTrainsAndLoadsAgain) {
+  TestFolder folder;
+  std::string data = folder / "data";
+  ASSERT_EQ(run_command({"data", "shapes", "--output", data, "--images", "16", "--seed", "1"}), 0);
+  std::string split = "{ annotations: \"" + data + "/annotations.json\" images: \"" + data + "/images\" }";
+  std::ofstream(folder / "config.textproto") << R"(
+model {
+  type: "cell_detector"
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3] }
+  transformer { hidden_dim: 32 }
+}
+data {
+  train )" << split << " val " << split << R"(
+  batch_size: 4
+  augment { height: 96 width: 96 }
+  val_height: 96 val_width: 96
+}
+optimizer { learning_rate: 2e-3 clip_norm: 1 }
+schedule { type: "constant" }
+train { epochs: 0 max_steps: 50 log_every: 1 eval_every_epochs: 0 }
+)";
+  std::string output = folder / "run";
+  ASSERT_EQ(run_command({"train", "--config", folder / "config.textproto", "--output", output}), 0);
+  auto all = losses_of(output);
+  ASSERT_EQ(all.size(), 50U);
+  EXPECT_LT(std::accumulate(all.end() - 10, all.end(), 0.0),
+            0.8 * std::accumulate(all.begin(), all.begin() + 10, 0.0));
+  std::string checkpoint = output + "/checkpoints/last.safetensors";
+  ASSERT_EQ(run_command({"eval", "--checkpoint", checkpoint, "--annotations", data + "/annotations.json",
+                         "--images", data + "/images", "--json", folder / "eval.json"}),
+            0);
+  EXPECT_NE(read_bytes(folder / "eval.json").find("\"AP\""), std::string::npos);
+  LoadedModel loaded = load_trained_model(checkpoint);
+  ASSERT_TRUE(loaded.detector);
+  EXPECT_EQ(loaded.detector->type_name(), "CellDetector");
 }
 
 }  // namespace
