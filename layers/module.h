@@ -63,6 +63,11 @@ class Module {
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
   virtual std::string type_name() const = 0;  // "Linear", "MSDeformAttn", ...
 
+  // Of a model: what the names of the tensors begin with that belong to its classes, for fine-tuning on others.
+  virtual std::vector<std::string> class_heads() const { return {}; }
+  // And of its heads that are one a layer ("bbox_embed."); in a file that has the first only, it stands for all.
+  virtual std::vector<std::string> repeated_heads() const { return {}; }
+
  protected:
   // Registration. The Var is allocated here (f32) and filled by initialize().
   Var param(const std::string& name, const Shape& shape, Initializer init, bool trainable = true);

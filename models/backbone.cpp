@@ -1,6 +1,8 @@
 #include "models/backbone.h"
 
 #include "models/build.h"
+#include "models/weights/inference.h"
+#include "models/weights/weight_naming.h"
 
 namespace saccade {
 namespace {
@@ -30,6 +32,16 @@ std::shared_ptr<Module> build_backbone_classifier(const Args& model, int64_t cla
 Registry<BackboneSpec>& backbones() {
   static Registry<BackboneSpec> registry("backbone");
   return registry;
+}
+
+void infer_backbone(Inference& weights) {
+  for (const auto& [name, spec] : backbones().all()) {
+    if (!spec.infer || !spec.infer(weights, kOfficialBackbone)) continue;
+    return weights.set("model.backbone.type", name.c_str());
+  }
+  fail_input(
+      "{}: the backbone is no ResNet (no \"{}layer4.0.conv1.weight\"), expected --config with its model",
+      weights.path(), kOfficialBackbone);
 }
 
 std::shared_ptr<Backbone> build_backbone(const Args& section, const std::vector<int64_t>& default_outputs) {

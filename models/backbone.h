@@ -12,6 +12,8 @@
 
 namespace saccade {
 
+class Inference;  // models/weights/inference.h
+
 class Backbone : public Module {
  public:
   // images [N, H, W, 3] -> the chosen stages' maps [N, H_i, W_i, C_i], finest first
@@ -27,14 +29,18 @@ struct BackboneSpec {
   std::shared_ptr<Backbone> (*build)(const Args& args, const std::vector<int64_t>& default_outputs);
   // With the class head of its official model; null: there is none.
   std::shared_ptr<Classifier> (*build_classifier)(const Args& args, int64_t classes) = nullptr;
+  // Sets the fields of model.backbone that the weights under a prefix tell; false: they are of another backbone.
+  bool (*infer)(Inference& weights, const std::string& prefix) = nullptr;
 };
 
 Registry<BackboneSpec>& backbones();
 
 // From the config section model.backbone (see configs/saccade.proto).
 std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int64_t>& default_outputs);
+// The backbone that the weights of a detector have. Throws InputError when no rule knows it.
+void infer_backbone(Inference& weights);
 
-// SACCADE_REGISTER_BACKBONE(name, build[, build_classifier]): functions as in BackboneSpec
+// SACCADE_REGISTER_BACKBONE(name, build[, build_classifier[, infer]]): functions as in BackboneSpec
 #define SACCADE_REGISTER_BACKBONE(name, ...)             \
   [[maybe_unused]] static const bool name##_registered = \
       ::saccade::backbones().add({#name, __FILE__, __VA_ARGS__})

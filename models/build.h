@@ -14,6 +14,8 @@
 
 namespace saccade {
 
+class Inference;  // models/weights/inference.h
+
 struct ModelSpec {
   std::string name;     // model.type
   std::string summary;  // one line: what it is and where it comes from
@@ -24,6 +26,9 @@ struct ModelSpec {
   // InputError naming the field that is wrong.
   std::shared_ptr<Module> (*build)(const Args& model, int64_t classes, const Args& criterion);
   bool has_transformer = true;  // reads the section model.transformer
+  // Sets the fields that the weights tell; false: they are of another model. Throws InputError when their shapes
+  // contradict each other or their backbone is not known.
+  bool (*infer)(Inference& weights) = nullptr;
   // Where its defaults differ from the schema's: the text of a configuration without lists. User over preset over schema.
   const char* preset = "";
 };

@@ -58,6 +58,7 @@ class DatClassifier : public Classifier {
   Var forward(const Var& images) override;
   int64_t num_classes() const override { return num_classes_; }
   std::string type_name() const override { return "DatClassifier"; }
+  std::vector<std::string> class_heads() const override { return {"cls_head."}; }
 
  private:
   int64_t num_classes_;

@@ -274,7 +274,8 @@ std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes
                        .summary = "Deformable DETR (Zhu et al. 2021)",
                        .task = "detection",
                        .file = __FILE__,
-                       .build = build_deformable_detr});
+                       .build = build_deformable_detr,
+                       .infer = infer_deformable_detr});
 
 }  // namespace
 

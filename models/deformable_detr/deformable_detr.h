@@ -48,4 +48,6 @@ class DeformableDetr : public SetDetector {
   std::vector<std::shared_ptr<Mlp>> bbox_embed_;
 };
 
+bool infer_deformable_detr(Inference& weights);  // see ModelSpec::infer
+
 }  // namespace saccade

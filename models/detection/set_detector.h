@@ -33,6 +33,11 @@ class SetDetector : public Detector {
     return saccade::postprocess(output, targets, options, criterion_.class_loss());
   }
 
+  std::vector<std::string> class_heads() const override {
+    return {"class_embed.", "transformer.decoder.class_embed."};
+  }
+  std::vector<std::string> repeated_heads() const override { return {"class_embed.", "bbox_embed."}; }
+
  protected:
   // Columns of the logits.
   int64_t logit_columns() const { return classes_ + criterion_.class_loss().extra_columns(); }

@@ -74,6 +74,7 @@ std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Arg
                        .task = "detection",
                        .file = __FILE__,
                        .build = build_detr,
+                       .infer = infer_detr,
                        .preset = "model { transformer { ffn_dim: 2048 queries: 100 levels: 1 } }"
                                  "criterion { class_loss: softmax class_weight: 1 cost_class: 1 }"});
 

@@ -35,4 +35,6 @@ class Detr : public SetDetector {
   std::shared_ptr<Conv2d> input_proj_;
 };
 
+bool infer_detr(Inference& weights);  // see ModelSpec::infer
+
 }  // namespace saccade

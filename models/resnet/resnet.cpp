@@ -125,6 +125,17 @@ std::vector<int64_t> ResNet::channels() const { return at_stages(stage_channels_
 
 namespace {
 
+// The choices of model.backbone.depth.
+struct OfficialResNet {
+  int64_t depth;
+  std::vector<int64_t> blocks;
+  bool bottleneck;
+};
+const OfficialResNet kOfficial[] = {{18, {2, 2, 2, 2}, false},
+                                    {34, {3, 4, 6, 3}, false},
+                                    {50, {3, 4, 6, 3}, true},
+                                    {101, {3, 4, 23, 3}, true}};
+
 // Empty outputs: the last stage.
 ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default_outputs) {
   ResNetOptions options;
@@ -132,21 +143,11 @@ ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default
   std::vector<int64_t> blocks = args.get_ints("blocks", {});
   options.bottleneck = args.get_bool("bottleneck");
   if (blocks.empty()) {
-    options.bottleneck = depth >= 50;
-    switch (depth) {
-      case 18:
-        blocks = {2, 2, 2, 2};
-        break;
-      case 34:
-      case 50:
-        blocks = {3, 4, 6, 3};
-        break;
-      case 101:
-        blocks = {3, 4, 23, 3};
-        break;
-      default:
-        fail_input("{}.depth: {} is not a ResNet, expected 18, 34, 50 or 101", args.path(), depth);
-    }
+    const auto official =
+        std::ranges::find_if(kOfficial, [&](const OfficialResNet& model) { return model.depth == depth; });
+    SACCADE_CHECK(official != std::end(kOfficial), "[resnet] no depth {}", depth);
+    blocks = official->blocks;
+    options.bottleneck = official->bottleneck;
   }
   if (blocks.empty() || blocks.size() > 8 || *std::min_element(blocks.begin(), blocks.end()) < 1)
     fail_input("{}.blocks: expected one to eight stages of at least one block", args.path());
@@ -177,9 +178,15 @@ std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_
   return std::make_shared<ResNetClassifier>(options, num_classes);
 }
 
-SACCADE_REGISTER_BACKBONE(resnet, build_resnet, build_resnet_classifier);
+SACCADE_REGISTER_BACKBONE(resnet, build_resnet, build_resnet_classifier, infer_resnet);
 
 }  // namespace
+
+int64_t resnet_depth(const std::vector<int64_t>& blocks, bool bottleneck) {
+  for (const OfficialResNet& model : kOfficial)
+    if (model.blocks == blocks && model.bottleneck == bottleneck) return model.depth;
+  return 0;
+}
 
 ResNetClassifier::ResNetClassifier(const ResNetOptions& options, int64_t num_classes) {
   body_ = child("", std::make_shared<ResNet>(options));

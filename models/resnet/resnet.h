@@ -43,10 +43,15 @@ class ResNetClassifier : public Classifier {
   Var forward(const Var& images) override;
   int64_t num_classes() const override { return fc_->weight().dim(0); }
   std::string type_name() const override { return "ResNetClassifier"; }
+  std::vector<std::string> class_heads() const override { return {"fc."}; }
 
  private:
   std::shared_ptr<ResNet> body_;
   std::shared_ptr<Linear> fc_;
 };
+
+bool infer_resnet(Inference& weights, const std::string& prefix);  // see BackboneSpec::infer
+// The official depth of a ResNet of these blocks; 0: there is none.
+int64_t resnet_depth(const std::vector<int64_t>& blocks, bool bottleneck);
 
 }  // namespace saccade

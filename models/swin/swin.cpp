@@ -164,6 +164,7 @@ class SwinClassifier : public Classifier {
   }
   int64_t num_classes() const override { return num_classes_; }
   std::string type_name() const override { return "SwinClassifier"; }
+  std::vector<std::string> class_heads() const override { return {"head."}; }
 
  private:
   int64_t num_classes_;

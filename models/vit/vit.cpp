@@ -129,6 +129,7 @@ class ViTClassifier : public Classifier {
   }
   int64_t num_classes() const override { return num_classes_; }
   std::string type_name() const override { return "ViTClassifier"; }
+  std::vector<std::string> class_heads() const override { return {"head.", "head_dist."}; }
 
  private:
   int64_t dim_, num_classes_;

@@ -22,6 +22,7 @@ class Net : public Module {
     if (!extra.empty()) param(extra, {1}, normal);
   }
   std::string type_name() const override { return "Net"; }
+  std::vector<std::string> class_heads() const override { return {"class_embed."}; }
   Var conv, head;
 };
 

@@ -56,7 +56,7 @@ TEST_P(OfficialCheckpoint, GivesThePublishedNumbers) {
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
   auto file = open_weights(path);
   OfficialWeights weights = official_weights(*file);
-  auto inferred = infer_detector_config(*file, weights);
+  auto inferred = infer_config(*file, weights);
   ASSERT_TRUE(inferred.has_value());
   const Config config = resolve_config(inferred->config);
   auto model = build_detector(model_args(config), config.model().num_classes(), criterion_args(config));

@@ -35,7 +35,7 @@ std::shared_ptr<Detector> load(const std::string& path, const std::string& varia
   if (!says_all && small) apply_set(given, "model.transformer.heads=4");
   if (!says_all && variant == "single_scale_dc5") apply_set(given, "model.backbone.dilation=true");
   if (!says_all && small && variant == "two_stage") apply_set(given, "model.transformer.queries=6");
-  auto inferred = infer_detector_config(*file, weights, given);
+  auto inferred = infer_config(*file, weights, given);
   EXPECT_TRUE(inferred.has_value());
   if (!inferred) return nullptr;
   EXPECT_TRUE(!says_all || inferred->assumed.empty()) << inferred->assumed.front();

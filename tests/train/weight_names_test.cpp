@@ -157,7 +157,7 @@ TEST_P(OfficialModules, TellTheirConfiguration) {
   Case c;
   read_case(GetParam().name, c);
   OfficialWeights weights = official_weights(c.theirs);
-  auto inferred = infer_detector_config(c.theirs, weights);
+  auto inferred = infer_config(c.theirs, weights);
   ASSERT_TRUE(inferred.has_value());
   Config recipe = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(GetParam().recipe) + ".textproto");
   auto text = [](const Config& config) {

@@ -1,5 +1,4 @@
-// The configuration of a detector from its weights: names and shapes say nearly all, the arguments that
-// official .pth files carry most of the rest.
+// The configuration of a model from its weights, by the rules of the model types (models/weights/inference.h).
 #pragma once
 
 #include <optional>
@@ -18,9 +17,9 @@ struct InferredConfig {
 };
 
 // `given`: what the user sets; it is not asked of the file, but the result does not include it.
-// Nothing when the weights are no DETR and no Deformable DETR. Throws InputError when they are, but their
+// Nothing when no model type has a rule that knows the weights. Throws InputError when they are, but their
 // shapes contradict each other or their backbone is not known.
-std::optional<InferredConfig> infer_detector_config(const WeightsFile& file, const OfficialWeights& weights,
-                                                    const Config& given = {});
+std::optional<InferredConfig> infer_config(const WeightsFile& file, const OfficialWeights& weights,
+                                           const Config& given = {});
 
 }  // namespace saccade

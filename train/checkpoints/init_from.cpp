@@ -41,7 +41,11 @@ bool equal_bytes(const Tensor& a, const Tensor& b) {
 class Filling {
  public:
   Filling(const WeightsFile& file, const OfficialWeights& weights, Module& model)
-      : file_(file), weights_(weights), wanted_(model.named_tensors()) {
+      : file_(file),
+        weights_(weights),
+        wanted_(model.named_tensors()),
+        class_heads_(model.class_heads()),
+        repeated_heads_(model.repeated_heads()) {
     for (const NamedTensor& t : wanted_) by_name_[t.name] = &t;
     choose_relation();
   }
@@ -72,6 +76,10 @@ class Filling {
   const NamedTensor* find(const std::string& name) const {
     auto it = by_name_.find(name);
     return it == by_name_.end() ? nullptr : it->second;
+  }
+  bool is_class_head(const std::string& name) const {
+    return std::any_of(class_heads_.begin(), class_heads_.end(),
+                       [&](const std::string& head) { return name.starts_with(head); });
   }
   const std::string& dtype(const NamedWeight& w) const { return file_.find(w.parts[0])->dtype; }
 
@@ -115,15 +123,15 @@ class Filling {
   // transformers writes heads that are equal in all layers once, also where box refinement would let them
   // differ: the first of a list then stands for all.
   void repeat_first_heads(const InitOptions& options) {
-    for (const char* list : {"class_embed.", "bbox_embed."}) {
-      auto is_first = [&](const NamedWeight& w) { return w.name.starts_with(std::string(list) + "0."); };
+    for (const std::string& list : repeated_heads_) {
+      auto is_first = [&](const NamedWeight& w) { return w.name.starts_with(list + "0."); };
       if (std::any_of(weights_.tensors.begin(), weights_.tensors.end(), [&](const NamedWeight& w) {
             return w.name.find(list) != std::string::npos && !is_first(w);
           }))
         continue;
       for (const NamedTensor& t : wanted_) {
         if (!t.name.starts_with(list) || (options.reinit_heads && is_class_head(t.name))) continue;
-        std::string rest = t.name.substr(std::string_view(list).size());  // "3.layers.0.weight"
+        std::string rest = t.name.substr(list.size());  // "3.layers.0.weight"
         const NamedTensor* first = find(list + ("0" + rest.substr(std::min(rest.find('.'), rest.size()))));
         auto source = first ? sources_.find(first->var.state().get()) : sources_.end();
         if (source != sources_.end()) sources_.emplace(t.var.state().get(), source->second);
@@ -147,6 +155,7 @@ class Filling {
   const WeightsFile& file_;
   const OfficialWeights& weights_;
   std::vector<NamedTensor> wanted_;
+  std::vector<std::string> class_heads_, repeated_heads_;
   std::map<std::string, const NamedTensor*> by_name_;
   const Relation* relation_ = nullptr;
   std::map<const VarState*, Sources> sources_;
@@ -165,13 +174,6 @@ std::string InitReport::to_string() const {
   add("class heads, re-initialised", reinitialized);
   add("not in the file, initialised", missing);
   return out;
-}
-
-bool is_class_head(const std::string& name) {
-  for (const char* head : {"head.", "head_dist.", "fc.", "cls_head."})
-    if (name.starts_with(head)) return true;
-  size_t at = name.find("class_embed.");
-  return at == 0 || (at != std::string::npos && name[at - 1] == '.');
 }
 
 InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, Module& model,

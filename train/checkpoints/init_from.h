@@ -26,9 +26,6 @@ struct InitOptions {
   bool reinit_heads = false;
 };
 
-// "class_embed.0.weight", "head.bias" ...
-bool is_class_head(const std::string& name);
-
 // Fills the model's tensors from those of the file with the same official name; a tensor that the model
 // shares among several names is filled from any of them. A file of a bare backbone fills a detector's, and a
 // detector's backbone a classifier. Throws InputError when nothing fits, naming the tensor when one has

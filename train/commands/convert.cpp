@@ -90,7 +90,7 @@ std::optional<Config> configuration(const ConvertArguments& arguments, const Wei
   if (arguments.config.empty()) {
     Config given;
     for (const std::string& set : arguments.set) apply_set(given, set);
-    inferred = infer_detector_config(file, weights, given);
+    inferred = infer_config(file, weights, given);
     if (!inferred) return std::nullopt;
     for (const std::string& assumption : inferred->assumed)
       fmt::print("assumed, as the file does not say: {} (--set {}=... changes it)\n", assumption,

@@ -108,6 +108,12 @@ Args model_args(const Config& config) {
   return args;
 }
 
+Args given_model_args(const Config& config) {
+  Args args("model");
+  copy_message(config.model(), config::Model(), args);
+  return args;
+}
+
 Args criterion_args(const Config& config) {
   Args args("criterion");
   copy_message(resolve_config(config).criterion(), defaults_of(config).criterion(), args);

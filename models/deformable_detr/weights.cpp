@@ -1,0 +1,93 @@
+// The names of Hugging Face's Deformable DETR, and what the weights of one tell of its configuration.
+#include "models/common/detr_weights.h"
+#include "models/deformable_detr/deformable_detr.h"
+
+namespace saccade {
+namespace {
+
+// The official decoder's norm1 belongs to the cross-attention, norm2 to the self-attention.
+const WeightRules kDeformableDetrNames = weight_rules(
+    {
+        {"model.input_proj.", "input_proj."},
+        {"model.level_embed", "transformer.level_embed"},
+        {"model.reference_points.", "transformer.reference_points."},
+        {"model.enc_output.", "transformer.enc_output."},
+        {"model.enc_output_norm.", "transformer.enc_output_norm."},
+        {"model.pos_trans.", "transformer.pos_trans."},
+        {"model.pos_trans_norm.", "transformer.pos_trans_norm."},
+        {"model.encoder.layers.*.self_attn.", "transformer.encoder.layers.*.self_attn."},
+        {"model.decoder.layers.*.self_attn_layer_norm.", "transformer.decoder.layers.*.norm2."},
+        {"model.decoder.layers.*.encoder_attn.", "transformer.decoder.layers.*.cross_attn."},
+        {"model.decoder.layers.*.encoder_attn_layer_norm.", "transformer.decoder.layers.*.norm1."},
+        {"model.decoder.bbox_embed.", "transformer.decoder.bbox_embed."},
+        {"model.decoder.class_embed.", "transformer.decoder.class_embed."},
+    },
+    detr_rules());
+
+[[maybe_unused]] const bool hugging_face_deformable_detr =
+    weight_namings().add({.name = "Hugging Face Deformable DETR",
+                          .file = __FILE__,
+                          .markers = {"model.level_embed"},
+                          .rules = kDeformableDetrNames,
+                          .place = WeightNaming::kDetector});
+
+// Sampling points of a head and level, of an attention layer.
+int64_t infer_points(const Inference& in, const std::string& attention, int64_t heads, int64_t levels) {
+  int64_t rows = in.size(attention + ".sampling_offsets.weight", 0),
+          group = 2 * heads * std::max<int64_t>(levels, 1);
+  if (group <= 0 || rows % group != 0)
+    fail_input(
+        "{}: \"{}.sampling_offsets.weight\" has {} rows, expected a multiple of 2 x {} heads x {} levels "
+        "(--set model.transformer.heads=...?)",
+        in.path(), attention, rows, heads, levels);
+  return rows / group;
+}
+
+// Without refinement all layers have one head, which a file may hold under each of its names.
+bool heads_differ(const Inference& in) {
+  const char *first = "bbox_embed.0.layers.0.weight", *second = "bbox_embed.1.layers.0.weight";
+  if (!in.has(first) || !in.has(second)) return false;
+  Tensor a = in.read(first), b = in.read(second);
+  return a.shape() != b.shape() ||
+         a.to(DType::kF64).to_vector<double>() != b.to(DType::kF64).to_vector<double>();
+}
+
+}  // namespace
+
+bool infer_deformable_detr(Inference& in) {
+  if (!in.has("transformer.level_embed")) return false;
+  infer_backbone(in);
+  const std::string t = "model.transformer.";
+  const InferredTransformer transformer = infer_transformer(in);
+  const int64_t levels = in.size("transformer.level_embed", 0);
+  in.set(t + "levels", levels);
+  auto points = [&](const std::string& attention) {
+    return infer_points(in, attention, transformer.heads, levels);
+  };
+  if (transformer.encoder_layers > 0)
+    in.set(t + "encoder_points", points("transformer.encoder.layers.0.self_attn"));
+  in.set(t + "decoder_points", points("transformer.decoder.layers.0.cross_attn"));
+  const bool two_stage = in.has("transformer.enc_output.weight");
+  in.set(t + "two_stage", two_stage);
+  in.set(t + "box_refine",
+         two_stage || in.has("transformer.decoder.bbox_embed.0.layers.0.weight") || heads_differ(in));
+  if (!two_stage)
+    in.set(t + "queries", in.size("query_embed.weight", 0));
+  else if (!in.given().get_section("transformer").has("queries"))
+    in.set(t + "queries", in.argument_or<int64_t>("num_queries", 300, t + "queries"));
+  // Projections of 1x1 read the backbone's last stages, those of 3x3 make further levels.
+  int64_t from_backbone = 0;
+  auto projection = [&] { return fmt::format("input_proj.{}.0.weight", from_backbone); };
+  while (in.has(projection()) && in.size(projection(), 3) == 1) ++from_backbone;
+  if (from_backbone != (levels == 1 ? 1 : 3)) {
+    std::vector<int64_t> outputs;
+    for (int64_t stage = 5 - from_backbone; stage <= 4; ++stage) outputs.push_back(stage);
+    in.set("model.backbone.outputs", outputs);
+  }
+  infer_classes(
+      in, {"class_embed.0.weight", "transformer.decoder.class_embed.0.weight", "class_embed.weight"}, 0);
+  infer_criterion(in, "focal", 2);
+  return true;
+}
+
+}  // namespace saccade

@@ -1,0 +1,51 @@
+// The names of Hugging Face's Swin and of timm's, where they are not the official ones.
+#include <algorithm>
+#include <cstdlib>
+
+#include "models/weights/weight_naming.h"
+
+namespace saccade {
+namespace {
+
+const WeightRules kSwinNames = weight_rules(
+    {
+        {"embeddings.patch_embeddings.projection.", "patch_embed.proj."},
+        {"embeddings.norm.", "patch_embed.norm."},
+        {"encoder.layers.*.blocks.*.attention.(self|relative_position_bias).relative_position_bias_table",
+         "layers.*.blocks.*.attn.relative_position_bias_table"},
+        {"encoder.layers.*.downsample.", "layers.*.downsample."},
+        {"layernorm.", "norm."},
+        {"classifier.", "head."},
+    },
+    vision_block_rules("encoder.layers.*.blocks.*.", "layers.*.blocks.*."));
+
+// Since version 0.9 a stage begins with the merging of patches that officially ends the stage before.
+const WeightRules kTimmSwinNames{
+    {"layers.*.downsample.", "layers.-.downsample."},
+    {"head.fc.", "head."},
+};
+
+// Whether the last stage ("layers.3") merges patches, which officially the last one does not.
+bool is_timm_swin(const WeightsFile& file) {
+  int64_t stages = 0, merging = 0;
+  for (const WeightEntry& e : file.entries()) {
+    size_t at = e.name.find("layers.");
+    if (at == std::string::npos) continue;
+    int64_t stage = std::atoll(e.name.c_str() + at + 7);
+    stages = std::max(stages, stage);
+    if (e.name.find(".downsample.reduction.") != std::string::npos) merging = std::max(merging, stage);
+  }
+  return stages > 0 && merging == stages;
+}
+
+[[maybe_unused]] const bool hugging_face_swin = weight_namings().add(
+    {.name = "Hugging Face Swin",
+     .file = __FILE__,
+     .markers = {"swin.embeddings.patch_embeddings", "attention.self.relative_position_bias_table"},
+     .prefix = "swin.",
+     .rules = kSwinNames});
+[[maybe_unused]] const bool timm_swin = weight_namings().add(
+    {.name = "timm Swin", .file = __FILE__, .rules = kTimmSwinNames, .recognise = is_timm_swin});
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,66 @@
+// The configuration of a model from its weights: names and shapes say nearly all, the arguments that official .pth files
+// carry most of the rest. Each model has its own rule, in its folder (ModelSpec::infer, BackboneSpec::infer).
+#pragma once
+
+#include <fmt/ranges.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor/error.h"
+#include "layers/args.h"
+#include "models/weights/weight_names.h"
+
+namespace saccade {
+
+class Inference {
+ public:
+  // given: what the user sets in the section `model`; it is not asked of the file.
+  Inference(const WeightsFile& file, const OfficialWeights& weights, const Args& given);
+
+  // What the file holds.
+  bool has(const std::string& name) const { return by_name_.contains(name); }
+  int64_t size(const std::string& name, int axis) const;  // throws InputError when there is none
+  // How many of PREFIX0.SUFFIX, PREFIX1.SUFFIX ... there are.
+  int64_t count(const std::string& prefix, const std::string& suffix) const;
+  Tensor read(const std::string& name) const { return read_weight(file_, *by_name_.at(name)); }
+  template <class T>
+  std::optional<T> argument(const std::string& name) const {
+    auto it = file_.scalars().find("args." + name);
+    const T* value = it == file_.scalars().end() ? nullptr : std::get_if<T>(&it->second);
+    return value ? std::optional<T>(*value) : std::nullopt;
+  }
+  const Args& given() const { return given_; }
+  const std::string& path() const { return file_.path(); }
+
+  // What the configuration becomes, field by field.
+  void set(const std::string& field, int64_t value);
+  void set(const std::string& field, int value) { set(field, static_cast<int64_t>(value)); }
+  void set(const std::string& field, bool value) { fields.emplace_back(field, value ? "true" : "false"); }
+  void set(const std::string& field, double value) { fields.emplace_back(field, fmt::format("{}", value)); }
+  void set(const std::string& field, const char* value) { fields.emplace_back(field, value); }
+  void set(const std::string& field, const std::vector<int64_t>& values) {
+    fields.emplace_back(field, fmt::format("{}", fmt::join(values, ",")));
+  }
+  // The file's argument, or a default that is then mentioned.
+  template <class T>
+  T argument_or(const std::string& name, T otherwise, const std::string& field) {
+    if (std::optional<T> value = argument<T>(name)) return *value;
+    assumed.push_back(fmt::format("{}: {}", field, otherwise));
+    return otherwise;
+  }
+
+  // In the form of --set: ("model.transformer.heads", "8").
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::vector<std::string> assumed;  // what the file does not say: "model.transformer.heads: 8"
+
+ private:
+  const WeightsFile& file_;
+  const Args& given_;
+  std::map<std::string, const NamedWeight*> by_name_;
+};
+
+}  // namespace saccade

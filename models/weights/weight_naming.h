@@ -1,0 +1,47 @@
+// Tables of the names that others give to the tensors of our models. Each model has its own, in its folder, and registers
+// it: models/detr/weights.cpp.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/formats/weights_file.h"
+#include "core/runtime/registry.h"
+
+namespace saccade {
+
+// Where a detector's backbone is.
+constexpr const char* kOfficialBackbone = "backbone.0.body.";
+
+// A rule replaces the start of a name. In `from`, a star stands for what is between two dots. In `to`, the stars' texts follow
+// in order: * as it is, + and - as the number one higher or lower. `part`: the tensor is this third of a fused one.
+struct WeightRule {
+  std::string from, to;
+  int part = -1;
+};
+using WeightRules = std::vector<WeightRule>;
+
+// Rules (from, to) whose `from` may have alternatives: "(fc1|mlp.fc1)." stands for two rules, "[q|k|v]_proj." for three whose
+// parts these are. `shared` follow.
+WeightRules weight_rules(const std::vector<std::pair<std::string, std::string>>& rules,
+                         WeightRules shared = {});
+// Those of Hugging Face for a vision transformer's block, whose name begins with `from` there and with `to` here.
+WeightRules vision_block_rules(const std::string& from, const std::string& to);
+
+struct WeightNaming {
+  std::string name;  // for messages: "Hugging Face DETR"
+  std::string file;
+  // A file is recognised by a tensor whose name contains one of them, the longest of all namings, or else by a function.
+  std::vector<std::string> markers = {};
+  std::string prefix = "";  // left out wherever a name has it
+  WeightRules rules;
+  // A detector's goes before those of backbones, whose markers its own backbone may have, and its names may begin with
+  // "model.", which is a wrapper elsewhere. The rules of a backbone with names like no other are tried inside all detectors.
+  enum Place { kBackbone, kBackboneInDetectors, kDetector } place = kBackbone;
+  bool (*recognise)(const WeightsFile& file) = nullptr;
+};
+
+Registry<WeightNaming>& weight_namings();
+
+}  // namespace saccade
