@@ -5,12 +5,8 @@
 
 namespace saccade {
 
-namespace {
-
-Target make_target(const ImageSource& source, int64_t index, const Sample& sample, ImageSize original) {
+Target make_target(const Sample& sample, ImageSize original) {
   Target t;
-  t.image_id = source.image_id(index);
-  t.file_name = source.file_name(index);
   t.original_height = original.height;
   t.original_width = original.width;
   t.height = sample.image.height;
@@ -28,13 +24,9 @@ Target make_target(const ImageSource& source, int64_t index, const Sample& sampl
   return t;
 }
 
-}  // namespace
-
 // Plain memory functions throughout: this runs on the loader's own threads, where tensor operations, which
 // use the OpenMP pool, have no place.
-Batch collate(const ImageSource& source, const std::vector<int64_t>& indices,
-              const std::vector<Sample>& samples, const std::vector<ImageSize>& original_sizes,
-              int64_t pad_multiple) {
+Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, int64_t pad_multiple) {
   int64_t height = 1, width = 1;
   for (const Sample& s : samples) {
     height = std::max({height, s.image.height, s.canvas_height});
@@ -49,8 +41,9 @@ Batch collate(const ImageSource& source, const std::vector<int64_t>& indices,
   batch.padding_mask = Tensor::empty({count, height, width}, DType::kBool);
   auto* pixels = batch.images.data<uint8_t>();
   auto* mask = batch.padding_mask.data<bool>();
-  for (size_t n = 0; n < samples.size(); ++n) {
-    const Image& image = samples[n].image;
+  batch.targets = std::move(targets);
+  for (const Sample& sample : samples) {
+    const Image& image = sample.image;
     for (int64_t y = 0; y < height; ++y) {
       int64_t used = y < image.height ? image.width : 0;
       if (used > 0) std::memcpy(pixels, image.row(y), static_cast<size_t>(used * 3));
@@ -60,7 +53,6 @@ Batch collate(const ImageSource& source, const std::vector<int64_t>& indices,
       pixels += width * 3;
       mask += width;
     }
-    batch.targets.push_back(make_target(source, indices[n], samples[n], original_sizes[n]));
   }
   return batch;
 }

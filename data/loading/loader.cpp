@@ -48,7 +48,7 @@ struct Job {
   int64_t epoch = 0, index = 0;
   std::vector<int64_t> images;
   std::vector<Sample> samples;
-  std::vector<ImageSize> original_sizes;
+  std::vector<Target> targets;
   std::vector<std::exception_ptr> errors;  // the first one, by slot, is reported
   size_t claimed = 0, finished = 0;        // under the mutex
   bool ready = false;                      // under the mutex
@@ -87,7 +87,6 @@ class DataLoader::Impl {
         o.threads >= 0 && o.prefetch >= 0 && o.cache_mb >= 0 && o.start_epoch >= 0 && o.start_batch >= 0,
         "[loader] {} threads, {} batches ready, {} MiB of cache, from epoch {} and batch {}, expected at least 0",
         o.threads, o.prefetch, o.cache_mb, o.start_epoch, o.start_batch);
-    check_augment_options(o.augment);
     check_mix_options(o.mix);
     batches_per_epoch_ = o.drop_last ? count / o.batch_size : (count + o.batch_size - 1) / o.batch_size;
     if (batches_per_epoch_ == 0) {
@@ -139,7 +138,7 @@ class DataLoader::Impl {
     int64_t end = std::min<int64_t>(begin + options_.batch_size, static_cast<int64_t>(order_.size()));
     job->images.assign(order_.begin() + begin, order_.begin() + end);
     job->samples.resize(job->images.size());
-    job->original_sizes.resize(job->images.size());
+    job->targets.resize(job->images.size());
     job->errors.resize(job->images.size());
     jobs_.push_back(std::move(job));
     if (++index_ == batches_per_epoch_) {
@@ -198,16 +197,19 @@ class DataLoader::Impl {
       cached = std::make_shared<const Image>(read_image(source_->image_path(index)));
       cache_.keep(index, cached);
     }
-    job.original_sizes[slot] = {cached->height, cached->width};
     Rng rng(mix_key(mix_key(options_.seed, static_cast<uint64_t>(job.epoch)), static_cast<uint64_t>(index)));
     job.samples[slot] = augment(source_->make_sample(index, *cached), options_.augment, rng);
+    Target& target = job.targets[slot];
+    target = make_target(job.samples[slot], {cached->height, cached->width});
+    target.image_id = source_->image_id(index);
+    target.file_name = source_->file_name(index);
   }
 
   void finish(Job& job) {
     for (const auto& error : job.errors) {
       if (error) return;
     }
-    job.batch = collate(*source_, job.images, job.samples, job.original_sizes, options_.pad_multiple);
+    job.batch = collate(job.samples, std::move(job.targets), options_.pad_multiple);
     job.batch.epoch = job.epoch;
     job.batch.index = job.index;
     Rng rng(mix_key(mix_key(options_.seed ^ hash_name("mix"), static_cast<uint64_t>(job.epoch)),

@@ -18,7 +18,7 @@ struct LoaderOptions {
   bool shuffle = false;    // a new order per epoch, from (seed, epoch); otherwise ascending image id
   bool drop_last = false;  // leave out the last, smaller batch of an epoch
   uint64_t seed = 0;
-  AugmentOptions augment;    // each image draws from its own stream (seed, epoch, image index)
+  Augmentation augment;      // each image draws from its own stream (seed, epoch, image index)
   MixOptions mix;            // each batch from (seed, epoch, batch)
   int64_t pad_multiple = 1;  // padded sizes are rounded up to this; 1 pads to the largest image, as DETR does
   int threads = 2;           // 0: everything happens in next()
@@ -49,9 +49,9 @@ class DataLoader {
 
 // Image indices of an epoch, a permutation of [0, count).
 std::vector<int64_t> epoch_order(int64_t count, bool shuffle, uint64_t seed, int64_t epoch);
-// One batch from augmented samples; `indices` are their images. Runs on the calling thread only.
-Batch collate(const ImageSource& source, const std::vector<int64_t>& indices,
-              const std::vector<Sample>& samples, const std::vector<ImageSize>& original_sizes,
-              int64_t pad_multiple);
+// The target of an augmented sample; image_id and file_name are left to the caller.
+Target make_target(const Sample& sample, ImageSize original);
+// One batch from augmented samples and their targets. Runs on the calling thread only.
+Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, int64_t pad_multiple);
 
 }  // namespace saccade

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/tensor/error.h"
+#include "data/augment/transforms.h"
 
 namespace saccade {
 namespace {
@@ -112,31 +113,32 @@ TEST(Augment, BoxesFollowResizingToAPixel) {
 }
 
 TEST(Augment, BoxesFollowEveryPipeline) {
-  AugmentOptions base;
-  base.horizontal_flip = base.vertical_flip = base.rotation90 = base.crop_probability = 0.5;
-  base.crop_short_sides = {50, 70};
-  base.crop_min = 30;
-  base.crop_max = 60;
-  base.short_sides = {40, 64};
-  base.max_long_side = 90;
-  base.fixed_width = 72;
-  base.fixed_height = 56;
-  using Resize = AugmentOptions::Resize;
-  for (Resize mode : {Resize::kNone, Resize::kShortSide, Resize::kFixed, Resize::kScaleJitter}) {
-    AugmentOptions options = base;
-    options.resize = mode;
-    options.max_stretch = 1.3;
+  const std::map<std::string, std::vector<double>> flips{
+      {"horizontal_flip", {0.5}}, {"vertical_flip", {0.5}}, {"rotate90", {0.5}}};
+  const std::map<std::string, std::vector<double>> crops{
+      {"crop_probability", {0.5}}, {"crop_short_sides", {50, 70}}, {"crop_min", {30}}, {"crop_max", {60}}};
+  const std::map<std::string, std::vector<double>> fixed{{"height", {56}}, {"width", {72}}};
+  std::map<std::string, AugmentFields> pipelines{
+      {"no resizing", {crops}},
+      {"short side", {{{"short_sides", {40, 64}}, {"long_side", {90}}}}},
+      {"fixed", {fixed}},
+      {"jitter", {{{"scale_min", {0.5}}, {"scale_max", {2}}, {"max_stretch", {1.3}}}}}};
+  pipelines["short side"].values.insert(crops.begin(), crops.end());
+  pipelines["jitter"].values.insert(fixed.begin(), fixed.end());
+  for (auto& [name, fields] : pipelines) {
+    fields.values.insert(flips.begin(), flips.end());
+    const Augmentation steps = make_augmentation(fields);
     for (uint64_t seed = 0; seed < 40; ++seed) {
       Rng rng(seed), again(seed);
-      Sample s = augment(make_sample(60, 83), options, rng);
+      Sample s = augment(make_sample(60, 83), steps, rng);
       // Two roundings of half a pixel follow each other when a crop is resized.
-      expect_bounds(s, 1.6, fmt::format("mode {} seed {}", static_cast<int>(mode), seed));
-      EXPECT_TRUE(augment(make_sample(60, 83), options, again).image == s.image);
-      if (mode == Resize::kFixed) {
+      expect_bounds(s, 1.6, fmt::format("{} seed {}", name, seed));
+      EXPECT_TRUE(augment(make_sample(60, 83), steps, again).image == s.image);
+      if (name == "fixed") {
         EXPECT_EQ(s.image.height, 56);
         EXPECT_EQ(s.image.width, 72);
       }
-      if (mode == Resize::kScaleJitter) {
+      if (name == "jitter") {
         EXPECT_EQ(s.canvas_height, 56);
         EXPECT_LE(s.image.height, 56);
         EXPECT_LE(s.image.width, 72);
@@ -146,14 +148,15 @@ TEST(Augment, BoxesFollowEveryPipeline) {
 }
 
 TEST(Augment, ACanvasThatCountsAsImageIsFull) {
-  AugmentOptions options;
-  options.resize = AugmentOptions::Resize::kScaleJitter;
-  options.fixed_width = 72;
-  options.fixed_height = 56;
-  options.pad_as_image = true;
+  const Augmentation steps = make_augmentation({{{"height", {56}},
+                                                 {"width", {72}},
+                                                 {"scale_min", {0.5}},
+                                                 {"scale_max", {2}},
+                                                 {"max_stretch", {1}},
+                                                 {"pad_as_image", {1}}}});
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Rng rng(seed);
-    Sample s = augment(make_sample(60, 83), options, rng);
+    Sample s = augment(make_sample(60, 83), steps, rng);
     EXPECT_EQ(s.image.height, 56);
     EXPECT_EQ(s.image.width, 72);
     for (const SampleBox& b : s.boxes) EXPECT_LE(b.x2, 72);
@@ -216,19 +219,35 @@ TEST(Augment, ColoursChangeAsTheyShould) {
   EXPECT_NEAR(turned.rgb[3], 40, 1);
 }
 
-TEST(Augment, OptionsAreChecked) {
-  auto refused = [](auto change) {
-    AugmentOptions o;
-    change(o);
-    EXPECT_THROW(check_augment_options(o), Error);
+TEST(Augment, FieldsAreChecked) {
+  auto refused = [](std::map<std::string, std::vector<double>> values) {
+    EXPECT_THROW(make_augmentation({std::move(values)}), Error);
   };
-  refused([](auto& o) { o.vertical_flip = -0.1; });
-  refused([](auto& o) { o.resize = AugmentOptions::Resize::kShortSide; });
-  refused([](auto& o) { o.resize = AugmentOptions::Resize::kFixed; });
-  refused([](auto& o) { o.short_sides = {0}; });
-  refused([](auto& o) { o.crop_probability = 0.5, o.crop_min = 700; });
-  refused([](auto& o) { o.hue = 0.7; });
-  check_augment_options(AugmentOptions{});
+  refused({{"vertical_flip", {-0.1}}});
+  refused({{"height", {56}}});
+  refused({{"short_sides", {0}}});
+  refused({{"short_sides", {40}}, {"long_side", {-1}}});
+  refused({{"crop_probability", {0.5}}, {"crop_min", {700}}, {"crop_max", {600}}});
+  refused({{"color_probability", {1}}, {"hue", {0.7}}});
+  EXPECT_TRUE(make_augmentation({}).empty());
+  EXPECT_THROW(make_augmentation({.values = {{"height", {0}}}, .complete = true}), Error);
+}
+
+TEST(Augment, StepsRunInTheirOrder) {
+  AugmentFields all{{{"horizontal_flip", {1}},
+                     {"vertical_flip", {0.5}},
+                     {"rotate90", {0.1}},
+                     {"crop_probability", {1}},
+                     {"crop_min", {1}},
+                     {"crop_max", {2}},
+                     {"short_sides", {5}},
+                     {"color_probability", {1}},
+                     {"hue", {0.1}},
+                     {"erase_probability", {1}}}};
+  std::vector<std::string> names;
+  for (const AugmentStep& step : make_augmentation(all)) names.push_back(step.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"horizontal_flip", "vertical_flip", "rotate90", "size_crop",
+                                             "short_side_resize", "color_jitter", "random_erasing"}));
 }
 
 }  // namespace

@@ -21,12 +21,18 @@ Image ramp(int64_t height, int64_t width) {
   return image;
 }
 
+// A square of `side` pixels from windows of these parts of the area.
+Augmentation area_crop(double side, double area_min, double area_max) {
+  return make_augmentation({{{"height", {side}},
+                             {"width", {side}},
+                             {"crop_area_min", {area_min}},
+                             {"crop_area_max", {area_max}},
+                             {"crop_ratio_min", {3.0 / 4}},
+                             {"crop_ratio_max", {4.0 / 3}}}});
+}
+
 TEST(RandomArea, WindowsHaveTheWantedSharesAndRatios) {
-  AugmentOptions o;
-  o.resize = AugmentOptions::Resize::kRandomArea;
-  o.fixed_height = o.fixed_width = 100;
-  o.area_min = 0.2;
-  o.area_max = 0.5;
+  const Augmentation o = area_crop(100, 0.2, 0.5);
   Rng rng(5);
   double least_share = 1, most_share = 0, least_ratio = 9, most_ratio = 0;
   for (int i = 0; i < 400; ++i) {
@@ -54,10 +60,7 @@ TEST(RandomArea, WindowsHaveTheWantedSharesAndRatios) {
 }
 
 TEST(RandomArea, FallsBackToTheCentreWhereNoWindowFits) {
-  AugmentOptions o;
-  o.resize = AugmentOptions::Resize::kRandomArea;
-  o.fixed_height = o.fixed_width = 30;
-  o.area_min = o.area_max = 1;  // of a ratio that the image does not have
+  const Augmentation o = area_crop(30, 1, 1);  // of a ratio that the image does not have
   Sample s;
   s.image = ramp(30, 250);
   Rng rng(1);
@@ -69,8 +72,7 @@ TEST(RandomArea, FallsBackToTheCentreWhereNoWindowFits) {
 }
 
 TEST(Erase, FillsOneRectangleWithNoise) {
-  AugmentOptions o;
-  o.erase_probability = 0.4;
+  const Augmentation o = make_augmentation({{{"erase_probability", {0.4}}}});
   Rng rng(3);
   int erased = 0;
   double sum = 0, squares = 0, count = 0;

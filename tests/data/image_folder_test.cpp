@@ -87,14 +87,20 @@ TEST(ImageFolder, RefusesWhatIsNoDataSet) {
   refused(dir.str(), {}, "b/picture.webp: images of this type cannot be read");
 }
 
-AugmentOptions everything() {
-  AugmentOptions a;
-  a.horizontal_flip = a.erase_probability = a.color_probability = 0.5;
-  a.resize = AugmentOptions::Resize::kRandomArea;
-  a.fixed_height = a.fixed_width = 16;
-  a.filter = Filter::kBicubic;
-  a.brightness = a.contrast = a.saturation = 0.4;
-  return a;
+Augmentation everything() {
+  return make_augmentation({.values = {{"horizontal_flip", {0.5}},
+                                       {"erase_probability", {0.5}},
+                                       {"height", {16}},
+                                       {"width", {16}},
+                                       {"crop_area_min", {0.08}},
+                                       {"crop_area_max", {1}},
+                                       {"crop_ratio_min", {3.0 / 4}},
+                                       {"crop_ratio_max", {4.0 / 3}},
+                                       {"color_probability", {0.5}},
+                                       {"brightness", {0.4}},
+                                       {"contrast", {0.4}},
+                                       {"saturation", {0.4}}},
+                            .filter = Filter::kBicubic});
 }
 
 TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {

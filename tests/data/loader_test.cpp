@@ -12,18 +12,21 @@ namespace {
 using test::input_error;
 using test::TempDir;
 
-AugmentOptions everything() {
-  AugmentOptions a;
-  a.horizontal_flip = a.vertical_flip = a.rotation90 = a.crop_probability = a.color_probability = 0.5;
-  a.crop_short_sides = {30, 40};
-  a.crop_min = 20;
-  a.crop_max = 36;
-  a.resize = AugmentOptions::Resize::kShortSide;
-  a.short_sides = {24, 32, 40};
-  a.max_long_side = 60;
-  a.brightness = a.contrast = a.saturation = 0.4;
-  a.hue = 0.1;
-  return a;
+Augmentation everything() {
+  return make_augmentation({{{"horizontal_flip", {0.5}},
+                             {"vertical_flip", {0.5}},
+                             {"rotate90", {0.5}},
+                             {"crop_probability", {0.5}},
+                             {"crop_short_sides", {30, 40}},
+                             {"crop_min", {20}},
+                             {"crop_max", {36}},
+                             {"short_sides", {24, 32, 40}},
+                             {"long_side", {60}},
+                             {"color_probability", {0.5}},
+                             {"brightness", {0.4}},
+                             {"contrast", {0.4}},
+                             {"saturation", {0.4}},
+                             {"hue", {0.1}}}});
 }
 
 void expect_equal(const Batch& a, const Batch& b) {
@@ -204,7 +207,7 @@ TEST(Loader, RefusesWhatCannotWork) {
   options.batch_size = 0;
   EXPECT_THROW(DataLoader(set, options), Error);
   options.batch_size = 1;
-  options.augment.horizontal_flip = 1.5;
+  options.mix.probability = 1.5;
   EXPECT_THROW(DataLoader(set, options), Error);
 }
 

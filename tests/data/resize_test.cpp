@@ -64,16 +64,16 @@ TEST(Resize, TheCentreOfClassifiersEqualsTorchvisionToTheByte) {
     int64_t h = 0, w = 0, seed = 0;
     uint64_t hash = 0;
     std::string filter;
-    AugmentOptions o;
-    o.resize = AugmentOptions::Resize::kCenter;
-    in >> filter >> h >> w >> o.fixed_height >> o.center_share >> seed >> std::hex >> hash;
+    double side = 0, part = 0;
+    in >> filter >> h >> w >> side >> part >> seed >> std::hex >> hash;
     ASSERT_TRUE(in) << line;
-    o.fixed_width = o.fixed_height;
-    o.filter = filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear;
+    const Augmentation center =
+        make_augmentation({.values = {{"height", {side}}, {"width", {side}}, {"val_center", {part}}},
+                           .filter = filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear});
     Sample sample;
     sample.image = picture(h, w, seed);
     Rng none(0);
-    EXPECT_EQ(hash_name(text_of(augment(sample, o, none).image)), hash) << line;
+    EXPECT_EQ(hash_name(text_of(augment(sample, center, none).image)), hash) << line;
     ++count;
   }
   EXPECT_EQ(count, 12);

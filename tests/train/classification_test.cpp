@@ -114,19 +114,26 @@ data {
                           "c");
   validate_config(c);
   LoaderOptions o = train_loader(c);
-  EXPECT_EQ(o.augment.resize, AugmentOptions::Resize::kRandomArea);
-  EXPECT_EQ(o.augment.filter, Filter::kBicubic);
-  EXPECT_EQ(o.augment.area_min, 0.1);
-  EXPECT_EQ(o.augment.ratio_max, 2);
-  EXPECT_EQ(o.augment.erase_probability, 0.25);
-  EXPECT_EQ(o.augment.noise_mean[1], 0.5);
-  EXPECT_EQ(o.augment.crop_probability, 0);
+  const AugmentFields fields = augment_fields(c);
+  EXPECT_EQ(fields.filter, Filter::kBicubic);
+  EXPECT_EQ(fields.number("crop_area_min"), 0.1);
+  EXPECT_EQ(fields.number("crop_ratio_max"), 2);
+  EXPECT_EQ(fields.mean[1], 0.5);
+  ASSERT_EQ(o.augment.size(), 3u);  // no crop before the size
+  EXPECT_EQ(o.augment[0].name, "horizontal_flip");
+  EXPECT_EQ(o.augment[1].name, "area_crop");
+  EXPECT_EQ(o.augment[2].name, "random_erasing");
+  EXPECT_EQ(o.augment[2].probability, 0.25);
   EXPECT_EQ(o.mix.mixup_alpha, 0.8);
   EXPECT_EQ(o.mix.cutmix_probability, 0.25);
-  AugmentOptions eval = eval_augment(c);
-  EXPECT_EQ(eval.resize, AugmentOptions::Resize::kCenter);
-  EXPECT_EQ(eval.center_share, 0.9);
-  EXPECT_EQ(eval.erase_probability, 0);
+  Augmentation eval = eval_augment(c);
+  ASSERT_EQ(eval.size(), 1u);
+  EXPECT_EQ(eval[0].name, "center_crop");
+  Sample sample;
+  sample.image = Image(60, 80);
+  Rng rng(0);
+  sample = augment(std::move(sample), eval, rng);
+  EXPECT_EQ(sample.image.width, 48);
   EXPECT_FALSE(eval_loader(c).mix.on());
   // A classifier has no transformer, also not by default.
   EXPECT_FALSE(resolve_config(c).model().has_transformer());

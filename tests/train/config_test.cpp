@@ -262,24 +262,34 @@ TEST(Config, OtherBackbonesGetNoDefaultsOfResNet) {
 
 TEST(Config, AugmentationFollowsTheChosenSize) {
   Config c;  // DETR's
-  AugmentOptions detr = train_augment(c);
-  EXPECT_EQ(detr.resize, AugmentOptions::Resize::kShortSide);
-  EXPECT_EQ(detr.short_sides.size(), 11u);
-  EXPECT_EQ(detr.short_sides.back(), 800);
-  EXPECT_EQ(detr.crop_probability, 0.5);
-  EXPECT_EQ(detr.color_probability, 0);
-  EXPECT_EQ(eval_augment(c).short_sides, (std::vector<int64_t>{800}));
+  using Names = std::vector<std::string>;
+  auto names = [](const Augmentation& steps) {
+    Names all;
+    for (const AugmentStep& step : steps) all.push_back(step.name);
+    return all;
+  };
+  Augmentation detr = train_augment(c);
+  EXPECT_EQ(names(detr), (Names{"horizontal_flip", "size_crop", "short_side_resize"}));
+  EXPECT_EQ(detr[1].probability, 0.5);
+  EXPECT_EQ(augment_fields(c).integers("short_sides").size(), 11u);
+  EXPECT_EQ(augment_fields(c).integers("short_sides").back(), 800);
+  auto evaluated = [&] {
+    Sample sample;
+    sample.image = Image(300, 400);
+    Rng rng(0);
+    sample = augment(std::move(sample), eval_augment(c), rng);
+    return ImageSize{sample.image.height, sample.image.width};
+  };
+  EXPECT_EQ(evaluated(), (ImageSize{800, 1066}));
   for (const char* set :
        {"data.augment.height=64", "data.augment.width=96", "data.augment.hue=0.1", "data.val_height=64",
         "data.val_width=96", "data.std=0.25,0.5,1", "precision=bf16", "eval.batch_size=3"})
     apply_set(c, set);
-  AugmentOptions fixed = train_augment(c);
-  EXPECT_EQ(fixed.resize, AugmentOptions::Resize::kFixed);
-  EXPECT_EQ(fixed.crop_probability, 0);
-  EXPECT_EQ(fixed.color_probability, 1);
-  EXPECT_EQ(eval_augment(c).fixed_width, 96);
+  EXPECT_EQ(names(train_augment(c)), (Names{"horizontal_flip", "fixed_resize", "color_jitter"}));
+  EXPECT_EQ(train_augment(c)[2].probability, 1);
+  EXPECT_EQ(evaluated(), (ImageSize{64, 96}));
   apply_set(c, "data.augment.scale_max=1.5");
-  EXPECT_EQ(train_augment(c).resize, AugmentOptions::Resize::kScaleJitter);
+  EXPECT_EQ(names(train_augment(c)), (Names{"horizontal_flip", "scale_jitter", "color_jitter"}));
   EXPECT_EQ(image_normalization(c).std[0], 0.25f);
   EXPECT_EQ(image_normalization(c).mean[0], 0.485f);
   EXPECT_EQ(precision_of(c).compute, DType::kBF16);

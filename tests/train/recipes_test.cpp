@@ -30,8 +30,8 @@ TEST_P(Recipe, Builds) {
   Optimizer optimizer(model->parameters(), optimizer_options(c.optimizer()));
   EXPECT_GT(optimizer.parameter_count(), 0);
   check_schedule(schedule_options(c.schedule()));
-  check_augment_options(train_augment(c));
-  check_augment_options(eval_augment(c));
+  EXPECT_FALSE(train_augment(c).empty());
+  EXPECT_EQ(eval_augment(c).size(), 1u);
   check_mix_options(train_loader(c).mix);
 }
 

@@ -3,12 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 
 #include "core/tensor/error.h"
-#include "data/augment/augment.h"
+#include "data/loading/loader.h"
 #include "train/config/options.h"
 
 namespace saccade {
@@ -48,27 +47,10 @@ std::vector<PredictInput> collect_inputs(const std::vector<std::string>& argumen
 Batch one_image_batch(const Image& original, const Config& config) {
   Sample sample;
   sample.image = original;
-  Rng no_chance(0);
-  sample = augment(std::move(sample), eval_augment(config), no_chance);
-  const Image& image = sample.image;
-  int64_t multiple = config.data().pad_multiple();
-  int64_t height = (image.height + multiple - 1) / multiple * multiple;
-  int64_t width = (image.width + multiple - 1) / multiple * multiple;
-  Batch batch;
-  batch.images = Tensor::zeros({1, height, width, 3}, DType::kU8);
-  batch.padding_mask = Tensor::full({1, height, width}, 1, DType::kBool);
-  for (int64_t y = 0; y < image.height; ++y) {
-    std::memcpy(batch.images.data<uint8_t>() + y * width * 3, image.row(y),
-                static_cast<size_t>(image.width * 3));
-    std::fill_n(batch.padding_mask.data<bool>() + y * width, image.width, false);
-  }
-  Target target;
-  target.original_height = original.height;
-  target.original_width = original.width;
-  target.height = image.height;
-  target.width = image.width;
-  batch.targets.push_back(target);
-  return batch;
+  Rng unused(0);
+  sample = augment(std::move(sample), eval_augment(config), unused);
+  Target target = make_target(sample, {original.height, original.width});
+  return collate({std::move(sample)}, {std::move(target)}, config.data().pad_multiple());
 }
 
 Workspace::Workspace(const fs::path& output) : output_(output), existed_(fs::exists(output)) {

@@ -74,9 +74,18 @@ double number_of(const pb::Message& m, const pb::FieldDescriptor* f, int index) 
       return static_cast<double>(list ? r->GetRepeatedUInt64(m, f, index) : r->GetUInt64(m, f));
     case pb::FieldDescriptor::CPPTYPE_DOUBLE:
       return list ? r->GetRepeatedDouble(m, f, index) : r->GetDouble(m, f);
+    case pb::FieldDescriptor::CPPTYPE_BOOL:
+      return list ? r->GetRepeatedBool(m, f, index) : r->GetBool(m, f);
     default:
       fail("[config] field {} is not a number", f->full_name());
   }
+}
+
+std::vector<double> numbers_of(const pb::Message& m, const pb::FieldDescriptor* f) {
+  if (!f->is_repeated()) return {number_of(m, f, -1)};
+  std::vector<double> numbers;
+  for (int i = 0; i < m.GetReflection()->FieldSize(m, f); ++i) numbers.push_back(number_of(m, f, i));
+  return numbers;
 }
 
 std::string value_text(const pb::Message& m, const pb::FieldDescriptor* f, int index) {

@@ -16,6 +16,9 @@ bool is_number(const google::protobuf::FieldDescriptor* field);
 // One value of a field, index < 0 for a field that is not a list: a number, and any scalar as text (strings without quotes).
 double number_of(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor* field,
                  int index);
+// The value of a field, or those of a list; a bool is 0 or 1.
+std::vector<double> numbers_of(const google::protobuf::Message& message,
+                               const google::protobuf::FieldDescriptor* field);
 std::string value_text(const google::protobuf::Message& message,
                        const google::protobuf::FieldDescriptor* field, int index);
 

@@ -2,79 +2,49 @@
 
 #include <algorithm>
 
+#include "train/config/config_fields.h"
+
 namespace saccade {
 
 namespace {
 
-Filter filter_of(const Config& config) {
-  return config.data().interpolation() == config::bicubic ? Filter::kBicubic : Filter::kBilinear;
+AugmentFields fields_of(const Config& config, const config::Augment& augment) {
+  AugmentFields fields{.values = {{"val_center", {0}}}, .complete = true};
+  const google::protobuf::Descriptor* type = augment.GetDescriptor();
+  for (int i = 0; i < type->field_count(); ++i)
+    fields.values[type->field(i)->name()] = numbers_of(augment, type->field(i));
+  if (config.data().interpolation() == config::bicubic) fields.filter = Filter::kBicubic;
+  kernels::ImageNormalization norm = image_normalization(config);
+  std::copy(norm.mean.begin(), norm.mean.end(), fields.mean.begin());
+  std::copy(norm.std.begin(), norm.std.end(), fields.std.begin());
+  return fields;
 }
 
 }  // namespace
 
-AugmentOptions train_augment(const Config& config) {
-  const config::Augment& a = config.data().augment();
-  AugmentOptions o;
-  o.filter = filter_of(config);
-  o.horizontal_flip = a.horizontal_flip();
-  o.vertical_flip = a.vertical_flip();
-  o.rotation90 = a.rotate90();
-  o.min_visible = a.min_visible();
-  if (a.height() > 0) {
-    bool jitter = a.scale_min() != 1 || a.scale_max() != 1 || a.max_stretch() != 1;
-    o.resize = a.crop_area_min() > 0 ? AugmentOptions::Resize::kRandomArea
-               : jitter              ? AugmentOptions::Resize::kScaleJitter
-                                     : AugmentOptions::Resize::kFixed;
-    o.area_min = a.crop_area_min();
-    o.area_max = a.crop_area_max();
-    o.ratio_min = a.crop_ratio_min();
-    o.ratio_max = a.crop_ratio_max();
-    o.fixed_height = a.height();
-    o.fixed_width = a.width();
-    o.scale_min = a.scale_min();
-    o.scale_max = a.scale_max();
-    o.max_stretch = a.max_stretch();
-    o.pad_as_image = a.pad_as_image();
-  } else {
-    o.crop_probability = a.crop_probability();
-    o.crop_short_sides.assign(a.crop_short_sides().begin(), a.crop_short_sides().end());
-    if (o.crop_short_sides.empty()) o.crop_short_sides = {400, 500, 600};
-    o.crop_min = a.crop_min();
-    o.crop_max = a.crop_max();
-    o.resize = AugmentOptions::Resize::kShortSide;
-    o.short_sides.assign(a.short_sides().begin(), a.short_sides().end());
-    if (o.short_sides.empty())
-      for (int64_t side = 480; side <= 800; side += 32) o.short_sides.push_back(side);
-    o.max_long_side = a.long_side();
-  }
-  o.brightness = a.brightness();
-  o.contrast = a.contrast();
-  o.saturation = a.saturation();
-  o.hue = a.hue();
-  bool colors = o.brightness > 0 || o.contrast > 0 || o.saturation > 0 || o.hue > 0;
-  o.color_probability = colors ? a.color_probability() : 0;
-  o.erase_probability = a.erase_probability();
-  kernels::ImageNormalization norm = image_normalization(config);
-  std::copy(norm.mean.begin(), norm.mean.end(), o.noise_mean.begin());
-  std::copy(norm.std.begin(), norm.std.end(), o.noise_std.begin());
-  return o;
+AugmentFields augment_fields(const Config& config) {
+  config::Augment augment = config.data().augment();
+  if (augment.crop_short_sides().empty())
+    for (int32_t side : {400, 500, 600}) augment.add_crop_short_sides(side);
+  if (augment.short_sides().empty())
+    for (int32_t side = 480; side <= 800; side += 32) augment.add_short_sides(side);
+  return fields_of(config, augment);
 }
 
-AugmentOptions eval_augment(const Config& config) {
+Augmentation train_augment(const Config& config) { return make_augmentation(augment_fields(config)); }
+
+Augmentation eval_augment(const Config& config) {
   const config::Data& data = config.data();
-  AugmentOptions o;
-  o.filter = filter_of(config);
-  if (data.val_height() > 0) {
-    o.resize = data.val_center() > 0 ? AugmentOptions::Resize::kCenter : AugmentOptions::Resize::kFixed;
-    if (data.val_center() > 0) o.center_share = data.val_center();
-    o.fixed_height = data.val_height();
-    o.fixed_width = data.val_width();
-  } else {
-    o.resize = AugmentOptions::Resize::kShortSide;
-    o.short_sides = {data.val_short_side()};
-    o.max_long_side = data.val_long_side();
-  }
-  return o;
+  config::Augment size;
+  size.set_horizontal_flip(0);
+  size.set_crop_probability(0);
+  size.add_short_sides(data.val_short_side());
+  size.set_long_side(data.val_long_side());
+  size.set_height(data.val_height());
+  size.set_width(data.val_width());
+  AugmentFields fields = fields_of(config, size);
+  fields.values["val_center"] = {data.val_center()};
+  return make_augmentation(fields);
 }
 
 LoaderOptions train_loader(const Config& config) {

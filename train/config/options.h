@@ -15,9 +15,10 @@ namespace saccade {
 // Training: either a fixed size (stretched, or with scale_min/scale_max scaled, cut and padded, or with
 // crop_area_min a random window of the image), or DETR's crops and short sides. An empty list of short sides
 // is DETR's.
-AugmentOptions train_augment(const Config& config);
+Augmentation train_augment(const Config& config);
+AugmentFields augment_fields(const Config& config);  // what it is made from
 // Evaluation: val_height x val_width (stretched, or with val_center the centre), or the short side.
-AugmentOptions eval_augment(const Config& config);
+Augmentation eval_augment(const Config& config);
 
 // Shuffled, endless batches of the training set.
 LoaderOptions train_loader(const Config& config);

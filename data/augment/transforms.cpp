@@ -1,10 +1,11 @@
-// The steps of augmentation that move pixels, each on image, boxes and areas.
+#include "data/augment/transforms.h"
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "core/tensor/error.h"
-#include "data/augment/augment.h"
 
 namespace saccade {
 namespace {
@@ -129,6 +130,21 @@ void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, i
     box.y1 += static_cast<double>(y);
     box.y2 += static_cast<double>(y);
   }
+}
+
+ImageSize detr_size(int64_t height, int64_t width, int64_t short_side, int64_t max_long_side) {
+  double shorter = static_cast<double>(std::min(height, width)),
+         longer = static_cast<double>(std::max(height, width));
+  int64_t size = short_side;
+  if (max_long_side > 0 &&
+      longer / shorter * static_cast<double>(size) > static_cast<double>(max_long_side)) {
+    // Python's round() goes to even at a tie, as nearbyint does.
+    size = std::max<int64_t>(
+        1, static_cast<int64_t>(std::nearbyint(static_cast<double>(max_long_side) * shorter / longer)));
+  }
+  if (std::min(height, width) == size) return {height, width};
+  if (width < height) return {size * height / width, size};
+  return {size, size * width / height};
 }
 
 }  // namespace saccade

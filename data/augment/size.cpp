@@ -1,0 +1,188 @@
+// What decides the size of an image: DETR's crop and short sides, or a fixed size in one of four ways.
+#include <algorithm>
+#include <cmath>
+
+#include "data/augment/augment.h"
+#include "data/augment/transforms.h"
+
+namespace saccade {
+namespace {
+
+enum class SizeRule { kShortSide, kFixed, kScaleJitter, kAreaCrop, kCenterCrop };
+
+// The one rule that the fields choose.
+SizeRule size_rule(const AugmentFields& f) {
+  const double height = f.number("height"), scale_min = f.number("scale_min"),
+               scale_max = f.number("scale_max");
+  if (height == 0) return SizeRule::kShortSide;
+  SACCADE_CHECK(height >= 1 && f.number("width") >= 1, "[augment] height and width must be at least 1");
+  if (f.number("val_center") > 0) return SizeRule::kCenterCrop;
+  if (f.number("crop_area_min") > 0) return SizeRule::kAreaCrop;
+  bool jitter = scale_max != 0 && (scale_min != 1 || scale_max != 1 || f.number("max_stretch") != 1);
+  return jitter ? SizeRule::kScaleJitter : SizeRule::kFixed;
+}
+
+double visible_part(const AugmentFields& f) {
+  double part = f.number("min_visible");
+  SACCADE_CHECK(part >= 0 && part <= 1, "[augment] min_visible must be in [0, 1]");
+  return part;
+}
+
+std::vector<int64_t> sides(const AugmentFields& f, const char* name) {
+  std::vector<int64_t> sides = f.integers(name);
+  for (int64_t side : sides)
+    SACCADE_CHECK(side >= 1, "[augment] {}: a short side must be at least 1 pixel", name);
+  return sides;
+}
+
+void resize_short_side(Sample& sample, const std::vector<int64_t>& sides, int64_t max_long_side,
+                       Filter filter, Rng& rng) {
+  int64_t side = sides[static_cast<size_t>(rng.below(static_cast<int64_t>(sides.size())))];
+  ImageSize size = detr_size(sample.image.height, sample.image.width, side, max_long_side);
+  resize(sample, size.height, size.width, filter);
+}
+
+// DETR's RandomSizeCrop: the short side is resized to one of crop_short_sides (empty: left as it is), and a window whose
+// width and height are drawn from [crop_min, crop_max] (both cut to the image) is kept.
+AugmentFunction make_size_crop(const AugmentFields& f) {
+  if (size_rule(f) != SizeRule::kShortSide) return nullptr;
+  const int64_t min = f.integer("crop_min"), max = f.integer("crop_max");
+  SACCADE_CHECK(min >= 1 && max >= min, "[augment] the crop's sizes must be 1 <= crop_min <= crop_max");
+  return [min, max, short_sides = sides(f, "crop_short_sides"), min_visible = visible_part(f),
+          filter = f.filter](Sample& sample, Rng& rng) {
+    if (!short_sides.empty()) resize_short_side(sample, short_sides, 0, filter, rng);
+    auto side = [&](int64_t available) {
+      int64_t high = std::min(available, max);
+      return pick_between(rng, std::min(high, min), high);
+    };
+    int64_t width = side(sample.image.width), height = side(sample.image.height);
+    int64_t y = pick_between(rng, 0, sample.image.height - height);
+    int64_t x = pick_between(rng, 0, sample.image.width - width);
+    crop(sample, y, x, height, width, min_visible);
+  };
+}
+
+// The short side becomes one of short_sides (empty: the size stays), the long side at most long_side (0: no bound).
+AugmentFunction make_short_side_resize(const AugmentFields& f) {
+  std::vector<int64_t> short_sides = sides(f, "short_sides");
+  const int64_t long_side = f.integer("long_side");
+  SACCADE_CHECK(long_side >= 0, "[augment] long_side must not be negative");
+  if (size_rule(f) != SizeRule::kShortSide || short_sides.empty()) return nullptr;
+  return [short_sides, long_side, filter = f.filter](Sample& sample, Rng& rng) {
+    resize_short_side(sample, short_sides, long_side, filter, rng);
+  };
+}
+
+// Stretched to height x width.
+AugmentFunction make_fixed_resize(const AugmentFields& f) {
+  if (size_rule(f) != SizeRule::kFixed) return nullptr;
+  return [height = f.integer("height"), width = f.integer("width"), filter = f.filter](Sample& sample, Rng&) {
+    resize(sample, height, width, filter);
+  };
+}
+
+// "Large-scale jitter" (Ghiasi et al., 2021): the largest size that fits height x width, times U(scale_min, scale_max), is
+// cut or padded to height x width. Before, width and height are stretched against each other by up to max_stretch. With
+// pad_as_image a small image is put at a random place on a grey canvas that then counts as image, instead of top left with
+// padding that is masked.
+AugmentFunction make_scale_jitter(const AugmentFields& f) {
+  if (size_rule(f) != SizeRule::kScaleJitter) return nullptr;
+  const double low = f.number("scale_min"), high = f.number("scale_max"),
+               max_stretch = f.number("max_stretch");
+  SACCADE_CHECK(low > 0 && high >= low, "[augment] the scales must be 0 < scale_min <= scale_max");
+  SACCADE_CHECK(max_stretch >= 1, "[augment] max_stretch must be at least 1");
+  return [=, height = f.integer("height"), width = f.integer("width"),
+          pad_as_image = f.number("pad_as_image") != 0, min_visible = visible_part(f),
+          filter = f.filter](Sample& sample, Rng& rng) {
+    double scale = rng.uniform(low, high);
+    double stretch = std::exp(0.5 * std::log(max_stretch) * rng.uniform(-1.0, 1.0));
+    double w = static_cast<double>(sample.image.width) * stretch,
+           h = static_cast<double>(sample.image.height) / stretch;
+    double ratio = scale * std::min(static_cast<double>(width) / w, static_cast<double>(height) / h);
+    int64_t scaled_w = std::max<int64_t>(1, std::llround(w * ratio));
+    int64_t scaled_h = std::max<int64_t>(1, std::llround(h * ratio));
+    // The whole image is resized before the window is cut, so the filter sees the same neighbours as in evaluation.
+    resize(sample, scaled_h, scaled_w, filter);
+    int64_t kept_h = std::min(scaled_h, height), kept_w = std::min(scaled_w, width);
+    int64_t y = pick_between(rng, 0, scaled_h - kept_h), x = pick_between(rng, 0, scaled_w - kept_w);
+    if (kept_h < scaled_h || kept_w < scaled_w) crop(sample, y, x, kept_h, kept_w, min_visible);
+    if (pad_as_image) {
+      int64_t top = pick_between(rng, 0, height - kept_h), left = pick_between(rng, 0, width - kept_w);
+      place_on_canvas(sample, height, width, top, left);
+    }
+    sample.canvas_height = height;
+    sample.canvas_width = width;
+  };
+}
+
+// torchvision's RandomResizedCrop: a window of a random part of the area and a random aspect ratio (width / height), or,
+// when ten draws do not fit, the largest centred one of an allowed ratio; stretched to height x width.
+AugmentFunction make_area_crop(const AugmentFields& f) {
+  if (size_rule(f) != SizeRule::kAreaCrop) return nullptr;
+  const double area_min = f.number("crop_area_min"), area_max = f.number("crop_area_max"),
+               ratio_min = f.number("crop_ratio_min"), ratio_max = f.number("crop_ratio_max");
+  SACCADE_CHECK(
+      area_min > 0 && area_max >= area_min && area_max <= 1 && ratio_min > 0 && ratio_max >= ratio_min,
+      "[augment] a crop must have 0 < crop_area_min <= crop_area_max <= 1 and 0 < crop_ratio_min <= crop_ratio_max");
+  auto window = [=, min_visible = visible_part(f)](Sample& sample, Rng& rng) {
+    const int64_t H = sample.image.height, W = sample.image.width;
+    const double area = static_cast<double>(H * W);
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      double target = area * rng.uniform(area_min, area_max);
+      double ratio = std::exp(rng.uniform(std::log(ratio_min), std::log(ratio_max)));
+      auto width = static_cast<int64_t>(std::nearbyint(std::sqrt(target * ratio)));
+      auto height = static_cast<int64_t>(std::nearbyint(std::sqrt(target / ratio)));
+      if (width < 1 || width > W || height < 1 || height > H) continue;
+      int64_t y = pick_between(rng, 0, H - height), x = pick_between(rng, 0, W - width);
+      return crop(sample, y, x, height, width, min_visible);
+    }
+    double ratio = std::clamp(static_cast<double>(W) / static_cast<double>(H), ratio_min, ratio_max);
+    auto fit = [](double side, int64_t most) {
+      return std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(side)), 1, most);
+    };
+    int64_t width = fit(static_cast<double>(H) * ratio, W), height = fit(static_cast<double>(W) / ratio, H);
+    crop(sample, (H - height) / 2, (W - width) / 2, height, width, min_visible);
+  };
+  return [window, height = f.integer("height"), width = f.integer("width"), filter = f.filter](Sample& sample,
+                                                                                               Rng& rng) {
+    window(sample, rng);
+    resize(sample, height, width, filter);
+  };
+}
+
+// timm's evaluation of classifiers: the short side to that of height x width divided by val_center, then the centre.
+AugmentFunction make_center_crop(const AugmentFields& f) {
+  if (size_rule(f) != SizeRule::kCenterCrop) return nullptr;
+  const double part = f.number("val_center");
+  SACCADE_CHECK(part <= 1, "[augment] val_center must be in (0, 1]");
+  return [part, height = f.integer("height"), width = f.integer("width"), filter = f.filter](Sample& sample,
+                                                                                             Rng&) {
+    // The short side's target is that of the longer fixed side, so that the window always fits.
+    const int64_t longer = std::max(height, width);
+    const int64_t side =
+        std::max(longer, static_cast<int64_t>(std::floor(static_cast<double>(longer) / part)));
+    ImageSize size = detr_size(sample.image.height, sample.image.width, side, 0);
+    resize(sample, size.height, size.width, filter);
+    auto middle = [](int64_t outer, int64_t inner) {  // halves to even, as Python's round
+      return static_cast<int64_t>(std::nearbyint(static_cast<double>(outer - inner) / 2));
+    };
+    crop(sample, middle(size.height, height), middle(size.width, width), height, width);
+  };
+}
+
+bool add_size(const char* name, AugmentFunction (*make)(const AugmentFields&)) {
+  return augmentations().add({.name = name, .order = 30, .file = __FILE__, .make = make});
+}
+
+[[maybe_unused]] const bool sizes_registered =
+    augmentations().add({.name = "size_crop",
+                         .order = 20,
+                         .probability = "crop_probability",
+                         .file = __FILE__,
+                         .make = &make_size_crop}) &&
+    add_size("short_side_resize", &make_short_side_resize) && add_size("fixed_resize", &make_fixed_resize) &&
+    add_size("scale_jitter", &make_scale_jitter) && add_size("area_crop", &make_area_crop) &&
+    add_size("center_crop", &make_center_crop);
+
+}  // namespace
+}  // namespace saccade
