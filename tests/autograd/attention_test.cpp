@@ -157,9 +157,9 @@ TEST(Attention, DropoutRate) {
   constexpr int64_t kRows = 200, kKeys = 101;
   for (int64_t row = 0; row < kRows; ++row) {
     for (int64_t s = 0; s < kKeys; ++s) {
-      bool zero = params.dropout_factor(row, s, kKeys) == 0;
+      bool zero = kernels::Dropout(params).factor_of(row, s, kKeys) == 0;
       dropped += zero;
-      same += zero == (params.dropout_factor(row + 1, s, kKeys) == 0);
+      same += zero == (kernels::Dropout(params).factor_of(row + 1, s, kKeys) == 0);
     }
   }
   double n = static_cast<double>(kRows * kKeys);  // four standard deviations of a share are 0.013

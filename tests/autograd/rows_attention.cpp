@@ -56,7 +56,8 @@ Sample attention_case(Rng& rng, const char* label, const AttentionShape& s) {
         total += weight;
         if (s.dropout > 0) {
           // The mask is drawn in f32: kept weights grow by the f32 value of 1 / (1 - p).
-          weight *= static_cast<double>(params.dropout_factor((n * s.heads + h) * s.Q + q, k, s.S));
+          weight *=
+              static_cast<double>(kernels::Dropout(params).factor_of((n * s.heads + h) * s.Q + q, k, s.S));
         }
         sum += weight * at(in[2], {n, k, i[2]});
       }

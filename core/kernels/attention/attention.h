@@ -17,12 +17,28 @@ struct AttentionParams {
   double scale = 1;            // of the scores
   double dropout = 0;          // probability that a weight is zeroed; the others grow by 1 / (1 - dropout)
   uint64_t key = 0, call = 0;  // Philox stream of the dropout mask, which is redrawn in backward
+};
 
-  // Factor of weight s in row (n * heads + h) * Q + q, of `keys` keys.
-  SACCADE_HD float dropout_factor(int64_t row, int64_t s, int64_t keys) const {
-    uint64_t block = static_cast<uint64_t>(row * ((keys + 3) / 4) + s / 4);
-    float u = uniform_from_bits(Philox::generate(key, call, block).x[s % 4]);
-    return u < static_cast<float>(dropout) ? 0.0f : static_cast<float>(1 / (1 - dropout));
+// The dropout mask. Rows count as in lse: (n * heads + h) * Q + q.
+struct Dropout {
+  float probability, factor;  // factor: of the weights that stay
+  uint64_t key, call;
+
+  explicit Dropout(const AttentionParams& p)
+      : probability(static_cast<float>(p.dropout)),
+        factor(static_cast<float>(1 / (1 - p.dropout))),
+        key(p.key),
+        call(p.call) {}
+  // Bit c: weight 4 * block + c of a row, of `keys` keys, is dropped.
+  SACCADE_HD unsigned draw(int64_t row, int64_t block, int64_t keys) const {
+    Philox random = Philox::generate(key, call, static_cast<uint64_t>(row * ((keys + 3) / 4) + block));
+    unsigned bits = 0;
+    for (int c = 0; c < 4; ++c) bits |= (uniform_from_bits(random.x[c]) < probability ? 1u : 0u) << c;
+    return bits;
+  }
+  // What weight s of a row is multiplied by.
+  SACCADE_HD float factor_of(int64_t row, int64_t s, int64_t keys) const {
+    return draw(row, s / 4, keys) >> s % 4 & 1u ? 0.0f : factor;
   }
 };
 

@@ -1,4 +1,4 @@
-// Attention backward over a Problem (attention.h); the weights are recomputed from lse. Every gradient
+// Attention backward over the heads of attention_heads.h; the weights are recomputed from lse. Every gradient
 // has one owner that adds in a fixed order, so there are no atomics:
 //   attention_backward_queries  a block owns queries: delta = sum of weight * dweight of a row, dq
 //   attention_backward_keys     a block owns keys: dk, dv; its scores are the transposed ones, so that their
@@ -48,8 +48,8 @@ struct BackwardShared {
   }
 };
 
-template <Mma kMma, int kRows, int kD, class Problem, class Shared>
-__device__ __forceinline__ void load_queries(const Problem& p, const typename Problem::Head& head, int q0,
+template <Mma kMma, int kRows, int kD, class Heads, class Shared>
+__device__ __forceinline__ void load_queries(const Heads& p, const typename Heads::Head& head, int q0,
                                              Stored<kMma>* q_tile, Stored<kMma>* dy_tile,
                                              const Shared& shared) {
   load_tile<kMma, kRows, kD>(q_tile, p.D, p.packs, [&](int r) { return p.query(head, q0 + r); });
@@ -60,14 +60,14 @@ __device__ __forceinline__ void load_queries(const Problem& p, const typename Pr
     shared.lse[r] = value == kMinusInfinity ? -kMinusInfinity : value;
   }
 }
-template <int kRows, class Problem>
-__device__ __forceinline__ void load_deltas(const Problem& p, const typename Problem::Head& head, int q0,
+template <int kRows, class Heads>
+__device__ __forceinline__ void load_deltas(const Heads& p, const typename Heads::Head& head, int q0,
                                             float* delta) {
   for (int r = static_cast<int>(threadIdx.x); r < kRows; r += static_cast<int>(blockDim.x))
     delta[r] = q0 + r < p.queries ? p.delta[p.row(head, q0 + r)] : 0.0f;
 }
-template <Mma kMma, int kRows, int kD, class Problem>
-__device__ __forceinline__ void load_keys(const Problem& p, const typename Problem::Head& head, int s0,
+template <Mma kMma, int kRows, int kD, class Heads>
+__device__ __forceinline__ void load_keys(const Heads& p, const typename Heads::Head& head, int s0,
                                           Stored<kMma>* k_tile, Stored<kMma>* v_tile, float* key_terms) {
   load_tile<kMma, kRows, kD>(k_tile, p.D, p.packs, [&](int r) { return p.key(head, s0 + r); });
   load_tile<kMma, kRows, kD>(v_tile, p.Dv, p.packs, [&](int r) { return p.value(head, s0 + r); });
@@ -77,8 +77,8 @@ __device__ __forceinline__ void load_keys(const Problem& p, const typename Probl
 
 // For the warp's rows: w = the weights before dropout, with the sign bit set where they are dropped; g =
 // d(loss)/d(those weights). q0 and s0 are the numbers of the first query and key; kTransposed: rows are keys.
-template <Mma kMma, int kD, bool kTransposed, class Problem, class Shared, int kM, int kN>
-__device__ __forceinline__ void weights_and_gradients(const Problem& p, const typename Problem::Head& head,
+template <Mma kMma, int kD, bool kTransposed, class Heads, class Shared, int kM, int kN>
+__device__ __forceinline__ void weights_and_gradients(const Heads& p, const typename Heads::Head& head,
                                                       const Shared& shared, int first, int q0, int s0,
                                                       Accumulators<kM, kN>& w, Accumulators<kM, kN>& g) {
   product<kMma, kM, kN, kD>(w, shared.a + first * Shared::kStride, shared.b);
@@ -100,12 +100,12 @@ __device__ __forceinline__ void weights_and_gradients(const Problem& p, const ty
     for (int m = 0; m < kM; ++m)
 #pragma unroll
       for (int j = 0; j < kN / 8; ++j) {
-        unsigned dropped = kTransposed
-                               ? p.dropout.dropped_transposed(p.row(head, c0 + 8 * j), p.keys, r0 + 16 * m)
-                               : p.dropout.dropped(p.row(head, r0 + 16 * m), p.keys, c0 + 8 * j);
+        unsigned zeros = kTransposed
+                             ? dropped_transposed(p.dropout, p.row(head, c0 + 8 * j), r0 + 16 * m, p.keys)
+                             : dropped(p.dropout, p.row(head, r0 + 16 * m), c0 + 8 * j, p.keys);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          bool zero = dropped >> i & 1u;
+          bool zero = zeros >> i & 1u;
           g[m][j][i] = zero ? 0.0f : g[m][j][i] * p.dropout.factor;
           if (zero) w[m][j][i] = -w[m][j][i];
         }
@@ -113,8 +113,8 @@ __device__ __forceinline__ void weights_and_gradients(const Problem& p, const ty
   }
 }
 
-template <Mma kMma, int kD, class Problem>
-__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_queries(Problem p) {
+template <Mma kMma, int kD, class Heads>
+__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_queries(Heads p) {
   using Shape = BackwardShape<kMma, kD>;
   using T = Stored<kMma>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
@@ -133,8 +133,8 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_b
     load_keys<kMma, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
     __syncthreads();
     if (!active) continue;
-    weights_and_gradients<kMma, kD, false, Problem, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
-                                                                                      q0, s0, w, g);
+    weights_and_gradients<kMma, kD, false, Heads, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
+                                                                                    q0, s0, w, g);
     for_each_index<kM, kN>(
         [&](int m, int j, int i) { delta[m][i / 2] += std::fabs(w[m][j][i]) * g[m][j][i]; });
   }
@@ -156,8 +156,8 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_b
     }
     if (!active) continue;
     if (p.keys > kN)
-      weights_and_gradients<kMma, kD, false, Problem, BackwardShared<kMma, kD>, kM, kN>(p, head, shared,
-                                                                                        first, q0, s0, w, g);
+      weights_and_gradients<kMma, kD, false, Heads, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
+                                                                                      q0, s0, w, g);
     for_each_element<kM, kN>(g, [&](float& x, int m, int r, int, int) { x -= delta[m][r]; });
     for_each_index<kM, kN>([&](int m, int j, int i) { g[m][j][i] *= std::fabs(w[m][j][i]); });
     if (pairs_here) {
@@ -178,9 +178,9 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_b
 }
 
 // The warp's rows of dk and dv, from key s0 on.
-template <Mma kMma, int kM, int kD, class Problem>
-__device__ __forceinline__ void store_key_gradients(const Problem& p, const typename Problem::Head& head,
-                                                    int s0, const Accumulators<kM, kD>& dk,
+template <Mma kMma, int kM, int kD, class Heads>
+__device__ __forceinline__ void store_key_gradients(const Heads& p, const typename Heads::Head& head, int s0,
+                                                    const Accumulators<kM, kD>& dk,
                                                     const Accumulators<kM, kD>& dv) {
   using T = Stored<kMma>;
   for_each_row<kM>([&](int m, int r) {
@@ -192,8 +192,8 @@ __device__ __forceinline__ void store_key_gradients(const Problem& p, const type
   });
 }
 
-template <Mma kMma, int kD, class Problem>
-__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_keys(Problem p) {
+template <Mma kMma, int kD, class Heads>
+__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_keys(Heads p) {
   using Shape = BackwardShape<kMma, kD>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
   SACCADE_DYNAMIC_SHARED(char, bytes);
@@ -214,8 +214,8 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_b
     __syncthreads();
     if (!active) continue;
     Accumulators<kM, kN> w, g;
-    weights_and_gradients<kMma, kD, true, Problem, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
-                                                                                     q0, s0, w, g);
+    weights_and_gradients<kMma, kD, true, Heads, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first, q0,
+                                                                                   s0, w, g);
     add_product<kMma, kM, kN, kD>(
         dv, [&](int m, int j, int i) { return w[m][j][i] < 0 ? 0.0f : w[m][j][i] * p.dropout.factor; },
         shared.d, shared.stage);
@@ -228,8 +228,8 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_b
 }
 
 // blockIdx: x a tile of keys, y a tile of queries, z the group.
-template <Mma kMma, int kD, class Problem>
-__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_pairs(Problem p) {
+template <Mma kMma, int kD, class Heads>
+__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_pairs(Heads p) {
   using Shape = BackwardShape<kMma, kD>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
   SACCADE_DYNAMIC_SHARED(char, bytes);
@@ -249,8 +249,8 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_b
     __syncthreads();
     if (!active) continue;
     Accumulators<kM, kN> w, g;
-    weights_and_gradients<kMma, kD, false, Problem, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
-                                                                                      q0, s0, w, g);
+    weights_and_gradients<kMma, kD, false, Heads, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
+                                                                                    q0, s0, w, g);
     for_each_element<kM, kN>(g, [&](float& x, int, int, int row, int) { x -= shared.delta[first + row]; });
     for_each_index<kM, kN>([&](int m, int j, int e) { sum[m][j][e] += std::fabs(w[m][j][e]) * g[m][j][e]; });
   }
@@ -260,6 +260,30 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_b
     int q = q0 + first + row, s = s0 + column;
     if (q < p.queries && s < p.keys) out[int64_t{q} * p.keys + s] = x;
   });
+}
+
+template <Mma kMma, int kD, class Heads>
+void launch_attention_backward(Heads p) {
+  using Shape = BackwardShape<kMma, kD>;
+  find_accesses(p);
+  size_t shared = BackwardShared<kMma, kD>::bytes() + p.head_bytes();
+  auto tiles = [](int64_t rows, int tile) { return static_cast<unsigned>(ceil_div(rows, tile)); };
+  auto heads = static_cast<unsigned>(p.count());
+  unsigned query_tiles = tiles(p.queries, Shape::kRows), key_tiles = tiles(p.keys, Shape::kRows);
+  if (query_tiles > 0) {
+    launch("attention_backward_queries", &attention_backward_queries<kMma, kD, Heads>,
+           dim3(heads * query_tiles), dim3(Shape::kThreads), shared, p);
+  }
+  if (key_tiles > 0 && p.wants_key_gradients()) {
+    launch("attention_backward_keys", &attention_backward_keys<kMma, kD, Heads>, dim3(heads * key_tiles),
+           dim3(Shape::kThreads), shared, p);
+  }
+  // With one member a group the kernel over the queries has written them.
+  if (p.dpairs && !p.one_member() && p.queries > 0 && p.keys > 0) {
+    launch("attention_backward_pairs", &attention_backward_pairs<kMma, kD, Heads>,
+           dim3(tiles(p.keys, Shape::kColumns), query_tiles, static_cast<unsigned>(p.groups())),
+           dim3(Shape::kThreads), shared, p);
+  }
 }
 
 }  // namespace saccade::cuda

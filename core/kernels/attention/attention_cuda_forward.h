@@ -1,4 +1,4 @@
-// Attention forward over a Problem (attention.h): a block owns some queries of one head and streams the keys
+// Attention forward over the heads of attention_heads.h: a block owns some queries of one head and streams the keys
 // and values through shared memory, with the softmax rescaled as the maximum grows (Milakov and Gimelshein
 // 2018; Dao et al. 2022). Keys are taken in order, so results repeat to the bit.
 #pragma once
@@ -21,8 +21,8 @@ size_t forward_shared_bytes() {
          sizeof(float) * (Shape::kColumns + Shape::kWarps * kStageFloats<kMma, Shape::kM, Shape::kColumns>);
 }
 
-template <Mma kMma, int kD, class Problem>
-__global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_forward_tiles(Problem p) {
+template <Mma kMma, int kD, class Heads>
+__global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_forward_tiles(Heads p) {
   using Shape = ForwardShape<kMma, kD>;
   using T = Stored<kMma>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns, kStride = kTileStride<kMma, kD>;
@@ -85,9 +85,9 @@ __global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_fo
       for (int m = 0; m < kM; ++m)
 #pragma unroll
         for (int j = 0; j < kN / 8; ++j) {
-          unsigned dropped = p.dropout.dropped(p.row(head, q0 + first + 16 * m), p.keys, s0 + 8 * j);
+          unsigned zeros = dropped(p.dropout, p.row(head, q0 + first + 16 * m), s0 + 8 * j, p.keys);
 #pragma unroll
-          for (int i = 0; i < 4; ++i) z[m][j][i] = dropped >> i & 1u ? 0.0f : z[m][j][i] * p.dropout.factor;
+          for (int i = 0; i < 4; ++i) z[m][j][i] = zeros >> i & 1u ? 0.0f : z[m][j][i] * p.dropout.factor;
         }
     }
     add_product<kMma, kM, kN, kD>(
@@ -106,6 +106,15 @@ __global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_fo
     if (T* y = p.output(head, q))
       store_row<kMma, kM, kD>(y, out, m, r, p.Dv, p.pairs, sum == 0 ? 0.0f : 1 / sum);
   });
+}
+
+template <Mma kMma, int kD, class Heads>
+void launch_attention_forward(Heads p) {
+  using Shape = ForwardShape<kMma, kD>;
+  find_accesses(p);
+  auto blocks = static_cast<unsigned>(p.count() * ceil_div(p.queries, Shape::kRows));
+  launch("attention_forward_tiles", &attention_forward_tiles<kMma, kD, Heads>, dim3(blocks),
+         dim3(Shape::kThreads), forward_shared_bytes<kMma, kD>() + p.head_bytes(), p);
 }
 
 }  // namespace saccade::cuda

@@ -24,47 +24,40 @@ struct WindowParams {
 inline constexpr float kOtherRegion = -100.0f;
 
 // Where the tokens of the windows lie. "Row" and "column" are places in the rolled, filled-up map.
-template <class I>
-struct WindowGeometryOf {
-  I H, W, window, shift;
-  I rows, columns;  // of windows
+struct WindowGeometry {
+  int H, W, window, shift;
+  int rows, columns;  // of windows
 
-  SACCADE_HD WindowGeometryOf(int64_t height, int64_t width, const WindowParams& p)
-      : H(static_cast<I>(height)),
-        W(static_cast<I>(width)),
-        window(static_cast<I>(p.window)),
-        shift(static_cast<I>(p.shift)),
-        rows(static_cast<I>(ceil_div(height, p.window))),
-        columns(static_cast<I>(ceil_div(width, p.window))) {}
-  SACCADE_HD I count() const { return rows * columns; }
-  // Token i of window w as an index into the map, or -1 where it is a filler.
-  SACCADE_HD I token(I w, I i) const {
-    I t = token_or_filler(w, i);
-    return t < 0 ? -1 : t;
-  }
-  // The same, with filler f of the map as -1 - f.
-  SACCADE_HD I token_or_filler(I w, I i) const {
-    I y = w / columns * window + i / window + shift, x = w % columns * window + i % window + shift;
+  WindowGeometry(int64_t height, int64_t width, const WindowParams& p)
+      : H(static_cast<int>(height)),
+        W(static_cast<int>(width)),
+        window(static_cast<int>(p.window)),
+        shift(static_cast<int>(p.shift)),
+        rows(static_cast<int>(ceil_div(height, p.window))),
+        columns(static_cast<int>(ceil_div(width, p.window))) {}
+  SACCADE_HD int count() const { return rows * columns; }
+  // Token i of window w as an index into the map, or -1 - f for filler f of the map.
+  SACCADE_HD int token(int w, int i) const {
+    int y = w / columns * window + i / window + shift, x = w % columns * window + i % window + shift;
     if (y >= rows * window) y -= rows * window;
     if (x >= columns * window) x -= columns * window;
     if (y < H && x < W) return y * W + x;
-    I beside = columns * window - W;
+    int beside = columns * window - W;
     return -1 - (y < H ? y * beside + x - W : H * beside + (y - H) * columns * window + x);
   }
-  SACCADE_HD I fillers() const { return rows * window * columns * window - H * W; }
+  SACCADE_HD int fillers() const { return rows * window * columns * window - H * W; }
   // Two tokens of a window are neighbours in the map when their regions agree.
-  SACCADE_HD I region(I w, I i) const {
+  SACCADE_HD int region(int w, int i) const {
     bool below = shift > 0 && w / columns == rows - 1 && i / window >= window - shift;
     bool right = shift > 0 && w % columns == columns - 1 && i % window >= window - shift;
     return (below ? 1 : 0) + (right ? 2 : 0);
   }
   // Does the window hold more than one region along the rows (1), the columns (2)?
-  I border(I w) const {
+  int border(int w) const {
     if (shift == 0) return 0;
     return (w / columns == rows - 1 ? 1 : 0) + (w % columns == columns - 1 ? 2 : 0);
   }
 };
-using WindowGeometry = WindowGeometryOf<int64_t>;
 
 inline Kernel<void(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
                    const WindowParams& params, Tensor& y, Tensor& lse)>

@@ -1,34 +1,22 @@
-// Window attention forward on the GPU: the kernel of attention_forward.h over a WindowProblem, for f32 and
-// bf16 heads of up to 128 channels. A block takes a head of one window (of more than 64 tokens: 64 of its
-// queries), so that all its reads of the map are rows of the head.
-#include "core/kernels/window_attention/window_attention.h"
+// Window attention forward on the GPU: the kernel of attention_cuda_forward.h over the heads of windows, for
+// f32 and bf16 heads of up to 128 channels. A block takes a head of one window (of more than 64 tokens: 64 of
+// its queries), so that all its reads of the map are rows of the head.
+#include "core/kernels/window_attention/window_attention_cuda.h"
 
 #include "core/kernels/attention/attention_cuda_forward.h"
-#include "core/kernels/window_attention/window_attention_cuda_problem.h"
 
 namespace saccade::kernels {
 namespace {
 
 using cuda::Mma;
 
-template <Mma kMma, int kD, class T>
-void launch_forward(const cuda::WindowProblem<T>& p) {
-  using Shape = cuda::ForwardShape<kMma, kD>;
-  size_t shared = cuda::forward_shared_bytes<kMma, kD>() + p.head_bytes();
-  auto blocks = static_cast<unsigned>(p.heads() * ceil_div(p.queries, Shape::kRows));
-  cuda::launch("attention_forward_tiles", &cuda::attention_forward_tiles<kMma, kD, cuda::WindowProblem<T>>,
-               dim3(blocks), dim3(Shape::kThreads), shared, p);
-}
-
 void forward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,
                   const WindowParams& params, Tensor& y, Tensor& lse) {
   if (lse.numel() == 0) return;
   cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, [&]<Mma kMma, int kD>() {
-    using T = cuda::Stored<kMma>;
-    cuda::WindowProblem<T> p(qkv, table, padding, mask, params);
-    p.y = y.data<T>();
-    p.lse = lse.data<float>();
-    launch_forward<kMma, kD>(p);
+    cuda::WindowTiles<cuda::Stored<kMma>> p(qkv, table, padding, mask, params);
+    p.set_outputs(y, lse);
+    cuda::launch_attention_forward<kMma, kD>(p);
   });
 }
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/kernels/attention/attention_cuda_backward.h"
-#include "core/kernels/window_attention/window_attention_cuda_problem.h"
+#include "core/kernels/window_attention/window_attention_cuda.h"
 
 namespace saccade::cuda {
 
@@ -98,7 +98,7 @@ __device__ __forceinline__ void product_transposed(Accumulators<1, kD>& acc, con
 // gradients of the pairs (q, k) by the place of q as seen from k; null where they are not wanted.
 template <Mma kMma, int kD>
 __global__ void __launch_bounds__(kWindowRows * 2)
-    window_backward_tiles(WindowProblem<Stored<kMma>> p, float* displacements) {
+    window_backward_tiles(WindowTiles<Stored<kMma>> p, float* displacements) {
   using T = Stored<kMma>;
   constexpr int kN = kWindowRows;
   SACCADE_DYNAMIC_SHARED(char, bytes);
