@@ -12,6 +12,7 @@
 namespace saccade::math {
 
 SACCADE_HD float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+SACCADE_HD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
 // e^x = 2^n e^r with |r| <= ln(2) / 2; polynomial of Cephes' expf. Handles overflow, subnormals and NaN.
 SACCADE_HD float exp(float x) {

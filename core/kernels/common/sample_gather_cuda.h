@@ -5,12 +5,12 @@
 #pragma once
 
 #include "core/kernels/common/samples_cuda.h"
+#include "core/runtime/kernel.h"
 
 namespace saccade::cuda {
 
 constexpr int kGatherThreads = 128;
 constexpr int kGatherWarps = kGatherThreads / kWarp;
-constexpr int kSlab = 16;  // points of a row that are located at a time
 
 template <int kPack, class T>
 __device__ __forceinline__ void load_corners(const T* map, const SampleCorners& c, float (&v)[4][kPack]) {
@@ -45,8 +45,7 @@ __global__ void __launch_bounds__(kGatherThreads)
     for (int k0 = 0; k0 < s.K; k0 += kSlab) {
       int count = s.K - k0 < kSlab ? s.K - k0 : kSlab;
       for (int j = sub; j < count; j += kLanes) {
-        auto at = source.locate(s, row, k0 + j);
-        mine[j] = SampleCorners::of(at.point, weights.of(k0 + j), s.levels, at.level, s.M * s.D);
+        mine[j] = SampleCorners::of(source.locate(s, row, k0 + j), weights.of(k0 + j), s.levels, s.M * s.D);
       }
       __syncwarp();
       if (q >= 0 && d0 < s.D) {
@@ -135,8 +134,8 @@ __global__ void __launch_bounds__(kGatherThreads)
     for (int k0 = 0; k0 < s.K; k0 += kSlab) {
       int count = s.K - k0 < kSlab ? s.K - k0 : kSlab;
       for (int j = sub; j < count; j += kLanes) {
-        auto at = source.locate(s, row, k0 + j);
-        corners[slot + j] = SampleCorners::of(at.point, weights.of(k0 + j), s.levels, at.level, s.M * s.D);
+        corners[slot + j] =
+            SampleCorners::of(source.locate(s, row, k0 + j), weights.of(k0 + j), s.levels, s.M * s.D);
       }
       __syncwarp();
 #pragma unroll 2
@@ -200,15 +199,6 @@ void launch_gather(const Source& source, const SampleShape& s, const Tensor& val
            dim3(static_cast<unsigned>(order.groups), static_cast<unsigned>(s.N * s.M), blocks),
            dim3(kGatherThreads), 0, source, s, order, v, y.data<T>());
   });
-}
-
-// Zeros in f32 for the sums of a gradient of T: the gradient itself where it is f32.
-template <class T>
-Tensor zero_sums(Tensor& gradient) {
-  Tensor sums =
-      std::is_same_v<T, float> ? gradient : Tensor::empty(gradient.shape(), DType::kF32, Device::kCuda);
-  check(cudaMemsetAsync(sums.raw(), 0, sums.bytes(), stream()), "cudaMemsetAsync");
-  return sums;
 }
 
 // unordered: f32 like value and zero, or undefined.

@@ -15,8 +15,9 @@
 //      column it is.
 #pragma once
 
-#include "core/kernels/common/samples_cuda.h"
-#include "core/tensor/tensor.h"
+#include "core/kernels/common/sample_gather_cuda.h"
+#include "core/kernels/copy/copy.h"
+#include "core/tensor/execution.h"
 
 namespace saccade::cuda {
 
@@ -48,8 +49,8 @@ struct SampleTiles {
     t.segments = std::min(t.count, s.Q * s.K) + s.Q * s.K / kSegment;
     return t;
   }
-  __device__ __forceinline__ int tile(const SamplePoint& p, int level) const {
-    return first[level] + (p.y0 + 1) / kTile * columns[level] + (p.x0 + 1) / kTile;
+  __device__ __forceinline__ int tile(const SamplePosition<float>& p) const {
+    return first[p.level] + (p.at.y0 + 1) / kTile * columns[p.level] + (p.at.x0 + 1) / kTile;
   }
 };
 
@@ -70,8 +71,8 @@ __global__ void __launch_bounds__(kWarp)
   int q0 = chunk * t.chunk, points = (s.Q - q0 < t.chunk ? s.Q - q0 : t.chunk) * s.K;
 #pragma unroll 4
   for (int i = lane; i < points; i += kWarp) {
-    auto at = source.locate(s, s.row(n, q0 + i / s.K, m), i % s.K);
-    if (at.point.touches) atomicAdd(&histogram[t.tile(at.point, at.level)], 1);
+    auto p = source.locate(s, s.row(n, q0 + i / s.K, m), i % s.K);
+    if (p.at.touches) atomicAdd(&histogram[t.tile(p)], 1);
   }
   __syncwarp();
   int* out = counts + (static_cast<int64_t>(blockIdx.y) * t.chunks + chunk) * t.count;
@@ -161,9 +162,9 @@ __global__ void __launch_bounds__(kWarp)
       SampleRecord record;
       if (i < queries * s.K) {
         int q = i / s.K, k = i % s.K;
-        auto at = source.locate(s, s.row(n, q0 + q, m), k);
-        record = {q0 + q, at.x, at.y, weights[q].of(k)};
-        if (at.point.touches) tile = t.tile(at.point, at.level);
+        auto p = source.locate(s, s.row(n, q0 + q, m), k);
+        record = {q0 + q, p.x, p.y, weights[q].of(k)};
+        if (p.at.touches) tile = t.tile(p);
       }
       unsigned same = __match_any_sync(kAllLanes, tile);
       int rank = __popc(same & ((1u << lane) - 1));
@@ -372,6 +373,23 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
       add.template operator()<1>();
     }
   }
+}
+
+// The gradients of points where they are wanted, and dvalue where it is defined: without determinism the
+// kernel of the points adds to it as well, by float atomics.
+template <class T, class Source>
+void samples_backward(const Source& source, const typename Source::Gradients& gradients, bool points_wanted,
+                      const SampleShape& s, const Tensor& value, const Tensor& dy, Tensor& dvalue) {
+  constexpr bool kExact = std::is_same_v<T, float>;
+  Tensor unordered;
+  if (dvalue.defined() && !execution().deterministic) {
+    unordered = kExact ? dvalue : Tensor::empty(dvalue.shape(), DType::kF32, Device::kCuda);
+    check(cudaMemsetAsync(unordered.raw(), 0, unordered.bytes(), stream()), "cudaMemsetAsync");
+  }
+  if (points_wanted || unordered.defined())
+    launch_point_gradients<T>(source, gradients, s, value, dy, unordered);
+  if (!unordered.defined() && dvalue.defined()) scatter_samples<T>(source, s, dy, dvalue);
+  if (unordered.defined() && !kExact) kernels::copy(unordered, dvalue);
 }
 
 }  // namespace saccade::cuda

@@ -1,7 +1,7 @@
 #include "core/kernels/sampled_position_bias/sampled_position_bias.h"
 
 #include "core/kernels/common/bilinear.h"
-#include "core/kernels/copy/copy.h"
+#include "core/kernels/reduce/reduce.h"
 #include "core/runtime/launch.h"
 
 namespace saccade::kernels {
@@ -42,7 +42,7 @@ struct BiasForward {  // i = (n * H + h) * Q + q
       Bilinear<A> b = p.sample(n, h / p.group_heads(), q, s);
       A sum = 0;
       for (int c = 0; c < 4; ++c)
-        if (b.cell[c] >= 0) sum += b.weight[c] * table[b.cell[c]];
+        if (int64_t at = b.cell(c, p.Th, p.Tw); at >= 0) sum += b.weight(c) * table[at];
       bias[i * p.S + s] = sum;
     }
   }
@@ -57,7 +57,7 @@ SACCADE_HD void add_position_gradient(const BiasInputs<A>& p, const A* dbias, in
   for (int64_t h = g * p.group_heads(); h < (g + 1) * p.group_heads(); ++h) {
     A d = dbias[p.element(n, h, q, s)];
     for (int c = 0; c < 4; ++c)
-      if (b.cell[c] >= 0) dot[c] += d * p.table[h * p.cells() + b.cell[c]];
+      if (int64_t at = b.cell(c, p.Th, p.Tw); at >= 0) dot[c] += d * p.table[h * p.cells() + at];
   }
   dx += b.slope_x(dot);
   dy += b.slope_y(dot);
@@ -106,21 +106,9 @@ struct TableGradient {  // i = n * H + h owns part i
         Bilinear<A> b = p.sample(n, h / p.group_heads(), q, s);
         A d = dbias[p.element(n, h, q, s)];
         for (int c = 0; c < 4; ++c)
-          if (b.cell[c] >= 0) part[b.cell[c]] += b.weight[c] * d;
+          if (int64_t at = b.cell(c, p.Th, p.Tw); at >= 0) part[at] += b.weight(c) * d;
       }
     }
-  }
-};
-
-template <class A>
-struct SumParts {
-  const A* parts;  // [count, size]
-  A* sum;          // [size]
-  int64_t count, size;
-  SACCADE_HD void operator()(int64_t i) const {
-    A total = 0;
-    for (int64_t n = 0; n < count; ++n) total += parts[n * size + i];
-    sum[i] = total;
   }
 };
 
@@ -146,8 +134,7 @@ void backward_generic(const Tensor& table, const Tensor& query, const Tensor& ke
     if (dtable.defined()) {
       Tensor parts = Tensor::zeros(Shape{p.N, p.H, p.Th, p.Tw}, table.dtype(), table.device());
       for_each(p.N * p.H, TableGradient<A>{p, d, parts.data<A>()}, p.Q * p.S * 16);
-      int64_t size = p.H * p.cells();
-      for_each(size, SumParts<A>{parts.data<A>(), dtable.data<A>(), p.N, size}, p.N);
+      sum_to_shape(parts, 1, dtable);
     }
   });
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/kernels/common/vector_cpu.h"
+#include "core/kernels/reduce/reduce.h"
 #include "core/runtime/parallel.h"
 
 namespace saccade::kernels {
@@ -258,15 +259,6 @@ class GroupGradient {
   std::vector<float> table_, dx_, dy_;
 };
 
-// sum [size] = the `count` rows of parts, added in order.
-void sum_parts(const float* parts, int64_t count, int64_t size, float* sum) {
-  parallel_for(size, std::max<int64_t>(1, 16384 / count), [&](int64_t begin, int64_t end) {
-    std::fill(sum + begin, sum + end, 0.0f);
-    for (int64_t n = 0; n < count; ++n)
-      for (int64_t i = begin; i < end; ++i) sum[i] += parts[n * size + i];
-  });
-}
-
 void backward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& dbias,
                   Tensor& dtable, Tensor& dquery, Tensor& dkey) {
   BiasShape p(table, query, key);
@@ -280,12 +272,10 @@ void backward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, c
       gradient.run(i / p.G, i % p.G, data_or_null<float>(table_parts, i * entries),
                    data_or_null<float>(query_parts, i * p.Q * 2), data_or_null<float>(dkey, i * p.S * 2));
   });
-  if (dtable.defined()) sum_parts(table_parts.data<float>(), p.N, p.G * entries, dtable.data<float>());
+  if (dtable.defined()) sum_to_shape(table_parts, 1, dtable);
   if (dquery.defined()) {
-    int64_t images = p.N / p.query_n;  // that share a row of query
-    for (int64_t n = 0; n < p.query_n; ++n)
-      sum_parts(query_parts.data<float>() + n * p.G * p.Q * 2, images * p.G, p.Q * 2,
-                dquery.data<float>() + n * p.Q * 2);
+    Tensor sum = dquery.reshape({p.query_n, 1, p.Q, 2});  // the images that share a row of query are added
+    sum_to_shape(query_parts.reshape({p.query_n, p.N / p.query_n * p.G, p.Q, 2}), 1, sum);
   }
 }
 

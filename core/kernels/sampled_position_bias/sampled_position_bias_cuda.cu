@@ -13,6 +13,7 @@
 #include "core/kernels/sampled_position_bias/sampled_position_bias.h"
 
 #include "core/kernels/common/samples_cuda.h"
+#include "core/kernels/reduce/reduce.h"
 
 namespace saccade::kernels {
 namespace {
@@ -45,10 +46,7 @@ struct Bias {
   // The corners' cells in the table, -1 outside.
   __device__ __forceinline__ void corners(const SamplePoint& p, int (&cell)[4]) const {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      int x = p.x0 + (c & 1), y = p.y0 + (c >> 1);
-      cell[c] = p.touches && x >= 0 && y >= 0 && x < Tw && y < Th ? y * Tw + x : -1;
-    }
+    for (int c = 0; c < 4; ++c) cell[c] = p.cell(c, Th, Tw);
   }
   // Adds the derivatives by the position of a pair, over the group's heads.
   __device__ __forceinline__ void add_slopes(const float* dbias, int n, int g, int q, int s, float& dx,
@@ -180,23 +178,7 @@ __global__ void __launch_bounds__(kThreads)
     out[c] = finite ? static_cast<float>(static_cast<double>(sums[c]) * down) : NAN;
 }
 
-// sum [outer, size] = the `count` rows of parts [outer, count, size], added in order.
-__global__ void __launch_bounds__(kThreads)
-    sum_bias_parts(int64_t all, int64_t count, int64_t size, const float* __restrict__ parts, float* sum) {
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= all) return;
-  const float* p = parts + i / size * count * size + i % size;
-  float total = 0;
-  for (int64_t c = 0; c < count; ++c) total += p[c * size];
-  sum[i] = total;
-}
-
 unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>(ceil_div(n, per_block)); }
-
-void launch_sum(int64_t outer, int64_t count, int64_t size, const Tensor& parts, Tensor& sum) {
-  launch("sum_bias_parts", &sum_bias_parts, dim3(blocks_of(outer * size, kThreads)), dim3(kThreads), 0,
-         outer * size, count, size, parts.data<float>(), sum.data<float>());
-}
 
 // bias: the forward's result or its gradient.
 template <class... A>
@@ -234,7 +216,8 @@ void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, 
     Tensor parts = scratch({b.N, b.G, b.Q, 2});
     launch("query_gradients", &query_gradients, dim3(blocks_of(b.Q, kWarps), groups), dim3(kThreads), 0, b, d,
            parts.data<float>());
-    launch_sum(b.query_n, b.N / b.query_n * b.G, int64_t{b.Q} * 2, parts, dquery);
+    Tensor sum = dquery.reshape({b.query_n, 1, b.Q, 2});
+    sum_to_shape(parts.reshape({b.query_n, b.N / b.query_n * b.G, b.Q, 2}), 1, sum);
   }
   if (dtable.defined()) {
     // Enough blocks for a large GPU; a block's table costs as much as some thousand pairs.
@@ -245,7 +228,7 @@ void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, 
     Tensor parts = scratch({b.N, static_cast<int64_t>(chunks), b.H, int64_t{b.Th} * b.Tw});
     launch("table_gradients", &table_gradients, dim3(chunks, static_cast<unsigned>(heads)), dim3(kThreads),
            static_cast<size_t>(b.Th) * static_cast<size_t>(b.Tw) * 16, b, chunk, d, parts.data<float>());
-    launch_sum(1, int64_t{b.N} * chunks, dtable.numel(), parts, dtable);
+    sum_to_shape(parts.reshape({int64_t{b.N} * chunks, b.H, b.Th, b.Tw}), 1, dtable);
   }
 }
 

@@ -1,0 +1,152 @@
+// Single-source kernels over the rows of samples of a Source (samples.h). One index owns what it writes, so
+// there are no atomics and no order to depend on.
+#pragma once
+
+#include "core/kernels/common/samples.h"
+#include "core/kernels/copy/copy.h"
+#include "core/runtime/launch.h"
+
+namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
+
+constexpr int kSampleChannels = 32;  // accumulated at a time, and those of an owner of maps
+
+// The corners of a point: vectors, nullptr outside, and their weights times the point's.
+template <class V, class A>
+struct SampleVectors {
+  V* v[4];
+  A weight[4];
+
+  SACCADE_HD SampleVectors(const SampleShape& s, const SamplePosition<A>& p, A point_weight, V* map) {
+    for (int c = 0; c < 4; ++c) {
+      int64_t cell = p.at.cell(c, s.levels.height[p.level], s.levels.width[p.level]);
+      v[c] = cell < 0 ? nullptr : map + (s.levels.start[p.level] + cell) * s.M * s.D;
+      weight[c] = p.at.weight(c) * point_weight;
+    }
+  }
+  // f(d, weighted sum of element d of the vectors)
+  template <class F>
+  SACCADE_HD void each(int count, const F& f) const {
+    if (v[0] && v[1] && v[2] && v[3]) {
+      for (int d = 0; d < count; ++d)
+        f(d, weight[0] * static_cast<A>(v[0][d]) + weight[1] * static_cast<A>(v[1][d]) +
+                 weight[2] * static_cast<A>(v[2][d]) + weight[3] * static_cast<A>(v[3][d]));
+      return;
+    }
+    for (int d = 0; d < count; ++d) {
+      A sum = 0;
+      for (int c = 0; c < 4; ++c)
+        if (v[c]) sum += weight[c] * static_cast<A>(v[c][d]);
+      f(d, sum);
+    }
+  }
+};
+
+template <class T, class Source>
+struct GatherRow {  // i = (n * Q + q) * M + m
+  using A = typename Source::Value;
+  Source source;
+  SampleShape s;
+  const T* value;
+  T* y;
+  SACCADE_HD void operator()(int64_t i) const {
+    SampleRow row = s.row(i);
+    auto weights = source.template weights<1>(s, row, 0);
+    const T* map = value + s.map(row.n, row.m);
+    T* out = y + i * s.D;
+    auto corners = [&](int k, int d0) {
+      return SampleVectors<const T, A>(s, source.locate(s, row, k), weights.of(k), map + d0);
+    };
+    if (s.K == 1) {
+      corners(0, 0).each(s.D, [&](int d, A x) { out[d] = static_cast<T>(x); });
+      return;
+    }
+    for (int d0 = 0; d0 < s.D; d0 += kSampleChannels) {
+      int count = s.D - d0 < kSampleChannels ? s.D - d0 : kSampleChannels;
+      A sum[kSampleChannels] = {};
+      for (int k = 0; k < s.K; ++k) corners(k, d0).each(count, [&](int d, A x) { sum[d] += x; });
+      for (int d = 0; d < count; ++d) out[d0 + d] = static_cast<T>(sum[d]);
+    }
+  }
+};
+
+template <class T, class Source>
+struct GatherPointGradients {  // i = (n * Q + q) * M + m
+  using A = typename Source::Value;
+  Source source;
+  typename Source::Gradients gradients;
+  SampleShape s;
+  const T *value, *dy;
+  SACCADE_HD void operator()(int64_t i) const {
+    SampleRow row = s.row(i);
+    auto weights = source.template weights<1>(s, row, 0);
+    typename Source::Sums sums;
+    const T* g = dy + i * s.D;
+    for (int k = 0; k < s.K; ++k) {
+      A weight = weights.of(k), dots[4] = {};
+      SampleVectors<const T, A> corners(s, source.locate(s, row, k), weight, value + s.map(row.n, row.m));
+      for (int c = 0; c < 4; ++c) {
+        if (!corners.v[c]) continue;
+        for (int d = 0; d < s.D; ++d) dots[c] += static_cast<A>(corners.v[c][d]) * static_cast<A>(g[d]);
+      }
+      source.point_gradient(gradients, s, row, k, weight, dots, sums);
+    }
+    source.template finish<1>(gradients, s, row, true, 0, weights, sums);
+  }
+};
+
+// i = (n * M + m) * blocks + block owns its channels of head m in every token of image n, and adds the
+// queries in order.
+template <class T, class Source>
+struct ScatterRows {
+  using A = typename Source::Value;
+  Source source;
+  SampleShape s;
+  const T* dy;
+  A* dvalue;  // zero
+  int blocks;
+  SACCADE_HD void operator()(int64_t i) const {
+    int n = static_cast<int>(i / blocks / s.M), m = static_cast<int>(i / blocks % s.M);
+    int d0 = static_cast<int>(i % blocks) * kSampleChannels;
+    int count = s.D - d0 < kSampleChannels ? s.D - d0 : kSampleChannels;
+    for (int q = 0; q < s.Q; ++q) {
+      SampleRow row = s.row(n, q, m);
+      const T* g = dy + row.row * s.D + d0;
+      auto weights = source.template weights<1>(s, row, 0);
+      for (int k = 0; k < s.K; ++k) {
+        SampleVectors<A, A> corners(s, source.locate(s, row, k), weights.of(k), dvalue + s.map(n, m) + d0);
+        for (int c = 0; c < 4; ++c) {
+          if (!corners.v[c]) continue;
+          for (int d = 0; d < count; ++d) corners.v[c][d] += corners.weight[c] * static_cast<A>(g[d]);
+        }
+      }
+    }
+  }
+};
+
+template <class T, class Source>
+void gather_rows(const Source& source, const SampleShape& s, const Tensor& value, Tensor& y) {
+  for_each(s.rows(), GatherRow<T, Source>{source, s, value.data<T>(), y.data<T>()}, int64_t{s.K} * s.D * 4);
+}
+
+// The gradients of points where they are wanted, and dvalue where it is defined.
+template <class T, class Source>
+void samples_backward(const Source& source, const typename Source::Gradients& gradients, bool points_wanted,
+                      const SampleShape& s, const Tensor& value, const Tensor& dy, Tensor& dvalue) {
+  using A = typename Source::Value;
+  if (points_wanted)
+    for_each(s.rows(), GatherPointGradients<T, Source>{source, gradients, s, value.data<T>(), dy.data<T>()},
+             int64_t{s.K} * s.D * 4);
+  if (!dvalue.defined()) return;
+  bool exact = std::is_same_v<T, A>;
+  Tensor sum = exact ? dvalue : Tensor::empty(value.shape(), dtype_of<A>, value.device());
+  fill(sum, 0);
+  int blocks = (s.D + kSampleChannels - 1) / kSampleChannels;
+  for_each(int64_t{s.N} * s.M * blocks,
+           ScatterRows<T, Source>{source, s, dy.data<T>(), sum.data<A>(), blocks},
+           int64_t{s.Q} * s.K * kSampleChannels * 4);
+  if (!exact) copy(sum, dvalue);
+}
+
+}  // namespace SACCADE_SIDE
+}  // namespace saccade::kernels
