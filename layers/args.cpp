@@ -53,25 +53,19 @@ const Args::Value& Args::default_of(const std::string& key) const {
   return it->second;
 }
 
-int64_t Args::get_int(const std::string& key) const {
-  return get_int(key, std::get<int64_t>(default_of(key)));
-}
-
-double Args::get_float(const std::string& key) const {
-  return get_float(key, std::get<double>(default_of(key)));
-}
-
-bool Args::get_bool(const std::string& key) const { return get_bool(key, std::get<bool>(default_of(key))); }
-
-std::string Args::get_string(const std::string& key) const {
-  return get_string(key, std::get<std::string>(default_of(key)));
+template <class T>
+const T* Args::find_as(const std::string& key, Reading reading, const char* expected) const {
+  const Value* value = find(key, std::move(reading));
+  if (!value) return nullptr;
+  const T* typed = std::get_if<T>(value);
+  if (!typed) fail_input("{}: expected {}", full(key), expected);
+  return typed;
 }
 
 int64_t Args::get_int(const std::string& key, int64_t fallback, int64_t low, int64_t high) const {
-  const Value* v = find(key, {"int", std::to_string(fallback), range_text(low, high, INT64_MIN, INT64_MAX)});
-  if (!v) return fallback;
-  const auto* i = std::get_if<int64_t>(v);
-  if (!i) fail_input("{}: expected a whole number", full(key));
+  const auto* i = find_as<int64_t>(
+      key, {"int", std::to_string(fallback), range_text(low, high, INT64_MIN, INT64_MAX)}, "a whole number");
+  if (!i) return fallback;
   if (*i < low || *i > high)
     fail_input("{}: {} is out of range, expected {} to {}", full(key), *i, low, high);
   return *i;
@@ -94,19 +88,13 @@ double Args::get_float(const std::string& key, double fallback, double low, doub
 }
 
 bool Args::get_bool(const std::string& key, bool fallback) const {
-  const Value* v = find(key, {"bool", fallback ? "true" : "false", ""});
-  if (!v) return fallback;
-  const auto* b = std::get_if<bool>(v);
-  if (!b) fail_input("{}: expected true or false", full(key));
-  return *b;
+  const bool* value = find_as<bool>(key, {"bool", fallback ? "true" : "false", ""}, "true or false");
+  return value ? *value : fallback;
 }
 
 std::string Args::get_string(const std::string& key, const std::string& fallback) const {
-  const Value* v = find(key, {"string", fmt::format("\"{}\"", fallback), ""});
-  if (!v) return fallback;
-  const auto* s = std::get_if<std::string>(v);
-  if (!s) fail_input("{}: expected a string", full(key));
-  return *s;
+  const auto* text = find_as<std::string>(key, {"string", fmt::format("\"{}\"", fallback), ""}, "a string");
+  return text ? *text : fallback;
 }
 
 std::string Args::get_choice(const std::string& key, const std::string& fallback,
@@ -119,19 +107,15 @@ std::string Args::get_choice(const std::string& key, const std::string& fallback
 }
 
 std::vector<int64_t> Args::get_ints(const std::string& key, const std::vector<int64_t>& fallback) const {
-  const Value* v = find(key, {"ints", fmt::format("[{}]", fmt::join(fallback, ", ")), ""});
-  if (!v) return fallback;
-  const auto* list = std::get_if<std::vector<int64_t>>(v);
-  if (!list) fail_input("{}: expected a list of whole numbers", full(key));
-  return *list;
+  const auto* list = find_as<std::vector<int64_t>>(key, {"ints", fmt::format("{}", fallback), ""},
+                                                   "a list of whole numbers");
+  return list ? *list : fallback;
 }
 
 std::vector<double> Args::get_floats(const std::string& key, const std::vector<double>& fallback) const {
-  const Value* v = find(key, {"floats", fmt::format("[{}]", fmt::join(fallback, ", ")), ""});
-  if (!v) return fallback;
-  const auto* list = std::get_if<std::vector<double>>(v);
-  if (!list) fail_input("{}: expected a list of numbers", full(key));
-  return *list;
+  const auto* list =
+      find_as<std::vector<double>>(key, {"floats", fmt::format("{}", fallback), ""}, "a list of numbers");
+  return list ? *list : fallback;
 }
 
 const Args& Args::get_section(const std::string& key) const {

@@ -25,10 +25,12 @@ class Args {
   Args& section(const std::string& key);  // creates it when absent
 
   // Reading keys that have a default; others are an Error.
-  int64_t get_int(const std::string& key) const;
-  double get_float(const std::string& key) const;
-  bool get_bool(const std::string& key) const;
-  std::string get_string(const std::string& key) const;
+  int64_t get_int(const std::string& key) const { return get_int(key, default_of<int64_t>(key)); }
+  double get_float(const std::string& key) const { return get_float(key, default_of<double>(key)); }
+  bool get_bool(const std::string& key) const { return get_bool(key, default_of<bool>(key)); }
+  std::string get_string(const std::string& key) const {
+    return get_string(key, default_of<std::string>(key));
+  }
 
   // Reading; the fallback is returned when the key is absent.
   int64_t get_int(const std::string& key, int64_t fallback, int64_t low = INT64_MIN,
@@ -59,7 +61,14 @@ class Args {
  private:
   // Marks the key as read and finds its value.
   const Value* find(const std::string& key, Reading reading) const;
+  // The same as a T; `expected` says what that is.
+  template <class T>
+  const T* find_as(const std::string& key, Reading reading, const char* expected) const;
   const Value& default_of(const std::string& key) const;
+  template <class T>
+  const T& default_of(const std::string& key) const {
+    return std::get<T>(default_of(key));
+  }
   bool has_only_defaults() const;
   std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
