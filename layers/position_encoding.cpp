@@ -34,6 +34,24 @@ std::vector<float> axis_table(int64_t cells, int64_t valid, int64_t channels, do
 
 }  // namespace
 
+Tensor cell_centres(MapSize map, double low, double high) {
+  Tensor centres = Tensor::empty({1, map.cells(), 2}, DType::kF64);
+  auto* p = centres.data<double>();
+  for (int64_t y = 0; y < map.height; ++y) {
+    for (int64_t x = 0; x < map.width; ++x) {
+      *p++ = cell_centre(x, static_cast<double>(map.width)) * (high - low) + low;
+      *p++ = cell_centre(y, static_cast<double>(map.height)) * (high - low) + low;
+    }
+  }
+  return centres;
+}
+
+Var reference_points(const Var& tokens, MapSize map) {
+  DType dtype = tokens.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  Tensor centres = cell_centres(map, 0, 1).to(dtype).to(tokens.device()).unsqueeze(2);
+  return Var(centres.expand({tokens.dim(0), map.cells(), 1, 2}));
+}
+
 Tensor sine_position_encoding(std::span<const MapSize> valid, MapSize map, int64_t channels, double offset,
                               Device device) {
   SACCADE_CHECK(channels % 4 == 0, "[sine_position_encoding] {} channels, expected a multiple of 4",

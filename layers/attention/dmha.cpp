@@ -3,10 +3,10 @@
 // network moves the points of a regular grid. Names, initialisation and coordinate conventions are the
 // official ones of the CVPR 2022 models.
 #include "layers/attention.h"
-#include "layers/cell_centres.h"
 #include "layers/conv2d.h"
 #include "layers/module_scope.h"
 #include "layers/norm.h"
+#include "layers/position_encoding.h"
 
 namespace saccade {
 namespace {

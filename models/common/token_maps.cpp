@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "layers/cell_centres.h"
+#include "layers/position_encoding.h"
 
 namespace saccade {
 namespace {

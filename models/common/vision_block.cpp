@@ -1,8 +1,8 @@
 #include "models/common/vision_block.h"
 
 #include "autograd/engine.h"
-#include "layers/cell_centres.h"
 #include "layers/module_scope.h"
+#include "layers/position_encoding.h"
 
 namespace saccade {
 
