@@ -25,7 +25,7 @@ rooms=(
   "train/optimizers: core autograd layers"
   "train/config: $library train/optimizers configs"
   "train/checkpoints: $library train/config train/optimizers"
-  "train/inference: $library train/config"
+  "train/inference: $library train/config train/logs"
   "train/loop: $library train/config train/optimizers train/logs train/checkpoints"
   "train/detection: $library train/config train/logs train/checkpoints train/inference train/loop"
   "train/classification: $library train/config train/logs train/checkpoints train/inference train/loop"

@@ -14,12 +14,16 @@ namespace {
 
 constexpr const char* kFormat = "1";
 
-bool starts_with(const std::string& text, std::string_view prefix) {
-  return text.compare(0, prefix.size(), prefix) == 0;
-}
-
-bool is_training_state(const std::string& name) {
-  return starts_with(name, "optimizer.") || starts_with(name, "ema.");
+// The numbers of an info, by their names in the metadata.
+template <class Info, class F>
+void for_each_number(Info& info, F&& visit) {
+  visit("seed", info.seed);
+  visit("step", info.step);
+  visit("epoch", info.epoch);
+  visit("batch", info.batch);
+  visit("best_metric", info.best_metric);
+  visit("best_step", info.best_step);
+  visit("ema_updates", info.ema_updates);
 }
 
 template <class T, class F>
@@ -40,12 +44,10 @@ class Metadata {
     return it->second;
   }
   template <class T>
-  T number(const std::string& key) const {
+  void read(const std::string& key, T& value) const {
     const std::string& s = text(key);
-    T value{};
     auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
     if (error != std::errc() || end != s.data() + s.size()) bad(key);
-    return value;
   }
   template <class T, class Json>
   std::vector<T> list(const std::string& key) const {
@@ -72,6 +74,10 @@ void assign(Var var, const Tensor& value) { var.value().copy_from(value.to(var.d
 
 }  // namespace
 
+bool is_training_state(const std::string& name) {
+  return name.starts_with("optimizer.") || name.starts_with("ema.");
+}
+
 void save_checkpoint(const std::string& path, const Module& model, const CheckpointInfo& info,
                      const Optimizer* optimizer, const Ema* ema) {
   std::map<std::string, std::string> metadata{
@@ -80,14 +86,11 @@ void save_checkpoint(const std::string& path, const Module& model, const Checkpo
       {"saccade.config", info.config},
       {"saccade.class_names",
        json_array(info.class_names, [](const std::string& s) { return json_quote(s); })},
-      {"saccade.category_ids", json_array(info.category_ids, [](int64_t id) { return std::to_string(id); })},
-      {"saccade.seed", std::to_string(info.seed)},
-      {"saccade.step", std::to_string(info.step)},
-      {"saccade.epoch", std::to_string(info.epoch)},
-      {"saccade.batch", std::to_string(info.batch)},
-      {"saccade.best_metric", fmt::format("{}", info.best_metric)},
-      {"saccade.best_step", std::to_string(info.best_step)},
-      {"saccade.ema_updates", std::to_string(ema ? ema->updates() : info.ema_updates)}};
+      {"saccade.category_ids", json_array(info.category_ids, [](int64_t id) { return std::to_string(id); })}};
+  for_each_number(info, [&](const std::string& key, auto value) {
+    metadata["saccade." + key] = fmt::format("{}", value);
+  });
+  if (ema) metadata["saccade.ema_updates"] = std::to_string(ema->updates());
   NamedValues tensors;
   for (const NamedTensor& t : model.named_tensors()) tensors.emplace_back(t.name, t.var.value());
   if (optimizer)
@@ -106,13 +109,7 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
   info.config = m.text("config");
   info.class_names = m.list<std::string, std::string_view>("class_names");
   info.category_ids = m.list<int64_t, int64_t>("category_ids");
-  info.seed = m.number<uint64_t>("seed");
-  info.step = m.number<int64_t>("step");
-  info.epoch = m.number<int64_t>("epoch");
-  info.batch = m.number<int64_t>("batch");
-  info.best_metric = m.number<double>("best_metric");
-  info.best_step = m.number<int64_t>("best_step");
-  info.ema_updates = m.number<int64_t>("ema_updates");
+  for_each_number(info, [&](const char* key, auto& value) { m.read(key, value); });
   if (!info.category_ids.empty() && info.class_names.size() != info.category_ids.size())
     fail_input("{}: damaged checkpoint: {} class names for {} category ids", file.path(),
                info.class_names.size(), info.category_ids.size());
@@ -154,7 +151,7 @@ void load_training_state(const SafetensorsReader& file, const CheckpointInfo& in
     };
   };
   bool has_state = std::any_of(file.entries().begin(), file.entries().end(),
-                               [](const WeightEntry& e) { return starts_with(e.name, "optimizer."); });
+                               [](const WeightEntry& e) { return e.name.starts_with("optimizer."); });
   if (!has_state && info.step > 0)
     fail_input("{}: holds no optimizer state, so training cannot resume from it (use --init-from)",
                file.path());

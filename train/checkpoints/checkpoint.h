@@ -29,6 +29,9 @@ struct CheckpointInfo {
 void save_checkpoint(const std::string& path, const Module& model, const CheckpointInfo& info,
                      const Optimizer* optimizer = nullptr, const Ema* ema = nullptr);
 
+// Whether a tensor of a checkpoint is none of the model's.
+bool is_training_state(const std::string& name);
+
 // Throws InputError when the file is no checkpoint of ours.
 CheckpointInfo read_checkpoint_info(const SafetensorsReader& file);
 

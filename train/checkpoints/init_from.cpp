@@ -8,14 +8,10 @@
 #include <set>
 
 #include "core/tensor/error.h"
+#include "train/checkpoints/checkpoint.h"
 
 namespace saccade {
 namespace {
-
-// What our own checkpoints hold besides the model.
-bool is_training_state(const std::string& name) {
-  return name.starts_with("optimizer.") || name.starts_with("ema.");
-}
 
 std::string summary_line(const char* what, const std::vector<std::string>& names) {
   constexpr size_t kShown = 6;

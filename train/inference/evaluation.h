@@ -1,6 +1,9 @@
 // What evaluating a detector and a classifier have in common.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "autograd/scope.h"
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "data/loading/loader.h"
@@ -33,5 +36,10 @@ class EvaluationMode {
   Module& model_;
   bool was_training_;
 };
+
+// All images in order, in evaluation mode, batch by batch, with a progress line unless options.quiet. Throws InputError for a
+// broken image.
+void for_each_batch(Module& model, std::shared_ptr<const ImageSource> images, const EvaluatorOptions& options,
+                    const std::function<void(const Batch&)>& visit);
 
 }  // namespace saccade
