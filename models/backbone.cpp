@@ -37,7 +37,7 @@ Registry<BackboneSpec>& backbones() {
 void infer_backbone(Inference& weights) {
   for (const auto& [name, spec] : backbones().all()) {
     if (!spec.infer || !spec.infer(weights, kOfficialBackbone)) continue;
-    return weights.set("model.backbone.type", name.c_str());
+    return weights.set("model.backbone.type", name);
   }
   fail_input(
       "{}: the backbone is no ResNet (no \"{}layer4.0.conv1.weight\"), expected --config with its model",

@@ -31,6 +31,8 @@ struct BackboneSpec {
   std::shared_ptr<Classifier> (*build_classifier)(const Args& args, int64_t classes) = nullptr;
   // Sets the fields of model.backbone that the weights under a prefix tell; false: they are of another backbone.
   bool (*infer)(Inference& weights, const std::string& prefix) = nullptr;
+  // Reads the fields of the section that the schema has beside `outputs` and `attention`; others read `arg` alone.
+  bool typed_fields = false;
 };
 
 Registry<BackboneSpec>& backbones();
@@ -40,7 +42,7 @@ std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int
 // The backbone that the weights of a detector have. Throws InputError when no rule knows it.
 void infer_backbone(Inference& weights);
 
-// SACCADE_REGISTER_BACKBONE(name, build[, build_classifier[, infer]]): functions as in BackboneSpec
+// SACCADE_REGISTER_BACKBONE(name, build[, build_classifier[, infer[, typed_fields]]]): as in BackboneSpec
 #define SACCADE_REGISTER_BACKBONE(name, ...)             \
   [[maybe_unused]] static const bool name##_registered = \
       ::saccade::backbones().add({#name, __FILE__, __VA_ARGS__})

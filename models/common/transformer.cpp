@@ -22,6 +22,9 @@ TransformerOptions read_transformer_options(const Args& t) {
   return o;
 }
 
+namespace {
+
+// `linear1` and `linear2` of a layer. Weights xavier, biases PyTorch's default: what the official reset leaves.
 std::shared_ptr<Mlp> feed_forward(const TransformerOptions& o) {
   return std::make_shared<Mlp>(std::vector{o.dim, o.ffn_dim, o.dim},
                                MlpOptions{.names = {"linear1", "linear2"},
@@ -33,6 +36,7 @@ AttentionShape attention_shape(const TransformerOptions& o, int64_t points) {
   return {.dim = o.dim, .heads = o.heads, .levels = o.levels, .points = points, .dropout = o.dropout};
 }
 
+// Attention of the queries [N, Q, C] with each other, within each of `groups` equal groups.
 Var attend_in_groups(Attention& layer, const Var& target, const Var& position, int64_t groups) {
   int64_t N = target.dim(0), Q = target.dim(1), C = target.dim(2);
   Shape grouped{N * groups, Q / groups, C};
@@ -40,6 +44,8 @@ Var attend_in_groups(Attention& layer, const Var& target, const Var& position, i
   AttentionInput input{.query = query, .key = query, .value = reshape(target, grouped)};
   return reshape(layer.forward(input), {N, Q, C});
 }
+
+}  // namespace
 
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerOptions& o, const std::string& attention)
     : dropout_(o.dropout), pre_norm_(o.pre_norm) {
@@ -78,62 +84,67 @@ TransformerEncoder::TransformerEncoder(const TransformerOptions& o, const std::s
 Var TransformerEncoder::forward(Var tokens, const Var& position, const TokenMaps& maps) {
   ModuleScope scope(*this);
   for (auto& layer : layers_) {
-    if (layer->recompute()) {
-      tokens =
-          recomputed([&layer = *layer, maps](const Vars& in) { return layer.forward(in[0], in[1], maps); },
-                     {tokens, position});
-    } else {
-      tokens = layer->forward(tokens, position, maps);
-    }
+    auto run = [&layer = *layer, maps](const Vars& in) { return layer.forward(in[0], in[1], maps); };
+    tokens = layer->recompute() ? recomputed(run, {tokens, position}) : run({tokens, position});
   }
   return norm_ ? norm_->forward(tokens) : tokens;
 }
 
-TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o)
+// The children in the official orders.
+TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bool deformable)
     : dropout_(o.dropout), pre_norm_(o.pre_norm) {
+  auto norm = [&](const char* name) { return make_child<LayerNorm>(name, o.dim); };
+  auto cross_attention = [&] {
+    cross_attn_ = child(
+        deformable ? "cross_attn" : "multihead_attn",
+        make_attention(o.decoder_cross_attention, deformable ? "ms_deform_attn" : "multi_head_attention",
+                       attention_shape(o, o.decoder_points)));
+  };
+  if (deformable) {
+    cross_attention();
+    cross_norm_ = norm("norm1");
+  }
   self_attn_ = child("self_attn",
                      make_attention(o.decoder_self_attention, "multi_head_attention", attention_shape(o, 1)));
-  multihead_attn_ = child("multihead_attn", make_attention(o.decoder_cross_attention, "multi_head_attention",
-                                                           attention_shape(o, o.decoder_points)));
+  if (deformable)
+    self_norm_ = norm("norm2");
+  else
+    cross_attention();
   feed_forward_ = child("", feed_forward(o));
-  norm1_ = make_child<LayerNorm>("norm1", o.dim);
-  norm2_ = make_child<LayerNorm>("norm2", o.dim);
-  norm3_ = make_child<LayerNorm>("norm3", o.dim);
+  if (!deformable) {
+    self_norm_ = norm("norm1");
+    cross_norm_ = norm("norm2");
+  }
+  last_norm_ = norm("norm3");
 }
 
-Var TransformerDecoderLayer::among_queries(const Var& target, const Var& position, int64_t groups) {
-  return dropout(attend_in_groups(*self_attn_, target, position, groups), dropout_, training());
-}
-
-Var TransformerDecoderLayer::to_memory(const Var& target, const Var& position, const DecoderMemory& memory) {
-  AttentionInput input{.query = add(target, position),
-                       .key = memory.key,
-                       .value = memory.value,
-                       .padding_mask = memory.maps.padding_mask,
-                       .levels = memory.maps.levels};
-  return dropout(multihead_attn_->forward(input), dropout_, training());
-}
-
-Var TransformerDecoderLayer::forward(const Var& target, const Var& position, const DecoderMemory& memory,
+Var TransformerDecoderLayer::forward(const Var& target, const Var& position, AttentionInput memory,
                                      int64_t groups) {
   ModuleScope scope(*this);
+  auto among_queries = [&](const Var& x) {
+    return dropout(attend_in_groups(*self_attn_, x, position, groups), dropout_, training());
+  };
+  auto to_memory = [&](const Var& x) {
+    memory.query = add(x, position);
+    return dropout(cross_attn_->forward(memory), dropout_, training());
+  };
   if (pre_norm_) {
-    Var x = add(target, among_queries(norm1_->forward(target), position, groups));
-    x = add(x, to_memory(norm2_->forward(x), position, memory));
-    return add(x, feed_forward_->forward(norm3_->forward(x)));
+    Var x = add(target, among_queries(self_norm_->forward(target)));
+    x = add(x, to_memory(cross_norm_->forward(x)));
+    return add(x, feed_forward_->forward(last_norm_->forward(x)));
   }
-  Var x = norm1_->forward(among_queries(target, position, groups), target);
-  x = norm2_->forward(to_memory(x, position, memory), x);
-  return norm3_->forward(feed_forward_->forward(x), x);
+  Var x = self_norm_->forward(among_queries(target), target);
+  x = cross_norm_->forward(to_memory(x), x);
+  return last_norm_->forward(feed_forward_->forward(x), x);
 }
 
-TransformerDecoder::TransformerDecoder(const TransformerOptions& o) {
+TransformerDecoder::TransformerDecoder(const TransformerOptions& o, bool deformable) {
   for (int64_t i = 0; i < o.decoder_layers; ++i)
-    layers_.push_back(make_child<TransformerDecoderLayer>(fmt::format("layers.{}", i), o));
-  norm_ = make_child<LayerNorm>("norm", o.dim);
+    layers_.push_back(make_child<TransformerDecoderLayer>(fmt::format("layers.{}", i), o, deformable));
+  if (!deformable) norm_ = make_child<LayerNorm>("norm", o.dim);
 }
 
-Vars TransformerDecoder::forward(Var target, const Var& position, const DecoderMemory& memory,
+Vars TransformerDecoder::forward(Var target, const Var& position, const AttentionInput& memory,
                                  int64_t groups) {
   ModuleScope scope(*this);
   Vars outputs;

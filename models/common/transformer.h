@@ -1,8 +1,8 @@
-// DETR's transformer (Carion et al. 2020), with the official parameter names: the encoder, which Deformable
-// DETR shares, and the decoder. Every attention layer comes from the registry.
+// The transformers of DETR (Carion et al. 2020) and of Deformable DETR (Zhu et al. 2021), with the official parameter names.
+// Every attention layer comes from the registry.
 //
 // Post-norm layers compute x = norm(x + f(x)); pre-norm layers x = x + f(norm(x)), and their encoder ends
-// with a norm. The decoder always ends with one, which every layer's output goes through.
+// with a norm. DETR's decoder always ends with one, which every layer's output goes through.
 #pragma once
 
 #include "layers/attention.h"
@@ -62,48 +62,38 @@ class TransformerEncoder : public Module {
   std::shared_ptr<LayerNorm> norm_;  // pre-norm only
 };
 
-// What the decoder reads, the same for all its layers.
-struct DecoderMemory {
-  Var key, value;  // [N, S, C], with and without the position
-  TokenMaps maps;
-};
-
+// DETR's decoder layer, or Deformable DETR's: there the cross-attention is `cross_attn` with `norm1`, and `norm2` belongs to the
+// self-attention.
 class TransformerDecoderLayer : public Module {
  public:
-  explicit TransformerDecoderLayer(const TransformerOptions& options);
-  // target, position [N, Q, C] -> [N, Q, C]; queries attend to each other in `groups` equal groups
-  Var forward(const Var& target, const Var& position, const DecoderMemory& memory, int64_t groups);
+  TransformerDecoderLayer(const TransformerOptions& options, bool deformable);
+  // target, position [N, Q, C] -> [N, Q, C]; queries attend to each other in `groups` equal groups. memory: what the
+  // cross-attention reads, all but its query
+  Var forward(const Var& target, const Var& position, AttentionInput memory, int64_t groups);
   std::string type_name() const override { return "DecoderLayer"; }
 
  private:
-  Var among_queries(const Var& target, const Var& position, int64_t groups);
-  Var to_memory(const Var& target, const Var& position, const DecoderMemory& memory);
-
   double dropout_;
   bool pre_norm_;
-  std::shared_ptr<Attention> self_attn_, multihead_attn_;
-  std::shared_ptr<LayerNorm> norm1_, norm2_, norm3_;
+  std::shared_ptr<Attention> self_attn_, cross_attn_;
+  std::shared_ptr<LayerNorm> self_norm_, cross_norm_, last_norm_;
   std::shared_ptr<Mlp> feed_forward_;
 };
 
 class TransformerDecoder : public Module {
  public:
-  explicit TransformerDecoder(const TransformerOptions& options);
-  // The normalised output [N, Q, C] of every layer.
-  Vars forward(Var target, const Var& position, const DecoderMemory& memory, int64_t groups);
+  TransformerDecoder(const TransformerOptions& options, bool deformable);
+  // DETR: the normalised output [N, Q, C] of every layer. The loop over Deformable DETR's layers belongs to the model, which
+  // refines boxes between them.
+  Vars forward(Var target, const Var& position, const AttentionInput& memory, int64_t groups);
+  TransformerDecoderLayer& layer(int64_t i) { return *layers_[static_cast<size_t>(i)]; }
+  // Official files carry Deformable DETR's heads under these names too when boxes are refined.
+  void add_head_names(const std::string& name, std::shared_ptr<Module> head) { child(name, std::move(head)); }
   std::string type_name() const override { return "Decoder"; }
 
  private:
   std::vector<std::shared_ptr<TransformerDecoderLayer>> layers_;
   std::shared_ptr<LayerNorm> norm_;
 };
-
-// What follows is shared with Deformable DETR's decoder.
-
-// `linear1` and `linear2` of a layer. Weights xavier, biases PyTorch's default: what the official reset leaves.
-std::shared_ptr<Mlp> feed_forward(const TransformerOptions& options);
-AttentionShape attention_shape(const TransformerOptions& options, int64_t points);
-// Attention of the queries [N, Q, C] with each other, within each of `groups` equal groups.
-Var attend_in_groups(Attention& layer, const Var& target, const Var& position, int64_t groups);
 
 }  // namespace saccade

@@ -1,16 +1,34 @@
-#include "models/dat/dat.h"
-
+// DAT (Xia et al. 2022, "Vision Transformer with Deformable Attention"; the CVPR 2022 models T, S and B):
+// windows, shifted windows and deformable attention in four stages, with the official parameter names.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <sstream>
 
+#include "layers/conv2d.h"
 #include "layers/module_scope.h"
+#include "layers/norm.h"
+#include "models/backbone.h"
+#include "models/common/pooled_classifier.h"
 #include "models/common/stages.h"
 #include "models/common/vision_block.h"
 
 namespace saccade {
 namespace {
+
+struct DatOptions {
+  std::vector<int64_t> dims, heads;  // one per stage; the stem gives dims[0]
+  // One word per stage, one letter per block: L window attention, S shifted windows, D the attention layer of the
+  // section `attention` (deformable attention unless it says otherwise).
+  std::vector<std::string> blocks;
+  std::vector<int64_t> groups, kernels, strides;  // of deformable attention, one per stage
+  int64_t window = 7;
+  int64_t image_size = 224;  // for which the tables of relative positions are made; any size can be given
+  double drop_path = 0;      // of the last block; grows linearly from 0 at the first
+  Args attention;
+  // Stages whose maps forward() returns, each through its own norm.
+  std::vector<int64_t> outputs;
+};
 
 constexpr int64_t kPatch = 4;  // pixels per side of a token of the first stage
 constexpr int64_t kMlpRatio = 4;
@@ -41,10 +59,8 @@ Args attention_section(const DatOptions& o, size_t stage, char letter) {
   return args;
 }
 
-}  // namespace
-
 // A convolution whose windows do not overlap, then a norm: `0` and `1.norm` of the official names.
-class Dat::Downsampling : public Module {
+class Downsampling : public Module {
  public:
   Downsampling(int64_t in, int64_t out, int64_t stride, bool bias) {
     conv_ =
@@ -59,10 +75,10 @@ class Dat::Downsampling : public Module {
   std::shared_ptr<LayerNorm> norm_;
 };
 
-class Dat::Stage : public Module {
+class DatStage : public Module {
  public:
   // drop_path: the probability of each block
-  Stage(const DatOptions& o, size_t stage, const std::vector<double>& drop_path) {
+  DatStage(const DatOptions& o, size_t stage, const std::vector<double>& drop_path) {
     int64_t dim = o.dims[stage];
     for (size_t j = 0; j < o.blocks[stage].size(); ++j) {
       Args section = attention_section(o, stage, o.blocks[stage][j]);
@@ -92,60 +108,50 @@ class Dat::Stage : public Module {
   std::vector<PreNormBlock> blocks_;
 };
 
-Dat::Dat(const DatOptions& options) : options_(options) {
-  size_t stages = options.dims.size();
-  std::vector<int64_t> depths;
-  for (const std::string& word : options.blocks) depths.push_back(std::ssize(word));
-  auto rates = drop_path_rates(depths, options.drop_path);
-  patch_embed_ = make_child<Downsampling>("patch_proj", 3, options.dims[0], kPatch, true);
-  for (size_t i = 0; i < stages; ++i)
-    stages_.push_back(make_child<Stage>(fmt::format("stages.{}", i), options, i, rates[i]));
-  for (size_t i = 0; i + 1 < stages; ++i)
-    downsampling_.push_back(make_child<Downsampling>(fmt::format("down_projs.{}", i), options.dims[i],
-                                                     options.dims[i + 1], 2, false));
-  for (int64_t o : options.outputs)
-    output_norms_.push_back(
-        make_child<LayerNorm>(fmt::format("norms.{}.norm", o - 1), options.dims[static_cast<size_t>(o - 1)]));
-}
-
-template <class F>
-Var Dat::run(const Var& images, const F& visit) {
-  ModuleScope scope(*this);
-  Var x = patch_embed_->forward(images);
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    x = stages_[i]->forward(x);
-    visit(static_cast<int64_t>(i + 1), x);
-    if (i + 1 < stages_.size()) x = downsampling_[i]->forward(x);
+class Dat : public Backbone {
+ public:
+  // classifier: the one output, the last stage's, has the classifier's norm
+  Dat(const DatOptions& options, bool classifier) : options_(options) {
+    size_t stages = options.dims.size();
+    std::vector<int64_t> depths;
+    for (const std::string& word : options.blocks) depths.push_back(std::ssize(word));
+    auto rates = drop_path_rates(depths, options.drop_path);
+    patch_embed_ = make_child<Downsampling>("patch_proj", 3, options.dims[0], kPatch, true);
+    for (size_t i = 0; i < stages; ++i)
+      stages_.push_back(make_child<DatStage>(fmt::format("stages.{}", i), options, i, rates[i]));
+    for (size_t i = 0; i + 1 < stages; ++i)
+      downsampling_.push_back(make_child<Downsampling>(fmt::format("down_projs.{}", i), options.dims[i],
+                                                       options.dims[i + 1], 2, false));
+    for (int64_t o : options.outputs)
+      output_norms_.push_back(
+          make_child<LayerNorm>(classifier ? "cls_norm.norm" : fmt::format("norms.{}.norm", o - 1),
+                                options.dims[static_cast<size_t>(o - 1)]));
   }
-  return x;
-}
+  std::vector<Var> forward(const Var& images) override {
+    ModuleScope scope(*this);
+    std::vector<Var> maps;
+    Var x = patch_embed_->forward(images);
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      if (i > 0) x = downsampling_[i - 1]->forward(x);
+      x = stages_[i]->forward(x);
+      if (std::ranges::count(options_.outputs, static_cast<int64_t>(i) + 1))
+        maps.push_back(output_norms_[maps.size()]->forward(x));
+    }
+    return maps;
+  }
+  std::vector<int64_t> channels() const override { return at_stages(options_.dims, options_.outputs); }
+  std::string type_name() const override { return "DAT"; }
 
-Var Dat::features(const Var& images) {
-  return run(images, [](int64_t, const Var&) {});
-}
+ private:
+  DatOptions options_;
+  std::shared_ptr<Downsampling> patch_embed_;
+  std::vector<std::shared_ptr<DatStage>> stages_;
+  std::vector<std::shared_ptr<Downsampling>> downsampling_;  // from each stage to the next
+  std::vector<std::shared_ptr<LayerNorm>> output_norms_;
+};
 
-std::vector<Var> Dat::forward(const Var& images) {
-  std::vector<Var> maps;
-  run(images, [&](int64_t stage, const Var& x) {
-    if (std::ranges::count(options_.outputs, stage)) maps.push_back(output_norms_[maps.size()]->forward(x));
-  });
-  return maps;
-}
-
-std::vector<int64_t> Dat::channels() const { return at_stages(options_.dims, options_.outputs); }
-
-DatClassifier::DatClassifier(const DatOptions& options, int64_t num_classes) : num_classes_(num_classes) {
-  backbone_ = make_child<Dat>("", options);
-  norm_ = make_child<LayerNorm>("cls_norm.norm", backbone_->dim());
-  head_ = make_child<Linear>("cls_head", backbone_->dim(), num_classes);
-}
-
-Var DatClassifier::forward(const Var& images) {
-  ModuleScope scope(*this);
-  return head_->forward(mean(norm_->forward(backbone_->features(images)), std::vector<int>{1, 2}));
-}
-
-DatOptions DatOptions::read(const Args& args) {
+// All but the outputs; the caller finishes the section. The defaults are DAT-T's.
+DatOptions read_dat(const Args& args) {
   DatOptions o;
   std::istringstream words(args.get_string("blocks", "LS LS LDLDLD LD"));
   for (std::string word; words >> word;) {
@@ -181,19 +187,19 @@ DatOptions DatOptions::read(const Args& args) {
   return o;
 }
 
-namespace {
-
 std::shared_ptr<Backbone> build_dat(const Args& args, const std::vector<int64_t>& default_outputs) {
-  DatOptions options = DatOptions::read(args);
+  DatOptions options = read_dat(args);
   options.outputs = read_outputs(args, default_outputs, std::ssize(options.blocks));
   args.finish();
-  return std::make_shared<Dat>(options);
+  return std::make_shared<Dat>(options, false);
 }
 
 std::shared_ptr<Classifier> build_dat_classifier(const Args& args, int64_t num_classes) {
-  DatOptions options = DatOptions::read(args);
+  DatOptions options = read_dat(args);
   args.finish();
-  return std::make_shared<DatClassifier>(options, num_classes);
+  options.outputs = {std::ssize(options.blocks)};
+  return std::make_shared<PooledClassifier>("DatClassifier", std::make_shared<Dat>(options, true), "cls_head",
+                                            num_classes);
 }
 
 SACCADE_REGISTER_BACKBONE(dat, build_dat, build_dat_classifier);

@@ -41,7 +41,7 @@ class DeformableDetr::Transformer : public Module {
   explicit Transformer(const DeformableDetrOptions& options) {
     const TransformerOptions& o = options.transformer;
     encoder = make_child<TransformerEncoder>("encoder", o, "ms_deform_attn");
-    decoder = make_child<DeformableDecoder>("decoder", o);
+    decoder = make_child<TransformerDecoder>("decoder", o, true);
     level_embed = param("level_embed", {o.levels, o.dim}, init::normal(0, 1));
     LinearOptions xavier{.weight_init = init::xavier_uniform()};
     if (options.two_stage) {
@@ -58,7 +58,7 @@ class DeformableDetr::Transformer : public Module {
   std::string type_name() const override { return "Transformer"; }
 
   std::shared_ptr<TransformerEncoder> encoder;
-  std::shared_ptr<DeformableDecoder> decoder;
+  std::shared_ptr<TransformerDecoder> decoder;
   Var level_embed;  // [L, C]
   std::shared_ptr<Linear> enc_output, pos_trans, reference_points;
   std::shared_ptr<LayerNorm> enc_output_norm, pos_trans_norm;
@@ -229,8 +229,14 @@ void DeformableDetr::decode(Queries q, const Var& memory, const TokenMaps& maps,
     SACCADE_CHECK(points.dim(2) == L, "[detector] reference points of {} levels, expected {}", points.dim(2),
                   L);
     if (record) output.sampling.emplace_back();
-    target = transformer_->decoder->layer(i).forward(target, q.position, points, memory, maps, q.groups,
-                                                     record ? &output.sampling.back() : nullptr);
+    target = transformer_->decoder->layer(i).forward(target, q.position,
+                                                     {.key = memory,
+                                                      .value = memory,
+                                                      .padding_mask = maps.padding_mask,
+                                                      .reference_points = points,
+                                                      .levels = maps.levels,
+                                                      .record = record ? &output.sampling.back() : nullptr},
+                                                     q.groups);
     LayerPrediction prediction;
     prediction.logits = class_embed_[static_cast<size_t>(i)]->forward(target);
     Var offset = bbox_embed_[static_cast<size_t>(i)]->forward(target);

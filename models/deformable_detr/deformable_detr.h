@@ -7,7 +7,7 @@
 #include "models/backbone.h"
 #include "models/common/query_embedding.h"
 #include "models/common/token_maps.h"
-#include "models/deformable_detr/deformable_transformer.h"
+#include "models/common/transformer.h"
 #include "models/detection/set_detector.h"
 
 namespace saccade {

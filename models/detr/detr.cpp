@@ -1,16 +1,29 @@
-#include "models/detr/detr.h"
-
+// DETR (Carion et al. 2020): backbone, one feature map, transformer, class and box heads that all decoder
+// layers share. Parameter names, counts and initialisation are the official ones.
+#include "layers/conv2d.h"
 #include "layers/module_scope.h"
+#include "layers/position_encoding.h"
+#include "models/backbone.h"
 #include "models/build.h"
+#include "models/common/detr_weights.h"
+#include "models/common/query_embedding.h"
 #include "models/common/token_maps.h"
+#include "models/common/transformer.h"
+#include "models/detection/set_detector.h"
 
 namespace saccade {
+namespace {
 
-class Detr::Transformer : public Module {
+struct DetrOptions : SetDetectorOptions {
+  TransformerOptions transformer;
+  bool learned_position = false;  // row and column embeddings in place of the sine encoding
+};
+
+class DetrTransformer : public Module {
  public:
-  explicit Transformer(const TransformerOptions& o) {
+  explicit DetrTransformer(const TransformerOptions& o) {
     encoder = make_child<TransformerEncoder>("encoder", o, "multi_head_attention");
-    decoder = make_child<TransformerDecoder>("decoder", o);
+    decoder = make_child<TransformerDecoder>("decoder", o, false);
   }
   std::string type_name() const override { return "Transformer"; }
 
@@ -18,44 +31,59 @@ class Detr::Transformer : public Module {
   std::shared_ptr<TransformerDecoder> decoder;
 };
 
-Detr::Detr(const DetrOptions& options, std::shared_ptr<Backbone> backbone)
-    : SetDetector(options), options_(options), backbone_(std::move(backbone)) {
-  const TransformerOptions& o = options.transformer;
-  query_embed_ = make_child<QueryEmbedding>("", options.queries, o.dim, options.extra_query_groups);
-  child("backbone.0.body", backbone_);
-  if (options.learned_position) position_ = make_child<LearnedPositionEncoding>("backbone.1", o.dim);
-  transformer_ = make_child<Transformer>("transformer", o);
-  class_embed_ = make_child<Linear>("class_embed", o.dim, logit_columns());
-  bbox_embed_ = make_child<Mlp>("bbox_embed", std::vector<int64_t>{o.dim, o.dim, o.dim, 4});
-  input_proj_ = make_child<Conv2d>("input_proj", backbone_->channels().back(), o.dim, 1);
-}
+class Detr : public SetDetector {
+ public:
+  Detr(const DetrOptions& options, std::shared_ptr<Backbone> backbone)
+      : SetDetector(options), options_(options), backbone_(std::move(backbone)) {
+    const TransformerOptions& o = options.transformer;
+    query_embed_ = make_child<QueryEmbedding>("", options.queries, o.dim, options.extra_query_groups);
+    child("backbone.0.body", backbone_);
+    if (options.learned_position) position_ = make_child<LearnedPositionEncoding>("backbone.1", o.dim);
+    transformer_ = make_child<DetrTransformer>("transformer", o);
+    class_embed_ = make_child<Linear>("class_embed", o.dim, logit_columns());
+    bbox_embed_ = make_child<Mlp>("bbox_embed", std::vector<int64_t>{o.dim, o.dim, o.dim, 4});
+    input_proj_ = make_child<Conv2d>("input_proj", backbone_->channels().back(), o.dim, 1);
+  }
 
-DetectorOutput Detr::forward(const DetectorInput& input) {
-  ModuleScope scope(*this);
-  int64_t N = input.images.dim(0), C = options_.transformer.dim;
-  Var map = input_proj_->forward(backbone_->forward(input.images).back());
-  MapSize level{map.dim(1), map.dim(2)};
-  Var tokens = reshape(map, {N, level.cells(), C});
-  TokenMaps maps = make_token_maps({level}, input);
-  Var position = position_ ? position_->forward(level)
-                           : Var(sine_position_encoding(maps.valid[0], level, C, 0, input.images.device()));
-  Var memory = transformer_->encoder->forward(tokens, position, maps);
+  DetectorOutput forward(const DetectorInput& input) override {
+    ModuleScope scope(*this);
+    int64_t N = input.images.dim(0), C = options_.transformer.dim;
+    Var map = input_proj_->forward(backbone_->forward(input.images).back());
+    MapSize level{map.dim(1), map.dim(2)};
+    Var tokens = reshape(map, {N, level.cells(), C});
+    TokenMaps maps = make_token_maps({level}, input);
+    Var position = position_ ? position_->forward(level)
+                             : Var(sine_position_encoding(maps.valid[0], level, C, 0, input.images.device()));
+    Var memory = transformer_->encoder->forward(tokens, position, maps);
 
-  DetectorOutput output;
-  Var queries = query_embed_->forward();
-  output.query_groups = query_embed_->groups();
-  Shape shape{N, queries.dim(0), C};
-  Var target = Var(Tensor::zeros(shape, queries.dtype(), queries.device()));
-  Vars decoded = transformer_->decoder->forward(target, expand(queries, shape),
-                                                {.key = add(memory, position), .value = memory, .maps = maps},
-                                                output.query_groups);
-  if (!options_.aux_loss) decoded = {decoded.back()};
-  for (const Var& x : decoded)
-    output.layers.push_back({class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
-  return output;
-}
+    DetectorOutput output;
+    Var queries = query_embed_->forward();
+    output.query_groups = query_embed_->groups();
+    Shape shape{N, queries.dim(0), C};
+    Var target = Var(Tensor::zeros(shape, queries.dtype(), queries.device()));
+    Vars decoded = transformer_->decoder->forward(target, expand(queries, shape),
+                                                  {.key = add(memory, position),
+                                                   .value = memory,
+                                                   .padding_mask = maps.padding_mask,
+                                                   .levels = maps.levels},
+                                                  output.query_groups);
+    if (!options_.aux_loss) decoded = {decoded.back()};
+    for (const Var& x : decoded)
+      output.layers.push_back({class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
+    return output;
+  }
+  std::string type_name() const override { return "Detr"; }
 
-namespace {
+ private:
+  DetrOptions options_;
+  std::shared_ptr<Backbone> backbone_;
+  std::shared_ptr<LearnedPositionEncoding> position_;
+  std::shared_ptr<DetrTransformer> transformer_;
+  std::shared_ptr<Linear> class_embed_;
+  std::shared_ptr<Mlp> bbox_embed_;
+  std::shared_ptr<QueryEmbedding> query_embed_;
+  std::shared_ptr<Conv2d> input_proj_;
+};
 
 std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Args& criterion) {
   const Args& t = model.get_section("transformer");
@@ -68,6 +96,21 @@ std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Arg
   return std::make_shared<Detr>(options, std::move(backbone));
 }
 
+bool infer_detr(Inference& in) {
+  if (!in.has("class_embed.weight") || !in.has("transformer.decoder.layers.0.multihead_attn.in_proj_weight"))
+    return false;
+  const std::string t = "model.transformer.";
+  infer_backbone(in);
+  infer_transformer(in);
+  in.set(t + "levels", 1);
+  in.set(t + "pre_norm", in.has("transformer.encoder.norm.weight"));
+  in.set(t + "position_encoding", in.has("backbone.1.row_embed.weight") ? "learned" : "sine");
+  in.set(t + "queries", in.size("query_embed.weight", 0));
+  infer_classes(in, {"class_embed.weight"}, 1);
+  infer_criterion(in, "softmax", 1);
+  return true;
+}
+
 [[maybe_unused]] const bool detr_registered =
     model_types().add({.name = "detr",
                        .summary = "DETR (Carion et al. 2020)",
@@ -78,6 +121,33 @@ std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Arg
                        .preset = "model { transformer { ffn_dim: 2048 queries: 100 levels: 1 } }"
                                  "criterion { class_loss: softmax class_weight: 1 cost_class: 1 }"});
 
-}  // namespace
+const WeightRules kDetrNames = weight_rules(
+    {
+        {"model.(position_embedding|backbone.position_embedding).row_embeddings.", "backbone.1.row_embed."},
+        {"model.(position_embedding|backbone.position_embedding).column_embeddings.",
+         "backbone.1.col_embed."},
+        {"model.input_projection.", "input_proj."},
+        {"model.encoder.layers.*.self_attn.[q|k|v]_proj.", "transformer.encoder.layers.*.self_attn.in_proj_"},
+        {"model.encoder.layers.*.self_attn.(out_proj|o_proj).",
+         "transformer.encoder.layers.*.self_attn.out_proj."},
+        {"model.decoder.layers.*.self_attn_layer_norm.", "transformer.decoder.layers.*.norm1."},
+        {"model.decoder.layers.*.encoder_attn.[q|k|v]_proj.",
+         "transformer.decoder.layers.*.multihead_attn.in_proj_"},
+        {"model.decoder.layers.*.encoder_attn.(out_proj|o_proj).",
+         "transformer.decoder.layers.*.multihead_attn.out_proj."},
+        {"model.decoder.layers.*.encoder_attn_layer_norm.", "transformer.decoder.layers.*.norm2."},
+        {"model.*.layernorm.", "transformer.*.norm."},
+        {"class_labels_classifier.", "class_embed."},
+        {"bbox_predictor.", "bbox_embed."},
+    },
+    detr_rules());
 
+[[maybe_unused]] const bool hugging_face_detr =
+    weight_namings().add({.name = "Hugging Face DETR",
+                          .file = __FILE__,
+                          .markers = {"class_labels_classifier.weight"},
+                          .rules = kDetrNames,
+                          .place = WeightNaming::kDetector});
+
+}  // namespace
 }  // namespace saccade

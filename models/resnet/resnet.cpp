@@ -1,10 +1,25 @@
-#include "models/resnet/resnet.h"
-
+// ResNet v1.5 (He et al. 2016; stride in the 3x3 convolution) with torchvision's parameter names.
+#include "layers/conv2d.h"
 #include "layers/module_scope.h"
+#include "layers/norm.h"
+#include "models/backbone.h"
+#include "models/common/pooled_classifier.h"
 #include "models/common/stages.h"
+#include "models/weights/inference.h"
+#include "models/weights/weight_naming.h"
 
 namespace saccade {
 namespace {
+
+struct ResNetOptions {
+  std::vector<int64_t> blocks{3, 4, 6, 3};
+  int64_t width = 64;      // channels of the stem and of the first stage's 3x3 convolutions
+  bool bottleneck = true;  // else basic blocks
+  bool dilation = false;   // DC5: the last stage dilates instead of striding
+  bool frozen_batch_norm = true;
+  int64_t frozen_stages = 2;              // of {stem, stage 1, 2, ...}: not trained
+  std::vector<int64_t> outputs{2, 3, 4};  // stages whose maps forward() returns, ascending
+};
 
 std::shared_ptr<Conv2d> make_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation,
                                   bool trainable) {
@@ -29,14 +44,12 @@ class Downsample : public Module {
   std::shared_ptr<BatchNorm2d> norm_;
 };
 
-}  // namespace
-
 // relu(x' + F(x)): F is two 3x3 convolutions (basic) or 1x1, 3x3, 1x1 with four times the channels
 // (bottleneck).
-class ResNet::Block : public Module {
+class ResidualBlock : public Module {
  public:
-  Block(int64_t in, int64_t width, bool bottleneck, int64_t stride, int64_t dilation, bool frozen_norm,
-        bool trainable) {
+  ResidualBlock(int64_t in, int64_t width, bool bottleneck, int64_t stride, int64_t dilation,
+                bool frozen_norm, bool trainable) {
     int64_t out = bottleneck ? 4 * width : width;
     auto add_pair = [&](int64_t i, int64_t from, int64_t to, int64_t kernel, int64_t s, int64_t d) {
       convs_.push_back(child(fmt::format("conv{}", i), make_conv(from, to, kernel, s, d, trainable)));
@@ -70,10 +83,10 @@ class ResNet::Block : public Module {
   std::shared_ptr<Downsample> downsample_;
 };
 
-struct ResNet::Stage : public Module {
-  std::vector<std::shared_ptr<Block>> blocks;
+struct ResNetStage : public Module {
+  std::vector<std::shared_ptr<ResidualBlock>> blocks;
 
-  void add(std::shared_ptr<Block> block) {
+  void add(std::shared_ptr<ResidualBlock> block) {
     blocks.push_back(child(std::to_string(blocks.size()), std::move(block)));
   }
   Var forward(Var x) {
@@ -84,46 +97,55 @@ struct ResNet::Stage : public Module {
   std::string type_name() const override { return "Stage"; }
 };
 
-ResNet::ResNet(const ResNetOptions& options) : options_(options) {
-  bool stem_trains = options.frozen_stages < 1;
-  conv1_ =
-      child("conv1", std::make_shared<Conv2d>(
-                         3, options.width, 7, Conv2dOptions{.stride = 2, .padding = 3},
-                         Conv2dInit{.bias = false, .weight = init::kaiming_normal_fan_out()}, stem_trains));
-  bn1_ = make_child<BatchNorm2d>("bn1", options.width, options.frozen_batch_norm, stem_trains);
-  int64_t in = options.width;
-  for (size_t s = 0; s < options.blocks.size(); ++s) {
-    auto stage = make_child<Stage>(fmt::format("layer{}", s + 1));
-    bool trains = options.frozen_stages < static_cast<int64_t>(s) + 2;
-    bool dilates = options.dilation && s + 1 == options.blocks.size();
-    int64_t width = options.width << s;
-    for (int64_t b = 0; b < options.blocks[s]; ++b) {
-      // With dilation the first block keeps the previous dilation (1) and loses its stride (torchvision's
-      // rule).
-      int64_t stride = b == 0 && s > 0 && !dilates ? 2 : 1, dilation = dilates && b > 0 ? 2 : 1;
-      stage->add(std::make_shared<Block>(in, width, options.bottleneck, stride, dilation,
-                                         options.frozen_batch_norm, trains));
-      in = options.bottleneck ? 4 * width : width;
+class ResNet : public Backbone {
+ public:
+  explicit ResNet(const ResNetOptions& options) : options_(options) {
+    bool stem_trains = options.frozen_stages < 1;
+    conv1_ =
+        child("conv1", std::make_shared<Conv2d>(
+                           3, options.width, 7, Conv2dOptions{.stride = 2, .padding = 3},
+                           Conv2dInit{.bias = false, .weight = init::kaiming_normal_fan_out()}, stem_trains));
+    bn1_ = make_child<BatchNorm2d>("bn1", options.width, options.frozen_batch_norm, stem_trains);
+    int64_t in = options.width;
+    for (size_t s = 0; s < options.blocks.size(); ++s) {
+      auto stage = make_child<ResNetStage>(fmt::format("layer{}", s + 1));
+      bool trains = options.frozen_stages < static_cast<int64_t>(s) + 2;
+      bool dilates = options.dilation && s + 1 == options.blocks.size();
+      int64_t width = options.width << s;
+      for (int64_t b = 0; b < options.blocks[s]; ++b) {
+        // With dilation the first block keeps the previous dilation (1) and loses its stride (torchvision's
+        // rule).
+        int64_t stride = b == 0 && s > 0 && !dilates ? 2 : 1, dilation = dilates && b > 0 ? 2 : 1;
+        stage->add(std::make_shared<ResidualBlock>(in, width, options.bottleneck, stride, dilation,
+                                                   options.frozen_batch_norm, trains));
+        in = options.bottleneck ? 4 * width : width;
+      }
+      stage_channels_.push_back(in);
+      stages_.push_back(stage);
     }
-    stage_channels_.push_back(in);
-    stages_.push_back(stage);
   }
-}
 
-std::vector<Var> ResNet::forward(const Var& images) {
-  ModuleScope scope(*this);
-  Var x = max_pool2d(bn1_->forward(conv1_->forward(images), Activation::kRelu), 3, 2, 1);
-  std::vector<Var> maps;
-  for (int64_t s = 1; s <= options_.outputs.back(); ++s) {
-    x = stages_[static_cast<size_t>(s - 1)]->forward(x);
-    if (std::ranges::count(options_.outputs, s)) maps.push_back(x);
+  std::vector<Var> forward(const Var& images) override {
+    ModuleScope scope(*this);
+    Var x = max_pool2d(bn1_->forward(conv1_->forward(images), Activation::kRelu), 3, 2, 1);
+    std::vector<Var> maps;
+    for (int64_t s = 1; s <= options_.outputs.back(); ++s) {
+      x = stages_[static_cast<size_t>(s - 1)]->forward(x);
+      if (std::ranges::count(options_.outputs, s)) maps.push_back(x);
+    }
+    return maps;
   }
-  return maps;
-}
 
-std::vector<int64_t> ResNet::channels() const { return at_stages(stage_channels_, options_.outputs); }
+  std::vector<int64_t> channels() const override { return at_stages(stage_channels_, options_.outputs); }
+  std::string type_name() const override { return "ResNet"; }
 
-namespace {
+ private:
+  ResNetOptions options_;
+  std::shared_ptr<Conv2d> conv1_;
+  std::shared_ptr<BatchNorm2d> bn1_;
+  std::vector<std::shared_ptr<ResNetStage>> stages_;
+  std::vector<int64_t> stage_channels_;
+};
 
 // The choices of model.backbone.depth.
 struct OfficialResNet {
@@ -131,21 +153,22 @@ struct OfficialResNet {
   std::vector<int64_t> blocks;
   bool bottleneck;
 };
-const OfficialResNet kOfficial[] = {{18, {2, 2, 2, 2}, false},
-                                    {34, {3, 4, 6, 3}, false},
-                                    {50, {3, 4, 6, 3}, true},
-                                    {101, {3, 4, 23, 3}, true}};
+const OfficialResNet kOfficialResNets[] = {{18, {2, 2, 2, 2}, false},
+                                           {34, {3, 4, 6, 3}, false},
+                                           {50, {3, 4, 6, 3}, true},
+                                           {101, {3, 4, 23, 3}, true}};
 
 // Empty outputs: the last stage.
-ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default_outputs) {
+ResNetOptions read_resnet(const Args& args, const std::vector<int64_t>& default_outputs) {
   ResNetOptions options;
   int64_t depth = args.get_int("depth");
   std::vector<int64_t> blocks = args.get_ints("blocks", {});
   options.bottleneck = args.get_bool("bottleneck");
   if (blocks.empty()) {
-    const auto official =
-        std::ranges::find_if(kOfficial, [&](const OfficialResNet& model) { return model.depth == depth; });
-    SACCADE_CHECK(official != std::end(kOfficial), "[resnet] no depth {}", depth);
+    const auto official = std::ranges::find_if(
+        kOfficialResNets, [&](const OfficialResNet& model) { return model.depth == depth; });
+    if (official == std::end(kOfficialResNets))
+      fail_input("{}.depth: {} is not a ResNet", args.path(), depth);
     blocks = official->blocks;
     options.bottleneck = official->bottleneck;
   }
@@ -165,38 +188,63 @@ ResNetOptions read_options(const Args& args, const std::vector<int64_t>& default
 }
 
 std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64_t>& default_outputs) {
-  return std::make_shared<ResNet>(read_options(args, default_outputs));
+  return std::make_shared<ResNet>(read_resnet(args, default_outputs));
 }
 
 // Outputs other than the last stage are an error.
 std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_t num_classes) {
-  ResNetOptions options = read_options(backbone, {});
+  ResNetOptions options = read_resnet(backbone, {});
   auto last = static_cast<int64_t>(options.blocks.size());
   if (options.outputs != std::vector<int64_t>{last})
     fail_input("{}.outputs: a classifier reads stage {} only, expected none or this one", backbone.path(),
                last);
-  return std::make_shared<ResNetClassifier>(options, num_classes);
+  return std::make_shared<PooledClassifier>("ResNetClassifier", std::make_shared<ResNet>(options), "fc",
+                                            num_classes);
 }
 
-SACCADE_REGISTER_BACKBONE(resnet, build_resnet, build_resnet_classifier, infer_resnet);
+bool infer_resnet(Inference& in, const std::string& prefix) {
+  if (!in.has(prefix + "conv1.weight") || !in.has(prefix + "layer4.0.conv1.weight")) return false;
+  const std::string b = "model.backbone.";
+  std::vector<int64_t> blocks;
+  for (int stage = 1; stage <= 4; ++stage)
+    blocks.push_back(in.count(fmt::format("{}layer{}.", prefix, stage), ".conv1.weight"));
+  const bool bottleneck = in.has(prefix + "layer1.0.conv3.weight");
+  const int64_t width = in.size(prefix + "conv1.weight", 0);
+  const auto official = std::ranges::find_if(kOfficialResNets, [&](const OfficialResNet& model) {
+    return model.blocks == blocks && model.bottleneck == bottleneck && width == 64;
+  });
+  if (official != std::end(kOfficialResNets)) {
+    in.set(b + "depth", official->depth);
+  } else {
+    in.set(b + "blocks", blocks);
+    in.set(b + "width", width);
+    in.set(b + "bottleneck", bottleneck);
+  }
+  if (!in.given().get_section("backbone").has("dilation"))
+    in.set(b + "dilation", in.argument_or("dilation", false, b + "dilation"));
+  return true;
+}
+
+SACCADE_REGISTER_BACKBONE(resnet, build_resnet, build_resnet_classifier, infer_resnet, true);
+
+// Both names where version 5 of transformers has others in memory than in its files.
+const WeightRules kResNetNames{
+    {"embedder.embedder.convolution.", "conv1."},
+    {"embedder.embedder.normalization.", "bn1."},
+    {"encoder.stages.*.layers.*.shortcut.convolution.", "layer+.*.downsample.0."},
+    {"encoder.stages.*.layers.*.shortcut.normalization.", "layer+.*.downsample.1."},
+    {"encoder.stages.*.layers.*.layer.*.convolution.", "layer+.*.conv+."},
+    {"encoder.stages.*.layers.*.layer.*.normalization.", "layer+.*.bn+."},
+    {"classifier.1.", "fc."},
+};
+
+[[maybe_unused]] const bool hugging_face_resnet =
+    weight_namings().add({.name = "Hugging Face ResNet",
+                          .file = __FILE__,
+                          .markers = {"embedder.embedder.convolution.weight"},
+                          .prefix = "resnet.",
+                          .rules = kResNetNames,
+                          .place = WeightNaming::kBackboneInDetectors});
 
 }  // namespace
-
-int64_t resnet_depth(const std::vector<int64_t>& blocks, bool bottleneck) {
-  for (const OfficialResNet& model : kOfficial)
-    if (model.blocks == blocks && model.bottleneck == bottleneck) return model.depth;
-  return 0;
-}
-
-ResNetClassifier::ResNetClassifier(const ResNetOptions& options, int64_t num_classes) {
-  body_ = child("", std::make_shared<ResNet>(options));
-  fc_ = make_child<Linear>("fc", body_->channels().back(), num_classes);
-}
-
-Var ResNetClassifier::forward(const Var& images) {
-  ModuleScope scope(*this);
-  const int space[] = {1, 2};
-  return fc_->forward(mean(body_->forward(images).back(), space));
-}
-
 }  // namespace saccade

@@ -1,17 +1,35 @@
-#include "models/swin/swin.h"
-
+// Swin Transformer (Liu et al. 2021), with the official parameter names. As a backbone it is the official
+// detection variant: each chosen stage's map goes through a layer norm of its own (`norm0`, `norm1`, ... by
+// stage), and windows always keep their size and shift. As a classifier, a map no larger than the window is one
+// window without a shift; then `norm`, the mean over the tokens and `head`.
+// Images of any size: zeros fill the image up to whole patches, and odd maps before a merging. What a batch's
+// smaller images are padded with are zeros too, and tokens like any other; only the detector masks them.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 
 #include "layers/module_scope.h"
+#include "models/backbone.h"
 #include "models/common/patch_embed.h"
+#include "models/common/pooled_classifier.h"
 #include "models/common/stages.h"
 #include "models/common/vision_block.h"
 
 namespace saccade {
 namespace {
+
+struct SwinOptions {
+  int64_t embed_dim = 96;  // channels of the first stage; each further stage has twice as many
+  std::vector<int64_t> depths{2, 2, 6, 2};
+  std::vector<int64_t> heads{3, 6, 12, 24};
+  int64_t window = 7;
+  int64_t patch = 4;
+  double mlp_ratio = 4;
+  double drop_path = 0;                   // of the last block
+  Args attention;                         // section of the blocks' attention layer; empty: `window`
+  std::vector<int64_t> attention_stages;  // that use it (1 is the first); empty: all
+};
 
 // Four neighbours become one token of twice the channels; their order is (0,0), (1,0), (0,1), (1,1) as (row, column).
 class PatchMerging : public Module {
@@ -35,9 +53,9 @@ class PatchMerging : public Module {
 };
 
 // `layers.{i}`: blocks, and the merging that the next stage starts from.
-class Stage : public Module {
+class SwinStage : public Module {
  public:
-  Stage(const SwinOptions& o, size_t stage, bool shrink, const std::vector<double>& rates) {
+  SwinStage(const SwinOptions& o, size_t stage, bool shrink, const std::vector<double>& rates) {
     int64_t dim = o.embed_dim << stage, number = static_cast<int64_t>(stage) + 1;
     bool chosen =
         o.attention_stages.empty() ||
@@ -72,7 +90,7 @@ class Stage : public Module {
   std::shared_ptr<PatchMerging> downsample_;
 };
 
-SwinOptions read_options(const Args& args) {
+SwinOptions read_swin(const Args& args) {
   SwinOptions o;
   o.embed_dim = args.get_int("embed_dim", o.embed_dim, 1, 65536);
   o.depths = args.get_ints("depths", o.depths);
@@ -100,90 +118,52 @@ SwinOptions read_options(const Args& args) {
   return o;
 }
 
-}  // namespace
-
-// Patch embedding and stages, under the names that backbone and classifier share.
-class SwinStages : public Module {
+class Swin : public Backbone {
  public:
-  // shrink: as a classifier
-  SwinStages(const SwinOptions& o, bool shrink) {
+  // classifier: the one output, the last stage's, has the classifier's norm
+  Swin(const SwinOptions& o, const std::vector<int64_t>& outputs, bool classifier) : outputs_(outputs) {
     patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.embed_dim, true);
     auto rates = drop_path_rates(o.depths, o.drop_path);
     for (size_t s = 0; s < o.depths.size(); ++s) {
-      stages_.push_back(make_child<Stage>(fmt::format("layers.{}", s), o, s, shrink, rates[s]));
-      channels.push_back(o.embed_dim << s);
+      stages_.push_back(make_child<SwinStage>(fmt::format("layers.{}", s), o, s, classifier, rates[s]));
+      stage_channels_.push_back(o.embed_dim << s);
     }
+    for (int64_t stage : outputs_)
+      norms_.push_back(make_child<LayerNorm>(classifier ? "norm" : fmt::format("norm{}", stage - 1),
+                                             stage_channels_[static_cast<size_t>(stage - 1)]));
   }
-  // The maps of the first `count` stages.
-  std::vector<Var> forward(const Var& images, size_t count) const {
+  std::vector<Var> forward(const Var& images) override {
     ModuleScope scope(*this);
     std::vector<Var> maps;
-    for (size_t s = 0; s < count; ++s)
+    for (size_t s = 0; s < static_cast<size_t>(outputs_.back()); ++s)
       maps.push_back(stages_[s]->forward(s == 0 ? patch_embed_->forward(images)
                                                 : stages_[s - 1]->downsample(maps.back())));
+    maps = at_stages(maps, outputs_);
+    for (size_t i = 0; i < maps.size(); ++i) maps[i] = norms_[i]->forward(maps[i]);
     return maps;
   }
-  std::string type_name() const override { return "SwinStages"; }
-
-  std::vector<int64_t> channels;
+  std::vector<int64_t> channels() const override { return at_stages(stage_channels_, outputs_); }
+  std::string type_name() const override { return "Swin"; }
 
  private:
+  std::vector<int64_t> outputs_, stage_channels_;
   std::shared_ptr<PatchEmbed> patch_embed_;
-  std::vector<std::shared_ptr<Stage>> stages_;
-};
-
-Swin::Swin(const SwinOptions& options, const std::vector<int64_t>& outputs) : outputs_(outputs) {
-  stages_ = make_child<SwinStages>("", options, false);
-  for (int64_t o : outputs_)
-    norms_.push_back(
-        make_child<LayerNorm>(fmt::format("norm{}", o - 1), stages_->channels[static_cast<size_t>(o - 1)]));
-}
-
-std::vector<Var> Swin::forward(const Var& images) {
-  ModuleScope scope(*this);
-  auto maps = at_stages(stages_->forward(images, static_cast<size_t>(outputs_.back())), outputs_);
-  for (size_t i = 0; i < maps.size(); ++i) maps[i] = norms_[i]->forward(maps[i]);
-  return maps;
-}
-
-std::vector<int64_t> Swin::channels() const { return at_stages(stages_->channels, outputs_); }
-
-namespace {
-
-class SwinClassifier : public Classifier {
- public:
-  SwinClassifier(const SwinOptions& options, int64_t num_classes) : num_classes_(num_classes) {
-    stages_ = make_child<SwinStages>("", options, true);
-    norm_ = make_child<LayerNorm>("norm", stages_->channels.back());
-    head_ = make_child<Linear>("head", stages_->channels.back(), num_classes, vision_linear());
-  }
-  Var forward(const Var& images) override {
-    ModuleScope scope(*this);
-    Var x = norm_->forward(stages_->forward(images, stages_->channels.size()).back());
-    return head_->forward(mean(x, std::array{1, 2}));
-  }
-  int64_t num_classes() const override { return num_classes_; }
-  std::string type_name() const override { return "SwinClassifier"; }
-  std::vector<std::string> class_heads() const override { return {"head."}; }
-
- private:
-  int64_t num_classes_;
-  std::shared_ptr<SwinStages> stages_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;
+  std::vector<std::shared_ptr<SwinStage>> stages_;
+  std::vector<std::shared_ptr<LayerNorm>> norms_;  // one per output
 };
 
 std::shared_ptr<Backbone> build_swin(const Args& args, const std::vector<int64_t>& default_outputs) {
-  SwinOptions options = read_options(args);
+  SwinOptions options = read_swin(args);
   auto outputs = read_outputs(args, default_outputs, std::ssize(options.depths));
   args.finish();
-  return std::make_shared<Swin>(options, outputs);
+  return std::make_shared<Swin>(options, outputs, false);
 }
 
 std::shared_ptr<Classifier> build_swin_classifier(const Args& args, int64_t num_classes) {
-  SwinOptions options = read_options(args);
+  SwinOptions options = read_swin(args);
   args.finish();
-  return std::make_shared<SwinClassifier>(options, num_classes);
+  auto body = std::make_shared<Swin>(options, std::vector{std::ssize(options.depths)}, true);
+  return std::make_shared<PooledClassifier>("SwinClassifier", body, "head", num_classes, vision_linear());
 }
 
 SACCADE_REGISTER_BACKBONE(swin, build_swin, build_swin_classifier);

@@ -1,8 +1,14 @@
-#include "models/vit/vit.h"
-
+// ViT (Dosovitskiy et al. 2021) and DeiT (Touvron et al. 2021), with timm's parameter names: class token,
+// learned positions, pre-norm blocks, a last `norm` and `head` on the class token; `distilled` adds DeiT's
+// `dist_token` and `head_dist`, and the logits are the mean of both heads.
+// Images of any size: zeros fill the image up to whole patches; the positions of another patch grid are the
+// learned ones resized bicubically (a = -0.75, cell centres), as in DeiT's fine-tuning.
+// As a backbone it gives one map, the patch tokens after the last norm, at 1 / patch of the image; a
+// detector's further levels come from its stride-2 convolutions.
 #include <cmath>
 
 #include "layers/module_scope.h"
+#include "models/backbone.h"
 #include "models/common/patch_embed.h"
 #include "models/common/stages.h"
 #include "models/common/vision_block.h"
@@ -10,7 +16,19 @@
 namespace saccade {
 namespace {
 
-constexpr double kNormEps = 1e-6;
+struct ViTOptions {
+  int64_t image_size = 224;  // the positions belong to (image_size / patch)^2 patches
+  int64_t patch = 16;
+  int64_t dim = 768;
+  int64_t depth = 12;
+  int64_t heads = 12;
+  double mlp_ratio = 4;
+  double drop_path = 0;  // of the last block
+  bool distilled = false;
+  Args attention;  // section of the blocks' attention layer; empty: `self_attention`
+};
+
+constexpr double kViTNormEps = 1e-6;
 
 // [to, from]: bicubic interpolation along one axis (a = -0.75, cell centres, edges repeated).
 Tensor bicubic_matrix(int64_t from, int64_t to) {
@@ -45,10 +63,10 @@ class ViTTokens : public Module {
                                                 VisionBlockOptions{.shape = {.dim = o.dim, .heads = o.heads},
                                                                    .mlp_ratio = o.mlp_ratio,
                                                                    .drop_path = rates[static_cast<size_t>(b)],
-                                                                   .norm_eps = kNormEps,
+                                                                   .norm_eps = kViTNormEps,
                                                                    .attention = o.attention,
                                                                    .fallback = "self_attention"}));
-    norm_ = make_child<LayerNorm>("norm", o.dim, kNormEps);
+    norm_ = make_child<LayerNorm>("norm", o.dim, kViTNormEps);
   }
   // [N, extra() + H W, C]; the extra tokens come first. `map` becomes H and W.
   Var forward(const Var& images, MapSize& map) const {
@@ -137,7 +155,7 @@ class ViTClassifier : public Classifier {
   std::shared_ptr<Linear> head_, head_dist_;
 };
 
-ViTOptions read_options(const Args& args) {
+ViTOptions read_vit(const Args& args) {
   ViTOptions o;
   o.image_size = args.get_int("image_size", o.image_size, 1, 65536);
   o.patch = args.get_int("patch", o.patch, 1, o.image_size);
@@ -155,11 +173,11 @@ ViTOptions read_options(const Args& args) {
 }
 
 std::shared_ptr<Backbone> build_vit(const Args& args, const std::vector<int64_t>&) {
-  return std::make_shared<ViT>(read_options(args));
+  return std::make_shared<ViT>(read_vit(args));
 }
 
 std::shared_ptr<Classifier> build_vit_classifier(const Args& args, int64_t num_classes) {
-  return std::make_shared<ViTClassifier>(read_options(args), num_classes);
+  return std::make_shared<ViTClassifier>(read_vit(args), num_classes);
 }
 
 SACCADE_REGISTER_BACKBONE(vit, build_vit, build_vit_classifier);

@@ -12,19 +12,15 @@ int64_t Inference::size(const std::string& name, int axis) const {
   if (it == by_name_.end() || it->second->shape.rank() <= axis)
     fail_input("{}: no tensor \"{}\" with {} axes, expected one in a model of its kind", file_.path(), name,
                axis + 1);
-  return it->second->shape[axis];
+  const int64_t size = it->second->shape[axis];
+  if (size > INT32_MAX) fail_input("{}: a size of {} is too large for a model", file_.path(), size);
+  return size;
 }
 
 int64_t Inference::count(const std::string& prefix, const std::string& suffix) const {
   int64_t n = 0;
   while (has(prefix + std::to_string(n) + suffix)) ++n;
   return n;
-}
-
-void Inference::set(const std::string& field, int64_t value) {
-  if (value < 0 || value > INT32_MAX)
-    fail_input("{}: a size of {} is too large for a model", file_.path(), value);
-  fields.emplace_back(field, std::to_string(value));
 }
 
 }  // namespace saccade

@@ -37,13 +37,9 @@ class Inference {
   const std::string& path() const { return file_.path(); }
 
   // What the configuration becomes, field by field.
-  void set(const std::string& field, int64_t value);
-  void set(const std::string& field, int value) { set(field, static_cast<int64_t>(value)); }
-  void set(const std::string& field, bool value) { fields.emplace_back(field, value ? "true" : "false"); }
-  void set(const std::string& field, double value) { fields.emplace_back(field, fmt::format("{}", value)); }
-  void set(const std::string& field, const char* value) { fields.emplace_back(field, value); }
-  void set(const std::string& field, const std::vector<int64_t>& values) {
-    fields.emplace_back(field, fmt::format("{}", fmt::join(values, ",")));
+  template <class T>
+  void set(const std::string& field, const T& value) {
+    fields.emplace_back(field, fmt::format("{}", value));
   }
   // The file's argument, or a default that is then mentioned.
   template <class T>

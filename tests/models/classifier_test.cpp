@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "models/backbone.h"
 #include "models/build.h"
-#include "models/resnet/resnet.h"
 #include "tests/models/schema_args.h"
 
 namespace saccade {
@@ -22,8 +22,8 @@ Args resnet(int64_t depth) {
 
 TEST(ResNetClassifier, HasTorchvisionsParameters) {
   // torchvision.models.resnet18 and resnet50
-  EXPECT_EQ(build_classifier(resnet(18), 1000)->parameter_count(true), 11689512);
-  auto model = build_classifier(resnet(50), 1000);
+  EXPECT_EQ(build_as<Classifier>(resnet(18), 1000)->parameter_count(true), 11689512);
+  auto model = build_as<Classifier>(resnet(50), 1000);
   EXPECT_EQ(model->parameter_count(true), 25557032);
   EXPECT_EQ(model->num_classes(), 1000);
   std::vector<NamedTensor> parameters = model->parameters();
@@ -33,22 +33,25 @@ TEST(ResNetClassifier, HasTorchvisionsParameters) {
 }
 
 TEST(ResNetClassifier, IsLinearInTheMeanOfTheLastMap) {
-  ResNetOptions options{
-      .blocks = {1, 1}, .width = 4, .bottleneck = false, .frozen_stages = 0, .outputs = {2}};
-  ResNetClassifier model(options, 3);
-  model.initialize(1);
+  Args args = resnet(18);
+  Args& backbone = args.section("backbone");
+  backbone.set("blocks", std::vector<int64_t>{1, 1});
+  backbone.set("width", int64_t{4});
+  backbone.set("frozen_batch_norm", true);
+  auto model = build_as<Classifier>(args, 3);
+  model->initialize(1);
   Rng rng(2);
   Tensor images = Tensor::empty({2, 19, 26, 3});
   for (int64_t i = 0; i < images.numel(); ++i) images.data<float>()[i] = static_cast<float>(rng.normal());
-  ResNet body(options);
-  body.initialize(1);  // parameters are drawn by their names, which are the same
-  Tensor map = body.forward(Var(images)).back().value();
+  auto body = build_backbone(backbone, {2});
+  body->initialize(1);  // parameters are drawn by their names, which are the same
+  Tensor map = body->forward(Var(images)).back().value();
   auto find = [&](const std::string& name) {
-    for (const NamedTensor& t : model.parameters())
+    for (const NamedTensor& t : model->parameters())
       if (t.name == name) return t.var.value().to_vector<float>();
     return std::vector<float>();
   };
-  std::vector<float> logits = model.forward(Var(images)).value().to_vector<float>(),
+  std::vector<float> logits = model->forward(Var(images)).value().to_vector<float>(),
                      values = map.to_vector<float>();
   std::vector<float> weight = find("fc.weight"), bias = find("fc.bias");
   const size_t C = static_cast<size_t>(map.dim(3)), pixels = static_cast<size_t>(map.dim(1) * map.dim(2));

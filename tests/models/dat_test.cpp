@@ -7,8 +7,8 @@
 #include <set>
 
 #include "autograd/engine.h"
+#include "models/backbone.h"
 #include "models/build.h"
-#include "models/dat/dat.h"
 #include "models/summary.h"
 #include "tests/autograd/golden.h"
 
@@ -19,6 +19,7 @@ using Ints = std::vector<int64_t>;
 
 Args dat(const Ints& dims, const Ints& heads, const Ints& groups, const char* blocks) {
   Args model("model");
+  model.set("type", "classifier");
   model.set("type", std::string("classifier"));
   Args& b = model.section("backbone");
   b.set("type", std::string("dat"));
@@ -41,7 +42,7 @@ class OfficialDat : public testing::TestWithParam<Published> {};
 
 TEST_P(OfficialDat, HasThePublishedSize) {
   const Published& p = GetParam();
-  auto model = build_classifier(dat(p.dims, p.heads, p.groups, p.blocks), 1000);
+  auto model = build_as<Classifier>(dat(p.dims, p.heads, p.groups, p.blocks), 1000);
   EXPECT_EQ(model->parameter_count(), p.parameters);
   ModelSummary summary = summarize(*model, 224, 224);
   EXPECT_NEAR(static_cast<double>(summary.macs) / 1e9, p.gmacs, 0.03 * p.gmacs);
@@ -69,8 +70,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Dat, CarriesTheOfficialNames) {
   Args model("model");
+  model.set("type", "classifier");
   model.section("backbone").set("type", std::string("dat"));
-  auto classifier = build_classifier(model, 7);  // the defaults are DAT-T's
+  auto classifier = build_as<Classifier>(model, 7);  // the defaults are DAT-T's
   std::set<std::string> names;
   for (const NamedTensor& t : classifier->named_tensors()) names.insert(t.name);
   for (const char* name :
@@ -88,8 +90,9 @@ TEST(Dat, CarriesTheOfficialNames) {
 
 TEST(Dat, StartsAsTheOfficialCode) {
   Args model("model");
+  model.set("type", "classifier");
   model.section("backbone").set("type", std::string("dat"));
-  auto classifier = build_classifier(model, 7);
+  auto classifier = build_as<Classifier>(model, 7);
   classifier->initialize(5);
   for (const NamedTensor& t : classifier->named_tensors()) {
     auto v = t.var.value().to_vector<float>();
@@ -150,7 +153,7 @@ TEST_P(GoldenDat, LogitsAndMapsEqualPyTorch) {
   Golden golden("dat/model.safetensors");
   std::string name = GetParam();
   Var images(golden[name + ".images"]);
-  auto classifier = build_classifier(small_model(), 5);
+  auto classifier = build_as<Classifier>(small_model(), 5);
   load(*classifier, golden);
   EXPECT_LE(worst_difference(classifier->forward(images).value(), golden[name + ".logits"]), 1e-4);
 
@@ -178,7 +181,7 @@ Var loss_of(Classifier& model, const Golden& golden) {
 TEST(Dat, GradientsEqualPyTorch) {
   Golden golden("dat/model.safetensors");
   for (bool recompute : {false, true}) {
-    auto model = build_classifier(small_model(), 5);
+    auto model = build_as<Classifier>(small_model(), 5);
     load(*model, golden);
     model->set_training(true);
     if (recompute) model->set_recompute({"stages"});
@@ -198,7 +201,7 @@ TEST(Dat, GradientsEqualPyTorch) {
 
 TEST(Dat, ThirtyStepsEqualPyTorch) {
   Golden golden("dat/model.safetensors");
-  auto model = build_classifier(small_model(), 5);
+  auto model = build_as<Classifier>(small_model(), 5);
   load(*model, golden);
   model->set_training(true);
   auto curve = golden["curve"].to_vector<float>();
@@ -222,7 +225,7 @@ TEST(Dat, TakesOtherAttentionLayersForItsDeformableBlocks) {
   for (const char* type : {"multi_head_attention", "ms_deform_attn"}) {
     Args model = small_model();
     model.section("backbone").section("attention").set("type", std::string(type));
-    auto classifier = build_classifier(model, 5);
+    auto classifier = build_as<Classifier>(model, 5);
     classifier->initialize(1);
     EXPECT_EQ(classifier->forward(Var(golden["even.images"])).shape(), (Shape{4, 5})) << type;
   }
@@ -232,7 +235,7 @@ TEST(Dat, TakesOtherAttentionLayersForItsDeformableBlocks) {
   attention.set("type", std::string("dmha"));
   attention.set("offsets", false);
   attention.set("position", std::string("none"));
-  auto plain = build_classifier(model, 5), full = build_classifier(small_model(), 5);
+  auto plain = build_as<Classifier>(model, 5), full = build_as<Classifier>(small_model(), 5);
   // Offset networks of 12 and 3 x 8 channels, tables of 6 x 6 and 3 x 3 cells.
   int64_t networks = (12 * 25 + 12 + 2 * 12 + 2 * 12) + (8 * 9 + 8 + 2 * 8 + 2 * 8);
   EXPECT_EQ(full->parameter_count() - plain->parameter_count(), networks + 3 * 11 * 11 + 6 * 5 * 5);
@@ -252,7 +255,7 @@ TEST(Dat, RefusesWhatDoesNotFit) {
   auto build = [](const char* key, Args::Value value) {
     Args model = small_model();
     model.section("backbone").set(key, std::move(value));
-    return message_of([&] { build_classifier(model, 5); });
+    return message_of([&] { build_as<Classifier>(model, 5); });
   };
   EXPECT_EQ(build("window", int64_t{3}), "");
   EXPECT_NE(build("blocks", std::string("LX LD")).find("model.backbone.blocks: \"LX\""), std::string::npos);

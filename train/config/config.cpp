@@ -2,6 +2,7 @@
 
 #include <google/protobuf/text_format.h>
 
+#include "models/backbone.h"
 #include "models/build.h"
 #include "train/config/config_fields.h"
 
@@ -14,10 +15,12 @@ Config resolve_config(const Config& config) {
   Config resolved;
   if (type != types.end()) resolved = parse_config(type->second.preset, "the preset of " + type->first);
   resolved.MergeFrom(config);
-  // The typed defaults of a backbone are ResNet's; the others have their own.
+  // The fields of a backbone that is all arguments have no defaults.
   const config::Backbone given = resolved.model().backbone();
   write_defaults(resolved);
-  if (given.type() != "resnet") *resolved.mutable_model()->mutable_backbone() = given;
+  if (const auto backbone = backbones().all().find(given.type());
+      backbone != backbones().all().end() && !backbone->second.typed_fields)
+    *resolved.mutable_model()->mutable_backbone() = given;
   if (type != types.end() && !type->second.has_transformer && !config.model().has_transformer())
     resolved.mutable_model()->clear_transformer();
   return resolved;
