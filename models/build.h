@@ -35,10 +35,16 @@ struct ModelSpec {
 
 Registry<ModelSpec>& model_types();
 
-// As ModelSpec::build; an empty criterion stands for its defaults.
+// As ModelSpec::build, of the type that the section names. criterion: that of a classifier is not read.
 std::shared_ptr<Module> build_model(const Args& model, int64_t classes, const Args& criterion = {});
-// The same, where the type has to be a detector, or a classifier.
-std::shared_ptr<Detector> build_detector(const Args& model, int64_t classes, const Args& criterion = {});
-std::shared_ptr<Classifier> build_classifier(const Args& model, int64_t classes);
+// The same, where the type has to be a Detector, or a Classifier.
+template <class M>
+std::shared_ptr<M> build_as(const Args& model, int64_t classes, const Args& criterion = {}) {
+  auto built = std::dynamic_pointer_cast<M>(build_model(model, classes, criterion));
+  if (!built)
+    fail_input("{}.type: \"{}\", expected a model of another kind", model.path(),
+               model.get_string("type", ""));
+  return built;
+}
 
 }  // namespace saccade

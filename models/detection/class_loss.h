@@ -12,8 +12,8 @@
 namespace saccade {
 
 struct ClassLossOptions {
-  double focal_alpha = 0.25, focal_gamma = 2;
-  double no_object_weight = 0.1;  // softmax: weight of the last class, "no object"
+  double focal_alpha = 0, focal_gamma = 0;
+  double no_object_weight = 0;  // softmax: weight of the last class, "no object"
 };
 
 // The matched queries of a batch, as rows of the flattened predictions [N * Q, ...], with their objects.

@@ -51,17 +51,17 @@ void add_metrics(const Shape& shape, const float* values, const std::vector<Matc
 
 CriterionOptions CriterionOptions::read(const Args& s) {
   CriterionOptions o;
-  o.class_loss = s.get_string("class_loss", o.class_loss);
-  o.class_weight = s.get_float("class_weight", o.class_weight);
-  o.bbox_weight = s.get_float("bbox_weight", o.bbox_weight);
-  o.giou_weight = s.get_float("giou_weight", o.giou_weight);
-  o.focal_alpha = o.matcher.focal_alpha = s.get_float("focal_alpha", o.focal_alpha);
-  o.focal_gamma = o.matcher.focal_gamma = s.get_float("focal_gamma", o.focal_gamma);
-  o.no_object_weight = s.get_float("no_object_weight", o.no_object_weight);
-  o.extra_group_repeat = s.get_int("extra_group_repeat", o.extra_group_repeat);
-  o.matcher.class_cost = s.get_float("cost_class", o.matcher.class_cost);
-  o.matcher.bbox_cost = s.get_float("cost_bbox", o.matcher.bbox_cost);
-  o.matcher.giou_cost = s.get_float("cost_giou", o.matcher.giou_cost);
+  o.class_loss = s.get_string("class_loss");
+  o.class_weight = s.get_float("class_weight");
+  o.bbox_weight = s.get_float("bbox_weight");
+  o.giou_weight = s.get_float("giou_weight");
+  o.focal_alpha = o.matcher.focal_alpha = s.get_float("focal_alpha");
+  o.focal_gamma = o.matcher.focal_gamma = s.get_float("focal_gamma");
+  o.no_object_weight = s.get_float("no_object_weight");
+  o.extra_group_repeat = s.get_int("extra_group_repeat");
+  o.matcher.class_cost = s.get_float("cost_class");
+  o.matcher.bbox_cost = s.get_float("cost_bbox");
+  o.matcher.giou_cost = s.get_float("cost_giou");
   return o;
 }
 

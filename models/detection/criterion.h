@@ -14,15 +14,15 @@
 namespace saccade {
 
 struct CriterionOptions : ClassLossOptions {
-  std::string class_loss = "focal";  // a registered one, see models/detection/class_loss.h
-  double class_weight = 2, bbox_weight = 5, giou_weight = 2;
+  std::string class_loss;  // a registered one, see models/detection/class_loss.h
+  double class_weight = 0, bbox_weight = 0, giou_weight = 0;
   bool aux = true;  // losses of the decoder layers before the last one
   // How often an object is matched within each extra query group (hybrid matching, Jia et al. 2023); once in
   // the first one. 1 is Group DETR (Chen et al. 2023).
-  int64_t extra_group_repeat = 1;
+  int64_t extra_group_repeat = 0;
   MatcherOptions matcher;  // its kind of class cost is the class loss's
 
-  // From the config section `criterion`.
+  // From the config section `criterion`, which has the defaults.
   static CriterionOptions read(const Args& section);
 };
 

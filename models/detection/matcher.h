@@ -13,8 +13,8 @@
 namespace saccade {
 
 struct MatcherOptions {
-  double class_cost = 2, bbox_cost = 5, giou_cost = 2;
-  double focal_alpha = 0.25, focal_gamma = 2;
+  double class_cost = 0, bbox_cost = 0, giou_cost = 0;
+  double focal_alpha = 0, focal_gamma = 0;
   // Class cost -softmax probability (DETR), else the difference of the focal terms.
   bool probabilities = false;
 };

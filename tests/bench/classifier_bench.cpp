@@ -30,7 +30,7 @@ void bench(const Options& o) {
   config.mutable_model()->mutable_backbone()->set_type(o.type);
   Args args = model_args(config);
   args.section("backbone").set("drop_path", 0.2);
-  auto model = build_classifier(args, 1000);
+  auto model = build_as<Classifier>(args, 1000);
   model->initialize(1);
   model->set_training(true);
   Optimizer optimizer(model->parameters(), {.learning_rate = 1e-4, .weight_decay = 0.05, .clip_norm = 5});

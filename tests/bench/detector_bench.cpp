@@ -59,7 +59,7 @@ int bench(const Options& o) {
   for (const std::string& set : o.sets) apply_set(config, set);
   config = resolve_config(config);
   Device device = choose_device(o.device).device;
-  auto model = build_detector(model_args(config), kClasses, criterion_args(config));
+  auto model = build_as<Detector>(model_args(config), kClasses, criterion_args(config));
   model->initialize(1);
   model->to(device);
   model->set_training(!o.infer);

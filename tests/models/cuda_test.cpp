@@ -93,7 +93,7 @@ void expect_cuda_agrees(Module& model, const Run& run) {
 }
 
 void expect_detector_agrees(const Args& args, int64_t height, int64_t width) {
-  auto model = build_detector(args, 4);
+  auto model = test::build_detector(args, 4);
   initialize(*model);
   Rng rng(11);
   Tensor images = random({2, height, width, 3}, rng, 1);
@@ -115,7 +115,7 @@ void expect_detector_agrees(const Args& args, int64_t height, int64_t width) {
 }
 
 void expect_classifier_agrees(const Args& args, const Shape& images_shape) {
-  auto model = build_classifier(args, 5);
+  auto model = build_as<Classifier>(args, 5);
   initialize(*model);
   Rng rng(11);
   Tensor images = random(images_shape, rng, 1);

@@ -19,7 +19,7 @@ Args official_args(bool two_stage) {
 }
 
 TEST(DeformableDetr, CarriesTheOfficialNames) {
-  auto model = build_detector(official_args(true), 91);
+  auto model = test::build_detector(official_args(true), 91);
   std::set<std::string> names;
   for (const NamedTensor& t : model->named_tensors()) names.insert(t.name);
   for (const char* name :
@@ -42,7 +42,7 @@ TEST(DeformableDetr, CarriesTheOfficialNames) {
 TEST(DeformableDetr, StartsAsTheOfficialCode) {
   Args args = official_args(false);
   args.section("backbone").set("depth", int64_t{18});
-  auto model = build_detector(args, 91);
+  auto model = test::build_detector(args, 91);
   model->initialize(7);
   auto find = [&](const std::string& name) {
     for (const NamedTensor& t : model->named_tensors())
@@ -72,7 +72,7 @@ TEST(DeformableDetr, StartsAsTheOfficialCode) {
 TEST(DeformableDetr, NamesTheWrongField) {
   auto expect = [](Args model, const std::string& text) {
     try {
-      build_detector(model, 5);
+      test::build_detector(model, 5);
       ADD_FAILURE() << "no error with \"" << text << "\"";
     } catch (const InputError& e) {
       EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();

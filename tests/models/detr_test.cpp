@@ -45,7 +45,7 @@ std::vector<float> values_of(const Module& model, const std::string& name) {
 
 TEST(Detr, CarriesTheOfficialNames) {
   std::set<std::string> names, expected;
-  for (const NamedTensor& t : build_detector(small_args(), 4)->named_tensors())
+  for (const NamedTensor& t : test::build_detector(small_args(), 4)->named_tensors())
     if (!t.name.starts_with("backbone")) names.insert(t.name);
   auto both = [&](const std::string& name) {
     expected.insert(name + ".weight");
@@ -74,7 +74,7 @@ TEST(Detr, CarriesTheOfficialNames) {
   variant.section("transformer").set("pre_norm", true);
   variant.section("transformer").set("position_encoding", std::string("learned"));
   std::set<std::string> more;
-  for (const NamedTensor& t : build_detector(variant, 4)->named_tensors())
+  for (const NamedTensor& t : test::build_detector(variant, 4)->named_tensors())
     if (!t.name.starts_with("backbone.0") && !expected.contains(t.name)) more.insert(t.name);
   EXPECT_EQ(more,
             (std::set<std::string>{"backbone.1.row_embed.weight", "backbone.1.col_embed.weight",
@@ -85,7 +85,7 @@ TEST(Detr, StartsAsTheOfficialCode) {
   Args args = small_args();
   args.section("transformer").set("hidden_dim", int64_t{128});
   args.section("transformer").set("queries", int64_t{100});
-  auto model = build_detector(args, 4);
+  auto model = test::build_detector(args, 4);
   model->initialize(3);
   // Uniform values reach almost to their bound: sqrt(6 / (fan in + fan out)) for the transformer's matrices
   // (the fused one counts as [3C, C]), 1 / sqrt(fan in) elsewhere.
@@ -114,7 +114,7 @@ TEST(Detr, StartsAsTheOfficialCode) {
 TEST(Detr, ExtraQueryGroupsAreForTrainingOnly) {
   Args args = small_args();
   args.section("transformer").set("extra_query_groups", int64_t{2});
-  auto model = build_detector(args, 4);
+  auto model = test::build_detector(args, 4);
   model->initialize(6);
   DetectorInput input{.images = Var(random_images({1, 64, 64, 3}, 3)), .sizes = {}};
   NoGrad no_grad;
@@ -135,19 +135,19 @@ TEST(Detr, ExtraQueryGroupsAreForTrainingOnly) {
 TEST(Detr, AttentionLayersAreNamedByTheConfiguration) {
   Args args = small_args();
   args.section("transformer").section("encoder_attention").set("type", std::string("ms_deform_attn"));
-  auto model = build_detector(args, 4);
+  auto model = test::build_detector(args, 4);
   model->initialize(8);
   EXPECT_FALSE(values_of(*model, "transformer.encoder.layers.1.self_attn.sampling_offsets.weight").empty());
   NoGrad no_grad;
   auto output = model->forward({.images = Var(random_images({1, 64, 64, 3}, 4)), .sizes = {}});
-  EXPECT_EQ(output.layers.back().logits.shape(), Shape({1, 6, 4}));
+  EXPECT_EQ(output.layers.back().logits.shape(), Shape({1, 6, 5}));  // no object is the fifth class
 
   // The decoder's queries have no reference points.
   Args decoder = small_args();
   decoder.section("transformer")
       .section("decoder_cross_attention")
       .set("type", std::string("ms_deform_attn"));
-  auto unable = build_detector(decoder, 4);
+  auto unable = test::build_detector(decoder, 4);
   unable->initialize(8);
   EXPECT_THROW(unable->forward({.images = Var(random_images({1, 64, 64, 3}, 4)), .sizes = {}}), InputError);
 }
@@ -157,7 +157,7 @@ TEST(Detr, NamesTheWrongField) {
     Args model = small_args();
     model.section("transformer").set(key, std::move(value));
     try {
-      build_detector(model, 5);
+      test::build_detector(model, 5);
       ADD_FAILURE() << "no error with " << key;
     } catch (const InputError& e) {
       EXPECT_EQ(std::string(e.what()).find("model.transformer." + key + ": " + expected), 0u) << e.what();
@@ -173,7 +173,7 @@ TEST(Detr, NamesTheWrongField) {
 TEST(Detr, LearnedPositionsEndAtFiftyCells) {
   Args args = small_args();
   args.section("transformer").set("position_encoding", std::string("learned"));
-  auto model = build_detector(args, 4);
+  auto model = test::build_detector(args, 4);
   model->initialize(9);
   NoGrad no_grad;
   EXPECT_NO_THROW(model->forward({.images = Var(Tensor::zeros({1, 32, 1600, 3})), .sizes = {}}));

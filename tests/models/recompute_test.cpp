@@ -23,7 +23,7 @@ std::shared_ptr<Detector> tiny_model(double dropout) {
                             {"levels", 3}})
     t.set(key, int64_t{value});
   t.set("dropout", dropout);
-  auto detector = build_detector(model, 3);
+  auto detector = test::build_detector(model, 3);
   detector->initialize(4);
   detector->set_training(true);
   return detector;

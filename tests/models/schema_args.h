@@ -1,14 +1,25 @@
 // The arguments of a model as the configuration gives them: the schema's and the family's defaults.
 #pragma once
 
+#include "models/build.h"
 #include "train/config/config.h"
 
 namespace saccade::test {
 
-inline Args schema_args(const std::string& type) {
+inline Config config_of(const std::string& type) {
   Config config;
   config.mutable_model()->set_type(type);
-  return model_args(config);
+  return config;
+}
+
+inline Args schema_args(const std::string& type) { return model_args(config_of(type)); }
+inline Args schema_criterion(const std::string& type = "deformable_detr") {
+  return criterion_args(config_of(type));
+}
+
+// With the criterion of its family.
+inline std::shared_ptr<Detector> build_detector(const Args& model, int64_t classes) {
+  return build_as<Detector>(model, classes, schema_criterion(model.get_string("type", "")));
 }
 
 }  // namespace saccade::test

@@ -90,7 +90,7 @@ TEST(Vision, TotalsAreTimmsAndCostsArePublished) {
       {"DeiT-B", vit_args(768, 12), 86'567'656, 0},
   };
   for (const Size& size : kSizes) {
-    auto model = build_classifier(size.args, 1000);
+    auto model = build_as<Classifier>(size.args, 1000);
     EXPECT_EQ(model->parameter_count(), size.parameters) << size.name;
     if (size.giga_macs == 0) continue;
     double macs = static_cast<double>(summarize(*model, 224, 224).macs) / 1e9;
@@ -145,7 +145,7 @@ TEST(Vision, AnEncoderOfOneLevelTakesWindows) {
     t.set(key, int64_t{value});
   t.section("encoder_attention").set("type", "window");
   t.section("encoder_attention").set("window", int64_t{3});
-  auto detector = build_detector(model, 3);
+  auto detector = test::build_detector(model, 3);
   detector->initialize(4);
   auto run = [&](Var images) {
     return detector->forward({.images = images, .sizes = {{64, 128}, {40, 70}}}).layers[0].logits.value();
@@ -220,7 +220,7 @@ TEST(Vision, DropPathRisesFromBlockToBlock) {
 }
 
 TEST(Vision, FirstValuesAreTheOfficialOnes) {
-  auto model = build_classifier(vit_args(192, 3), 10);
+  auto model = build_as<Classifier>(vit_args(192, 3), 10);
   model->initialize(3);
   for (const NamedTensor& n : model->parameters()) {
     auto v = n.var.value().to_vector<double>();

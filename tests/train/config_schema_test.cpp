@@ -128,7 +128,7 @@ TEST(Presets, DetrAloneIsThePublishedModel) {
   EXPECT_EQ(resolved.criterion().class_loss(), config::softmax);
   EXPECT_EQ(resolved.criterion().cost_class(), 1);
   // DETR-R50 with COCO's 91 classes and "no object"
-  EXPECT_EQ(build_detector(model_args(c), 91, criterion_args(c))->parameter_count(), 41524768);
+  EXPECT_EQ(build_as<Detector>(model_args(c), 91, criterion_args(c))->parameter_count(), 41524768);
   // The user's values lie above.
   Config user = c;
   apply_set(user, "model.transformer.ffn_dim=64");
@@ -142,7 +142,9 @@ TEST(Presets, DetrAloneIsThePublishedModel) {
 
 TEST(Presets, FieldsOfTheOtherFamilyMayStandAtTheirDefaults) {
   auto built = [](const std::string& text) {
-    return input_error([&] { build_detector(model_args(parse_config(text, "F")), 4); });
+    return input_error([&] {
+      build_as<Detector>(model_args(parse_config(text, "F")), 4, criterion_args(parse_config(text, "F")));
+    });
   };
   const std::string detr = "type: \"detr\" backbone { depth: 18 }", other = "backbone { depth: 18 }";
   EXPECT_EQ(built("model { " + detr + " transformer { box_refine: false levels: 1 } }"), "no error");

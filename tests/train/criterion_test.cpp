@@ -9,9 +9,12 @@
 
 #include "autograd/engine.h"
 #include "core/tensor/philox.h"
+#include "tests/models/schema_args.h"
 
 namespace saccade {
 namespace {
+
+CriterionOptions defaults() { return CriterionOptions::read(test::schema_criterion()); }
 
 struct Case {
   DetectorOutput output;
@@ -58,7 +61,7 @@ std::map<std::string, double> parts_of(const DetectionLoss& r) {
 TEST(Criterion, PartsSumToTheTotal) {
   for (const char* kind : {"focal", "varifocal", "softmax"}) {
     Case c = random_case(1, 6, 5, {2, 0, 3}, 3, kind != std::string("softmax"));
-    CriterionOptions o;
+    CriterionOptions o = defaults();
     o.class_loss = kind;
     DetectionLoss r = SetCriterion(o).forward(c.output, c.targets);
     double sum = 0;
@@ -87,13 +90,13 @@ TEST(Criterion, KnownValues) {
       Tensor::from<float>({1, 2, 4}, std::vector<float>{0.9f, 0.9f, 0.1f, 0.1f, 0.5f, 0.3f, 0.2f, 0.2f}));
   c.targets[0].labels = {0};
   c.targets[0].boxes = {0.4f, 0.3f, 0.2f, 0.2f};
-  DetectionLoss r = SetCriterion({}).forward(c.output, c.targets);
+  DetectionLoss r = SetCriterion(defaults()).forward(c.output, c.targets);
   auto parts = parts_of(r);
   EXPECT_NEAR(parts.at("class"), 2 * 0.25 * 0.25 * std::log(2.0), 1e-6);
   EXPECT_NEAR(parts.at("bbox"), 5 * 0.1, 1e-6);
   EXPECT_NEAR(parts.at("giou"), 2 * (1 - 1.0 / 3), 1e-5);  // half of each box overlaps; the hull is the union
   // Divided by twice as many objects, all halve.
-  EXPECT_NEAR(SetCriterion({}).forward(c.output, c.targets, 2).total.value().item(),
+  EXPECT_NEAR(SetCriterion(defaults()).forward(c.output, c.targets, 2).total.value().item(),
               r.total.value().item() / 2, 1e-6);
   ASSERT_EQ(r.metrics.size(), 2u);
   EXPECT_EQ(r.metrics[0], (std::pair<std::string, double>("class_error", 0)));
@@ -102,7 +105,7 @@ TEST(Criterion, KnownValues) {
 
 TEST(Criterion, BatchesWithoutObjects) {
   for (const char* kind : {"focal", "varifocal", "softmax"}) {
-    CriterionOptions o;
+    CriterionOptions o = defaults();
     o.class_loss = kind;
     Case c = random_case(3, 4, 3, {0, 0});
     DetectionLoss r = SetCriterion(o).forward(c.output, c.targets);
@@ -129,10 +132,10 @@ TEST(Criterion, EqualGroupsHaveTheLossOfOne) {
   p.logits = concat({p.logits, p.logits, p.logits}, 1);
   p.boxes = concat({p.boxes, p.boxes, p.boxes}, 1);
   three.output.query_groups = 3;
-  double expected = SetCriterion({}).forward(one.output, one.targets).total.value().item();
-  DetectionLoss r = SetCriterion({}).forward(three.output, three.targets);
+  double expected = SetCriterion(defaults()).forward(one.output, one.targets).total.value().item();
+  DetectionLoss r = SetCriterion(defaults()).forward(three.output, three.targets);
   EXPECT_NEAR(r.total.value().item(), expected, 1e-5 * expected);
-  EXPECT_EQ(r.metrics, SetCriterion({}).forward(one.output, one.targets).metrics);
+  EXPECT_EQ(r.metrics, SetCriterion(defaults()).forward(one.output, one.targets).metrics);
 }
 
 TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
@@ -143,7 +146,7 @@ TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
   c.output.layers[0].boxes.value().copy_from(Tensor::from<float>({1, 8, 4}, boxes));
   c.targets[0].boxes = {0.4f, 0.3f, 0.2f, 0.2f};
   c.output.query_groups = 2;
-  CriterionOptions o;
+  CriterionOptions o = defaults();
   o.extra_group_repeat = 4;
   auto parts = parts_of(SetCriterion(o).forward(c.output, c.targets));
   EXPECT_NEAR(parts.at("bbox"), 5 * 0.1, 1e-6);
@@ -152,7 +155,7 @@ TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
 
 TEST(Criterion, AuxiliaryLossesCanBeLeftOut) {
   Case c = random_case(7, 4, 3, {1}, 3);
-  CriterionOptions o;
+  CriterionOptions o = defaults();
   o.aux = false;
   EXPECT_EQ(SetCriterion(o).forward(c.output, c.targets).parts.size(), 3u);
 }
@@ -161,7 +164,7 @@ TEST(Criterion, BrokenPredictionsMakeTheLossNan) {
   Case c = random_case(8, 6, 3, {1, 1}, 2);
   // One query among many: the assignment avoids it, the loss must show it nevertheless.
   c.output.layers[0].boxes.value().data<float>()[6 * 4 + 3] = std::nanf("");
-  DetectionLoss r = SetCriterion({}).forward(c.output, c.targets);
+  DetectionLoss r = SetCriterion(defaults()).forward(c.output, c.targets);
   EXPECT_TRUE(std::isnan(r.total.value().item()));
   ASSERT_EQ(r.problems.size(), 1u);
   EXPECT_EQ(r.problems[0], "image 2, layer 0: the predicted box of query 0 is not finite");

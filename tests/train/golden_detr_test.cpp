@@ -42,8 +42,8 @@ GoldenDetr load_golden(const std::string& path) {
   SafetensorsReader weights(path + ".weights.safetensors");
   GoldenDetr golden;
   golden.config = resolve_config(parse_config(weights.metadata().at("config"), path));
-  golden.model = build_detector(model_args(golden.config), golden.config.model().num_classes(),
-                                criterion_args(golden.config));
+  golden.model = build_as<Detector>(model_args(golden.config), golden.config.model().num_classes(),
+                                    criterion_args(golden.config));
   read_weights(weights, *golden.model);
   return golden;
 }

@@ -43,7 +43,7 @@ std::shared_ptr<Detector> make_model(const std::string& variant) {
   t.set("levels", int64_t{dc5 ? 1 : refines ? 4 : 3});
   t.set("box_refine", refines);
   t.set("two_stage", variant == "two_stage");
-  auto detector = build_detector(model, kClasses);
+  auto detector = test::build_detector(model, kClasses);
   SafetensorsReader weights(kFolder + variant + ".weights.safetensors");
   std::map<std::string, bool> used;
   for (const NamedTensor& n : detector->named_tensors()) {

@@ -11,6 +11,7 @@
 #include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "models/deformable_detr/deformable_detr.h"
+#include "tests/models/schema_args.h"
 #include "train/config/config.h"
 #include "train/optimizers/optimizer.h"
 
@@ -43,7 +44,7 @@ class GoldenVision : public testing::TestWithParam<std::string> {
     }
   }
   std::shared_ptr<Classifier> classifier() {
-    auto model = build_classifier(model_args(config_), config_.model().num_classes());
+    auto model = build_as<Classifier>(model_args(config_), config_.model().num_classes());
     load(*model);
     return model;
   }
@@ -181,6 +182,7 @@ TEST_P(GoldenVision, APaddedBatchUnderADetectorEqualsTransformers) {
 
   DeformableDetrOptions options;
   options.classes = 3;
+  options.criterion = CriterionOptions::read(test::schema_criterion());
   options.transformer.dim = 16;
   options.transformer.heads = 2;
   options.transformer.ffn_dim = 32;

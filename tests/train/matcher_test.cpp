@@ -16,6 +16,8 @@
 namespace saccade {
 namespace {
 
+const MatcherOptions kFocal{2, 5, 2, 0.25, 2, false};  // the weights of the papers
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double total_of(const Assignment& a, const std::vector<double>& cost, int64_t columns) {
@@ -146,9 +148,9 @@ double search(const Case& c, const MatcherOptions& o, int64_t n, int64_t t, int6
 }
 
 TEST(Matcher, EqualsExhaustiveSearch) {
-  MatcherOptions focal, odd{1, 2, 3, 0.6, 1.5, false}, softmax{1, 5, 2, 0.25, 2, true};
+  MatcherOptions odd{1, 2, 3, 0.6, 1.5, false}, softmax{1, 5, 2, 0.25, 2, true};
   int seed = 0;
-  for (const MatcherOptions& o : {focal, odd, softmax}) {
+  for (const MatcherOptions& o : {kFocal, odd, softmax}) {
     for (bool binary : {false, true}) {
       Case c = random_case(static_cast<uint64_t>(++seed), 3, 14, 5, 4);
       c.layer.binary = binary;
@@ -178,7 +180,7 @@ TEST(Matcher, RepeatsObjectsInExtraGroups) {
   Case c = random_case(5, 2, 24, 3, 3);
   c.layer.groups = 2;
   c.layer.repeat = 3;
-  Matching m = match({c.layer}, c.targets, {});
+  Matching m = match({c.layer}, c.targets, kFocal);
   for (int64_t n = 0; n < 2; ++n) {
     auto T = static_cast<int64_t>(c.targets[static_cast<size_t>(n)].labels.size());
     std::vector<int64_t> first(static_cast<size_t>(T)), second(static_cast<size_t>(T));
@@ -195,13 +197,13 @@ TEST(Matcher, RepeatsObjectsInExtraGroups) {
 
 TEST(Matcher, FewerQueriesThanObjectsAndNone) {
   Case c = random_case(6, 2, 3, 4, 6);
-  Matching m = match({c.layer}, c.targets, {});
+  Matching m = match({c.layer}, c.targets, kFocal);
   EXPECT_EQ(std::count_if(m.layers[0].begin(), m.layers[0].end(), [](auto& p) { return p.image == 0; }), 3);
   for (Target& t : c.targets) t.labels.clear(), t.boxes.clear();
-  EXPECT_TRUE(match({c.layer}, c.targets, {}).layers[0].empty());
+  EXPECT_TRUE(match({c.layer}, c.targets, kFocal).layers[0].empty());
   Case none = random_case(7, 2, 0, 4, 3);
-  EXPECT_TRUE(match({none.layer}, none.targets, {}).layers[0].empty());
-  EXPECT_TRUE(match({{Tensor::zeros({0, 5, 4}), Tensor::zeros({0, 5, 4})}}, {}, {}).layers[0].empty());
+  EXPECT_TRUE(match({none.layer}, none.targets, kFocal).layers[0].empty());
+  EXPECT_TRUE(match({{Tensor::zeros({0, 5, 4}), Tensor::zeros({0, 5, 4})}}, {}, kFocal).layers[0].empty());
 }
 
 TEST(Matcher, BrokenPredictionsAreNamedAndComeLast) {
@@ -213,7 +215,7 @@ TEST(Matcher, BrokenPredictionsAreNamedAndComeLast) {
   c.layer.boxes = c.layer.boxes.clone();
   c.layer.boxes.data<float>()[(6 + 4) * 4 + 2] = std::nanf("");  // image 1, query 4
   c.layer.name = "layer 3";
-  Matching m = match({good, c.layer}, c.targets, {});
+  Matching m = match({good, c.layer}, c.targets, kFocal);
   ASSERT_EQ(m.problems.size(), 1u);
   EXPECT_EQ(m.problems[0], "image 101 (1.jpg), layer 3: the predicted box of query 4 is not finite");
   EXPECT_EQ(m.bad_images, std::vector<int64_t>{101});
@@ -225,7 +227,7 @@ TEST(Matcher, ImpossibleTargetsAreErrors) {
     Case c = random_case(9, 2, 6, 4, 2);
     spoil(c);
     try {
-      match({c.layer}, c.targets, {});
+      match({c.layer}, c.targets, kFocal);
     } catch (const Error& e) {
       return std::string(e.what());
     }
@@ -251,7 +253,7 @@ TEST(Matcher, ThreadCountChangesNothing) {
   for (int n : {1, 2, 5}) {
     omp_set_num_threads(n);
     std::vector<int64_t> flat;
-    Matching m = match({c.layer}, c.targets, {});
+    Matching m = match({c.layer}, c.targets, kFocal);
     for (const MatchedPair& p : m.layers[0]) flat.insert(flat.end(), {p.image, p.query, p.object});
     seen.push_back(flat);
     EXPECT_EQ(flat, seen[0]);

@@ -59,7 +59,7 @@ TEST_P(OfficialCheckpoint, GivesThePublishedNumbers) {
   auto inferred = infer_config(*file, weights);
   ASSERT_TRUE(inferred.has_value());
   const Config config = resolve_config(inferred->config);
-  auto model = build_detector(model_args(config), config.model().num_classes(), criterion_args(config));
+  auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
   EXPECT_TRUE(fill_model(*file, weights, *model).missing.empty());
   model->set_training(false);
 

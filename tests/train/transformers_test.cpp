@@ -41,7 +41,7 @@ std::shared_ptr<Detector> load(const std::string& path, const std::string& varia
   EXPECT_TRUE(!says_all || inferred->assumed.empty()) << inferred->assumed.front();
   Config config = inferred->config;
   config.MergeFrom(given);
-  auto model = build_detector(model_args(config), config.model().num_classes(), criterion_args(config));
+  auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
   InitReport report = fill_model(*file, weights, *model);
   EXPECT_TRUE(report.missing.empty()) << report.to_string();
   EXPECT_TRUE(report.skipped.empty()) << report.to_string();

@@ -145,7 +145,7 @@ TEST_P(OfficialModules, HaveOurTensors) {
   read_case(GetParam().name, c);
   EXPECT_EQ(c.theirs.entries().size(), GetParam().tensors);
   Config config = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(GetParam().recipe) + ".textproto");
-  auto model = build_detector(model_args(config), config.model().num_classes(), criterion_args(config));
+  auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
   Shapes ours, official;
   for (const NamedTensor& t : model->named_tensors()) ours[t.name] = t.var.shape().to_string();
   for (const WeightEntry& e : c.theirs.entries()) official[e.name] = e.shape.to_string();

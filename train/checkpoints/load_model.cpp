@@ -9,7 +9,8 @@
 namespace saccade {
 
 std::shared_ptr<Module> build_model(const Config& config, int64_t classes) {
-  return build_model(model_args(config), classes, criterion_args(config));
+  const BuildArgs args = build_args(config);
+  return build_model(args.model, classes, args.criterion);
 }
 
 LoadedModel load_trained_model(const std::string& checkpoint, Device device) {

@@ -14,12 +14,10 @@ namespace saccade {
 // The model of a configuration, for K classes; its parameters are not yet initialised. Throws InputError naming the
 // field that is wrong.
 std::shared_ptr<Module> build_model(const Config& config, int64_t classes);
-// The same, where the type has to be a Detector, or a Classifier.
 template <class M>
 std::shared_ptr<M> build_as(const Config& config, int64_t classes) {
-  auto model = std::dynamic_pointer_cast<M>(build_model(config, classes));
-  SACCADE_CHECK(model, "[model] {} is no model of this task", config.model().type());
-  return model;
+  const BuildArgs args = build_args(config);
+  return build_as<M>(args.model, classes, args.criterion);
 }
 
 struct LoadedModel {

@@ -43,7 +43,12 @@ std::string config_text(const Config& config);
 // section with `type` and its arguments. Typed fields have their defaults, so a model gives them no second one, and their
 // rules are checked.
 Args model_args(const Config& config);
-Args given_model_args(const Config& config);  // config.model without the defaults
 Args criterion_args(const Config& config);    // config.criterion alike
+Args given_model_args(const Config& config);  // config.model without the defaults
+// What a model is built from.
+struct BuildArgs {
+  Args model, criterion;
+};
+BuildArgs build_args(const Config& config);
 
 }  // namespace saccade

@@ -97,26 +97,23 @@ Config defaults_of(const Config& config) {
 
 }  // namespace
 
-Args model_args(const Config& config) {
-  config::Model model = resolve_config(config).model(), defaults = defaults_of(config).model();
-  check_rules(model, "model");
+BuildArgs build_args(const Config& config) {
+  Config resolved = resolve_config(config), defaults = defaults_of(config);
+  check_rules(resolved.model(), "model");
   // Builders are told the number of classes, which may come from the data set.
-  model.clear_num_classes();
-  defaults.clear_num_classes();
-  Args args("model");
-  copy_message(model, defaults, args);
+  resolved.mutable_model()->clear_num_classes();
+  BuildArgs args{Args("model"), Args("criterion")};
+  copy_message(resolved.model(), defaults.model(), args.model);
+  copy_message(resolved.criterion(), defaults.criterion(), args.criterion);
   return args;
 }
+
+Args model_args(const Config& config) { return build_args(config).model; }
+Args criterion_args(const Config& config) { return build_args(config).criterion; }
 
 Args given_model_args(const Config& config) {
   Args args("model");
   copy_message(config.model(), config::Model(), args);
-  return args;
-}
-
-Args criterion_args(const Config& config) {
-  Args args("criterion");
-  copy_message(resolve_config(config).criterion(), defaults_of(config).criterion(), args);
   return args;
 }
 
