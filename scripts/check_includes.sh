@@ -19,6 +19,7 @@ rooms=(
   "data/images: core"
   "data/formats: core data/images"
   "data/augment: core data/images"
+  "data/shapes: core data/images data/formats"
   "data/loading: core data/images data/formats data/augment"
   "data/evaluation: core data/formats"
   "train/logs: core"

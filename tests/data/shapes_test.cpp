@@ -1,4 +1,4 @@
-#include "data/formats/shapes_dataset.h"
+#include "data/shapes/shapes_dataset.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
-#include "data/formats/shapes_dataset.h"
+#include "data/shapes/shapes_dataset.h"
 #include "train/commands/commands.h"
 #include "train/logs/item_progress.h"
 

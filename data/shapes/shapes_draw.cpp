@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "core/tensor/philox.h"
-#include "data/formats/shapes_dataset.h"
+#include "data/shapes/shapes_dataset.h"
 
 namespace saccade {
 namespace {

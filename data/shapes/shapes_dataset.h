@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/coco_json.h"
+#include "data/formats/ground_truth.h"
 #include "data/images/image.h"
 
 namespace saccade {
