@@ -5,21 +5,25 @@
 #include <cmath>
 
 #include "core/formats/file.h"
-#include "core/formats/json.h"
+#include "data/formats/json_record.h"
 
 namespace saccade {
 namespace {
 
-enum Field : unsigned { kImage = 1, kCategory = 2, kBox = 4, kScore = 8, kAll = 15 };
-
 // Also takes 42.0, which writers that pass ids through floating arrays leave behind.
-bool read_id(JsonFile& json, JsonValue value, int64_t& id) {
-  if (json.read(value, id)) return true;
+template <auto kId>
+bool read_id(JsonFile& json, JsonValue value, Detection& d) {
+  if (json.read(value, d.*kId)) return true;
   double number = 0;
   if (!json.read(value, number) || number != std::floor(number) || std::abs(number) > 0x1p53) return false;
-  id = static_cast<int64_t>(number);
+  d.*kId = static_cast<int64_t>(number);
   return true;
 }
+
+constexpr JsonField<Detection> kFields[] = {{"image_id", "an integer", read_id<&Detection::image_id>},
+                                            {"category_id", "an integer", read_id<&Detection::category_id>},
+                                            {"bbox", kBoxForm, read_bbox},
+                                            {"score", "a finite number", read_member<&Detection::score>}};
 
 }  // namespace
 
@@ -28,41 +32,9 @@ std::vector<Detection> read_detections(const std::string& path) {
   std::vector<Detection> detections;
   json.root_elements([&](JsonValue entry) {
     Detection d;
-    unsigned seen = 0;
-    auto expect = [&](bool ok, const char* name, const char* what) {
-      if (!ok) fail_input("{}: entry {}: \"{}\" must be {}", path, detections.size() + 1, name, what);
-    };
-    bool is_object = json.fields(entry, [&](std::string_view key, JsonValue value) {
-      if (key == "image_id") {
-        expect(read_id(json, value, d.image_id), "image_id", "an integer");
-        seen |= kImage;
-      } else if (key == "category_id") {
-        expect(read_id(json, value, d.category_id), "category_id", "an integer");
-        seen |= kCategory;
-      } else if (key == "bbox") {
-        size_t count = 0;
-        bool ok = true;
-        ok = json.elements(value, [&](JsonValue v) {
-          double number = 0;
-          ok = json.read(v, number) && ok;
-          if (count < 4) d.bbox[count] = number;
-          ++count;
-        }) && ok;
-        expect(ok && count == 4, "bbox", "four finite numbers [x, y, width, height]");
-        seen |= kBox;
-      } else if (key == "score") {
-        expect(json.read(value, d.score), "score", "a finite number");
-        seen |= kScore;
-      }
-    });
-    if (!is_object) fail_input("{}: entry {}: must be an object", path, detections.size() + 1);
-    if (seen != kAll) {
-      const char* missing = !(seen & kImage)      ? "image_id"
-                            : !(seen & kCategory) ? "category_id"
-                            : !(seen & kBox)      ? "bbox"
-                                                  : "score";
-      fail_input("{}: entry {}: field \"{}\" is missing", path, detections.size() + 1, missing);
-    }
+    JsonOutcome outcome = read_record(json, entry, kFields, d);
+    if (!outcome.problem.empty())
+      fail_input("{}: entry {}: {}", path, detections.size() + 1, outcome.problem);
     detections.push_back(d);
   });
   return detections;

@@ -1,12 +1,10 @@
-#include "data/formats/coco_check.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <unordered_map>
 
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
-#include "data/formats/coco_json.h"
+#include "data/formats/coco.h"
 #include "data/images/image.h"
 
 namespace saccade {

@@ -1,8 +1,5 @@
-#include "data/formats/coco_dataset.h"
-
 #include "core/tensor/error.h"
-#include "data/formats/coco_check.h"
-#include "data/formats/coco_json.h"
+#include "data/formats/coco.h"
 #include "data/formats/data_format.h"
 
 namespace saccade {
@@ -11,7 +8,7 @@ namespace {
 [[maybe_unused]] const bool registered = detection_formats().add(
     {.name = "coco",
      .summary = "COCO instances: one json file",
-     .recognises = nullptr,  // it is what annotations are that no other format recognises
+     .recognises = nullptr,  // the default: annotations that no other format recognises
      .open = [](const DataPaths& paths, LabelScheme labels) -> std::shared_ptr<const DetectionDataset> {
        return std::make_shared<AnnotatedImages>(load_coco(paths.annotations, paths.images, labels));
      },

@@ -1,4 +1,4 @@
-#include "data/formats/coco_names.h"
+#include "data/formats/coco.h"
 
 namespace saccade {
 

@@ -13,7 +13,7 @@
 
 #include "core/formats/json.h"
 #include "core/tensor/philox.h"
-#include "data/formats/coco_dataset.h"
+#include "data/formats/coco.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {
@@ -225,11 +225,11 @@ TEST(Detections, Errors) {
   };
   EXPECT_EQ(error("[" + good + "]"), "");
   EXPECT_EQ(error("[" + good + R"(,{"image_id":1,"category_id":2,"bbox":[1,2,3,4],"score":NaN}])"),
-            path + ": entry 2: \"score\" must be a finite number");
+            path + ": entry 2: field \"score\" must be a finite number");
   EXPECT_EQ(error(R"([{"image_id":1,"category_id":2,"bbox":[1,2,3],"score":0.5}])"),
-            path + ": entry 1: \"bbox\" must be four finite numbers [x, y, width, height]");
+            path + ": entry 1: field \"bbox\" must be four finite numbers [x, y, width, height]");
   EXPECT_EQ(error(R"([{"image_id":"a","category_id":2,"bbox":[1,2,3,4],"score":0.5}])"),
-            path + ": entry 1: \"image_id\" must be an integer");
+            path + ": entry 1: field \"image_id\" must be an integer");
   EXPECT_EQ(error(R"([{"image_id":1,"bbox":[1,2,3,4],"score":0.5}])"),
             path + ": entry 1: field \"category_id\" is missing");
   EXPECT_EQ(error("[1]"), path + ": entry 1: must be an object");

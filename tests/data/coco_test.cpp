@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "data/formats/coco_check.h"
-#include "data/formats/coco_dataset.h"
+#include "data/formats/coco.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/formats/file.h"
-#include "data/formats/coco_check.h"
+#include "data/formats/coco.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

@@ -10,7 +10,7 @@
 
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
-#include "data/formats/coco_dataset.h"
+#include "data/formats/coco.h"
 #include "data/images/image.h"
 
 namespace saccade::test {

@@ -1,4 +1,4 @@
-// saccade convert: somebody else's weights in our form. A detector becomes a checkpoint that eval and predict
+// saccade convert: turns the weights of other projects into ours. A detector becomes a checkpoint that eval and predict
 // take as it is; other weights become a file of plain tensors under official names, for --init-from. Only the
 // values matter to the result: the same tensors always give the same bytes.
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
-#include "data/formats/coco_names.h"
+#include "data/formats/coco.h"
 #include "data/formats/data_format.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/infer_config.h"
@@ -82,8 +82,8 @@ Classes classes_of(const ConvertArguments& arguments, Config& config) {
   return out;
 }
 
-// The configuration that --config and --set give, over what the weights tell; nothing when they are no
-// detector.
+// The configuration that --config and --set give, on top of what the weights imply; nothing when they are not a
+// detector's.
 std::optional<Config> configuration(const ConvertArguments& arguments, const WeightsFile& file,
                                     const OfficialWeights& weights) {
   std::optional<InferredConfig> inferred;
@@ -96,8 +96,9 @@ std::optional<Config> configuration(const ConvertArguments& arguments, const Wei
       fmt::print("assumed, as the file does not say: {} (--set {}=... changes it)\n", assumption,
                  assumption.substr(0, assumption.find(':')));
   }
-  Config config = inferred ? inferred->config : load_config(arguments.config);
-  for (const std::string& set : arguments.set) apply_set(config, set);
+  Config config = inferred ? inferred->config : load_config(arguments.config, arguments.set);
+  if (inferred)
+    for (const std::string& set : arguments.set) apply_set(config, set);
   if (config.model().num_classes() <= 0)
     fail_input("model.num_classes: {}, expected the number of classes (--set model.num_classes=...)",
                config.model().num_classes());

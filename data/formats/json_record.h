@@ -1,0 +1,72 @@
+// Objects in JSON lists whose fields stand in a table.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "core/formats/json.h"
+
+namespace saccade {
+
+template <class T>
+struct JsonField {
+  std::string_view name;
+  const char* expected;  // "an integer", for messages
+  // False: the value has another form.
+  bool (*read)(JsonFile& json, JsonValue value, T& record);
+  bool required = true;
+};
+
+struct JsonOutcome {
+  std::string problem;     // "field "id" is missing"; "": none
+  bool has_first = false;  // whether the table's first field was read
+};
+
+// Reads one object; the first problem in the order of the file, then of the table, is the outcome. Fields that are not in the
+// table are skipped.
+template <class T, size_t N>
+JsonOutcome read_record(JsonFile& json, JsonValue value, const JsonField<T> (&fields)[N], T& record) {
+  JsonOutcome out;
+  std::array<bool, N> seen{};
+  size_t next = 0;  // most files have the fields in the order of the table
+  bool is_object = json.fields(value, [&](std::string_view key, JsonValue v) {
+    for (size_t k = 0; k < N; ++k) {
+      const size_t i = (next + k) % N;
+      if (key != fields[i].name) continue;
+      next = i + 1;
+      seen[i] = true;
+      bool ok = fields[i].read(json, v, record);
+      if (!ok && out.problem.empty())
+        out.problem = fmt::format("field \"{}\" must be {}", key, fields[i].expected);
+      if (i == 0) out.has_first = ok;
+      return;
+    }
+  });
+  if (!is_object) return {"must be an object"};
+  for (size_t i = 0; i < N; ++i)
+    if (fields[i].required && !seen[i] && out.problem.empty())
+      out.problem = fmt::format("field \"{}\" is missing", fields[i].name);
+  return out;
+}
+
+// Readers for the table: a member as it is, and the member `bbox`.
+template <auto kMember, class T>
+bool read_member(JsonFile& json, JsonValue value, T& record) {
+  return json.read(value, record.*kMember);
+}
+inline constexpr const char* kBoxForm = "four finite numbers [x, y, width, height]";
+template <class T>
+bool read_bbox(JsonFile& json, JsonValue value, T& record) {
+  size_t count = 0;
+  bool ok = true;
+  bool is_array = json.elements(value, [&](JsonValue v) {
+    double number = 0;
+    ok = json.read(v, number) && ok;
+    if (count < 4) record.bbox[count] = number;
+    ++count;
+  });
+  return is_array && ok && count == 4;
+}
+
+}  // namespace saccade
