@@ -36,7 +36,7 @@ struct DetectionEvaluator {
   std::string file = {};  // where it is registered
 };
 
-// Takes one image after the other.
+// Takes one image after another.
 class ClassificationScore {
  public:
   virtual ~ClassificationScore() = default;
@@ -54,7 +54,13 @@ struct ClassificationEvaluator {
   std::string file = {};
 };
 
-Registry<DetectionEvaluator>& detection_evaluators();
-Registry<ClassificationEvaluator>& classification_evaluators();
+inline Registry<DetectionEvaluator>& detection_evaluators() {
+  static Registry<DetectionEvaluator> registry("evaluator");
+  return registry;
+}
+inline Registry<ClassificationEvaluator>& classification_evaluators() {
+  static Registry<ClassificationEvaluator> registry("evaluator");
+  return registry;
+}
 
 }  // namespace saccade

@@ -23,16 +23,6 @@ const DetectionFormat& detection_format(const DataPaths& paths) {
 
 }  // namespace
 
-Registry<DetectionFormat>& detection_formats() {
-  static Registry<DetectionFormat> registry("data format");
-  return registry;
-}
-
-Registry<ClassificationFormat>& classification_formats() {
-  static Registry<ClassificationFormat> registry("data format");
-  return registry;
-}
-
 std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths, LabelScheme labels) {
   return detection_format(paths).open(paths, labels);
 }

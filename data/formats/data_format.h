@@ -11,7 +11,7 @@
 
 namespace saccade {
 
-// Where a data set is, as data.train and data.val of a configuration name it.
+// Where a data set lies, as data.train and data.val of a configuration say.
 struct DataPaths {
   std::string annotations;  // of a detection set
   std::string images;  // the folder of the images; "": the images are not wanted, only what is known of them
@@ -42,8 +42,14 @@ struct ClassificationFormat {
   std::string file = {};
 };
 
-Registry<DetectionFormat>& detection_formats();
-Registry<ClassificationFormat>& classification_formats();
+inline Registry<DetectionFormat>& detection_formats() {
+  static Registry<DetectionFormat> registry("data format");
+  return registry;
+}
+inline Registry<ClassificationFormat>& classification_formats() {
+  static Registry<ClassificationFormat> registry("data format");
+  return registry;
+}
 
 // By paths.format, else by what the paths look like: COCO, and for classification image folders, where no format
 // recognises them. Throw InputError for an unknown format and where several recognise the paths.

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 [[maybe_unused]] const bool registered = classification_formats().add(
     {.name = "folder",
      .summary = "a folder with one sub-folder of images for each class",
-     .recognises = nullptr,  // it is what folders are that no other format recognises
+     .recognises = nullptr,  // the default: folders that no other format recognises
      .open = [](const DataPaths& paths,
                 const std::vector<std::string>& classes) -> std::shared_ptr<const ClassificationDataset> {
        return std::make_shared<ImageFolder>(ImageFolder::load(paths.images, classes));

@@ -25,7 +25,7 @@ struct EvalArguments {
 int run_eval(const EvalArguments& arguments);
 
 struct ScoreArguments {
-  std::string annotations, detections, json;
+  std::string annotations, detections, json, evaluator = "coco";
   bool per_class = false;
 };
 int run_score(const ScoreArguments& arguments);
