@@ -25,35 +25,30 @@ double mean(const std::vector<CategoryCurve>& curves, int begin, int end, Get ge
   return n == 0 ? -1 : sum / static_cast<double>(n);
 }
 
-// Classes and notes are left as they are.
-void summarize(const std::vector<CategoryCurve>& curves, CocoMetrics& f) {
-  auto ap = [&](int area, int begin, int end) {
-    return mean(curves, begin, end, [area](const CategoryCurve& c, int t) { return c.precision[area][t]; });
-  };
-  auto ar = [&](int area) {
-    return mean(curves, 0, kCocoThresholds,
-                [area](const CategoryCurve& c, int t) { return c.recall[area][t]; });
-  };
-  f.AP = ap(0, 0, kCocoThresholds);
-  f.AP50 = ap(0, 0, 1);
-  f.AP75 = ap(0, 5, 6);
-  f.AP_small = ap(1, 0, kCocoThresholds);
-  f.AP_medium = ap(2, 0, kCocoThresholds);
-  f.AP_large = ap(3, 0, kCocoThresholds);
-  f.AR_1 = mean(curves, 0, kCocoThresholds, [](const CategoryCurve& c, int t) { return c.recall_1[t]; });
-  f.AR_10 = mean(curves, 0, kCocoThresholds, [](const CategoryCurve& c, int t) { return c.recall_10[t]; });
-  f.AR_100 = ar(0);
-  f.AR_small = ar(1);
-  f.AR_medium = ar(2);
-  f.AR_large = ar(3);
-  for (int t = 0; t < kCocoThresholds; ++t) f.AP_by_iou[static_cast<size_t>(t)] = ap(0, t, t + 1);
+// Average precision over the thresholds [begin, end).
+double precision(const std::vector<CategoryCurve>& curves, int area, int begin = 0,
+                 int end = kCocoThresholds) {
+  return mean(curves, begin, end, [area](const CategoryCurve& c, int t) { return c.precision[area][t]; });
+}
+template <class Get>
+double recall(const std::vector<CategoryCurve>& curves, Get get) {
+  return mean(curves, 0, kCocoThresholds, get);
 }
 
-CocoClassMetrics class_metrics(const CategoryCurve& curve, const Category& category) {
-  CocoMetrics f;
-  summarize({curve}, f);
-  return {category.id, category.name, curve.objects[0], f.AP,       f.AP50,
-          f.AP75,      f.AP_small,    f.AP_medium,      f.AP_large, f.AR_100};
+CocoAverages averages(const std::vector<CategoryCurve>& curves) {
+  auto by_area = [](int area) { return [area](const CategoryCurve& c, int t) { return c.recall[area][t]; }; };
+  return {.AP = precision(curves, 0),
+          .AP50 = precision(curves, 0, 0, 1),
+          .AP75 = precision(curves, 0, 5, 6),
+          .AP_small = precision(curves, 1),
+          .AP_medium = precision(curves, 2),
+          .AP_large = precision(curves, 3),
+          .AR_1 = recall(curves, [](const CategoryCurve& c, int t) { return c.recall_1[t]; }),
+          .AR_10 = recall(curves, [](const CategoryCurve& c, int t) { return c.recall_10[t]; }),
+          .AR_100 = recall(curves, by_area(0)),
+          .AR_small = recall(curves, by_area(1)),
+          .AR_medium = recall(curves, by_area(2)),
+          .AR_large = recall(curves, by_area(3))};
 }
 
 // Ascending, each once.
@@ -89,11 +84,13 @@ CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> d
   CocoMetrics metrics;
   std::vector<CategoryCurve> curves =
       coco::accumulate(coco::match_detections(truth, detections, images, categories, source, metrics.notes));
-  summarize(curves, metrics);
+  static_cast<CocoAverages&>(metrics) = averages(curves);
+  for (int t = 0; t < kCocoThresholds; ++t)
+    metrics.AP_by_iou[static_cast<size_t>(t)] = precision(curves, 0, t, t + 1);
   for (size_t c = 0; c < categories.size(); ++c) {
     auto it = std::find_if(truth.categories.begin(), truth.categories.end(),
                            [&](const Category& k) { return k.id == categories[c]; });
-    metrics.classes.push_back(class_metrics(curves[c], *it));
+    metrics.classes.push_back({averages({curves[c]}), it->id, it->name, curves[c].objects[0]});
   }
   return metrics;
 }

@@ -18,17 +18,17 @@ namespace saccade {
 
 inline constexpr int kCocoThresholds = 10;  // IoU 0.50, 0.55, ..., 0.95
 
-struct CocoClassMetrics {
+// -1 stands for "no object of this kind", as in pycocotools.
+struct CocoAverages {
+  double AP = -1, AP50 = -1, AP75 = -1, AP_small = -1, AP_medium = -1, AP_large = -1;
+  double AR_1 = -1, AR_10 = -1, AR_100 = -1, AR_small = -1, AR_medium = -1, AR_large = -1;
+};
+struct CocoClassMetrics : CocoAverages {
   int64_t category_id = 0;
   std::string name;
   int64_t objects = 0;  // crowds not counted
-  double AP = -1, AP50 = -1, AP75 = -1, AP_small = -1, AP_medium = -1, AP_large = -1, AR_100 = -1;
 };
-
-// -1 stands for "no object of this kind", as in pycocotools.
-struct CocoMetrics {
-  double AP = -1, AP50 = -1, AP75 = -1, AP_small = -1, AP_medium = -1, AP_large = -1;
-  double AR_1 = -1, AR_10 = -1, AR_100 = -1, AR_small = -1, AR_medium = -1, AR_large = -1;
+struct CocoMetrics : CocoAverages {
   std::array<double, kCocoThresholds> AP_by_iou{};
   std::vector<CocoClassMetrics> classes;  // ascending category id
   std::vector<std::string> notes;         // what the user should know, one line each

@@ -98,81 +98,11 @@ double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, b
 
 bool outside(double area, int range) { return area < kAreaLow[range] || area > kAreaHigh[range]; }
 
-// evaluateImg of cocoeval.py for one cell and all area ranges.
+// evaluateImg of cocoeval.py for one cell after another and all area ranges, with memory that is used again.
 class CellMatcher {
  public:
-  // truth, found: the cell's objects in file order and detections by descending score (100 at most).
-  // objects[a] += how many objects count in area range a.
-  void run(std::span<const Annotation* const> truth, std::span<const Detection* const> found,
-           std::span<Outcome> outcomes, std::array<int64_t, kAreas>& objects) {
-    size_t G = truth.size(), D = found.size();
-    overlaps_.resize(D * G);
-    for (size_t d = 0; d < D; ++d)
-      for (size_t g = 0; g < G; ++g)
-        overlaps_[d * G + g] = overlap(found[d]->bbox, truth[g]->bbox, truth[g]->iscrowd);
-    for (int a = 0; a < kAreas; ++a) {
-      order_.clear();
-      for (size_t g = 0; g < G; ++g)
-        if (!truth[g]->iscrowd && !outside(truth[g]->area, a)) order_.push_back(g);
-      size_t counted = order_.size();  // those before it count, those after it are ignored
-      objects[static_cast<size_t>(a)] += static_cast<int64_t>(counted);
-      for (size_t g = 0; g < G; ++g)
-        if (truth[g]->iscrowd || outside(truth[g]->area, a)) order_.push_back(g);
-      match(truth, found, outcomes, counted, static_cast<size_t>(a));
-    }
-  }
-
- private:
-  void match(std::span<const Annotation* const> truth, std::span<const Detection* const> found,
-             std::span<Outcome> outcomes, size_t counted, size_t area) {
-    size_t G = truth.size();
-    taken_.assign(G, 0);
-    for (size_t d = 0; d < found.size(); ++d) {
-      bool is_outside = outside(found[d]->bbox[2] * found[d]->bbox[3], static_cast<int>(area));
-      uint16_t hit = 0, ignored = 0;
-      const double* row = overlaps_.data() + d * G;
-      for (int t = 0; t < kCocoThresholds; ++t) {
-        auto bit = static_cast<uint16_t>(1u << t);
-        double best = std::min(thresholds().iou[t], 1 - 1e-10);
-        size_t match = G;
-        for (size_t k = 0; k < G; ++k) {
-          size_t g = order_[k];
-          if ((taken_[g] & bit) && !truth[g]->iscrowd) continue;
-          // An ignored object is second choice only.
-          if (match < counted && k >= counted) break;
-          if (row[g] < best) continue;
-          best = row[g];
-          match = k;
-        }
-        if (match == G) {
-          if (is_outside) ignored |= bit;
-          continue;
-        }
-        const Annotation& g = *truth[order_[match]];
-        taken_[order_[match]] |= bit;
-        if (match >= counted) ignored |= bit;
-        // pycocotools notes a match by the annotation's id and so overlooks one with id 0.
-        if (g.id != 0) {
-          hit |= bit;
-        } else if (is_outside) {
-          ignored |= bit;
-        }
-      }
-      outcomes[d].hit[area] = hit;
-      outcomes[d].ignored[area] = ignored;
-    }
-  }
-
-  std::vector<double> overlaps_;  // [D, G]
-  std::vector<size_t> order_;
-  std::vector<uint16_t> taken_;
-};
-
-// Matches the detections of one cell after another, with memory that is used again.
-class Matcher {
- public:
-  Matcher(const GroundTruth& truth, std::span<const Detection> detections, const Grouped& of_truth,
-          const Grouped& of_found, Matches& matches)
+  CellMatcher(const GroundTruth& truth, std::span<const Detection> detections, const Grouped& of_truth,
+              const Grouped& of_found, Matches& matches)
       : truth_(truth), detections_(detections), of_truth_(of_truth), of_found_(of_found), matches_(matches) {}
 
   void run(Cell& cell) {
@@ -186,22 +116,79 @@ class Matcher {
                      [](const Detection* a, const Detection* b) { return a->score > b->score; });
     if (found_.size() > kMaxDetections) found_.resize(kMaxDetections);
     cell.kept = static_cast<uint32_t>(found_.size());
-    std::span<Outcome> outcomes(matches_.outcomes.data() + cell.found_begin, found_.size());
-    for (size_t k = 0; k < found_.size(); ++k) {
-      outcomes[k].score = found_[k]->score;
-      outcomes[k].rank = static_cast<uint32_t>(k);
+    outcomes_ = matches_.outcomes.data() + cell.found_begin;
+    const size_t G = objects_.size(), D = found_.size();
+    overlaps_.resize(D * G);
+    for (size_t d = 0; d < D; ++d) {
+      outcomes_[d].score = found_[d]->score;
+      outcomes_[d].rank = static_cast<uint32_t>(d);
+      for (size_t g = 0; g < G; ++g)
+        overlaps_[d * G + g] = overlap(found_[d]->bbox, objects_[g]->bbox, objects_[g]->iscrowd);
     }
-    matcher_.run(objects_, found_, outcomes, cell.objects);
+    for (int a = 0; a < kAreas; ++a) {
+      auto counts = [&](size_t g) { return !objects_[g]->iscrowd && !outside(objects_[g]->area, a); };
+      order_.clear();
+      for (size_t g = 0; g < G; ++g)
+        if (counts(g)) order_.push_back(g);
+      const size_t counted = order_.size();  // those before it count, those after it are ignored
+      for (size_t g = 0; g < G; ++g)
+        if (!counts(g)) order_.push_back(g);
+      cell.objects[static_cast<size_t>(a)] += static_cast<int64_t>(counted);
+      match(counted, static_cast<size_t>(a));
+    }
   }
 
  private:
+  void match(size_t counted, size_t area) {
+    size_t G = objects_.size();
+    taken_.assign(G, 0);
+    for (size_t d = 0; d < found_.size(); ++d) {
+      bool is_outside = outside(found_[d]->bbox[2] * found_[d]->bbox[3], static_cast<int>(area));
+      uint16_t hit = 0, ignored = 0;
+      const double* row = overlaps_.data() + d * G;
+      for (int t = 0; t < kCocoThresholds; ++t) {
+        auto bit = static_cast<uint16_t>(1u << t);
+        double best = std::min(thresholds().iou[t], 1 - 1e-10);
+        size_t match = G;
+        for (size_t k = 0; k < G; ++k) {
+          size_t g = order_[k];
+          if ((taken_[g] & bit) && !objects_[g]->iscrowd) continue;
+          // An ignored object is second choice only.
+          if (match < counted && k >= counted) break;
+          if (row[g] < best) continue;
+          best = row[g];
+          match = k;
+        }
+        if (match == G) {
+          if (is_outside) ignored |= bit;
+          continue;
+        }
+        const Annotation& g = *objects_[order_[match]];
+        taken_[order_[match]] |= bit;
+        if (match >= counted) ignored |= bit;
+        // pycocotools notes a match by the annotation's id and so overlooks one with id 0.
+        if (g.id != 0) {
+          hit |= bit;
+        } else if (is_outside) {
+          ignored |= bit;
+        }
+      }
+      outcomes_[d].hit[area] = hit;
+      outcomes_[d].ignored[area] = ignored;
+    }
+  }
+
   const GroundTruth& truth_;
   std::span<const Detection> detections_;
   const Grouped &of_truth_, &of_found_;
   Matches& matches_;
-  CellMatcher matcher_;
+  // Of one cell: objects in the order of the file, detections by descending score, at most 100, with their outcomes.
   std::vector<const Annotation*> objects_;
   std::vector<const Detection*> found_;
+  Outcome* outcomes_ = nullptr;
+  std::vector<double> overlaps_;  // [detections, objects]
+  std::vector<size_t> order_;
+  std::vector<uint16_t> taken_;
 };
 
 }  // namespace
@@ -233,7 +220,7 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
   parallel_by_work(
       cells.size(), [&](size_t i) { return cells[i].work(); },
       [&](size_t begin, size_t end) {
-        Matcher matcher(truth, detections, of_truth, of_found, matches);
+        CellMatcher matcher(truth, detections, of_truth, of_found, matches);
         for (size_t i = begin; i < end; ++i) matcher.run(cells[i]);
       });
   std::vector<size_t>& first = matches.first_cell;

@@ -11,25 +11,26 @@ namespace {
 
 struct Line {
   const char* key;
-  double CocoMetrics::*value;
-  const char *title, *type, *iou, *area;
+  double CocoAverages::*value;
+  const char *title, *iou, *area;
   int max_detections;
+  const char* column = nullptr;  // of the table and json of classes, where it is part of them
 };
-constexpr const char* kPrecision = "Average Precision";
-constexpr const char* kRecall = "Average Recall";
+constexpr const char* kPrecision = "Average Precision  (AP)";
+constexpr const char* kRecall = "Average Recall     (AR)";
 constexpr Line kLines[] = {
-    {"AP", &CocoMetrics::AP, kPrecision, "(AP)", "0.50:0.95", "all", 100},
-    {"AP50", &CocoMetrics::AP50, kPrecision, "(AP)", "0.50", "all", 100},
-    {"AP75", &CocoMetrics::AP75, kPrecision, "(AP)", "0.75", "all", 100},
-    {"AP_small", &CocoMetrics::AP_small, kPrecision, "(AP)", "0.50:0.95", "small", 100},
-    {"AP_medium", &CocoMetrics::AP_medium, kPrecision, "(AP)", "0.50:0.95", "medium", 100},
-    {"AP_large", &CocoMetrics::AP_large, kPrecision, "(AP)", "0.50:0.95", "large", 100},
-    {"AR_1", &CocoMetrics::AR_1, kRecall, "(AR)", "0.50:0.95", "all", 1},
-    {"AR_10", &CocoMetrics::AR_10, kRecall, "(AR)", "0.50:0.95", "all", 10},
-    {"AR_100", &CocoMetrics::AR_100, kRecall, "(AR)", "0.50:0.95", "all", 100},
-    {"AR_small", &CocoMetrics::AR_small, kRecall, "(AR)", "0.50:0.95", "small", 100},
-    {"AR_medium", &CocoMetrics::AR_medium, kRecall, "(AR)", "0.50:0.95", "medium", 100},
-    {"AR_large", &CocoMetrics::AR_large, kRecall, "(AR)", "0.50:0.95", "large", 100},
+    {"AP", &CocoAverages::AP, kPrecision, "0.50:0.95", "all", 100, "AP"},
+    {"AP50", &CocoAverages::AP50, kPrecision, "0.50", "all", 100, "AP50"},
+    {"AP75", &CocoAverages::AP75, kPrecision, "0.75", "all", 100, "AP75"},
+    {"AP_small", &CocoAverages::AP_small, kPrecision, "0.50:0.95", "small", 100, "small"},
+    {"AP_medium", &CocoAverages::AP_medium, kPrecision, "0.50:0.95", "medium", 100, "medium"},
+    {"AP_large", &CocoAverages::AP_large, kPrecision, "0.50:0.95", "large", 100, "large"},
+    {"AR_1", &CocoAverages::AR_1, kRecall, "0.50:0.95", "all", 1},
+    {"AR_10", &CocoAverages::AR_10, kRecall, "0.50:0.95", "all", 10},
+    {"AR_100", &CocoAverages::AR_100, kRecall, "0.50:0.95", "all", 100, "AR100"},
+    {"AR_small", &CocoAverages::AR_small, kRecall, "0.50:0.95", "small", 100},
+    {"AR_medium", &CocoAverages::AR_medium, kRecall, "0.50:0.95", "medium", 100},
+    {"AR_large", &CocoAverages::AR_large, kRecall, "0.50:0.95", "large", 100},
 };
 
 // "-" where there is no object of the kind.
@@ -46,21 +47,23 @@ Metrics named_metrics(const CocoMetrics& metrics) {
 std::string coco_table(const CocoMetrics& metrics) {
   std::string text;
   for (const Line& l : kLines)
-    text += fmt::format(" {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}\n", l.title,
-                        l.type, l.iou, l.area, l.max_detections, metrics.*l.value);
+    text += fmt::format(" {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}\n", l.title, l.iou,
+                        l.area, l.max_detections, metrics.*l.value);
   return text;
 }
 
 std::string coco_class_table(const CocoMetrics& metrics) {
   size_t width = 8;
   for (const CocoClassMetrics& c : metrics.classes) width = std::max(width, c.name.size());
-  std::string text = fmt::format("{:<{}} {:>8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}\n", "category",
-                                 width, "objects", "AP", "AP50", "AP75", "small", "medium", "large", "AR100");
-  for (const CocoClassMetrics& c : metrics.classes)
-    text += fmt::format("{:<{}} {:>8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}\n", c.name, width, c.objects,
-                        cell(c.AP), cell(c.AP50), cell(c.AP75), cell(c.AP_small), cell(c.AP_medium),
-                        cell(c.AP_large), cell(c.AR_100));
-  return text;
+  std::string text = fmt::format("{:<{}} {:>8}", "category", width, "objects");
+  for (const Line& l : kLines)
+    if (l.column) text += fmt::format(" {:>7}", l.column);
+  for (const CocoClassMetrics& c : metrics.classes) {
+    text += fmt::format("\n{:<{}} {:>8}", c.name, width, c.objects);
+    for (const Line& l : kLines)
+      if (l.column) text += fmt::format(" {:>7}", cell(c.*l.value));
+  }
+  return text + "\n";
 }
 
 std::string coco_json(const CocoMetrics& metrics, bool with_classes) {
@@ -69,12 +72,14 @@ std::string coco_json(const CocoMetrics& metrics, bool with_classes) {
     text += fmt::format("{}\n  \"{}\": {}", &l == kLines ? "" : ",", l.key, metrics.*l.value);
   if (with_classes) {
     text += fmt::format(",\n  \"AP_by_iou\": [{}],\n  \"per_class\": [", fmt::join(metrics.AP_by_iou, ", "));
-    for (const CocoClassMetrics& c : metrics.classes)
-      text += fmt::format(
-          "{}\n    {{\"category_id\": {}, \"name\": {}, \"objects\": {}, \"AP\": {}, \"AP50\": {}, "
-          "\"AP75\": {}, \"AP_small\": {}, \"AP_medium\": {}, \"AP_large\": {}, \"AR_100\": {}}}",
-          &c == metrics.classes.data() ? "" : ",", c.category_id, json_quote(c.name), c.objects, c.AP, c.AP50,
-          c.AP75, c.AP_small, c.AP_medium, c.AP_large, c.AR_100);
+    for (const CocoClassMetrics& c : metrics.classes) {
+      text +=
+          fmt::format("{}\n    {{\"category_id\": {}, \"name\": {}, \"objects\": {}",
+                      &c == metrics.classes.data() ? "" : ",", c.category_id, json_quote(c.name), c.objects);
+      for (const Line& l : kLines)
+        if (l.column) text += fmt::format(", \"{}\": {}", l.key, c.*l.value);
+      text += "}";
+    }
     text += "\n  ]";
   }
   return text + "\n}\n";
