@@ -7,7 +7,7 @@
 #include "data/formats/data_format.h"
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/commands.h"
-#include "train/logs/item_progress.h"
+#include "train/logs/progress.h"
 
 namespace saccade {
 
@@ -16,8 +16,8 @@ int run_data_shapes(const ShapesArguments& arguments) {
   options.images = arguments.images;
   options.seed = arguments.seed;
   if (arguments.size > 0) options.min_side = options.max_side = arguments.size;
-  ItemProgress progress("shapes", arguments.images, "images");
-  options.progress = [&progress](int64_t done) { progress.update(done); };
+  ProgressCounter progress("shapes", arguments.images, "images");
+  options.progress = [&progress](int64_t) { progress.add(1); };
   write_shapes_dataset(arguments.output, options);
   progress.finish();
   fmt::print("wrote {0}/annotations.json and {1} images in {0}/images\n", arguments.output, arguments.images);

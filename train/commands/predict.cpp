@@ -13,13 +13,13 @@
 #include "train/config/options.h"
 #include "train/inference/evaluation.h"
 #include "train/inference/model_input.h"
-#include "train/logs/item_progress.h"
+#include "train/logs/progress.h"
 
 namespace saccade {
 
 namespace {
 
-constexpr size_t kSampledDetections = 10;  // so many detections get their sampling points drawn
+constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
 
 // Where the last decoder layer looked for one query, in pixels of the original image.
 void add_sampling_points(const SamplingRecord& record, const Batch& batch, int64_t query, int64_t label,
@@ -45,9 +45,9 @@ int predict_boxes(const PredictArguments& arguments, const std::vector<PredictIn
                                 .classes = static_cast<int64_t>(model.category_ids.size())};
   EvaluationMode mode(*model.detector, precision_of(model.config));
   Workspace workspace(arguments.output);
-  ItemProgress progress("predict", static_cast<int64_t>(inputs.size()), "images");
+  ProgressCounter progress("predict", static_cast<int64_t>(inputs.size()), "images");
   std::string list;
-  int64_t count = 0, done = 0;
+  int64_t count = 0;
   for (const PredictInput& input : inputs) {
     Image image = read_image(input.path);
     Batch batch = one_image_batch(image, model.config);
@@ -73,7 +73,7 @@ int predict_boxes(const PredictArguments& arguments, const std::vector<PredictIn
     draw_points(image, points, std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));
     draw_boxes(image, boxes, model.class_names);
     write_png(image, workspace.file(input.picture));
-    progress.update(++done);
+    progress.add(1);
   }
   progress.finish();
   write_file(workspace.file("detections.json"), std::string_view("[" + list + "\n]\n"));

@@ -11,7 +11,7 @@
 #include "train/classification/evaluate.h"
 #include "train/commands/predict_files.h"
 #include "train/config/options.h"
-#include "train/logs/item_progress.h"
+#include "train/logs/progress.h"
 
 namespace saccade {
 
@@ -51,9 +51,8 @@ int predict_classes(const PredictArguments& arguments, const std::vector<Predict
   const kernels::ImageNormalization norm = image_normalization(model.config);
   EvaluationMode mode(*model.classifier, precision_of(model.config));
   Workspace workspace(arguments.output);
-  ItemProgress progress("predict", static_cast<int64_t>(inputs.size()), "images");
+  ProgressCounter progress("predict", static_cast<int64_t>(inputs.size()), "images");
   std::string list, lines;
-  int64_t done = 0;
   for (const PredictInput& input : inputs) {
     Batch batch = one_image_batch(read_image(input.path), model.config);
     batch.targets[0].file_name = input.path;
@@ -67,7 +66,7 @@ int predict_classes(const PredictArguments& arguments, const std::vector<Predict
     list += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", list.empty() ? "" : ",",
                         json_quote(input.name), top);
     lines += line + "\n";
-    progress.update(++done);
+    progress.add(1);
   }
   progress.finish();
   write_file(workspace.file("predictions.json"), std::string_view("[" + list + "\n]\n"));

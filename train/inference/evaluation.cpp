@@ -1,6 +1,6 @@
 #include "train/inference/evaluation.h"
 
-#include "train/logs/item_progress.h"
+#include "train/logs/progress.h"
 
 namespace saccade {
 
@@ -25,15 +25,12 @@ void for_each_batch(Module& model, std::shared_ptr<const ImageSource> images, co
                     const std::function<void(const Batch&)>& visit) {
   EvaluationMode mode(model, options.precision);
   DataLoader loader(images, options.loader);
-  std::unique_ptr<ItemProgress> progress;
-  if (!options.quiet) progress = std::make_unique<ItemProgress>("eval", images->num_images(), "images");
-  int64_t done = 0;
+  ProgressCounter progress("eval", images->num_images(), "images", options.quiet);
   while (std::optional<Batch> batch = loader.next()) {
     visit(*batch);
-    done += static_cast<int64_t>(batch->targets.size());
-    if (progress) progress->update(done);
+    progress.add(static_cast<int64_t>(batch->targets.size()));
   }
-  if (progress) progress->finish();
+  progress.finish();
 }
 
 }  // namespace saccade

@@ -15,9 +15,7 @@ Progress::Progress(std::FILE* out, double plain_seconds)
 Progress::~Progress() { finish(); }
 
 bool Progress::due() const {
-  auto now = std::chrono::steady_clock::now();
-  return last_.time_since_epoch().count() == 0 ||
-         std::chrono::duration<double>(now - last_).count() >= interval_;
+  return last_.time_since_epoch().count() == 0 || seconds_since(last_) >= interval_;
 }
 
 void Progress::update(const std::string& line) {
@@ -47,6 +45,29 @@ void Progress::finish() {
   fmt::print(out_, "\r\x1b[K");
   std::fflush(out_);
   drawn_ = false;
+}
+
+void ProgressCounter::add(int64_t count) {
+  std::lock_guard lock(mutex_);
+  done_ += count;
+  if (quiet_ || done_ >= total_ || !line_.due()) return;
+  double rate = static_cast<double>(done_) / std::max(seconds_since(start_), 1e-9);
+  line_.update(fmt::format("{} {}/{} {}, {:.1f} {}/s, {} left, {}", label_, done_, total_, unit_, rate, unit_,
+                           format_duration(static_cast<double>(total_ - done_) / rate),
+                           format_bytes(resident_bytes())));
+}
+
+void ProgressCounter::finish() {
+  std::lock_guard lock(mutex_);
+  if (quiet_) return;
+  double seconds = seconds_since(start_);
+  line_.message(fmt::format("{} {} {}, {:.1f} {}/s, {}", label_, done_, unit_,
+                            static_cast<double>(done_) / std::max(seconds, 1e-9), unit_,
+                            format_duration(seconds)));
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 std::string format_duration(double seconds) {

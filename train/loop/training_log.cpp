@@ -10,10 +10,6 @@ void TrainingLog::message(const std::string& line) {
   if (!options_.quiet) progress_.message(line);
 }
 
-double TrainingLog::elapsed_seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
-
 double TrainingLog::images_per_second() const {
   return averages_.mean("images") / std::max(averages_.mean("step_ms") / 1e3, 1e-9);
 }

@@ -1,4 +1,4 @@
-// What a training tells while it runs: lines on the console, metrics.jsonl and event files.
+// What a training run reports while it runs: lines on the console, metrics.jsonl and event files.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ class TrainingLog {
   void open(int64_t resume_step) { files_.emplace(options_.output, resume_step); }
   // A line on the console that stays.
   void message(const std::string& line);
-  // Takes the progress line off the console.
+  // Removes the progress line from the console.
   void clear_progress() { progress_.finish(); }
 
   // The metrics of step `step`, "loss", "images" and "step_ms" among them; writes the line of the last log_every steps when it
@@ -34,7 +34,7 @@ class TrainingLog {
   void write_evaluation(int64_t step, const Metrics& metrics, const std::vector<std::string>& primary,
                         double seconds, bool scheduled);
 
-  double elapsed_seconds() const;
+  double elapsed_seconds() const { return seconds_since(start_); }
 
  private:
   std::string status(int64_t step) const;
