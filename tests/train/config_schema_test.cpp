@@ -10,7 +10,6 @@
 #include "models/build.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
-#include "train/config/config_tables.h"
 #include "train/config/options.h"
 #include "train/config/rules.h"
 

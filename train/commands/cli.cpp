@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -13,6 +12,7 @@
 #include "core/runtime/gpu.h"
 #include "train/commands/commands.h"
 #include "train/config/nearest.h"
+#include "train/config/text.h"
 
 namespace saccade {
 
@@ -21,11 +21,15 @@ namespace {
 // What the parsed command line asks for; set by the callback of the chosen command.
 using Action = std::function<int()>;
 
+// A new command, and the arguments that its options fill and `run` is given.
 template <class Arguments>
-std::shared_ptr<Arguments> bind_arguments(CLI::App* command, Action& action, int (*run)(const Arguments&)) {
+std::pair<CLI::App*, std::shared_ptr<Arguments>> add_command(CLI::App& parent, Action& action,
+                                                             const char* name, const char* text,
+                                                             int (*run)(const Arguments&)) {
+  CLI::App* command = parent.add_subcommand(name, text);
   auto arguments = std::make_shared<Arguments>();
   command->callback([&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
-  return arguments;
+  return {command, arguments};
 }
 
 template <class T, class Fits>
@@ -33,9 +37,9 @@ CLI::Validator number(const std::string& expected, Fits fits) {
   return CLI::Validator(
       [=](std::string& text) {
         T value{};
-        auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        bool ok = error == std::errc() && end == text.data() + text.size() && fits(value);
-        return ok ? "" : fmt::format("\"{}\" does not fit, expected {}", text, expected);
+        return parse_number(text, value) && fits(value)
+                   ? ""
+                   : fmt::format("\"{}\" does not fit, expected {}", text, expected);
       },
       "");
 }
@@ -61,6 +65,10 @@ void add_device(CLI::App* command, std::string& device) {
   option(command, "--device", device, "NAME", "auto, cpu or cuda (default auto)");
 }
 
+void add_json(CLI::App* command, std::string& json) {
+  option(command, "--json", json, "FILE", "write the figures here at full precision");
+}
+
 void add_set(CLI::App* command, std::vector<std::string>& set) {
   option(command, "--set", set, "PATH=VALUE", "change a config field: path.to.field=value (repeatable)")
       ->expected(1)
@@ -68,8 +76,7 @@ void add_set(CLI::App* command, std::vector<std::string>& set) {
 }
 
 void add_train(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("train", "train a detector or a classifier");
-  auto a = bind_arguments(c, action, run_train);
+  auto [c, a] = add_command(app, action, "train", "train a detector or a classifier", run_train);
   required(c, "--config", a->config, "FILE", "the recipe, a textproto (see configs/)");
   required(c, "--output", a->output, "DIR", "folder of the run: config, metrics, checkpoints");
   add_set(c, a->set);
@@ -87,14 +94,14 @@ void add_train(CLI::App& app, Action& action) {
 }
 
 void add_eval(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("eval", "run a checkpoint over a data set and print its figures");
-  auto a = bind_arguments(c, action, run_eval);
+  auto [c, a] =
+      add_command(app, action, "eval", "run a checkpoint over a data set and print its figures", run_eval);
   required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
   option(c, "--annotations", a->annotations, "FILE", "COCO instances json (of a detector)");
   required(c, "--images", a->images, "DIR",
            "folder of the images; of a classifier: with a sub-folder for each class");
   option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
-  option(c, "--json", a->json, "FILE", "write the figures here at full precision");
+  add_json(c, a->json);
   option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
   add_device(c, a->device);
   c->footer(
@@ -104,20 +111,20 @@ void add_eval(CLI::App& app, Action& action) {
 }
 
 void add_score(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("score", "COCO figures of a detection file");
-  auto a = bind_arguments(c, action, run_score);
+  auto [c, a] = add_command(app, action, "score", "COCO figures of a detection file", run_score);
   required(c, "--annotations", a->annotations, "FILE", "COCO instances json");
   required(c, "--detections", a->detections, "FILE", "COCO result list");
-  option(c, "--json", a->json, "FILE", "write the figures here at full precision");
+  add_json(c, a->json);
   c->add_flag("--per-class", a->per_class, "print the figures of each class too");
+  option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
   c->footer(
       "Example:\n  saccade score --annotations val.json --detections detections.json --json figures.json");
 }
 
 void add_predict(CLI::App& app, Action& action) {
-  CLI::App* c =
-      app.add_subcommand("predict", "draw the detections of a checkpoint on images, or name their classes");
-  auto a = bind_arguments(c, action, run_predict);
+  auto [c, a] =
+      add_command(app, action, "predict",
+                  "draw the detections of a checkpoint on images, or name their classes", run_predict);
   required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
   required(c, "--output", a->output, "DIR",
            "folder for the pictures and detections.json, or predictions.json");
@@ -131,8 +138,8 @@ void add_predict(CLI::App& app, Action& action) {
 }
 
 void add_summary(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("summary", "parameters, MACs and activation memory of a model");
-  auto a = bind_arguments(c, action, run_summary);
+  auto [c, a] =
+      add_command(app, action, "summary", "parameters, MACs and activation memory of a model", run_summary);
   required(c, "--config", a->config, "FILE", "the recipe, a textproto");
   add_set(c, a->set);
   option(c, "--height", a->height, "H", "of the image (default: the recipe's)")->check(at_least(1));
@@ -145,23 +152,22 @@ void add_summary(CLI::App& app, Action& action) {
 void add_data(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("data", "make or check a data set");
   c->require_subcommand(1);
-  CLI::App* shapes = c->add_subcommand("shapes", "draw a synthetic COCO-format data set");
-  auto s = bind_arguments(shapes, action, run_data_shapes);
+  auto [shapes, s] =
+      add_command(*c, action, "shapes", "draw a synthetic COCO-format data set", run_data_shapes);
   required(shapes, "--output", s->output, "DIR", "folder for annotations.json and images/");
   required(shapes, "--images", s->images, "N", "how many images")->check(at_least(1));
   required(shapes, "--seed", s->seed, "S", "another seed, another data set")->check(at_least(0));
   option(shapes, "--size", s->size, "PIXELS", "side of the images in pixels")->check(at_least(1));
   shapes->footer("Example:\n  saccade data shapes --output shapes/train --images 2000 --seed 1");
-  CLI::App* check = c->add_subcommand("check", "name every bad annotation and image of a COCO data set");
-  auto k = bind_arguments(check, action, run_data_check);
+  auto [check, k] = add_command(*c, action, "check", "name every bad annotation and image of a COCO data set",
+                                run_data_check);
   required(check, "--annotations", k->annotations, "FILE", "COCO instances json");
   required(check, "--images", k->images, "DIR", "folder of the images");
   check->footer("Example:\n  saccade data check --annotations train.json --images train/");
 }
 
 void add_convert(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("convert", "turn weights of others into a checkpoint");
-  auto a = bind_arguments(c, action, run_convert);
+  auto [c, a] = add_command(app, action, "convert", "turn weights of others into a checkpoint", run_convert);
   c->add_option("IN", a->input, "safetensors, or a .pth file of PyTorch")->required();
   c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required();
   option(c, "--config", a->config, "FILE", "the model, where the weights do not tell it");
@@ -175,9 +181,9 @@ void add_convert(CLI::App& app, Action& action) {
 }
 
 void add_describe(CLI::App& app, Action& action) {
-  CLI::App* c =
-      app.add_subcommand("describe", "the arguments, shapes and cost of a layer, or the fields of a config");
-  auto a = bind_arguments(c, action, run_describe);
+  auto [c, a] =
+      add_command(app, action, "describe",
+                  "the arguments, shapes and cost of a layer, or the fields of a config", run_describe);
   c->add_option(
       "LAYER", a->layer,
       "its name in a config; without one, the known layers are listed; \"config\": every field of a config");

@@ -7,8 +7,8 @@
 #include "core/tensor/error.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
-#include "train/config/config_tables.h"
 #include "train/config/nearest.h"
+#include "train/config/rules.h"
 
 namespace saccade {
 

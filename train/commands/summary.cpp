@@ -55,8 +55,7 @@ void print_table(const ModelSummary& summary) {
 
 int run_summary(const SummaryArguments& arguments) {
   check_output_file(arguments.json);
-  Config config = load_config(arguments.config);
-  for (const std::string& set : arguments.set) apply_set(config, set);
+  Config config = load_config(arguments.config, arguments.set);
   validate_config(config);
   config = resolve_config(config);
   const config::Data& data = config.data();

@@ -17,8 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 Config configuration(const TrainArguments& arguments) {
-  Config config = load_config(arguments.config);
-  for (const std::string& set : arguments.set) apply_set(config, set);
+  Config config = load_config(arguments.config, arguments.set);
   // --max-steps stops a run early; it is its planned length only where the configuration has none.
   bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;
   if (arguments.max_steps > 0 && endless) config.mutable_train()->set_max_steps(arguments.max_steps);

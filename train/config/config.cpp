@@ -9,7 +9,7 @@
 namespace saccade {
 
 Config resolve_config(const Config& config) {
-  // An unknown type is an error where the fields are checked.
+  // An unknown type is reported where the fields are checked.
   const auto& types = model_types().all();
   const auto type = types.find(config.model().type());
   Config resolved;

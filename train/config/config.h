@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "configs/saccade.pb.h"
 #include "layers/args.h"
@@ -14,7 +15,8 @@ namespace saccade {
 using config::Config;
 
 // Reads a textproto file. Errors read "FILE:LINE:COLUMN: ..."; a misspelt field names the nearest known one.
-Config load_config(const std::string& path);
+// The --set edits follow in their order.
+Config load_config(const std::string& path, const std::vector<std::string>& sets = {});
 // The same from memory; `name` stands in for the file name in errors.
 Config parse_config(const std::string& text, const std::string& name);
 
@@ -26,10 +28,10 @@ Config parse_config(const std::string& text, const std::string& name);
 //   optimizer.group={regex: "bias"}      a message in textproto syntax: replaces one, is appended to a list
 void apply_set(Config& config, const std::string& assignment);
 
-// Checks every field's rule (configs/rules.proto) and what belongs to several fields, naming the field. A model's own
+// Checks every field's rule (configs/rules.proto) and what concerns several fields, naming the field. A model's own
 // arguments are checked when it is built.
 void validate_config(const Config& config);
-// What training needs beyond that: data sets and an end of training.
+// What training needs beyond that: data sets and something that ends it.
 void validate_for_training(const Config& config);
 
 // Throws InputError when a field that training needs has no value.
@@ -43,7 +45,7 @@ std::string config_text(const Config& config);
 // section with `type` and its arguments. Typed fields have their defaults, so a model gives them no second one, and their
 // rules are checked.
 Args model_args(const Config& config);
-Args criterion_args(const Config& config);    // config.criterion alike
+Args criterion_args(const Config& config);    // config.criterion, likewise
 Args given_model_args(const Config& config);  // config.model without the defaults
 // What a model is built from.
 struct BuildArgs {

@@ -5,6 +5,7 @@
 
 #include "core/tensor/error.h"
 #include "train/config/config.h"
+#include "train/config/config_fields.h"
 #include "train/config/rules.h"
 
 namespace saccade {
@@ -39,32 +40,17 @@ void copy_arg(const config::Arg& arg, Args& out) {
 
 Args::Value value_of(const pb::Message& m, const pb::FieldDescriptor* f) {
   using F = pb::FieldDescriptor;
-  const pb::Reflection* r = m.GetReflection();
-  if (f->is_repeated() && f->cpp_type() == F::CPPTYPE_INT32) {
-    const auto& list = r->GetRepeatedFieldRef<int32_t>(m, f);
+  const bool is_float = f->cpp_type() == F::CPPTYPE_DOUBLE;
+  if (is_number(f) && f->is_repeated()) {
+    const std::vector<double> list = numbers_of(m, f);
+    if (is_float) return list;
     return std::vector<int64_t>(list.begin(), list.end());
   }
-  if (f->is_repeated() && f->cpp_type() == F::CPPTYPE_DOUBLE) {
-    const auto& list = r->GetRepeatedFieldRef<double>(m, f);
-    return std::vector<double>(list.begin(), list.end());
-  }
   SACCADE_CHECK(!f->is_repeated(), "[config] {}: lists of this type are not arguments", f->full_name());
-  switch (f->cpp_type()) {
-    case F::CPPTYPE_INT32:
-      return static_cast<int64_t>(r->GetInt32(m, f));
-    case F::CPPTYPE_INT64:
-      return static_cast<int64_t>(r->GetInt64(m, f));
-    case F::CPPTYPE_DOUBLE:
-      return r->GetDouble(m, f);
-    case F::CPPTYPE_BOOL:
-      return r->GetBool(m, f);
-    case F::CPPTYPE_STRING:
-      return r->GetString(m, f);
-    case F::CPPTYPE_ENUM:
-      return r->GetEnum(m, f)->name();
-    default:
-      fail("[config] {}: this type is not an argument", f->full_name());
-  }
+  if (is_float) return number_of(m, f, -1);
+  if (is_number(f)) return static_cast<int64_t>(number_of(m, f, -1));
+  if (f->cpp_type() == F::CPPTYPE_BOOL) return m.GetReflection()->GetBool(m, f);
+  return value_text(m, f, -1);  // strings, and the names of enums
 }
 
 // defaults: what the message holds where the user says nothing.

@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 #include <google/protobuf/text_format.h>
 
-#include "core/tensor/error.h"
+#include <cstdlib>
 
 namespace saccade {
 
@@ -18,28 +18,6 @@ bool has_defaults(const pb::Descriptor* type) {
     if (!f->is_repeated() && f->message_type() && has_defaults(f->message_type())) return true;
   }
   return false;
-}
-
-void set_default(pb::Message& m, const pb::FieldDescriptor* f) {
-  const pb::Reflection* r = m.GetReflection();
-  switch (f->cpp_type()) {
-    case pb::FieldDescriptor::CPPTYPE_INT32:
-      return r->SetInt32(&m, f, f->default_value_int32());
-    case pb::FieldDescriptor::CPPTYPE_INT64:
-      return r->SetInt64(&m, f, f->default_value_int64());
-    case pb::FieldDescriptor::CPPTYPE_UINT64:
-      return r->SetUInt64(&m, f, f->default_value_uint64());
-    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
-      return r->SetDouble(&m, f, f->default_value_double());
-    case pb::FieldDescriptor::CPPTYPE_BOOL:
-      return r->SetBool(&m, f, f->default_value_bool());
-    case pb::FieldDescriptor::CPPTYPE_ENUM:
-      return r->SetEnum(&m, f, f->default_value_enum());
-    case pb::FieldDescriptor::CPPTYPE_STRING:
-      return r->SetString(&m, f, f->default_value_string());
-    default:
-      fail("[config] field {} has a type that the schema should not use", f->full_name());
-  }
 }
 
 }  // namespace
@@ -63,22 +41,8 @@ bool is_number(const pb::FieldDescriptor* f) {
 }
 
 double number_of(const pb::Message& m, const pb::FieldDescriptor* f, int index) {
-  const pb::Reflection* r = m.GetReflection();
-  bool list = index >= 0;
-  switch (f->cpp_type()) {
-    case pb::FieldDescriptor::CPPTYPE_INT32:
-      return list ? r->GetRepeatedInt32(m, f, index) : r->GetInt32(m, f);
-    case pb::FieldDescriptor::CPPTYPE_INT64:
-      return static_cast<double>(list ? r->GetRepeatedInt64(m, f, index) : r->GetInt64(m, f));
-    case pb::FieldDescriptor::CPPTYPE_UINT64:
-      return static_cast<double>(list ? r->GetRepeatedUInt64(m, f, index) : r->GetUInt64(m, f));
-    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
-      return list ? r->GetRepeatedDouble(m, f, index) : r->GetDouble(m, f);
-    case pb::FieldDescriptor::CPPTYPE_BOOL:
-      return list ? r->GetRepeatedBool(m, f, index) : r->GetBool(m, f);
-    default:
-      fail("[config] field {} is not a number", f->full_name());
-  }
+  const std::string text = value_text(m, f, index);
+  return text == "true" ? 1 : std::strtod(text.c_str(), nullptr);
 }
 
 std::vector<double> numbers_of(const pb::Message& m, const pb::FieldDescriptor* f) {
@@ -97,6 +61,21 @@ std::string value_text(const pb::Message& m, const pb::FieldDescriptor* f, int i
   return text;
 }
 
+std::string default_text(const pb::FieldDescriptor* f) {
+  std::string text;
+  const pb::Message* unset = pb::MessageFactory::generated_factory()->GetPrototype(f->containing_type());
+  if (f->has_default_value()) pb::TextFormat::PrintFieldValueToString(*unset, f, -1, &text);
+  return text;
+}
+
+std::string parse_value(pb::Message& m, const pb::FieldDescriptor* f, const std::string& text) {
+  FirstError errors;
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  if (parser.ParseFieldValueFromString(text, f, &m)) return "";
+  return errors.message.empty() ? "syntax error" : errors.message;
+}
+
 void write_defaults(pb::Message& m) {
   const pb::Reflection* r = m.GetReflection();
   for (int i = 0; i < m.GetDescriptor()->field_count(); ++i) {
@@ -108,7 +87,7 @@ void write_defaults(pb::Message& m) {
         write_defaults(*r->MutableMessage(&m, f));
       }
     } else if (f->has_default_value() && !r->HasField(m, f)) {
-      set_default(m, f);
+      parse_value(m, f, default_text(f));
     }
   }
 }

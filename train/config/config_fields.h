@@ -2,6 +2,7 @@
 #pragma once
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/message.h>
 
 #include <string>
@@ -9,18 +10,37 @@
 
 namespace saccade {
 
+// Keeps the first error of a parse.
+struct FirstError : google::protobuf::io::ErrorCollector {
+  std::string message;  // "": none so far
+  int line = 0, column = 0;
+  void AddError(int at_line, google::protobuf::io::ColumnNumber at_column, const std::string& text) override {
+    if (!message.empty()) return;
+    message = text;
+    line = at_line;
+    column = at_column;
+  }
+};
+
 std::vector<std::string> field_names(const google::protobuf::Descriptor* type);
 std::string enum_names(const google::protobuf::EnumDescriptor* type);  // "f32, tf32, bf16"
 
 bool is_number(const google::protobuf::FieldDescriptor* field);
-// One value of a field, index < 0 for a field that is not a list: a number, and any scalar as text (strings without quotes).
+// One value of a field, index < 0 for a field that is not a list: a number (of a bool 0 or 1), and any scalar as text
+// (strings without quotes).
 double number_of(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor* field,
                  int index);
-// The value of a field, or those of a list; a bool is 0 or 1.
+// The value of a field, or those of a list.
 std::vector<double> numbers_of(const google::protobuf::Message& message,
                                const google::protobuf::FieldDescriptor* field);
 std::string value_text(const google::protobuf::Message& message,
                        const google::protobuf::FieldDescriptor* field, int index);
+
+// The default of a field in textproto syntax; "" without one.
+std::string default_text(const google::protobuf::FieldDescriptor* field);
+// Reads a value in textproto syntax into the field (appending to a list); "" or what is wrong.
+std::string parse_value(google::protobuf::Message& message, const google::protobuf::FieldDescriptor* field,
+                        const std::string& text);
 
 // Sets every unset field that has an explicit default, recursively. Messages in which nothing has a default
 // (Layer, Split) stay absent: their absence means something.

@@ -1,10 +1,8 @@
 // Reading a configuration, and what is wrong with one that cannot be read.
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include <cctype>
 #include <fstream>
-#include <optional>
 #include <regex>
 #include <sstream>
 
@@ -12,32 +10,13 @@
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
 #include "train/config/nearest.h"
+#include "train/config/text.h"
 
 namespace saccade {
 
 namespace pb = google::protobuf;
 
 namespace {
-
-// Keeps the first error of a parse.
-class FirstError : public pb::io::ErrorCollector {
- public:
-  void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
-    if (!message_) {
-      line_ = line;
-      column_ = column;
-      message_ = message;
-    }
-  }
-  bool any() const { return message_.has_value(); }
-  int line() const { return line_; }
-  int column() const { return column_; }
-  const std::string& message() const { return *message_; }
-
- private:
-  int line_ = 0, column_ = 0;
-  std::optional<std::string> message_;
-};
 
 std::string line_of(const std::string& text, int number) {
   std::istringstream in(text);
@@ -48,11 +27,7 @@ std::string line_of(const std::string& text, int number) {
 }
 
 std::string trimmed_line(const std::string& text, int number) {
-  std::string line = line_of(text, number);
-  size_t begin = line.find_first_not_of(" \t\r");
-  size_t end = line.find_last_not_of(" \t\r");
-  if (begin == std::string::npos) return "";
-  line = line.substr(begin, end - begin + 1);
+  std::string line = trim(line_of(text, number));
   return line.size() > 60 ? line.substr(0, 57) + "..." : line;
 }
 
@@ -61,9 +36,9 @@ int column_of(const FirstError& error, const std::string& text) {
   static const std::regex kNamed(
       "(?:Message type .* has no field named|Unknown enumeration value of) \"([^\"]+)\".*");
   std::smatch m;
-  if (error.column() == 0 || !std::regex_match(error.message(), m, kNamed)) return error.column();
-  size_t at = line_of(text, error.line()).rfind(m[1].str(), static_cast<size_t>(error.column()));
-  return at == std::string::npos ? error.column() : static_cast<int>(at);
+  if (error.column == 0 || !std::regex_match(error.message, m, kNamed)) return error.column;
+  size_t at = line_of(text, error.line).rfind(m[1].str(), static_cast<size_t>(error.column));
+  return at == std::string::npos ? error.column : static_cast<int>(at);
 }
 
 const pb::EnumDescriptor* enum_of_field(const std::string& field) {
@@ -80,13 +55,13 @@ std::string explain(const FirstError& error, const std::string& text) {
   static const std::regex kNoEnum("Unknown enumeration value of \"([^\"]+)\" for field \"([^\"]+)\"\\.?");
   std::smatch m;
   const pb::DescriptorPool* pool = pb::DescriptorPool::generated_pool();
-  if (std::regex_match(error.message(), m, kNoField)) {
+  if (std::regex_match(error.message, m, kNoField)) {
     if (const pb::Descriptor* type = pool->FindMessageTypeByName(m[1].str())) {
       std::string nearest = nearest_name(m[2].str(), field_names(type));
       return fmt::format("no field \"{}\" in {}, did you mean \"{}\"?", m[2].str(), type->name(), nearest);
     }
   }
-  std::string message = error.message();
+  std::string message = error.message;
   if (std::regex_match(message, m, kNoEnum)) {
     if (const pb::EnumDescriptor* type = enum_of_field(m[2].str()))
       return fmt::format("\"{}\" is not a value of {}, expected one of {}", m[1].str(), m[2].str(),
@@ -94,7 +69,7 @@ std::string explain(const FirstError& error, const std::string& text) {
   }
   if (!message.empty()) message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
   if (!message.empty() && message.back() == '.') message.pop_back();
-  std::string line = trimmed_line(text, error.line());
+  std::string line = trimmed_line(text, error.line);
   return line.empty() ? message : fmt::format("{} (in `{}`)", message, line);
 }
 
@@ -106,20 +81,22 @@ Config parse_config(const std::string& text, const std::string& name) {
   parser.RecordErrorsTo(&error);
   Config config;
   bool ok = parser.ParseFromString(text, &config);
-  if (!ok && !error.any()) fail_input("{}: not a configuration (textproto of saccade.config.Config)", name);
-  if (!ok && error.line() < 0) fail_input("{}: {}", name, error.message());
-  if (!ok)
-    fail_input("{}:{}:{}: {}", name, error.line() + 1, column_of(error, text) + 1, explain(error, text));
+  if (!ok && error.message.empty())
+    fail_input("{}: not a configuration (textproto of saccade.config.Config)", name);
+  if (!ok && error.line < 0) fail_input("{}: {}", name, error.message);
+  if (!ok) fail_input("{}:{}:{}: {}", name, error.line + 1, column_of(error, text) + 1, explain(error, text));
   return config;
 }
 
-Config load_config(const std::string& path) {
+Config load_config(const std::string& path, const std::vector<std::string>& sets) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (!in || !(text << in.rdbuf())) {
     if (!in || !in.eof()) fail_input("{}: cannot be read, expected a configuration file (textproto)", path);
   }
-  return parse_config(text.str(), path);
+  Config config = parse_config(text.str(), path);
+  for (const std::string& set : sets) apply_set(config, set);
+  return config;
 }
 
 }  // namespace saccade

@@ -1,15 +1,13 @@
 // --set path.to.field=value.
 #include <fmt/ranges.h>
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
 
-#include <charconv>
 #include <sstream>
 
 #include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
 #include "train/config/nearest.h"
+#include "train/config/text.h"
 
 namespace saccade {
 
@@ -26,11 +24,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-std::string trim(const std::string& text) {
-  size_t begin = text.find_first_not_of(" \t"), end = text.find_last_not_of(" \t");
-  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
-}
-
 // "[a, b]" and "a,b" as their elements.
 std::vector<std::string> list_elements(std::string text) {
   text = trim(text);
@@ -42,50 +35,24 @@ std::vector<std::string> list_elements(std::string text) {
   return elements;
 }
 
-class Silent : public pb::io::ErrorCollector {
- public:
-  void AddError(int, pb::io::ColumnNumber, const std::string& message) override {
-    if (first_.empty()) first_ = message;
-  }
-  const std::string& first() const { return first_; }
-
- private:
-  std::string first_;
-};
-
-// Reads a value in textproto syntax into the field (appending to a list); "" or what is wrong.
-std::string parse_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& value) {
-  Silent errors;
-  pb::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
-  if (parser.ParseFieldValueFromString(value, f, &m)) return "";
-  return errors.first().empty() ? "syntax error" : errors.first();
+std::string expected_for(const pb::FieldDescriptor* f) {
+  using F = pb::FieldDescriptor;
+  if (f->enum_type()) return "one of " + enum_names(f->enum_type());
+  if (f->cpp_type() == F::CPPTYPE_UINT64) return "a whole number that is not negative";
+  if (f->cpp_type() == F::CPPTYPE_DOUBLE) return "a number";
+  if (f->cpp_type() == F::CPPTYPE_BOOL) return "true or false";
+  return is_number(f) ? "a whole number" : "a string";
 }
 
-std::string expected_for(const pb::FieldDescriptor* f) {
-  switch (f->cpp_type()) {
-    case pb::FieldDescriptor::CPPTYPE_INT32:
-    case pb::FieldDescriptor::CPPTYPE_INT64:
-      return "a whole number";
-    case pb::FieldDescriptor::CPPTYPE_UINT64:
-      return "a whole number that is not negative";
-    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
-      return "a number";
-    case pb::FieldDescriptor::CPPTYPE_BOOL:
-      return "true or false";
-    case pb::FieldDescriptor::CPPTYPE_ENUM:
-      return "one of " + enum_names(f->enum_type());
-    default:
-      return "a string";
-  }
+bool in_quotes(const std::string& text) {
+  return text.size() >= 2 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
 }
 
 void set_scalar(pb::Message& m, const pb::FieldDescriptor* f, const std::string& value,
                 const std::string& where) {
   if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_STRING) {
-    bool quoted = value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0];
-    if (quoted) {
-      std::string wrong = parse_field(m, f, value);
+    if (in_quotes(value)) {
+      std::string wrong = parse_value(m, f, value);
       if (!wrong.empty()) fail_input("{}: {}", where, wrong);
     } else if (f->is_repeated()) {
       m.GetReflection()->AddString(&m, f, value);
@@ -95,7 +62,7 @@ void set_scalar(pb::Message& m, const pb::FieldDescriptor* f, const std::string&
     return;
   }
   // An element that is itself a list would be accepted by the parser as several.
-  if (value.empty() || value[0] == '[' || !parse_field(m, f, value).empty())
+  if (value.empty() || value[0] == '[' || !parse_value(m, f, value).empty())
     fail_input("{}: \"{}\" does not fit, expected {}", where, value, expected_for(f));
 }
 
@@ -109,7 +76,7 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
       fail_input("{}: is a group of fields ({}), set one of them, or give a textproto in braces", where,
                  fmt::join(field_names(f->message_type()), ", "));
     if (!f->is_repeated()) r->ClearField(&m, f);
-    std::string wrong = parse_field(m, f, text);
+    std::string wrong = parse_value(m, f, text);
     if (!wrong.empty()) fail_input("{}: {}", where, wrong);
     return;
   }
@@ -118,32 +85,22 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
   for (const std::string& element : list_elements(value)) set_scalar(m, f, element, where);
 }
 
-template <class T>
-bool parse_number(const std::string& text, T& out) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // The value of a keyed argument; its type follows from its form.
 void set_arg_value(config::Arg& arg, const std::string& text, const std::string& where) {
   int64_t whole = 0;
   double number = 0;
   if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
-    std::vector<std::string> elements = list_elements(text);
     bool all_whole = true;
-    for (const std::string& element : elements) {
+    for (const std::string& element : list_elements(text)) {
       if (!parse_number(element, number)) fail_input("{}: \"{}\" is not a number", where, element);
       all_whole = all_whole && parse_number(element, whole);
+      arg.add_floats(number);
+      arg.add_ints(whole);
     }
-    for (const std::string& element : elements) {
-      parse_number(element, number);
-      if (all_whole) {
-        parse_number(element, whole);
-        arg.add_ints(whole);
-      } else {
-        arg.add_floats(number);
-      }
-    }
+    if (all_whole)
+      arg.clear_floats();
+    else
+      arg.clear_ints();
   } else if (text == "true" || text == "false") {
     arg.set_bool_(text == "true");
   } else if (parse_number(text, whole)) {
@@ -151,8 +108,7 @@ void set_arg_value(config::Arg& arg, const std::string& text, const std::string&
   } else if (parse_number(text, number)) {
     arg.set_float_(number);
   } else {
-    bool quoted = text.size() >= 2 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
-    arg.set_string(quoted ? text.substr(1, text.size() - 2) : text);
+    arg.set_string(in_quotes(text) ? text.substr(1, text.size() - 2) : text);
   }
 }
 

@@ -1,11 +1,11 @@
-#include "train/config/config_tables.h"
-
+// The schema as the tables of configs/README.md.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "configs/saccade.pb.h"
+#include "train/config/config_fields.h"
 #include "train/config/rules.h"
 
 namespace saccade {
@@ -41,42 +41,10 @@ std::string type_text(const FieldDescriptor* f) {
   } else if (f->message_type()) {
     type = f->message_type()->name();
   } else {
-    switch (f->cpp_type()) {
-      case FieldDescriptor::CPPTYPE_DOUBLE:
-        type = "float";
-        break;
-      case FieldDescriptor::CPPTYPE_BOOL:
-        type = "bool";
-        break;
-      case FieldDescriptor::CPPTYPE_STRING:
-        type = "string";
-        break;
-      default:
-        type = "int";
-    }
+    type = f->cpp_type_name();
+    if (is_number(f)) type = type == "double" ? "float" : "int";
   }
   return f->is_repeated() ? "list of " + type : type;
-}
-
-// As the schema writes it.
-std::string default_text(const FieldDescriptor* f) {
-  if (!f->has_default_value()) return "";
-  switch (f->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return fmt::format("`{}`", f->default_value_double());
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return f->default_value_bool() ? "`true`" : "`false`";
-    case FieldDescriptor::CPPTYPE_STRING:
-      return fmt::format("`\"{}\"`", f->default_value_string());
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return fmt::format("`{}`", f->default_value_enum()->name());
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return fmt::format("`{}`", f->default_value_uint64());
-    case FieldDescriptor::CPPTYPE_INT64:
-      return fmt::format("`{}`", f->default_value_int64());
-    default:
-      return fmt::format("`{}`", f->default_value_int32());
-  }
 }
 
 }  // namespace
@@ -95,7 +63,8 @@ std::string config_tables() {
     out += "| field | type | default | allowed | |\n| --- | --- | --- | --- | --- |\n";
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* f = type->field(i);
-      out += fmt::format("| `{}` | {} | {} | {} | {} |\n", f->name(), type_text(f), default_text(f),
+      const std::string otherwise = f->has_default_value() ? "`" + default_text(f) + "`" : "";
+      out += fmt::format("| `{}` | {} | {} | {} | {} |\n", f->name(), type_text(f), otherwise,
                          allowed_text(f), rule_of(f).text());
     }
   }

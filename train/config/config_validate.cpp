@@ -1,4 +1,4 @@
-// The checks of a configuration: the fields' own rules, and what belongs to several fields at once.
+// The checks of a configuration: the fields' own rules, and what concerns several fields at once.
 #include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"

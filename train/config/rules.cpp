@@ -4,11 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "core/kernels/optimizer/optimizer.h"
 #include "core/tensor/error.h"
+#include "layers/attention.h"
 #include "layers/name_patterns.h"
+#include "models/backbone.h"
+#include "models/build.h"
 #include "train/config/config_fields.h"
-#include "train/config/registries.h"
+#include "train/optimizers/schedule.h"
 
 namespace saccade {
 
@@ -16,6 +21,21 @@ namespace pb = google::protobuf;
 using pb::FieldDescriptor;
 
 namespace {
+
+// The names that the registry holds, which a field of the schema names.
+std::vector<std::string> registered_names(const std::string& registry) {
+  using Names = std::vector<std::string>;
+  static const std::map<std::string, Names (*)()> kRegistries = {
+      {"attention", [] { return attention_layers().names(); }},
+      {"backbone", [] { return backbones().names(); }},
+      {"model", [] { return model_types().names(); }},
+      {"optimizer", [] { return kernels::optimizers().names(); }},
+      {"schedule", [] { return schedules().names(); }},
+  };
+  auto it = kRegistries.find(registry);
+  SACCADE_CHECK(it != kRegistries.end(), "[config] no registry \"{}\"", registry);
+  return it->second();
+}
 
 // 65536, 0.5, 1e9
 std::string number_text(double x) {

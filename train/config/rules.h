@@ -20,4 +20,7 @@ std::string allowed_text(const google::protobuf::FieldDescriptor* field);
 // ("model"; empty for a whole configuration).
 void check_rules(const google::protobuf::Message& message, const std::string& path = "");
 
+// The tables of configs/README.md: every message and its fields.
+std::string config_tables();
+
 }  // namespace saccade

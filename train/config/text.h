@@ -1,0 +1,22 @@
+// Small things about text.
+#pragma once
+
+#include <charconv>
+#include <string>
+
+namespace saccade {
+
+// Without blanks at both ends.
+inline std::string trim(const std::string& text) {
+  size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+// Whether the whole text is a number of this type.
+template <class T>
+bool parse_number(const std::string& text, T& out) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace saccade
