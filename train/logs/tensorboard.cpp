@@ -1,5 +1,8 @@
 #include "train/logs/tensorboard.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/wire_format_lite.h>
 #include <unistd.h>
 
 #include <array>
@@ -34,24 +37,28 @@ void append_raw(std::string& out, T value) {
   out.append(bytes, sizeof(T));
 }
 
-// Protobuf's wire format: varints, and fields tagged with number * 8 + wire type.
-void append_varint(std::string& out, uint64_t v) {
-  for (; v >= 0x80; v >>= 7) out += static_cast<char>((v & 0x7F) | 0x80);
-  out += static_cast<char>(v);
-}
-void append_bytes(std::string& out, int field, std::string_view bytes) {
-  append_varint(out, static_cast<uint64_t>(field) * 8 + 2);
-  append_varint(out, bytes.size());
-  out += bytes;
+using Wire = google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedOutputStream;
+
+// The bytes of a protobuf message whose fields `write` writes.
+template <class Write>
+std::string encode(Write write) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  CodedOutputStream out(&stream);
+  write(&out);
+  out.Trim();
+  return bytes;
 }
 
-// Event { double wall_time = 1; int64 step = 2; ... }
-std::string event_head(int64_t step) {
-  std::string out(1, static_cast<char>(1 * 8 + 1));
-  append_raw(out, std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
-  out += static_cast<char>(2 * 8 + 0);
-  append_varint(out, static_cast<uint64_t>(step));
-  return out;
+// Event { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
+std::string encode_event(int64_t step, int field, const std::string& content) {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  return encode([&](CodedOutputStream* out) {
+    Wire::WriteDouble(1, now.count(), out);
+    Wire::WriteInt64(2, step, out);
+    Wire::WriteBytes(field, content, out);
+  });
 }
 
 }  // namespace
@@ -86,9 +93,7 @@ EventWriter::EventWriter(const std::string& folder) {
     if (file_) break;
     if (errno != EEXIST) fail("{}: cannot create: {}", path_, std::strerror(errno));
   }
-  std::string event = event_head(0);
-  append_bytes(event, 3, "brain.Event:2");  // file_version
-  write(event);
+  write(encode_event(0, 3, "brain.Event:2"));
 }
 
 EventWriter::~EventWriter() { std::fclose(file_); }
@@ -100,18 +105,17 @@ void EventWriter::write(const std::string& event) {
 }
 
 void EventWriter::scalars(int64_t step, const Metrics& values) {
-  // Summary { repeated Value value = 1 }, Value { string tag = 1; float simple_value = 2 }
-  std::string summary;
-  for (const auto& [tag, number] : values) {
-    std::string value;
-    append_bytes(value, 1, tag);
-    value += static_cast<char>(2 * 8 + 5);
-    append_raw(value, static_cast<float>(number));
-    append_bytes(summary, 1, value);
-  }
-  std::string event = event_head(step);
-  append_bytes(event, 5, summary);
-  write(event);
+  // Summary { repeated Value value = 1; }, Value { string tag = 1; float simple_value = 2; }
+  std::string summary = encode([&](CodedOutputStream* out) {
+    for (const auto& [tag, number] : values) {
+      Wire::WriteBytes(1, encode([&, &tag = tag, number = number](CodedOutputStream* value) {
+                         Wire::WriteBytes(1, tag, value);
+                         Wire::WriteFloat(2, static_cast<float>(number), value);
+                       }),
+                       out);
+    }
+  });
+  write(encode_event(step, 5, summary));
 }
 
 }  // namespace saccade
