@@ -52,7 +52,12 @@ class TrainingTask {
 };
 
 // The loader of a training set as open_batches wants it.
-std::function<Batch()> endless_batches(std::shared_ptr<const ImageSource> images, LoaderOptions options,
-                                       int64_t epoch, int64_t batch);
+inline std::function<Batch()> endless_batches(std::shared_ptr<const ImageSource> images,
+                                              LoaderOptions options, int64_t epoch, int64_t batch) {
+  options.start_epoch = epoch;
+  options.start_batch = batch;
+  auto loader = std::make_shared<DataLoader>(std::move(images), std::move(options));
+  return [loader] { return std::move(*loader->next()); };
+}
 
 }  // namespace saccade

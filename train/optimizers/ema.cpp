@@ -8,6 +8,15 @@
 
 namespace saccade {
 
+void copy_stored(const std::string& what, const Tensor& stored, Tensor& to) {
+  if (!stored.defined() || stored.dtype() != DType::kF32 || stored.shape() != to.shape())
+    fail_input("{}: {}, expected f32 {}", what,
+               stored.defined() ? fmt::format("{} {}", name_of(stored.dtype()), stored.shape().to_string())
+                                : "missing",
+               to.shape().to_string());
+  to.copy_from(stored.to(to.device()));
+}
+
 Ema::Ema(const Module& model, double decay) : decay_(decay) {
   SACCADE_CHECK(decay > 0 && decay < 1, "[ema] decay {}, expected a number in (0, 1)", decay);
   std::vector<Shape> shapes;
@@ -63,14 +72,7 @@ NamedValues Ema::state() const {
 
 void Ema::load_state(int64_t updates, const std::function<Tensor(const std::string&)>& find) {
   updates_ = updates;
-  for (Slot& s : slots_) {
-    Tensor t = find(s.name);
-    if (!t.defined() || t.dtype() != DType::kF32 || t.shape() != s.average.shape())
-      fail_input("average of {}: {}, expected f32 {}", s.name,
-                 t.defined() ? fmt::format("{} {}", name_of(t.dtype()), t.shape().to_string()) : "missing",
-                 s.average.shape().to_string());
-    s.average.copy_from(t.to(s.average.device()));
-  }
+  for (Slot& s : slots_) copy_stored("average of " + s.name, find(s.name), s.average);
 }
 
 }  // namespace saccade

@@ -12,6 +12,9 @@
 
 namespace saccade {
 
+// Takes over what a checkpoint holds. Throws InputError "what: missing, expected f32 [..]" for another type or shape.
+void copy_stored(const std::string& what, const Tensor& stored, Tensor& to);
+
 class Ema {
  public:
   // Starts as a copy of the model. 0 < decay < 1, else InputError.

@@ -105,18 +105,11 @@ void Optimizer::load_state(const std::function<Tensor(const std::string&)>& find
     s.in_last = false;
     s.step = step.defined() ? static_cast<int64_t>(step.item()) : 0;
     for (size_t k = 0; k < state_names_.size(); ++k) {
-      Tensor& state = s.state[k];
-      if (s.step == 0) {
-        state.fill(0);
-        continue;
-      }
       const std::string name = state_names_[k] + "." + s.name;
-      Tensor t = find(name);
-      if (!t.defined() || t.dtype() != DType::kF32 || t.shape() != state.shape())
-        fail_input("optimizer state {}: {}, expected f32 {}", name,
-                   t.defined() ? fmt::format("{} {}", name_of(t.dtype()), t.shape().to_string()) : "missing",
-                   state.shape().to_string());
-      state.copy_from(t.to(state.device()));
+      if (s.step == 0)
+        s.state[k].fill(0);
+      else
+        copy_stored("optimizer state " + name, find(name), s.state[k]);
     }
   }
 }
