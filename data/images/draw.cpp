@@ -52,7 +52,7 @@ std::string printable(std::string_view text) {
 
 bool is_light(Rgb c) { return 0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2] > 140; }
 
-// Keeps a coordinate that came from a network within what integers hold.
+// Clamps a coordinate that a network predicted to what integers can hold.
 int64_t pixel(double v, int64_t limit) {
   double low = -1e6, high = static_cast<double>(limit) + 1e6;
   return std::isfinite(v) ? std::llround(std::clamp(v, low, high)) : 0;
@@ -133,27 +133,17 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
     int64_t pad = 2 * scale, w = text_width(text, scale) + 2 * pad, h = text_height(scale) + pad + scale;
     int64_t x = std::clamp<int64_t>(r.x1, 0, std::max<int64_t>(0, image.width - w));
     int64_t right = std::clamp<int64_t>(r.x2 - w, 0, std::max<int64_t>(0, image.width - w));
-    Rect chosen{};
-    bool found = false;
-    for (auto [tx, ty] : {std::pair{x, r.y1 - h},
-                          {x, r.y2},
-                          {x, r.y1 + line},
-                          {right, r.y1 - h},
-                          {right, r.y2},
-                          {x, r.y2 - line - h}}) {
-      Rect tag{tx, ty, tx + w, ty + h};
-      bool fits = ty >= 0 && ty + h <= image.height;
-      if (fits && std::none_of(tags.begin(), tags.end(), [&](const Rect& t) { return t.overlaps(tag); })) {
-        chosen = tag;
-        found = true;
-        break;
-      }
-    }
-    if (!found) {
-      int64_t y = std::clamp<int64_t>(r.y1 - h, 0, std::max<int64_t>(0, image.height - h));
-      chosen = {x, y, x + w, y + h};
-    }
-    tags.push_back(chosen);
+    auto at = [&](int64_t left, int64_t top) { return Rect{left, top, left + w, top + h}; };
+    auto is_free = [&](const Rect& place) {
+      return place.y1 >= 0 && place.y2 <= image.height &&
+             std::none_of(tags.begin(), tags.end(), [&](const Rect& tag) { return tag.overlaps(place); });
+    };
+    const Rect places[] = {at(x, r.y1 - h),     at(x, r.y2),     at(x, r.y1 + line),
+                           at(right, r.y1 - h), at(right, r.y2), at(x, r.y2 - line - h)};
+    const Rect* place = std::find_if(std::begin(places), std::end(places), is_free);
+    tags.push_back(place != std::end(places)
+                       ? *place
+                       : at(x, std::clamp<int64_t>(r.y1 - h, 0, std::max<int64_t>(0, image.height - h))));
   }
   // The most certain tags last, so that they stay readable where all places were taken.
   for (size_t k = order.size(); k-- > 0;) {

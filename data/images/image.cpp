@@ -19,7 +19,7 @@ namespace saccade {
 namespace {
 
 // A Huffman table segment holds tables of 16 counts and as many symbols as these add up to, at most 256. Some
-// releases of stb_image write past an array when they are more.
+// releases of stb_image write past an array when there are more.
 bool huffman_tables_are_sane(std::span<const uint8_t> segment) {
   while (!segment.empty()) {
     if (segment.size() < 17) return false;
@@ -31,9 +31,9 @@ bool huffman_tables_are_sane(std::span<const uint8_t> segment) {
   return true;
 }
 
-// "" or what is wrong with the file's segments. Both decoders fill the missing part of a cut JPEG with grey
-// and go on, so the end-of-image marker is looked for: segments are stepped over by their length,
-// entropy-coded data is searched for the next real marker.
+// "" or what is wrong with the file's segments. Both decoders fill the missing part of a truncated JPEG with grey
+// and carry on, so this looks for the end-of-image marker: it skips segments by their length and searches
+// entropy-coded data for the next real marker.
 std::string jpeg_problem(std::span<const uint8_t> b) {
   const std::string cut = "the JPEG file is cut off";
   size_t i = 2;

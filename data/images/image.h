@@ -37,7 +37,7 @@ ImageSize read_image_size(const std::string& path);
 
 // ".jpg" of "a/B.JPG"; "" when there is none.
 std::string lower_extension(const std::string& path);
-// Whether the name is that of a file that read_image may read.
+// Whether read_image may be able to read a file of this name.
 bool has_image_extension(const std::string& path);
 
 std::vector<uint8_t> encode_png(const Image& image);

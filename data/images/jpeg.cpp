@@ -49,7 +49,7 @@ std::optional<Image> decode_jpeg(std::span<const uint8_t> bytes, const ImageSize
   int status =
       tjDecompress2(decoder.get(), bytes.data(), length, four ? cmyk.data() : image.rgb.data(), width, 0,
                     height, four ? TJPF_CMYK : TJPF_RGB, TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS);
-  // Warnings are about small damage that every viewer passes over, and Pillow too.
+  // Warnings concern minor damage that every viewer ignores, Pillow included.
   if (status != 0 && tjGetErrorCode(decoder.get()) == TJERR_FATAL)
     fail_input("{}: damaged image ({})", name, tjGetErrorStr2(decoder.get()));
   if (four) cmyk_to_rgb(cmyk, image.rgb);

@@ -7,7 +7,7 @@
 #include "core/tensor/error.h"
 #include "data/images/pixel4.h"
 
-// The loops over a row are worth the full vectoriser.
+// The loops over a row gain from full vectorisation.
 #pragma GCC optimize("O3")
 
 namespace saccade {

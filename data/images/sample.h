@@ -18,7 +18,7 @@ struct Sample {
   Image image;
   std::vector<SampleBox> boxes;
   int64_t label = -1;  // class of the whole image; -1: it has none
-  // The batch is padded to at least this size (0: no wish).
+  // The batch is padded to at least this size (0: no minimum).
   int64_t canvas_height = 0, canvas_width = 0;
 };
 

@@ -9,7 +9,7 @@ namespace saccade {
 namespace {
 
 // The logarithm of a draw from Gamma(alpha, 1) (Marsaglia and Tsang, 2000; below 1 from alpha + 1). A small
-// alpha makes numbers that no double can hold, their logarithms are harmless.
+// alpha makes draws that no double can hold; their logarithms fit.
 double draw_log_gamma(double alpha, Rng& rng) {
   if (alpha < 1) return draw_log_gamma(alpha + 1, rng) + std::log(1 - rng.uniform()) / alpha;
   const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);

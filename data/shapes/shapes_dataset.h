@@ -1,4 +1,4 @@
-// A synthetic COCO-format detection set, so that everything can be tried with no download: six kinds of
+// A synthetic COCO-format detection set, so that everything can be tried without a download: six kinds of
 // shape, turned, overlapping, in random colours and fillings on textured, noisy backgrounds.
 #pragma once
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kPi = std::numbers::pi;
 constexpr double kLeastVisible = 0.25;  // below this part of its pixels a shape is not annotated
-// A shape is not put where it would leave less than this of an earlier one, so few end up unannotated.
+// A shape is not placed where less than this of an earlier one would stay visible, so few end up unannotated.
 constexpr double kKeepVisible = 0.4;
 constexpr int kAttempts = 16;
 

@@ -12,7 +12,7 @@ DeviceChoice choose_device(const std::string& name) {
   if (name == "cuda") fail_input("--device cuda: {}; expected auto or cpu", cuda_problem());
   if (name != "auto") fail_input("--device {}: not known, expected auto, cpu or cuda", name);
   if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", cuda_problem())};
-  // On the emulated GPU everything is right and nothing is fast: who wants it, names it.
+  // The emulated GPU is correct but slow, so it has to be asked for by name.
   return {cuda_is_emulated() ? Device::kCpu : Device::kCuda, ""};
 }
 

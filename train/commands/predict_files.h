@@ -1,5 +1,5 @@
-// What the predictions of detectors and classifiers share: the images of the command line and the folder of
-// the results.
+// What the predictions of detectors and classifiers share: the images named on the command line and the folder of
+// results.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ std::vector<PredictInput> collect_inputs(const std::vector<std::string>& argumen
 // A batch of one image, resized as for evaluation.
 Batch one_image_batch(const Image& original, const Config& config);
 
-// A folder beside the results that takes them until all are there; what is left is removed at the end.
+// A temporary folder beside the results that holds them until all are there; leftovers are removed at the end.
 class Workspace {
  public:
   explicit Workspace(const std::filesystem::path& output);

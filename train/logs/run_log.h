@@ -1,4 +1,4 @@
-// What a training leaves behind while it runs: metrics.jsonl and a TensorBoard event file in the run folder.
+// What a training run writes while it runs: metrics.jsonl and a TensorBoard event file in the run folder.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 namespace saccade {
 
 // Looks at the model's tensors, then has the loss `run` again (the same forward pass) watching every op, then its
-// backward pass; says in one line a finding: a tensor of the model, the first op whose output is NaN or
+// backward pass; describes the finding in one line: a tensor of the model, the first op whose output is NaN or
 // infinite with its module, or the first backward function, followed by the problems that the loss found in the
 // predictions; "" when all is finite. Slow, and leaves gradients behind: for a run that is about to stop.
 std::string diagnose_nonfinite(const Module& model, const std::function<TrainingLoss()>& run);

@@ -1,4 +1,4 @@
-// Where the steps of a run lie: a function of the configuration and the size of the data set.
+// How a run is divided into steps: a function of the configuration and the size of the data set.
 #pragma once
 
 #include <cstdint>

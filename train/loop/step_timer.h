@@ -1,4 +1,4 @@
-// What a step took, for the log.
+// How long a step took, for the log.
 #pragma once
 
 #include <chrono>
