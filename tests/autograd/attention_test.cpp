@@ -9,35 +9,25 @@
 #include <cstring>
 
 #include "autograd/var.h"
+#include "tests/autograd/golden.h"
 
 namespace saccade {
 namespace {
 
-double error_of(const Tensor& got, const Tensor& expected) {
-  auto a = got.to_vector<double>(), b = expected.to_vector<double>();
-  double worst = 0, square = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    double difference = std::abs(a[i] - b[i]);
-    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
-    square += b[i] * b[i];
-  }
-  return worst / (std::sqrt(square / static_cast<double>(std::max<size_t>(a.size(), 1))) + 1e-30);
-}
-
-struct Problem {
+struct AttentionProblem {
   Tensor q, k, v, mask, bias, dy;
   kernels::AttentionParams params;
 };
 
-Problem make_problem(int64_t N, int64_t Q, int64_t S, int64_t heads, int64_t D, int64_t Dv, const Shape& bias,
-                     bool masked, double dropout) {
+AttentionProblem make_problem(int64_t N, int64_t Q, int64_t S, int64_t heads, int64_t D, int64_t Dv,
+                              const Shape& bias, bool masked, double dropout) {
   Rng rng(mix_key(static_cast<uint64_t>(Q), static_cast<uint64_t>(S)));
   auto normal = [&](const Shape& shape) {
     Tensor t = Tensor::empty(shape);
     for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
     return t;
   };
-  Problem p;
+  AttentionProblem p;
   p.q = normal({N, Q, heads * D});
   p.k = normal({N, S, heads * D});
   p.v = normal({N, S, heads * Dv});
@@ -53,7 +43,7 @@ Problem make_problem(int64_t N, int64_t Q, int64_t S, int64_t heads, int64_t D, 
 }
 
 // y, log_sum, dq, dk, dv, dbias
-Tensors run(const Problem& p, bool generic) {
+Tensors run(const AttentionProblem& p, bool generic) {
   Tensor y = p.dy.empty_like();
   Tensor log_sum = Tensor::empty({p.q.dim(0), p.params.heads, p.q.dim(1)});
   Tensors g{p.q.empty_like(), p.k.empty_like(), p.v.empty_like(),
@@ -76,7 +66,7 @@ Tensors run(const Problem& p, bool generic) {
   return out;
 }
 
-std::vector<Problem> problems() {
+std::vector<AttentionProblem> problems() {
   return {
       make_problem(2, 101, 77, 2, 32, 32, {}, false, 0),
       make_problem(3, 50, 50, 2, 16, 16, {}, true, 0.25),
@@ -90,7 +80,7 @@ std::vector<Problem> problems() {
 // Sums of some hundred f32 products in another order, through one exponential.
 TEST(Attention, TunedEqualsGeneric) {
   size_t number = 0;
-  for (const Problem& p : problems()) {
+  for (const AttentionProblem& p : problems()) {
     Tensors tuned = run(p, false), generic = run(p, true);
     for (size_t i = 0; i < tuned.size(); ++i) {
       if (i == 1 && p.mask.defined()) continue;  // -inf - -inf; the rows show in y
@@ -102,7 +92,7 @@ TEST(Attention, TunedEqualsGeneric) {
 
 // One rounding to bf16 (2^-8 of the element) of nearly equal f32 sums.
 TEST(Attention, TunedEqualsGenericInBf16) {
-  for (Problem p : problems()) {
+  for (AttentionProblem p : problems()) {
     for (Tensor* t : {&p.q, &p.k, &p.v, &p.dy}) *t = t->to(DType::kBF16);
     Tensors tuned = run(p, false), generic = run(p, true);
     for (size_t i = 0; i < tuned.size(); ++i) {
@@ -114,7 +104,7 @@ TEST(Attention, TunedEqualsGenericInBf16) {
 
 TEST(Attention, SameBitsOnAnyNumberOfThreads) {
   int before = omp_get_max_threads();
-  for (const Problem& p : problems()) {
+  for (const AttentionProblem& p : problems()) {
     omp_set_num_threads(1);
     Tensors alone = run(p, false);
     for (int threads : {2, 3, 7}) {
@@ -129,7 +119,7 @@ TEST(Attention, SameBitsOnAnyNumberOfThreads) {
 }
 
 TEST(Attention, RowsWithoutKeysAreZero) {
-  Problem p = make_problem(2, 5, 20, 2, 8, 8, {}, true, 0);
+  AttentionProblem p = make_problem(2, 5, 20, 2, 8, 8, {}, true, 0);
   for (bool generic : {false, true}) {
     Tensors out = run(p, generic);
     for (double y : out[0].select(0, 0).to_vector<double>()) EXPECT_EQ(y, 0.0);
@@ -140,7 +130,7 @@ TEST(Attention, RowsWithoutKeysAreZero) {
 
 // A NaN must come out: the trainer looks for it.
 TEST(Attention, NanComesOut) {
-  Problem p = make_problem(1, 5, 20, 1, 8, 8, {}, false, 0);
+  AttentionProblem p = make_problem(1, 5, 20, 1, 8, 8, {}, false, 0);
   p.q.data<float>()[0] = NAN;
   for (bool generic : {false, true}) {
     Tensors out = run(p, generic);

@@ -17,19 +17,6 @@
 namespace saccade {
 namespace {
 
-// Largest difference in units of the rms of what was expected.
-double error_of(const Tensor& got, const Tensor& expected) {
-  EXPECT_EQ(got.shape(), expected.shape());
-  auto a = got.to(Device::kCpu).to_vector<double>(), b = expected.to_vector<double>();
-  double worst = 0, square = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    double difference = std::abs(a[i] - b[i]);
-    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
-    square += b[i] * b[i];
-  }
-  return worst / (std::sqrt(square / static_cast<double>(a.size())) + 1e-30);
-}
-
 std::vector<Device> devices() {
   return cuda_problem().empty() ? std::vector<Device>{Device::kCpu, Device::kCuda}
                                 : std::vector{Device::kCpu};

@@ -130,7 +130,7 @@ Sample box_sample(Rng& rng, const char* label, int64_t pairs, bool giou) {
           reference};
 }
 
-constexpr Tolerance kSum{
+constexpr Tolerance kLossSum{
     .f32 = 2e-6,
     .bf16 = 8e-3,
     .why = "a few ulp per element, summed in lanes and f64; gradients given as bf16 round",
@@ -145,7 +145,7 @@ Tensor labels_of(const Shape& shape, int64_t value) {
 const Register kFocal(Row{
     "sigmoid_focal_loss",
     Bf16::kExact,
-    kSum,
+    kLossSum,
     [](Rng& rng) {
       return std::vector<Sample>{
           focal_sample(rng, "detector", {2, 7, 5}, 2),   focal_sample(rng, "gamma 1.5", {3, 6}, 1.5),
@@ -167,7 +167,7 @@ const Register kFocal(Row{
 const Register kVarifocal(Row{
     "varifocal_loss",
     Bf16::kExact,
-    kSum,
+    kLossSum,
     [](Rng& rng) {
       return std::vector<Sample>{
           varifocal_sample(rng, "detector", {2, 7, 5}, 2), varifocal_sample(rng, "gamma 1.5", {3, 6}, 1.5),
@@ -182,7 +182,7 @@ const Register kVarifocal(Row{
 const Register kCrossEntropy(Row{
     "cross_entropy",
     Bf16::kExact,
-    kSum,
+    kLossSum,
     [](Rng& rng) {
       return std::vector<Sample>{cross_entropy_sample(rng, "plain", 9, 7, false, 0),
                                  cross_entropy_sample(rng, "weights", 9, 7, true, 0),
@@ -232,7 +232,7 @@ const Register kGiou(Row{
 
 const Register kL1(Row{"l1_loss",
                        Bf16::kNone,
-                       kSum,
+                       kLossSum,
                        [](Rng& rng) {
                          return std::vector<Sample>{
                              box_sample(rng, "pairs", 40, false), box_sample(rng, "one", 1, false),

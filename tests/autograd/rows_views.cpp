@@ -5,13 +5,13 @@
 namespace saccade::optable {
 namespace {
 
-constexpr Tolerance kMoves{0, 1e-2, "values only move; bf16 gradients of expand are rounded sums"};
+constexpr Tolerance kViews{0, 1e-2, "values only move; bf16 gradients of expand are rounded sums"};
 constexpr Tolerance kShortSums{1e-6, 1e-2, "gradients are short sums; bf16 rounds them once"};
 using Index = std::vector<int64_t>;
 
 const Register kReshape(Row{"reshape",
                             Bf16::kExact,
-                            kMoves,
+                            kViews,
                             [](Rng& rng) {
                               auto sample = [&](const char* label, Shape from, Shape to, Shape result) {
                                 return Sample{label,
@@ -32,7 +32,7 @@ const Register kReshape(Row{"reshape",
 
 const Register kPermute(Row{"permute",
                             Bf16::kExact,
-                            kMoves,
+                            kViews,
                             [](Rng& rng) {
                               auto sample = [&](const char* label, Shape from, std::vector<int> axes) {
                                 return Sample{
@@ -75,7 +75,7 @@ const Register kPermute(Row{"permute",
 const Register kSlice(Row{
     "slice",
     Bf16::kExact,
-    kMoves,
+    kViews,
     [](Rng& rng) {
       auto sample = [&](const char* label, Shape from, int axis, int64_t begin, int64_t end) {
         return Sample{label,
@@ -121,7 +121,7 @@ const Register kExpand(Row{
 
 const Register kConcat(Row{"concat",
                            Bf16::kExact,
-                           kMoves,
+                           kViews,
                            [](Rng& rng) {
                              auto sample = [&](const char* label, std::vector<Shape> shapes, int axis) {
                                Sample s{label,
@@ -162,7 +162,7 @@ const Register kConcat(Row{"concat",
 const Register kMaskedFill(Row{
     "masked_fill",
     Bf16::kExact,
-    kMoves,
+    kViews,
     [](Rng& rng) {
       auto sample = [&](const char* label, Shape shape, Shape mask_shape) {
         Tensor mask = Tensor::empty(mask_shape, DType::kBool);

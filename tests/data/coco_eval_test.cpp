@@ -86,11 +86,11 @@ void expect_equal(const std::string& gt, const std::string& dt, const std::strin
   EXPECT_EQ(compared, e.categories.size());
 }
 
-const std::string kGolden = SACCADE_SOURCE_DIR "/tests/golden/coco_eval/";
+const std::string kCocoGolden = SACCADE_SOURCE_DIR "/tests/golden/coco_eval/";
 
 class RandomCase : public testing::TestWithParam<const char*> {};
 TEST_P(RandomCase, EqualsPycocotools) {
-  std::string base = kGolden + GetParam();
+  std::string base = kCocoGolden + GetParam();
   expect_equal(base + ".gt.json", base + ".dt.json", base + ".expected.json");
 }
 INSTANTIATE_TEST_SUITE_P(CocoEval, RandomCase,

@@ -87,7 +87,7 @@ TEST(ImageFolder, RefusesWhatIsNoDataSet) {
   refused(dir.str(), {}, "b/picture.webp: images of this type cannot be read");
 }
 
-Augmentation everything() {
+Augmentation classifier_augment() {
   return make_augmentation({.values = {{"horizontal_flip", {0.5}},
                                        {"erase_probability", {0.5}},
                                        {"height", {16}},
@@ -109,7 +109,7 @@ TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {
   LoaderOptions options;
   options.batch_size = 3;
   options.shuffle = options.drop_last = true;
-  options.augment = everything();
+  options.augment = classifier_augment();
   options.mix = {.probability = 0.8, .mixup_alpha = 0.8, .cutmix_alpha = 1};
   auto take = [&](int threads, int64_t cache, int64_t start) {
     options.threads = threads;

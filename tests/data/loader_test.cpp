@@ -12,7 +12,7 @@ namespace {
 using test::input_error;
 using test::TempDir;
 
-Augmentation everything() {
+Augmentation detector_augment() {
   return make_augmentation({{{"horizontal_flip", {0.5}},
                              {"vertical_flip", {0.5}},
                              {"rotate90", {0.5}},
@@ -65,7 +65,7 @@ TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
   options.shuffle = true;
   options.seed = 7;
   options.pad_multiple = 8;
-  options.augment = everything();
+  options.augment = detector_augment();
   options.threads = 0;
   auto reference = take(set, options, 15);
   ASSERT_EQ(reference.size(), 15u);
@@ -87,7 +87,7 @@ TEST(Loader, ResumesAtAnyBatch) {
   LoaderOptions options;
   options.batch_size = 3;
   options.shuffle = options.drop_last = true;
-  options.augment = everything();
+  options.augment = detector_augment();
   auto all = take(set, options, 9);
   for (int64_t start = 0; start < 9; ++start) {
     options.start_epoch = start / 3;

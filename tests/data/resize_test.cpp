@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-const std::string kGolden = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/resize/";
+const std::string kResizeGolden = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/resize/";
 
 // The formula of scripts/golden/make_resize.py.
 Image picture(int64_t height, int64_t width, int64_t seed) {
@@ -31,8 +31,8 @@ std::string text_of(const Image& image) {
 }
 
 TEST(Resize, EqualsPillowToTheByte) {
-  std::ifstream cases(kGolden + "cases.txt");
-  ASSERT_TRUE(cases) << kGolden;
+  std::ifstream cases(kResizeGolden + "cases.txt");
+  ASSERT_TRUE(cases) << kResizeGolden;
   int count = 0;
   for (std::string line; std::getline(cases, line);) {
     if (line.empty() || line[0] == '#') continue;
@@ -47,7 +47,7 @@ TEST(Resize, EqualsPillowToTheByte) {
     EXPECT_EQ(out.height, oh);
     EXPECT_EQ(out.width, ow);
     if (count++ == 0) {
-      EXPECT_EQ(out.rgb, read_file(kGolden + "small.bin"));
+      EXPECT_EQ(out.rgb, read_file(kResizeGolden + "small.bin"));
     }
     EXPECT_EQ(hash_name(text_of(out)), hash) << line;
   }
@@ -55,8 +55,8 @@ TEST(Resize, EqualsPillowToTheByte) {
 }
 
 TEST(Resize, TheCentreOfClassifiersEqualsTorchvisionToTheByte) {
-  std::ifstream cases(kGolden + "center.txt");
-  ASSERT_TRUE(cases) << kGolden;
+  std::ifstream cases(kResizeGolden + "center.txt");
+  ASSERT_TRUE(cases) << kResizeGolden;
   int count = 0;
   for (std::string line; std::getline(cases, line);) {
     if (line.empty() || line[0] == '#') continue;

@@ -6,7 +6,7 @@
 namespace saccade {
 namespace {
 
-constexpr int64_t kDim = 8, kHeads = 2;
+constexpr int64_t kWindowDim = 8, kWindowHeads = 2;
 
 std::shared_ptr<Attention> make(int64_t window, int64_t shift, bool shrink) {
   Args args;
@@ -14,14 +14,14 @@ std::shared_ptr<Attention> make(int64_t window, int64_t shift, bool shrink) {
   args.set("window", window);
   args.set("shift", shift);
   args.set("shrink", shrink);
-  auto layer = make_attention(args, "", {.dim = kDim, .heads = kHeads});
+  auto layer = make_attention(args, "", {.dim = kWindowDim, .heads = kWindowHeads});
   layer->initialize(3);
   return layer;
 }
 
 AttentionInput input(MapSize map, uint64_t seed) {
   Rng rng(seed);
-  Tensor t = Tensor::empty({2, map.height * map.width, kDim});
+  Tensor t = Tensor::empty({2, map.height * map.width, kWindowDim});
   for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.uniform(-1, 1));
   Var x(t);
   return {.query = x, .key = x, .value = x, .levels = {map}};
@@ -38,10 +38,10 @@ TEST(WindowAttention, IgnoredTokensChangeNoOtherToken) {
   EXPECT_NE(before, unmasked);
   for (size_t i = 0; i < mask.size(); ++i)
     if (mask[i])
-      for (size_t c = 0; c < kDim; ++c) in.query.value().data<float>()[i * kDim + c] = 1e3f;
+      for (size_t c = 0; c < kWindowDim; ++c) in.query.value().data<float>()[i * kWindowDim + c] = 1e3f;
   auto after = layer->forward(in).value().to_vector<float>();
   for (size_t i = 0; i < before.size(); ++i) {
-    if (!mask[i / kDim]) {
+    if (!mask[i / kWindowDim]) {
       EXPECT_EQ(before[i], after[i]) << i;
     }
   }

@@ -132,7 +132,7 @@ void load(Module& module, const Golden& golden) {
   }
 }
 
-double largest_of(const Tensor& t) {
+double largest_entry(const Tensor& t) {
   double largest = 0;
   for (float x : t.to_vector<float>()) largest = std::max(largest, std::abs(static_cast<double>(x)));
   return largest;
@@ -190,11 +190,11 @@ TEST(Dat, GradientsEqualPyTorch) {
     backward(loss);
     double largest = 0;
     for (const NamedTensor& t : model->parameters())
-      largest = std::max(largest, largest_of(golden["grad." + t.name]));
+      largest = std::max(largest, largest_entry(golden["grad." + t.name]));
     for (const NamedTensor& t : model->parameters()) {
       Tensor want = golden["grad." + t.name];
       // The second term is for gradients that are zero by symmetry, such as the keys' bias.
-      EXPECT_LE(worst_difference(t.var.grad(), want), 1e-3 * largest_of(want) + 1e-6 * largest) << t.name;
+      EXPECT_LE(worst_difference(t.var.grad(), want), 1e-3 * largest_entry(want) + 1e-6 * largest) << t.name;
     }
   }
 }

@@ -29,7 +29,7 @@ Args small_args() {
   return model;
 }
 
-Tensor random_images(const Shape& shape, uint64_t seed) {
+Tensor normal_images(const Shape& shape, uint64_t seed) {
   Rng rng(seed);
   Tensor t = Tensor::empty(shape);
   for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
@@ -116,7 +116,7 @@ TEST(Detr, ExtraQueryGroupsAreForTrainingOnly) {
   args.section("transformer").set("extra_query_groups", int64_t{2});
   auto model = test::build_detector(args, 4);
   model->initialize(6);
-  DetectorInput input{.images = Var(random_images({1, 64, 64, 3}, 3)), .sizes = {}};
+  DetectorInput input{.images = Var(normal_images({1, 64, 64, 3}, 3)), .sizes = {}};
   NoGrad no_grad;
   model->set_training(true);
   DetectorOutput training = model->forward(input);
@@ -139,7 +139,7 @@ TEST(Detr, AttentionLayersAreNamedByTheConfiguration) {
   model->initialize(8);
   EXPECT_FALSE(values_of(*model, "transformer.encoder.layers.1.self_attn.sampling_offsets.weight").empty());
   NoGrad no_grad;
-  auto output = model->forward({.images = Var(random_images({1, 64, 64, 3}, 4)), .sizes = {}});
+  auto output = model->forward({.images = Var(normal_images({1, 64, 64, 3}, 4)), .sizes = {}});
   EXPECT_EQ(output.layers.back().logits.shape(), Shape({1, 6, 5}));  // no object is the fifth class
 
   // The decoder's queries have no reference points.
@@ -149,7 +149,7 @@ TEST(Detr, AttentionLayersAreNamedByTheConfiguration) {
       .set("type", std::string("ms_deform_attn"));
   auto unable = test::build_detector(decoder, 4);
   unable->initialize(8);
-  EXPECT_THROW(unable->forward({.images = Var(random_images({1, 64, 64, 3}, 4)), .sizes = {}}), InputError);
+  EXPECT_THROW(unable->forward({.images = Var(normal_images({1, 64, 64, 3}, 4)), .sizes = {}}), InputError);
 }
 
 TEST(Detr, NamesTheWrongField) {

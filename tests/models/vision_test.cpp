@@ -56,7 +56,7 @@ Args tiny(const std::string& type) {
   return args;
 }
 
-Var random_images(const Shape& shape, uint64_t seed) {
+Var uniform_images(const Shape& shape, uint64_t seed) {
   Rng rng(seed);
   std::vector<float> v(static_cast<size_t>(shape.numel()));
   for (float& x : v) x = static_cast<float>(rng.uniform(-1, 1));
@@ -114,7 +114,7 @@ TEST(Vision, BlocksTakeAnyAttentionLayer) {
     args.section("attention").set("type", c.layer);
     auto model = build_backbone(args, {});
     model->initialize(3);
-    auto maps = model->forward(random_images({2, 32, 48, 3}, 5));
+    auto maps = model->forward(uniform_images({2, 32, 48, 3}, 5));
     Var loss = sum(square(maps.back()));
     backward(loss);
     bool found = false;
@@ -150,7 +150,7 @@ TEST(Vision, AnEncoderOfOneLevelTakesWindows) {
   auto run = [&](Var images) {
     return detector->forward({.images = images, .sizes = {{64, 128}, {40, 70}}}).layers[0].logits.value();
   };
-  Tensor logits = run(random_images({2, 64, 128, 3}, 2));
+  Tensor logits = run(uniform_images({2, 64, 128, 3}, 2));
   EXPECT_EQ(logits.shape(), (Shape{2, 5, 3}));
   for (double x : logits.to_vector<double>()) EXPECT_TRUE(std::isfinite(x));
 }
@@ -165,7 +165,7 @@ TEST(Vision, OnlyTheChosenStagesTakeTheLayer) {
       EXPECT_TRUE(n.name.starts_with("layers.0.")) << n.name;
     }
   }
-  EXPECT_EQ(model->forward(random_images({1, 24, 24, 3}, 1)).size(), 2u);
+  EXPECT_EQ(model->forward(uniform_images({1, 24, 24, 3}, 1)).size(), 2u);
 }
 
 TEST(Vision, RecomputationGivesTheSameBitsInLessMemory) {
@@ -180,7 +180,7 @@ TEST(Vision, RecomputationGivesTheSameBitsInLessMemory) {
       ExecutionScope scope;
       execution().rng_key = 9;
       int64_t before = allocator(Device::kCpu).stats().active_bytes;
-      Var loss = sum(square(model->forward(random_images({4, 32, 32, 3}, 7)).back()));
+      Var loss = sum(square(model->forward(uniform_images({4, 32, 32, 3}, 7)).back()));
       int64_t kept = allocator(Device::kCpu).stats().active_bytes - before;
       backward(loss);
       std::vector<float> all;
@@ -207,7 +207,7 @@ TEST(Vision, DropPathRisesFromBlockToBlock) {
   auto model = build_backbone(args, {});
   model->initialize(3);
   model->set_training(true);
-  backward(sum(square(model->forward(random_images({2, 32, 32, 3}, 5)).back())));
+  backward(sum(square(model->forward(uniform_images({2, 32, 32, 3}, 5)).back())));
   for (const NamedTensor& n : model->parameters()) {
     double size = 0;
     for (double g : n.var.grad().to_vector<double>()) size += std::abs(g);
@@ -273,7 +273,7 @@ TEST(Vision, BadArgumentsNameTheField) {
   Args args = tiny("vit");
   args.section("attention").set("type", "window");
   EXPECT_NE(error_of([&] {
-              build_backbone(args, {})->forward(random_images({1, 16, 16, 3}, 1));
+              build_backbone(args, {})->forward(uniform_images({1, 16, 16, 3}, 1));
             }).find("window attention: the tokens come from 0 maps, expected one map"),
             std::string::npos);
 }

@@ -16,7 +16,7 @@ namespace {
 
 CriterionOptions defaults() { return CriterionOptions::read(test::schema_criterion()); }
 
-struct Case {
+struct CriterionCase {
   DetectorOutput output;
   std::vector<Target> targets;
   Vars leaves;
@@ -33,10 +33,10 @@ LayerPrediction random_layer(Rng& rng, int64_t N, int64_t Q, int64_t K, Vars& le
   return p;
 }
 
-Case random_case(uint64_t seed, int64_t Q, int64_t K, const std::vector<int>& objects, int layers = 2,
-                 bool encoder = false) {
+CriterionCase random_case(uint64_t seed, int64_t Q, int64_t K, const std::vector<int>& objects,
+                          int layers = 2, bool encoder = false) {
   Rng rng(seed);
-  Case c;
+  CriterionCase c;
   auto N = static_cast<int64_t>(objects.size());
   for (int l = 0; l < layers; ++l) c.output.layers.push_back(random_layer(rng, N, Q, K, c.leaves));
   if (encoder) c.output.encoder = random_layer(rng, N, 4 * Q, K, c.leaves);
@@ -60,7 +60,7 @@ std::map<std::string, double> parts_of(const DetectionLoss& r) {
 
 TEST(Criterion, PartsSumToTheTotal) {
   for (const char* kind : {"focal", "varifocal", "softmax"}) {
-    Case c = random_case(1, 6, 5, {2, 0, 3}, 3, kind != std::string("softmax"));
+    CriterionCase c = random_case(1, 6, 5, {2, 0, 3}, 3, kind != std::string("softmax"));
     CriterionOptions o = defaults();
     o.class_loss = kind;
     DetectionLoss r = SetCriterion(o).forward(c.output, c.targets);
@@ -81,7 +81,7 @@ TEST(Criterion, PartsSumToTheTotal) {
 }
 
 TEST(Criterion, KnownValues) {
-  Case c = random_case(2, 2, 2, {1}, 1);
+  CriterionCase c = random_case(2, 2, 2, {1}, 1);
   // Query 1 is right: logit 0 (score one half), box off by 0.1 in cx. Query 0 is far away and sure of
   // nothing.
   c.output.layers[0].logits.value().copy_from(
@@ -107,7 +107,7 @@ TEST(Criterion, BatchesWithoutObjects) {
   for (const char* kind : {"focal", "varifocal", "softmax"}) {
     CriterionOptions o = defaults();
     o.class_loss = kind;
-    Case c = random_case(3, 4, 3, {0, 0});
+    CriterionCase c = random_case(3, 4, 3, {0, 0});
     DetectionLoss r = SetCriterion(o).forward(c.output, c.targets);
     auto parts = parts_of(r);
     EXPECT_GT(parts.at("class"), 0);
@@ -119,7 +119,7 @@ TEST(Criterion, BatchesWithoutObjects) {
     EXPECT_GT(largest, 0);  // background is learnt
     for (double g : c.leaves[1].grad().to_vector<double>()) EXPECT_EQ(g, 0);
 
-    Case empty = random_case(4, 4, 3, {});
+    CriterionCase empty = random_case(4, 4, 3, {});
     r = SetCriterion(o).forward(empty.output, {});
     EXPECT_EQ(r.total.value().item(), 0);
     backward(r.total);
@@ -127,7 +127,7 @@ TEST(Criterion, BatchesWithoutObjects) {
 }
 
 TEST(Criterion, EqualGroupsHaveTheLossOfOne) {
-  Case one = random_case(5, 5, 3, {2, 1}, 1), three = random_case(5, 5, 3, {2, 1}, 1);
+  CriterionCase one = random_case(5, 5, 3, {2, 1}, 1), three = random_case(5, 5, 3, {2, 1}, 1);
   LayerPrediction& p = three.output.layers[0];
   p.logits = concat({p.logits, p.logits, p.logits}, 1);
   p.boxes = concat({p.boxes, p.boxes, p.boxes}, 1);
@@ -140,7 +140,7 @@ TEST(Criterion, EqualGroupsHaveTheLossOfOne) {
 
 TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
   // Four queries on the object in the second group, all matched: the box losses are those of one pair.
-  Case c = random_case(6, 8, 2, {1}, 1);
+  CriterionCase c = random_case(6, 8, 2, {1}, 1);
   std::vector<float> boxes;
   for (int q = 0; q < 8; ++q) boxes.insert(boxes.end(), {0.5f, 0.3f, 0.2f, 0.2f});
   c.output.layers[0].boxes.value().copy_from(Tensor::from<float>({1, 8, 4}, boxes));
@@ -154,14 +154,14 @@ TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
 }
 
 TEST(Criterion, AuxiliaryLossesCanBeLeftOut) {
-  Case c = random_case(7, 4, 3, {1}, 3);
+  CriterionCase c = random_case(7, 4, 3, {1}, 3);
   CriterionOptions o = defaults();
   o.aux = false;
   EXPECT_EQ(SetCriterion(o).forward(c.output, c.targets).parts.size(), 3u);
 }
 
 TEST(Criterion, BrokenPredictionsMakeTheLossNan) {
-  Case c = random_case(8, 6, 3, {1, 1}, 2);
+  CriterionCase c = random_case(8, 6, 3, {1, 1}, 2);
   // One query among many: the assignment avoids it, the loss must show it nevertheless.
   c.output.layers[0].boxes.value().data<float>()[6 * 4 + 3] = std::nanf("");
   DetectionLoss r = SetCriterion(defaults()).forward(c.output, c.targets);

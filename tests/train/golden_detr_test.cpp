@@ -21,7 +21,7 @@
 namespace saccade {
 namespace {
 
-const std::string kFolder = SACCADE_SOURCE_DIR "/tests/golden/small_detr/";
+const std::string kDetrFolder = SACCADE_SOURCE_DIR "/tests/golden/small_detr/";
 
 struct GoldenDetr {
   Config config;
@@ -133,8 +133,8 @@ void compare_features(const std::string& path, const SafetensorsReader& golden, 
 class SmallDetr : public testing::TestWithParam<std::string> {};
 
 TEST_P(SmallDetr, EqualsPyTorch) {
-  auto [config, model] = load_golden(kFolder + GetParam());
-  SafetensorsReader golden(kFolder + GetParam() + ".golden.safetensors");
+  auto [config, model] = load_golden(kDetrFolder + GetParam());
+  SafetensorsReader golden(kDetrFolder + GetParam() + ".golden.safetensors");
   GoldenBatch batch = read_batch(golden, "input.", "target.");
   model->set_training(true);
   DetectorOutput output = model->forward(batch.input);
@@ -179,9 +179,9 @@ INSTANTIATE_TEST_SUITE_P(Variants, SmallDetr, testing::Values("sine", "learned",
                          [](const auto& variant) { return variant.param; });
 
 TEST(SmallDetrTraining, FirstThirtyLossesEqualPyTorch) {
-  auto [config, model] = load_golden(kFolder + "sine");
+  auto [config, model] = load_golden(kDetrFolder + "sine");
   model->set_training(true);
-  SafetensorsReader golden(kFolder + "sine.training.safetensors");
+  SafetensorsReader golden(kDetrFolder + "sine.training.safetensors");
   std::vector<GoldenBatch> batches;
   for (int b = 0; b < 4; ++b) {
     std::string prefix = "batch" + std::to_string(b) + ".";

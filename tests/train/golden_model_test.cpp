@@ -16,7 +16,7 @@
 namespace saccade {
 namespace {
 
-const std::string kFolder = SACCADE_SOURCE_DIR "/tests/golden/small_deformable_detr/";
+const std::string kModelFolder = SACCADE_SOURCE_DIR "/tests/golden/small_deformable_detr/";
 constexpr int64_t kClasses = 5;
 
 std::shared_ptr<Detector> make_model(const std::string& variant) {
@@ -56,14 +56,14 @@ std::shared_ptr<Detector> make_model(const std::string& variant) {
   return detector;
 }
 
-struct GoldenBatch {
+struct ModelBatch {
   DetectorInput input;
   std::vector<Target> targets;
 };
 
-GoldenBatch read_batch(const SafetensorsReader& file, const std::string& images_prefix,
-                       const std::string& target_prefix) {
-  GoldenBatch batch;
+ModelBatch read_model_batch(const SafetensorsReader& file, const std::string& images_prefix,
+                            const std::string& target_prefix) {
+  ModelBatch batch;
   Tensor images = file.read(images_prefix + "images");
   auto mask = file.read(images_prefix + "mask").to(DType::kI64).to_vector<int64_t>();
   int64_t N = images.dim(0), H = images.dim(1), W = images.dim(2);
@@ -84,38 +84,38 @@ GoldenBatch read_batch(const SafetensorsReader& file, const std::string& images_
   return batch;
 }
 
-double largest(const std::vector<double>& v) {
+double largest_of(const std::vector<double>& v) {
   double m = 0;
   for (double x : v) m = std::max(m, std::abs(x));
   return m;
 }
 
 // max |a - golden| <= 1e-4 (max |golden| + slack)
-void expect_close(const Tensor& ours, const Tensor& golden, const std::string& what, double slack = 0) {
+void expect_near_golden(const Tensor& ours, const Tensor& golden, const std::string& what, double slack = 0) {
   auto a = ours.to_vector<double>(), b = golden.to_vector<double>();
   ASSERT_EQ(a.size(), b.size()) << what;
   double worst = 0;
   for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
-  EXPECT_LE(worst, 1e-4 * (largest(b) + slack)) << what;
+  EXPECT_LE(worst, 1e-4 * (largest_of(b) + slack)) << what;
 }
 
 class GoldenModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenModel, EqualsPyTorch) {
   auto model = make_model(GetParam());
-  SafetensorsReader golden(kFolder + GetParam() + ".golden.safetensors");
-  GoldenBatch batch = read_batch(golden, "input.", "target.");
+  SafetensorsReader golden(kModelFolder + GetParam() + ".golden.safetensors");
+  ModelBatch batch = read_model_batch(golden, "input.", "target.");
   DetectorOutput output = model->forward(batch.input);
 
   Tensor logits = golden.read("output.logits"), boxes = golden.read("output.boxes");
   ASSERT_EQ(static_cast<int64_t>(output.layers.size()), logits.dim(0));
   for (int64_t l = 0; l < logits.dim(0); ++l) {
-    expect_close(output.layers[static_cast<size_t>(l)].logits.value(), logits.select(0, l), "logits");
-    expect_close(output.layers[static_cast<size_t>(l)].boxes.value(), boxes.select(0, l), "boxes");
+    expect_near_golden(output.layers[static_cast<size_t>(l)].logits.value(), logits.select(0, l), "logits");
+    expect_near_golden(output.layers[static_cast<size_t>(l)].boxes.value(), boxes.select(0, l), "boxes");
   }
   if (golden.find("output.enc_logits")) {
-    expect_close(output.encoder.logits.value(), golden.read("output.enc_logits"), "proposal logits");
-    expect_close(output.encoder.boxes.value(), golden.read("output.enc_boxes"), "proposal boxes");
+    expect_near_golden(output.encoder.logits.value(), golden.read("output.enc_logits"), "proposal logits");
+    expect_near_golden(output.encoder.boxes.value(), golden.read("output.enc_boxes"), "proposal boxes");
   }
 
   DetectionLoss result = model->loss(output, batch.targets);
@@ -126,7 +126,7 @@ TEST_P(GoldenModel, EqualsPyTorch) {
   double largest_gradient = 0;
   for (const WeightEntry& e : golden.entries())
     if (e.name.starts_with("grad."))
-      largest_gradient = std::max(largest_gradient, largest(golden.read(e.name).to_vector<double>()));
+      largest_gradient = std::max(largest_gradient, largest_of(golden.read(e.name).to_vector<double>()));
   int compared = 0;
   for (const NamedTensor& n : model->named_tensors()) {
     if (n.is_buffer || !golden.find("grad." + n.name)) {
@@ -135,14 +135,14 @@ TEST_P(GoldenModel, EqualsPyTorch) {
       continue;
     }
     ASSERT_TRUE(n.var.grad().defined()) << n.name;
-    expect_close(n.var.grad(), golden.read("grad." + n.name), "gradient of " + n.name,
-                 2e-3 * largest_gradient);
+    expect_near_golden(n.var.grad(), golden.read("grad." + n.name), "gradient of " + n.name,
+                       2e-3 * largest_gradient);
     ++compared;
   }
   EXPECT_GT(compared, 100);
   for (const NamedTensor& n : model->named_tensors())
     if (n.is_buffer && golden.find("after." + n.name))
-      expect_close(n.var.value(), golden.read("after." + n.name), "statistics " + n.name);
+      expect_near_golden(n.var.value(), golden.read("after." + n.name), "statistics " + n.name);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, GoldenModel, testing::Values("plain", "refine", "two_stage", "dc5"),
@@ -150,11 +150,11 @@ INSTANTIATE_TEST_SUITE_P(Variants, GoldenModel, testing::Values("plain", "refine
 
 TEST(GoldenTraining, FirstFiftyLossesEqualPyTorch) {
   auto model = make_model("plain");
-  SafetensorsReader golden(kFolder + "plain.training.safetensors");
-  std::vector<GoldenBatch> batches;
+  SafetensorsReader golden(kModelFolder + "plain.training.safetensors");
+  std::vector<ModelBatch> batches;
   for (int b = 0; b < 4; ++b) {
     std::string prefix = "batch" + std::to_string(b) + ".";
-    batches.push_back(read_batch(golden, prefix, prefix));
+    batches.push_back(read_model_batch(golden, prefix, prefix));
   }
   auto losses = golden.read("losses").to_vector<double>(),
        norms = golden.read("grad_norms").to_vector<double>();
@@ -164,7 +164,7 @@ TEST(GoldenTraining, FirstFiftyLossesEqualPyTorch) {
   options.clip_norm = 0.1;
   Optimizer optimizer(model->parameters(), options);
   for (size_t step = 0; step < losses.size(); ++step) {
-    const GoldenBatch& batch = batches[step % batches.size()];
+    const ModelBatch& batch = batches[step % batches.size()];
     DetectionLoss result = model->loss(model->forward(batch.input), batch.targets);
     double loss = result.total.value().item();
     EXPECT_NEAR(loss, losses[step], 1e-3 * losses[step]) << "step " << step;

@@ -19,11 +19,12 @@ namespace saccade {
 namespace {
 
 const char* const kOther = std::getenv("SACCADE_VISION_GOLDEN");
-const std::string kFolder = kOther ? std::string(kOther) + "/" : SACCADE_SOURCE_DIR "/tests/golden/vision/";
+const std::string kVisionFolder =
+    kOther ? std::string(kOther) + "/" : SACCADE_SOURCE_DIR "/tests/golden/vision/";
 
 std::vector<std::string> file_names() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
+  for (const auto& entry : std::filesystem::directory_iterator(kVisionFolder))
     if (entry.path().extension() == ".safetensors") names.push_back(entry.path().stem());
   std::sort(names.begin(), names.end());
   return names;
@@ -32,7 +33,7 @@ std::vector<std::string> file_names() {
 class GoldenVision : public testing::TestWithParam<std::string> {
  protected:
   GoldenVision()
-      : file_(kFolder + GetParam() + ".safetensors"),
+      : file_(kVisionFolder + GetParam() + ".safetensors"),
         config_(parse_config("model { " + file_.metadata().at("model") + " }", "golden")) {}
 
   // Fills the model from the tensors w.NAME; `prefix` is what the model puts in front of the names.
@@ -74,20 +75,20 @@ class GoldenVision : public testing::TestWithParam<std::string> {
   Config config_;
 };
 
-double largest(const Tensor& t) {
+double largest_entry(const Tensor& t) {
   double m = 0;
   for (double x : t.to_vector<double>()) m = std::max(m, std::abs(x));
   return m;
 }
-double difference(const Tensor& a, const Tensor& b) {
+double greatest_difference(const Tensor& a, const Tensor& b) {
   auto x = a.to_vector<double>(), y = b.to_vector<double>();
   double m = x.size() == y.size() ? 0 : INFINITY;
   for (size_t i = 0; i < x.size() && i < y.size(); ++i) m = std::max(m, std::abs(x[i] - y[i]));
   return m;
 }
-// Within 1e-4 of the largest value.
-void expect_close(const Tensor& ours, const Tensor& golden, const std::string& what) {
-  double d = difference(ours, golden), scale = largest(golden);
+// Within 1e-4 of the largest_entry value.
+void expect_as_golden(const Tensor& ours, const Tensor& golden, const std::string& what) {
+  double d = greatest_difference(ours, golden), scale = largest_entry(golden);
   EXPECT_LE(d, 1e-4 * std::max(scale, 1.0)) << what;
   if (kOther) std::printf("%s: differs by %.1e of at most %.3g\n", what.c_str(), d, scale);
 }
@@ -102,12 +103,12 @@ TEST_P(GoldenVision, LogitsAndMapsEqualTransformers) {
     std::string name = fmt::format("c{}", cases);
     Tensor x = images(name);
     std::string what = GetParam() + " " + x.shape().to_string();
-    expect_close(model->forward(Var(x)).value(), file_.read(name + ".logits"), what + " logits");
+    expect_as_golden(model->forward(Var(x)).value(), file_.read(name + ".logits"), what + " logits");
     auto maps = backbone->forward(Var(x));
     ASSERT_EQ(maps.size(), outputs().size());
     for (size_t s = 0; s < maps.size(); ++s) {
-      expect_close(maps[s].value(), file_.read(fmt::format("{}.map{}", name, s)),
-                   fmt::format("{} map {}", what, s));
+      expect_as_golden(maps[s].value(), file_.read(fmt::format("{}.map{}", name, s)),
+                       fmt::format("{} map {}", what, s));
       EXPECT_EQ(backbone->channels()[s], maps[s].dim(3));
     }
   }
@@ -124,8 +125,8 @@ TEST_P(GoldenVision, GradientsEqualPyTorch) {
   for (const NamedTensor& n : model->parameters()) {
     ASSERT_TRUE(n.var.grad().defined()) << n.name;
     Tensor golden = file_.read("grad." + n.name);
-    // The keys' bias moves no weight: its gradient is zero but for rounding, and so is the difference.
-    EXPECT_LE(difference(n.var.grad(), golden), 1e-4 * largest(golden) + 1e-7) << n.name;
+    // The keys' bias moves no weight: its gradient is zero but for rounding, and so is the greatest_difference.
+    EXPECT_LE(greatest_difference(n.var.grad(), golden), 1e-4 * largest_entry(golden) + 1e-7) << n.name;
   }
 }
 
@@ -199,8 +200,8 @@ TEST_P(GoldenVision, APaddedBatchUnderADetectorEqualsTransformers) {
   load(detector, "backbone.0.body.");
   DetectorOutput a = detector.forward(input), b = expected.forward(input);
   for (size_t l = 0; l < a.layers.size(); ++l) {
-    expect_close(a.layers[l].logits.value(), b.layers[l].logits.value(), "logits");
-    expect_close(a.layers[l].boxes.value(), b.layers[l].boxes.value(), "boxes");
+    expect_as_golden(a.layers[l].logits.value(), b.layers[l].logits.value(), "logits");
+    expect_as_golden(a.layers[l].boxes.value(), b.layers[l].boxes.value(), "boxes");
   }
 }
 

@@ -77,19 +77,19 @@ TEST(Assignment, EmptyAndImpossible) {
             "[assignment] the cost of row 1, column 0 is -inf, expected a number");
 }
 
-struct Case {
+struct MatcherCase {
   MatchLayer layer;
   std::vector<Target> targets;
 };
 
-Case random_case(uint64_t seed, int64_t N, int64_t Q, int64_t K, int64_t objects) {
+MatcherCase random_case(uint64_t seed, int64_t N, int64_t Q, int64_t K, int64_t objects) {
   Rng rng(seed);
   auto random = [&](const Shape& shape, double low, double high) {
     std::vector<float> v(static_cast<size_t>(shape.numel()));
     for (float& x : v) x = static_cast<float>(rng.uniform(low, high));
     return Tensor::from<float>(shape, v);
   };
-  Case c{{random({N, Q, K}, -3, 3), random({N, Q, 4}, 0.1, 0.6)}, {}};
+  MatcherCase c{{random({N, Q, K}, -3, 3), random({N, Q, 4}, 0.1, 0.6)}, {}};
   for (int64_t n = 0; n < N; ++n) {
     Target t;
     t.image_id = 100 + n;
@@ -105,7 +105,7 @@ Case random_case(uint64_t seed, int64_t N, int64_t Q, int64_t K, int64_t objects
 }
 
 // The formulas of the official code, in f64.
-double naive_cost(const Case& c, const MatcherOptions& o, int64_t n, int64_t q, int64_t t) {
+double naive_cost(const MatcherCase& c, const MatcherOptions& o, int64_t n, int64_t q, int64_t t) {
   const Target& target = c.targets[static_cast<size_t>(n)];
   int64_t Q = c.layer.logits.dim(1), K = c.layer.logits.dim(2);
   const float* x = c.layer.logits.data<float>() + (n * Q + q) * K;
@@ -135,7 +135,7 @@ double naive_cost(const Case& c, const MatcherOptions& o, int64_t n, int64_t q, 
 }
 
 // The least cost of giving objects t, t + 1, ... of image n to free queries in [begin, end).
-double search(const Case& c, const MatcherOptions& o, int64_t n, int64_t t, int64_t begin, int64_t end,
+double search(const MatcherCase& c, const MatcherOptions& o, int64_t n, int64_t t, int64_t begin, int64_t end,
               std::set<int64_t>& used) {
   if (t == static_cast<int64_t>(c.targets[static_cast<size_t>(n)].labels.size())) return 0;
   double best = kInfinity;
@@ -152,7 +152,7 @@ TEST(Matcher, EqualsExhaustiveSearch) {
   int seed = 0;
   for (const MatcherOptions& o : {kFocal, odd, softmax}) {
     for (bool binary : {false, true}) {
-      Case c = random_case(static_cast<uint64_t>(++seed), 3, 14, 5, 4);
+      MatcherCase c = random_case(static_cast<uint64_t>(++seed), 3, 14, 5, 4);
       c.layer.binary = binary;
       c.layer.groups = 2;
       Matching m = match({c.layer}, c.targets, o);
@@ -177,7 +177,7 @@ TEST(Matcher, EqualsExhaustiveSearch) {
 }
 
 TEST(Matcher, RepeatsObjectsInExtraGroups) {
-  Case c = random_case(5, 2, 24, 3, 3);
+  MatcherCase c = random_case(5, 2, 24, 3, 3);
   c.layer.groups = 2;
   c.layer.repeat = 3;
   Matching m = match({c.layer}, c.targets, kFocal);
@@ -207,7 +207,7 @@ TEST(Matcher, FewerQueriesThanObjectsAndNone) {
 }
 
 TEST(Matcher, BrokenPredictionsAreNamedAndComeLast) {
-  Case c = random_case(8, 3, 6, 4, 2);
+  MatcherCase c = random_case(8, 3, 6, 4, 2);
   c.targets[1] = c.targets[0];
   c.targets[1].image_id = 101;
   c.targets[1].file_name = "1.jpg";
@@ -223,8 +223,8 @@ TEST(Matcher, BrokenPredictionsAreNamedAndComeLast) {
 }
 
 TEST(Matcher, ImpossibleTargetsAreErrors) {
-  auto message = [](const std::function<void(Case&)>& spoil) {
-    Case c = random_case(9, 2, 6, 4, 2);
+  auto message = [](const std::function<void(MatcherCase&)>& spoil) {
+    MatcherCase c = random_case(9, 2, 6, 4, 2);
     spoil(c);
     try {
       match({c.layer}, c.targets, kFocal);
@@ -233,21 +233,21 @@ TEST(Matcher, ImpossibleTargetsAreErrors) {
     }
     return std::string();
   };
-  EXPECT_EQ(message([](Case&) {}), "");
-  EXPECT_EQ(message([](Case& c) { c.targets[0].labels[1] = 4; }),
+  EXPECT_EQ(message([](MatcherCase&) {}), "");
+  EXPECT_EQ(message([](MatcherCase& c) { c.targets[0].labels[1] = 4; }),
             "[matcher] image 100 (0.jpg): object 1 has class 4, expected 0 to 3");
   EXPECT_EQ(
-      message([](Case& c) {
+      message([](MatcherCase& c) {
         for (size_t k = 0; k < 4; ++k) c.targets[0].boxes[k] = k == 2 ? -0.25f : 0.5f;
       }),
       "[matcher] image 100 (0.jpg): object 0 has box (0.5, 0.5, -0.25, 0.5), expected finite (cx, cy, w, h) "
       "with w and h not negative");
-  EXPECT_EQ(message([](Case& c) { c.layer.groups = 4; }),
+  EXPECT_EQ(message([](MatcherCase& c) { c.layer.groups = 4; }),
             "[matcher] 6 queries do not split into 4 groups (repeat 1)");
 }
 
 TEST(Matcher, ThreadCountChangesNothing) {
-  Case c = random_case(10, 4, 300, 7, 20);
+  MatcherCase c = random_case(10, 4, 300, 7, 20);
   int threads = omp_get_max_threads();
   std::vector<std::vector<int64_t>> seen;
   for (int n : {1, 2, 5}) {

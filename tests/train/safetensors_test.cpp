@@ -19,7 +19,7 @@ std::string file_of(const std::string& header, const std::string& data) {
   return out + header + data;
 }
 
-std::string error_of(const std::string& path) {
+std::string safetensors_error(const std::string& path) {
   try {
     SafetensorsReader reader(path);
     for (const WeightEntry& e : reader.entries()) reader.read(e.name);
@@ -135,17 +135,17 @@ TEST(Safetensors, HostileHeaders) {
   TestFolder folder;
   for (const Hostile& h : kHostile) {
     write_bytes(folder / "f", file_of(h.header, h.data));
-    std::string message = error_of(folder / "f");
+    std::string message = safetensors_error(folder / "f");
     EXPECT_NE(message.find(h.message), std::string::npos) << h.header << " -> " << message;
     EXPECT_NE(message.find(folder / "f"), std::string::npos) << message;
   }
   std::string nested(100000, '[');
   write_bytes(folder / "f", file_of(nested, ""));
-  EXPECT_NE(error_of(folder / "f"), "");
+  EXPECT_NE(safetensors_error(folder / "f"), "");
   write_bytes(folder / "f", std::string("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10));
-  EXPECT_NE(error_of(folder / "f").find("header of"), std::string::npos);
-  EXPECT_NE(error_of(folder / "missing").find("cannot open"), std::string::npos);
-  EXPECT_NE(error_of(folder.path()).find("not a regular file"), std::string::npos);
+  EXPECT_NE(safetensors_error(folder / "f").find("header of"), std::string::npos);
+  EXPECT_NE(safetensors_error(folder / "missing").find("cannot open"), std::string::npos);
+  EXPECT_NE(safetensors_error(folder.path()).find("not a regular file"), std::string::npos);
 }
 
 // Every truncation and thousands of damaged bytes: an InputError or a successful read, never anything else.
@@ -155,7 +155,7 @@ TEST(Safetensors, DamagedFiles) {
   const std::string good = read_bytes(folder / "x");
   for (size_t n = 0; n < good.size(); ++n) {
     write_bytes(folder / "f", good.substr(0, n));
-    EXPECT_NE(error_of(folder / "f"), "") << n;
+    EXPECT_NE(safetensors_error(folder / "f"), "") << n;
   }
   Rng rng(3);
   for (int i = 0; i < 3000; ++i) {
@@ -163,7 +163,7 @@ TEST(Safetensors, DamagedFiles) {
     for (int64_t k = rng.below(4); k >= 0; --k)
       bad[static_cast<size_t>(rng.below(static_cast<int64_t>(bad.size())))] = static_cast<char>(rng.next());
     write_bytes(folder / "f", bad);
-    error_of(folder / "f");
+    safetensors_error(folder / "f");
   }
 }
 

@@ -11,9 +11,9 @@
 namespace saccade {
 namespace {
 
-const std::string kFolder = SACCADE_SOURCE_DIR "/tests/golden/torch_files/";
+const std::string kTorchFolder = SACCADE_SOURCE_DIR "/tests/golden/torch_files/";
 
-std::string error_of(const std::string& path) {
+std::string torch_error(const std::string& path) {
   try {
     auto file = open_weights(path);
     for (const WeightEntry& e : file->entries()) file->read(e.name);
@@ -28,8 +28,8 @@ std::string error_of(const std::string& path) {
 class TorchFiles : public testing::TestWithParam<const char*> {};
 
 TEST_P(TorchFiles, TensorsAreThoseOfPyTorch) {
-  auto file = open_weights(kFolder + GetParam());
-  SafetensorsReader expected(kFolder + "expected.safetensors");
+  auto file = open_weights(kTorchFolder + GetParam());
+  SafetensorsReader expected(kTorchFolder + "expected.safetensors");
   EXPECT_EQ(file->section(), "model");
   ASSERT_EQ(file->entries().size(), expected.entries().size());
   for (const WeightEntry& e : expected.entries()) {
@@ -46,7 +46,7 @@ TEST_P(TorchFiles, TensorsAreThoseOfPyTorch) {
 }
 
 TEST_P(TorchFiles, PlainValuesBesideThem) {
-  auto file = open_weights(kFolder + GetParam());
+  auto file = open_weights(kTorchFolder + GetParam());
   const auto& s = file->scalars();
   EXPECT_EQ(s.at("epoch"), WeightScalar(int64_t{3}));
   EXPECT_EQ(s.at("args.dilation"), WeightScalar(true));
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, TorchFiles, testing::Values("zip.pth", "legacy
                          [](const auto& p) { return std::string(p.param) == "zip.pth" ? "Zip" : "Legacy"; });
 
 TEST(TorchFile, AveragesComeFirst) {
-  auto file = open_weights(kFolder + "protocol4.pth");
+  auto file = open_weights(kTorchFolder + "protocol4.pth");
   EXPECT_EQ(file->section(), "ema.module");
   EXPECT_EQ(file->read("w").to_vector<float>(), (std::vector<float>{1, 1}));
   EXPECT_EQ(file->scalars().at("ema.updates"), WeightScalar(int64_t{5}));
@@ -72,16 +72,17 @@ TEST(TorchFile, AveragesComeFirst) {
 
 TEST(TorchFile, TheFormatIsRecognisedByContent) {
   TestFolder folder;
-  write_bytes(folder / "a.safetensors", read_bytes(kFolder + "legacy.pth"));
-  EXPECT_EQ(error_of(folder / "a.safetensors"), "");
+  write_bytes(folder / "a.safetensors", read_bytes(kTorchFolder + "legacy.pth"));
+  EXPECT_EQ(torch_error(folder / "a.safetensors"), "");
   write_safetensors(folder / "b.pth", {{"x", Tensor::full({2}, 3)}}, {});
   EXPECT_EQ(open_weights(folder / "b.pth")->read("x").to_vector<float>(), (std::vector<float>{3, 3}));
   write_bytes(folder / "c", "hello");
-  EXPECT_NE(error_of(folder / "c").find("neither a safetensors file nor a PyTorch one"), std::string::npos);
+  EXPECT_NE(torch_error(folder / "c").find("neither a safetensors file nor a PyTorch one"),
+            std::string::npos);
   write_bytes(folder / "d", "");
-  EXPECT_NE(error_of(folder / "d").find("is empty"), std::string::npos);
-  EXPECT_NE(error_of(folder / "none").find("cannot open"), std::string::npos);
-  EXPECT_NE(error_of(folder.path()).find("not a regular file"), std::string::npos);
+  EXPECT_NE(torch_error(folder / "d").find("is empty"), std::string::npos);
+  EXPECT_NE(torch_error(folder / "none").find("cannot open"), std::string::npos);
+  EXPECT_NE(torch_error(folder.path()).find("not a regular file"), std::string::npos);
 }
 
 // ---- hostile files ----------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ std::string legacy(const std::string& pickle, size_t bytes = 16, uint64_t elemen
 std::string error_of_pickle(const std::string& pickle, const std::string& keys = "0") {
   TestFolder folder;
   write_bytes(folder / "x.pth", legacy(pickle, 16, 4, keys));
-  std::string error = error_of(folder / "x.pth");
+  std::string error = torch_error(folder / "x.pth");
   EXPECT_EQ(error.find('\n'), std::string::npos) << error;
   if (!error.empty()) {
     EXPECT_EQ(error.find(folder / "x.pth"), 0u) << error;
@@ -153,7 +154,7 @@ TEST(HostilePickle, CallsAreNotMade) {
     auto file = open_weights(folder / "x.pth");
     EXPECT_EQ(file->entries().size(), 1u);
     write_bytes(folder / "y.pth", legacy(dict(call), 0, 0, ""));
-    EXPECT_NE(error_of(folder / "y.pth").find("no dictionary of tensors"), std::string::npos);
+    EXPECT_NE(torch_error(folder / "y.pth").find("no dictionary of tensors"), std::string::npos);
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "owned"));
   EXPECT_NE(error_of_pickle("\x80\x02" + global("os", "system") + touch + "\x85R.", "")
@@ -189,7 +190,7 @@ TEST(HostilePickle, StoragesHaveTheBytesTheyClaim) {
   TestFolder folder;
   auto error = [&](const std::string& bytes) {
     write_bytes(folder / "x.pth", bytes);
-    return error_of(folder / "x.pth");
+    return torch_error(folder / "x.pth");
   };
   EXPECT_NE(error(legacy(dict(kGood), 15)).find("16 bytes in the file"), std::string::npos);
   EXPECT_NE(error(legacy(dict(kGood), 16, 5)).find("5 elements"), std::string::npos);
@@ -212,7 +213,7 @@ TEST(HostilePickle, DamagedStreams) {
   const std::string whole = legacy(dict(kGood));
   for (size_t length = 16; length + 1 < whole.size(); length += 7) {
     write_bytes(folder / "cut", whole.substr(0, length));
-    EXPECT_NE(error_of(folder / "cut"), "") << length;
+    EXPECT_NE(torch_error(folder / "cut"), "") << length;
   }
   EXPECT_NE(error_of_pickle("\x80\x09N.").find("protocol"), std::string::npos);
   EXPECT_NE(error_of_pickle("\x80\x02\x82\x01.").find("operation 0x82 is not supported"),
@@ -285,7 +286,7 @@ TEST(HostilePickle, AliasesCannotMultiplyWithoutEnd) {
   std::string pickle =
       "\x80\x02}(" + str("w") + tensor(storage("0", 100000), 0, {100000}, {1}) + "q\x05" + more + "u.";
   write_bytes(folder / "x.pth", legacy(pickle, 400000, 100000));
-  EXPECT_NE(error_of(folder / "x.pth").find("more than 16 times"), std::string::npos);
+  EXPECT_NE(torch_error(folder / "x.pth").find("more than 16 times"), std::string::npos);
 }
 
 // ---- the zip container ------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ std::string zip_of(const std::vector<Stored>& entries, bool zip64 = false) {
 std::string zip_error(const std::string& bytes) {
   TestFolder folder;
   write_bytes(folder / "x.pth", bytes);
-  return error_of(folder / "x.pth");
+  return torch_error(folder / "x.pth");
 }
 std::string zip_error(const std::vector<Stored>& entries) { return zip_error(zip_of(entries)); }
 
@@ -450,13 +451,13 @@ TEST(Fuzz, DamagedFilesAreReadOrRefused) {
   write_safetensors(folder / "small", {{"a", Tensor::zeros({2, 3})}, {"b", Tensor::zeros({4}, DType::kI64)}},
                     {{"k", "v"}});
   int read = 0, refused = 0;
-  for (const std::string& source :
-       {kFolder + "zip.pth", kFolder + "legacy.pth", kFolder + "protocol4.pth", folder / "small"}) {
+  for (const std::string& source : {kTorchFolder + "zip.pth", kTorchFolder + "legacy.pth",
+                                    kTorchFolder + "protocol4.pth", folder / "small"}) {
     const std::string original = read_bytes(source);
     Rng rng(static_cast<uint64_t>(original.size()));
     for (int i = 0; i < rounds; ++i) {
       write_bytes(folder / "x", mutated(original, rng));
-      std::string error = error_of(folder / "x");
+      std::string error = torch_error(folder / "x");
       EXPECT_EQ(error.find('\n'), std::string::npos);
       ++(error.empty() ? read : refused);
     }
@@ -475,7 +476,7 @@ TEST(Fuzz, DamagedPickles) {
   int read = 0;
   for (int i = 0; i < rounds; ++i) {
     write_bytes(folder / "x", legacy(mutated(pickle, rng)));
-    read += error_of(folder / "x").empty();
+    read += torch_error(folder / "x").empty();
   }
   EXPECT_GT(read, rounds / 100);
   EXPECT_LT(read, rounds);

@@ -19,7 +19,7 @@
 namespace saccade {
 namespace {
 
-const std::string kFolder = SACCADE_SOURCE_DIR "/tests/golden/weight_names/";
+const std::string kNamesFolder = SACCADE_SOURCE_DIR "/tests/golden/weight_names/";
 
 // Names and shapes without values.
 class FakeFile : public WeightsFile {
@@ -40,13 +40,13 @@ class FakeFile : public WeightsFile {
 
 using Shapes = std::map<std::string, std::string>;
 
-struct Case {
+struct NamesCase {
   FakeFile theirs;
   Shapes official;
 };
 
-void read_case(const std::string& name, Case& out, const std::string& prefix = "") {
-  std::ifstream in(kFolder + name + ".txt");
+void read_case(const std::string& name, NamesCase& out, const std::string& prefix = "") {
+  std::ifstream in(kNamesFolder + name + ".txt");
   ASSERT_TRUE(in.good()) << name;
   bool official = false;
   for (std::string line; std::getline(in, line);) {
@@ -70,7 +70,7 @@ class Names : public testing::TestWithParam<const char*> {};
 
 TEST_P(Names, AreTheOfficialOnes) {
   for (const char* prefix : {"", "module.", "_orig_mod.module."}) {
-    Case c;
+    NamesCase c;
     read_case(GetParam(), c, prefix);
     ASSERT_FALSE(c.official.empty());
     OfficialWeights weights = official_weights(c.theirs);
@@ -84,7 +84,7 @@ TEST_P(Names, AreTheOfficialOnes) {
 }
 
 TEST_P(Names, QueryKeyAndValueAreJoinedInThisOrder) {
-  Case c;
+  NamesCase c;
   read_case(GetParam(), c);
   for (const NamedWeight& w : official_weights(c.theirs).tensors) {
     if (w.parts.size() == 1) continue;
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Tables, Names,
                                          "hf_detr_learned", "hf_detr_learned_memory"),
                          [](const auto& p) { return std::string(p.param); });
 
-std::string error_of(const FakeFile& file) {
+std::string names_error(const FakeFile& file) {
   try {
     official_weights(file);
   } catch (const InputError& e) {
@@ -119,29 +119,29 @@ TEST(WeightNames, WhatDoesNotFitIsAnError) {
   for (FakeFile* f : {&missing, &sizes, &twice}) f->put("class_labels_classifier.weight", {2, 4});
   missing.put(layer + "q_proj.weight", {4, 4});
   missing.put(layer + "v_proj.weight", {4, 4});
-  EXPECT_NE(error_of(missing).find("needs query, key and value, there are 2"), std::string::npos);
+  EXPECT_NE(names_error(missing).find("needs query, key and value, there are 2"), std::string::npos);
   sizes.put(layer + "q_proj.weight", {4, 4});
   sizes.put(layer + "k_proj.weight", {4, 5});
   sizes.put(layer + "v_proj.weight", {4, 4});
-  EXPECT_NE(error_of(sizes).find("k_proj.weight\" is F32 [4, 5], but query is F32 [4, 4]"),
+  EXPECT_NE(names_error(sizes).find("k_proj.weight\" is F32 [4, 5], but query is F32 [4, 4]"),
             std::string::npos);
   twice.put("class_embed.weight", {2, 4});
-  EXPECT_NE(error_of(twice).find("two tensors are \"class_embed.weight\""), std::string::npos);
+  EXPECT_NE(names_error(twice).find("two tensors are \"class_embed.weight\""), std::string::npos);
 }
 
 // ---- what the official modules have -----------------------------------------------------------------------
 
-struct Published {
+struct PublishedNames {
   const char *name, *recipe;
   size_t tensors;
 };
 
-class OfficialModules : public testing::TestWithParam<Published> {};
+class OfficialModules : public testing::TestWithParam<PublishedNames> {};
 
 // Our model of the recipe has exactly the tensors of the official one: load_state_dict(strict=True) accepts
 // our files.
 TEST_P(OfficialModules, HaveOurTensors) {
-  Case c;
+  NamesCase c;
   read_case(GetParam().name, c);
   EXPECT_EQ(c.theirs.entries().size(), GetParam().tensors);
   Config config = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(GetParam().recipe) + ".textproto");
@@ -154,7 +154,7 @@ TEST_P(OfficialModules, HaveOurTensors) {
 
 // The recipe's model follows from the names and shapes alone.
 TEST_P(OfficialModules, TellTheirConfiguration) {
-  Case c;
+  NamesCase c;
   read_case(GetParam().name, c);
   OfficialWeights weights = official_weights(c.theirs);
   auto inferred = infer_config(c.theirs, weights);
@@ -170,11 +170,12 @@ TEST_P(OfficialModules, TellTheirConfiguration) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Published, OfficialModules,
-    testing::Values(Published{"official_detr", "detr_r50", 458},
-                    Published{"official_deformable_detr", "deformable_detr_r50", 561},
-                    Published{"official_deformable_detr_refine", "deformable_detr_r50_refine", 597},
-                    Published{"official_deformable_detr_two_stage", "deformable_detr_r50_two_stage", 630}),
+    PublishedNames, OfficialModules,
+    testing::Values(PublishedNames{"official_detr", "detr_r50", 458},
+                    PublishedNames{"official_deformable_detr", "deformable_detr_r50", 561},
+                    PublishedNames{"official_deformable_detr_refine", "deformable_detr_r50_refine", 597},
+                    PublishedNames{"official_deformable_detr_two_stage", "deformable_detr_r50_two_stage",
+                                   630}),
     [](const auto& p) { return std::string(p.param.recipe); });
 
 }  // namespace

@@ -40,6 +40,9 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file);
 // unknown to the model; the model is then unchanged.
 void load_model(const SafetensorsReader& file, Module& model, bool averaged = true);
 
+// Whether a checkpoint of ours holds a tensor of this name besides the model's.
+bool is_training_state(const std::string& name);
+
 // Restores what save_checkpoint got besides the model. Throws InputError when the file has no such state.
 void load_training_state(const SafetensorsReader& file, const CheckpointInfo& info, Optimizer& optimizer,
                          Ema* ema);
