@@ -13,7 +13,7 @@ namespace {
 using Kind = PickleNode::Kind;
 
 // Where the bytes of a storage are.
-struct Storage {
+struct StoredData {
   std::string dtype;  // "" for a class of storages that is not known
   uint64_t elements = 0;
   uint64_t place = 0;                        // legacy: byte of the file
@@ -26,8 +26,8 @@ class Container {
   virtual ~Container() = default;
   virtual PickleGraph read_graph() = 0;
   // Finds the storages that the graph names.
-  virtual void locate(std::map<std::string, Storage>& storages) = 0;
-  virtual void read(const Storage& storage, void* out, uint64_t bytes, uint64_t offset) = 0;
+  virtual void locate(std::map<std::string, StoredData>& storages) = 0;
+  virtual void read(const StoredData& storage, void* out, uint64_t bytes, uint64_t offset) = 0;
   virtual uint64_t file_size() const = 0;
 };
 
@@ -63,7 +63,7 @@ class ZipContainer : public Container {
     return read_pickle(input);
   }
 
-  void locate(std::map<std::string, Storage>& storages) override {
+  void locate(std::map<std::string, StoredData>& storages) override {
     for (auto& [key, storage] : storages) {
       auto it = archive_.entries().find(prefix_ + "data/" + key);
       if (it == archive_.entries().end()) fail_input("{}: storage \"{}\" is missing", path_, printable(key));
@@ -76,7 +76,7 @@ class ZipContainer : public Container {
     }
   }
 
-  void read(const Storage& storage, void* out, uint64_t bytes, uint64_t offset) override {
+  void read(const StoredData& storage, void* out, uint64_t bytes, uint64_t offset) override {
     archive_.read(*storage.entry, out, bytes, offset);
   }
   uint64_t file_size() const override { return archive_.file_size(); }
@@ -111,7 +111,7 @@ class LegacyContainer : public Container {
     return read_pickle(input_);
   }
 
-  void locate(std::map<std::string, Storage>& storages) override {
+  void locate(std::map<std::string, StoredData>& storages) override {
     PickleGraph keys = read_pickle(input_);
     if (keys[keys.root].kind != Kind::kList) input_.damaged("the keys of the storages are no list");
     uint64_t position = input_.position();
@@ -122,7 +122,7 @@ class LegacyContainer : public Container {
       if (it == storages.end() || it->second.dtype.empty() || !found.insert(key.text).second)
         fail_input("{}: storage \"{}\" cannot be used: unknown, there twice or of an unknown type",
                    file_.path(), printable(key.text));
-      Storage& storage = it->second;
+      StoredData& storage = it->second;
       uint64_t elements = 0, bytes = storage.elements * dtype_bytes(storage.dtype);
       if (file_.size() - position < 8)
         fail_input("{}: storage \"{}\" is cut off", file_.path(), printable(key.text));
@@ -138,7 +138,7 @@ class LegacyContainer : public Container {
       if (!found.contains(key)) fail_input("{}: storage \"{}\" is missing", file_.path(), printable(key));
   }
 
-  void read(const Storage& storage, void* out, uint64_t bytes, uint64_t offset) override {
+  void read(const StoredData& storage, void* out, uint64_t bytes, uint64_t offset) override {
     file_.read_at(out, bytes, storage.place + offset);
   }
   uint64_t file_size() const override { return file_.size(); }
@@ -195,7 +195,7 @@ class TorchFile : public WeightsFile {
  private:
   // A tensor's place in its storage, in elements of its own dtype.
   struct View {
-    const Storage* storage = nullptr;
+    const StoredData* storage = nullptr;
     uint64_t offset = 0, extent = 0;  // extent: from the first to after the last element
     std::vector<uint64_t> strides;
     bool dense = false;
@@ -204,7 +204,7 @@ class TorchFile : public WeightsFile {
   void collect_storages(const PickleGraph& graph) {
     for (const PickleNode& node : graph.nodes) {
       if (node.kind != Kind::kStorage) continue;
-      Storage s;
+      StoredData s;
       s.dtype = dtype_of_global(graph[node.items[0]].text);
       uint64_t bytes = 0;
       if (node.integer < 0 ||
@@ -239,7 +239,7 @@ class TorchFile : public WeightsFile {
   void add_tensor(const PickleGraph& graph, const PickleNode& tensor, const std::string& name,
                   uint64_t& total) {
     const PickleNode& storage_node = graph[tensor.items[0]];
-    const Storage& storage = storages_.at(storage_node.text);
+    const StoredData& storage = storages_.at(storage_node.text);
     WeightEntry entry;
     entry.name = name;
     entry.dtype = tensor.items.size() > 4 ? dtype_of_global(graph[tensor.items[4]].text) : storage.dtype;
@@ -373,7 +373,7 @@ class TorchFile : public WeightsFile {
   }
 
   std::unique_ptr<Container> container_;
-  std::map<std::string, Storage> storages_;
+  std::map<std::string, StoredData> storages_;
   std::map<std::string, View> views_;
 };
 

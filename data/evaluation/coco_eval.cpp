@@ -57,7 +57,7 @@ void sort_ids(std::vector<int64_t>& ids) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
 }
 
-[[maybe_unused]] const bool registered = detection_evaluators().add(
+[[maybe_unused]] const bool coco_evaluator_registered = detection_evaluators().add(
     {.name = "coco",
      .summary = "average precision and recall of boxes, as pycocotools computes them",
      .primary = {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large"},

@@ -46,7 +46,7 @@ class TopK final : public ClassificationScore {
   double loss_ = 0;
 };
 
-[[maybe_unused]] const bool registered = classification_evaluators().add(
+[[maybe_unused]] const bool top_k_registered = classification_evaluators().add(
     {.name = "top_k",
      .summary = "top-1 and top-5 accuracy and the mean cross entropy",
      .primary = {"top1", "top5", "loss"},

@@ -5,7 +5,7 @@
 namespace saccade {
 namespace {
 
-[[maybe_unused]] const bool registered = detection_formats().add(
+[[maybe_unused]] const bool coco_registered = detection_formats().add(
     {.name = "coco",
      .summary = "COCO instances: one json file",
      .recognises = nullptr,  // the default: annotations that no other format recognises

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[maybe_unused]] const bool registered = classification_formats().add(
+[[maybe_unused]] const bool image_folder_registered = classification_formats().add(
     {.name = "folder",
      .summary = "a folder with one sub-folder of images for each class",
      .recognises = nullptr,  // the default: folders that no other format recognises

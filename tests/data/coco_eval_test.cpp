@@ -145,10 +145,10 @@ TEST(CocoEval, UnknownCategoryIsANote) {
 
 TEST(CocoEval, Errors) {
   std::vector<Detection> stray{{7, 3, {0, 0, 1, 1}, 0.5}, {8, 3, {0, 0, 1, 1}, 0.5}};
-  EXPECT_EQ(test::input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
+  EXPECT_EQ(input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
             "d.json: entry 2: image_id 8 is not in the annotations");
   stray[1] = {7, 3, {0, 0, 1, 1}, std::numeric_limits<double>::quiet_NaN()};
-  EXPECT_EQ(test::input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
+  EXPECT_EQ(input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
             "d.json: entry 2 (image 7): has a NaN");
 }
 
@@ -221,9 +221,9 @@ TEST(Detections, Errors) {
   std::string path = dir / "d.json", good = R"({"image_id":1,"category_id":2,"bbox":[1,2,3,4],"score":0.5})";
   auto error = [&](const std::string& text) {
     test::write_text(path, text);
-    return test::input_error([&] { read_detections(path); });
+    return input_error([&] { read_detections(path); });
   };
-  EXPECT_EQ(error("[" + good + "]"), "");
+  EXPECT_EQ(error("[" + good + "]"), "no error");
   EXPECT_EQ(error("[" + good + R"(,{"image_id":1,"category_id":2,"bbox":[1,2,3,4],"score":NaN}])"),
             path + ": entry 2: field \"score\" must be a finite number");
   EXPECT_EQ(error(R"([{"image_id":1,"category_id":2,"bbox":[1,2,3],"score":0.5}])"),
@@ -235,7 +235,7 @@ TEST(Detections, Errors) {
   EXPECT_EQ(error("[1]"), path + ": entry 1: must be an object");
   EXPECT_NE(error("[" + good + ",").find(path + ": "), std::string::npos);
   EXPECT_NE(error(R"({"images":[]})").find("must hold one JSON array"), std::string::npos);
-  EXPECT_EQ(test::input_error([&] { read_detections(dir / "none.json"); }),
+  EXPECT_EQ(input_error([&] { read_detections(dir / "none.json"); }),
             (dir / "none.json") + ": cannot read the file");
 }
 

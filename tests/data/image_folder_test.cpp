@@ -10,7 +10,6 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using test::input_error;
 using test::TempDir;
 
 void add_image(const TempDir& dir, const std::string& name, uint64_t seed = 0) {

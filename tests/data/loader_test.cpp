@@ -9,7 +9,6 @@
 namespace saccade {
 namespace {
 
-using test::input_error;
 using test::TempDir;
 
 Augmentation detector_augment() {

@@ -12,6 +12,7 @@
 #include "core/tensor/philox.h"
 #include "data/formats/coco.h"
 #include "data/images/image.h"
+#include "tests/input_error.h"
 
 namespace saccade::test {
 
@@ -64,17 +65,6 @@ inline AnnotatedImages make_noise_set(const TempDir& dir, int count) {
                          "\"late\"}},{{\"id\":5,\"name\":\"early\"}}]}}",
                          images, annotations));
   return load_coco(dir / "a.json", dir.str());
-}
-
-// The message of the InputError that f throws; "" when it throws none.
-template <class F>
-std::string input_error(F&& f) {
-  try {
-    f();
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "";
 }
 
 }  // namespace saccade::test

@@ -9,6 +9,7 @@
 #include "models/build.h"
 #include "models/common/stages.h"
 #include "models/summary.h"
+#include "tests/input_error.h"
 #include "tests/models/schema_args.h"
 
 namespace saccade {
@@ -61,15 +62,6 @@ Var uniform_images(const Shape& shape, uint64_t seed) {
   std::vector<float> v(static_cast<size_t>(shape.numel()));
   for (float& x : v) x = static_cast<float>(rng.uniform(-1, 1));
   return Var(Tensor::from<float>(shape, v));
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 struct Size {
@@ -265,14 +257,14 @@ TEST(Vision, BadArgumentsNameTheField) {
   for (const Case& c : kCases) {
     Args args = tiny(c.type);
     args.set(c.key, c.value);
-    EXPECT_NE(error_of([&] { build_backbone(args, {}); }).find(c.part), std::string::npos)
+    EXPECT_NE(input_error([&] { build_backbone(args, {}); }).find(c.part), std::string::npos)
         << c.part << "\n"
-        << error_of([&] { build_backbone(args, {}); });
+        << input_error([&] { build_backbone(args, {}); });
   }
   // A layer of windows wants a map, and ViT's tokens are none.
   Args args = tiny("vit");
   args.section("attention").set("type", "window");
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(input_error([&] {
               build_backbone(args, {})->forward(uniform_images({1, 16, 16, 3}, 1));
             }).find("window attention: the tokens come from 0 maps, expected one map"),
             std::string::npos);

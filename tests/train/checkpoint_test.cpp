@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/tensor/philox.h"
+#include "tests/input_error.h"
 #include "tests/train/test_folder.h"
 
 namespace saccade {
@@ -26,32 +27,22 @@ class Net : public Module {
   Var conv, head;
 };
 
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "";
-}
-
 TEST(Checkpoint, NamesTheFirstMismatch) {
   TestFolder folder;
   Net net(3);
   net.initialize(1);
   save_checkpoint(folder / "c", net, {});
   SafetensorsReader file(folder / "c");
-  auto load = [&](Net& other) { return error_of([&] { load_model(file, other); }); };
+  auto load = [&](Net& other) { return input_error([&] { load_model(file, other); }); };
   Net same(3), classes(4), more(3, "decoder.bias");
-  EXPECT_EQ(load(same), "");
+  EXPECT_EQ(load(same), "no error");
   EXPECT_EQ(same.head.value().to_vector<float>(), net.head.value().to_vector<float>());
   EXPECT_NE(load(classes).find("\"class_embed.0.weight\" has shape [3, 2], the model's has [4, 2]"),
             std::string::npos);
   EXPECT_NE(load(more).find("no tensor \"decoder.bias\""), std::string::npos);
   EXPECT_EQ(more.conv.value().to_vector<float>(), std::vector<float>(6, 0));  // nothing was changed
   save_checkpoint(folder / "d", more, {});
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(input_error([&] {
               load_model(SafetensorsReader(folder / "d"), same);
             }).find("the model has no tensor \"decoder.bias\""),
             std::string::npos);
@@ -75,13 +66,13 @@ TEST(Checkpoint, InformationSurvives) {
   EXPECT_EQ(back.seed, info.seed);
   EXPECT_EQ(back.best_metric, info.best_metric);
   write_safetensors(folder / "plain", {{"a", Tensor::zeros({1})}}, {});
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(input_error([&] {
               read_checkpoint_info(SafetensorsReader(folder / "plain"));
             }).find("not a checkpoint of saccade"),
             std::string::npos);
   write_safetensors(folder / "bad", {},
                     {{"saccade.format", "1"}, {"saccade.config", ""}, {"saccade.class_names", "[1]"}});
-  EXPECT_NE(error_of([&] { read_checkpoint_info(SafetensorsReader(folder / "bad")); }).find("class_names"),
+  EXPECT_NE(input_error([&] { read_checkpoint_info(SafetensorsReader(folder / "bad")); }).find("class_names"),
             std::string::npos);
 }
 
@@ -123,7 +114,7 @@ TEST(InitFrom, ReportsWhatItDid) {
   EXPECT_EQ(report.skipped, std::vector<std::string>{"fc.weight"});
   EXPECT_EQ(net.conv.value().to_vector<float>(), std::vector<float>(6, 0.5f));
   write_safetensors(folder / "other", {{"x", conv}}, {});
-  EXPECT_NE(error_of([&] { init_from(folder / "other", net); }).find("no tensor fits the model"),
+  EXPECT_NE(input_error([&] { init_from(folder / "other", net); }).find("no tensor fits the model"),
             std::string::npos);
 }
 
@@ -136,7 +127,7 @@ TEST(InitFrom, HeadsOfOtherClassesStartAnewOnRequest) {
     n->initialize(2);
     auto head = n->head.value().to_vector<float>(), conv = n->conv.value().to_vector<float>();
     if (n == &net) {
-      std::string error = error_of([&] { init_from(folder / "c", net); });
+      std::string error = input_error([&] { init_from(folder / "c", net); });
       EXPECT_NE(
           error.find("\"class_embed.0.weight\" is F32 [3, 2], the model's \"class_embed.0.weight\" has shape "
                      "[4, 2]; --reinit-heads"),
@@ -159,7 +150,7 @@ TEST(InitFrom, HeadsOfOtherClassesStartAnewOnRequest) {
                      {"class_embed.0.weight", Tensor::zeros({4, 2})}},
                     {});
   for (bool reinit_heads : {false, true})
-    EXPECT_NE(error_of([&] {
+    EXPECT_NE(input_error([&] {
                 init_from(folder / "d", net, {.reinit_heads = reinit_heads});
               }).find("expected weights of the same model"),
               std::string::npos);
@@ -178,7 +169,7 @@ TEST(InitFrom, AnyNameOfASharedTensorFillsIt) {
   }
   write_safetensors(folder / "d",
                     {{backbone, conv}, {"class_embed.0.weight", head}, {"class_embed.1.weight", other}}, {});
-  EXPECT_NE(error_of([&] { init_from(folder / "d", net); }).find("differ, but are one in the model"),
+  EXPECT_NE(input_error([&] { init_from(folder / "d", net); }).find("differ, but are one in the model"),
             std::string::npos);
 }
 

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/runtime/gpu.h"
 #include "core/tensor/device.h"
 
 namespace saccade {
@@ -187,15 +188,14 @@ TEST_F(Cli, WrongConfigs) {
   expect_refused(train + "model.transformer.encoder_attention.arg.pints=3", "pints");
   expect_refused(train + "optimizer.type=adam", "optimizer.type");
   expect_refused(train + "data.train.annotations=", "data.train.annotations: not set");
-#ifdef SACCADE_EMULATED_GPU
-  setenv("SACCADE_EMULATOR_HIDES_LIBRARIES", "1", 1);
-  expect_refused("train --output out --config tiny.textproto --device cuda",
-                 "--device cuda: cuBLASLt is missing: no libcublasLt.so.13.hidden in ");
-  unsetenv("SACCADE_EMULATOR_HIDES_LIBRARIES");
-#else
-  if (!cuda_problem().empty())
+  if (cuda_is_emulated()) {
+    setenv("SACCADE_EMULATOR_HIDES_LIBRARIES", "1", 1);
+    expect_refused("train --output out --config tiny.textproto --device cuda",
+                   "--device cuda: cuBLASLt is missing: no libcublasLt.so.13.hidden in ");
+    unsetenv("SACCADE_EMULATOR_HIDES_LIBRARIES");
+  } else if (!cuda_problem().empty()) {
     expect_refused("train --output out --config tiny.textproto --device cuda", cuda_problem());
-#endif
+  }
   expect_refused("train --output out --config tiny.textproto --device tpu", "tpu");
   EXPECT_FALSE(fs::exists(scratch() / "out"));
 }

@@ -8,6 +8,7 @@
 
 #include "core/tensor/error.h"
 #include "models/build.h"
+#include "tests/input_error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
 #include "train/config/options.h"
@@ -18,15 +19,6 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-
-std::string input_error(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 void for_each_field(const std::function<void(const FieldDescriptor*)>& visit) {
   const auto* file = Config::descriptor()->file();

@@ -6,21 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "core/tensor/error.h"
+#include "tests/input_error.h"
 #include "train/config/nearest.h"
 #include "train/config/options.h"
 
 namespace saccade {
 namespace {
-
-template <class F>
-std::string input_error(F&& f) {
-  try {
-    f();
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 void expect_part(const std::string& message, const std::string& part) {
   EXPECT_NE(message.find(part), std::string::npos) << "message: " << message << "\nexpected part: " << part;

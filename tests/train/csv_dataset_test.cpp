@@ -6,6 +6,7 @@
 #include "core/tensor/error.h"
 #include "data/evaluation/detections.h"
 #include "data/formats/data_format.h"
+#include "tests/input_error.h"
 #include "tests/train/run_command.h"
 #include "tests/train/test_folder.h"
 #include "train/commands/commands.h"
@@ -13,21 +14,16 @@
 namespace saccade {
 namespace {
 
-const std::string kHeader = "file_name,class,x1,y1,x2,y2\n";
+const std::string kCsvHeader = "file_name,class,x1,y1,x2,y2\n";
 
-std::string error_of(const std::string& path) {
-  try {
-    open_detection_dataset({path, ""});
-    return "";
-  } catch (const InputError& e) {
-    return e.what();
-  }
+std::string error_of_csv(const std::string& path) {
+  return input_error([&] { open_detection_dataset({path, ""}); });
 }
 
 TEST(CsvDataset, ReadsBoxesAndClasses) {
   TestFolder folder;
   const std::string path = folder / "boxes.csv";
-  write_bytes(path, kHeader + "b.png,dog,1,2,11,22.5\r\na.png,,,,,\nb.png,cat,0,0,4,4\n");
+  write_bytes(path, kCsvHeader + "b.png,dog,1,2,11,22.5\r\na.png,,,,,\nb.png,cat,0,0,4,4\n");
   auto set = open_detection_dataset({path, ""});
   EXPECT_EQ(set->name(), path);
   EXPECT_EQ(set->class_names(), (std::vector<std::string>{"cat", "dog"}));
@@ -61,13 +57,13 @@ TEST(CsvDataset, NamesTheBadLine) {
       {"a.png,cat,5,2,3,4\n", "line 3: expected x1 < x2 and y1 < y2"}};
   for (auto [line, expected] : cases) {
     bool header = std::string(expected).starts_with("line 1");
-    write_bytes(path, header ? line : kHeader + "a.png,cat,1,2,3,4\n" + line);
-    EXPECT_EQ(error_of(path), path + ": " + expected);
+    write_bytes(path, header ? line : kCsvHeader + "a.png,cat,1,2,3,4\n" + line);
+    EXPECT_EQ(error_of_csv(path), path + ": " + expected);
   }
-  write_bytes(path, kHeader);
-  EXPECT_EQ(error_of(path), path + ": the list of images is empty");
-  EXPECT_EQ(error_of(folder / "none.csv"), folder / "none.csv" + ": cannot be read, or is empty");
-  write_bytes(path, kHeader + "a.png,cat,1,2,3,4\n");
+  write_bytes(path, kCsvHeader);
+  EXPECT_EQ(error_of_csv(path), path + ": the list of images is empty");
+  EXPECT_EQ(error_of_csv(folder / "none.csv"), folder / "none.csv" + ": cannot be read, or is empty");
+  write_bytes(path, kCsvHeader + "a.png,cat,1,2,3,4\n");
   try {
     open_detection_dataset({path, folder.path()});
     FAIL() << "expected an error for the missing image";
@@ -82,7 +78,7 @@ TEST(CsvDataset, TrainsAndEvaluatesAsCoco) {
   const std::string data = folder / "data", csv = folder / "boxes.csv";
   ASSERT_EQ(run_command({"data", "shapes", "--output", data, "--images", "12", "--seed", "1"}), 0);
   auto coco = open_detection_dataset({data + "/annotations.json", ""});
-  std::string text = kHeader;
+  std::string text = kCsvHeader;
   for (const ImageInfo& image : coco->ground_truth().images) {
     text += image.file_name + ",,,,,\n";
     for (const Annotation& a : coco->ground_truth().annotations)

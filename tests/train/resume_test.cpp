@@ -20,7 +20,7 @@ extern char** environ;
 namespace saccade {
 namespace {
 
-constexpr const char* kConfig = R"(
+constexpr const char* kResumeConfig = R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
   transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 ffn_dim: 16 queries: 5 levels: 3
@@ -151,8 +151,8 @@ TEST_P(Resume, EndsInTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Resume,
-                         testing::Values(ResumeCase{"f32", kConfig, "f32"},
-                                         ResumeCase{"bf16", kConfig, "bf16"},
+                         testing::Values(ResumeCase{"f32", kResumeConfig, "f32"},
+                                         ResumeCase{"bf16", kResumeConfig, "bf16"},
                                          ResumeCase{"classifier_f32", kClassifier, "f32"},
                                          ResumeCase{"classifier_bf16", kClassifier, "bf16"}),
                          [](const auto& c) { return std::string(c.param.name); });

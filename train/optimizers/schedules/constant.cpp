@@ -5,7 +5,7 @@ namespace {
 
 double constant(const ScheduleOptions&, const SchedulePoint&) { return 1; }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool constant_registered =
     schedules().add({.name = "constant", .file = __FILE__, .factor = &constant});
 
 }  // namespace

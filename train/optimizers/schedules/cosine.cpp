@@ -16,7 +16,7 @@ double cosine(const ScheduleOptions& options, const SchedulePoint& at) {
   return options.final_ratio + (1 - options.final_ratio) * 0.5 * (1 + std::cos(std::numbers::pi * t));
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool cosine_registered =
     schedules().add({.name = "cosine", .file = __FILE__, .needs_end = true, .factor = &cosine});
 
 }  // namespace

@@ -11,7 +11,7 @@ double drops(const ScheduleOptions& options, const SchedulePoint& at) {
   return factor;
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool step_registered =
     schedules().add({.name = "step", .file = __FILE__, .factor = &drops});
 
 }  // namespace
