@@ -1,7 +1,6 @@
 # The CUDA backend: core/runtime/cuda, the tuned kernels core/kernels/*/*_cuda*, and every generic kernel (the sources
 # there without _cpu, _cuda or _host in their names) once more, compiled for the GPU by nvcc, or by g++ against the emulator of
 # tests/cuda_emulator. Sets cuda_found, which says what was chosen.
-file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/kernels/*/*.cpp)
 list(FILTER kernel_sources EXCLUDE REGEX "_(cpu|cuda|host)[_.][^/]*$")
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/*.cu ${CMAKE_SOURCE_DIR}/core/kernels/*/*.cu)
 file(GLOB cuda_host_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/*.cpp
@@ -100,9 +99,9 @@ if(cuda_mode STREQUAL "on")
 elseif(cuda_mode STREQUAL "emulated")
   # With the hooks every load and store of device code is checked, to the byte. AddressSanitizer, which cannot be had
   # at the same time, checks the bounds in its place.
-  set(emulated_flags "-DSACCADE_EMULATOR;-I${CMAKE_SOURCE_DIR}/tests/cuda_emulator;-O2;-fno-tree-vectorize")
+  set(emulated_flags "-DSACCADE_EMULATOR;-I${CMAKE_SOURCE_DIR}/tests/cuda_emulator")
   if(NOT SACCADE_SANITIZE)
-    list(APPEND emulated_flags -fsanitize=thread -DSACCADE_EMULATOR_HOOKS)
+    list(APPEND emulated_flags -O2 -fno-tree-vectorize -fsanitize=thread -DSACCADE_EMULATOR_HOOKS)
   endif()
   foreach(source ${kernel_sources} ${cuda_sources} ${cuda_host_sources})
     saccade_second_compilation(${source} cpp file)
@@ -115,9 +114,8 @@ elseif(cuda_mode STREQUAL "emulated")
   else()
     list(FILTER emulator_sources EXCLUDE REGEX "/hooks\\.cpp$")
   endif()
+  set_source_files_properties(${emulator_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(saccade_core PRIVATE ${emulator_sources})
-  # Hides the stand-in of a library from the program, and reads the error.
-  set_source_files_properties(tests/train/cli_test.cpp PROPERTIES COMPILE_DEFINITIONS SACCADE_EMULATED_GPU)
   set(cuda_found "emulated on the CPU (for tests)")
 elseif(cuda_mode STREQUAL "off")
   target_sources(saccade_core PRIVATE ${CMAKE_SOURCE_DIR}/core/runtime/no_cuda.cpp)

@@ -44,7 +44,7 @@ std::shared_ptr<Detector> make_model(const std::string& variant) {
   t.set("box_refine", refines);
   t.set("two_stage", variant == "two_stage");
   auto detector = test::build_detector(model, kClasses);
-  SafetensorsReader weights(kFolder + variant + ".weights.safetensors");
+  SafetensorsReader weights(kModelFolder + variant + ".weights.safetensors");
   std::map<std::string, bool> used;
   for (const NamedTensor& n : detector->named_tensors()) {
     Var v = n.var;

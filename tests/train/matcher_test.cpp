@@ -196,12 +196,12 @@ TEST(Matcher, RepeatsObjectsInExtraGroups) {
 }
 
 TEST(Matcher, FewerQueriesThanObjectsAndNone) {
-  Case c = random_case(6, 2, 3, 4, 6);
+  MatcherCase c = random_case(6, 2, 3, 4, 6);
   Matching m = match({c.layer}, c.targets, kFocal);
   EXPECT_EQ(std::count_if(m.layers[0].begin(), m.layers[0].end(), [](auto& p) { return p.image == 0; }), 3);
   for (Target& t : c.targets) t.labels.clear(), t.boxes.clear();
   EXPECT_TRUE(match({c.layer}, c.targets, kFocal).layers[0].empty());
-  Case none = random_case(7, 2, 0, 4, 3);
+  MatcherCase none = random_case(7, 2, 0, 4, 3);
   EXPECT_TRUE(match({none.layer}, none.targets, kFocal).layers[0].empty());
   EXPECT_TRUE(match({{Tensor::zeros({0, 5, 4}), Tensor::zeros({0, 5, 4})}}, {}, kFocal).layers[0].empty());
 }
