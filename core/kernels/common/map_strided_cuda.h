@@ -1,5 +1,5 @@
-// y[i] = f(x[i]...) with strides and broadcasting: a thread a pack of the innermost axis where every tensor
-// either runs along it or stands still, an element otherwise.
+// map_strided of core/kernels/common/map_strided.h on the GPU: a thread a pack of the innermost axis where every tensor either
+// runs along it or stands still, an element otherwise.
 #pragma once
 
 #include "core/kernels/common/strided.h"
@@ -20,7 +20,7 @@ __device__ __forceinline__ Pack<T, kPack> load_or_repeat(const T* p, bool repeat
 // `loop` counts packs along its last axis; tensor 0 is y.
 template <int kPack, class F, class T, class... X>
 __global__ void __launch_bounds__(kMapThreads)
-    map_strided(kernels::StridedLoop<1 + sizeof...(X)> loop, uint32_t count, F f, T* y, const X*... x) {
+    map_strided_packs(kernels::StridedLoop<1 + sizeof...(X)> loop, uint32_t count, F f, T* y, const X*... x) {
   constexpr int kTensors = 1 + sizeof...(X);
   uint32_t rest = blockIdx.x * kMapThreads + threadIdx.x;
   if (rest >= count) return;
@@ -36,9 +36,9 @@ __global__ void __launch_bounds__(kMapThreads)
     for (int t = 0; t < kTensors; ++t) at[t] += static_cast<int64_t>(index) * loop.strides[t][a];
   }
   int t = 0;
-  auto load = [&]<class V>(const V* p) {
+  [[maybe_unused]] auto load = [&]<class V>(const V* p) {
     ++t;
-    return load_or_repeat<kPack>(p + at[t], loop.strides[t][loop.rank - 1] == 0);
+    return load_or_repeat<kPack>(p + at[t], loop.step(t) == 0);
   };
   std::tuple<Pack<X, kPack>...> in{load(x)...};  // in this order
   Pack<T, kPack> out;
@@ -46,31 +46,46 @@ __global__ void __launch_bounds__(kMapThreads)
   store_pack<kPack>(y + at[0], out);
 }
 
-// For predicates: whether launch_map_strided counts the elements of y in 32 bits.
-inline bool map_fits(const Tensor& y) { return y.numel() > 0 && y.numel() <= UINT32_MAX - kMapThreads; }
+}  // namespace saccade::cuda
+
+namespace saccade::kernels {
+inline namespace SACCADE_SIDE {
 
 template <class F, class T, class... X>
-void launch_map_strided(kernels::StridedLoop<1 + sizeof...(X)> loop, const F& f, T* y, const X*... x) {
+void map_strided(StridedLoop<1 + sizeof...(X)> loop, const F& f, T* y, const X*... x) {
+  using namespace cuda;
   constexpr int kTensors = 1 + sizeof...(X), kPack = kCommonPack<T, X...>;
   int last = loop.rank - 1;
-  bool packs = loop.strides[0][last] == 1 && loop.sizes[last] % kPack == 0 && packs_fit<kPack>(y, 0);
-  int t = 0;
-  auto fits = [&](const auto* p) {
+  if (loop.rows() * loop.inner() > UINT32_MAX - kMapThreads) {  // the kernel counts in 32 bits
+    int64_t size = loop.sizes[0], half = size / 2;
+    auto part = [&](int64_t begin, int64_t end) {
+      loop.sizes[0] = end - begin;
+      [[maybe_unused]] int t = 0;
+      [[maybe_unused]] auto from = [&](const auto* p) { return p + begin * loop.strides[++t][0]; };
+      std::tuple<const X*...> parts{from(x)...};  // in this order
+      std::apply([&](auto*... p) { map_strided(loop, f, y + begin * loop.strides[0][0], p...); }, parts);
+    };
+    part(0, half);
+    return part(half, size);
+  }
+  bool packs = loop.step(0) == 1 && loop.inner() % kPack == 0 && packs_fit<kPack>(y, 0);
+  [[maybe_unused]] int t = 0;
+  [[maybe_unused]] auto fits = [&](const auto* p) {
     ++t;
-    return loop.strides[t][last] == 0 || (loop.strides[t][last] == 1 && packs_fit<kPack>(p, 0));
+    return loop.step(t) == 0 || (loop.step(t) == 1 && packs_fit<kPack>(p, 0));
   };
   packs = (packs && ... && fits(x));
   for (int i = 0; i < kTensors; ++i)
-    for (int a = 0; a < last; ++a)
-      packs = packs && (loop.strides[i][last] == 0 || loop.strides[i][a] % kPack == 0);
+    for (int a = 0; a < last; ++a) packs = packs && (loop.step(i) == 0 || loop.strides[i][a] % kPack == 0);
   auto run = [&]<int kWidth>() {
     loop.sizes[last] /= kWidth;
     for (int i = 0; i < kTensors; ++i) loop.strides[i][last] *= kWidth;
     int64_t count = loop.rows() * loop.inner();
-    launch("map_strided", &map_strided<kWidth, F, T, X...>, grid_of(count, kMapThreads), dim3(kMapThreads), 0,
-           loop, static_cast<uint32_t>(count), f, y, x...);
+    launch("map_strided_packs", &map_strided_packs<kWidth, F, T, X...>, grid_of(count, kMapThreads),
+           dim3(kMapThreads), 0, loop, static_cast<uint32_t>(count), f, y, x...);
   };
   packs ? run.template operator()<kPack>() : run.template operator()<1>();
 }
 
-}  // namespace saccade::cuda
+}  // namespace SACCADE_SIDE
+}  // namespace saccade::kernels

@@ -26,5 +26,28 @@ struct Convert {
   SACCADE_HD To operator()(From v) const { return convert<To>(v); }
 };
 
+// What moves elements without looking at them takes one of these, one for each size instead of one for each dtype. (GCC does
+// better with vectors of float than with those of uint32_t.)
+template <size_t kBytes>
+using Bits = std::conditional_t<
+    kBytes == 1, uint8_t,
+    std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, float, uint64_t>>>;
+
+// Whether strided tensors of these dtypes are copied in one pass: of one dtype, or between f32 and bf16.
+inline bool copies_in_one_pass(DType from, DType to) {
+  auto low = [](DType t) { return t == DType::kF32 || t == DType::kBF16; };
+  return from == to || (low(from) && low(to));
+}
+// Calls f<To, From>() for such dtypes, with Bits where they are the same.
+template <class F>
+void dispatch_one_pass(DType from, DType to, const F& f) {
+  if (from == to)
+    dispatch_any(to, "copy", [&]<class T>() { f.template operator()<Bits<sizeof(T)>, Bits<sizeof(T)>>(); });
+  else if (to == DType::kBF16)
+    f.template operator()<bf16, float>();
+  else
+    f.template operator()<float, bf16>();
+}
+
 }  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

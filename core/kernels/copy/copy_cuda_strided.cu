@@ -1,34 +1,27 @@
-// Copies between strided tensors: contiguous axes in packs; where the source runs fastest along another axis
-// than the destination, 32 x 32 tiles pass through shared memory so that both sides use whole sectors. The
-// gradient of a slice is one pass over the whole, zeros included.
-#include "core/kernels/common/map_strided_cuda.h"
+// Copies that turn axes: 32 x 32 tiles pass through shared memory so that both sides use whole sectors. The gradient of a slice
+// is one pass over the whole, zeros included.
 #include "core/kernels/copy/convert.h"
 #include "core/kernels/copy/copy.h"
+#include "core/kernels/copy/transpose.h"
+#include "core/runtime/cuda/map.h"
 
 namespace saccade::kernels {
 namespace {
 
 using namespace cuda;
 
-constexpr int kTile = 32, kTileLevels = 8;  // threads of a block: 32 side by side, 8 rows
-
-// y [.., rows, .., cols] = x: cols is contiguous in y (stride 1), rows in x. `batch` are the other axes.
-struct Transpose {
-  StridedLoop<2> batch;                          // 0: source, 1: destination; its last axis is 1
-  int64_t rows, cols, source_step, target_step;  // steps along cols in the source, along rows in the target
-  uint32_t row_tiles, col_tiles;
-};
+constexpr int kTile = Transpose::kTile, kTileLevels = 8;  // threads of a block: 32 side by side, 8 rows
 
 template <class To, class From>
 __global__ void __launch_bounds__(kTile* kTileLevels)
-    copy_tiles(Transpose t, const From* source, To* target) {
+    copy_tiles(Transpose t, uint32_t row_tiles, uint32_t col_tiles, const From* source, To* target) {
   SACCADE_SHARED(From, tile, kTile * (kTile + 1));  // the extra column keeps the banks apart
   int lane = static_cast<int>(threadIdx.x) % kTile, level = static_cast<int>(threadIdx.x) / kTile;
-  uint32_t rest = blockIdx.x / t.col_tiles;
-  int64_t c0 = static_cast<int64_t>(blockIdx.x % t.col_tiles) * kTile;
-  int64_t r0 = static_cast<int64_t>(rest % t.row_tiles) * kTile;
-  source += t.batch.row_offset(0, rest / t.row_tiles);
-  target += t.batch.row_offset(1, rest / t.row_tiles);
+  uint32_t rest = blockIdx.x / col_tiles;
+  int64_t c0 = static_cast<int64_t>(blockIdx.x % col_tiles) * kTile;
+  int64_t r0 = static_cast<int64_t>(rest % row_tiles) * kTile;
+  target += t.batch.row_offset(0, rest / row_tiles);
+  source += t.batch.row_offset(1, rest / row_tiles);
   for (int c = level; c < kTile; c += kTileLevels)
     if (c0 + c < t.cols && r0 + lane < t.rows)
       tile[c * (kTile + 1) + lane] = source[r0 + lane + (c0 + c) * t.source_step];
@@ -38,49 +31,20 @@ __global__ void __launch_bounds__(kTile* kTileLevels)
       target[(r0 + r) * t.target_step + c0 + lane] = convert<To>(tile[lane * (kTile + 1) + r]);
 }
 
-// False when no such pair of axes is worth tiles.
-template <class To, class From>
-bool transpose(const StridedLoop<2>& loop, const From* source, To* target) {
-  constexpr int64_t kMinSize = 8;
-  int last = loop.rank - 1, fast = -1;
-  for (int a = 0; a < last; ++a)
-    if (loop.strides[0][a] == 1) fast = a;
-  if (fast < 0 || loop.strides[1][last] != 1 || loop.sizes[fast] < kMinSize || loop.sizes[last] < kMinSize)
-    return false;
-  Transpose t{{}, loop.sizes[fast], loop.sizes[last], loop.strides[0][last], loop.strides[1][fast], 0, 0};
-  int64_t row_tiles = ceil_div(t.rows, kTile), col_tiles = ceil_div(t.cols, kTile);
-  for (int a = 0; a < last; ++a) {
-    if (a == fast) continue;
-    t.batch.sizes[t.batch.rank] = loop.sizes[a];
-    for (int i = 0; i < 2; ++i) t.batch.strides[i][t.batch.rank] = loop.strides[i][a];
-    ++t.batch.rank;
-  }
-  t.batch.sizes[t.batch.rank++] = 1;
-  int64_t blocks = t.batch.rows() * row_tiles * col_tiles;
-  if (blocks > INT32_MAX) return false;
-  t.row_tiles = static_cast<uint32_t>(row_tiles), t.col_tiles = static_cast<uint32_t>(col_tiles);
-  launch("copy_tiles", &copy_tiles<To, From>, dim3(static_cast<unsigned>(blocks)), dim3(kTile * kTileLevels),
-         0, t, source, target);
-  return true;
-}
-
-template <class To, class From>
-void copy_strided(const Tensor& x, Tensor& y) {
-  auto tiles = StridedLoop<2>::make(x.shape(), {&x.strides(), &y.strides()});
-  if (transpose(tiles, x.data<From>(), y.data<To>())) return;
-  auto loop = StridedLoop<2>::make(x.shape(), {&y.strides(), &x.strides()});
-  launch_map_strided(loop, Convert<To, From>{}, y.data<To>(), x.data<From>());
-}
-
 void copy_cuda(const Tensor& x, Tensor& y) {
-  dispatch_dtype<float, bf16>(x.dtype(), "copy", [&]<class From>() {
-    dispatch_dtype<float, bf16>(y.dtype(), "copy", [&]<class To>() { copy_strided<To, From>(x, y); });
+  Transpose t = *Transpose::find(loop_over(y, x));
+  dispatch_one_pass(x.dtype(), y.dtype(), [&]<class To, class From>() {
+    launch("copy_tiles", &copy_tiles<To, From>, dim3(static_cast<unsigned>(t.tiles())),
+           dim3(kTile * kTileLevels), 0, t, static_cast<uint32_t>(t.row_tiles()),
+           static_cast<uint32_t>(t.col_tiles()), static_cast<const From*>(x.raw()),
+           static_cast<To*>(y.raw()));
   });
 }
-// The contiguous case of the generic kernel moves packs.
-bool copies_strided(const Tensor& x, const Tensor& y) {
-  return x.shape() == y.shape() && takes_f32_or_bf16(x) && takes_f32_or_bf16(y) && map_fits(y) &&
-         !(x.is_contiguous() && y.is_contiguous());
+// The generic kernel moves packs of everything else.
+bool transposes(const Tensor& x, const Tensor& y) {
+  if (x.shape() != y.shape() || x.numel() == 0 || !copies_in_one_pass(x.dtype(), y.dtype())) return false;
+  auto t = Transpose::find(loop_over(y, x));
+  return t && t->tiles() <= INT32_MAX;
 }
 
 // A row of y is `length` units, of which `width` from `begin` on are a row of x; a thread a unit.
@@ -118,7 +82,7 @@ bool counts_bytes(const Tensor&, const int&, const int64_t&, const Tensor& y) {
   return y.bytes() <= INT32_MAX;
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(copy, Device::kCuda, &copy_cuda, &copies_strided);
+SACCADE_REGISTER_TUNED_KERNEL(copy, Device::kCuda, &copy_cuda, &transposes);
 SACCADE_REGISTER_TUNED_KERNEL(copy_into_zeros, Device::kCuda, &copy_into_zeros_cuda, &counts_bytes);
 
 }  // namespace
