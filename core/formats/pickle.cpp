@@ -1,6 +1,7 @@
 #include "core/formats/pickle.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -132,17 +133,32 @@ class Machine {
     in_.copy(&value, sizeof(T));
     return value;
   }
-  int64_t decimal(std::string text) {
-    if (!text.empty() && text.back() == 'L') text.pop_back();
-    int64_t value = 0;
+  template <class T>
+  T number(const std::string& text) {
+    T value = 0;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) in_.damaged("not a number");
     return value;
   }
+  int64_t decimal(std::string text) {
+    if (!text.empty() && text.back() == 'L') text.pop_back();
+    return number<int64_t>(text);
+  }
   void push_long(std::string bytes);
   void push_int_line();
-  void push_float_line();
+  void push_float(double value) { push_new({.kind = Kind::kFloat, .number = value}); }
+  void push_float_line() { push_float(number<double>(in_.line())); }
   void push_quoted();
+  // Two lines: a module and a name in it.
+  std::string global_lines() {
+    std::string module = in_.line();
+    return module + "." + in_.line();
+  }
+  uint64_t count() {
+    int32_t value = fixed<int32_t>();
+    if (value < 0) in_.damaged("a negative length");
+    return static_cast<uint64_t>(value);
+  }
   void remember(uint64_t key) { memo_[key] = top(); }
   void recall(uint64_t key) {
     auto it = memo_.find(key);
@@ -151,12 +167,24 @@ class Machine {
   }
   void append(std::vector<uint32_t> items);
   void set_items(const std::vector<uint32_t>& pairs);
+  void pop_value_or_mark();
+  void push_dict(const std::vector<uint32_t>& pairs);
+  void push_global();
+  void make_named_object();
+  void make_marked_object();
   void build();
   void call();         // REDUCE: a function or class and its arguments
   void make_object();  // NEWOBJ: a class and its arguments
   void storage();      // BINPERSID
   uint32_t called(const std::string& function, const std::vector<uint32_t>& arguments);
-  bool step(uint8_t op);
+
+  using Step = void (*)(Machine&);
+  struct Operation {
+    uint8_t code;
+    Step step;
+  };
+  // What to do for each code; null for one that is not supported.
+  static const std::array<Step, 256>& steps();
 
   PickleInput& in_;
   PickleGraph graph_;
@@ -181,14 +209,6 @@ void Machine::push_int_line() {
   if (text == "00") return push(kFalseIndex);
   if (text == "01") return push(kTrueIndex);
   push_int(decimal(text));
-}
-
-void Machine::push_float_line() {
-  std::string text = in_.line();
-  double value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) in_.damaged("not a number");
-  push_new({.kind = Kind::kFloat, .number = value});
 }
 
 // Protocol 0 writes strings as Python literals; escapes are left as they are.
@@ -292,220 +312,129 @@ void Machine::storage() {
             .items = {tuple.items[1]}});
 }
 
-// false at STOP.
-bool Machine::step(uint8_t op) {
-  switch (op) {
-    case 0x80:  // PROTO
-      if (in_.byte() > 5) in_.damaged("a protocol later than 5");
-      break;
-    case 0x95:  // FRAME
-      fixed<uint64_t>();
-      break;
-    case '.':
-      return false;
-    case '(':
-      marks_.push_back(stack_.size());
-      break;
-    case '0':  // POP also takes a mark
-      if (!marks_.empty() && stack_.size() == marks_.back())
-        marks_.pop_back();
-      else
-        pop();
-      break;
-    case '1':
-      pop_to_mark();
-      break;
-    case '2':
-      push(top());
-      break;
+// POP takes a mark, too.
+void Machine::pop_value_or_mark() {
+  if (!marks_.empty() && stack_.size() == marks_.back())
+    marks_.pop_back();
+  else
+    pop();
+}
 
-    case 'N':
-      push(kNoneIndex);
-      break;
-    case 0x88:
-      push(kTrueIndex);
-      break;
-    case 0x89:
-      push(kFalseIndex);
-      break;
-    case 'I':
-      push_int_line();
-      break;
-    case 'L':
-      push_int(decimal(in_.line()));
-      break;
-    case 'J':
-      push_int(fixed<int32_t>());
-      break;
-    case 'K':
-      push_int(in_.byte());
-      break;
-    case 'M':
-      push_int(fixed<uint16_t>());
-      break;
-    case 0x8a:
-      push_long(in_.text(in_.byte()));
-      break;
-    case 0x8b: {
-      int32_t bytes = fixed<int32_t>();
-      if (bytes < 0) in_.damaged("a negative length");
-      push_long(in_.text(static_cast<uint64_t>(bytes)));
-      break;
-    }
-    case 'F':
-      push_float_line();
-      break;
-    case 'G': {
-      uint64_t bits = __builtin_bswap64(fixed<uint64_t>());
-      push_new({.kind = Kind::kFloat, .number = std::bit_cast<double>(bits)});
-      break;
-    }
+void Machine::push_dict(const std::vector<uint32_t>& pairs) {
+  push_items(Kind::kDict, {});
+  set_items(pairs);
+}
 
-    case 'S':
-      push_quoted();
-      break;
-    case 'V':
-      push_text(Kind::kString, in_.line());
-      break;
-    case 'U':
-    case 0x8c:
-      push_text(Kind::kString, in_.text(in_.byte()));
-      break;
-    case 'T':
-    case 'X':
-      push_text(Kind::kString, in_.text(fixed<uint32_t>()));
-      break;
-    case 0x8d:
-      push_text(Kind::kString, in_.text(fixed<uint64_t>()));
-      break;
-    case 'C':
-      push_text(Kind::kBytes, in_.text(in_.byte()));
-      break;
-    case 'B':
-      push_text(Kind::kBytes, in_.text(fixed<uint32_t>()));
-      break;
-    case 0x8e:
-    case 0x96:
-      push_text(Kind::kBytes, in_.text(fixed<uint64_t>()));
-      break;
+void Machine::push_global() {
+  uint32_t name = pop(), module = pop();
+  if (node(name).kind != Kind::kString || node(module).kind != Kind::kString)
+    in_.damaged("a global without a name");
+  push_text(Kind::kGlobal, node(module).text + "." + node(name).text);
+}
 
-    case ')':
-      push_items(Kind::kTuple, {});
-      break;
-    case 't':
-      push_items(Kind::kTuple, pop_to_mark());
-      break;
-    case 0x85:
-    case 0x86:
-    case 0x87:
-      push_items(Kind::kTuple, pop_count(static_cast<size_t>(op - 0x84)));
-      break;
-    case ']':
-      push_items(Kind::kList, {});
-      break;
-    case 'l':
-      push_items(Kind::kList, pop_to_mark());
-      break;
-    case 'a':
-      append(pop_count(1));
-      break;
-    case 'e':
-    case 0x90:
-      append(pop_to_mark());
-      break;
-    case '}':
-      push_items(Kind::kDict, {});
-      break;
-    case 'd': {
-      std::vector<uint32_t> pairs = pop_to_mark();
-      push_items(Kind::kDict, {});
-      set_items(pairs);
-      break;
-    }
-    case 's':
-      set_items(pop_count(2));
-      break;
-    case 'u':
-      set_items(pop_to_mark());
-      break;
-    case 0x8f:
-      push_items(Kind::kSet, {});
-      break;
-    case 0x91:
-      push_items(Kind::kSet, pop_to_mark());
-      break;
+// INST: a class by name, with the arguments since the mark.
+void Machine::make_named_object() {
+  std::string name = global_lines();
+  pop_to_mark();
+  push_text(Kind::kObject, std::move(name));
+}
 
-    case 'g':
-      recall(static_cast<uint64_t>(decimal(in_.line())));
-      break;
-    case 'h':
-      recall(in_.byte());
-      break;
-    case 'j':
-      recall(fixed<uint32_t>());
-      break;
-    case 'p':
-      remember(static_cast<uint64_t>(decimal(in_.line())));
-      break;
-    case 'q':
-      remember(in_.byte());
-      break;
-    case 'r':
-      remember(fixed<uint32_t>());
-      break;
-    case 0x94:
-      remember(memo_.size());
-      break;
+// OBJ: a class, behind a mark, and its arguments.
+void Machine::make_marked_object() {
+  std::vector<uint32_t> items = pop_to_mark();
+  if (items.empty()) in_.damaged("an object without a class");
+  push_text(Kind::kObject, node(items[0]).kind == Kind::kGlobal ? node(items[0]).text : "an object");
+}
 
-    case 'c': {
-      std::string module = in_.line();
-      push_text(Kind::kGlobal, module + "." + in_.line());
-      break;
-    }
-    case 0x93: {
-      uint32_t name = pop(), module = pop();
-      if (node(name).kind != Kind::kString || node(module).kind != Kind::kString)
-        in_.damaged("a global without a name");
-      push_text(Kind::kGlobal, node(module).text + "." + node(name).text);
-      break;
-    }
-    case 'R':
-      call();
-      break;
-    case 0x81:
-      make_object();
-      break;
-    case 0x92:  // with keyword arguments, which nothing known has
-      pop();
-      make_object();
-      break;
-    case 'i': {  // a class by name, with the arguments since the mark
-      std::string module = in_.line(), name = in_.line();
-      pop_to_mark();
-      push_text(Kind::kObject, module + "." + name);
-      break;
-    }
-    case 'o': {
-      std::vector<uint32_t> items = pop_to_mark();
-      if (items.empty()) in_.damaged("an object without a class");
-      push_text(Kind::kObject, node(items[0]).kind == Kind::kGlobal ? node(items[0]).text : "an object");
-      break;
-    }
-    case 'b':
-      build();
-      break;
-    case 'Q':
-      storage();
-      break;
-    default:
-      in_.damaged(fmt::format("operation 0x{:02x} is not supported", op));
-  }
-  return true;
+const std::array<Machine::Step, 256>& Machine::steps() {
+  using M = Machine;
+  static constexpr Operation kOperations[] = {
+      {0x80,
+       [](M& m) {
+         if (m.in_.byte() > 5) m.in_.damaged("a protocol later than 5");
+       }},                                        // PROTO
+      {0x95, [](M& m) { m.fixed<uint64_t>(); }},  // FRAME
+      {'(', [](M& m) { m.marks_.push_back(m.stack_.size()); }},
+      {'0', [](M& m) { m.pop_value_or_mark(); }},
+      {'1', [](M& m) { m.pop_to_mark(); }},
+      {'2', [](M& m) { m.push(m.top()); }},
+
+      {'N', [](M& m) { m.push(kNoneIndex); }},
+      {0x88, [](M& m) { m.push(kTrueIndex); }},
+      {0x89, [](M& m) { m.push(kFalseIndex); }},
+      {'I', [](M& m) { m.push_int_line(); }},
+      {'L', [](M& m) { m.push_int(m.decimal(m.in_.line())); }},
+      {'J', [](M& m) { m.push_int(m.fixed<int32_t>()); }},
+      {'K', [](M& m) { m.push_int(m.in_.byte()); }},
+      {'M', [](M& m) { m.push_int(m.fixed<uint16_t>()); }},
+      {0x8a, [](M& m) { m.push_long(m.in_.text(m.in_.byte())); }},
+      {0x8b, [](M& m) { m.push_long(m.in_.text(m.count())); }},
+      {'F', [](M& m) { m.push_float_line(); }},
+      {'G', [](M& m) { m.push_float(std::bit_cast<double>(__builtin_bswap64(m.fixed<uint64_t>()))); }},
+
+      {'S', [](M& m) { m.push_quoted(); }},
+      {'V', [](M& m) { m.push_text(Kind::kString, m.in_.line()); }},
+      {'U', [](M& m) { m.push_text(Kind::kString, m.in_.text(m.in_.byte())); }},
+      {'T', [](M& m) { m.push_text(Kind::kString, m.in_.text(m.fixed<uint32_t>())); }},
+      {'X', [](M& m) { m.push_text(Kind::kString, m.in_.text(m.fixed<uint32_t>())); }},
+      {0x8c, [](M& m) { m.push_text(Kind::kString, m.in_.text(m.in_.byte())); }},
+      {0x8d, [](M& m) { m.push_text(Kind::kString, m.in_.text(m.fixed<uint64_t>())); }},
+      {'C', [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.in_.byte())); }},
+      {'B', [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.fixed<uint32_t>())); }},
+      {0x8e, [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.fixed<uint64_t>())); }},
+      {0x96, [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.fixed<uint64_t>())); }},
+
+      {')', [](M& m) { m.push_items(Kind::kTuple, {}); }},
+      {'t', [](M& m) { m.push_items(Kind::kTuple, m.pop_to_mark()); }},
+      {0x85, [](M& m) { m.push_items(Kind::kTuple, m.pop_count(1)); }},
+      {0x86, [](M& m) { m.push_items(Kind::kTuple, m.pop_count(2)); }},
+      {0x87, [](M& m) { m.push_items(Kind::kTuple, m.pop_count(3)); }},
+      {']', [](M& m) { m.push_items(Kind::kList, {}); }},
+      {'l', [](M& m) { m.push_items(Kind::kList, m.pop_to_mark()); }},
+      {'a', [](M& m) { m.append(m.pop_count(1)); }},
+      {'e', [](M& m) { m.append(m.pop_to_mark()); }},
+      {0x90, [](M& m) { m.append(m.pop_to_mark()); }},
+      {'}', [](M& m) { m.push_items(Kind::kDict, {}); }},
+      {'d', [](M& m) { m.push_dict(m.pop_to_mark()); }},
+      {'s', [](M& m) { m.set_items(m.pop_count(2)); }},
+      {'u', [](M& m) { m.set_items(m.pop_to_mark()); }},
+      {0x8f, [](M& m) { m.push_items(Kind::kSet, {}); }},
+      {0x91, [](M& m) { m.push_items(Kind::kSet, m.pop_to_mark()); }},
+
+      {'g', [](M& m) { m.recall(static_cast<uint64_t>(m.decimal(m.in_.line()))); }},
+      {'h', [](M& m) { m.recall(m.in_.byte()); }},
+      {'j', [](M& m) { m.recall(m.fixed<uint32_t>()); }},
+      {'p', [](M& m) { m.remember(static_cast<uint64_t>(m.decimal(m.in_.line()))); }},
+      {'q', [](M& m) { m.remember(m.in_.byte()); }},
+      {'r', [](M& m) { m.remember(m.fixed<uint32_t>()); }},
+      {0x94, [](M& m) { m.remember(m.memo_.size()); }},
+
+      {'c', [](M& m) { m.push_text(Kind::kGlobal, m.global_lines()); }},
+      {0x93, [](M& m) { m.push_global(); }},
+      {'R', [](M& m) { m.call(); }},
+      {0x81, [](M& m) { m.make_object(); }},
+      {0x92, [](M& m) { m.pop(), m.make_object(); }},  // with keyword arguments, which nothing known has
+      {'i', [](M& m) { m.make_named_object(); }},
+      {'o', [](M& m) { m.make_marked_object(); }},
+      {'b', [](M& m) { m.build(); }},
+      {'Q', [](M& m) { m.storage(); }},
+  };
+  static const std::array<Step, 256> steps = [] {
+    std::array<Step, 256> all{};
+    for (const Operation& o : kOperations) all[o.code] = o.step;
+    return all;
+  }();
+  return steps;
 }
 
 PickleGraph Machine::run() {
-  for (uint64_t count = 0; step(in_.byte()); ++count)
+  constexpr uint8_t kStop = '.';
+  uint64_t count = 0;
+  for (uint8_t code = in_.byte(); code != kStop; code = in_.byte(), ++count) {
+    if (!steps()[code]) in_.damaged(fmt::format("operation 0x{:02x} is not supported", code));
+    steps()[code](*this);
     if (count == kMaxOperations) in_.damaged("more operations than a weight file has");
+  }
   graph_.root = pop();
   return std::move(graph_);
 }
