@@ -22,26 +22,6 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 // The format's own limit.
 constexpr uint64_t kMaxHeader = 100'000'000;
 
-const char* file_type(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "F32";
-    case DType::kBF16:
-      return "BF16";
-    case DType::kF64:
-      return "F64";
-    case DType::kI32:
-      return "I32";
-    case DType::kI64:
-      return "I64";
-    case DType::kU8:
-      return "U8";
-    case DType::kBool:
-      return "BOOL";
-  }
-  fail("[safetensors] unknown dtype {}", static_cast<int>(dtype));
-}
-
 }  // namespace
 
 SafetensorsReader::SafetensorsReader(const std::string& path) : WeightsFile(path), file_(path) {
@@ -230,7 +210,7 @@ void write_safetensors(const std::string& path, const NamedValues& tensors,
     std::string dims;
     for (int64_t d : tensor.shape()) dims += fmt::format("{}{}", dims.empty() ? "" : ",", d);
     header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                          header.size() == 1 ? "" : ",", json_quote(name), file_type(tensor.dtype()), dims,
+                          header.size() == 1 ? "" : ",", json_quote(name), file_dtype(tensor.dtype()), dims,
                           position, position + tensor.bytes());
     position += tensor.bytes();
   }

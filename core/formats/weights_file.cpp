@@ -8,6 +8,8 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <optional>
 
 #include "core/formats/safetensors.h"
 #include "core/formats/torch_file.h"
@@ -19,11 +21,31 @@ namespace {
 struct FileType {
   const char* name;
   size_t bytes;
+  std::optional<DType> dtype;  // of ours, when there is one
 };
-constexpr FileType kTypes[] = {{"F64", 8}, {"F32", 4},  {"F16", 2},  {"BF16", 2},    {"I64", 8},
-                               {"I32", 4}, {"I16", 2},  {"I8", 1},   {"U64", 8},     {"U32", 4},
-                               {"U16", 2}, {"U8", 1},   {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
-                               {"C64", 8}, {"C128", 16}};
+constexpr FileType kTypes[] = {{"F64", 8, DType::kF64},
+                               {"F32", 4, DType::kF32},
+                               {"F16", 2, {}},
+                               {"BF16", 2, DType::kBF16},
+                               {"I64", 8, DType::kI64},
+                               {"I32", 4, DType::kI32},
+                               {"I16", 2, {}},
+                               {"I8", 1, {}},
+                               {"U64", 8, {}},
+                               {"U32", 4, {}},
+                               {"U16", 2, {}},
+                               {"U8", 1, DType::kU8},
+                               {"C64", 8, {}},
+                               {"C128", 16, {}},
+                               {"BOOL", 1, DType::kBool},
+                               {"F8_E4M3", 1, {}},
+                               {"F8_E5M2", 1, {}}};
+
+const FileType* find_type(std::string_view name) {
+  auto it =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const FileType& t) { return name == t.name; });
+  return it == std::end(kTypes) ? nullptr : it;
+}
 
 float half_to_float(uint16_t h) {
   uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, exponent = (h >> 10) & 0x1Fu,
@@ -47,9 +69,14 @@ Tensor widened(const Shape& shape, const std::function<void(void*)>& fill, Conve
 }  // namespace
 
 size_t dtype_bytes(std::string_view dtype) {
+  const FileType* type = find_type(dtype);
+  return type ? type->bytes : 0;
+}
+
+const char* file_dtype(DType dtype) {
   for (const FileType& t : kTypes)
-    if (dtype == t.name) return t.bytes;
-  return 0;
+    if (t.dtype == dtype) return t.name;
+  fail("[weights] unknown dtype {}", static_cast<int>(dtype));
 }
 
 bool is_float_dtype(std::string_view dtype) {
@@ -58,20 +85,14 @@ bool is_float_dtype(std::string_view dtype) {
 
 Tensor decode_tensor(const WeightEntry& entry, const std::string& path,
                      const std::function<void(void* out)>& fill) {
-  auto plain = [&](DType dtype) {
-    Tensor t = Tensor::empty(entry.shape, dtype);
-    fill(t.raw());
-    return t;
-  };
   const std::string& type = entry.dtype;
-  if (type == "F32") return plain(DType::kF32);
-  if (type == "F64") return plain(DType::kF64);
-  if (type == "BF16") return plain(DType::kBF16);
-  if (type == "I64") return plain(DType::kI64);
-  if (type == "I32") return plain(DType::kI32);
-  if (type == "U8") return plain(DType::kU8);
   // Only 0 and 1 are values of a C++ bool.
   if (type == "BOOL") return widened<uint8_t, bool>(entry.shape, fill, [](uint8_t v) { return v != 0; });
+  if (const FileType* known = find_type(type); known && known->dtype) {
+    Tensor t = Tensor::empty(entry.shape, *known->dtype);
+    fill(t.raw());
+    return t;
+  }
   if (type == "F16") return widened<uint16_t, float>(entry.shape, fill, half_to_float);
   if (type == "I8") return widened<int8_t, int32_t>(entry.shape, fill, [](int8_t v) { return v; });
   if (type == "I16") return widened<int16_t, int32_t>(entry.shape, fill, [](int16_t v) { return v; });

@@ -68,6 +68,8 @@ std::unique_ptr<WeightsFile> open_weights(const std::string& path);
 bool is_float_dtype(std::string_view dtype);
 // Bytes of an element; 0 for a type that no format has.
 size_t dtype_bytes(std::string_view dtype);
+// What files call a dtype of ours: "F32".
+const char* file_dtype(DType dtype);
 // A tensor from its elements as the file has them; `fill` writes all of their bytes, row-major.
 Tensor decode_tensor(const WeightEntry& entry, const std::string& path,
                      const std::function<void(void* out)>& fill);
