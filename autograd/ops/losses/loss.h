@@ -47,17 +47,4 @@ inline Tensor checked_labels(const char* op, const Tensor& labels, const Shape& 
   return flat;
 }
 
-inline void check_boxes(const char* op, const Var& boxes, const Tensor& targets) {
-  SACCADE_CHECK(boxes.rank() == 2 && boxes.dim(1) == 4, "[{}] boxes, got {}, expected [K, 4]", op,
-                boxes.shape().to_string());
-  SACCADE_CHECK(is_float(targets.dtype()) && targets.shape() == boxes.shape(),
-                "[{}] targets, got {} {}, expected floating {}", op, name_of(targets.dtype()),
-                targets.shape().to_string(), boxes.shape().to_string());
-}
-
-// logits [..., K] as [R, K]
-inline Tensor as_rows(const Tensor& logits) {
-  return logits.contiguous().reshape({logits.numel() / logits.dim(-1), logits.dim(-1)});
-}
-
 }  // namespace saccade

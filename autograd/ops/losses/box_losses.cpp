@@ -1,0 +1,43 @@
+#include "autograd/ops.h"
+#include "autograd/ops/losses/loss.h"
+
+namespace saccade {
+namespace {
+
+template <bool kGiou>
+struct BoxLoss {
+  static constexpr const char* kName = kGiou ? "giou_loss" : "l1_loss";
+  static constexpr std::array kCasts{Cast::kF32};
+  static constexpr auto macs = no_macs;
+  Tensor targets;
+
+  Tensor forward(Context& ctx, const Tensors& in) const {
+    Tensor x = in[0].contiguous(), t = targets.to(x.dtype()).contiguous();
+    int64_t pieces = kGiou ? kernels::loss_pieces(x.dim(0), kernels::kLossPairs)
+                           : kernels::loss_pieces(x.numel(), kernels::kLossElements);
+    return run_loss(ctx, x, pieces, [&](Tensor& partial, Tensor& grad) {
+      kGiou ? kernels::giou_loss(x, t, partial, grad) : kernels::l1_loss(x, t, partial, grad);
+    });
+  }
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    return {scale_saved_gradient(ctx, dy, ctx.saved(0).shape())};
+  }
+};
+
+template <bool kGiou>
+Var box_loss(const Var& boxes, const Tensor& targets) {
+  constexpr const char* op = BoxLoss<kGiou>::kName;
+  SACCADE_CHECK(boxes.rank() == 2 && boxes.dim(1) == 4, "[{}] boxes, got {}, expected [K, 4]", op,
+                boxes.shape().to_string());
+  SACCADE_CHECK(is_float(targets.dtype()) && targets.shape() == boxes.shape(),
+                "[{}] targets, got {} {}, expected floating {}", op, name_of(targets.dtype()),
+                targets.shape().to_string(), boxes.shape().to_string());
+  return run_op(BoxLoss<kGiou>{targets.to(boxes.device())}, {boxes});
+}
+
+}  // namespace
+
+Var giou_loss(const Var& boxes, const Tensor& targets) { return box_loss<true>(boxes, targets); }
+Var l1_loss(const Var& boxes, const Tensor& targets) { return box_loss<false>(boxes, targets); }
+
+}  // namespace saccade
