@@ -10,10 +10,7 @@
 
 namespace saccade {
 
-void Context::save(Tensor t) {
-  uint32_t version = t.defined() ? t.storage()->version() : 0;
-  saved_.push_back({std::move(t), version});
-}
+void Context::keep(const Tensor& t) { saved_.push_back({t, t.defined() ? t.storage()->version() : 0}); }
 
 const Tensor& Context::saved(size_t i) const {
   SACCADE_CHECK(i < saved_.size(), "[{}] no saved tensor {}", name_, i);
@@ -22,6 +19,13 @@ const Tensor& Context::saved(size_t i) const {
                 "[{}] a tensor saved for backward (number {}, shape {}) was changed in place", name_, i,
                 s.tensor.shape().to_string());
   return s.tensor;
+}
+
+Gradients Context::empty_gradients(size_t n) const {
+  Gradients grads(n);
+  for (size_t i = 0; i < n; ++i)
+    if (needs(i)) grads[i] = saved(i).empty_like();
+  return grads;
 }
 
 Context::RandomStream Context::random_stream() {

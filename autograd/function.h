@@ -47,13 +47,19 @@ constexpr DType sum_dtype(DType dtype) { return dtype == DType::kF64 ? DType::kF
 
 class Context {
  public:
-  // Keeps t for backward. Saving undefined tensors is allowed.
-  void save(Tensor t);
+  // Keeps tensors for backward, if there will be one. They may be undefined.
+  template <class... T>
+  void save(const T&... tensors) {
+    if (needs_any()) (keep(tensors), ...);
+  }
   // The i-th saved tensor; throws when its storage was changed in place since.
   const Tensor& saved(size_t i) const;
   // Does input i need a gradient? Usable in both directions; false for absent inputs.
   bool needs(size_t i) const { return i < 64 && ((needs_ >> i) & 1u) != 0; }
   bool needs_any() const { return needs_ != 0; }
+  // Where backward writes the gradients of the first n inputs, which are also the first n that were saved: empty tensors like
+  // them, undefined where no gradient is needed.
+  Gradients empty_gradients(size_t n) const;
   // Key and call number of this op's random stream; fixed at forward, so backward redraws the same numbers.
   struct RandomStream {
     uint64_t key, call;
@@ -68,6 +74,7 @@ class Context {
     Tensor tensor;
     uint32_t version;
   };
+  void keep(const Tensor& t);
   std::vector<Saved> saved_;
   uint64_t needs_ = 0;
   bool has_stream_ = false;

@@ -34,17 +34,13 @@ struct Attention {
     Tensor y = Tensor::empty({q.dim(0), q.dim(1), v.dim(2)}, q.dtype(), q.device());
     Tensor lse = Tensor::empty({q.dim(0), params.heads, q.dim(1)}, sum_dtype(q.dtype()), q.device());
     kernels::attention_forward(q, k, v, mask, bias, params, y, lse);
-    if (ctx.needs_any()) {
-      for (const Tensor& t : {q, k, v, mask, bias, lse}) ctx.save(t);
-    }
+    ctx.save(q, k, v, mask, bias, lse);
     return y;
   }
 
   Gradients backward(const Context& ctx, const Tensor& dy) const {
-    Gradients grads(4);
-    for (size_t i = 0; i < 3; ++i)
-      if (ctx.needs(i)) grads[i] = ctx.saved(i).empty_like();
-    if (ctx.needs(3)) grads[3] = ctx.saved(4).empty_like();
+    Gradients grads = ctx.empty_gradients(3);
+    grads.push_back(ctx.needs(3) ? ctx.saved(4).empty_like() : Tensor());
     Tensor g = dy.to(ctx.saved(0).dtype()).contiguous();
     kernels::attention_backward(ctx.saved(0), ctx.saved(1), ctx.saved(2), ctx.saved(3), ctx.saved(4), params,
                                 ctx.saved(5), g, grads[0], grads[1], grads[2], grads[3]);

@@ -21,17 +21,12 @@ struct GridSample {
     if (!grouped) grid = grid.unsqueeze(1);
     Tensor y = Tensor::empty({x.dim(0), grid.dim(2), x.dim(3)}, x.dtype(), x.device());
     kernels::grid_sample_forward(x, grid, align_corners, y);
-    if (ctx.needs_any()) {
-      ctx.save(x);
-      ctx.save(grid);
-    }
+    ctx.save(x, grid);
     return y;
   }
 
   Gradients backward(const Context& ctx, const Tensor& dy) const {
-    Gradients grads(2);
-    for (size_t i = 0; i < 2; ++i)
-      if (ctx.needs(i)) grads[i] = ctx.saved(i).empty_like();
+    Gradients grads = ctx.empty_gradients(2);
     Tensor g = dy.to(ctx.saved(0).dtype()).contiguous();
     kernels::grid_sample_backward(ctx.saved(0), ctx.saved(1), align_corners, g, grads[0], grads[1]);
     if (ctx.needs(1) && !grouped) grads[1] = grads[1].squeeze(1);

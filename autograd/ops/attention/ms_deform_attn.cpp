@@ -24,16 +24,12 @@ struct MsDeformAttn {
     Tensor y = Tensor::empty({value.dim(0), offsets.dim(1), value.dim(2) * value.dim(3)}, value.dtype(),
                              value.device());
     kernels::ms_deform_attn_forward(value, reference, offsets, logits, levels, y);
-    if (ctx.needs_any()) {
-      for (const Tensor& t : {value, reference, offsets, logits}) ctx.save(t);
-    }
+    ctx.save(value, reference, offsets, logits);
     return y;
   }
 
   Gradients backward(const Context& ctx, const Tensor& dy) const {
-    Gradients grads(4);
-    for (size_t i = 0; i < 4; ++i)
-      if (ctx.needs(i)) grads[i] = ctx.saved(i).empty_like();
+    Gradients grads = ctx.empty_gradients(4);
     Tensor g = dy.to(ctx.saved(0).dtype()).contiguous();
     kernels::ms_deform_attn_backward(ctx.saved(0), ctx.saved(1), ctx.saved(2), ctx.saved(3), levels, g,
                                      grads[0], grads[1], grads[2], grads[3]);

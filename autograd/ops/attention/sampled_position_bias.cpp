@@ -18,16 +18,12 @@ struct SampledPositionBias {
     Tensor bias =
         Tensor::empty({key.dim(0), table.dim(0), query.dim(1), key.dim(2)}, table.dtype(), table.device());
     kernels::sampled_position_bias_forward(table, query, key, bias);
-    if (ctx.needs_any()) {
-      for (const Tensor& t : {table, query, key}) ctx.save(t);
-    }
+    ctx.save(table, query, key);
     return bias;
   }
 
   Gradients backward(const Context& ctx, const Tensor& dbias) const {
-    Gradients grads(3);
-    for (size_t i = 0; i < 3; ++i)
-      if (ctx.needs(i)) grads[i] = ctx.saved(i).empty_like();
+    Gradients grads = ctx.empty_gradients(3);
     kernels::sampled_position_bias_backward(ctx.saved(0), ctx.saved(1), ctx.saved(2), dbias.contiguous(),
                                             grads[0], grads[1], grads[2]);
     return grads;

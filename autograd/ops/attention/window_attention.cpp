@@ -35,9 +35,7 @@ struct WindowAttention {
     Tensor lse = Tensor::empty({qkv.dim(0), map.count(), params.heads, params.window * params.window},
                                sum_dtype(qkv.dtype()), qkv.device());
     kernels::window_attention_forward(qkv, table, padding, mask, params, y, lse);
-    if (ctx.needs_any()) {
-      for (const Tensor& t : {qkv, table, padding, mask, lse}) ctx.save(t);
-    }
+    ctx.save(qkv, table, padding, mask, lse);
     return y;
   }
 

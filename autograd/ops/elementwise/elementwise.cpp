@@ -80,7 +80,7 @@ struct AddRelu {
     SACCADE_CHECK(in[0].shape() == in[1].shape(), "[add_relu] shapes differ, got {} and {}",
                   in[0].shape().to_string(), in[1].shape().to_string());
     Tensor y = run_binary(BinaryOp::kAddRelu, in[0], in[1], kName);
-    if (ctx.needs_any()) ctx.save(y);
+    ctx.save(y);
     return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {

@@ -16,7 +16,7 @@ struct Unary {
   Tensor forward(Context& ctx, const Tensors& in) const {
     Tensor x = in[0].contiguous(), y = x.empty_like();
     kernels::unary(op, x, y);
-    if (ctx.needs(0)) ctx.save(F::kFromValue ? y : x);
+    ctx.save(F::kFromValue ? y : x);
     return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
@@ -55,7 +55,7 @@ struct Clamp {
     SACCADE_CHECK(low <= high, "[clamp] bounds out of order, got low {} and high {}", low, high);
     Tensor x = in[0].contiguous(), y = x.empty_like();
     kernels::clamp(x, low, high, y);
-    if (ctx.needs(0)) ctx.save(x);
+    ctx.save(x);
     return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
@@ -76,7 +76,7 @@ struct InverseSigmoid {
                   eps);
     Tensor x = in[0].contiguous(), y = x.empty_like();
     kernels::inverse_sigmoid(x, eps, y);
-    if (ctx.needs(0)) ctx.save(x);
+    ctx.save(x);
     return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {

@@ -25,9 +25,7 @@ struct BatchNorm {
       store(moving_var, running_var);
     }
     running_mean = running_var = Tensor();
-    if (ctx.needs_any()) {
-      for (const Tensor& t : {x, weight, bias, mean, rstd}) ctx.save(t);
-    }
+    ctx.save(x, weight, bias, mean, rstd);
     return y.reshape(in[0].shape());
   }
 

@@ -20,9 +20,7 @@ struct LayerNorm {
     }
     Tensor y = x.empty_like(), mean = detail::empty_statistic({x.dim(0)}, x), rstd = mean.empty_like();
     kernels::layer_norm_forward(x, residual, weight, in[2].contiguous(), eps, y, sum, mean, rstd);
-    if (ctx.needs_any()) {
-      for (const Tensor& t : {sum.defined() ? sum : x, weight, mean, rstd}) ctx.save(t);
-    }
+    ctx.save(sum.defined() ? sum : x, weight, mean, rstd);
     return y.reshape(in[0].shape());
   }
 

@@ -20,7 +20,7 @@ struct Softmax {
     } else {
       kernels::softmax(x, y);
     }
-    if (ctx.needs(0)) ctx.save(y);
+    ctx.save(y);
     return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {

@@ -18,7 +18,7 @@ struct Gather {
     rows = in[0].dim(1);
     Tensor y = Tensor::empty({in[0].dim(0), indices.dim(1), in[0].dim(2)}, in[0].dtype(), in[0].device());
     kernels::gather_rows(in[0].contiguous(), indices, y);
-    if (ctx.needs(0)) ctx.save(indices);
+    ctx.save(indices);
     return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {

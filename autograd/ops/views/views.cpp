@@ -120,7 +120,7 @@ struct MaskedFill {
     SACCADE_CHECK(broadcast_shapes(in[0].shape(), mask.shape(), kName) == in[0].shape(),
                   "[masked_fill] mask shape, got {}, expected one that broadcasts to {}",
                   mask.shape().to_string(), in[0].shape().to_string());
-    if (ctx.needs(0)) ctx.save(mask);
+    ctx.save(mask);
     return run(in[0], value);
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
