@@ -24,27 +24,15 @@ struct Identity {
   static constexpr const char* kName = "identity";
   static constexpr bool kFromValue = true, kFromInput = true, kInLibraries = true;
   static constexpr int64_t kCost = 1;
-  template <class A>
-  SACCADE_HD static A value(A z) {
-    return z;
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A, A dy) {
-    return dy;
-  }
+  SACCADE_HD static auto value(auto z) { return z; }
+  SACCADE_HD static auto gradient(auto, auto dy) { return dy; }
 };
 struct Relu {
   static constexpr const char* kName = "relu";
   static constexpr bool kFromValue = true, kFromInput = true, kInLibraries = true;
   static constexpr int64_t kCost = 1;
-  template <class A>
-  SACCADE_HD static A value(A z) {
-    return z < A(0) ? A(0) : z;  // a NaN stays
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A saved, A dy) {
-    return saved > A(0) ? dy : A(0);
-  }
+  SACCADE_HD static auto value(auto z) { return z < 0 ? 0 : z; }  // a NaN stays
+  SACCADE_HD static auto gradient(auto saved, auto dy) { return saved > 0 ? dy : 0; }
 };
 // z Phi(z), Phi the normal distribution function (the exact form; the libraries' is the tanh approximation)
 struct Gelu {
@@ -73,14 +61,10 @@ struct Silu {
   static constexpr const char* kName = "silu";
   static constexpr bool kFromValue = false, kFromInput = true, kInLibraries = false;
   static constexpr int64_t kCost = 8;
-  template <class A>
-  SACCADE_HD static A value(A z) {
-    return z * math::sigmoid(z);
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A z, A dy) {
-    A s = math::sigmoid(z);
-    return dy * (s * (A(1) + z * (A(1) - s)));
+  SACCADE_HD static auto value(auto z) { return z * math::sigmoid(z); }
+  SACCADE_HD static auto gradient(auto z, auto dy) {
+    auto s = math::sigmoid(z);
+    return dy * (s * (1 + z * (1 - s)));
   }
 };
 

@@ -19,86 +19,44 @@ inline namespace SACCADE_SIDE {
 struct Exp {
   static constexpr const char* kName = "exp";
   static constexpr bool kFromValue = true;
-  template <class A>
-  SACCADE_HD static A value(A x) {
-    return math::exp(x);
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A y, A dy) {
-    return dy * y;
-  }
+  SACCADE_HD static auto value(auto x) { return math::exp(x); }
+  SACCADE_HD static auto gradient(auto y, auto dy) { return dy * y; }
 };
 struct Log {
   static constexpr const char* kName = "log";
   static constexpr bool kFromValue = false;
-  template <class A>
-  SACCADE_HD static A value(A x) {
-    return math::log(x);
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A x, A dy) {
-    return dy / x;
-  }
+  SACCADE_HD static auto value(auto x) { return math::log(x); }
+  SACCADE_HD static auto gradient(auto x, auto dy) { return dy / x; }
 };
 struct Sqrt {
   static constexpr const char* kName = "sqrt";
   static constexpr bool kFromValue = true;
-  template <class A>
-  SACCADE_HD static A value(A x) {
-    return std::sqrt(x);
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A y, A dy) {
-    return dy / (A(2) * y);
-  }
+  SACCADE_HD static auto value(auto x) { return std::sqrt(x); }
+  SACCADE_HD static auto gradient(auto y, auto dy) { return dy / (2 * y); }
 };
 struct Abs {
   static constexpr const char* kName = "abs";
   static constexpr bool kFromValue = false;
-  template <class A>
-  SACCADE_HD static A value(A x) {
-    return std::fabs(x);
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A x, A dy) {
-    return x > A(0) ? dy : x < A(0) ? -dy : A(0);
-  }
+  SACCADE_HD static auto value(auto x) { return std::fabs(x); }
+  SACCADE_HD static auto gradient(auto x, auto dy) { return x > 0 ? dy : x < 0 ? -dy : 0; }
 };
 struct Square {
   static constexpr const char* kName = "square";
   static constexpr bool kFromValue = false;
-  template <class A>
-  SACCADE_HD static A value(A x) {
-    return x * x;
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A x, A dy) {
-    return A(2) * x * dy;
-  }
+  SACCADE_HD static auto value(auto x) { return x * x; }
+  SACCADE_HD static auto gradient(auto x, auto dy) { return 2 * x * dy; }
 };
 struct Sigmoid {
   static constexpr const char* kName = "sigmoid";
   static constexpr bool kFromValue = true;
-  template <class A>
-  SACCADE_HD static A value(A x) {
-    return math::sigmoid(x);
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A y, A dy) {
-    return dy * y * (A(1) - y);
-  }
+  SACCADE_HD static auto value(auto x) { return math::sigmoid(x); }
+  SACCADE_HD static auto gradient(auto y, auto dy) { return dy * y * (1 - y); }
 };
 struct Tanh {
   static constexpr const char* kName = "tanh";
   static constexpr bool kFromValue = true;
-  template <class A>
-  SACCADE_HD static A value(A x) {
-    return math::tanh(x);
-  }
-  template <class A>
-  SACCADE_HD static A gradient(A y, A dy) {
-    return dy * (A(1) - y * y);
-  }
+  SACCADE_HD static auto value(auto x) { return math::tanh(x); }
+  SACCADE_HD static auto gradient(auto y, auto dy) { return dy * (1 - y * y); }
 };
 
 using UnaryFunctions = FunctionList<Exp, Log, Sqrt, Abs, Square, Sigmoid, Tanh>;  // in the order of UnaryOp
