@@ -1,4 +1,4 @@
-// The gradients' norm and the moving averages that no update moves.
+// The gradients' norm.
 #include "core/kernels/optimizer/optimizer.h"
 
 #include "core/kernels/optimizer/optimizer_pieces.h"
@@ -45,30 +45,7 @@ void gradient_norm_generic(Tensor& norm, std::span<const Tensor> grads, std::spa
   for_each(1, RootOfSum{sums.data<double>(), n, norm.data<double>()}, n);
 }
 
-struct EmaUpdate {
-  const EmaPiece* pieces;
-  const double* norm;
-  float weight;
-  SACCADE_HD void operator()(int64_t i) const {
-    if (!is_finite(*norm)) return;
-    const EmaPiece piece = pieces[i];
-    float* __restrict__ average = piece.average;
-    const float* __restrict__ value = piece.value;
-    for (int64_t j = 0; j < piece.count; ++j) average[j] = lerp(average[j], value[j], weight);
-  }
-};
-
-void ema_update_generic(const Tensor& norm, std::span<Tensor> averages, std::span<const Tensor> values,
-                        double weight) {
-  std::vector<EmaPiece> pieces = ema_pieces(averages, values, kPiece);
-  Tensor table = upload_pieces(pieces, norm.device());
-  for_each(static_cast<int64_t>(pieces.size()),
-           EmaUpdate{pieces_of<EmaPiece>(table), norm.data<double>(), static_cast<float>(weight)},
-           2 * kPiece);
-}
-
 SACCADE_REGISTER_KERNEL(gradient_norm, &gradient_norm_generic);
-SACCADE_REGISTER_KERNEL(ema_update, &ema_update_generic);
 
 }  // namespace
 }  // namespace saccade::kernels

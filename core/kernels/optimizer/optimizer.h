@@ -39,9 +39,8 @@ using UpdateKernel = Kernel<void(const Tensor& norm, double max_norm, std::span<
                                  const UpdateOptions& options, double average_weight)>;
 
 // average += weight * (value - average), for each pair.
-inline Kernel<void(const Tensor& norm, std::span<Tensor> averages, std::span<const Tensor> values,
-                   double weight)>
-    ema_update{"ema_update"};
+void ema_update(const Tensor& norm, std::span<const Tensor> averages, std::span<const Tensor> values,
+                double weight);
 
 struct OptimizerSpec {
   std::string name;

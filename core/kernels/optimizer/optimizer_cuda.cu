@@ -1,4 +1,4 @@
-// The gradients' norm and the averages on the GPU: one block a piece of a tensor, so that one launch covers all tensors.
+// The gradients' norm on the GPU: one block a piece of a tensor, so that one launch covers all tensors.
 #include "core/kernels/optimizer/optimizer.h"
 
 #include "core/kernels/optimizer/optimizer_pieces.h"
@@ -47,32 +47,7 @@ void gradient_norm_cuda(Tensor& norm, std::span<const Tensor> grads, std::span<c
          norm.data<double>());
 }
 
-__global__ void __launch_bounds__(kThreads)
-    average_update(const EmaPiece* pieces, const double* norm, float weight) {
-  if (!is_finite(*norm)) return;
-  const EmaPiece piece = pieces[blockIdx.x];
-  const int64_t packs = aligned(piece.average, piece.value) ? piece.count / kFour : 0;
-  for (int64_t i = threadIdx.x; i < packs; i += kThreads) {
-    auto a = load_pack<kFour>(piece.average + i * kFour);
-    const auto v = load_pack<kFour>(piece.value + i * kFour);
-    for (int k = 0; k < kFour; ++k) a.x[k] = lerp(a.x[k], v.x[k], weight);
-    store_pack(piece.average + i * kFour, a);
-  }
-  for (int64_t i = packs * kFour + threadIdx.x; i < piece.count; i += kThreads)
-    piece.average[i] = lerp(piece.average[i], piece.value[i], weight);
-}
-
-void ema_update_cuda(const Tensor& norm, std::span<Tensor> averages, std::span<const Tensor> values,
-                     double weight) {
-  std::vector<EmaPiece> pieces = ema_pieces(averages, values, kPiece);
-  if (pieces.empty()) return;
-  Tensor table = upload_pieces(pieces, norm.device());
-  launch("average_update", &average_update, dim3(static_cast<unsigned>(pieces.size())), dim3(kThreads), 0,
-         pieces_of<EmaPiece>(table), norm.data<double>(), static_cast<float>(weight));
-}
-
 SACCADE_REGISTER_TUNED_KERNEL(gradient_norm, Device::kCuda, &gradient_norm_cuda);
-SACCADE_REGISTER_TUNED_KERNEL(ema_update, Device::kCuda, &ema_update_cuda);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -1,4 +1,4 @@
-// How the kernels of the norm and of the averages see their tensors, for optimizer.cpp and optimizer_cuda.cu.
+// How the kernels of the norm see their tensors, for optimizer.cpp and optimizer_cuda.cu.
 #pragma once
 
 #include "core/kernels/optimizer/update.h"
@@ -23,29 +23,6 @@ inline std::vector<SquarePiece> square_pieces(const Tensor& norm, std::span<cons
         pieces.push_back({x + begin, count, guard});
       });
     }
-  }
-  return pieces;
-}
-
-struct EmaPiece {
-  float* average;
-  const float* value;
-  int64_t count;
-};
-
-inline std::vector<EmaPiece> ema_pieces(std::span<Tensor> averages, std::span<const Tensor> values,
-                                        int64_t piece) {
-  SACCADE_CHECK(averages.size() == values.size(), "[ema_update] {} averages of {} values", averages.size(),
-                values.size());
-  std::vector<EmaPiece> pieces;
-  for (size_t k = 0; k < values.size(); ++k) {
-    int64_t n = values[k].numel();
-    check_list("ema_update", averages[k], n);
-    check_list("ema_update", values[k], n);
-    float* a = averages[k].data<float>();
-    const float* v = values[k].data<float>();
-    cut(n, piece, [&](int64_t begin, int64_t count) { pieces.push_back({a + begin, v + begin, count}); });
-    averages[k].bump_version();
   }
   return pieces;
 }

@@ -227,16 +227,21 @@ void update_cuda(const Tensor& norm, double max_norm, std::span<OptimizerItem> i
 }
 #endif
 
+// Gives the kernel of this name the update on this side.
 template <class Update>
-bool register_optimizer(const char* name, [[maybe_unused]] const char* file) {
+UpdateKernel& register_update(const char* name) {
   UpdateKernel& kernel = update_kernel(name);
   kernel.set_generic(kCompiledDevice, &update_generic<Update>);
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
   kernel.set_tuned(Device::kCuda, &update_cuda<Update>);
-  return true;
-#else
-  return optimizers().add({name, file, &Update::state_names, &kernel});
 #endif
+  return kernel;
+}
+
+template <class Update>
+bool register_optimizer(const char* name, const char* file) {
+  UpdateKernel& kernel = register_update<Update>(name);
+  return kCompiledDevice != Device::kCpu || optimizers().add({name, file, &Update::state_names, &kernel});
 }
 
 }  // namespace SACCADE_SIDE
