@@ -45,6 +45,24 @@ SACCADE_HD LossTerm<T> varifocal_term(T x, T q, T alpha, T gamma) {
           q < T(0) ? w * (gamma * (T(1) - f.p) * f.softplus + f.p) : q * (f.p - q)};
 }
 
+// The terms of the class losses as the loops over the elements of x [rows, K] see them: what a term takes of the label of an
+// element's row where the element is the label's class, and elsewhere.
+template <class T>
+struct FocalTerm {
+  static constexpr T kElsewhere = T(1);
+  T alpha, gamma;
+  SACCADE_HD T at_label(int64_t) const { return T(-1); }
+  SACCADE_HD LossTerm<T> operator()(T x, T sign) const { return focal_term(x, sign, alpha, gamma); }
+};
+template <class T>
+struct VarifocalTerm {
+  static constexpr T kElsewhere = T(-1);
+  const T* quality;
+  T alpha, gamma;
+  SACCADE_HD T at_label(int64_t row) const { return quality[row]; }
+  SACCADE_HD LossTerm<T> operator()(T x, T q) const { return varifocal_term(x, q, alpha, gamma); }
+};
+
 // d max(a, b) / da and d min(a, b) / da, one half at a tie
 template <class T>
 SACCADE_HD T max_slope(T a, T b) {

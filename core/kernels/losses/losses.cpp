@@ -23,23 +23,6 @@ struct DensePiece {
   }
 };
 
-// What the loop over a piece's elements takes of their labels, by row, and elsewhere; and their loss.
-template <class T>
-struct Focal {
-  static constexpr T kElsewhere = T(1);
-  T alpha, gamma;
-  SACCADE_HD T at_label(int64_t) const { return T(-1); }
-  SACCADE_HD LossTerm<T> operator()(T x, T sign) const { return focal_term(x, sign, alpha, gamma); }
-};
-template <class T>
-struct Varifocal {
-  static constexpr T kElsewhere = T(-1);
-  const T* quality;
-  T alpha, gamma;
-  SACCADE_HD T at_label(int64_t row) const { return quality[row]; }
-  SACCADE_HD LossTerm<T> operator()(T x, T q) const { return varifocal_term(x, q, alpha, gamma); }
-};
-
 template <class T, class Term>
 struct DenseLoss {
   Term term;
@@ -153,14 +136,14 @@ void dense_loss(const Term& term, const Tensor& x, const Tensor& labels, Tensor&
 void focal_loss_generic(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
                         Tensor& grad) {
   dispatch_dtype<float, double>(x.dtype(), "focal_loss", [&]<class T>() {
-    dense_loss<T>(Focal<T>{T(alpha), T(gamma)}, x, labels, partial, grad);
+    dense_loss<T>(FocalTerm<T>{T(alpha), T(gamma)}, x, labels, partial, grad);
   });
 }
 
 void varifocal_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
                             double gamma, Tensor& partial, Tensor& grad) {
   dispatch_dtype<float, double>(x.dtype(), "varifocal_loss", [&]<class T>() {
-    dense_loss<T>(Varifocal<T>{quality.data<T>(), T(alpha), T(gamma)}, x, labels, partial, grad);
+    dense_loss<T>(VarifocalTerm<T>{quality.data<T>(), T(alpha), T(gamma)}, x, labels, partial, grad);
   });
 }
 

@@ -13,20 +13,6 @@ using namespace cuda;
 constexpr int kThreads = 256;
 static_assert(kLossElements % kThreads == 0 && kLossPairs == kThreads);
 
-struct Focal {
-  float alpha, gamma;
-  __device__ LossTerm<float> operator()(float x, bool hit, uint32_t) const {
-    return focal_term(x, hit ? -1.0f : 1.0f, alpha, gamma);
-  }
-};
-struct Varifocal {
-  const float* quality;
-  float alpha, gamma;
-  __device__ LossTerm<float> operator()(float x, bool hit, uint32_t row) const {
-    return varifocal_term(x, hit ? quality[row] : -1.0f, alpha, gamma);
-  }
-};
-
 // x [rows, classes] of n elements; grad may be null.
 template <class Term>
 __global__ void __launch_bounds__(kThreads)
@@ -40,7 +26,8 @@ __global__ void __launch_bounds__(kThreads)
     uint32_t i = first + e;
     if (i >= n) continue;
     uint32_t row = i / classes;
-    LossTerm<float> t = term(x[i], labels[row] == static_cast<int64_t>(i - row * classes), row);
+    bool hit = labels[row] == static_cast<int64_t>(i - row * classes);
+    LossTerm<float> t = term(x[i], hit ? term.at_label(row) : Term::kElsewhere);
     if (grad) grad[i] = t.slope;
     sum += t.loss;
   }
@@ -143,14 +130,16 @@ bool supports_classes(const Tensor& x, const A&...) {
 
 void focal_loss_cuda(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
                      Tensor& grad) {
-  launch_dense(x, labels, Focal{static_cast<float>(alpha), static_cast<float>(gamma)}, partial, grad);
+  launch_dense(x, labels, FocalTerm<float>{static_cast<float>(alpha), static_cast<float>(gamma)}, partial,
+               grad);
 }
 
 void varifocal_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
                          double gamma, Tensor& partial, Tensor& grad) {
-  launch_dense(x, labels,
-               Varifocal{quality.data<float>(), static_cast<float>(alpha), static_cast<float>(gamma)},
-               partial, grad);
+  launch_dense(
+      x, labels,
+      VarifocalTerm<float>{quality.data<float>(), static_cast<float>(alpha), static_cast<float>(gamma)},
+      partial, grad);
 }
 
 void cross_entropy_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& weights, double smoothing,
