@@ -26,7 +26,7 @@ struct Backward {
   int64_t rows, columns;
 
   template <bool Full>
-  SACCADE_HD void tile(int64_t block, int64_t first, int64_t width) const {
+  SACCADE_HD void run(int64_t block, int64_t first, int64_t width) const {
     A sum[kTileColumns] = {};
     int64_t w = Full ? kTileColumns : width;
     int64_t end = (block + 1) * kTileRows < rows ? (block + 1) * kTileRows : rows;
@@ -42,14 +42,7 @@ struct Backward {
     if (partial)
       for (int64_t c = 0; c < w; ++c) partial[block * columns + first + c] = sum[c];
   }
-  SACCADE_HD void operator()(int64_t i) const {
-    int64_t per = ceil_div(columns, kTileColumns);
-    int64_t first = i % per * kTileColumns;
-    if (columns - first >= kTileColumns)
-      tile<true>(i / per, first, kTileColumns);
-    else
-      tile<false>(i / per, first, columns - first);
-  }
+  SACCADE_HD void operator()(int64_t i) const { run_tile(*this, i, columns); }
 };
 
 void forward_generic(Activation act, const Tensor& z, Tensor& y, Tensor& slope) {

@@ -94,46 +94,41 @@ void forward_generic(const Tensor& x, const Tensor& weight, const Tensor& bias, 
   });
 }
 
-template <class F, class T>
-void backward_typed(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    const Tensor& mean, const Tensor& rstd, const BatchNormParams& p, Tensor& dx,
-                    Tensor& dweight, Tensor& dbias) {
-  using A = acc_t<T>;
-  NormView v{1, x.dim(0), x.dim(1)};
-  Tensor work = Tensor::empty({3, v.C}, dtype_of<A>, x.device());
-  A *scale = work.data<A>(), *factor = scale + v.C, *constant = factor + v.C;
-  Tensor s1, s2;
-  if (dweight.defined() || dbias.defined() || p.training) {
-    s1 = mean.empty_like();
-    s2 = mean.empty_like();
-    for_each(v.C, ScaleOnly<A>{weight.data<A>(), rstd.data<A>(), scale});
-    norm_gradient_sums<F, T>(v, dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(), s1, s2);
-  }
-  Coefficients<A> coefficients{data_or_null<A>(s1),
-                               data_or_null<A>(s2),
-                               weight.data<A>(),
-                               rstd.data<A>(),
-                               scale,
-                               factor,
-                               constant,
-                               data_or_null<A>(dweight),
-                               data_or_null<A>(dbias),
-                               v.S,
-                               p.training};
-  for_each(v.C, coefficients, 8);
-  if (!dx.defined()) return;
-  NormBackward<F, T> g{v,      dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(),
-                       factor, constant,     dx.data<T>()};
-  for_each(apply_count(v), g, kApplyRows * v.C);
-}
-
 void backward_generic(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Tensor& mean, const Tensor& rstd, const BatchNormParams& p, Tensor& dx,
                       Tensor& dweight, Tensor& dbias) {
+  NormView v{1, x.dim(0), x.dim(1)};
+  Tensor work = Tensor::empty({3, v.C}, mean.dtype(), x.device()), s1, s2;
+  if (dweight.defined() || dbias.defined() || p.training) {
+    s1 = mean.empty_like();
+    s2 = mean.empty_like();
+  }
+  auto run = [&]<class F, class T>() {
+    using A = acc_t<T>;
+    A *scale = work.data<A>(), *factor = scale + v.C, *constant = factor + v.C;
+    if (s1.defined()) {
+      for_each(v.C, ScaleOnly<A>{weight.data<A>(), rstd.data<A>(), scale});
+      norm_gradient_sums<F, T>(v, dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(), s1, s2);
+    }
+    Coefficients<A> coefficients{data_or_null<A>(s1),
+                                 data_or_null<A>(s2),
+                                 weight.data<A>(),
+                                 rstd.data<A>(),
+                                 scale,
+                                 factor,
+                                 constant,
+                                 data_or_null<A>(dweight),
+                                 data_or_null<A>(dbias),
+                                 v.S,
+                                 p.training};
+    for_each(v.C, coefficients, 8);
+    if (!dx.defined()) return;
+    NormBackward<F, T> g{v,      dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(),
+                         factor, constant,     dx.data<T>()};
+    for_each(apply_count(v), g, kApplyRows * v.C);
+  };
   dispatch_float(x.dtype(), "batch_norm", [&]<class T>() {
-    with_activation(p.act, [&]<class F>() {
-      backward_typed<F, T>(dy, x, weight, bias, mean, rstd, p, dx, dweight, dbias);
-    });
+    with_activation(p.act, [&]<class F>() { run.template operator()<F, T>(); });
   });
 }
 

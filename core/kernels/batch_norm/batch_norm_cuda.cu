@@ -47,49 +47,22 @@ __global__ void __launch_bounds__(kColumnThreads)
   if (dbias) dbias[c] = s1[c];
 }
 
-template <class T, int kPack>
-void forward_packs(const NormSizes& v, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const BatchNormParams& p, Tensor& running_mean, Tensor& running_var, Tensor& y,
-                   Tensor& mean, Tensor& rstd) {
-  float *m = mean.data<float>(), *r = rstd.data<float>();
-  float *rm = running_mean.data<float>(), *rv = running_var.data<float>();
-  if (p.training)
-    norm_moments<T, kPack>(v, x.data<T>(),
-                           BatchStatistics{rm, rv, m, r, static_cast<double>(v.S), p.momentum, p.eps});
-  else
-    launch("fixed_statistics", &fixed_statistics, grid_of(v.C, kColumnThreads), dim3(kColumnThreads), 0, rm,
-           rv, p.eps, m, r, v.C);
-  with_activation(p.act, [&]<class F>() {
-    launch_norm_apply<F, T, kPack>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
-                                   y.data<T>());
-  });
-}
-
-template <class F, class T, int kPack>
-void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const Tensor& weight,
-                    const Tensor& bias, const Tensor& mean, const Tensor& rstd, bool training, Tensor& dx,
-                    Tensor& dweight, Tensor& dbias) {
-  const T *pd = dy.data<T>(), *px = x.data<T>();
-  const float *m = mean.data<float>(), *r = rstd.data<float>(), *w = weight.data<float>(),
-              *b = bias.data<float>();
-  Tensor work = Tensor::empty({4, v.C}, DType::kF32, Device::kCuda);
-  float *s1 = work.data<float>(), *s2 = s1 + v.C, *factor = s2 + v.C, *constant = factor + v.C;
-  bool sums = dweight.defined() || dbias.defined() || training;
-  if (sums)
-    sum_columns<kPack, 2>(ColumnTiles(1, v.S, v.C, kPack),
-                          NormGradientSums<F, T, kPack>{v, pd, px, m, r, w, b}, 1.0, s1, s2);
-  launch("batch_norm_coefficients", &batch_norm_coefficients, grid_of(v.C, kColumnThreads),
-         dim3(kColumnThreads), 0, sums ? s1 : nullptr, sums ? s2 : nullptr, w, r, training,
-         static_cast<float>(v.S), factor, constant, data_or_null<float>(dweight), data_or_null<float>(dbias),
-         v.C);
-  if (dx.defined()) launch_norm_backward<F, T, kPack>(v, pd, px, m, r, w, b, factor, constant, dx.data<T>());
-}
-
 void forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, const BatchNormParams& p,
                   Tensor& running_mean, Tensor& running_var, Tensor& y, Tensor& mean, Tensor& rstd) {
   NormSizes v{1, x.dim(0), x.dim(1), x.dim(1)};
+  float *m = mean.data<float>(), *r = rstd.data<float>();
+  float *rm = running_mean.data<float>(), *rv = running_var.data<float>();
   dispatch_packs(x.dtype(), rows_fit_packs(v.C, x, y), [&]<class T, int kPack>() {
-    forward_packs<T, kPack>(v, x, weight, bias, p, running_mean, running_var, y, mean, rstd);
+    if (p.training)
+      norm_moments<T, kPack>(v, x.data<T>(),
+                             BatchStatistics{rm, rv, m, r, static_cast<double>(v.S), p.momentum, p.eps});
+    else
+      launch("fixed_statistics", &fixed_statistics, grid_of(v.C, kColumnThreads), dim3(kColumnThreads), 0, rm,
+             rv, p.eps, m, r, v.C);
+    with_activation(p.act, [&]<class F>() {
+      launch_norm_apply<F, T, kPack>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
+                                     y.data<T>());
+    });
   });
 }
 
@@ -97,10 +70,25 @@ void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
                    const Tensor& mean, const Tensor& rstd, const BatchNormParams& p, Tensor& dx,
                    Tensor& dweight, Tensor& dbias) {
   NormSizes v{1, x.dim(0), x.dim(1), x.dim(1)};
+  const float *m = mean.data<float>(), *r = rstd.data<float>(), *w = weight.data<float>(),
+              *b = bias.data<float>();
+  Tensor work = Tensor::empty({4, v.C}, DType::kF32, Device::kCuda);
+  float *s1 = work.data<float>(), *s2 = s1 + v.C, *factor = s2 + v.C, *constant = factor + v.C;
+  bool sums = dweight.defined() || dbias.defined() || p.training;
+  auto run = [&]<class F, class T, int kPack>() {
+    const T *pd = dy.data<T>(), *px = x.data<T>();
+    if (sums)
+      sum_columns<kPack, 2>(ColumnTiles(1, v.S, v.C, kPack),
+                            NormGradientSums<F, T, kPack>{v, pd, px, m, r, w, b}, 1.0, s1, s2);
+    launch("batch_norm_coefficients", &batch_norm_coefficients, grid_of(v.C, kColumnThreads),
+           dim3(kColumnThreads), 0, sums ? s1 : nullptr, sums ? s2 : nullptr, w, r, p.training,
+           static_cast<float>(v.S), factor, constant, data_or_null<float>(dweight),
+           data_or_null<float>(dbias), v.C);
+    if (dx.defined())
+      launch_norm_backward<F, T, kPack>(v, pd, px, m, r, w, b, factor, constant, dx.data<T>());
+  };
   dispatch_packs(x.dtype(), rows_fit_packs(v.C, x, dy, dx), [&]<class T, int kPack>() {
-    with_activation(p.act, [&]<class F>() {
-      backward_packs<F, T, kPack>(v, dy, x, weight, bias, mean, rstd, p.training, dx, dweight, dbias);
-    });
+    with_activation(p.act, [&]<class F>() { run.template operator()<F, T, kPack>(); });
   });
 }
 

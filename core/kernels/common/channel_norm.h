@@ -26,8 +26,8 @@ struct BlockMoments {
   A *mean, *m2;  // [B, blocks, C]
 
   template <bool Full>
-  SACCADE_HD void tile(int64_t b, int64_t block, int64_t first, int64_t width) const {
-    int64_t w = Full ? kTileColumns : width;
+  SACCADE_HD void run(int64_t i, int64_t first, int64_t width) const {
+    int64_t w = Full ? kTileColumns : width, block = i % v.blocks(), b = i / v.blocks();
     int64_t begin = block * kTileRows, end = begin + kTileRows < v.S ? begin + kTileRows : v.S;
     const T* p = x + b * v.S * v.C + first;
     A sum[kTileColumns] = {}, square[kTileColumns] = {};
@@ -45,14 +45,7 @@ struct BlockMoments {
     for (int64_t c = 0; c < w; ++c) mean[at + c] = sum[c];
     for (int64_t c = 0; c < w; ++c) m2[at + c] = square[c];
   }
-  SACCADE_HD void operator()(int64_t i) const {
-    int64_t first = i % v.tiles() * kTileColumns, block = i / v.tiles() % v.blocks(),
-            b = i / v.tiles() / v.blocks();
-    if (v.C - first >= kTileColumns)
-      tile<true>(b, block, first, kTileColumns);
-    else
-      tile<false>(b, block, first, v.C - first);
-  }
+  SACCADE_HD void operator()(int64_t i) const { run_tile(*this, i, v.C); }
 };
 
 // Joins the blocks of a channel (Chan, Golub, LeVeque 1979): M2 = sum of M2_j + n_j (mean_j - mean)^2.
@@ -132,8 +125,8 @@ struct NormGradientSums {
   A *s1, *s2;                     // [B, blocks, C]
 
   template <bool Full>
-  SACCADE_HD void tile(int64_t b, int64_t block, int64_t first, int64_t width) const {
-    int64_t w = Full ? kTileColumns : width;
+  SACCADE_HD void run(int64_t i, int64_t first, int64_t width) const {
+    int64_t w = Full ? kTileColumns : width, block = i % v.blocks(), b = i / v.blocks();
     int64_t begin = block * kTileRows, end = begin + kTileRows < v.S ? begin + kTileRows : v.S;
     const A *m = mean + b * v.C + first, *a = scale + b * v.C + first,
             *s = is_identity<F> ? nullptr : shift + b * v.C + first;
@@ -151,14 +144,7 @@ struct NormGradientSums {
     for (int64_t c = 0; c < w; ++c) s1[at + c] = sum[c];
     for (int64_t c = 0; c < w; ++c) s2[at + c] = product[c];
   }
-  SACCADE_HD void operator()(int64_t i) const {
-    int64_t first = i % v.tiles() * kTileColumns, block = i / v.tiles() % v.blocks(),
-            b = i / v.tiles() / v.blocks();
-    if (v.C - first >= kTileColumns)
-      tile<true>(b, block, first, kTileColumns);
-    else
-      tile<false>(b, block, first, v.C - first);
-  }
+  SACCADE_HD void operator()(int64_t i) const { run_tile(*this, i, v.C); }
 };
 
 // s1, s2: [B, C] of acc_t<T>

@@ -15,6 +15,17 @@ constexpr int64_t kTileColumns = 64;
 inline int64_t tile_rows(int64_t rows) { return ceil_div(rows, kTileRows); }
 inline int64_t tile_columns(int64_t columns) { return ceil_div(columns, kTileColumns); }
 
+// tile.run<kFull>(block, first column, width) for call i of the tiles of [blocks of rows, columns]: a full tile's width is known
+// when it is compiled.
+template <class Tile>
+SACCADE_HD void run_tile(const Tile& tile, int64_t i, int64_t columns) {
+  int64_t per = ceil_div(columns, kTileColumns), first = i % per * kTileColumns;
+  if (columns - first >= kTileColumns)
+    tile.template run<true>(i / per, first, kTileColumns);
+  else
+    tile.template run<false>(i / per, first, columns - first);
+}
+
 // out[b, c] = sum over j of partial[b, j, c]; index = (b, group of kWidth columns)
 template <class A>
 struct SumPartials {

@@ -45,34 +45,6 @@ __global__ void __launch_bounds__(kColumnThreads)
   if (dbias) dbias[c] = b;
 }
 
-template <class T, int kPack>
-void forward_packs(const NormSizes& v, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                   Tensor& y, Tensor& mean, Tensor& rstd) {
-  float *m = mean.data<float>(), *r = rstd.data<float>();
-  norm_moments<T, kPack>(v, x.data<T>(),
-                         GroupStatistics{m, r, static_cast<double>(v.S * (v.C / v.groups)), eps});
-  launch_norm_apply<Identity, T, kPack>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
-                                        y.data<T>());
-}
-
-template <class T, int kPack>
-void backward_packs(const NormSizes& v, const Tensor& dy, const Tensor& x, const Tensor& weight,
-                    const Tensor& mean, const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
-  const T *pd = dy.data<T>(), *px = x.data<T>();
-  const float *m = mean.data<float>(), *r = rstd.data<float>(), *w = weight.data<float>();
-  Tensor sums = Tensor::empty({2, v.B, v.C}, DType::kF32, Device::kCuda);
-  Tensor coefficients = Tensor::empty({2, v.B, v.groups}, DType::kF32, Device::kCuda);
-  float *s1 = sums.data<float>(), *s2 = s1 + v.B * v.C;
-  float *factor = coefficients.data<float>(), *constant = factor + v.B * v.groups;
-  sum_columns<kPack, 2>(ColumnTiles(v.B, v.S, v.C, kPack),
-                        NormGradientSums<Identity, T, kPack>{v, pd, px, m, r, w, nullptr}, 1.0, s1, s2);
-  launch("group_norm_coefficients", &group_norm_coefficients, grid_of(v.B * v.groups + v.C, kColumnThreads),
-         dim3(kColumnThreads), 0, v, s1, s2, w, r, factor, constant, data_or_null<float>(dweight),
-         data_or_null<float>(dbias));
-  if (dx.defined())
-    launch_norm_backward<Identity, T, kPack>(v, pd, px, m, r, w, nullptr, factor, constant, dx.data<T>());
-}
-
 NormSizes sizes_of(const Tensor& x, const Tensor& mean) {
   return {x.dim(0), x.dim(1), x.dim(2), mean.dim(1)};
 }
@@ -80,16 +52,32 @@ NormSizes sizes_of(const Tensor& x, const Tensor& mean) {
 void forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                   Tensor& mean, Tensor& rstd) {
   NormSizes v = sizes_of(x, mean);
+  float *m = mean.data<float>(), *r = rstd.data<float>();
+  GroupStatistics statistics{m, r, static_cast<double>(v.S * (v.C / v.groups)), eps};
   dispatch_packs(x.dtype(), rows_fit_packs(v.C, x, y), [&]<class T, int kPack>() {
-    forward_packs<T, kPack>(v, x, weight, bias, eps, y, mean, rstd);
+    norm_moments<T, kPack>(v, x.data<T>(), statistics);
+    launch_norm_apply<Identity, T, kPack>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
+                                          y.data<T>());
   });
 }
 
 void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                    const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
   NormSizes v = sizes_of(x, mean);
+  const float *m = mean.data<float>(), *r = rstd.data<float>(), *w = weight.data<float>();
+  Tensor sums = Tensor::empty({2, v.B, v.C}, DType::kF32, Device::kCuda);
+  Tensor coefficients = Tensor::empty({2, v.B, v.groups}, DType::kF32, Device::kCuda);
+  float *s1 = sums.data<float>(), *s2 = s1 + v.B * v.C;
+  float *factor = coefficients.data<float>(), *constant = factor + v.B * v.groups;
   dispatch_packs(x.dtype(), rows_fit_packs(v.C, x, dy, dx), [&]<class T, int kPack>() {
-    backward_packs<T, kPack>(v, dy, x, weight, mean, rstd, dx, dweight, dbias);
+    const T *pd = dy.data<T>(), *px = x.data<T>();
+    sum_columns<kPack, 2>(ColumnTiles(v.B, v.S, v.C, kPack),
+                          NormGradientSums<Identity, T, kPack>{v, pd, px, m, r, w, nullptr}, 1.0, s1, s2);
+    launch("group_norm_coefficients", &group_norm_coefficients, grid_of(v.B * v.groups + v.C, kColumnThreads),
+           dim3(kColumnThreads), 0, v, s1, s2, w, r, factor, constant, data_or_null<float>(dweight),
+           data_or_null<float>(dbias));
+    if (dx.defined())
+      launch_norm_backward<Identity, T, kPack>(v, pd, px, m, r, w, nullptr, factor, constant, dx.data<T>());
   });
 }
 

@@ -174,54 +174,44 @@ void dispatch_width(int64_t packs, const F& f) {
   }
 }
 
-template <class T, int kPack>
-void forward_packs(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                   double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
-  int64_t rows = x.dim(0), columns = x.dim(1);
-  constexpr int kPacksHeld = kHeld / kPack;
-  dispatch_width<kPacksHeld, kWideForward, kPacksHeld>(columns / kPack, [&]<int kPacks, int kWidth>() {
-    int threads = kWidth <= kWarp ? kForwardThreads : kWidth;
-    launch("layer_norm_forward_rows", &layer_norm_forward_rows<T, kPack, kPacks, kWidth>,
-           grid_of(rows, threads / kWidth), dim3(static_cast<unsigned>(threads)), 0, x.data<T>(),
-           data_or_null<T>(residual), weight.data<float>(), bias.data<float>(), static_cast<float>(eps),
-           y.data<T>(), residual.defined() ? sum.data<T>() : nullptr, mean.data<float>(), rstd.data<float>(),
-           rows, static_cast<int>(columns));
-  });
-}
-
 void forward_cuda(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                   double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
-  const Tensor added = residual.defined() ? sum : Tensor();
-  bool packs = rows_fit_packs(x.dim(1), x, residual, added, weight, bias, y);
+  const int64_t rows = x.dim(0), columns = x.dim(1);
+  Tensor added = residual.defined() ? sum : Tensor();
+  bool packs = rows_fit_packs(columns, x, residual, added, weight, bias, y);
   dispatch_packs(x.dtype(), packs, [&]<class T, int kPack>() {
-    forward_packs<T, kPack>(x, residual, weight, bias, eps, y, sum, mean, rstd);
+    constexpr int kPacksHeld = kHeld / kPack;
+    dispatch_width<kPacksHeld, kWideForward, kPacksHeld>(columns / kPack, [&]<int kPacks, int kWidth>() {
+      int threads = kWidth <= kWarp ? kForwardThreads : kWidth;
+      launch("layer_norm_forward_rows", &layer_norm_forward_rows<T, kPack, kPacks, kWidth>,
+             grid_of(rows, threads / kWidth), dim3(static_cast<unsigned>(threads)), 0, x.data<T>(),
+             data_or_null<T>(residual), weight.data<float>(), bias.data<float>(), static_cast<float>(eps),
+             y.data<T>(), data_or_null<T>(added), mean.data<float>(), rstd.data<float>(), rows,
+             static_cast<int>(columns));
+    });
   });
-}
-
-template <class T, int kPack>
-void backward_packs(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                    const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
-  int64_t rows = x.dim(0), columns = x.dim(1);
-  bool affine = dweight.defined() || dbias.defined();
-  dispatch_width<kHeldBackward / kPack, kWideBackward, kHeld / kPack>(
-      columns / kPack, [&]<int kPacks, int kWidth>() {
-        int threads = kWidth <= kWarp ? kBackwardThreads : kWidth;
-        int64_t blocks = std::min(ceil_div(rows, 2 * (threads / kWidth)), kBlocks);
-        Tensor partial = affine ? Tensor::empty({2, blocks, columns}, DType::kF32, Device::kCuda) : Tensor();
-        launch("layer_norm_backward_rows", &layer_norm_backward_rows<T, kPack, kPacks, kWidth>,
-               dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0, dy.data<T>(),
-               x.data<T>(), weight.data<float>(), mean.data<float>(), rstd.data<float>(), data_or_null<T>(dx),
-               data_or_null<float>(partial), rows, static_cast<int>(columns));
-        if (affine)
-          launch_join_columns(partial.data<float>(), 2, blocks, columns, 1, 1.0, data_or_null<float>(dweight),
-                              data_or_null<float>(dbias));
-      });
 }
 
 void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                    const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
-  dispatch_packs(x.dtype(), rows_fit_packs(x.dim(1), dy, x, weight, dx), [&]<class T, int kPack>() {
-    backward_packs<T, kPack>(dy, x, weight, mean, rstd, dx, dweight, dbias);
+  const int64_t rows = x.dim(0), columns = x.dim(1);
+  bool affine = dweight.defined() || dbias.defined();
+  auto run = [&]<class T, int kPack, int kPacks, int kWidth>() {
+    int threads = kWidth <= kWarp ? kBackwardThreads : kWidth;
+    int64_t blocks = std::min(ceil_div(rows, 2 * (threads / kWidth)), kBlocks);
+    Tensor partial = affine ? Tensor::empty({2, blocks, columns}, DType::kF32, Device::kCuda) : Tensor();
+    launch("layer_norm_backward_rows", &layer_norm_backward_rows<T, kPack, kPacks, kWidth>,
+           dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0, dy.data<T>(),
+           x.data<T>(), weight.data<float>(), mean.data<float>(), rstd.data<float>(), data_or_null<T>(dx),
+           data_or_null<float>(partial), rows, static_cast<int>(columns));
+    if (affine)
+      launch_join_columns(partial.data<float>(), 2, blocks, columns, 1, 1.0, data_or_null<float>(dweight),
+                          data_or_null<float>(dbias));
+  };
+  dispatch_packs(x.dtype(), rows_fit_packs(columns, dy, x, weight, dx), [&]<class T, int kPack>() {
+    dispatch_width<kHeldBackward / kPack, kWideBackward, kHeld / kPack>(
+        columns / kPack,
+        [&]<int kPacks, int kWidth>() { run.template operator()<T, kPack, kPacks, kWidth>(); });
   });
 }
 
