@@ -43,16 +43,10 @@ Key key_of(Kind kind, const Tensor& x, const Tensor& w, const ConvParams& p, boo
 }
 
 dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Desc& bias, bool relu) {
-  dnnl::primitive_attr attr = attributes();
-  if (relu) {
-    dnnl::post_ops post;
-    post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-    attr.set_post_ops(post);
-  }
   return dnnl::convolution_forward::primitive_desc(
       {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, d.x, d.w_any_low, bias, d.y,
        d.stride, d.dilation, d.padding, d.padding},
-      attr, engine());
+      attributes(relu), engine());
 }
 
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
@@ -67,10 +61,7 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
     if (bias.defined()) arguments.push_back({DNNL_ARG_BIAS, db});
     return Compiled(pd, dnnl::convolution_forward(pd), std::move(arguments));
   });
-  if (bias.defined())
-    op->run({x.raw(), w.raw(), y.raw(), bias.raw()});
-  else
-    op->run({x.raw(), w.raw(), y.raw()});
+  op->run({x.raw(), w.raw(), y.raw(), data_or_null<float>(bias)});
 }
 
 void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {

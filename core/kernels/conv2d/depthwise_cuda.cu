@@ -34,7 +34,23 @@ struct ChannelTiles {
     packs = static_cast<int>(ceil_div(all, tiles));
     shared = static_cast<size_t>(taps * packs * width) * sizeof(float);
   }
+  // For kernels whose threads along y take the items in turns.
+  dim3 block() const { return dim3(static_cast<unsigned>(packs), static_cast<unsigned>(kThreads / packs)); }
+  dim3 grid(int64_t items) const {
+    int64_t blocks = std::min(ceil_div(items, kThreads / packs), ceil_div(kBlocks, tiles));
+    return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(tiles));
+  }
 };
+
+// f<size>() for windows that have kernels of their own, f<kOther>() for the others and where not `known`.
+template <int kOther, class F>
+void dispatch_window(int size, bool known, const F& f) {
+  if (known && size == 3) return f.template operator()<3>();
+  if (known && size == 5) return f.template operator()<5>();
+  if (known && size == 7) return f.template operator()<7>();
+  if (known && size == 9) return f.template operator()<9>();
+  f.template operator()<kOther>();
+}
 
 // The windows of the block's channels; `flip` turns them by 180 degrees.
 template <int V, class T>
@@ -270,21 +286,12 @@ void convolve(const Sizes& z, int64_t N, const Tensor& in, const Tensor& w, bool
   dispatch_packs(in.dtype(), rows_fit_packs(z.C, in, out), [&]<class T, int V>() {
     ChannelTiles tiles(z.C, V, z.R * z.S);
     auto strips = static_cast<unsigned>(N * z.out_h * ceil_div(z.out_w, kStrip));
-    int rows = kThreads / tiles.packs;
-    auto blocks =
-        static_cast<unsigned>(std::min<int64_t>(ceil_div(strips, rows), ceil_div(kBlocks, tiles.tiles)));
-    auto start = [&]<int kWindow>() {
-      launch("depthwise_convolve", &depthwise_convolve<T, V, kWindow>,
-             dim3(blocks, static_cast<unsigned>(tiles.tiles)),
-             dim3(static_cast<unsigned>(tiles.packs), static_cast<unsigned>(rows)), tiles.shared, z, strips,
-             in.data<T>(), w.data<T>(), flip, data_or_null<float>(bias), relu, out.data<T>());
-    };
     bool plain = z.R == z.S && z.stride == 1 && z.dilation == 1 && V > 1;
-    if (plain && z.R == 3) return start.template operator()<3>();
-    if (plain && z.R == 5) return start.template operator()<5>();
-    if (plain && z.R == 7) return start.template operator()<7>();
-    if (plain && z.R == 9) return start.template operator()<9>();
-    start.template operator()<0>();
+    dispatch_window<0>(z.R, plain, [&]<int kWindow>() {
+      launch("depthwise_convolve", &depthwise_convolve<T, V, kWindow>, tiles.grid(strips), tiles.block(),
+             tiles.shared, z, strips, in.data<T>(), w.data<T>(), flip, data_or_null<float>(bias), relu,
+             out.data<T>());
+    });
   });
 }
 
@@ -309,19 +316,15 @@ void depthwise_backward_data(const Tensor& dy, const Tensor& w, const kernels::C
   dispatch_packs(dy.dtype(), rows_fit_packs(z.C, dy, dx), [&]<class T, int V>() {
     ChannelTiles tiles(z.C, V, z.R * z.S);
     auto pixels = static_cast<unsigned>(dx.dim(0) * z.out_h * z.out_w);
-    int rows = kThreads / tiles.packs;
-    auto blocks =
-        static_cast<unsigned>(std::min<int64_t>(ceil_div(pixels, rows), ceil_div(kBlocks, tiles.tiles)));
-    launch("depthwise_gather", &depthwise_gather<T, V>, dim3(blocks, static_cast<unsigned>(tiles.tiles)),
-           dim3(static_cast<unsigned>(tiles.packs), static_cast<unsigned>(rows)), tiles.shared, z, pixels,
-           dy.data<T>(), w.data<T>(), dx.data<T>());
+    launch("depthwise_gather", &depthwise_gather<T, V>, tiles.grid(pixels), tiles.block(), tiles.shared, z,
+           pixels, dy.data<T>(), w.data<T>(), dx.data<T>());
   });
 }
 
 void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels::ConvParams& p, Tensor& dw) {
   Sizes z = sizes(x, dy, dw.shape(), p);
   dispatch_packs(dy.dtype(), rows_fit_packs(z.C, dy, x), [&]<class T, int V>() {
-    auto start = [&]<int kTaps>() {
+    dispatch_window<1>(z.S, V > 1, [&]<int kTaps>() {
       int groups = z.R * (z.S / kTaps), channels = static_cast<int>(ceil_div(z.C, V));
       // Half of shared memory for one slot's sums, and a thread each.
       int most = std::min(kThreads, static_cast<int>(kMaxShared / sizeof(float)) / (kTaps * V));
@@ -342,12 +345,7 @@ void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels:
       launch("depthwise_weight_sum", &depthwise_weight_sum, dim3(u(ceil_div(z.C, kWarp)), u(z.R * z.S)),
              dim3(kWarp, kSumRows), 0, z.C, z.R * z.S, static_cast<int>(chunks),
              static_cast<const float*>(parts.data<float>()), dw.data<float>());
-    };
-    if (V > 1 && z.S == 3) return start.template operator()<3>();
-    if (V > 1 && z.S == 5) return start.template operator()<5>();
-    if (V > 1 && z.S == 7) return start.template operator()<7>();
-    if (V > 1 && z.S == 9) return start.template operator()<9>();
-    start.template operator()<1>();
+    });
   });
 }
 

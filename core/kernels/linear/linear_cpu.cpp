@@ -29,21 +29,14 @@ void product(const Tensor& a, const Tensor& b, bool b_transposed, const Tensor& 
     Desc da = matrix(m, k, a.dtype(), a_transposed), db = matrix(k, n, b.dtype(), b_transposed);
     Desc wanted = pack ? Desc({k, n}, type_of(b.dtype()), dnnl::memory::format_tag::any) : db;
     Desc dy = matrix(m, n, y.dtype()), dbias = bias.defined() ? matrix(1, n, DType::kF32) : Desc();
-    dnnl::primitive_attr attr = attributes();
-    dnnl::post_ops post;
-    if (act == Activation::kRelu) post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-    attr.set_post_ops(post);
     dnnl::matmul::primitive_desc pd(
-        bias.defined() ? dnnl::matmul::desc(da, wanted, dbias, dy) : dnnl::matmul::desc(da, wanted, dy), attr,
-        engine());
+        bias.defined() ? dnnl::matmul::desc(da, wanted, dbias, dy) : dnnl::matmul::desc(da, wanted, dy),
+        attributes(act == Activation::kRelu), engine());
     std::vector<Argument> arguments{{DNNL_ARG_SRC, da}, {DNNL_ARG_WEIGHTS, db}, {DNNL_ARG_DST, dy, true}};
     if (bias.defined()) arguments.push_back({DNNL_ARG_BIAS, dbias});
     return Compiled(pd, dnnl::matmul(pd), std::move(arguments));
   });
-  if (bias.defined())
-    op->run({a.raw(), b.raw(), y.raw(), bias.raw()});
-  else
-    op->run({a.raw(), b.raw(), y.raw()});
+  op->run({a.raw(), b.raw(), y.raw(), data_or_null<float>(bias)});
 }
 
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {

@@ -54,9 +54,14 @@ dnnl::memory::data_type type_of(DType dtype) {
   return dtype == DType::kF32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
-dnnl::primitive_attr attributes() {
+dnnl::primitive_attr attributes(bool relu) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops post;
+    post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    attr.set_post_ops(post);
+  }
   return attr;
 }
 

@@ -26,8 +26,8 @@ using Desc = dnnl::memory::desc;
 
 const dnnl::engine& engine();
 dnnl::memory::data_type type_of(DType dtype);  // f32 or bf16; throws otherwise
-// Attributes that every primitive here needs: scratch memory is ours.
-dnnl::primitive_attr attributes();
+// Attributes that every primitive here needs: scratch memory is ours. With relu, the result goes through it.
+dnnl::primitive_attr attributes(bool relu = false);
 // Does this machine run bf16 primitives?
 bool has_bf16();
 // The predicate of the kernels that use it: a first tensor that this machine computes in, and nothing empty.
@@ -46,6 +46,7 @@ struct Argument {
 class Compiled {
  public:
   Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive, std::vector<Argument> arguments);
+  // One pointer for each argument; what comes after them is not read.
   void run(std::initializer_list<const void*> pointers) const;
 
  private:
