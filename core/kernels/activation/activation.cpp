@@ -1,6 +1,6 @@
 #include "core/kernels/activation/activation.h"
 
-#include "core/kernels/common/columns.h"
+#include "core/kernels/common/column_tiles.h"
 
 namespace saccade::kernels {
 namespace {

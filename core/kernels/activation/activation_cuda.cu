@@ -1,7 +1,7 @@
 // Activations in packs. The backward with a bias gradient stores dz while it sums the columns.
 #include "core/kernels/activation/activation.h"
 
-#include "core/kernels/common/columns_cuda.h"
+#include "core/kernels/common/column_tiles_cuda.h"
 #include "core/runtime/cuda/map.h"
 
 namespace saccade::kernels {

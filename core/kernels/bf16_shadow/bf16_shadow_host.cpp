@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "core/kernels/bf16_shadow/round_to_bf16.h"
-#include "core/kernels/common/pieces.h"
+#include "core/kernels/common/chunks.h"
 #include "core/tensor/execution.h"
 
 namespace saccade {

@@ -1,6 +1,6 @@
 #include "core/kernels/bf16_shadow/round_to_bf16.h"
 
-#include "core/kernels/common/pieces.h"
+#include "core/kernels/common/chunks.h"
 #include "core/runtime/launch.h"
 
 namespace saccade::kernels {

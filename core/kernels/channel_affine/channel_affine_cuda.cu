@@ -1,7 +1,7 @@
 // Frozen batch norm: a thread keeps scale and shift of its columns and walks down the rows.
 #include "core/kernels/channel_affine/channel_affine.h"
 
-#include "core/kernels/common/columns_cuda.h"
+#include "core/kernels/common/column_tiles_cuda.h"
 
 namespace saccade::kernels {
 namespace {

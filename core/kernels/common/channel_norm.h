@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/kernels/activation/activations.h"
-#include "core/kernels/common/columns.h"
+#include "core/kernels/common/column_tiles.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade::kernels {

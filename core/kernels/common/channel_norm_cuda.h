@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/kernels/activation/activations.h"
-#include "core/kernels/common/columns_cuda.h"
+#include "core/kernels/common/column_tiles_cuda.h"
 
 namespace saccade::kernels {
 

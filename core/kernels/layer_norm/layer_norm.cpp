@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "core/kernels/common/columns.h"
-#include "core/kernels/common/lanes.h"
+#include "core/kernels/common/column_tiles.h"
+#include "core/kernels/common/lane_reduce.h"
 
 namespace saccade::kernels {
 namespace {

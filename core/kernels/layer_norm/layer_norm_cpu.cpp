@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/kernels/common/columns.h"
+#include "core/kernels/common/column_tiles.h"
 #include "core/kernels/common/vector_cpu.h"
 #include "core/runtime/parallel.h"
 

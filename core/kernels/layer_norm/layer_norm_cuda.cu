@@ -3,7 +3,7 @@
 // reading: every thread keeps the sums of its columns over the rows of its block.
 #include "core/kernels/layer_norm/layer_norm.h"
 
-#include "core/kernels/common/columns_cuda.h"
+#include "core/kernels/common/column_tiles_cuda.h"
 
 namespace saccade::kernels {
 namespace {

@@ -1,6 +1,6 @@
 #include "core/kernels/losses/losses.h"
 
-#include "core/kernels/common/lanes.h"
+#include "core/kernels/common/lane_reduce.h"
 #include "core/kernels/losses/loss_terms.h"
 #include "core/runtime/launch.h"
 

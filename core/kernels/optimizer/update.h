@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/kernels/common/pieces.h"
+#include "core/kernels/common/chunks.h"
 #include "core/kernels/optimizer/optimizer.h"
 #include "core/runtime/launch.h"
 

@@ -1,6 +1,6 @@
 #include "core/kernels/reduce/reduce.h"
 
-#include "core/kernels/common/lanes.h"
+#include "core/kernels/common/lane_reduce.h"
 #include "core/kernels/copy/copy.h"
 #include "core/runtime/launch.h"
 

@@ -1,6 +1,6 @@
 #include "core/kernels/softmax/softmax.h"
 
-#include "core/kernels/common/lanes.h"
+#include "core/kernels/common/lane_reduce.h"
 #include "core/runtime/launch.h"
 
 namespace saccade::kernels {
