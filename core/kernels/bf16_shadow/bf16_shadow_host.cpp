@@ -38,7 +38,7 @@ void refresh(Shadows& all) {
     shadow.version = s->version();
     auto* from = static_cast<const float*>(s->data());
     auto* to = static_cast<bf16*>(shadow.storage->data());
-    kernels::cut(count, kernels::kBf16Chunk, [&](int64_t begin, int64_t length) {
+    kernels::for_chunks(count, kernels::kBf16Chunk, [&](int64_t begin, int64_t length) {
       chunks.push_back({from + begin, to + begin, length});
     });
   }
@@ -48,7 +48,7 @@ void refresh(Shadows& all) {
   };
   // The same parameters change in every step of a training: their table is made once.
   if (!std::equal(chunks.begin(), chunks.end(), all.chunks.begin(), all.chunks.end(), same)) {
-    all.table = kernels::upload_pieces(chunks, Device::kCuda);
+    all.table = kernels::upload_chunks(chunks, Device::kCuda);
     all.chunks = std::move(chunks);
   }
   kernels::round_to_bf16(all.table);

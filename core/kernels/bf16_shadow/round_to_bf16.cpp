@@ -20,7 +20,7 @@ struct RoundPart {
 
 void round_to_bf16_generic(const Tensor& table) {
   auto chunks = table.numel() / static_cast<int64_t>(sizeof(Bf16Chunk));
-  for_each(chunks * (kBf16Chunk / kPart), RoundPart{pieces_of<Bf16Chunk>(table)}, kPart);
+  for_each(chunks * (kBf16Chunk / kPart), RoundPart{chunks_of<Bf16Chunk>(table)}, kPart);
 }
 
 SACCADE_REGISTER_KERNEL(round_to_bf16, &round_to_bf16_generic);

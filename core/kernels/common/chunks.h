@@ -1,4 +1,4 @@
-// Lists of tensors cut into pieces, so that one launch covers them all.
+// Lists of tensors cut into chunks, so that one launch covers them all.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +9,23 @@
 
 namespace saccade::kernels {
 
-// A list of pieces where the tensors live: u8.
-template <class Piece>
-Tensor upload_pieces(const std::vector<Piece>& pieces, Device device) {
-  auto* bytes = reinterpret_cast<const uint8_t*>(pieces.data());
-  return Tensor::from(Shape{static_cast<int64_t>(pieces.size() * sizeof(Piece))},
-                      std::span<const uint8_t>(bytes, pieces.size() * sizeof(Piece)), device);
+// A list of chunks where the tensors live: u8.
+template <class Chunk>
+Tensor upload_chunks(const std::vector<Chunk>& chunks, Device device) {
+  auto* bytes = reinterpret_cast<const uint8_t*>(chunks.data());
+  return Tensor::from(Shape{static_cast<int64_t>(chunks.size() * sizeof(Chunk))},
+                      std::span<const uint8_t>(bytes, chunks.size() * sizeof(Chunk)), device);
 }
 
-template <class Piece>
-const Piece* pieces_of(const Tensor& table) {
-  return static_cast<const Piece*>(table.raw());
+template <class Chunk>
+const Chunk* chunks_of(const Tensor& table) {
+  return static_cast<const Chunk*>(table.raw());
 }
 
-// f(begin, count) for each piece of n elements.
+// f(begin, count) for each chunk of n elements.
 template <class F>
-void cut(int64_t n, int64_t piece, F&& f) {
-  for (int64_t begin = 0; begin < n; begin += piece) f(begin, std::min(piece, n - begin));
+void for_chunks(int64_t n, int64_t chunk, F&& f) {
+  for (int64_t begin = 0; begin < n; begin += chunk) f(begin, std::min(chunk, n - begin));
 }
 
 }  // namespace saccade::kernels

@@ -1,20 +1,20 @@
 // The gradients' norm.
 #include "core/kernels/optimizer/optimizer.h"
 
-#include "core/kernels/optimizer/optimizer_pieces.h"
+#include "core/kernels/optimizer/optimizer_chunks.h"
 
 namespace saccade::kernels {
 namespace {
 
-// Tensors are cut into pieces of this many elements; one functor index updates one piece.
-constexpr int64_t kPiece = 8192;
+// Tensors are cut into chunks of this many elements; one functor index updates one chunk.
+constexpr int64_t kChunk = 8192;
 
 struct SumSquares {
-  const SquarePiece* pieces;
+  const SquareChunk* chunks;
   double* sums;
   SACCADE_HD void operator()(int64_t i) const {
-    const float* x = pieces[i].x;
-    int64_t n = pieces[i].count, j = 0;
+    const float* x = chunks[i].x;
+    int64_t n = chunks[i].count, j = 0;
     // Eight running sums, so that the compiler can use vectors; their order is fixed.
     double lanes[8] = {};
     for (; j + 8 <= n; j += 8)
@@ -22,7 +22,7 @@ struct SumSquares {
     for (int k = 0; j < n; ++j, ++k) lanes[k] += static_cast<double>(x[j]) * static_cast<double>(x[j]);
     double sum =
         ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-    sums[i] = pieces[i].guard ? 0 * sum : sum;
+    sums[i] = chunks[i].guard ? 0 * sum : sum;
   }
 };
 
@@ -38,10 +38,10 @@ struct RootOfSum {
 };
 
 void gradient_norm_generic(Tensor& norm, std::span<const Tensor> grads, std::span<const Tensor> guards) {
-  std::vector<SquarePiece> pieces = square_pieces(norm, grads, guards, kPiece);
-  auto n = static_cast<int64_t>(pieces.size());
-  Tensor table = upload_pieces(pieces, norm.device()), sums = Tensor::empty({n}, DType::kF64, norm.device());
-  for_each(n, SumSquares{pieces_of<SquarePiece>(table), sums.data<double>()}, kPiece);
+  std::vector<SquareChunk> chunks = square_chunks(norm, grads, guards, kChunk);
+  auto n = static_cast<int64_t>(chunks.size());
+  Tensor table = upload_chunks(chunks, norm.device()), sums = Tensor::empty({n}, DType::kF64, norm.device());
+  for_each(n, SumSquares{chunks_of<SquareChunk>(table), sums.data<double>()}, kChunk);
   for_each(1, RootOfSum{sums.data<double>(), n, norm.data<double>()}, n);
 }
 

@@ -1,7 +1,7 @@
-// The gradients' norm on the GPU: one block a piece of a tensor, so that one launch covers all tensors.
+// The gradients' norm on the GPU: one block a chunk of a tensor, so that one launch covers all tensors.
 #include "core/kernels/optimizer/optimizer.h"
 
-#include "core/kernels/optimizer/optimizer_pieces.h"
+#include "core/kernels/optimizer/optimizer_chunks.h"
 
 namespace saccade::kernels {
 namespace {
@@ -9,22 +9,22 @@ namespace {
 using namespace saccade::cuda;
 
 constexpr int kThreads = kUpdateThreads, kNormThreads = 1024;
-constexpr int64_t kPiece = 16384;  // 16 packs a thread
+constexpr int64_t kChunk = 16384;  // 16 packs a thread
 
-// The sum of the squares of each piece: every thread sums its packs in f64, then the block in a fixed order.
-__global__ void __launch_bounds__(kThreads) gradient_squares(const SquarePiece* pieces, double* sums) {
+// The sum of the squares of each chunk: every thread sums its packs in f64, then the block in a fixed order.
+__global__ void __launch_bounds__(kThreads) gradient_squares(const SquareChunk* chunks, double* sums) {
   SACCADE_SHARED(double, scratch, kWarp);
-  const SquarePiece piece = pieces[blockIdx.x];
-  const int64_t packs = aligned(piece.x) ? piece.count / kFour : 0;
+  const SquareChunk chunk = chunks[blockIdx.x];
+  const int64_t packs = aligned(chunk.x) ? chunk.count / kFour : 0;
   double sum = 0;
   for (int64_t i = threadIdx.x; i < packs; i += kThreads) {
-    auto x = load_pack<kFour>(piece.x + i * kFour);
+    auto x = load_pack<kFour>(chunk.x + i * kFour);
     for (float v : x.x) sum += static_cast<double>(v) * static_cast<double>(v);
   }
-  for (int64_t i = packs * kFour + threadIdx.x; i < piece.count; i += kThreads)
-    sum += static_cast<double>(piece.x[i]) * static_cast<double>(piece.x[i]);
+  for (int64_t i = packs * kFour + threadIdx.x; i < chunk.count; i += kThreads)
+    sum += static_cast<double>(chunk.x[i]) * static_cast<double>(chunk.x[i]);
   sum = block_sum(sum, scratch);
-  if (threadIdx.x == 0) sums[blockIdx.x] = piece.guard ? 0 * sum : sum;
+  if (threadIdx.x == 0) sums[blockIdx.x] = chunk.guard ? 0 * sum : sum;
 }
 
 __global__ void __launch_bounds__(kNormThreads)
@@ -37,12 +37,12 @@ __global__ void __launch_bounds__(kNormThreads)
 }
 
 void gradient_norm_cuda(Tensor& norm, std::span<const Tensor> grads, std::span<const Tensor> guards) {
-  std::vector<SquarePiece> pieces = square_pieces(norm, grads, guards, kPiece);
-  auto n = static_cast<int64_t>(pieces.size());
-  Tensor table = upload_pieces(pieces, norm.device()), sums = Tensor::empty({n}, DType::kF64, norm.device());
+  std::vector<SquareChunk> chunks = square_chunks(norm, grads, guards, kChunk);
+  auto n = static_cast<int64_t>(chunks.size());
+  Tensor table = upload_chunks(chunks, norm.device()), sums = Tensor::empty({n}, DType::kF64, norm.device());
   if (n > 0)
     launch("gradient_squares", &gradient_squares, dim3(static_cast<unsigned>(n)), dim3(kThreads), 0,
-           pieces_of<SquarePiece>(table), sums.data<double>());
+           chunks_of<SquareChunk>(table), sums.data<double>());
   launch("gradient_root", &gradient_root, dim3(1), dim3(kNormThreads), 0, sums.data<double>(), n,
          norm.data<double>());
 }

@@ -56,7 +56,7 @@ __device__ __forceinline__ bool aligned(const P*... p) {
 #endif
 
 template <class Rates, size_t kStates>
-struct UpdatePiece {
+struct UpdateChunk {
   float* p;
   const float* g;
   float* state[kStates > 0 ? kStates : 1];
@@ -68,56 +68,56 @@ struct UpdatePiece {
 template <class Update, size_t... K>
 struct UpdateTensors {
   using Rates = typename Update::Rates;
-  using Piece = UpdatePiece<Rates, sizeof...(K)>;
-  const Piece* pieces;
+  using Chunk = UpdateChunk<Rates, sizeof...(K)>;
+  const Chunk* chunks;
   const double* norm;
   double max_norm;
   Update update;
   float average_weight;
 
-  // Piece i, one element after the other.
+  // Chunk i, one element after the other.
   SACCADE_HD void operator()(int64_t i) const {
     if (!is_finite(*norm)) return;
-    const Piece piece = pieces[i];
+    const Chunk chunk = chunks[i];
     const Update f = update;
-    run(f, piece, clip_scale(*norm, max_norm), piece.p, piece.g, piece.state[K]...);
+    run(f, chunk, clip_scale(*norm, max_norm), chunk.p, chunk.g, chunk.state[K]...);
   }
   template <class... State>
-  SACCADE_HD void run(const Update& f, const Piece& piece, float scale, float* __restrict__ p,
+  SACCADE_HD void run(const Update& f, const Chunk& chunk, float scale, float* __restrict__ p,
                       const float* __restrict__ g, State* __restrict__... state) const {
-    for (int64_t j = 0; j < piece.count; ++j) f(piece.rates, g[j] * scale, p[j], state[j]...);
-    if (!piece.average) return;
-    float* __restrict__ average = piece.average;
-    for (int64_t j = 0; j < piece.count; ++j) average[j] = lerp(average[j], p[j], average_weight);
+    for (int64_t j = 0; j < chunk.count; ++j) f(chunk.rates, g[j] * scale, p[j], state[j]...);
+    if (!chunk.average) return;
+    float* __restrict__ average = chunk.average;
+    for (int64_t j = 0; j < chunk.count; ++j) average[j] = lerp(average[j], p[j], average_weight);
   }
 
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
-  // Piece i by one block: every number is read and written once, 16 bytes a thread and access.
+  // Chunk i by one block: every number is read and written once, 16 bytes a thread and access.
   __device__ __forceinline__ void run_block(int64_t i) const {
     using cuda::load_pack, cuda::store_pack;
     if (!is_finite(*norm)) return;
-    const Piece piece = pieces[i];
+    const Chunk chunk = chunks[i];
     const float scale = clip_scale(*norm, max_norm);
     const int64_t packs =
-        aligned(piece.p, piece.g, piece.state[K]..., piece.average) ? piece.count / kFour : 0;
+        aligned(chunk.p, chunk.g, chunk.state[K]..., chunk.average) ? chunk.count / kFour : 0;
     for (int64_t k = threadIdx.x; k < packs; k += kUpdateThreads) {
       const int64_t at = k * kFour;
-      auto p = load_pack<kFour>(piece.p + at);
-      const auto g = load_pack<kFour>(piece.g + at);
+      auto p = load_pack<kFour>(chunk.p + at);
+      const auto g = load_pack<kFour>(chunk.g + at);
       [[maybe_unused]] cuda::Pack<float, kFour> state[sizeof...(K) + 1] = {
-          load_pack<kFour>(piece.state[K] + at)...};
+          load_pack<kFour>(chunk.state[K] + at)...};
       cuda::Pack<float, kFour> average{};
-      if (piece.average) average = load_pack<kFour>(piece.average + at);
-      for (int e = 0; e < kFour; ++e) update(piece.rates, g.x[e] * scale, p.x[e], state[K].x[e]...);
-      store_pack(piece.p + at, p);
-      (store_pack(piece.state[K] + at, state[K]), ...);
-      if (!piece.average) continue;
+      if (chunk.average) average = load_pack<kFour>(chunk.average + at);
+      for (int e = 0; e < kFour; ++e) update(chunk.rates, g.x[e] * scale, p.x[e], state[K].x[e]...);
+      store_pack(chunk.p + at, p);
+      (store_pack(chunk.state[K] + at, state[K]), ...);
+      if (!chunk.average) continue;
       for (int e = 0; e < kFour; ++e) average.x[e] = lerp(average.x[e], p.x[e], average_weight);
-      store_pack(piece.average + at, average);
+      store_pack(chunk.average + at, average);
     }
-    for (int64_t j = packs * kFour + threadIdx.x; j < piece.count; j += kUpdateThreads) {
-      update(piece.rates, piece.g[j] * scale, piece.p[j], piece.state[K][j]...);
-      if (piece.average) piece.average[j] = lerp(piece.average[j], piece.p[j], average_weight);
+    for (int64_t j = packs * kFour + threadIdx.x; j < chunk.count; j += kUpdateThreads) {
+      update(chunk.rates, chunk.g[j] * scale, chunk.p[j], chunk.state[K][j]...);
+      if (chunk.average) chunk.average[j] = lerp(chunk.average[j], chunk.p[j], average_weight);
     }
   }
 #endif
@@ -131,16 +131,16 @@ __global__ void __launch_bounds__(kUpdateThreads) update_tensors(Tensors tensors
 #endif
 
 template <class Update, size_t kStates>
-std::vector<UpdatePiece<typename Update::Rates, kStates>> update_pieces(std::span<OptimizerItem> items,
+std::vector<UpdateChunk<typename Update::Rates, kStates>> update_chunks(std::span<OptimizerItem> items,
                                                                         const UpdateOptions& options,
-                                                                        int64_t piece) {
-  std::vector<UpdatePiece<typename Update::Rates, kStates>> pieces;
+                                                                        int64_t chunk) {
+  std::vector<UpdateChunk<typename Update::Rates, kStates>> chunks;
   for (OptimizerItem& item : items) {
     const int64_t n = item.value.numel();
     SACCADE_CHECK(item.state.size() == kStates, "[optimizer] {} state tensors beside {} of other parameters",
                   item.state.size(), kStates);
     for (const Tensor* t : {&item.value, &item.grad}) check_list("optimizer", *t, n);
-    UpdatePiece<typename Update::Rates, kStates> whole{
+    UpdateChunk<typename Update::Rates, kStates> whole{
         item.value.data<float>(), item.grad.data<float>(), {}, nullptr, n, Update::rates(item, options)};
     for (size_t k = 0; k < item.state.size(); ++k) {
       check_list("optimizer", item.state[k], n);
@@ -153,17 +153,17 @@ std::vector<UpdatePiece<typename Update::Rates, kStates>> update_pieces(std::spa
       item.average.bump_version();
     }
     item.value.bump_version();
-    cut(n, piece, [&](int64_t begin, int64_t count) {
+    for_chunks(n, chunk, [&](int64_t begin, int64_t count) {
       auto part = whole;
       part.p += begin;
       part.g += begin;
       for (size_t k = 0; k < item.state.size(); ++k) part.state[k] += begin;
       if (part.average) part.average += begin;
       part.count = count;
-      pieces.push_back(part);
+      chunks.push_back(part);
     });
   }
-  return pieces;
+  return chunks;
 }
 
 template <size_t>
@@ -174,17 +174,17 @@ struct StateReference {
 // Starts the update if it takes sizeof...(K) state tensors and the items have as many: returns whether they do.
 template <class Update, class Start, size_t... K>
 bool try_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
-                const UpdateOptions& options, double average_weight, int64_t piece, const Start& start,
+                const UpdateOptions& options, double average_weight, int64_t chunk, const Start& start,
                 std::index_sequence<K...>) {
   if constexpr (std::is_invocable_v<const Update&, const typename Update::Rates&, float, float&,
                                     typename StateReference<K>::type...>) {
     if (items[0].state.size() != sizeof...(K)) return false;
     using Tensors = UpdateTensors<Update, K...>;
-    auto pieces = update_pieces<Update, sizeof...(K)>(items, options, piece);
-    Tensor table = upload_pieces(pieces, norm.device());
-    if (!pieces.empty())
-      start(static_cast<int64_t>(pieces.size()),
-            Tensors{pieces_of<typename Tensors::Piece>(table), norm.data<double>(), max_norm, Update(options),
+    auto chunks = update_chunks<Update, sizeof...(K)>(items, options, chunk);
+    Tensor table = upload_chunks(chunks, norm.device());
+    if (!chunks.empty())
+      start(static_cast<int64_t>(chunks.size()),
+            Tensors{chunks_of<typename Tensors::Chunk>(table), norm.data<double>(), max_norm, Update(options),
                     static_cast<float>(average_weight)});
     return true;
   } else {
@@ -192,12 +192,12 @@ bool try_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> it
   }
 }
 
-// Cuts the items into pieces and calls start(count, UpdateTensors) with them.
+// Cuts the items into chunks and calls start(count, UpdateTensors) with them.
 template <class Update, class Start>
 void start_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
-                  const UpdateOptions& options, double average_weight, int64_t piece, const Start& start) {
+                  const UpdateOptions& options, double average_weight, int64_t chunk, const Start& start) {
   auto with = [&](auto states) {
-    return try_update<Update>(norm, max_norm, items, options, average_weight, piece, start, states);
+    return try_update<Update>(norm, max_norm, items, options, average_weight, chunk, start, states);
   };
   SACCADE_CHECK(items.empty() || with(std::make_index_sequence<0>()) || with(std::make_index_sequence<1>()) ||
                     with(std::make_index_sequence<2>()) || with(std::make_index_sequence<3>()),
@@ -207,19 +207,19 @@ void start_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> 
 template <class Update>
 void update_generic(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
                     const UpdateOptions& options, double average_weight) {
-  constexpr int64_t kPiece = 8192;
-  start_update<Update>(norm, max_norm, items, options, average_weight, kPiece,
-                       [](int64_t count, const auto& tensors) { for_each(count, tensors, 8 * kPiece); });
+  constexpr int64_t kChunk = 8192;
+  start_update<Update>(norm, max_norm, items, options, average_weight, kChunk,
+                       [](int64_t count, const auto& tensors) { for_each(count, tensors, 8 * kChunk); });
 }
 
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
-// One launch covers all tensors: a block updates a piece, 16 packs a thread. The pieces (a few thousand of some 60 bytes for a
+// One launch covers all tensors: a block updates a chunk, 16 packs a thread. The chunks (a few thousand of some 60 bytes for a
 // whole detector) are uploaded at each step.
 template <class Update>
 void update_cuda(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
                  const UpdateOptions& options, double average_weight) {
-  constexpr int64_t kPiece = 16384;
-  start_update<Update>(norm, max_norm, items, options, average_weight, kPiece,
+  constexpr int64_t kChunk = 16384;
+  start_update<Update>(norm, max_norm, items, options, average_weight, kChunk,
                        [](int64_t count, const auto& tensors) {
                          cuda::launch("update_tensors", &update_tensors<std::decay_t<decltype(tensors)>>,
                                       dim3(static_cast<unsigned>(count)), dim3(kUpdateThreads), 0, tensors);
