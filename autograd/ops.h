@@ -129,7 +129,7 @@ struct WindowAttentionOptions {
   double scale = 0;    // 0: 1 / sqrt(head size)
 };
 // Attention inside the windows of a map (Swin, eq. 3 and 4), the windows neither copied nor masked in memory.
-// qkv [N, H, W, 3C], queries, keys and values behind each other; table [(2t - 1)^2, heads] or undefined, t >=
+// qkv [N, H, W, 3C], queries, keys and values one after the other; table [(2t - 1)^2, heads] or undefined, t >=
 // window: the relative position bias, of which a smaller window uses the middle; padding [3C] or undefined
 // (zeros): what the tokens hold that fill the last windows where the window does not divide the map (the
 // projection's bias); mask bool [N, H, W] or undefined, true = ignored as a key. Tokens that only the shift

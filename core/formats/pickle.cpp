@@ -339,7 +339,7 @@ void Machine::make_named_object() {
   push_text(Kind::kObject, std::move(name));
 }
 
-// OBJ: a class, behind a mark, and its arguments.
+// OBJ: a class, after a mark, and its arguments.
 void Machine::make_marked_object() {
   std::vector<uint32_t> items = pop_to_mark();
   if (items.empty()) in_.damaged("an object without a class");

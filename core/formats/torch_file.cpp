@@ -329,7 +329,7 @@ class TorchFile : public WeightsFile {
     }
   }
 
-  // Numbers and strings in nested dictionaries, so many and so deep as people write them.
+  // Numbers and strings in nested dictionaries, as many and as deep as people write them.
   void collect_scalars(const PickleGraph& graph) {
     constexpr size_t kMost = 4096;
     constexpr int kDepth = 4;

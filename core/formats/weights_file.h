@@ -41,7 +41,7 @@ class WeightsFile {
 
   // The strings of a safetensors file's "__metadata__".
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // Plain values that a .pth file holds beside its tensors, by their place: "epoch", "args.dilation".
+  // Plain values that a .pth file holds in addition to its tensors, by their path: "epoch", "args.dilation".
   const std::map<std::string, WeightScalar>& scalars() const { return scalars_; }
   // Where in a .pth file the tensors were: "model", "ema.module", or "" for the top.
   const std::string& section() const { return section_; }

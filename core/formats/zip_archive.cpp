@@ -1,4 +1,4 @@
-// The format: PKWARE's APPNOTE.TXT, sections 4.3 and 4.5.3. The directory lies at the end of the file and is
+// The format: PKWARE's APPNOTE.TXT, sections 4.3 and 4.5.3. The directory is at the end of the file and is
 // the only thing that is believed; of an entry's own header only the length is read.
 #include "core/formats/zip_archive.h"
 

@@ -1,4 +1,4 @@
-// Memory. One Allocator per device hands out Blocks; statistics are always on. The CPU allocator keeps freed
+// Memory. One Allocator per device; statistics are always on. The CPU allocator keeps freed
 // blocks in size classes (page faults on large tensors cost more than the arithmetic on them).
 #pragma once
 
@@ -19,7 +19,7 @@ struct AllocatorStats {
 };
 
 // What the tests switch on: fresh memory filled with 0xFF bytes (NaN in every float type), and a guard zone
-// behind every block that is checked when it is freed (a damaged one ends the program with a message).
+// after every block that is checked when it is freed (a damaged one ends the program with a message).
 struct AllocatorDebug {
   bool poison = false;
   bool guard = false;

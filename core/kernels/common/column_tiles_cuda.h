@@ -10,7 +10,7 @@ namespace saccade::cuda {
 constexpr int kColumnThreads = 256;
 constexpr int64_t kSumBlocks = 1024;      // of sums: each leaves a row of partial sums
 constexpr int64_t kApplyBlocks = 4096;    // of kernels that keep nothing
-constexpr int64_t kMaxRowsAtOnce = 1024;  // a block sums so many alone
+constexpr int64_t kMaxRowsAtOnce = 1024;  // up to so many, one block sums a whole column
 
 // Where a thread stands: its columns, and the rows it takes.
 struct ColumnPlace {

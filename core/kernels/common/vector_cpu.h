@@ -212,7 +212,7 @@ inline void store(bf16* p, Floats v) {
   Ints rounded = (u + 0x7FFF + ((u >> 16) & 1)) >> 16, nan = (u >> 16) | 0x40;
   narrow(&p->bits, select(v == v, rounded, nan));
 }
-// The first `count` elements, of which at most kLanes count, and zeros behind them.
+// The first `count` elements, of which at most kLanes count, followed by zeros.
 template <class T>
 inline Floats load_some(const T* p, int64_t count) {
   if (count >= kLanes) return load(p);

@@ -16,9 +16,9 @@ constexpr int64_t kConvAlignment = 16;
 
 enum class ConvPass : uint8_t { kForward, kData, kWeight };
 
-// Everything that a plan depends on. Activations are [N, H, W, C]. Weights and their gradients lie as
+// Everything that a plan depends on. Activations are [N, H, W, C]. Weights and their gradients are laid out as
 // [O, R, S, C / groups]: the engines for activations in this order, on tensor cores above all, read weights
-// in the same order, and turning a weight is cheap beside its product.
+// in the same order, and transposing a weight is cheap next to its product.
 struct ConvProblem {
   ConvPass pass;
   DType dtype;    // f32 or bf16, of all tensors but the bias, which is f32

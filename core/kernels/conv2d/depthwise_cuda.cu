@@ -1,5 +1,5 @@
 // A thread owns a pack of 16 bytes of channels, so neighbouring threads read neighbouring addresses, and
-// threadIdx.y goes over pixels. The windows of the block's channels lie in shared memory, transposed to
+// threadIdx.y goes over pixels. The windows of the block's channels are in shared memory, transposed to
 // [R, S, channels] and as f32, because every pixel reads all of them.
 #include "core/kernels/conv2d/depthwise_cuda.h"
 
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Sums of one chunk of output pixels: parts [chunk, R, S, C]. threadIdx.y is a group of kTaps neighbours in a
-// row of the window, whose sums lie in registers; the threads of one z take every blockDim.z-th pixel and are
+// row of the window, whose sums are kept in registers; the threads of one z take every blockDim.z-th pixel and are
 // added up in the order of z. z.in_* are x's sizes, z.out_* dy's.
 template <class T, int V, int kTaps>
 __global__ void __launch_bounds__(kThreads)

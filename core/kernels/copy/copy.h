@@ -16,7 +16,7 @@ inline Kernel<void(const Tensor& x, int axis, int64_t begin, Tensor& y)> copy_in
 inline Kernel<void(const Tensor& x, Tensor& y)> copy_between_devices{"copy_between_devices"};
 
 // The same from the CPU to a GPU that may still be busy: the numbers travel while it works on what it was
-// given before. For what comes with every batch; the memory for it stays.
+// given before. For what comes with every batch; its staging memory is kept.
 inline Kernel<void(const Tensor& x, Tensor& y)> start_upload{"start_upload"};
 
 // out[i] = scalars[i], which have one element each; all f32 and of one device.

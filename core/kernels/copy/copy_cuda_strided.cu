@@ -47,7 +47,7 @@ bool transposes(const Tensor& x, const Tensor& y) {
   return t && t->tiles() <= INT32_MAX;
 }
 
-// A row of y is `length` units, of which `width` from `begin` on are a row of x; a thread a unit.
+// A row of y is `length` units, of which `width` from `begin` on are a row of x; one thread per unit.
 template <class Unit>
 __global__ void __launch_bounds__(kMapThreads)
     zeros_around(const Unit* x, Unit* y, uint32_t length, uint32_t begin, uint32_t width, uint32_t count) {

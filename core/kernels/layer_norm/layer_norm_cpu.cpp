@@ -36,7 +36,7 @@ struct Part {
   void store(T* p, Floats v) const {
     cpu::store_some(p, v, count);
   }
-  // Zeros behind the last column.
+  // Zeros after the last column.
   Floats keep(Floats v) const {
     float buffer[kLanes];
     cpu::store(buffer, v);

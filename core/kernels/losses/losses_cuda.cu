@@ -1,4 +1,4 @@
-// Losses: a block a piece, a thread an element at a time, side by side; a warp a row of cross entropy.
+// Losses: one block per piece, whose threads take neighbouring elements in turns; one warp per row of cross entropy.
 #include "core/kernels/losses/losses.h"
 
 #include "core/kernels/losses/loss_terms.h"
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kLossRows* kWarp)
   partial[blockIdx.x] = total;
 }
 
-// A thread a pair; grad may be null.
+// One thread per pair; grad may be null.
 __global__ void __launch_bounds__(kThreads)
     giou_pairs(const float* boxes, const float* targets, double* partial, float* grad, int64_t pairs) {
   SACCADE_SHARED(double, scratch, kWarp);
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = loss;
 }
 
-// A thread a box; grad may be null.
+// One thread per box; grad may be null.
 __global__ void __launch_bounds__(kThreads)
     l1_boxes(const float* x, const float* targets, double* partial, float* grad, int64_t boxes) {
   static_assert(kLossElements == 4 * kThreads);

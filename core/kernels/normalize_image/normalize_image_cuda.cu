@@ -1,4 +1,4 @@
-// Images to numbers: a thread four pixels, which are 12 bytes in and three packs of four values out.
+// Images to numbers: four pixels per thread, which are 12 bytes in and three packs of four values out.
 #include "core/kernels/normalize_image/normalize_image.h"
 
 #include "core/runtime/cuda/map.h"

@@ -20,7 +20,7 @@ struct Ema {
   }
 };
 
-[[maybe_unused]] const bool registered = (register_update<Ema>("ema"), true);
+[[maybe_unused]] const bool ema_registered = (register_update<Ema>("ema"), true);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -26,7 +26,7 @@ struct Bits {
 };
 
 // Philox4x32-10 of counters [counter, counter + 8). Each 64-bit lane holds one 32-bit word in its lower half;
-// the upper half is rubbish that the multiplication ignores.
+// the upper half is garbage that the multiplication ignores.
 inline Bits philox_8(uint64_t key, uint64_t hi, uint64_t counter) {
   const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
   const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);

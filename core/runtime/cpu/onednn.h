@@ -61,7 +61,7 @@ class Compiled {
   std::vector<Slot> slots_;
 };
 
-// Everything a primitive depends on; the thread count is added by itself.
+// Everything a primitive depends on; the thread count is added automatically.
 class Key : public CacheKey {
  public:
   explicit Key(int kind);

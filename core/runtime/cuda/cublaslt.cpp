@@ -150,7 +150,7 @@ LruCache<Plan>& plans() {
 }
 
 // c = a b in rows is c^T = b^T a^T in columns: our right side is the library's left one, and our columns,
-// along which the bias lies, are its rows. (It has no bias for results in rows.)
+// along which the bias runs, are its rows. (It has no bias for results in rows.)
 Plan make_plan(int64_t batch, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias,
                bool relu, bool tf32) {
   Plan plan;

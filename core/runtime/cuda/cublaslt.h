@@ -6,7 +6,7 @@
 
 namespace saccade::cuda {
 
-// A batch of matrices of f32 or bf16: element (b, i, j) lies at data + b * batch_stride + i * leading + j, or
+// A batch of matrices of f32 or bf16: element (b, i, j) is at data + b * batch_stride + i * leading + j, or
 // when `transposed` at ... + i + j * leading. Strides are in elements.
 struct Matrices {
   void* data;

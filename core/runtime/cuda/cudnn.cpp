@@ -10,7 +10,7 @@ constexpr size_t kOldest = 90000;
 std::string version(size_t v) { return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100); }
 
 CudnnApi load() {
-  // It finds its parts in its own folder by itself.
+  // It finds its sub-libraries in its own folder.
   const std::optional<Library> library = open_library({"cuDNN", "libcudnn.so.9", "nvidia-cudnn-cu13"});
   CudnnApi api;
 #define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);

@@ -26,7 +26,7 @@
 
 namespace saccade::cuda {
 
-// What a kernel goes by in messages and in the list of those that ran: the name of its __global__ function,
+// What a kernel is called in messages and in the list of those that ran: the name of its __global__ function,
 // or for a functor the place where for_each was called.
 struct KernelName {
   const char* text;
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kForEachThreads) for_each_kernel(int64_t n, Fu
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) functor(i);
 }
 
-// See core/runtime/launch.h. The kernel goes by the place of the call.
+// See core/runtime/launch.h. The kernel is named after the place of the call.
 template <class Functor>
 void for_each(int64_t n, const Functor& functor, int64_t = 1, const char* file = __builtin_FILE(),
               int line = __builtin_LINE()) {

@@ -49,7 +49,7 @@ std::vector<std::string> python_prefixes() {
   return prefixes;
 }
 
-// Where the file may lie besides the loader's own folders; may hold `*`.
+// Where the file may be besides the loader's own folders; may hold `*`.
 std::vector<std::string> patterns() {
   std::vector<std::string> folders{"/usr/local/cuda*/lib64", "/usr/local/cuda*/lib",
                                    "/usr/lib/x86_64-linux-gnu"};

@@ -1,4 +1,4 @@
-// map_each of core/runtime/launch.h on the GPU: a thread a pack.
+// map_each of core/runtime/launch.h on the GPU: one pack per thread.
 #pragma once
 
 #include <initializer_list>
