@@ -18,6 +18,7 @@
 
 #include "core/tensor/philox.h"
 #include "models/detection/criterion.h"
+#include "tests/models/schema_args.h"
 #include "tests/train/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/inference/model_input.h"
@@ -374,7 +375,8 @@ TEST_P(TrainerOn, NonFinitePredictionsAreNamedWithTheirImages) {
   TinyRun s(folder / "run", 4, 0.3, GetParam());
   s.task.detector.poison = 3;
   s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
-    DetectionLoss l = SetCriterion({}).forward(out, targets, objects);
+    const SetCriterion criterion(CriterionOptions::read(test::schema_criterion()));
+    DetectionLoss l = criterion.forward(out, targets, objects);
     if (!l.problems.empty()) s.task.detector.poison = 1;
     return TrainingLoss{.total = l.total, .parts = l.parts, .problems = l.problems};
   };
