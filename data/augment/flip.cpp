@@ -5,30 +5,27 @@
 namespace saccade {
 namespace {
 
-[[maybe_unused]] const bool flips_registered =
-    augmentations().add({.name = "horizontal_flip",
-                         .order = 1,
-                         .probability = "horizontal_flip",
-                         .file = __FILE__,
-                         .make = [](const AugmentFields&) -> AugmentFunction {
-                           return [](Sample& sample, Rng&) { flip_horizontal(sample); };
-                         }}) &&
-    augmentations().add({.name = "vertical_flip",
-                         .order = 2,
-                         .probability = "vertical_flip",
-                         .file = __FILE__,
-                         .make = [](const AugmentFields&) -> AugmentFunction {
-                           return [](Sample& sample, Rng&) { flip_vertical(sample); };
-                         }}) &&
-    augmentations().add({.name = "rotate90",  // by 90, 180 or 270 degrees with equal chance
-                         .order = 3,
-                         .probability = "rotate90",
-                         .file = __FILE__,
-                         .make = [](const AugmentFields&) -> AugmentFunction {
-                           return [](Sample& sample, Rng& rng) {
-                             rotate90(sample, static_cast<int>(pick_between(rng, 1, 3)));
-                           };
-                         }});
+// A step whose probability is the field of its name.
+bool add_turn(const char* name, int order, AugmentFunction (*make)(const AugmentFields&)) {
+  return augmentations().add(
+      {.name = name, .order = order, .probability = name, .file = __FILE__, .make = make});
+}
+
+// By 90, 180 or 270 degrees with equal chance.
+void rotate_at_random(Sample& sample, Rng& rng) {
+  rotate90(sample, static_cast<int>(pick_between(rng, 1, 3)));
+}
+
+[[maybe_unused]] const bool turns_registered =
+    add_turn("horizontal_flip", 1,
+             [](const AugmentFields&) -> AugmentFunction {
+               return [](Sample& sample, Rng&) { flip_horizontal(sample); };
+             }) &&
+    add_turn("vertical_flip", 2,
+             [](const AugmentFields&) -> AugmentFunction {
+               return [](Sample& sample, Rng&) { flip_vertical(sample); };
+             }) &&
+    add_turn("rotate90", 3, [](const AugmentFields&) -> AugmentFunction { return rotate_at_random; });
 
 }  // namespace
 }  // namespace saccade

@@ -45,13 +45,9 @@ RunLog::RunLog(const std::string& folder, int64_t resume_step) {
     std::vector<uint8_t> bytes = read_file(path_);
     write_file(path_, lines_until({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, resume_step));
   }
-  file_ = std::fopen(path_.c_str(), resume_step >= 0 ? "ae" : "we");
+  file_.open(path_, resume_step >= 0 ? std::ios::app : std::ios::trunc);
   if (!file_) fail_input("{}: cannot write: {}", path_, std::strerror(errno));
   events_ = std::make_unique<EventWriter>(folder);
-}
-
-RunLog::~RunLog() {
-  if (file_) std::fclose(file_);
 }
 
 void RunLog::record(const std::string& type, int64_t step, const Metrics& values, bool early_stop) {
@@ -64,8 +60,7 @@ void RunLog::record(const std::string& type, int64_t step, const Metrics& values
   }
   if (early_stop) line += ", \"early_stop\": true";
   line += "}\n";
-  if (std::fwrite(line.data(), 1, line.size(), file_) != line.size() || std::fflush(file_) != 0)
-    fail("{}: cannot write: {}", path_, std::strerror(errno));
+  if (!(file_ << line << std::flush)) fail("{}: cannot write: {}", path_, std::strerror(errno));
   events_->scalars(step, scalars);
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -16,9 +16,6 @@ class RunLog {
   // removes the lines after its checkpoint's step, and those of evaluations that only an early stop caused,
   // so that no step is there twice.
   RunLog(const std::string& folder, int64_t resume_step);
-  ~RunLog();
-  RunLog(const RunLog&) = delete;
-  RunLog& operator=(const RunLog&) = delete;
 
   // One line {"type": type, "step": step, "NAME": number, ...}, on disk before this returns. Numbers that
   // JSON lacks (NaN, infinities) become null. TensorBoard shows them as "type/NAME". `early_stop` marks an
@@ -27,7 +24,7 @@ class RunLog {
 
  private:
   std::string path_;
-  std::FILE* file_ = nullptr;
+  std::ofstream file_;
   std::unique_ptr<EventWriter> events_;
 };
 
