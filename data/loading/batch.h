@@ -14,8 +14,8 @@ struct Batch {
   Tensor padding_mask;           // bool [N, H, W], true = padding
   std::vector<Target> targets;   // N
   int64_t epoch = 0, index = 0;  // which batch of which epoch
-  // Mixed batches: image n is this share of its own and 1 - share of image N - 1 - n.
-  double share = 1;
+  // Mixed batches: image n is lambda of its own and 1 - lambda of image N - 1 - n.
+  double lambda = 1;
 };
 
 }  // namespace saccade

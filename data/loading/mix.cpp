@@ -37,18 +37,18 @@ void check_mix_options(const MixOptions& o) {
 }
 
 void mix_batch(Batch& batch, const MixOptions& o, Rng& rng) {
-  batch.share = 1;
+  batch.lambda = 1;
   if (!o.on() || rng.uniform() >= o.probability) return;
   const int64_t N = batch.images.dim(0), H = batch.images.dim(1), W = batch.images.dim(2);
   for (const Target& t : batch.targets)
     SACCADE_CHECK(t.height == H && t.width == W, "[mix_batch] {} has {} x {} pixels of {} x {}, expected all",
                   t.file_name, t.width, t.height, W, H);
   bool cut = o.mixup_alpha <= 0 || (o.cutmix_alpha > 0 && rng.uniform() < o.cutmix_probability);
-  double share = draw_beta(cut ? o.cutmix_alpha : o.mixup_alpha, rng);
+  double lambda = draw_beta(cut ? o.cutmix_alpha : o.mixup_alpha, rng);
   uint8_t* pixels = batch.images.data<uint8_t>();
   auto image = [&](int64_t n) { return pixels + n * H * W * 3; };
   if (cut) {
-    double side = std::sqrt(1 - share);
+    double side = std::sqrt(1 - lambda);
     auto height = static_cast<int64_t>(static_cast<double>(H) * side),
          width = static_cast<int64_t>(static_cast<double>(W) * side);
     int64_t y = rng.below(H), x = rng.below(W);
@@ -59,11 +59,11 @@ void mix_batch(Batch& batch, const MixOptions& o, Rng& rng) {
         uint8_t *a = image(n) + row * W * 3, *b = image(N - 1 - n) + row * W * 3;
         std::swap_ranges(a + left * 3, a + right * 3, b + left * 3);
       }
-    batch.share = 1 - static_cast<double>((bottom - top) * (right - left)) / static_cast<double>(H * W);
+    batch.lambda = 1 - static_cast<double>((bottom - top) * (right - left)) / static_cast<double>(H * W);
     return;
   }
   // 16 fractional bits: the same bytes whatever the compiler contracts.
-  const auto own = static_cast<int32_t>(std::lround(share * 65536)), other = 65536 - own;
+  const auto own = static_cast<int32_t>(std::lround(lambda * 65536)), other = 65536 - own;
   for (int64_t n = 0; n < N / 2; ++n) {
     uint8_t *a = image(n), *b = image(N - 1 - n);
     for (int64_t i = 0; i < H * W * 3; ++i) {
@@ -72,7 +72,7 @@ void mix_batch(Batch& batch, const MixOptions& o, Rng& rng) {
       b[i] = static_cast<uint8_t>((q * own + p * other + 32768) >> 16);
     }
   }
-  batch.share = own / 65536.0;
+  batch.lambda = own / 65536.0;
 }
 
 }  // namespace saccade

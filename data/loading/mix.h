@@ -1,4 +1,4 @@
-// Mixup (Zhang et al., 2018) and CutMix (Yun et al., 2019) of a batch with itself in reverse order, one share
+// Mixup (Zhang et al., 2018) and CutMix (Yun et al., 2019) of a batch with itself in reverse order, one lambda
 // for the whole batch, as timm's Mixup with mode "batch" does.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace saccade {
 
 struct MixOptions {
   double probability = 1;           // of mixing a batch at all
-  double mixup_alpha = 0;           // shares are drawn from Beta(alpha, alpha); 0: no mixup
+  double mixup_alpha = 0;           // lambda is drawn from Beta(alpha, alpha); 0: no mixup
   double cutmix_alpha = 0;          // the same; 0: no CutMix
   double cutmix_probability = 0.5;  // of CutMix where both are possible
   bool on() const { return probability > 0 && (mixup_alpha > 0 || cutmix_alpha > 0); }
@@ -18,7 +18,7 @@ struct MixOptions {
 // Throws Error naming the option that is out of range.
 void check_mix_options(const MixOptions& options);
 
-// Blends image n with image N - 1 - n, or replaces a rectangle of it, and sets batch.share. All images must
+// Blends image n with image N - 1 - n, or replaces a rectangle of it, and sets batch.lambda. All images must
 // fill the batch (no padding).
 void mix_batch(Batch& batch, const MixOptions& options, Rng& rng);
 

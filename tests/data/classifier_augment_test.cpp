@@ -127,13 +127,13 @@ TEST(Mix, MixupBlendsWithTheReverseOrder) {
     Batch b = noise_batch(count);
     Rng rng(11);
     mix_batch(b, {.mixup_alpha = 0.8}, rng);
-    EXPECT_GT(b.share, 0);
-    EXPECT_LT(b.share, 1);
+    EXPECT_GT(b.lambda, 0);
+    EXPECT_LT(b.lambda, 1);
     auto own = original.images.to_vector<uint8_t>(), mixed = b.images.to_vector<uint8_t>();
     const size_t pixels = 12 * 16 * 3;
     for (size_t i = 0; i < mixed.size(); ++i) {
       size_t n = i / pixels, partner = (static_cast<size_t>(count) - 1 - n) * pixels + i % pixels;
-      double wanted = b.share * own[i] + (1 - b.share) * own[partner];
+      double wanted = b.lambda * own[i] + (1 - b.lambda) * own[partner];
       EXPECT_LE(std::abs(mixed[i] - wanted), 0.5 + 1e-9);
     }
   }
@@ -157,8 +157,8 @@ TEST(Mix, CutMixSwapsARectangleAndSharesByItsArea) {
       EXPECT_TRUE(is_own || is_partner);
       swapped += !is_own;
     }
-    EXPECT_DOUBLE_EQ(b.share, 1 - static_cast<double>(swapped) / (4 * pixels));
-    total += b.share;
+    EXPECT_DOUBLE_EQ(b.lambda, 1 - static_cast<double>(swapped) / (4 * pixels));
+    total += b.lambda;
   }
   EXPECT_GT(total / 200, 0.5);  // windows at the border are cut, so more than half stays
   EXPECT_LT(total / 200, 0.8);
@@ -170,12 +170,12 @@ TEST(Mix, HappensWithItsProbability) {
   for (int i = 0; i < 400; ++i) {
     Batch b = noise_batch(2);
     mix_batch(b, {.probability = 0.3, .mixup_alpha = 1}, rng);
-    mixed += b.share < 1;
+    mixed += b.lambda < 1;
   }
   EXPECT_NEAR(mixed / 400.0, 0.3, 0.08);
   Batch b = noise_batch(2);
   mix_batch(b, {}, rng);
-  EXPECT_EQ(b.share, 1);
+  EXPECT_EQ(b.lambda, 1);
 }
 
 TEST(Mix, BetaHasItsMoments) {

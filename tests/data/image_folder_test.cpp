@@ -128,8 +128,8 @@ TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {
       EXPECT_EQ(t.file_name[0], 'a' + t.labels[0]);
       EXPECT_TRUE(t.boxes.empty());
     }
-    least = std::min(least, b.share);
-    most = std::max(most, b.share);
+    least = std::min(least, b.lambda);
+    most = std::max(most, b.lambda);
   }
   EXPECT_LT(least, 0.9);
   EXPECT_EQ(most, 1);  // some batches are not mixed
@@ -138,7 +138,7 @@ TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {
       std::vector<Batch> batches = take(threads, threads == 1, start);
       for (size_t i = 0; i < batches.size(); ++i) {
         const Batch& wanted = reference[i + static_cast<size_t>(start)];
-        EXPECT_EQ(batches[i].share, wanted.share);
+        EXPECT_EQ(batches[i].lambda, wanted.lambda);
         EXPECT_EQ(batches[i].images.to_vector<uint8_t>(), wanted.images.to_vector<uint8_t>());
       }
     }

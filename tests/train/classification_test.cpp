@@ -14,14 +14,14 @@
 namespace saccade {
 namespace {
 
-Batch labelled(const std::vector<int64_t>& labels, double share) {
+Batch labelled(const std::vector<int64_t>& labels, double lambda) {
   Batch b;
   for (int64_t label : labels) {
     Target t;
     t.labels = {label};
     b.targets.push_back(t);
   }
-  b.share = share;
+  b.lambda = lambda;
   return b;
 }
 
@@ -31,7 +31,7 @@ TEST(SoftTargets, EqualTheirFormula) {
   Tensor x = Tensor::empty({N, K}, DType::kF64);
   for (int64_t i = 0; i < N * K; ++i) x.data<double>()[i] = 3 * rng.normal();
   const std::vector<int64_t> labels{2, 0, 3, 3, 1};
-  for (double share : {1.0, 0.7, 0.2})
+  for (double lambda : {1.0, 0.7, 0.2})
     for (double smoothing : {0.0, 0.1}) {
       double wanted = 0;
       for (size_t n = 0; n < N; ++n) {
@@ -40,13 +40,13 @@ TEST(SoftTargets, EqualTheirFormula) {
         for (int64_t k = 0; k < K; ++k) sum += std::exp(row[k]);
         for (int64_t k = 0; k < K; ++k) {
           auto smooth = [&](int64_t label) { return (1 - smoothing) * (k == label) + smoothing / K; };
-          double target = share * smooth(labels[n]) + (1 - share) * smooth(labels[N - 1 - n]);
+          double target = lambda * smooth(labels[n]) + (1 - lambda) * smooth(labels[N - 1 - n]);
           wanted -= target * (row[k] - std::log(sum));
         }
       }
       // The loss computes in f32.
-      Var loss = soft_target_loss(Var(x.to(DType::kF32)), labelled(labels, share), smoothing);
-      EXPECT_NEAR(loss.value().item(), wanted, 1e-5 * wanted) << share << " " << smoothing;
+      Var loss = soft_target_loss(Var(x.to(DType::kF32)), labelled(labels, lambda), smoothing);
+      EXPECT_NEAR(loss.value().item(), wanted, 1e-5 * wanted) << lambda << " " << smoothing;
     }
 }
 

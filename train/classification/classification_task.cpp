@@ -24,9 +24,9 @@ std::vector<int64_t> labels_of(const Batch& batch) {
   return labels;
 }
 
-// Images whose best class is their own, or for mixed ones that of the larger share.
-double hits(const HostCopy& logits, std::vector<int64_t> labels, double share) {
-  if (share < 0.5) std::reverse(labels.begin(), labels.end());
+// Images whose best class is their own, or for mixed ones that of the larger part.
+double hits(const HostCopy& logits, std::vector<int64_t> labels, double lambda) {
+  if (lambda < 0.5) std::reverse(labels.begin(), labels.end());
   const float* values = logits.data<float>();
   const size_t classes = static_cast<size_t>(logits.numel()) / labels.size();
   double count = 0;
@@ -79,8 +79,8 @@ class ClassificationTask final : public TrainingTask {
     forward_done();
     Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / normalizer);
     auto metrics = [scores = HostCopy(logits.value().to(DType::kF32)), labels = labels_of(batch),
-                    share = batch.share]() -> Metrics {
-      return {{"top1", hits(scores, labels, share) / static_cast<double>(labels.size())}};
+                    lambda = batch.lambda]() -> Metrics {
+      return {{"top1", hits(scores, labels, lambda) / static_cast<double>(labels.size())}};
     };
     return {total, {{"class", total.value()}}, metrics};
   }
@@ -112,9 +112,9 @@ Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing) {
     return cross_entropy(logits, Tensor::from<int64_t>({N}, labels, logits.device()), {}, smoothing);
   };
   Var own = towards();
-  if (batch.share == 1) return own;
+  if (batch.lambda == 1) return own;
   std::reverse(labels.begin(), labels.end());
-  return add(mul_scalar(own, batch.share), mul_scalar(towards(), 1 - batch.share));
+  return add(mul_scalar(own, batch.lambda), mul_scalar(towards(), 1 - batch.lambda));
 }
 
 namespace {

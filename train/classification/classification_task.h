@@ -8,7 +8,7 @@
 namespace saccade {
 
 // The sum over the batch of the cross entropy of logits [N, K] with the targets
-//   share * smooth(label_n) + (1 - share) * smooth(label_{N-1-n}),
+//   lambda * smooth(label_n) + (1 - lambda) * smooth(label_{N-1-n}),
 // smooth(c) = (1 - smoothing) * onehot(c) + smoothing / K.
 Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing);
 
