@@ -132,8 +132,9 @@ class Outline {
   }
   // The larger side of the shape's bounding box when it is turned by `angle`.
   double extent(double angle) const {
-    constexpr double kHalf = std::numbers::sqrt2 / 2;
-    constexpr double kSquare[4][2] = {{kHalf, kHalf}, {kHalf, -kHalf}, {-kHalf, kHalf}, {-kHalf, -kHalf}};
+    constexpr double kHalfSide = std::numbers::sqrt2 / 2;
+    constexpr double kSquare[4][2] = {
+        {kHalfSide, kHalfSide}, {kHalfSide, -kHalfSide}, {-kHalfSide, kHalfSide}, {-kHalfSide, -kHalfSide}};
     constexpr double kCross[8][2] = {{0.95, 0.27}, {0.95, -0.27}, {-0.95, 0.27}, {-0.95, -0.27},
                                      {0.27, 0.95}, {0.27, -0.95}, {-0.27, 0.95}, {-0.27, -0.95}};
     switch (category_) {
