@@ -29,16 +29,14 @@ struct Dropout {
         factor(static_cast<float>(1 / (1 - p.dropout))),
         key(p.key),
         call(p.call) {}
-  // Bit c: weight 4 * block + c of a row, of `keys` keys, is dropped.
-  SACCADE_HD unsigned draw(int64_t row, int64_t block, int64_t keys) const {
-    Philox random = Philox::generate(key, call, static_cast<uint64_t>(row * ((keys + 3) / 4) + block));
-    unsigned bits = 0;
-    for (int c = 0; c < 4; ++c) bits |= (uniform_from_bits(random.x[c]) < probability ? 1u : 0u) << c;
-    return bits;
+  // The numbers of weights 4 * block + 0..3 of a row of `keys` keys, and what one means for its weight.
+  SACCADE_HD Philox draw(int64_t row, int64_t block, int64_t keys) const {
+    return Philox::generate(key, call, static_cast<uint64_t>(row * ((keys + 3) / 4) + block));
   }
+  SACCADE_HD bool drops(uint32_t number) const { return uniform_from_bits(number) < probability; }
   // What weight s of a row is multiplied by.
   SACCADE_HD float factor_of(int64_t row, int64_t s, int64_t keys) const {
-    return draw(row, s / 4, keys) >> s % 4 & 1u ? 0.0f : factor;
+    return drops(draw(row, s / 4, keys).x[s % 4]) ? 0.0f : factor;
   }
 };
 

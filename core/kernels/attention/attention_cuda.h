@@ -15,6 +15,16 @@ __device__ __forceinline__ float exp_of_difference(float z, float shift) {
   return exp2_approx((z - shift) * 1.44269504088896341f);
 }
 
+// Bit c: weight 4 * block + c of a row is dropped.
+template <class Mask>
+__device__ __forceinline__ unsigned dropped_of_block(const Mask& mask, int64_t row, int64_t block,
+                                                     int64_t keys) {
+  auto random = mask.draw(row, block, keys);
+  unsigned bits = 0;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) bits |= (mask.drops(random.x[c]) ? 1u : 0u) << c;
+  return bits;
+}
 // Which of a lane's four elements in one 16x8 tile are dropped, bit i for element i. Philox draws four keys at
 // once; the lanes that need parts of one draw share it. Rows are queries from `row` on, columns keys from s on,
 // both of the tile.
@@ -22,7 +32,7 @@ template <class Mask>
 __device__ unsigned dropped(const Mask& mask, int64_t row, int64_t s, int64_t keys) {
   int g = lane_id() / 4, t = lane_id() % 4;
   // An even lane draws for row g and its right neighbour for row g + 8.
-  unsigned own = mask.draw(row + g + t % 2 * 8, s / 4 + t / 2, keys);
+  unsigned own = dropped_of_block(mask, row + g + t % 2 * 8, s / 4 + t / 2, keys);
   unsigned other = __shfl_xor_sync(kAllLanes, own, 1);
   unsigned upper = t % 2 ? other : own, lower = t % 2 ? own : other;
   return (upper >> (t % 2 * 2) & 3u) | (lower >> (t % 2 * 2) & 3u) << 2;
@@ -32,7 +42,7 @@ template <class Mask>
 __device__ unsigned dropped_transposed(const Mask& mask, int64_t row, int64_t s, int64_t keys) {
   int g = lane_id() / 4, t = lane_id() % 4, i = g % 4;
   // Lanes with one t and g / 4 need the same four draws; each makes one.
-  unsigned bits = mask.draw(row + 2 * t + i % 2, s / 4 + g / 4 + i / 2 * 2, keys) << (4 * i);
+  unsigned bits = dropped_of_block(mask, row + 2 * t + i % 2, s / 4 + g / 4 + i / 2 * 2, keys) << (4 * i);
   bits |= __shfl_xor_sync(kAllLanes, bits, 4);
   bits |= __shfl_xor_sync(kAllLanes, bits, 8);
   unsigned out = 0;

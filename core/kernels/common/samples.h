@@ -58,8 +58,9 @@ struct SampleShape {
     int64_t query = static_cast<int64_t>(n) * Q + q;
     return {query, query * M + m, n, q, m};
   }
+  // Number i by image, head and query: neighbours read the same maps.
   SACCADE_HD SampleRow row(int64_t i) const {
-    return {i / M, i, static_cast<int>(i / M / Q), static_cast<int>(i / M % Q), static_cast<int>(i % M)};
+    return row(static_cast<int>(i / Q / M), static_cast<int>(i % Q), static_cast<int>(i / Q % M));
   }
   // The vector of head m at the first token of image n.
   SACCADE_HD int64_t map(int n, int m) const { return (static_cast<int64_t>(n) * levels.tokens * M + m) * D; }

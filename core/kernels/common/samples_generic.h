@@ -18,9 +18,12 @@ struct SampleVectors {
   A weight[4];
 
   SACCADE_HD SampleVectors(const SampleShape& s, const SamplePosition<A>& p, A point_weight, V* map) {
+    const int height = s.levels.height[p.level], width = s.levels.width[p.level];
+    const int64_t stride = int64_t{s.M} * s.D;
+    map += s.levels.start[p.level] * stride;
     for (int c = 0; c < 4; ++c) {
-      int64_t cell = p.at.cell(c, s.levels.height[p.level], s.levels.width[p.level]);
-      v[c] = cell < 0 ? nullptr : map + (s.levels.start[p.level] + cell) * s.M * s.D;
+      int cell = p.at.cell(c, height, width);
+      v[c] = cell < 0 ? nullptr : map + cell * stride;
       weight[c] = p.at.weight(c) * point_weight;
     }
   }
@@ -28,9 +31,11 @@ struct SampleVectors {
   template <class F>
   SACCADE_HD void each(int count, const F& f) const {
     if (v[0] && v[1] && v[2] && v[3]) {
-      for (int d = 0; d < count; ++d)
-        f(d, weight[0] * static_cast<A>(v[0][d]) + weight[1] * static_cast<A>(v[1][d]) +
-                 weight[2] * static_cast<A>(v[2][d]) + weight[3] * static_cast<A>(v[3][d]));
+      const V *a = v[0], *b = v[1], *c = v[2], *e = v[3];
+      const A wa = weight[0], wb = weight[1], wc = weight[2], we = weight[3];
+      for (int64_t d = 0; d < count; ++d)
+        f(d, wa * static_cast<A>(a[d]) + wb * static_cast<A>(b[d]) + wc * static_cast<A>(c[d]) +
+                 we * static_cast<A>(e[d]));
       return;
     }
     for (int d = 0; d < count; ++d) {
@@ -43,7 +48,7 @@ struct SampleVectors {
 };
 
 template <class T, class Source>
-struct GatherRow {  // i = (n * Q + q) * M + m
+struct GatherRow {  // i = (n * M + m) * Q + q
   using A = typename Source::Value;
   Source source;
   SampleShape s;
@@ -53,25 +58,26 @@ struct GatherRow {  // i = (n * Q + q) * M + m
     SampleRow row = s.row(i);
     auto weights = source.template weights<1>(s, row, 0);
     const T* map = value + s.map(row.n, row.m);
-    T* out = y + i * s.D;
-    auto corners = [&](int k, int d0) {
-      return SampleVectors<const T, A>(s, source.locate(s, row, k), weights.of(k), map + d0);
-    };
+    T* out = y + row.row * s.D;
     if (s.K == 1) {
-      corners(0, 0).each(s.D, [&](int d, A x) { out[d] = static_cast<T>(x); });
+      SampleVectors<const T, A> corners(s, source.locate(s, row, 0), weights.of(0), map);
+      corners.each(s.D, [&](int64_t d, A x) { out[d] = static_cast<T>(x); });
       return;
     }
     for (int d0 = 0; d0 < s.D; d0 += kSampleChannels) {
       int count = s.D - d0 < kSampleChannels ? s.D - d0 : kSampleChannels;
       A sum[kSampleChannels] = {};
-      for (int k = 0; k < s.K; ++k) corners(k, d0).each(count, [&](int d, A x) { sum[d] += x; });
+      for (int k = 0; k < s.K; ++k) {
+        SampleVectors<const T, A> corners(s, source.locate(s, row, k), weights.of(k), map + d0);
+        corners.each(count, [&](int64_t d, A x) { sum[d] += x; });
+      }
       for (int d = 0; d < count; ++d) out[d0 + d] = static_cast<T>(sum[d]);
     }
   }
 };
 
 template <class T, class Source>
-struct GatherPointGradients {  // i = (n * Q + q) * M + m
+struct GatherPointGradients {  // i = (n * M + m) * Q + q
   using A = typename Source::Value;
   Source source;
   typename Source::Gradients gradients;
@@ -81,7 +87,7 @@ struct GatherPointGradients {  // i = (n * Q + q) * M + m
     SampleRow row = s.row(i);
     auto weights = source.template weights<1>(s, row, 0);
     typename Source::Sums sums;
-    const T* g = dy + i * s.D;
+    const T* g = dy + row.row * s.D;
     for (int k = 0; k < s.K; ++k) {
       A weight = weights.of(k), dots[4] = {};
       SampleVectors<const T, A> corners(s, source.locate(s, row, k), weight, value + s.map(row.n, row.m));

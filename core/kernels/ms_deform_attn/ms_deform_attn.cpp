@@ -30,7 +30,7 @@ void backward_generic(const Tensor& value, const Tensor& reference, const Tensor
 }
 
 template <class A>
-struct Locations {  // i = (n * Q + q) * M + m
+struct Locations {  // i = (n * M + m) * Q + q
   MsDeformSource<A> source;
   SampleShape s;
   A *locations, *weights;
@@ -38,7 +38,7 @@ struct Locations {  // i = (n * Q + q) * M + m
     SampleRow row = s.row(i);
     auto softmax = source.template weights<1>(s, row, 0);
     for (int k = 0; k < s.K; ++k) {
-      int64_t j = i * s.K + k;
+      int64_t j = row.row * s.K + k;
       int level = k / source.P;
       const A *ref = source.reference_of(s, row, level), *offset = source.offsets + 2 * j;
       bool boxes = source.R == 4;

@@ -31,7 +31,7 @@ void backward_generic(const Tensor& qkv, const Tensor& table, const Tensor& padd
     p.with_gradients(lse, dy, dqkv, dpadding, [&] { backward_of_heads(p); });
     if (dtable.defined())
       for_each(dtable.numel(),
-               FoldTable<A>{pairs.data<A>(), dtable.data<A>(), p.map.window, p.table_side, p.H},
+               FoldTable<A>{pairs.data<A>(), dtable.data<A>(), p.map.window, p.table_side, p.H, p.keys},
                p.queries * 2);
   });
 }

@@ -72,8 +72,8 @@ void launch_backward(Heads& p, Tensor& dtable) {
   cuda::launch_attention_backward<kMma, kD>(p);
   if (!dtable.defined()) return;
   Tensor total = sum_runs(pairs);
-  for_each(dtable.numel(),
-           FoldTable<float>{total.data<float>(), dtable.data<float>(), p.map.window, p.table_side, p.H});
+  for_each(dtable.numel(), FoldTable<float>{total.data<float>(), dtable.data<float>(), p.map.window,
+                                            p.table_side, p.H, p.keys});
 }
 
 void backward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& padding, const Tensor& mask,

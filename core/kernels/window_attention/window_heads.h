@@ -12,7 +12,8 @@ inline namespace SACCADE_SIDE {
 // Windows have none: their kernels hold no code for it.
 struct NoDropout {
   static constexpr float probability = 0, factor = 1;
-  SACCADE_HD unsigned draw(int64_t, int64_t, int64_t) const { return 0; }
+  SACCADE_HD Philox draw(int64_t, int64_t, int64_t) const { return {}; }
+  SACCADE_HD bool drops(uint32_t) const { return false; }
   SACCADE_HD float factor_of(int64_t, int64_t, int64_t) const { return 1; }
 };
 
@@ -161,18 +162,16 @@ struct WindowHeads {
 // The gradient of the table: a row sums the pairs of tokens that lie apart by its displacement.
 template <class A>
 struct FoldTable {  // i = row * H + h
-  const A* pairs;   // [H, T2, T2]
+  const A* pairs;   // [H, T2, T2], the last axis `stride` long
   A* dtable;
-  int window, table_side, H;
+  int window, table_side, H, stride;
   SACCADE_HD void operator()(int64_t i) const {
     int row = static_cast<int>(i / H), h = static_cast<int>(i % H), tokens = window * window;
     int dy = row / table_side - table_side / 2, dx = row % table_side - table_side / 2;
     A sum = 0;
-    for (int q = 0; q < tokens; ++q) {
-      int y = q / window - dy, x = q % window - dx;
-      if (y >= 0 && y < window && x >= 0 && x < window)
-        sum += pairs[(int64_t{h} * tokens + q) * tokens + y * window + x];
-    }
+    for (int y = dy > 0 ? dy : 0; y < window + (dy < 0 ? dy : 0); ++y)
+      for (int x = dx > 0 ? dx : 0; x < window + (dx < 0 ? dx : 0); ++x)
+        sum += pairs[(int64_t{h} * tokens + y * window + x) * stride + (y - dy) * window + x - dx];
     dtable[i] = sum;
   }
 };
