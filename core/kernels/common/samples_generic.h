@@ -38,11 +38,14 @@ struct SampleVectors {
                  we * static_cast<A>(e[d]));
       return;
     }
-    for (int d = 0; d < count; ++d) {
-      A sum = 0;
-      for (int c = 0; c < 4; ++c)
-        if (v[c]) sum += weight[c] * static_cast<A>(v[c][d]);
-      f(d, sum);
+    for (int64_t d0 = 0; d0 < count; d0 += kSampleChannels) {
+      int64_t n = count - d0 < kSampleChannels ? count - d0 : kSampleChannels;
+      A sum[kSampleChannels] = {};
+      for (int c = 0; c < 4; ++c) {
+        if (!v[c]) continue;
+        for (int64_t d = 0; d < n; ++d) sum[d] += weight[c] * static_cast<A>(v[c][d0 + d]);
+      }
+      for (int64_t d = 0; d < n; ++d) f(d0 + d, sum[d]);
     }
   }
 };
