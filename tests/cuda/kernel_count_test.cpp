@@ -40,7 +40,8 @@ std::set<std::string> kernels_of_sources() {
       if (!entry.is_regular_file()) continue;
       std::string name = fs::relative(entry.path(), SACCADE_SOURCE_DIR).generic_string(),
                   code = read_code(entry.path());
-      if (name == "core/runtime/cuda/launch.h") continue;  // the definition of for_each
+      if (name == "core/runtime/cuda/launch.h") continue;     // the definition of for_each
+      if (name.find("_cpu.") != std::string::npos) continue;  // not compiled for the GPU
       for (std::sregex_iterator it(code.begin(), code.end(), call), end; it != end; ++it) {
         auto at = code.begin() + it->position() + it->length(1);
         names.insert(name + ":" + std::to_string(1 + std::count(code.begin(), at, '\n')));
