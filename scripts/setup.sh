@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that the build needs and that are missing (Debian 12, Ubuntu 24.04 or later; as root or with
 # sudo). Does nothing, and asks for no rights, when all are there.
-# Usage: scripts/setup.sh [--checks]     --checks: also what .ci/run needs
+# Usage: scripts/setup.sh [--checks] [--tidy]     also what .ci/run needs; also what scripts/clang_tidy.sh needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,8 @@ for argument in "$@"; do
   case "$argument" in
     # The formatting of other versions differs, so the version is part of the check.
     --checks) packages+=(git clang-format-14 shellcheck python3-venv) checks=1 ;;
-    *) echo "error: setup.sh: unknown argument $argument, expected --checks" >&2; exit 2 ;;
+    --tidy) packages+=(clang-tidy-14 libomp-14-dev) ;;
+    *) echo "error: setup.sh: unknown argument $argument, expected --checks or --tidy" >&2; exit 2 ;;
   esac
 done
 

@@ -116,11 +116,11 @@ SACCADE_HD double erf(double x) { return std::erf(x); }
 // NaN-propagating: a NaN in either argument of max or min comes through.
 template <class A>
 SACCADE_HD A max(A a, A b) {
-  return (a > b) | (a != a) ? a : b;
+  return ((a > b) | (a != a)) ? a : b;
 }
 template <class A>
 SACCADE_HD A min(A a, A b) {
-  return (a < b) | (a != a) ? a : b;
+  return ((a < b) | (a != a)) ? a : b;
 }
 
 }  // namespace saccade::math

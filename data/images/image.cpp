@@ -35,7 +35,7 @@ bool huffman_tables_are_sane(std::span<const uint8_t> segment) {
 // and carry on, so this looks for the end-of-image marker: it skips segments by their length and searches
 // entropy-coded data for the next real marker.
 std::string jpeg_problem(std::span<const uint8_t> b) {
-  const std::string cut = "the JPEG file is cut off";
+  constexpr const char* cut = "the JPEG file is cut off";
   size_t i = 2;
   while (i + 1 < b.size()) {
     if (b[i] != 0xFF) {  // inside entropy-coded data

@@ -15,8 +15,9 @@ inline Int4 load_pixel(const uint8_t* p) {
   uint32_t bytes;
   std::memcpy(&bytes, p, 4);
   Int4 lanes = {static_cast<int32_t>(bytes), 0, 0, 0};
-  constexpr Byte16 kSpread = {0, 8, 8, 8, 1, 8, 8, 8, 2, 8, 8, 8, 3, 8, 8, 8};  // byte 8 is zero
-  return (Int4)__builtin_shuffle((Byte16)lanes, kSpread);
+  auto b = (Byte16)lanes;
+  return (Int4)__builtin_shufflevector(b, b, 0, 8, 8, 8, 1, 8, 8, 8, 2, 8, 8, 8, 3, 8, 8,
+                                       8);  // byte 8 is zero
 }
 
 // The lanes, each cut to [0, 255], as four bytes.
@@ -24,8 +25,8 @@ inline uint32_t pack_pixel(Int4 v) {
   Int4 zero = {0, 0, 0, 0}, most = {255, 255, 255, 255};
   v = v > most ? most : v;
   v = v < zero ? zero : v;
-  constexpr Byte16 kGather = {0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12};
-  Int4 gathered = (Int4)__builtin_shuffle((Byte16)v, kGather);
+  auto b = (Byte16)v;
+  auto gathered = (Int4)__builtin_shufflevector(b, b, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
   return static_cast<uint32_t>(gathered[0]);
 }
 

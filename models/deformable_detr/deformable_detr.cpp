@@ -166,7 +166,7 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
   } else {
     queries = learned_queries(N);
   }
-  decode(std::move(queries), memory, maps, input.record_sampling, output);
+  decode(queries, memory, maps, input.record_sampling, output);
   if (!options_.aux_loss && output.layers.size() > 1)
     output.layers.erase(output.layers.begin(), output.layers.end() - 1);
   return output;
@@ -216,7 +216,7 @@ DeformableDetr::Queries DeformableDetr::proposed_queries(const Var& memory, cons
   return q;
 }
 
-void DeformableDetr::decode(Queries q, const Var& memory, const TokenMaps& maps, bool record,
+void DeformableDetr::decode(const Queries& q, const Var& memory, const TokenMaps& maps, bool record,
                             DetectorOutput& output) {
   int64_t N = q.target.dim(0), Q = q.target.dim(1), L = maps.valid_ratios.dim(1);
   Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]

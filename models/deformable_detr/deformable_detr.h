@@ -37,7 +37,8 @@ class DeformableDetr : public SetDetector {
   };
   Queries learned_queries(int64_t batch);
   Queries proposed_queries(const Var& memory, const Proposals& proposals, LayerPrediction& predictions);
-  void decode(Queries queries, const Var& memory, const TokenMaps& maps, bool record, DetectorOutput& output);
+  void decode(const Queries& queries, const Var& memory, const TokenMaps& maps, bool record,
+              DetectorOutput& output);
 
   DeformableDetrOptions options_;
   std::shared_ptr<Backbone> backbone_;

@@ -18,7 +18,7 @@ std::vector<float> classify(Classifier& model, const Batch& batch,
   return values;
 }
 
-Evaluation evaluate_classifier(Classifier& model, std::shared_ptr<const ClassificationDataset> images,
+Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
                                const ClassificationEvaluator& evaluator, const EvaluatorOptions& options) {
   std::unique_ptr<ClassificationScore> score = evaluator.start();
   for_each_batch(model, images, options, [&](const Batch& batch) {

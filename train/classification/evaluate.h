@@ -17,7 +17,7 @@ std::vector<float> classify(Classifier& model, const Batch& batch,
 
 // What the evaluator finds for all images. The model is left in the mode (training or not) that it was in. Throws InputError
 // for a broken image.
-Evaluation evaluate_classifier(Classifier& model, std::shared_ptr<const ClassificationDataset> images,
+Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
                                const ClassificationEvaluator& evaluator, const EvaluatorOptions& options);
 
 }  // namespace saccade

@@ -4,7 +4,7 @@
 
 namespace saccade {
 
-std::vector<Detection> detect(Detector& model, std::shared_ptr<const DetectionDataset> dataset,
+std::vector<Detection> detect(Detector& model, const std::shared_ptr<const DetectionDataset>& dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
   const PostprocessOptions post{.max_detections = options.max_detections,
                                 .classes = static_cast<int64_t>(category_ids.size())};

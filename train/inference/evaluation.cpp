@@ -21,8 +21,8 @@ EvaluationMode::EvaluationMode(Module& model, const Precision& precision)
 
 EvaluationMode::~EvaluationMode() { model_.set_training(was_training_); }
 
-void for_each_batch(Module& model, std::shared_ptr<const ImageSource> images, const EvaluatorOptions& options,
-                    const std::function<void(const Batch&)>& visit) {
+void for_each_batch(Module& model, const std::shared_ptr<const ImageSource>& images,
+                    const EvaluatorOptions& options, const std::function<void(const Batch&)>& visit) {
   EvaluationMode mode(model, options.precision);
   DataLoader loader(images, options.loader);
   ProgressCounter progress("eval", images->num_images(), "images", options.quiet);

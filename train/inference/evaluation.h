@@ -39,7 +39,7 @@ class EvaluationMode {
 
 // All images in order, in evaluation mode, batch by batch, with a progress line unless options.quiet. Throws InputError for a
 // broken image.
-void for_each_batch(Module& model, std::shared_ptr<const ImageSource> images, const EvaluatorOptions& options,
-                    const std::function<void(const Batch&)>& visit);
+void for_each_batch(Module& model, const std::shared_ptr<const ImageSource>& images,
+                    const EvaluatorOptions& options, const std::function<void(const Batch&)>& visit);
 
 }  // namespace saccade

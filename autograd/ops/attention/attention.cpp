@@ -81,7 +81,8 @@ Var attention(const Var& query, const Var& key, const Var& value, const Tensor& 
   Attention op;
   if (key_padding_mask.defined()) op.mask = key_padding_mask.to(query.device());
   op.params.heads = H;
-  op.params.scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(E / H));
+  const int64_t D = E / H;
+  op.params.scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(D));
   op.params.dropout = options.training ? options.dropout : 0;
   op.bias_rank = bias.defined() ? bias.rank() : 0;
   return run_op(std::move(op), {query, key, value, bias});

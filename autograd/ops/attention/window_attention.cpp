@@ -77,8 +77,8 @@ Var window_attention(const Var& qkv, const Var& table, const Var& padding, const
                                     mask.shape() == (Shape{qkv.dim(0), qkv.dim(1), qkv.dim(2)})),
                 "[window_attention] mask, got {} {}, expected bool [{}, {}, {}]", name_of(mask.dtype()),
                 mask.shape().to_string(), qkv.dim(0), qkv.dim(1), qkv.dim(2));
-  double size = static_cast<double>(qkv.dim(3) / 3 / heads);
-  double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(size);
+  int64_t D = qkv.dim(3) / 3 / heads;
+  double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(D));
   WindowAttention op{mask.defined() ? mask.to(qkv.device()) : mask,
                      {.heads = heads, .window = window, .shift = options.shift, .scale = scale}};
   return run_op(std::move(op), {qkv, table, padding});
