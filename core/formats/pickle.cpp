@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <unordered_map>
 
@@ -13,59 +12,6 @@
 namespace saccade {
 
 using Kind = PickleNode::Kind;
-
-// ---- bytes ------------------------------------------------------------------------------------------------
-
-void PickleInput::damaged(const std::string& what) const {
-  fail_input("{}: damaged pickle at byte {}: {}", path_, position(), what);
-}
-
-void PickleInput::refill() {
-  constexpr uint64_t kBuffer = 1 << 16;
-  uint64_t bytes = std::min(kBuffer, size_ - next_);
-  if (bytes == 0) damaged("it ends too early");
-  buffer_.resize(bytes);
-  read_(buffer_.data(), bytes, next_);
-  next_ += bytes;
-  taken_ = 0;
-}
-
-uint8_t PickleInput::byte() {
-  if (taken_ == buffer_.size()) refill();
-  return static_cast<uint8_t>(buffer_[taken_++]);
-}
-
-void PickleInput::copy(void* out, uint64_t bytes) {
-  if (bytes > size_ - position()) damaged("it ends too early");
-  char* p = static_cast<char*>(out);
-  while (bytes > 0) {
-    if (taken_ == buffer_.size()) refill();
-    uint64_t part = std::min<uint64_t>(bytes, buffer_.size() - taken_);
-    std::memcpy(p, buffer_.data() + taken_, part);
-    p += part;
-    bytes -= part;
-    taken_ += part;
-  }
-}
-
-std::string PickleInput::text(uint64_t bytes) {
-  if (bytes > size_ - position()) damaged("it ends too early");  // before memory is asked for
-  std::string out(bytes, '\0');
-  copy(out.data(), bytes);
-  return out;
-}
-
-std::string PickleInput::line() {
-  constexpr size_t kLongest = 1 << 16;
-  std::string out;
-  for (char c = static_cast<char>(byte()); c != '\n'; c = static_cast<char>(byte())) {
-    if (out.size() == kLongest) damaged("a line without end");
-    out += c;
-  }
-  return out;
-}
-
-// ---- the machine ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -127,27 +73,10 @@ class Machine {
     return items;
   }
 
-  template <class T>
-  T fixed() {
-    T value;
-    in_.copy(&value, sizeof(T));
-    return value;
-  }
-  template <class T>
-  T number(const std::string& text) {
-    T value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) in_.damaged("not a number");
-    return value;
-  }
-  int64_t decimal(std::string text) {
-    if (!text.empty() && text.back() == 'L') text.pop_back();
-    return number<int64_t>(text);
-  }
   void push_long(std::string bytes);
   void push_int_line();
   void push_float(double value) { push_new({.kind = Kind::kFloat, .number = value}); }
-  void push_float_line() { push_float(number<double>(in_.line())); }
+  void push_float_line() { push_float(in_.number<double>(in_.line())); }
   void push_quoted();
   // Two lines: a module and a name in it.
   std::string global_lines() {
@@ -155,7 +84,7 @@ class Machine {
     return module + "." + in_.line();
   }
   uint64_t count() {
-    int32_t value = fixed<int32_t>();
+    int32_t value = in_.fixed<int32_t>();
     if (value < 0) in_.damaged("a negative length");
     return static_cast<uint64_t>(value);
   }
@@ -208,7 +137,7 @@ void Machine::push_int_line() {
   std::string text = in_.line();
   if (text == "00") return push(kFalseIndex);
   if (text == "01") return push(kTrueIndex);
-  push_int(decimal(text));
+  push_int(in_.decimal(text));
 }
 
 // Protocol 0 writes strings as Python literals; escapes are left as they are.
@@ -346,14 +275,15 @@ void Machine::make_marked_object() {
   push_text(Kind::kObject, node(items[0]).kind == Kind::kGlobal ? node(items[0]).text : "an object");
 }
 
+// Long, being a table.
 const std::array<Machine::Step, 256>& Machine::steps() {
   using M = Machine;
   static constexpr Operation kOperations[] = {
       {0x80,
        [](M& m) {
          if (m.in_.byte() > 5) m.in_.damaged("a protocol later than 5");
-       }},                                        // PROTO
-      {0x95, [](M& m) { m.fixed<uint64_t>(); }},  // FRAME
+       }},                                            // PROTO
+      {0x95, [](M& m) { m.in_.fixed<uint64_t>(); }},  // FRAME
       {'(', [](M& m) { m.marks_.push_back(m.stack_.size()); }},
       {'0', [](M& m) { m.pop_value_or_mark(); }},
       {'1', [](M& m) { m.pop_to_mark(); }},
@@ -363,26 +293,26 @@ const std::array<Machine::Step, 256>& Machine::steps() {
       {0x88, [](M& m) { m.push(kTrueIndex); }},
       {0x89, [](M& m) { m.push(kFalseIndex); }},
       {'I', [](M& m) { m.push_int_line(); }},
-      {'L', [](M& m) { m.push_int(m.decimal(m.in_.line())); }},
-      {'J', [](M& m) { m.push_int(m.fixed<int32_t>()); }},
+      {'L', [](M& m) { m.push_int(m.in_.decimal(m.in_.line())); }},
+      {'J', [](M& m) { m.push_int(m.in_.fixed<int32_t>()); }},
       {'K', [](M& m) { m.push_int(m.in_.byte()); }},
-      {'M', [](M& m) { m.push_int(m.fixed<uint16_t>()); }},
+      {'M', [](M& m) { m.push_int(m.in_.fixed<uint16_t>()); }},
       {0x8a, [](M& m) { m.push_long(m.in_.text(m.in_.byte())); }},
       {0x8b, [](M& m) { m.push_long(m.in_.text(m.count())); }},
       {'F', [](M& m) { m.push_float_line(); }},
-      {'G', [](M& m) { m.push_float(std::bit_cast<double>(__builtin_bswap64(m.fixed<uint64_t>()))); }},
+      {'G', [](M& m) { m.push_float(std::bit_cast<double>(__builtin_bswap64(m.in_.fixed<uint64_t>()))); }},
 
       {'S', [](M& m) { m.push_quoted(); }},
       {'V', [](M& m) { m.push_text(Kind::kString, m.in_.line()); }},
       {'U', [](M& m) { m.push_text(Kind::kString, m.in_.text(m.in_.byte())); }},
-      {'T', [](M& m) { m.push_text(Kind::kString, m.in_.text(m.fixed<uint32_t>())); }},
-      {'X', [](M& m) { m.push_text(Kind::kString, m.in_.text(m.fixed<uint32_t>())); }},
+      {'T', [](M& m) { m.push_text(Kind::kString, m.in_.text(m.in_.fixed<uint32_t>())); }},
+      {'X', [](M& m) { m.push_text(Kind::kString, m.in_.text(m.in_.fixed<uint32_t>())); }},
       {0x8c, [](M& m) { m.push_text(Kind::kString, m.in_.text(m.in_.byte())); }},
-      {0x8d, [](M& m) { m.push_text(Kind::kString, m.in_.text(m.fixed<uint64_t>())); }},
+      {0x8d, [](M& m) { m.push_text(Kind::kString, m.in_.text(m.in_.fixed<uint64_t>())); }},
       {'C', [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.in_.byte())); }},
-      {'B', [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.fixed<uint32_t>())); }},
-      {0x8e, [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.fixed<uint64_t>())); }},
-      {0x96, [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.fixed<uint64_t>())); }},
+      {'B', [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.in_.fixed<uint32_t>())); }},
+      {0x8e, [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.in_.fixed<uint64_t>())); }},
+      {0x96, [](M& m) { m.push_text(Kind::kBytes, m.in_.text(m.in_.fixed<uint64_t>())); }},
 
       {')', [](M& m) { m.push_items(Kind::kTuple, {}); }},
       {'t', [](M& m) { m.push_items(Kind::kTuple, m.pop_to_mark()); }},
@@ -401,12 +331,12 @@ const std::array<Machine::Step, 256>& Machine::steps() {
       {0x8f, [](M& m) { m.push_items(Kind::kSet, {}); }},
       {0x91, [](M& m) { m.push_items(Kind::kSet, m.pop_to_mark()); }},
 
-      {'g', [](M& m) { m.recall(static_cast<uint64_t>(m.decimal(m.in_.line()))); }},
+      {'g', [](M& m) { m.recall(static_cast<uint64_t>(m.in_.decimal(m.in_.line()))); }},
       {'h', [](M& m) { m.recall(m.in_.byte()); }},
-      {'j', [](M& m) { m.recall(m.fixed<uint32_t>()); }},
-      {'p', [](M& m) { m.remember(static_cast<uint64_t>(m.decimal(m.in_.line()))); }},
+      {'j', [](M& m) { m.recall(m.in_.fixed<uint32_t>()); }},
+      {'p', [](M& m) { m.remember(static_cast<uint64_t>(m.in_.decimal(m.in_.line()))); }},
       {'q', [](M& m) { m.remember(m.in_.byte()); }},
-      {'r', [](M& m) { m.remember(m.fixed<uint32_t>()); }},
+      {'r', [](M& m) { m.remember(m.in_.fixed<uint32_t>()); }},
       {0x94, [](M& m) { m.remember(m.memo_.size()); }},
 
       {'c', [](M& m) { m.push_text(Kind::kGlobal, m.global_lines()); }},

@@ -6,10 +6,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/formats/pickle_input.h"
 
 namespace saccade {
 
@@ -51,32 +52,6 @@ struct PickleGraph {
   const std::vector<uint32_t>& pairs(const PickleNode& dict) const;
   // The value under a string key; null when absent.
   const PickleNode* find(const PickleNode& dict, std::string_view key) const;
-};
-
-// A stream of bytes that knows its end.
-class PickleInput {
- public:
-  // `read` copies bytes of [0, size) of what `path` names in errors.
-  using Read = std::function<void(void* out, uint64_t bytes, uint64_t offset)>;
-  PickleInput(std::string path, uint64_t size, Read read, uint64_t position = 0)
-      : path_(std::move(path)), read_(std::move(read)), size_(size), next_(position) {}
-
-  uint8_t byte();
-  void copy(void* out, uint64_t bytes);
-  std::string text(uint64_t bytes);
-  std::string line();  // up to the newline, which is taken but not returned
-  uint64_t position() const { return next_ - (buffer_.size() - taken_); }
-  uint64_t size() const { return size_; }
-  // What is wrong here; throws InputError.
-  [[noreturn]] void damaged(const std::string& what) const;
-
- private:
-  void refill();
-  std::string path_;
-  Read read_;
-  uint64_t size_, next_;  // next_: first byte that is not in the buffer
-  std::string buffer_;
-  size_t taken_ = 0;  // of the buffer
 };
 
 // Reads one pickle, to its STOP. Throws InputError on an unknown opcode, a truncated stream, a stack or memo

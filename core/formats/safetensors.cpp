@@ -22,6 +22,58 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 // The format's own limit.
 constexpr uint64_t kMaxHeader = 100'000'000;
 
+struct Placed {
+  WeightEntry entry;
+  uint64_t begin = 0, end = 0;  // bytes of the file
+};
+
+// One tensor of the header, whose bytes must lie in [data_start, file_size).
+Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom::element value,
+                   uint64_t data_start, uint64_t file_size) {
+  const std::string name = printable(key);
+  simdjson::dom::object fields;
+  simdjson::dom::array dims, offsets;
+  std::string_view dtype;
+  if (value.get(fields) != simdjson::SUCCESS || fields["dtype"].get(dtype) != simdjson::SUCCESS ||
+      fields["shape"].get(dims) != simdjson::SUCCESS ||
+      fields["data_offsets"].get(offsets) != simdjson::SUCCESS)
+    fail_input("{}: tensor \"{}\" needs dtype, shape and data_offsets", path, name);
+  uint64_t bytes = dtype_bytes(dtype);
+  if (bytes == 0) fail_input("{}: tensor \"{}\" has unknown dtype \"{}\"", path, name, printable(dtype));
+  Placed placed;
+  WeightEntry& e = placed.entry;
+  e.name = std::string(key);
+  e.dtype = std::string(dtype);
+  bool too_large = false, has_zero = false;
+  for (auto d : dims) {
+    int64_t size = 0;
+    if (d.get(size) != simdjson::SUCCESS || size < 0)
+      fail_input("{}: tensor \"{}\": a size of its shape is no count", path, name);
+    if (e.shape.rank() == Shape::kMaxRank)
+      fail_input("{}: tensor \"{}\" has more than {} axes", path, name, Shape::kMaxRank);
+    e.shape.push_back(size);
+    has_zero |= size == 0;
+    if (size != 0) too_large |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes);
+  }
+  // The product of the other sizes must not overflow either: shapes are multiplied in any order later.
+  if (too_large || bytes > (uint64_t{1} << 62))
+    fail_input("{}: tensor \"{}\" is too large: shape {}", path, name, e.shape.to_string());
+  if (has_zero) bytes = 0;
+  uint64_t bounds[2];
+  if (offsets.size() != 2 || offsets.at(0).get(bounds[0]) != simdjson::SUCCESS ||
+      offsets.at(1).get(bounds[1]) != simdjson::SUCCESS)
+    fail_input("{}: tensor \"{}\": data_offsets must be two counts", path, name);
+  if (bounds[0] > bounds[1] || bounds[1] > file_size - data_start)
+    fail_input("{}: tensor \"{}\": bytes [{}, {}) are outside of the file's {} data bytes (cut short?)", path,
+               name, bounds[0], bounds[1], file_size - data_start);
+  if (bounds[1] - bounds[0] != bytes)
+    fail_input("{}: tensor \"{}\": shape {} of {} needs {} bytes, got {}", path, name, e.shape.to_string(),
+               e.dtype, bytes, bounds[1] - bounds[0]);
+  placed.begin = data_start + bounds[0];
+  placed.end = data_start + bounds[1];
+  return placed;
+}
+
 }  // namespace
 
 SafetensorsReader::SafetensorsReader(const std::string& path) : WeightsFile(path), file_(path) {
@@ -39,17 +91,12 @@ void SafetensorsReader::parse_header() {
                file_size);
   std::string text(length, ' ');
   file_.read_at(text.data(), length, 8);
-  const uint64_t data_start = 8 + length, data_size = file_size - data_start;
 
   simdjson::dom::parser parser;
   simdjson::dom::object root;
   if (auto error = parser.parse(simdjson::padded_string(text)).get(root); error != simdjson::SUCCESS)
     fail_input("{}: not a safetensors file: its header is no JSON object ({})", path_,
                simdjson::error_message(error));
-  struct Placed {
-    WeightEntry entry;
-    uint64_t begin = 0, end = 0;  // bytes of the file
-  };
   std::vector<Placed> found;
   bool has_metadata = false;
   for (auto [key, value] : root) {
@@ -64,59 +111,15 @@ void SafetensorsReader::parse_header() {
           fail_input("{}: __metadata__ \"{}\" is no string", path_, printable(k));
         metadata_[std::string(k)] = std::string(s);
       }
-      continue;
+    } else {
+      found.push_back(read_tensor(path_, key, value, 8 + length, file_size));
     }
-    std::string name = printable(key);
-    simdjson::dom::object fields;
-    simdjson::dom::array dims, offsets;
-    std::string_view dtype;
-    if (value.get(fields) != simdjson::SUCCESS || fields["dtype"].get(dtype) != simdjson::SUCCESS ||
-        fields["shape"].get(dims) != simdjson::SUCCESS ||
-        fields["data_offsets"].get(offsets) != simdjson::SUCCESS)
-      fail_input("{}: tensor \"{}\" needs dtype, shape and data_offsets", path_, name);
-    uint64_t bytes = dtype_bytes(dtype);
-    if (bytes == 0) fail_input("{}: tensor \"{}\" has unknown dtype \"{}\"", path_, name, printable(dtype));
-    Placed placed;
-    WeightEntry& e = placed.entry;
-    e.name = std::string(key);
-    e.dtype = std::string(dtype);
-    bool too_large = false, has_zero = false;
-    for (auto d : dims) {
-      int64_t size = 0;
-      if (d.get(size) != simdjson::SUCCESS || size < 0)
-        fail_input("{}: tensor \"{}\": a size of its shape is no count", path_, name);
-      if (e.shape.rank() == Shape::kMaxRank)
-        fail_input("{}: tensor \"{}\" has more than {} axes", path_, name, Shape::kMaxRank);
-      e.shape.push_back(size);
-      has_zero |= size == 0;
-      if (size != 0) too_large |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes);
-    }
-    // The product of the other sizes must not overflow either: shapes are multiplied in any order later.
-    if (too_large || bytes > (uint64_t{1} << 62))
-      fail_input("{}: tensor \"{}\" is too large: shape {}", path_, name, e.shape.to_string());
-    if (has_zero) bytes = 0;
-    uint64_t bounds[2];
-    size_t count = 0;
-    for (auto o : offsets) {
-      if (count == 2 || o.get(bounds[count]) != simdjson::SUCCESS)
-        fail_input("{}: tensor \"{}\": data_offsets must be two counts", path_, name);
-      ++count;
-    }
-    if (count != 2) fail_input("{}: tensor \"{}\": data_offsets must be two counts", path_, name);
-    if (bounds[0] > bounds[1] || bounds[1] > data_size)
-      fail_input("{}: tensor \"{}\": bytes [{}, {}) are outside of the file's {} data bytes (cut short?)",
-                 path_, name, bounds[0], bounds[1], data_size);
-    if (bounds[1] - bounds[0] != bytes)
-      fail_input("{}: tensor \"{}\": shape {} of {} needs {} bytes, got {}", path_, name, e.shape.to_string(),
-                 e.dtype, bytes, bounds[1] - bounds[0]);
-    placed.begin = data_start + bounds[0];
-    placed.end = data_start + bounds[1];
-    found.push_back(std::move(placed));
   }
+  // No gap, no overlap: every byte after the header belongs to one tensor.
   std::sort(found.begin(), found.end(), [](const Placed& a, const Placed& b) {
     return std::tie(a.begin, a.end, a.entry.name) < std::tie(b.begin, b.end, b.entry.name);
   });
-  uint64_t position = data_start;
+  uint64_t position = 8 + length;
   for (Placed& p : found) {
     if (p.begin != position)
       fail_input("{}: tensor \"{}\" {}", path_, printable(p.entry.name),

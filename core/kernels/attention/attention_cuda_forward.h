@@ -21,6 +21,7 @@ size_t forward_shared_bytes() {
          sizeof(float) * (Shape::kColumns + Shape::kWarps * kStageFloats<kMma, Shape::kM, Shape::kColumns>);
 }
 
+// Long, since nearly every line shares the registers of the running softmax.
 template <Mma kMma, int kD, class Heads>
 __global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_forward_tiles(Heads p) {
   using Shape = ForwardShape<kMma, kD>;

@@ -180,6 +180,7 @@ __global__ void __launch_bounds__(kWarp)
 }
 
 // parts [images * M, segments, 81, D]. Grid: (segments, heads of images). kPack channels a thread, 4 or 1.
+// Long, since its two halves, sorting the segment and summing it, share the block's shared memory.
 template <class T, int kPack>
 __global__ void __launch_bounds__(kTileThreads)
     add_tiles(SampleShape s, SampleTiles t, int first_image, const SampleRecord* __restrict__ records,
