@@ -5,7 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 exceptions=(
-  core/formats/pickle.cpp                               # one machine: a table of opcodes and what each does
   tests/train                                           # to be split
 )
 

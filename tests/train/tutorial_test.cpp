@@ -98,8 +98,8 @@ train { epochs: 0 max_steps: 50 log_every: 1 eval_every_epochs: 0 }
             0);
   EXPECT_NE(read_bytes(folder / "eval.json").find("\"AP\""), std::string::npos);
   LoadedModel loaded = load_trained_model(checkpoint);
-  ASSERT_TRUE(loaded.detector);
-  EXPECT_EQ(loaded.detector->type_name(), "CellDetector");
+  EXPECT_EQ(loaded.task, "detection");
+  EXPECT_EQ(loaded.as<Detector>().type_name(), "CellDetector");
 }
 
 }  // namespace

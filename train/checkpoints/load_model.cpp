@@ -5,6 +5,7 @@
 
 #include "core/tensor/error.h"
 #include "train/checkpoints/checkpoint.h"
+#include "train/config/task.h"
 
 namespace saccade {
 
@@ -25,12 +26,11 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
   loaded.config = parse_config(info.config, checkpoint + ": its configuration");
   int64_t classes = loaded.config.model().num_classes();
   if (classes == 0) classes = static_cast<int64_t>(info.class_names.size());
-  std::shared_ptr<Module> model = build_model(loaded.config, classes);
-  loaded.detector = std::dynamic_pointer_cast<Detector>(model);
-  loaded.classifier = std::dynamic_pointer_cast<Classifier>(model);
-  load_model(file, *model);
-  model->to(device);
-  model->set_training(false);
+  loaded.task = task_of(loaded.config).name;
+  loaded.module = build_model(loaded.config, classes);
+  load_model(file, *loaded.module);
+  loaded.module->to(device);
+  loaded.module->set_training(false);
   return loaded;
 }
 

@@ -21,12 +21,17 @@ std::shared_ptr<M> build_as(const Config& config, int64_t classes) {
 }
 
 struct LoadedModel {
-  // One of them, in evaluation mode, with the averaged weights where the file has them.
-  std::shared_ptr<Detector> detector;
-  std::shared_ptr<Classifier> classifier;
+  // In evaluation mode, with the averaged weights where the file has them.
+  std::shared_ptr<Module> module;
+  std::string task;  // "detection": then it is a Detector
   Config config;
   std::vector<std::string> class_names;  // [K]
   std::vector<int64_t> category_ids;     // [K], of the annotations it was trained on; a classifier has none
+
+  template <class M>
+  M& as() const {
+    return dynamic_cast<M&>(*module);
+  }
 };
 
 // Throws InputError naming the file when it is missing, damaged, no checkpoint of ours or does not fit its

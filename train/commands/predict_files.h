@@ -8,8 +8,6 @@
 
 #include "data/images/image.h"
 #include "data/loading/batch.h"
-#include "train/checkpoints/load_model.h"
-#include "train/commands/commands.h"
 #include "train/config/config.h"
 
 namespace saccade {
@@ -41,9 +39,5 @@ class Workspace {
   std::filesystem::path output_, path_;
   bool existed_;
 };
-
-// The command for a classifier (train/commands/predict_classes.cpp).
-int predict_classes(const PredictArguments& arguments, const std::vector<PredictInput>& inputs,
-                    const LoadedModel& model);
 
 }  // namespace saccade

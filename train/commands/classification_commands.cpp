@@ -1,0 +1,99 @@
+// saccade eval and saccade predict with a classifier: the best classes of each image, printed and as a list.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/formats/json.h"
+#include "core/tensor/error.h"
+#include "data/formats/data_format.h"
+#include "train/classification/evaluate.h"
+#include "train/commands/task_commands.h"
+#include "train/config/options.h"
+
+namespace saccade {
+namespace {
+
+Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& model,
+                            const EvaluatorOptions& options) {
+  for (auto [flag, value] :
+       {std::pair{"--annotations", &arguments.annotations}, std::pair{"--detections", &arguments.detections}})
+    if (!value->empty())
+      fail_input("{}: {} is a classifier, expected only --images with one sub-folder for each class", flag,
+                 arguments.checkpoint);
+  auto images = open_classification_dataset({"", arguments.images}, model.class_names);
+  for (const std::string& note : images->notes()) fmt::print("{}\n", note);
+  return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);
+}
+
+constexpr size_t kShownClasses = 5;
+
+struct ClassScore {
+  size_t label;
+  double score;  // softmax
+};
+
+// Falling score, the smaller label first where they are equal.
+std::vector<ClassScore> best_classes(const std::vector<float>& logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  std::vector<ClassScore> scores;
+  double sum = 0;
+  for (size_t k = 0; k < logits.size(); ++k) {
+    scores.push_back({k, std::exp(logits[k] - largest)});
+    sum += scores.back().score;
+  }
+  for (ClassScore& s : scores) s.score /= sum;
+  std::stable_sort(scores.begin(), scores.end(), [](auto& a, auto& b) { return a.score > b.score; });
+  if (scores.size() > kShownClasses) scores.resize(kShownClasses);
+  return scores;
+}
+
+class ClassPredictor : public Predictor {
+ public:
+  ClassPredictor(const PredictArguments& arguments, const LoadedModel& model)
+      : output_(arguments.output), model_(model), norm_(image_normalization(model.config)) {
+    if (arguments.sampling_points)
+      fail_input("--sampling-points: {} is a classifier, expected a detector", arguments.checkpoint);
+    if (arguments.threshold)
+      fail_input("--threshold: {} is a classifier, which scores every class; expected a detector",
+                 arguments.checkpoint);
+  }
+
+  void predict(const PredictInput& input, Image image, const Workspace&) override {
+    Batch batch = one_image_batch(image, model_.config);
+    batch.targets[0].file_name = input.path;
+    std::string top, line = input.name + ":";
+    for (const ClassScore& s : best_classes(classify(model_.as<Classifier>(), batch, norm_))) {
+      const std::string& name = model_.class_names.at(s.label);
+      top += fmt::format("{}{{\"class\": {}, \"score\": {}}}", top.empty() ? "" : ", ", json_quote(name),
+                         s.score);
+      line += fmt::format(" {} {:.3f}", name, s.score);
+    }
+    list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", list_.empty() ? "" : ",",
+                         json_quote(input.name), top);
+    lines_ += line + "\n";
+  }
+  std::string list_name() const override { return "predictions.json"; }
+  std::string list() const override { return list_; }
+  std::string summary(size_t images) const override {
+    return fmt::format("{}{}: predictions.json with the best classes of {} images\n", lines_, output_,
+                       images);
+  }
+  bool has_pictures() const override { return false; }
+
+ private:
+  std::string output_;
+  const LoadedModel& model_;
+  kernels::ImageNormalization norm_;
+  std::string list_, lines_;
+};
+
+std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, const LoadedModel& model) {
+  return std::make_unique<ClassPredictor>(arguments, model);
+}
+
+[[maybe_unused]] const bool classification_commands_registered = task_commands().add(
+    {.name = "classification", .file = __FILE__, .evaluate = evaluate_classes, .predictor = class_predictor});
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,46 @@
+// What `saccade eval` and `saccade predict` do with the models of a task: each task registers its own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/runtime/registry.h"
+#include "data/evaluation/evaluators.h"
+#include "data/images/image.h"
+#include "train/checkpoints/load_model.h"
+#include "train/commands/commands.h"
+#include "train/commands/predict_files.h"
+#include "train/inference/evaluation.h"
+
+namespace saccade {
+
+// The predictions of one run: an image at a time, then their list.
+class Predictor {
+ public:
+  virtual ~Predictor() = default;
+  // `image` is that of the input; what belongs to it alone is written into the workspace.
+  virtual void predict(const PredictInput& input, Image image, const Workspace& workspace) = 0;
+  // The file of the list, its elements and what is printed at the end.
+  virtual std::string list_name() const = 0;
+  virtual std::string list() const = 0;
+  virtual std::string summary(size_t images) const = 0;
+  // Whether each image has a picture.
+  virtual bool has_pictures() const = 0;
+};
+
+struct TaskCommands {
+  std::string name;  // the task's (train/config/task.h)
+  std::string file;
+  // Both throw InputError for arguments that do not go with the task.
+  Evaluation (*evaluate)(const EvalArguments& arguments, const LoadedModel& model,
+                         const EvaluatorOptions& options);
+  // Refers to the arguments and the model.
+  std::unique_ptr<Predictor> (*predictor)(const PredictArguments& arguments, const LoadedModel& model);
+};
+
+inline Registry<TaskCommands>& task_commands() {
+  static Registry<TaskCommands> registry("task");
+  return registry;
+}
+
+}  // namespace saccade
