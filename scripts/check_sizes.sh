@@ -5,7 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 exceptions=(
-  tests/train                                           # to be split
 )
 
 mapfile -t files < <(git ls-files -- core autograd layers models data train tests | grep -E '\.(h|cpp|cu|cuh)$')

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Assignment problems with the cost of scipy's solution, for tests/train/matcher_test.cpp.
+"""Assignment problems with the cost of scipy's solution, for tests/models/matcher_test.cpp.
 
     python3 scripts/golden/make_matcher.py tests/golden/matcher/cases.txt
 

@@ -6,7 +6,7 @@
 
 #include "core/tensor/philox.h"
 #include "tests/input_error.h"
-#include "tests/train/test_folder.h"
+#include "tests/test_folder.h"
 
 namespace saccade {
 namespace {

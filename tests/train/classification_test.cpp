@@ -7,7 +7,7 @@
 
 #include "core/tensor/philox.h"
 #include "data/formats/image_folder.h"
-#include "tests/train/test_folder.h"
+#include "tests/test_folder.h"
 #include "train/classification/evaluate.h"
 #include "train/config/options.h"
 

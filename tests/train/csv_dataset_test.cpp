@@ -7,8 +7,8 @@
 #include "data/evaluation/detections.h"
 #include "data/formats/data_format.h"
 #include "tests/input_error.h"
-#include "tests/train/run_command.h"
-#include "tests/train/test_folder.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
 #include "train/commands/commands.h"
 
 namespace saccade {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "core/runtime/gpu.h"
-#include "tests/train/run_command.h"
-#include "tests/train/test_folder.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
 
 namespace saccade {
 namespace {

@@ -12,8 +12,8 @@
 #include "autograd/scope.h"
 #include "core/tensor/device.h"
 #include "data/evaluation/detections.h"
-#include "tests/train/run_command.h"
-#include "tests/train/test_folder.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
 
 namespace saccade {
 namespace {

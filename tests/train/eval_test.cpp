@@ -9,7 +9,7 @@
 #include "data/evaluation/detections.h"
 #include "data/images/image.h"
 #include "data/images/jpeg.h"
-#include "tests/train/test_folder.h"
+#include "tests/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
 

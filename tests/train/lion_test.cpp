@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "core/tensor/philox.h"
-#include "tests/train/run_command.h"
-#include "tests/train/test_folder.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
 #include "train/optimizers/optimizer.h"
 
 namespace saccade {

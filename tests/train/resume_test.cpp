@@ -13,7 +13,7 @@
 
 #include "core/tensor/philox.h"
 #include "data/images/image.h"
-#include "tests/train/test_folder.h"
+#include "tests/test_folder.h"
 
 extern char** environ;
 

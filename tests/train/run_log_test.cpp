@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tests/train/test_folder.h"
+#include "tests/test_folder.h"
 #include "train/logs/progress.h"
 
 namespace saccade {

@@ -19,7 +19,7 @@
 #include "core/tensor/philox.h"
 #include "models/detection/criterion.h"
 #include "tests/models/schema_args.h"
-#include "tests/train/test_folder.h"
+#include "tests/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/inference/model_input.h"
 

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "layers/attention.h"
-#include "tests/train/run_command.h"
-#include "tests/train/test_folder.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
 #include "train/checkpoints/load_model.h"
 
 namespace saccade {

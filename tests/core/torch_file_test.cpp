@@ -6,7 +6,7 @@
 
 #include "core/formats/safetensors.h"
 #include "core/tensor/philox.h"
-#include "tests/train/test_folder.h"
+#include "tests/test_folder.h"
 
 namespace saccade {
 namespace {
