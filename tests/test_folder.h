@@ -15,9 +15,10 @@ namespace saccade {
 class TestFolder {
  public:
   TestFolder() {
+    static int count = 0;  // a test may have several
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
     std::string name = std::string("saccade_") + info->test_suite_name() + "_" + info->name() + "_" +
-                       std::to_string(::getpid());
+                       std::to_string(::getpid()) + "_" + std::to_string(count++);
     std::replace(name.begin(), name.end(), '/', '_');  // of parameterised tests
     path_ = std::filesystem::temp_directory_path() / name;
     std::filesystem::remove_all(path_);
@@ -41,7 +42,9 @@ inline std::string read_bytes(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
+// A new file: to cut and write an old one again makes some file systems wait for the disk.
 inline void write_bytes(const std::string& path, const std::string& bytes) {
+  std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;
 }
 

@@ -201,7 +201,7 @@ TEST(CocoEval, ThreadCountChangesNothing) {
 }
 
 TEST(Detections, WriteAndReadBack) {
-  test::TempDir dir;
+  TestFolder dir;
   std::vector<Detection> list{{1, 2, {0.1, -1e-7, 1e9, 3}, 1.0 / 3}, {int64_t{1} << 40, 90, {1, 2, 3, 4}, 1}};
   for (size_t count : {size_t{0}, list.size()}) {
     write_detections(dir / "d.json", std::span(list).first(count));
@@ -217,10 +217,10 @@ TEST(Detections, WriteAndReadBack) {
 }
 
 TEST(Detections, Errors) {
-  test::TempDir dir;
+  TestFolder dir;
   std::string path = dir / "d.json", good = R"({"image_id":1,"category_id":2,"bbox":[1,2,3,4],"score":0.5})";
   auto error = [&](const std::string& text) {
-    test::write_text(path, text);
+    write_bytes(path, text);
     return input_error([&] { read_detections(path); });
   };
   EXPECT_EQ(error("[" + good + "]"), "no error");

@@ -6,9 +6,6 @@
 namespace saccade {
 namespace {
 
-using test::TempDir;
-using test::write_text;
-
 const char* const kImages = R"("images":[{"id":7,"file_name":"b.png","width":20,"height":10},)"
                             R"({"license":1,"height":30,"width":40,"file_name":"a.png","id":-3}])";
 const char* const kCategories =
@@ -21,8 +18,8 @@ std::string file_with(const std::string& annotations) {
 
 // What load() says about these annotations.
 std::string message(const std::string& annotations) {
-  TempDir dir;
-  write_text(dir / "a.json", file_with(annotations));
+  TestFolder dir;
+  write_bytes(dir / "a.json", file_with(annotations));
   return input_error([&] { load_coco(dir / "a.json", ""); });
 }
 void expect_says(const std::string& text, std::initializer_list<const char*> parts) {
@@ -32,8 +29,8 @@ void expect_says(const std::string& text, std::initializer_list<const char*> par
 }
 
 TEST(CocoDataset, MapsAnyIdsToContiguousClasses) {
-  TempDir dir;
-  write_text(
+  TestFolder dir;
+  write_bytes(
       dir / "a.json",
       file_with(
           R"({"id":9007199254740993,"image_id":7,"category_id":4294967299,"bbox":[1,2,3.5,4]},)"
@@ -56,11 +53,11 @@ TEST(CocoDataset, MapsAnyIdsToContiguousClasses) {
 }
 
 TEST(CocoDataset, CategoryIdsCanBeLabels) {
-  TempDir dir;
+  TestFolder dir;
   auto write = [&](const char* last) {
-    write_text(dir / "a.json",
-               std::string(R"({"images":[{"id":1,"file_name":"a.png","width":4,"height":4}],)") +
-                   R"("annotations":[],"categories":[{"id":3,"name":"c"},)" + last + "]}");
+    write_bytes(dir / "a.json",
+                std::string(R"({"images":[{"id":1,"file_name":"a.png","width":4,"height":4}],)") +
+                    R"("annotations":[],"categories":[{"id":3,"name":"c"},)" + last + "]}");
   };
   write(R"({"id":1,"name":"a"})");
   auto set = load_coco(dir / "a.json", "", LabelScheme::kCategoryId);
@@ -105,13 +102,13 @@ TEST(CocoDataset, NamesTheBadAnnotation) {
 }
 
 TEST(CocoDataset, NamesABrokenFile) {
-  TempDir dir;
+  TestFolder dir;
   auto load = [&](const std::string& text) {
-    write_text(dir / "a.json", text);
+    write_bytes(dir / "a.json", text);
     return input_error([&] { load_coco(dir / "a.json", ""); });
   };
   expect_says(input_error([&] { load_coco(dir / "none.json", ""); }), {"none.json", "cannot read"});
-  expect_says(input_error([&] { load_coco(dir.str(), ""); }), {"folder"});
+  expect_says(input_error([&] { load_coco(dir.path(), ""); }), {"folder"});
   expect_says(load(""), {"empty"});
   expect_says(load("[1]"), {"object"});
   expect_says(load("{}"), {"\"images\""});
@@ -130,10 +127,10 @@ TEST(CocoDataset, NamesABrokenFile) {
 
 // No damage may crash or hang the reader, and cutting the file anywhere is always noticed.
 TEST(CocoDataset, SurvivesEveryCutAndFlippedByte) {
-  TempDir dir;
+  TestFolder dir;
   std::string good = file_with(R"({"id":5,"image_id":7,"category_id":90,"bbox":[1,2,3,4],"area":1e0})");
   auto load = [&](const std::string& text) {
-    write_text(dir / "a.json", text);
+    write_bytes(dir / "a.json", text);
     return input_error([&] { load_coco(dir / "a.json", ""); });
   };
   ASSERT_EQ(load(good), "no error");
@@ -147,24 +144,24 @@ TEST(CocoDataset, SurvivesEveryCutAndFlippedByte) {
 }
 
 TEST(CocoDataset, WantsEveryImageFile) {
-  TempDir dir;
-  write_text(dir / "a.json", file_with(""));
+  TestFolder dir;
+  write_bytes(dir / "a.json", file_with(""));
   expect_says(input_error([&] { load_coco(dir / "a.json", dir / "nowhere"); }), {"nowhere", "folder"});
   write_png(Image(10, 20), dir / "b.png");
-  expect_says(input_error([&] { load_coco(dir / "a.json", dir.str()); }), {"a.png", "image -3"});
+  expect_says(input_error([&] { load_coco(dir / "a.json", dir.path()); }), {"a.png", "image -3"});
   write_png(Image(30, 40), dir / "a.png");
-  EXPECT_EQ(load_coco(dir / "a.json", dir.str()).image_path(0), dir / "a.png");
+  EXPECT_EQ(load_coco(dir / "a.json", dir.path()).image_path(0), dir / "a.png");
 }
 
 TEST(CocoCheck, ListsEverythingThatIsWrong) {
-  TempDir dir;
+  TestFolder dir;
   write_png(Image(10, 20), dir / "b.png");
   write_png(Image(31, 40), dir / "a.png");
-  write_text(dir / "a.json", file_with(R"({"id":1,"image_id":7,"category_id":90,"bbox":[1,2,3,4]},
+  write_bytes(dir / "a.json", file_with(R"({"id":1,"image_id":7,"category_id":90,"bbox":[1,2,3,4]},
     {"id":2,"image_id":7,"category_id":90,"bbox":[1,2,0,4]},{"id":3,"image_id":7,"category_id":90,"bbox":[1,2,3,-4]},
     {"id":4,"image_id":7,"category_id":90,"bbox":[15,2,6,4]},{"id":5,"image_id":70,"category_id":91,"bbox":[1,2,3,4]},
     {"id":6,"image_id":7,"category_id":90,"bbox":[1,2,null,4]},{"id":1,"image_id":7,"category_id":90,"bbox":[0,0,1,1]})"));
-  auto problems = check_coco(dir / "a.json", dir.str());
+  auto problems = check_coco(dir / "a.json", dir.path());
   std::string all;
   for (const auto& p : problems) all += p + ";";
   for (const char* part :
@@ -175,11 +172,11 @@ TEST(CocoCheck, ListsEverythingThatIsWrong) {
     EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
   }
   EXPECT_EQ(problems.size(), 8u) << all;
-  write_text(dir / "b.png", "junk");
+  write_bytes(dir / "b.png", "junk");
   std::filesystem::remove(dir / "a.png");
-  EXPECT_EQ(check_coco(dir / "a.json", dir.str()).size(), 9u);
-  write_text(dir / "a.json", "{");
-  EXPECT_EQ(check_coco(dir / "a.json", dir.str()).size(), 1u);
+  EXPECT_EQ(check_coco(dir / "a.json", dir.path()).size(), 9u);
+  write_bytes(dir / "a.json", "{");
+  EXPECT_EQ(check_coco(dir / "a.json", dir.path()).size(), 1u);
 }
 
 // The real sets that lie beside the project have nothing wrong.

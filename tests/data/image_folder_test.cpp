@@ -10,23 +10,22 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using test::TempDir;
 
-void add_image(const TempDir& dir, const std::string& name, uint64_t seed = 0) {
+void add_image(const TestFolder& dir, const std::string& name, uint64_t seed = 0) {
   fs::create_directories(fs::path(dir / name).parent_path());
   write_png(test::noise_image(20 + static_cast<int64_t>(seed % 3), 24, seed), dir / name);
 }
 
 // Three classes of noise images.
-ImageFolder make_folder(const TempDir& dir) {
+ImageFolder make_folder(const TestFolder& dir) {
   uint64_t seed = 0;
   for (const char* name : {"b/2.png", "b/10.png", "a/x.png", "a/deep/y.png", "c/z.PNG", "a/z.png", "b/1.png"})
     add_image(dir, name, ++seed);
-  return ImageFolder::load(dir.str());
+  return ImageFolder::load(dir.path());
 }
 
 TEST(ImageFolder, OrdersClassesAndFilesByName) {
-  TempDir dir;
+  TestFolder dir;
   ImageFolder set = make_folder(dir);
   EXPECT_EQ(set.class_names(), (std::vector<std::string>{"a", "b", "c"}));
   std::vector<std::string> names;
@@ -40,50 +39,50 @@ TEST(ImageFolder, OrdersClassesAndFilesByName) {
                                              "b/2.png", "c/z.PNG"}));
   EXPECT_EQ(labels, (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 2}));
   EXPECT_TRUE(set.ignored().empty());
-  EXPECT_EQ(set.notes().at(0), dir.str() + ": 7 images of 3 classes");
+  EXPECT_EQ(set.notes().at(0), dir.path() + ": 7 images of 3 classes");
 }
 
 TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {
-  TempDir dir;
+  TestFolder dir;
   make_folder(dir);
   add_image(dir, ".hidden/x.png");
   add_image(dir, "a/.x.png");
   add_image(dir, "outside.png");
-  test::write_text(dir / "a/notes.txt", "text");
-  ImageFolder set = ImageFolder::load(dir.str());
+  write_bytes(dir / "a/notes.txt", "text");
+  ImageFolder set = ImageFolder::load(dir.path());
   EXPECT_EQ(set.num_images(), 7);
   EXPECT_EQ(set.ignored(), (std::vector<std::string>{"outside.png", "a/notes.txt"}));
   EXPECT_EQ(set.notes().at(0),
-            dir.str() + ": 7 images of 3 classes; 2 other files are left out (\"outside.png\")");
+            dir.path() + ": 7 images of 3 classes; 2 other files are left out (\"outside.png\")");
 }
 
 TEST(ImageFolder, LabelsFollowTheModelsClasses) {
-  TempDir dir;
+  TestFolder dir;
   make_folder(dir);
-  ImageFolder set = ImageFolder::load(dir.str(), {"c", "b", "a"});
+  ImageFolder set = ImageFolder::load(dir.path(), {"c", "b", "a"});
   EXPECT_EQ(set.label(0), 0);
   EXPECT_EQ(set.file_name(0), "c/z.PNG");
   EXPECT_EQ(set.label(6), 2);
 }
 
 TEST(ImageFolder, RefusesWhatIsNoDataSet) {
-  TempDir dir;
+  TestFolder dir;
   auto refused = [&](const std::string& folder, const std::vector<std::string>& classes,
                      const std::string& part) {
     std::string message = input_error([&] { ImageFolder::load(folder, classes); });
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   refused(dir / "none", {}, "none: no such folder of images");
-  refused(dir.str(), {}, "has no class folders, expected one sub-folder of images for each class");
+  refused(dir.path(), {}, "has no class folders, expected one sub-folder of images for each class");
   make_folder(dir);
   refused(dir / "a/x.png", {}, "no such folder");
-  refused(dir.str(), {"a", "c"}, "has the class \"b\", which is not one of the model's 2 classes");
-  refused(dir.str(), {"a", "b", "c", "d"}, "has no folder for the class \"d\"");
+  refused(dir.path(), {"a", "c"}, "has the class \"b\", which is not one of the model's 2 classes");
+  refused(dir.path(), {"a", "b", "c", "d"}, "has no folder for the class \"d\"");
   fs::create_directories(dir / "empty/below");
-  refused(dir.str(), {}, "empty: the class folder has no images");
+  refused(dir.path(), {}, "empty: the class folder has no images");
   fs::remove_all(dir / "empty");
-  test::write_text(dir / "b/picture.webp", "RIFF");
-  refused(dir.str(), {}, "b/picture.webp: images of this type cannot be read");
+  write_bytes(dir / "b/picture.webp", "RIFF");
+  refused(dir.path(), {}, "b/picture.webp: images of this type cannot be read");
 }
 
 Augmentation classifier_augment() {
@@ -103,7 +102,7 @@ Augmentation classifier_augment() {
 }
 
 TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {
-  TempDir dir;
+  TestFolder dir;
   auto set = std::make_shared<const ImageFolder>(make_folder(dir));
   LoaderOptions options;
   options.batch_size = 3;
@@ -145,10 +144,10 @@ TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {
 }
 
 TEST(ImageFolder, ABrokenImageIsNamed) {
-  TempDir dir;
+  TestFolder dir;
   make_folder(dir);
-  test::write_text(dir / "b/10.png", "not a picture");
-  DataLoader loader(std::make_shared<const ImageFolder>(ImageFolder::load(dir.str())), {.batch_size = 7});
+  write_bytes(dir / "b/10.png", "not a picture");
+  DataLoader loader(std::make_shared<const ImageFolder>(ImageFolder::load(dir.path())), {.batch_size = 7});
   std::string message = input_error([&] { loader.next(); });
   EXPECT_NE(message.find("b/10.png"), std::string::npos) << message;
 }

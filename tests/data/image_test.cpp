@@ -19,10 +19,9 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using test::TempDir;
 
 TEST(Image, PngKeepsEveryByte) {
-  TempDir dir;
+  TestFolder dir;
   for (auto [h, w] : {std::pair<int64_t, int64_t>{1, 1}, {7, 300}, {64, 5}}) {
     Image image = test::noise_image(h, w, 5);
     write_png(image, dir / "a.png");
@@ -31,23 +30,23 @@ TEST(Image, PngKeepsEveryByte) {
     EXPECT_EQ(size.height, h);
     EXPECT_EQ(size.width, w);
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.str()), {}),
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}),
             1);  // no temporary file is left
 }
 
 TEST(Image, GreyBecomesRgb) {
-  TempDir dir;
-  test::write_text(dir / "a.pgm", std::string("P5 2 1 255\n\x07\xC8", 13));
+  TestFolder dir;
+  write_bytes(dir / "a.pgm", std::string("P5 2 1 255\n\x07\xC8", 13));
   EXPECT_EQ(read_image(dir / "a.pgm").rgb, (std::vector<uint8_t>{7, 7, 7, 200, 200, 200}));
 }
 
 TEST(Image, EveryErrorNamesTheFile) {
-  TempDir dir;
+  TestFolder dir;
   auto message = [&](const std::string& name) { return input_error([&] { read_image(dir / name); }); };
   EXPECT_NE(message("none.png").find("none.png: cannot read"), std::string::npos);
-  test::write_text(dir / "empty.png", "");
+  write_bytes(dir / "empty.png", "");
   EXPECT_NE(message("empty.png").find("empty.png: the file is empty"), std::string::npos);
-  test::write_text(dir / "junk.jpg", "\xFF\xD8 junk");
+  write_bytes(dir / "junk.jpg", "\xFF\xD8 junk");
   EXPECT_NE(message("junk.jpg").find("junk.jpg"), std::string::npos);
   std::filesystem::create_directory(dir / "folder");
   EXPECT_NE(message("folder").find("is a folder"), std::string::npos);

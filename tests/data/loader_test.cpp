@@ -9,8 +9,6 @@
 namespace saccade {
 namespace {
 
-using test::TempDir;
-
 Augmentation detector_augment() {
   return make_augmentation({{{"horizontal_flip", {0.5}},
                              {"vertical_flip", {0.5}},
@@ -57,7 +55,7 @@ std::vector<Batch> take(const std::shared_ptr<const AnnotatedImages>& set, const
 }
 
 TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
-  TempDir dir;
+  TestFolder dir;
   auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 23));
   LoaderOptions options;
   options.batch_size = 4;
@@ -81,7 +79,7 @@ TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
 }
 
 TEST(Loader, ResumesAtAnyBatch) {
-  TempDir dir;
+  TestFolder dir;
   auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 10));
   LoaderOptions options;
   options.batch_size = 3;
@@ -100,7 +98,7 @@ TEST(Loader, ResumesAtAnyBatch) {
 }
 
 TEST(Loader, EvaluationSeesEveryImageOnceInOrder) {
-  TempDir dir;
+  TestFolder dir;
   auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 11));
   LoaderOptions options;
   options.batch_size = 4;
@@ -124,7 +122,7 @@ TEST(Loader, EveryEpochIsANewPermutation) {
 }
 
 TEST(Loader, PadsWithZerosAndMasksThem) {
-  TempDir dir;
+  TestFolder dir;
   auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 8));
   LoaderOptions options;
   options.batch_size = 8;
@@ -152,7 +150,7 @@ TEST(Loader, PadsWithZerosAndMasksThem) {
 }
 
 TEST(Loader, TargetsAreNormalisedCentresAndSizes) {
-  TempDir dir;
+  TestFolder dir;
   auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 4));
   LoaderOptions options;
   options.batch_size = 4;
@@ -167,9 +165,9 @@ TEST(Loader, TargetsAreNormalisedCentresAndSizes) {
 }
 
 TEST(Loader, ABrokenImageReachesTheConsumer) {
-  TempDir dir;
+  TestFolder dir;
   auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 9));
-  test::write_text(dir / "4.png", "not a picture");
+  write_bytes(dir / "4.png", "not a picture");
   for (int threads : {0, 3}) {
     LoaderOptions options;
     options.batch_size = 2;
@@ -184,7 +182,7 @@ TEST(Loader, ABrokenImageReachesTheConsumer) {
 }
 
 TEST(Loader, StopsCleanlyInTheMiddle) {
-  TempDir dir;
+  TestFolder dir;
   auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 9));
   LoaderOptions options;
   options.threads = 4;
@@ -196,7 +194,7 @@ TEST(Loader, StopsCleanlyInTheMiddle) {
 }
 
 TEST(Loader, RefusesWhatCannotWork) {
-  TempDir dir;
+  TestFolder dir;
   auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 3));
   LoaderOptions options;
   options.batch_size = 4;

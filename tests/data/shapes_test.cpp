@@ -11,10 +11,8 @@
 namespace saccade {
 namespace {
 
-using test::TempDir;
-
 TEST(Shapes, FilesDoNotDependOnTheThreads) {
-  TempDir dir;
+  TestFolder dir;
   ShapesOptions options;
   options.images = 12;
   options.seed = 3;
@@ -32,14 +30,14 @@ TEST(Shapes, FilesDoNotDependOnTheThreads) {
 }
 
 TEST(Shapes, IsASoundCocoSetOfSixCategories) {
-  TempDir dir;
+  TestFolder dir;
   ShapesOptions options;
   options.images = 150;
   options.seed = 11;
   int64_t last = 0;
   options.threads = 1;
   options.progress = [&](int64_t done) { last = done; };
-  write_shapes_dataset(dir.str(), options);
+  write_shapes_dataset(dir.path(), options);
   EXPECT_EQ(last, 150);
   auto set = load_coco(dir / "annotations.json", dir / "images");
   EXPECT_EQ(set.num_images(), 150);
@@ -71,11 +69,11 @@ TEST(Shapes, IsASoundCocoSetOfSixCategories) {
 }
 
 TEST(Shapes, NeverWritesOverAnythingAndLeavesNoHalfSet) {
-  TempDir dir;
+  TestFolder dir;
   ShapesOptions options;
   options.images = 2;
-  write_shapes_dataset(dir.str(), options);
-  EXPECT_NE(input_error([&] { write_shapes_dataset(dir.str(), options); }).find("already there"),
+  write_shapes_dataset(dir.path(), options);
+  EXPECT_NE(input_error([&] { write_shapes_dataset(dir.path(), options); }).find("already there"),
             std::string::npos);
   options.images = 0;
   EXPECT_NE(input_error([&] { write_shapes_dataset(dir / "x", options); }), "no error");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,28 +12,9 @@
 #include "data/formats/coco.h"
 #include "data/images/image.h"
 #include "tests/input_error.h"
+#include "tests/test_folder.h"
 
 namespace saccade::test {
-
-// An empty folder of its own.
-class TempDir {
- public:
-  TempDir() {
-    static int counter = 0;
-    path_ = std::filesystem::temp_directory_path() / fmt::format("saccade-test-{}-{}", ::getpid(), counter++);
-    std::filesystem::create_directories(path_);
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string str() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-inline void write_text(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 inline Image noise_image(int64_t height, int64_t width, uint64_t seed) {
   Image image(height, width);
@@ -44,7 +24,7 @@ inline Image noise_image(int64_t height, int64_t width, uint64_t seed) {
 }
 
 // `count` noise images of slightly different sizes; image i (id 10 + i) has i % 4 boxes.
-inline AnnotatedImages make_noise_set(const TempDir& dir, int count) {
+inline AnnotatedImages make_noise_set(const TestFolder& dir, int count) {
   std::string images, annotations;
   int id = 0;
   for (int i = 0; i < count; ++i) {
@@ -60,11 +40,11 @@ inline AnnotatedImages make_noise_set(const TempDir& dir, int count) {
       ++id;
     }
   }
-  write_text(dir / "a.json",
-             fmt::format("{{\"images\":[{}],\"annotations\":[{}],\"categories\":[{{\"id\":95,\"name\":"
-                         "\"late\"}},{{\"id\":5,\"name\":\"early\"}}]}}",
-                         images, annotations));
-  return load_coco(dir / "a.json", dir.str());
+  write_bytes(dir / "a.json",
+              fmt::format("{{\"images\":[{}],\"annotations\":[{}],\"categories\":[{{\"id\":95,\"name\":"
+                          "\"late\"}},{{\"id\":5,\"name\":\"early\"}}]}}",
+                          images, annotations));
+  return load_coco(dir / "a.json", dir.path());
 }
 
 }  // namespace saccade::test
