@@ -81,9 +81,9 @@ std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Com
 }
 
 Compiled::Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive,
-                   std::vector<Argument> arguments)
+                   const std::vector<Argument>& arguments)
     : primitive_(std::move(primitive)), scratch_(pd.scratchpad_desc()) {
-  for (Argument& a : arguments) {
+  for (const Argument& a : arguments) {
     Slot slot{a, pd.query_md(dnnl::query::exec_arg_md, a.index), {}, {}};
     if (slot.wanted != a.desc) {
       dnnl::reorder::primitive_desc r(engine(), a.output ? slot.wanted : a.desc, engine(),

@@ -45,7 +45,8 @@ struct Argument {
 // A primitive with all that its execution needs. Immutable, so any number of threads may run it at once.
 class Compiled {
  public:
-  Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive, std::vector<Argument> arguments);
+  Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive,
+           const std::vector<Argument>& arguments);
   // One pointer for each argument; what comes after them is not read.
   void run(std::initializer_list<const void*> pointers) const;
 
