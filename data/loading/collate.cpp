@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/tensor/integers.h"
 #include "data/loading/loader.h"
 
 namespace saccade {
@@ -32,9 +33,8 @@ Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, i
     height = std::max({height, s.image.height, s.canvas_height});
     width = std::max({width, s.image.width, s.canvas_width});
   }
-  auto round_up = [&](int64_t n) { return (n + pad_multiple - 1) / pad_multiple * pad_multiple; };
-  height = round_up(height);
-  width = round_up(width);
+  height = round_up(height, pad_multiple);
+  width = round_up(width, pad_multiple);
   int64_t count = static_cast<int64_t>(samples.size());
   Batch batch;
   batch.images = Tensor::empty({count, height, width, 3}, DType::kU8);

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "core/tensor/error.h"
+#include "core/tensor/integers.h"
 
 namespace saccade {
 namespace {
@@ -88,7 +89,7 @@ class DataLoader::Impl {
         "[loader] {} threads, {} batches ready, {} MiB of cache, from epoch {} and batch {}, expected at least 0",
         o.threads, o.prefetch, o.cache_mb, o.start_epoch, o.start_batch);
     check_mix_options(o.mix);
-    batches_per_epoch_ = o.drop_last ? count / o.batch_size : (count + o.batch_size - 1) / o.batch_size;
+    batches_per_epoch_ = o.drop_last ? count / o.batch_size : ceil_div(count, o.batch_size);
     if (batches_per_epoch_ == 0) {
       fail_input("{}: {} images make no full batch of {}", source_->name(), count, o.batch_size);
     }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/tensor/integers.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade {
@@ -10,7 +11,7 @@ namespace saccade {
 // Zeros in f32 of these shapes, views of one storage: each begins at a multiple of 256 bytes.
 inline std::vector<Tensor> flat_zeros(const std::vector<Shape>& shapes, Device device) {
   constexpr int64_t kStep = 64;
-  auto room = [](const Shape& s) { return (s.numel() + kStep - 1) / kStep * kStep; };
+  auto room = [](const Shape& s) { return round_up(s.numel(), kStep); };
   int64_t size = 0;
   for (const Shape& s : shapes) size += room(s);
   Tensor all = Tensor::zeros({size}, DType::kF32, device);

@@ -150,7 +150,7 @@ void samples_backward(const Source& source, const typename Source::Gradients& gr
   bool exact = std::is_same_v<T, A>;
   Tensor sum = exact ? dvalue : Tensor::empty(value.shape(), dtype_of<A>, value.device());
   fill(sum, 0);
-  int blocks = (s.D + kSampleChannels - 1) / kSampleChannels;
+  int blocks = static_cast<int>(ceil_div(s.D, kSampleChannels));
   for_each(int64_t{s.N} * s.M * blocks,
            ScatterRows<T, Source>{source, s, dy.data<T>(), sum.data<A>(), blocks},
            int64_t{s.Q} * s.K * kSampleChannels * 4);
