@@ -1,63 +1,177 @@
 #include "core/formats/file.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
+#include "core/formats/descriptors.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
 namespace {
 
-struct Close {
-  void operator()(std::FILE* f) const { std::fclose(f); }
-};
-using File = std::unique_ptr<std::FILE, Close>;
+[[noreturn]] void cannot_read(const std::string& path) {
+  fail_input("{}: cannot read the file: {}", path, std::strerror(errno));
+}
 
-}  // namespace
+// What stat(2) says of a file that may be opened: a regular one, or a pipe of our own.
+struct stat look_at(const std::string& path, const FileKind& kind) {
+  if (path.empty()) fail_input("the name of {} is empty", kind.name);
+  if (path.find('\0') != std::string::npos) fail_input("{}: a file name has no zero byte", path);
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) cannot_read(path);
+  const char* found = nullptr;
+  if (S_ISDIR(info.st_mode))
+    found = "a folder";
+  else if (S_ISFIFO(info.st_mode))
+    found = own_descriptor(path) >= 0 ? nullptr : "a FIFO";
+  else if (S_ISSOCK(info.st_mode))
+    found = "a socket";
+  else if (!S_ISREG(info.st_mode))
+    found = "a device";
+  if (found != nullptr) fail_input("{}: is {}, expected {}", path, found, kind.name);
+  return info;
+}
 
-std::vector<uint8_t> read_file(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) fail_input("{}: is a folder, expected a file", path);
-  File file(std::fopen(path.c_str(), "rb"));
-  if (!file) fail_input("{}: cannot read the file: {}", path, std::strerror(errno));
+// A pipe, to its end.
+std::vector<uint8_t> read_pipe(const std::string& path, const FileKind& kind) {
+  const int descriptor = duplicate_descriptor(own_descriptor(path));
+  if (descriptor < 0) cannot_read(path);
+  struct Close {
+    int descriptor;
+    ~Close() { ::close(descriptor); }
+  } closed_at_end{descriptor};
   std::vector<uint8_t> bytes;
-  auto size = std::filesystem::file_size(path, error);
-  if (!error) bytes.reserve(size + 1);  // one more, so that the end is seen without growing
   constexpr size_t kChunk = size_t{1} << 16;
   for (;;) {
     size_t old = bytes.size();
-    bytes.resize(std::max(old + kChunk, bytes.capacity()));
-    size_t got = std::fread(bytes.data() + old, 1, bytes.size() - old, file.get());
-    bytes.resize(old + got);
-    if (got == 0) break;
+    if (old > kind.max_bytes)
+      fail_input("{}: more than {} bytes, the most for {}", path, kind.max_bytes, kind.name);
+    bytes.resize(std::max(old + kChunk, std::min(2 * old, bytes.capacity())));
+    ssize_t got = ::read(descriptor, bytes.data() + old, bytes.size() - old);
+    bytes.resize(old + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return bytes;
+    if (got > 0 || errno == EINTR) continue;
+    if (errno != EAGAIN) cannot_read(path);
+    pollfd wait{descriptor, POLLIN, 0};
+    ::poll(&wait, 1, -1);
   }
-  if (std::ferror(file.get())) fail_input("{}: cannot read the file: {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::string& path, const FileKind& kind) : path_(path) {
+  // Opening some devices does something, so the file is looked at first, and again when it cannot become another one.
+  if (!S_ISREG(look_at(path, kind).st_mode)) fail_input("{}: is a pipe, expected {}", path, kind.name);
+  file_ = open_descriptor(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (file_ < 0) cannot_read(path);
+  struct stat info {};
+  std::string problem;
+  if (::fstat(file_, &info) != 0 || !S_ISREG(info.st_mode))
+    problem = fmt::format("is no regular file, expected {}", kind.name);
+  else if (static_cast<uint64_t>(info.st_size) > kind.max_bytes)
+    problem = fmt::format("{} bytes, expected at most {} for {}", info.st_size, kind.max_bytes, kind.name);
+  if (!problem.empty()) {
+    ::close(file_);
+    fail_input("{}: {}", path, problem);
+  }
+  size_ = static_cast<uint64_t>(info.st_size);
+}
+
+InputFile::~InputFile() { ::close(file_); }
+
+void InputFile::read_at(void* out, uint64_t bytes, uint64_t offset) const {
+  char* p = static_cast<char*>(out);
+  while (bytes > 0) {
+    ssize_t n = ::pread(file_, p, std::min<uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) cannot_read(path_);
+    if (n == 0) fail_input("{}: the file became shorter while it was read", path_);
+    p += n;
+    bytes -= static_cast<uint64_t>(n);
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+void InputFile::check_size() const {
+  struct stat info {};
+  if (::fstat(file_, &info) != 0) cannot_read(path_);
+  if (static_cast<uint64_t>(info.st_size) != size_)
+    fail_input("{}: the file changed while it was read, from {} bytes to {}", path_, size_, info.st_size);
+}
+
+void read_file(const std::string& path, const FileKind& kind, const std::function<void*(uint64_t)>& memory) {
+  if (S_ISFIFO(look_at(path, kind).st_mode)) {
+    std::vector<uint8_t> bytes = read_pipe(path, kind);
+    void* out = memory(bytes.size());
+    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
+    return;
+  }
+  InputFile file(path, kind);
+  file.read_at(memory(file.size()), file.size(), 0);
+  file.check_size();
+}
+
+std::vector<uint8_t> read_file(const std::string& path, const FileKind& kind) {
+  std::vector<uint8_t> bytes;
+  read_file(path, kind, [&](uint64_t size) {
+    bytes.resize(size);
+    return bytes.data();
+  });
   return bytes;
 }
 
-void write_file(const std::string& path, std::span<const uint8_t> bytes) {
-  static std::atomic<int> counter{0};
-  std::string temporary = fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter++);
-  File file(std::fopen(temporary.c_str(), "wb"));
-  if (!file) fail_input("{}: cannot write the file: {}", path, std::strerror(errno));
-  bool ok = std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
-  ok = std::fclose(file.release()) == 0 && ok;
-  ok = ok && std::rename(temporary.c_str(), path.c_str()) == 0;
-  if (!ok) {
-    int reason = errno;
-    std::remove(temporary.c_str());
-    fail_input("{}: cannot write the file: {}", path, std::strerror(reason));
-  }
+std::string read_text(const std::string& path, const FileKind& kind) {
+  std::string text;
+  read_file(path, kind, [&](uint64_t size) {
+    text.resize(size);
+    return text.data();
+  });
+  return text;
 }
 
-void write_file(const std::string& path, std::string_view text) {
-  write_file(path, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+namespace {
+
+std::optional<std::string> real_path(const std::string& path) {
+  std::unique_ptr<char, decltype(&std::free)> found(::realpath(path.c_str(), nullptr), &std::free);
+  if (!found) return std::nullopt;
+  return std::string(found.get());
+}
+
+}  // namespace
+
+NamedFolder::NamedFolder(const std::string& path) : path_(path.empty() ? "." : path) {
+  real_path_ = real_path(path_).value_or("");
+}
+
+std::string NamedFolder::refusal(const std::string& name) const {
+  if (name.empty()) return "the file name is empty";
+  if (name.find('\0') != std::string::npos) return "the file name has a zero byte";
+  const std::filesystem::path parts(name);
+  if (parts.is_absolute()) return "the file name is absolute, expected one inside of the folder";
+  bool has_link = false;
+  std::string path = path_;
+  for (const std::filesystem::path& part : parts) {
+    if (part == "..") return "the file name has a \"..\", expected one inside of the folder";
+    path += "/" + part.string();
+    struct stat info {};
+    if (!has_link && ::lstat(path.c_str(), &info) == 0) has_link = S_ISLNK(info.st_mode);
+  }
+  if (!has_link) return "";
+  std::optional<std::string> target = real_path(path);
+  if (!target) return "";  // it leads nowhere
+  const std::string inside = real_path_.ends_with('/') ? real_path_ : real_path_ + "/";
+  if (!real_path_.empty() && target->starts_with(inside)) return "";
+  return fmt::format("a symbolic link leads out of the folder, to {}", *target);
 }
 
 }  // namespace saccade

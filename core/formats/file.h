@@ -1,19 +1,66 @@
-// Whole files.
+// The door for files of others: every reader goes through it. It opens regular files, looks at their size before anything is
+// read or any memory is asked for, and never waits: FIFOs, devices, sockets and folders are refused. What is wrong is an InputError
+// "path: what, expected what".
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace saccade {
 
-// Throws InputError "path: cannot read the file: reason".
-std::vector<uint8_t> read_file(const std::string& path);
-// Writes a temporary file next to `path` and renames it, so that no reader ever sees half a file. Throws
-// InputError naming the path and the reason.
-void write_file(const std::string& path, std::span<const uint8_t> bytes);
-void write_file(const std::string& path, std::string_view text);
+// What a file is expected to be, and how many bytes such a file may have.
+struct FileKind {
+  const char* name;  // "an image", for messages
+  uint64_t max_bytes;
+};
+inline constexpr FileKind kConfigFile{"a configuration file (textproto)", uint64_t{4} << 20};
+inline constexpr FileKind kJsonFile{"a JSON file", uint64_t{4'000'000'000}};  // simdjson's limit is 2^32
+inline constexpr FileKind kImageFile{"an image",
+                                     uint64_t{640} << 20};  // an uncompressed one of kMaxImagePixels
+inline constexpr FileKind kWeightsFile{"a file of weights", uint64_t{16} << 30};
+inline constexpr FileKind kTextFile{"a text file", uint64_t{1} << 30};  // tables, lists
+inline constexpr FileKind kLogFile{"a file of metrics", uint64_t{4} << 30};
+
+// A regular file, read at any position.
+class InputFile {
+ public:
+  InputFile(const std::string& path, const FileKind& kind);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }
+  // Throws also when the file has become too short.
+  void read_at(void* out, uint64_t bytes, uint64_t offset) const;
+  // Throws when the file no longer has the size that it was opened with.
+  void check_size() const;
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  uint64_t size_ = 0;
+};
+
+// A whole file. It may also be a pipe that is one of the program's own descriptors (own_descriptor: /dev/stdin, a shell's <(COMMAND)),
+// which is read to its end, but not beyond the limit of its kind.
+std::vector<uint8_t> read_file(const std::string& path, const FileKind& kind);
+std::string read_text(const std::string& path, const FileKind& kind);
+// The same into memory of that many bytes, which `memory` gives.
+void read_file(const std::string& path, const FileKind& kind, const std::function<void*(uint64_t)>& memory);
+
+// A folder whose files are named by somebody else: an annotation file, a list.
+class NamedFolder {
+ public:
+  explicit NamedFolder(const std::string& path);  // "": the working directory
+  // Why a name is refused: it is empty, absolute, has a "..", or leads through a symbolic link out of the folder. "" when it is
+  // not: then it names something in the folder, or nothing. Costs one lstat for each component of the name.
+  std::string refusal(const std::string& name) const;
+
+ private:
+  std::string path_, real_path_;
+};
 
 }  // namespace saccade

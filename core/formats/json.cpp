@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+
+#include "core/formats/file.h"
+#include "core/formats/json_syntax.h"
+#include "core/formats/text.h"
 
 namespace saccade {
 
 JsonFile::JsonFile(const std::string& path) : path_(path) {
-  std::error_code system_error;
-  if (std::filesystem::is_directory(path, system_error))
-    fail_input("{}: is a folder, expected a JSON file", path);
-  if (simdjson::padded_string::load(path).get(text_) != simdjson::SUCCESS) {
-    fail_input("{}: cannot read the file", path);
-  }
+  read_file(path, kJsonFile, [this](uint64_t size) {
+    text_ = simdjson::padded_string(size);
+    return text_.data();
+  });
   if (text_.size() == 0) fail_input("{}: the file is empty, expected JSON", path);
   // Some editors put a byte-order mark first, which JSON proper does not know.
   size_t mark = std::string_view(text_).substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
@@ -22,21 +23,43 @@ JsonFile::JsonFile(const std::string& path) : path_(path) {
   if (error != simdjson::SUCCESS) fail_input("{}: not valid JSON: {}", path, simdjson::error_message(error));
 }
 
+void JsonFile::fail_at(const char* place, std::string_view what) {
+  const char* begin = text_.data();
+  fail_input("{}: line {}, byte {}: {}", path_, 1 + std::count(begin, place, '\n'), place - begin, what);
+}
+
 void JsonFile::fail_here(std::string_view what) {
   const char* at = nullptr;
   const char* begin = text_.data();
   const char* end = begin + text_.size();
   if (document_.current_location().get(at) != simdjson::SUCCESS || at < begin || at > end) at = end;
-  fail_input("{}: line {}, byte {}: {}", path_, 1 + std::count(begin, at, '\n'), at - begin, what);
+  fail_at(at, what);
+}
+
+void JsonFile::check_unread(JsonValue value) {
+  using simdjson::ondemand::json_type;
+  std::string_view text;
+  if (is_type(value, json_type::object)) {
+    simdjson::ondemand::object object;
+    check(value.get_object().get(object), "");
+    check(object.raw_json().get(text), "");
+  } else if (is_type(value, json_type::array)) {
+    simdjson::ondemand::array array;
+    check(value.get_array().get(array), "");
+    check(array.raw_json().get(text), "");
+  } else {
+    text = value.raw_json_token();
+  }
+  if (const char* fault = json_fault(text)) fail_at(fault, "not valid JSON");
 }
 
 bool JsonFile::read(JsonValue value, double& out) {
-  return value.get_double().get(out) == simdjson::SUCCESS && std::isfinite(out);
+  return found(value.get_double().get(out) == simdjson::SUCCESS && std::isfinite(out));
 }
 
 bool JsonFile::read(JsonValue value, std::string& out) {
   std::string_view view;
-  if (value.get_string().get(view) != simdjson::SUCCESS) return false;
+  if (!found(value.get_string().get(view) == simdjson::SUCCESS)) return false;
   out = view;
   return true;
 }
@@ -49,15 +72,17 @@ void JsonFile::finish() {
 
 std::string json_quote(std::string_view text) {
   std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    std::string_view character = text.substr(0, length == 0 ? 1 : length);
+    text.remove_prefix(character.size());
+    if (character == "\"" || character == "\\") out += '\\';
+    if (length == 0)
+      out += "\\ufffd";
+    else if (auto byte = static_cast<unsigned char>(character[0]); byte < 0x20)
+      out += fmt::format("\\u{:04x}", byte);
+    else
+      out += character;
   }
   return out + '"';
 }

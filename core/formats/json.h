@@ -1,5 +1,5 @@
-// Reading large JSON files front to back (simdjson's on-demand parser): nothing is built in memory, fields
-// that nobody asks for are skipped. A syntax error throws InputError naming the file, the line and the byte.
+// Reading large JSON files front to back (simdjson's on-demand parser): nothing is built in memory, and of values
+// that nobody asks for only the grammar is checked. A syntax error throws InputError naming the file, the line and the byte.
 #pragma once
 
 #include <simdjson.h>
@@ -61,10 +61,10 @@ class JsonFile {
   }
 
   // False when the value has another type or does not fit; syntax errors surface when the cursor moves on.
-  bool read(JsonValue value, int64_t& out) { return value.get_int64().get(out) == simdjson::SUCCESS; }
+  bool read(JsonValue value, int64_t& out) { return found(value.get_int64().get(out) == simdjson::SUCCESS); }
   bool read(JsonValue value, double& out);  // finite numbers only
   bool read(JsonValue value, std::string& out);
-  bool read(JsonValue value, bool& out) { return value.get_bool().get(out) == simdjson::SUCCESS; }
+  bool read(JsonValue value, bool& out) { return found(value.get_bool().get(out) == simdjson::SUCCESS); }
 
  private:
   template <class F>
@@ -74,7 +74,9 @@ class JsonFile {
       check(std::move(result).get(field), "");
       std::string_view key;
       check(field.unescaped_key().get(key), "");
+      const int32_t depth = begin_value();
       f(key, field.value());
+      if (is_unread(depth)) check_unread(field.value());
     }
   }
   template <class F>
@@ -82,7 +84,9 @@ class JsonFile {
     for (auto result : array) {
       JsonValue value;
       check(std::move(result).get(value), "");
+      const int32_t depth = begin_value();
       f(value);
+      if (is_unread(depth)) check_unread(value);
     }
   }
   static bool is_type(JsonValue& value, simdjson::ondemand::json_type type) {
@@ -95,15 +99,28 @@ class JsonFile {
       fail_here(what.empty() ? std::string_view(simdjson::error_message(error)) : what);
     }
   }
+  // A value that the cursor still stands on was skipped, or has not the type that was asked for: the latter is reported by whoever asked.
+  int32_t begin_value() {
+    wrong_type_ = false;
+    return document_.current_depth();
+  }
+  bool is_unread(int32_t depth) const { return document_.current_depth() >= depth && !wrong_type_; }
+  bool found(bool ok) {
+    wrong_type_ = !ok;
+    return ok;
+  }
+  void check_unread(JsonValue value);
+  [[noreturn]] void fail_at(const char* place, std::string_view what);
   void finish();
 
   std::string path_;
   simdjson::padded_string text_;
   simdjson::ondemand::parser parser_;
   simdjson::ondemand::document document_;
+  bool wrong_type_ = false;  // of the last value that was read
 };
 
-// The text as a JSON string, with its quotes.
+// The text as a JSON string, with its quotes. Bytes that are not UTF-8, which JSON cannot hold, become U+FFFD.
 std::string json_quote(std::string_view text);
 
 }  // namespace saccade

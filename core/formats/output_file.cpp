@@ -1,24 +1,209 @@
 #include "core/formats/output_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <utility>
 
+#include "core/formats/descriptors.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
+namespace {
 
-void check_output_file(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (path.empty()) return;
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored))
-    fail_input("{}: is a folder, expected the name of a file to write", path);
+namespace fs = std::filesystem;
+
+constexpr const char* kExpected = "expected the name of a file to write";
+
+[[noreturn]] void cannot_write(const std::string& path, int reason) {
+  fail_input("{}: cannot write the file: {}", path, std::strerror(reason));
+}
+
+std::string folder_of(const std::string& path) {
   fs::path folder = fs::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  if (!fs::is_directory(folder, ignored)) fail_input("{}: there is no folder {}", path, folder.string());
-  if (access(folder.c_str(), W_OK) != 0)
-    fail_input("{}: no permission to write in {}", path, folder.string());
+  return folder.empty() ? "." : folder.string();
+}
+
+// `path` and what links there lead to; stops at a name of one of the program's own descriptors.
+OutputTarget follow_links(const std::string& path) {
+  OutputTarget target{.path = path};
+  constexpr int kMostLinks = 40;  // the system's own limit
+  for (int links = 0; links <= kMostLinks; ++links) {
+    target.descriptor = own_descriptor(target.path);
+    if (target.descriptor >= 0) return target;
+    struct stat info {};
+    if (::lstat(target.path.c_str(), &info) != 0) {
+      if (errno == ENOENT) return target;
+      cannot_write(path, errno);
+    }
+    if (!S_ISLNK(info.st_mode)) {
+      target.old = info;
+      return target;
+    }
+    std::error_code error;
+    fs::path next = fs::read_symlink(target.path, error);
+    if (error) cannot_write(path, error.value());
+    target.path = (fs::path(target.path).parent_path() / next).string();
+  }
+  cannot_write(path, ELOOP);
+}
+
+void check_old_file(const std::string& path, const struct stat& old) {
+  const char* kind = nullptr;
+  if (S_ISDIR(old.st_mode)) kind = "a folder";
+  if (S_ISFIFO(old.st_mode)) kind = "a FIFO";
+  if (S_ISSOCK(old.st_mode)) kind = "a socket";
+  if (S_ISBLK(old.st_mode)) kind = "a block device";
+  if (kind != nullptr) fail_input("{}: is {}, {}", path, kind, kExpected);
+  // Who may write everything still leaves files alone that nobody may write.
+  constexpr mode_t kWritable = S_IWUSR | S_IWGRP | S_IWOTH;
+  if ((old.st_mode & kWritable) == 0 || ::access(path.c_str(), W_OK) != 0)
+    fail_input("{}: is read-only, {}", path, kExpected);
+}
+
+void check_folder(const std::string& path) {
+  const std::string folder = folder_of(path);
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0 && errno != ENOENT && errno != ENOTDIR) cannot_write(path, errno);
+  if (!S_ISDIR(info.st_mode)) fail_input("{}: cannot write the file: there is no folder {}", path, folder);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    fail_input("{}: no permission to write in {}", path, folder);
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat x {
+  }, y{};
+  bool has_a = ::stat(a.c_str(), &x) == 0, has_b = ::stat(b.c_str(), &y) == 0;
+  if (has_a && has_b) return x.st_dev == y.st_dev && x.st_ino == y.st_ino && !S_ISCHR(x.st_mode);
+  if (has_a || has_b) return false;
+  std::error_code ignored;
+  return fs::weakly_canonical(a, ignored) == fs::weakly_canonical(b, ignored);
+}
+
+}  // namespace
+
+OutputTarget output_target(const std::string& path) {
+  if (path.empty()) fail_input("the name is empty, {}", kExpected);
+  if (path.find('\0') != std::string::npos) fail_input("{}: a file name has no zero byte", path);
+  OutputTarget target = follow_links(path);
+  if (target.descriptor >= 0) {
+    int flags = ::fcntl(target.descriptor, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) fail_input("{}: is not open for writing", path);
+    return target;
+  }
+  if (target.old) check_old_file(target.path, *target.old);
+  target.is_device = target.old && S_ISCHR(target.old->st_mode);
+  if (!target.is_device) check_folder(target.path);
+  return target;
+}
+
+void check_outputs(std::initializer_list<NamedPath> outputs, std::initializer_list<NamedPath> inputs) {
+  for (const NamedPath* output = outputs.begin(); output != outputs.end(); ++output) {
+    if (output->path.empty()) continue;
+    const std::string path = output_target(output->path).path;
+    for (const NamedPath& input : inputs)
+      if (!input.path.empty() && same_file(path, input.path))
+        fail_input("{}: {} is the same file as {}, expected another name", output->path, output->name,
+                   input.name);
+    for (const NamedPath* other = outputs.begin(); other != output; ++other)
+      if (!other->path.empty() && same_file(path, output_target(other->path).path))
+        fail_input("{}: {} and {} are the same file, expected two", output->path, other->name, output->name);
+  }
+}
+
+OutputFile::OutputFile(const std::string& path, Sync sync) : target_(output_target(path)), sync_(sync) {
+  if (target_.descriptor >= 0) {
+    std::fflush(nullptr);  // what was printed comes first
+    file_ = duplicate_descriptor(target_.descriptor);
+  } else if (target_.is_device) {
+    file_ = open_descriptor(target_.path, O_WRONLY | O_NOCTTY);
+  } else {
+    folder_ = folder_of(target_.path);
+    static std::atomic<int> count{0};
+    const mode_t mode = target_.old ? target_.old->st_mode & 0777 : 0666;
+    // Short, so that it fits where the file's own name does.
+    do {
+      temporary_.emplace(
+          (fs::path(folder_) / fmt::format(".saccade-{}-{}.tmp", ::getpid(), count++)).string());
+      file_ = open_descriptor(temporary_->path(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
+                              static_cast<int>(mode));
+      if (file_ < 0) temporary_->keep();  // not made, or not by us
+    } while (file_ < 0 && errno == EEXIST);
+  }
+  if (file_ < 0) cannot_write(path, errno);
+  if (target_.old && !target_.is_device) take_over_permissions(*target_.old);
+}
+
+OutputFile::~OutputFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+// As far as the system lets us; a group that could not be kept gets no permissions.
+void OutputFile::take_over_permissions(const struct stat& old) const {
+  struct stat made {};
+  ::fstat(file_, &made);
+  mode_t mode = old.st_mode & 0777;
+  if ((made.st_uid != old.st_uid || made.st_gid != old.st_gid) &&
+      ::fchown(file_, old.st_uid, old.st_gid) != 0 && made.st_gid != old.st_gid &&
+      ::fchown(file_, static_cast<uid_t>(-1), old.st_gid) != 0)
+    mode &= ~static_cast<mode_t>(S_IRWXG);
+  if (::fchmod(file_, mode) != 0) stop("set the permissions of");
+}
+
+void OutputFile::stop(const char* what) const {
+  fail("{}: cannot {} the file: {}", target_.path, what, std::strerror(errno));
+}
+
+void OutputFile::write(const void* data, size_t bytes) {
+  const char* p = static_cast<const char*>(data);
+  while (bytes > 0) {
+    ssize_t n = ::write(file_, p, std::min<size_t>(bytes, 1u << 30));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) stop("write");
+    p += n;
+    bytes -= static_cast<size_t>(n);
+  }
+}
+
+void OutputFile::write_at(const void* data, size_t bytes, uint64_t offset) {
+  const char* p = static_cast<const char*>(data);
+  while (bytes > 0) {
+    ssize_t n = ::pwrite(file_, p, std::min<size_t>(bytes, 1u << 30), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) stop("write");
+    p += n;
+    bytes -= static_cast<size_t>(n);
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+void OutputFile::commit() {
+  if (sync_ == Sync::kYes && temporary_ && ::fsync(file_) != 0) stop("sync");
+  if (::close(std::exchange(file_, -1)) != 0) stop("write");
+  if (!temporary_) return;
+  if (::rename(temporary_->path().c_str(), target_.path.c_str()) != 0) stop("rename");
+  temporary_->keep();
+  if (sync_ == Sync::kNo) return;
+  int folder = open_descriptor(folder_, O_RDONLY | O_DIRECTORY);
+  if (folder < 0) return;
+  ::fsync(folder);
+  ::close(folder);
+}
+
+void write_file(const std::string& path, std::span<const uint8_t> bytes) {
+  OutputFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  write_file(path, std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
 }
 
 }  // namespace saccade

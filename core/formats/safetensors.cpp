@@ -76,7 +76,7 @@ Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom:
 
 }  // namespace
 
-SafetensorsReader::SafetensorsReader(const std::string& path) : WeightsFile(path), file_(path) {
+SafetensorsReader::SafetensorsReader(const std::string& path) : WeightsFile(path), file_(path, kWeightsFile) {
   parse_header();
 }
 

@@ -91,7 +91,7 @@ class ZipContainer : public Container {
 class LegacyContainer : public Container {
  public:
   explicit LegacyContainer(const std::string& path)
-      : file_(path), input_(path, file_.size(), [this](void* out, uint64_t bytes, uint64_t offset) {
+      : file_(path, kWeightsFile), input_(path, file_.size(), [this](void* out, uint64_t bytes, uint64_t offset) {
           file_.read_at(out, bytes, offset);
         }) {}
 
@@ -386,7 +386,7 @@ bool looks_like_torch_file(std::string_view start) {
 
 std::unique_ptr<WeightsFile> open_torch_file(const std::string& path) {
   char first = 0;
-  InputFile(path).read_at(&first, 1, 0);
+  InputFile(path, kWeightsFile).read_at(&first, 1, 0);
   std::unique_ptr<Container> container;
   if (first == 'P')
     container = std::make_unique<ZipContainer>(path);

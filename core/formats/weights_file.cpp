@@ -1,12 +1,7 @@
 #include "core/formats/weights_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -101,38 +96,6 @@ Tensor decode_tensor(const WeightEntry& entry, const std::string& path,
   fail_input("{}: tensor \"{}\" has dtype {}, which is not supported", path, printable(entry.name), type);
 }
 
-std::string printable(std::string_view name) {
-  std::string out;
-  for (char c : name.substr(0, 120)) out += c >= 32 && c != 127 ? c : '?';
-  return name.size() > 120 ? out + "..." : out;
-}
-
-InputFile::InputFile(const std::string& path) : path_(path) {
-  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0) fail_input("{}: cannot open: {}", path, std::strerror(errno));
-  struct stat info {};
-  if (::fstat(file_, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(file_);
-    fail_input("{}: not a regular file", path);
-  }
-  size_ = static_cast<uint64_t>(info.st_size);
-}
-
-InputFile::~InputFile() { ::close(file_); }
-
-void InputFile::read_at(void* out, uint64_t bytes, uint64_t offset) const {
-  char* p = static_cast<char*>(out);
-  while (bytes > 0) {
-    ssize_t n = ::pread(file_, p, std::min<uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_input("{}: cannot read: {}", path_, std::strerror(errno));
-    if (n == 0) fail_input("{}: the file became shorter while it was read", path_);
-    p += n;
-    bytes -= static_cast<uint64_t>(n);
-    offset += static_cast<uint64_t>(n);
-  }
-}
-
 const WeightEntry* WeightsFile::find(const std::string& name) const {
   auto it = index_.find(name);
   return it == index_.end() ? nullptr : &entries_[it->second];
@@ -147,7 +110,7 @@ void WeightsFile::add(WeightEntry entry) {
 std::unique_ptr<WeightsFile> open_weights(const std::string& path) {
   std::string start;
   {
-    InputFile file(path);
+    InputFile file(path, kWeightsFile);
     start.resize(std::min<uint64_t>(file.size(), 16));
     file.read_at(start.data(), start.size(), 0);
   }

@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/formats/file.h"
+#include "core/formats/text.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade {
@@ -73,25 +75,5 @@ const char* file_dtype(DType dtype);
 // A tensor from its elements as the file has them; `fill` writes all of their bytes, row-major.
 Tensor decode_tensor(const WeightEntry& entry, const std::string& path,
                      const std::function<void(void* out)>& fill);
-// A name as it may appear in a one-line message, whatever the file holds.
-std::string printable(std::string_view name);
-
-// Reads a file at any position. Errors are InputErrors that name it.
-class InputFile {
- public:
-  explicit InputFile(const std::string& path);  // a regular file
-  ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }
-  void read_at(void* out, uint64_t bytes, uint64_t offset) const;
-
- private:
-  std::string path_;
-  int file_ = -1;
-  uint64_t size_ = 0;
-};
 
 }  // namespace saccade

@@ -34,7 +34,7 @@ void ZipArchive::damaged(const std::string& reason) const {
   fail_input("{}: not a usable zip archive: {}", file_.path(), reason);
 }
 
-ZipArchive::ZipArchive(const std::string& path) : file_(path) {
+ZipArchive::ZipArchive(const std::string& path) : file_(path, kWeightsFile) {
   Directory directory = find_directory();
   if (directory.place > file_.size() || directory.bytes > file_.size() - directory.place)
     damaged("its directory lies outside of the file");

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/formats/file.h"
+#include "core/formats/output_file.h"
 #include "data/formats/json_record.h"
 
 namespace saccade {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/formats/file.h"
+#include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 #include "data/images/jpeg.h"
 
@@ -108,9 +109,9 @@ Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
   return decode_with_stb(bytes, name);
 }
 
-Image read_image(const std::string& path) { return decode_image(read_file(path), path); }
+Image read_image(const std::string& path) { return decode_image(read_file(path, kImageFile), path); }
 
-ImageSize read_image_size(const std::string& path) { return checked_size(read_file(path), path); }
+ImageSize read_image_size(const std::string& path) { return checked_size(read_file(path, kImageFile), path); }
 
 std::string lower_extension(const std::string& path) {
   std::string extension = std::filesystem::path(path).extension().string();

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <filesystem>
 
-#include "core/formats/file.h"
 #include "core/formats/json.h"
+#include "core/formats/output_file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 

@@ -144,8 +144,8 @@ TEST(Safetensors, HostileHeaders) {
   EXPECT_NE(safetensors_error(folder / "f"), "");
   write_bytes(folder / "f", std::string("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10));
   EXPECT_NE(safetensors_error(folder / "f").find("header of"), std::string::npos);
-  EXPECT_NE(safetensors_error(folder / "missing").find("cannot open"), std::string::npos);
-  EXPECT_NE(safetensors_error(folder.path()).find("not a regular file"), std::string::npos);
+  EXPECT_NE(safetensors_error(folder / "missing").find("cannot read the file"), std::string::npos);
+  EXPECT_NE(safetensors_error(folder.path()).find("is a folder"), std::string::npos);
 }
 
 // Every truncation and thousands of damaged bytes: an InputError or a successful read, never anything else.

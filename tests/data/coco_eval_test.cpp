@@ -236,7 +236,7 @@ TEST(Detections, Errors) {
   EXPECT_NE(error("[" + good + ",").find(path + ": "), std::string::npos);
   EXPECT_NE(error(R"({"images":[]})").find("must hold one JSON array"), std::string::npos);
   EXPECT_EQ(input_error([&] { read_detections(dir / "none.json"); }),
-            (dir / "none.json") + ": cannot read the file");
+            (dir / "none.json") + ": cannot read the file: No such file or directory");
 }
 
 }  // namespace

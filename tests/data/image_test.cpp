@@ -65,7 +65,7 @@ TEST(Image, ACutFileIsNeverTakenForWhole) {
   }
   std::string photo = std::string(SACCADE_SOURCE_DIR) + "/../shared/data/bccd/images/BloodImage_00000.jpg";
   if (!std::filesystem::exists(photo)) GTEST_SKIP() << "the JPEG part needs " << photo;
-  auto jpeg = read_file(photo);
+  auto jpeg = read_file(photo, kImageFile);
   Image whole = decode_image(jpeg, "photo.jpg");
   EXPECT_EQ(whole.width, 640);
   for (size_t n : {jpeg.size() / 4, jpeg.size() / 2, jpeg.size() - 40, jpeg.size() - 2}) {
@@ -138,7 +138,7 @@ TEST(Jpeg, BothDecodersAgreeButForRounding) {
   if (!has_libjpeg_turbo()) GTEST_SKIP() << "this build has no libjpeg-turbo to compare stb_image with";
   for (const JpegCase& c : jpeg_cases()) {
     if (c.name == "cmyk.jpg") continue;  // stb_image reads its colours as they are stored, inverted
-    auto bytes = read_file(kJpegs + c.name);
+    auto bytes = read_file(kJpegs + c.name, kImageFile);
     Image ours = decode_image(bytes, c.name), other = decode_with_stb(bytes, c.name);
     ASSERT_EQ(ours.rgb.size(), other.rgb.size());
     double sum = 0;
@@ -152,7 +152,7 @@ TEST(Jpeg, BothDecodersAgreeButForRounding) {
 TEST(Jpeg, DamagedFilesAreErrorsOrPictures) {
   Rng rng(3);
   for (const JpegCase& c : jpeg_cases()) {
-    const auto whole = read_file(kJpegs + c.name);
+    const auto whole = read_file(kJpegs + c.name, kImageFile);
     for (int round = 0; round < 60; ++round) {
       auto bytes = whole;
       for (int k = 0; k < 3; ++k) {

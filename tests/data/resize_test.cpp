@@ -47,7 +47,7 @@ TEST(Resize, EqualsPillowToTheByte) {
     EXPECT_EQ(out.height, oh);
     EXPECT_EQ(out.width, ow);
     if (count++ == 0) {
-      EXPECT_EQ(out.rgb, read_file(kResizeGolden + "small.bin"));
+      EXPECT_EQ(out.rgb, read_file(kResizeGolden + "small.bin", kTextFile));
     }
     EXPECT_EQ(hash_name(text_of(out)), hash) << line;
   }

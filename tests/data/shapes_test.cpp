@@ -20,10 +20,11 @@ TEST(Shapes, FilesDoNotDependOnTheThreads) {
     options.threads = threads;
     write_shapes_dataset(dir / fmt::format("t{}", threads), options);
   }
-  EXPECT_EQ(read_file(dir / "t1/annotations.json"), read_file(dir / "t3/annotations.json"));
+  EXPECT_EQ(read_file(dir / "t1/annotations.json", kJsonFile),
+            read_file(dir / "t3/annotations.json", kJsonFile));
   for (int i = 1; i <= 12; ++i) {
     std::string name = fmt::format("/images/{:06}.png", i);
-    EXPECT_EQ(read_file((dir / "t1") + name), read_file((dir / "t3") + name)) << name;
+    EXPECT_EQ(read_file((dir / "t1") + name, kImageFile), read_file((dir / "t3") + name, kImageFile)) << name;
   }
   options.seed = 4;
   EXPECT_FALSE(draw_shapes_image(options, 0).image == read_image(dir / "t1/images/000001.png"));

@@ -177,8 +177,8 @@ TEST_F(Cli, WrongConfigs) {
   refused("data {", "1:7: ");
 
   std::string train = "train --output out --config ";
-  expect_refused(train + "none.textproto", "none.textproto: cannot be read");
-  expect_refused(train + "shapes", "shapes: cannot be read");
+  expect_refused(train + "none.textproto", "none.textproto: cannot read the file");
+  expect_refused(train + "shapes", "shapes: is a folder");
   train += "tiny.textproto --set ";
   expect_refused(train + "data.bach_size=2", "did you mean \"data.batch_size\"?");
   expect_refused(train + "data.batch_size=two", "expected a whole number");
@@ -474,7 +474,7 @@ TEST_F(Cli, Convert) {
   expect_refused("convert a.safetensors c.pth", "expected a name that ends in .safetensors");
   expect_refused("convert tiny.textproto c.safetensors", "neither a safetensors file nor a PyTorch one");
   expect_refused("convert a.safetensors c.safetensors --set seed=1", "with a configuration of its own");
-  expect_refused("convert none.safetensors c.safetensors", "no such file");
+  expect_refused("convert none.safetensors c.safetensors", "No such file");
   write_text(scratch() / "junk.safetensors", "junk");
   expect_refused("convert junk.safetensors c.safetensors", "junk.safetensors");
   EXPECT_FALSE(fs::exists(scratch() / "c.safetensors"));

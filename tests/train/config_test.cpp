@@ -51,8 +51,8 @@ TEST(Config, BadFilesNameLineColumnAndWhatWasExpected) {
   };
   for (const Case& c : kBadFiles) expect_part(input_error([&] { parse_config(c.text, "F"); }), c.part);
   expect_part(input_error([] { load_config("/no/such/file.textproto"); }),
-              "/no/such/file.textproto: cannot be read");
-  expect_part(input_error([] { load_config("/tmp"); }), "/tmp: cannot be read");
+              "/no/such/file.textproto: cannot read the file: No such file or directory");
+  expect_part(input_error([] { load_config("/tmp"); }), "/tmp: is a folder, expected a configuration file");
 }
 
 TEST(Config, SetChangesEveryKindOfField) {

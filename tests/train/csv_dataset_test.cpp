@@ -62,7 +62,8 @@ TEST(CsvDataset, NamesTheBadLine) {
   }
   write_bytes(path, kCsvHeader);
   EXPECT_EQ(error_of_csv(path), path + ": the list of images is empty");
-  EXPECT_EQ(error_of_csv(folder / "none.csv"), folder / "none.csv" + ": cannot be read, or is empty");
+  EXPECT_EQ(error_of_csv(folder / "none.csv"),
+            folder / "none.csv" + ": cannot read the file: No such file or directory");
   write_bytes(path, kCsvHeader + "a.png,cat,1,2,3,4\n");
   try {
     open_detection_dataset({path, folder.path()});

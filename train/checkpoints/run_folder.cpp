@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "core/formats/file.h"
+#include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

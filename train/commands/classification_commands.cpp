@@ -10,6 +10,7 @@
 #include "train/classification/evaluate.h"
 #include "train/commands/task_commands.h"
 #include "train/config/options.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 namespace {
@@ -22,7 +23,7 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
       fail_input("{}: {} is a classifier, expected only --images with one sub-folder for each class", flag,
                  arguments.checkpoint);
   auto images = open_classification_dataset({"", arguments.images}, model.class_names);
-  for (const std::string& note : images->notes()) fmt::print("{}\n", note);
+  for (const std::string& note : images->notes()) print_line(note);
   return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);
 }
 

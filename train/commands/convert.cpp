@@ -1,8 +1,6 @@
 // saccade convert: turns the weights of other projects into ours. A detector becomes a checkpoint that eval and predict
 // take as it is; other weights become a file of plain tensors under official names, for --init-from. Only the
 // values matter to the result: the same tensors always give the same bytes.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -16,26 +14,26 @@
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
 namespace {
 
-void check_files(const ConvertArguments& arguments) {
+// Whether the output replaces a file.
+bool check_files(const ConvertArguments& arguments) {
   namespace fs = std::filesystem;
-  check_output_file(arguments.output);
   if (fs::path(arguments.output).extension() != ".safetensors")
     fail_input("{}: the output is a safetensors file, expected a name that ends in .safetensors",
                arguments.output);
-  if (!fs::is_regular_file(arguments.input))
-    fail_input("{}: no such file, expected a safetensors or .pth file", arguments.input);
-  std::error_code ignored;
-  if (fs::equivalent(arguments.input, arguments.output, ignored))
-    fail_input("{}: is the input itself, expected another name", arguments.output);
+  check_outputs(
+      {{"OUT", arguments.output}},
+      {{"IN", arguments.input}, {"--config", arguments.config}, {"--annotations", arguments.annotations}});
+  return output_target(arguments.output).old.has_value();
 }
 
 void print_names(const char* what, const std::vector<std::string>& names) {
-  if (!names.empty()) fmt::print("{}: {} tensors, the first is {}\n", what, names.size(), names.front());
+  if (!names.empty()) print_line("{}: {} tensors, the first is {}", what, names.size(), names.front());
 }
 
 // The mask head of DETR's segmentation models has no place in a detector.
@@ -76,7 +74,7 @@ Classes classes_of(const ConvertArguments& arguments, Config& config) {
     out.ids.push_back(k);
     out.names.push_back(coco ? coco_class_names()[static_cast<size_t>(k)] : fmt::format("class {}", k));
   }
-  fmt::print("{} outputs: {}\n", classes,
+  print_line("{} outputs: {}", classes,
              coco ? "the labels are COCO's category ids"
                   : "the classes have no names, --annotations gives them those of a data set");
   return out;
@@ -93,7 +91,7 @@ std::optional<Config> configuration(const ConvertArguments& arguments, const Wei
     inferred = infer_config(file, weights, given);
     if (!inferred) return std::nullopt;
     for (const std::string& assumption : inferred->assumed)
-      fmt::print("assumed, as the file does not say: {} (--set {}=... changes it)\n", assumption,
+      print_line("assumed, as the file does not say: {} (--set {}=... changes it)", assumption,
                  assumption.substr(0, assumption.find(':')));
   }
   Config config = inferred ? inferred->config : load_config(arguments.config, arguments.set);
@@ -122,14 +120,14 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
   if (!unknown.empty())
     fail_input("{}: {} tensors have no place in the model, the first is \"{}\" {}", file.path(),
                unknown.size(), unknown[0], kHint);
-  if (unknown.size() < report.skipped.size()) fmt::print("the mask head is left out\n");
+  if (unknown.size() < report.skipped.size()) print_line("the mask head is left out");
   CheckpointInfo info;
   info.config = config_text(config);
   info.class_names = classes.names;
   info.category_ids = classes.ids;
   info.seed = config.seed();
   save_checkpoint(arguments.output, *model, info);
-  fmt::print("{}: {} with {} classes, {} tensors, {} parameters; eval and predict take it as it is\n",
+  print_line("{}: {} with {} classes, {} tensors, {} parameters; eval and predict take it as it is",
              arguments.output, config.model().type(), config.model().num_classes(),
              model->named_tensors().size(), model->parameter_count());
 }
@@ -149,14 +147,14 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   metadata.emplace("format", "pt");
   write_safetensors(arguments.output, tensors, metadata);
   bool ours = metadata.contains("saccade.config");
-  fmt::print("{}: {} tensors with {} values, {}\n", arguments.output, tensors.size(), values,
+  print_line("{}: {} tensors with {} values, {}", arguments.output, tensors.size(), values,
              ours ? "a checkpoint as before" : "no detector: for train --init-from");
 }
 
 }  // namespace
 
 int run_convert(const ConvertArguments& arguments) {
-  check_files(arguments);
+  const bool replaces = check_files(arguments);
   std::unique_ptr<WeightsFile> file = open_weights(arguments.input);
   if (file->entries().empty()) fail_input("{}: holds no tensors", arguments.input);
   bool ours = file->metadata().contains("saccade.config");
@@ -166,7 +164,7 @@ int run_convert(const ConvertArguments& arguments) {
         "--annotations",
         arguments.input);
   OfficialWeights weights = official_weights(*file);
-  fmt::print("{}: {} tensors, {} names{}\n", arguments.input, file->entries().size(), weights.naming,
+  print_line("{}: {} tensors, {} names{}", arguments.input, file->entries().size(), weights.naming,
              file->section().empty() ? "" : ", under \"" + file->section() + "\"");
   print_names("left out, not learned", weights.ignored);
   std::optional<Config> config;
@@ -175,6 +173,7 @@ int run_convert(const ConvertArguments& arguments) {
     write_checkpoint(arguments, *file, weights, *config);
   else
     write_plain(arguments, *file, weights);
+  if (replaces) print_line("{}: replaces the file that was there", arguments.output);
   return 0;
 }
 

@@ -1,12 +1,9 @@
 // saccade data: shapes (a synthetic data set) and check (every fault of a data set).
-#include <fmt/format.h>
-
-#include <cstdio>
-
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/commands.h"
+#include "train/logs/print.h"
 #include "train/logs/progress.h"
 
 namespace saccade {
@@ -20,18 +17,17 @@ int run_data_shapes(const ShapesArguments& arguments) {
   options.progress = [&progress](int64_t) { progress.add(1); };
   write_shapes_dataset(arguments.output, options);
   progress.finish();
-  fmt::print("wrote {0}/annotations.json and {1} images in {0}/images\n", arguments.output, arguments.images);
+  print_line("wrote {0}/annotations.json and {1} images in {0}/images", arguments.output, arguments.images);
   return 0;
 }
 
 int run_data_check(const CheckArguments& arguments) {
   std::vector<std::string> problems = check_detection_dataset({arguments.annotations, arguments.images});
   if (problems.empty()) {
-    fmt::print("{}: no problems found\n", arguments.annotations);
+    print_line("{}: no problems found", arguments.annotations);
     return 0;
   }
-  for (const std::string& problem : problems) fmt::print("{}\n", problem);
-  std::fflush(stdout);
+  for (const std::string& problem : problems) print_line(problem);
   fail_input("{}: {} problem{}, listed above; expected none", arguments.annotations, problems.size(),
              problems.size() == 1 ? "" : "s");
 }

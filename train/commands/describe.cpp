@@ -2,13 +2,12 @@
 // asks for. saccade describe config: the fields of the configuration, from their schema.
 #include <fmt/ranges.h>
 
-#include <cstdio>
-
 #include "core/tensor/error.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
 #include "train/config/nearest.h"
 #include "train/config/rules.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
@@ -17,9 +16,9 @@ namespace {
 void list_layers() {
   size_t width = 0;
   for (const std::string& name : attention_layers().names()) width = std::max(width, name.size());
-  fmt::print("Attention layers (saccade describe NAME):\n");
+  print_text("Attention layers (saccade describe NAME):\n");
   for (const std::string& name : attention_layers().names())
-    fmt::print("  {:<{}}  {}\n", name, width, attention_layers().find(name).summary);
+    print_text("  {:<{}}  {}\n", name, width, attention_layers().find(name).summary);
 }
 
 void describe_layer(const AttentionSpec& spec) {
@@ -30,28 +29,28 @@ void describe_layer(const AttentionSpec& spec) {
   std::string file = spec.file;
   size_t root = file.rfind("layers/attention");
   if (root != std::string::npos) file = file.substr(root);
-  fmt::print("{}\n  {}\n\n", spec.name, spec.summary);
-  fmt::print("  shapes      {}\n", spec.shapes);
-  fmt::print("  complexity  {}\n", spec.complexity);
-  fmt::print("  parameters  {} (C = {}, {} heads, L = {} levels)\n", layer->parameter_count(), shape.dim,
+  print_text("{}\n  {}\n\n", spec.name, spec.summary);
+  print_text("  shapes      {}\n", spec.shapes);
+  print_text("  complexity  {}\n", spec.complexity);
+  print_text("  parameters  {} (C = {}, {} heads, L = {} levels)\n", layer->parameter_count(), shape.dim,
              shape.heads, shape.levels);
-  fmt::print("  source      {}\n\n", file);
+  print_text("  source      {}\n\n", file);
   if (args.readings().empty()) {
-    fmt::print("  It takes no arguments.\n");
+    print_text("  It takes no arguments.\n");
   } else {
-    fmt::print("  arguments:\n");
+    print_text("  arguments:\n");
     for (const auto& [key, reading] : args.readings())
-      fmt::print("    {:<12} {:<7} default {}{}\n", key, reading.type, reading.fallback,
+      print_text("    {:<12} {:<7} default {}{}\n", key, reading.type, reading.fallback,
                  reading.range.empty() ? "" : ", " + reading.range);
   }
-  fmt::print("\n  in a config, for example:\n    model {{ transformer {{ encoder_attention {{ type: \"{}\"",
+  print_text("\n  in a config, for example:\n    model {{ transformer {{ encoder_attention {{ type: \"{}\"",
              spec.name);
   for (const auto& [key, reading] : args.readings()) {
     if (reading.type == "int" || reading.type == "float" || reading.type == "bool" ||
         reading.type == "string")
-      fmt::print(" arg {{ key: \"{}\" {}: {} }}", key, reading.type, reading.fallback);
+      print_text(" arg {{ key: \"{}\" {}: {} }}", key, reading.type, reading.fallback);
   }
-  fmt::print(" }} }} }}\n");
+  print_text(" }} }} }}\n");
 }
 
 }  // namespace
@@ -63,7 +62,7 @@ int run_describe(const DescribeArguments& arguments) {
     return 0;
   }
   if (arguments.layer == "config") {
-    fmt::print("{}", config_tables());
+    print_text("{}", config_tables());
     return 0;
   }
   if (std::find(names.begin(), names.end(), arguments.layer) == names.end())

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/formats/json.h"
+#include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "data/images/draw.h"
@@ -82,7 +83,7 @@ class BoxPredictor : public Predictor {
     }
     draw_points(image, points, std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));
     draw_boxes(image, boxes, model_.class_names);
-    write_png(image, workspace.file(input.picture));
+    write_file(workspace.file(input.picture), encode_drawing(image));
   }
   std::string list_name() const override { return "detections.json"; }
   std::string list() const override { return list_; }

@@ -1,25 +1,23 @@
 // saccade eval: the metrics of a checkpoint on a data set, those of the evaluator that its configuration names.
-#include <fmt/format.h>
-
-#include "core/formats/file.h"
 #include "core/formats/output_file.h"
 #include "train/commands/device_choice.h"
 #include "train/commands/task_commands.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
 int run_eval(const EvalArguments& arguments) {
-  check_output_file(arguments.detections);
-  check_output_file(arguments.json);
+  check_outputs({{"--detections", arguments.detections}, {"--json", arguments.json}},
+                {{"--checkpoint", arguments.checkpoint}, {"--annotations", arguments.annotations}});
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device);
-  if (!choice.notice.empty()) fmt::print("{}\n", choice.notice);
+  if (!choice.notice.empty()) print_line(choice.notice);
   Evaluation evaluation =
       task_commands()
           .find(model.task)
           .evaluate(arguments, model, evaluator_options(model.config, arguments.batch_size));
-  for (const std::string& note : evaluation.notes) fmt::print("{}\n", note);
-  fmt::print("{}", evaluation.table);
+  for (const std::string& note : evaluation.notes) print_line(note);
+  print_text(evaluation.table);
   if (!arguments.json.empty()) write_file(arguments.json, std::string_view(evaluation.json));
   return 0;
 }

@@ -1,11 +1,16 @@
 #include "train/commands/predict_files.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <string_view>
+#include <utility>
 
+#include "core/formats/file.h"
 #include "core/tensor/error.h"
 #include "data/loading/loader.h"
 #include "train/config/options.h"
@@ -14,34 +19,155 @@ namespace saccade {
 
 namespace fs = std::filesystem;
 
-std::vector<PredictInput> collect_inputs(const std::vector<std::string>& arguments) {
-  std::vector<PredictInput> inputs;
+namespace {
+
+using namespace std::string_view_literals;
+
+// The tEXt chunk "Software" of PNG, section 11.3.4.3, with its length and checksum, and where it stands: after the header.
+constexpr std::string_view kDrawnByUs = "\0\0\0\x18tEXtSoftware\0saccade predict\x06\xab\x14\xdc"sv;
+constexpr size_t kAfterPngHeader = 33;
+
+// What images may be called; those in a format that is not read are reported when they are.
+bool is_called_image(const std::string& name) {
+  static const std::set<std::string> kOther{".avif", ".gif", ".heic", ".heif", ".jp2",
+                                            ".jxl",  ".tif", ".tiff", ".webp"};
+  return !name.starts_with(".") && (has_image_extension(name) || kOther.contains(lower_extension(name)));
+}
+
+void expand_folder(const std::string& folder, PredictInputs& inputs) {
+  std::vector<std::string> files;
+  size_t folders = 0, others = 0;
+  std::error_code error;
+  fs::directory_iterator it(folder, error), end;
+  for (; !error && it != end; it.increment(error)) {
+    std::error_code broken_link;
+    if (it->is_directory(broken_link))
+      ++folders;
+    else if (is_called_image(it->path().filename().string()))
+      files.push_back(it->path().string());
+    else
+      ++others;
+  }
+  if (error) {
+    inputs.problems.push_back(fmt::format("{}: the folder cannot be read: {}", folder, error.message()));
+    return;
+  }
+  if (files.empty())
+    inputs.problems.push_back(
+        fmt::format("{}: no images in this folder, expected *.jpg, *.png or the like", folder));
+  if (folders + others > 0)
+    inputs.notes.push_back(fmt::format("{}: left out: {} sub-folder{}, {} file{} that {} not called an image",
+                                       folder, folders, folders == 1 ? "" : "s", others,
+                                       others == 1 ? "" : "s", others == 1 ? "is" : "are"));
+  std::sort(files.begin(), files.end());
+  for (std::string& file : files) inputs.images.push_back({std::move(file), "", ""});
+}
+
+// Device and number of a file; nothing when there is none.
+std::optional<std::pair<dev_t, ino_t>> identity(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::nullopt;
+  return std::pair{info.st_dev, info.st_ino};
+}
+
+// The first bytes of a regular file, no link; "" for what is something else or cannot be read.
+std::string beginning(const std::string& path, size_t bytes) {
+  std::error_code error;
+  if (!fs::is_regular_file(fs::symlink_status(path, error))) return "";
+  try {
+    InputFile file(path, {"a file", UINT64_MAX});
+    std::string start(std::min<uint64_t>(bytes, file.size()), '\0');
+    file.read_at(start.data(), start.size(), 0);
+    return start;
+  } catch (const InputError&) {
+    return "";
+  }
+}
+
+bool is_drawn_by_us(const std::string& path) {
+  const std::string start = beginning(path, kAfterPngHeader + kDrawnByUs.size());
+  return start.size() > kAfterPngHeader && start.substr(kAfterPngHeader) == kDrawnByUs;
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+// What fits into a file name of the system with so many more bytes, no character of UTF-8 cut.
+std::string shortened_stem(const std::string& stem, size_t more) {
+  constexpr size_t kLongestName = 255;
+  if (stem.size() + more <= kLongestName) return stem;
+  size_t end = kLongestName - more;
+  while (end > 0 && (static_cast<unsigned char>(stem[end]) & 0xC0) == 0x80) --end;
+  return stem.substr(0, end);
+}
+
+}  // namespace
+
+PredictInputs collect_inputs(const std::vector<std::string>& arguments) {
+  PredictInputs inputs;
   for (const std::string& argument : arguments) {
-    if (!fs::is_directory(argument)) {
-      inputs.push_back({argument, "", ""});
-      continue;
-    }
-    std::vector<std::string> files;
-    for (const auto& entry : fs::directory_iterator(argument))
-      if (entry.is_regular_file() && has_image_extension(entry.path().string()))
-        files.push_back(entry.path().string());
-    if (files.empty())
-      fail_input("{}: no images in this folder, expected *.jpg, *.png or the like", argument);
-    std::sort(files.begin(), files.end());
-    for (std::string& file : files) inputs.push_back({std::move(file), "", ""});
+    std::error_code error;
+    if (fs::is_directory(argument, error))
+      expand_folder(argument, inputs);
+    else
+      inputs.images.push_back({argument, "", ""});
   }
   std::map<std::string, int> count;
-  for (const PredictInput& input : inputs) ++count[fs::path(input.path).filename().string()];
-  std::set<std::string> taken;
-  for (PredictInput& input : inputs) {
-    std::string name = fs::path(input.path).filename().string(), stem = fs::path(input.path).stem().string();
+  for (const PredictInput& input : inputs.images) ++count[fs::path(input.path).filename().string()];
+  for (PredictInput& input : inputs.images) {
+    std::string name = fs::path(input.path).filename().string();
     input.name = count[name] > 1 ? input.path : name;
-    input.picture = stem + ".png";
-    for (int i = 2; !taken.insert(input.picture).second; ++i)
-      input.picture = fmt::format("{}_{}.png", stem, i);
-    read_image_size(input.path);  // broken headers end the command before anything is computed
   }
   return inputs;
+}
+
+std::string name_pictures(std::vector<PredictInput>& images, const std::string& output) {
+  std::set<std::pair<dev_t, ino_t>> inputs;
+  for (const PredictInput& input : images)
+    if (auto file = identity(input.path)) inputs.insert(*file);
+  std::set<std::string> taken;
+  std::string first_kept, first_other;
+  size_t kept = 0;
+  for (PredictInput& input : images) {
+    const std::string stem = fs::path(input.path).stem().string();
+    std::string in_the_way;
+    for (int i = 1;; ++i) {
+      const std::string end = i == 1 ? ".png" : fmt::format("_{}.png", i);
+      input.picture = shortened_stem(stem, end.size()) + end;
+      if (taken.contains(input.picture)) continue;
+      const std::string path = output + "/" + input.picture;
+      if (!exists(path)) break;
+      auto file = identity(path);
+      if (is_drawn_by_us(path) && !(file && inputs.contains(*file))) break;
+      if (in_the_way.empty()) in_the_way = input.picture;
+    }
+    taken.insert(input.picture);
+    if (!in_the_way.empty() && kept++ == 0) {
+      first_kept = in_the_way;
+      first_other = input.picture;
+    }
+  }
+  if (kept == 0) return "";
+  std::string others = kept == 1 ? "" : fmt::format(" (and {} more such files)", kept - 1);
+  return fmt::format("{}: {} is there already and stays, the picture is {}{}", output, first_kept,
+                     first_other, others);
+}
+
+void check_list(const std::string& output, const std::string& name) {
+  const std::string path = output + "/" + name;
+  if (!exists(path)) return;
+  constexpr std::string_view kBegin = "[\n{\"file_name\": ", kEmpty = "[\n]\n";
+  const std::string start = beginning(path, kBegin.size());
+  if (start != kBegin && start != kEmpty)
+    fail_input("{}: is there already and not from saccade predict, expected another --output", path);
+}
+
+std::vector<uint8_t> encode_drawing(const Image& image) {
+  std::vector<uint8_t> png = encode_png(image);
+  png.insert(png.begin() + kAfterPngHeader, kDrawnByUs.begin(), kDrawnByUs.end());
+  return png;
 }
 
 Batch one_image_batch(const Image& original, const Config& config) {
@@ -53,18 +179,27 @@ Batch one_image_batch(const Image& original, const Config& config) {
   return collate({std::move(sample)}, {std::move(target)}, config.data().pad_multiple());
 }
 
-Workspace::Workspace(const fs::path& output) : output_(output), existed_(fs::exists(output)) {
-  if (existed_ && !fs::is_directory(output)) fail_input("{}: is a file, expected a folder", output.string());
-  path_ = output / fmt::format(".predict-{}", getpid());
+Workspace::Workspace(const std::string& output) : output_(output) {
   std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) fail_input("{}: cannot create the folder: {}", output.string(), error.message());
+  const bool existed = fs::exists(output, error);
+  if (existed && !fs::is_directory(output, error)) fail_input("{}: is a file, expected a folder", output);
+  fs::create_directories(output, error);
+  if (!existed && !error) fresh_.emplace(output, TemporaryPath::Removal::kIfEmpty);
+  if (!error) {
+    path_.emplace(fmt::format("{}/.predict-{}", output, getpid()));
+    fs::create_directory(path_->path(), error);
+  }
+  if (error) fail_input("{}: cannot create the folder: {}", output, error.message());
 }
 
-Workspace::~Workspace() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-  if (!existed_ && fs::is_empty(output_, ignored)) fs::remove(output_, ignored);
+void Workspace::publish(const std::string& name) {
+  const fs::path from = file(name), to = fs::path(output_) / name;
+  std::error_code error;
+  const fs::file_status old = fs::status(to, error);
+  if (fs::is_regular_file(old)) fs::permissions(from, old.permissions(), error);
+  if (fresh_) fresh_->keep();
+  fs::rename(from, to, error);
+  if (error) fail("{}: cannot write the file: {}", to.string(), error.message());
 }
 
 }  // namespace saccade

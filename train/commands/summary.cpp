@@ -1,14 +1,12 @@
 // saccade summary: what a recipe's model costs.
 #include "models/summary.h"
 
-#include <fmt/format.h>
-
-#include "core/formats/file.h"
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/task.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
@@ -18,7 +16,7 @@ int64_t class_count(const Config& config) {
   if (config.model().num_classes() > 0) return config.model().num_classes();
   const TaskSpec& task = task_of(config);
   if (std::optional<int64_t> classes = task.count_classes(config)) return *classes;
-  fmt::print("The training data is not at hand: {} classes are assumed, as in {}.\n", task.usual_classes,
+  print_text("The training data is not at hand: {} classes are assumed, as in {}.\n", task.usual_classes,
              task.usual_dataset);
   return task.usual_classes;
 }
@@ -38,23 +36,22 @@ std::string mebibytes(int64_t bytes) {
 
 void print_table(const ModelSummary& summary) {
   constexpr int kMaxDepth = 4;  // below are the single layers
-  constexpr const char* kRow = "{:<58} {:>12} {:>10} {:>12}\n";
-  fmt::print(fmt::runtime(kRow), "module", "parameters", "MACs", "activations");
+  auto print_row = [](const auto&... cells) { print_line("{:<58} {:>12} {:>10} {:>12}", cells...); };
+  print_row("module", "parameters", "MACs", "activations");
   for (const ModuleCost& m : summary.modules) {
     if (m.depth == 0 || m.depth > kMaxDepth) continue;
     std::string local = m.name.substr(m.name.rfind('.') == std::string::npos ? 0 : m.name.rfind('.') + 1);
     std::string label = std::string(static_cast<size_t>(m.depth - 1) * 2, ' ') + local + " (" + m.type + ")";
-    fmt::print(fmt::runtime(kRow), label, m.parameters, short_number(static_cast<double>(m.macs)),
-               mebibytes(m.activation_bytes));
+    print_row(label, m.parameters, short_number(static_cast<double>(m.macs)), mebibytes(m.activation_bytes));
   }
-  fmt::print(fmt::runtime(kRow), "total", summary.parameters, short_number(static_cast<double>(summary.macs)),
-             mebibytes(summary.activation_bytes));
+  print_row("total", summary.parameters, short_number(static_cast<double>(summary.macs)),
+            mebibytes(summary.activation_bytes));
 }
 
 }  // namespace
 
 int run_summary(const SummaryArguments& arguments) {
-  check_output_file(arguments.json);
+  check_outputs({{"--json", arguments.json}}, {{"--config", arguments.config}});
   Config config = load_config(arguments.config, arguments.set);
   validate_config(config);
   config = resolve_config(config);
@@ -71,7 +68,7 @@ int run_summary(const SummaryArguments& arguments) {
   ModelSummary summary = detector ? summarize(*detector, height, width)
                                   : summarize(dynamic_cast<Classifier&>(*model), height, width);
   print_table(summary);
-  fmt::print(
+  print_text(
       "\n{} parameters, {} of them trained, {} MACs and {} of activations for one image of {} x {} pixels\n",
       summary.parameters, summary.trainable, summary.macs, mebibytes(summary.activation_bytes), height,
       width);

@@ -8,6 +8,7 @@
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
 #include "train/config/task.h"
+#include "train/logs/print.h"
 #include "train/loop/trainer.h"
 
 namespace saccade {
@@ -74,13 +75,13 @@ int run_train(const TrainArguments& arguments) {
       {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()},
       "train.checkpoint_modules");
   FreshFolder fresh(arguments.output);
-  if (!choice.notice.empty()) fmt::print("{}\n", choice.notice);
+  if (!choice.notice.empty()) print_line(choice.notice);
   TrainingResult result = train(options, *task);
-  fmt::print("{}: {} steps", arguments.output, result.step);
+  print_text("{}: {} steps", arguments.output, result.step);
   if (result.best_step >= 0)
-    fmt::print(", best {} {:.4f} after step {}", task->primary_metrics().front(), result.best_metric,
+    print_text(", best {} {:.4f} after step {}", task->primary_metrics().front(), result.best_metric,
                result.best_step);
-  fmt::print("\n");
+  print_line("");
   return 0;
 }
 

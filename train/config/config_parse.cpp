@@ -2,10 +2,10 @@
 #include <google/protobuf/text_format.h>
 
 #include <cctype>
-#include <fstream>
 #include <regex>
 #include <sstream>
 
+#include "core/formats/file.h"
 #include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
@@ -89,12 +89,7 @@ Config parse_config(const std::string& text, const std::string& name) {
 }
 
 Config load_config(const std::string& path, const std::vector<std::string>& sets) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) {
-    if (!in || !in.eof()) fail_input("{}: cannot be read, expected a configuration file (textproto)", path);
-  }
-  Config config = parse_config(text.str(), path);
+  Config config = parse_config(read_text(path, kConfigFile), path);
   for (const std::string& set : sets) apply_set(config, set);
   return config;
 }

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/formats/text.h"
+
 namespace saccade {
 
 Progress::Progress(std::FILE* out, double plain_seconds)
@@ -22,13 +24,13 @@ void Progress::update(const std::string& line) {
   if (!due()) return;
   last_ = std::chrono::steady_clock::now();
   if (!terminal_) {
-    fmt::print(out_, "{}\n", line);
+    std::fputs((escaped(line) + "\n").c_str(), out_);
   } else {
     winsize size{};
     size_t columns =
         ::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1u : 79u;
     // A wrapped line could not be redrawn.
-    fmt::print(out_, "\r\x1b[K{}", line.substr(0, columns));
+    std::fputs(("\r\x1b[K" + escaped(line).substr(0, columns)).c_str(), out_);
     drawn_ = true;
   }
   std::fflush(out_);
@@ -36,13 +38,13 @@ void Progress::update(const std::string& line) {
 
 void Progress::message(const std::string& line) {
   finish();
-  fmt::print(out_, "{}\n", line);
+  std::fputs((escaped(line) + "\n").c_str(), out_);
   std::fflush(out_);
 }
 
 void Progress::finish() {
   if (!drawn_) return;
-  fmt::print(out_, "\r\x1b[K");
+  std::fputs("\r\x1b[K", out_);
   std::fflush(out_);
   drawn_ = false;
 }
@@ -55,6 +57,11 @@ void ProgressCounter::add(int64_t count) {
   line_.update(fmt::format("{} {}/{} {}, {:.1f} {}/s, {} left, {}", label_, done_, total_, unit_, rate, unit_,
                            format_duration(static_cast<double>(total_ - done_) / rate),
                            format_bytes(resident_bytes())));
+}
+
+void ProgressCounter::clear() {
+  std::lock_guard lock(mutex_);
+  line_.finish();
 }
 
 void ProgressCounter::finish() {

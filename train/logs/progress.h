@@ -44,6 +44,8 @@ class ProgressCounter {
 
   // So many more are done. From any thread.
   void add(int64_t count);
+  // Removes the line from a terminal until the next one, for a message on stderr.
+  void clear();
   // Ends with a line that stays: "label 4000 images, 310 images/s, 13 s".
   void finish();
 

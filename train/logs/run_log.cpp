@@ -9,6 +9,7 @@
 
 #include "core/formats/file.h"
 #include "core/formats/json.h"
+#include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
@@ -42,7 +43,7 @@ RunLog::RunLog(const std::string& folder, int64_t resume_step) {
   if (error) fail_input("{}: cannot create the run folder: {}", folder, error.message());
   path_ = (std::filesystem::path(folder) / "metrics.jsonl").string();
   if (resume_step >= 0 && std::filesystem::exists(path_)) {
-    std::vector<uint8_t> bytes = read_file(path_);
+    std::vector<uint8_t> bytes = read_file(path_, kLogFile);
     write_file(path_, lines_until({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, resume_step));
   }
   file_.open(path_, resume_step >= 0 ? std::ios::app : std::ios::trunc);

@@ -1,0 +1,49 @@
+// Files and folders that are removed when the work that made them does not end.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+
+namespace saccade {
+
+// Something at a path of the file system that is removed, at the end or by a signal (RemoveOnSignals), unless it is kept. A folder
+// is removed with all in it, or only when it is empty.
+class TemporaryPath {
+ public:
+  enum class Removal { kAll, kIfEmpty };
+  explicit TemporaryPath(std::string path, Removal removal = Removal::kAll);
+  ~TemporaryPath();
+  TemporaryPath(const TemporaryPath&) = delete;
+  TemporaryPath& operator=(const TemporaryPath&) = delete;
+
+  const std::string& path() const { return path_; }
+  void keep();  // it is not temporary any more
+
+ private:
+  std::string path_;
+  Removal removal_;
+  bool kept_ = false;
+};
+
+// While this lives, SIGINT, SIGTERM and SIGHUP remove what is temporary before they end the program as they always do. A signal
+// that whoever started the program told it to ignore stays ignored. One at a time; not beside handlers of these signals.
+class RemoveOnSignals {
+ public:
+  RemoveOnSignals();
+  ~RemoveOnSignals();
+  RemoveOnSignals(const RemoveOnSignals&) = delete;
+  RemoveOnSignals& operator=(const RemoveOnSignals&) = delete;
+
+  // Does not return when a signal is ending the program: what fails then fails because its files are gone.
+  void wait_if_ending() const;
+
+ private:
+  void watch();
+  sigset_t signals_{}, before_{};
+  std::atomic<bool> done_{false}, ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,41 @@
+#include "train/logs/print.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "core/formats/text.h"
+
+namespace saccade {
+namespace {
+
+int lost_because = 0;  // the first errno of stdout
+
+// Any thread; a stream remembers only that it failed.
+void put(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() && lost_because == 0)
+    lost_because = errno;
+}
+
+}  // namespace
+
+void print_line(std::string_view line) { put(escaped(line) + "\n"); }
+
+void print_text(std::string_view text) { put(escaped_lines(text)); }
+
+void print_error(std::string_view message) {
+  constexpr size_t kLongest = 8000, kEnd = 2000;
+  std::string line = escaped(message);
+  if (line.size() > kLongest)
+    line = line.substr(0, kLongest - kEnd) + " ... " + line.substr(line.size() - kEnd);
+  std::fflush(stdout);
+  std::fprintf(stderr, "error: %s\n", line.c_str());
+}
+
+std::string stdout_problem() {
+  if (std::fflush(stdout) != 0 && lost_because == 0) lost_because = errno;
+  if (std::ferror(stdout) == 0 && lost_because == 0) return "";
+  return lost_because != 0 ? std::strerror(lost_because) : "an output error";
+}
+
+}  // namespace saccade
