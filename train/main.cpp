@@ -1,3 +1,6 @@
 #include "train/commands/cli.h"
 
-int main(int argc, char** argv) { return saccade::run_command_line(argc, argv); }
+int main(int argc, char** argv) {
+  saccade::prepare_process();
+  return saccade::run_command_line(argc, argv);
+}

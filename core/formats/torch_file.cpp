@@ -91,9 +91,9 @@ class ZipContainer : public Container {
 class LegacyContainer : public Container {
  public:
   explicit LegacyContainer(const std::string& path)
-      : file_(path, kWeightsFile), input_(path, file_.size(), [this](void* out, uint64_t bytes, uint64_t offset) {
-          file_.read_at(out, bytes, offset);
-        }) {}
+      : file_(path, kWeightsFile),
+        input_(path, file_.size(),
+               [this](void* out, uint64_t bytes, uint64_t offset) { file_.read_at(out, bytes, offset); }) {}
 
   PickleGraph read_graph() override {
     constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";

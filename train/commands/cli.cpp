@@ -3,16 +3,20 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <csignal>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <new>
 
+#include "core/formats/descriptors.h"
+#include "core/formats/temporary.h"
 #include "core/runtime/gpu.h"
 #include "train/commands/commands.h"
 #include "train/config/nearest.h"
 #include "train/config/text.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
@@ -51,10 +55,17 @@ CLI::Validator between_0_and_1() {
   return number<double>("a number from 0 to 1", [](double value) { return value >= 0 && value <= 1; });
 }
 
+// Of files and folders: an empty word names none.
+CLI::Validator not_empty() {
+  return CLI::Validator([](std::string& text) { return text.empty() ? "the name is empty" : ""; }, "");
+}
+
 // An option, with the word that stands for its value in the help.
 template <class T>
 CLI::Option* option(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
-  return command->add_option(flag, value, text)->type_name(type);
+  CLI::Option* added = command->add_option(flag, value, text)->type_name(type);
+  const std::string_view kind = type;
+  return kind == "FILE" || kind == "DIR" ? added->check(not_empty()) : added;
 }
 template <class T>
 CLI::Option* required(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
@@ -132,7 +143,7 @@ void add_predict(CLI::App& app, Action& action) {
       ->check(between_0_and_1());
   c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
   add_device(c, a->device);
-  c->add_option("IMAGE", a->images, "image files, or folders of images")->required();
+  c->add_option("IMAGE", a->images, "image files, or folders of images")->required()->check(not_empty());
   c->footer(
       "Example:\n  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/");
 }
@@ -168,8 +179,8 @@ void add_data(CLI::App& app, Action& action) {
 
 void add_convert(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "convert", "turn weights of others into a checkpoint", run_convert);
-  c->add_option("IN", a->input, "safetensors, or a .pth file of PyTorch")->required();
-  c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required();
+  c->add_option("IN", a->input, "safetensors, or a .pth file of PyTorch")->required()->check(not_empty());
+  c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required()->check(not_empty());
   option(c, "--config", a->config, "FILE", "the model, where the weights do not tell it");
   add_set(c, a->set);
   option(c, "--annotations", a->annotations, "FILE", "COCO json that names the classes");
@@ -190,12 +201,17 @@ void add_describe(CLI::App& app, Action& action) {
   c->footer("Example:\n  saccade describe ms_deform_attn");
 }
 
-int fail_with(int status, std::string message) {
-  for (char& c : message)
-    if (c == '\n' || c == '\r') c = ' ';
-  std::fflush(stdout);
-  std::fprintf(stderr, "error: %s\n", message.c_str());
+int fail_with(int status, std::string_view message) {
+  print_error(message);
   return status;
+}
+
+// The raw text of a file system's error has no place in front; paths are the user's, the rest is the machine's.
+int fail_with(const std::filesystem::filesystem_error& error) {
+  const std::error_code& code = error.code();
+  const bool of_machine = code == std::errc::no_space_on_device || code == std::errc::io_error ||
+                          code == std::errc::not_enough_memory || code == std::errc::too_many_files_open;
+  return fail_with(of_machine ? 1 : 2, fmt::format("{}: {}", error.path1().string(), code.message()));
 }
 
 // "saccade data shapes" of the innermost command that was recognised.
@@ -235,7 +251,57 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}: {} (see {} --help)", name, error.what(), name);
 }
 
+// Training ends by signals in its own way: it saves first.
+int run_action(const Action& action, bool is_training) {
+  try {
+    if (is_training) return action();
+    RemoveOnSignals signals;
+    try {
+      return action();
+    } catch (...) {
+      signals.wait_if_ending();
+      throw;
+    }
+  } catch (const InputError& error) {
+    return fail_with(2, error.what());
+  } catch (const OutOfMemory& error) {
+    return fail_with(
+        1, fmt::format("{}. A smaller data.batch_size, train.checkpoint_modules or precision: bf16 need less",
+                       error.what()));
+  } catch (const std::bad_alloc&) {
+    return fail_with(1, "out of memory");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail_with(error);
+  } catch (const std::exception& error) {
+    return fail_with(1, error.what());
+  }
+}
+
+// What was printed has to arrive, else the command has failed.
+int with_checked_stdout(int status) {
+  const std::string problem = stdout_problem();
+  if (problem.empty() || status != 0) return status;
+  return fail_with(1, "cannot write to the standard output: " + problem);
+}
+
+// CLI11 takes "[a,b]" for a list of two words; "./[a,b]" names the same file.
+std::vector<std::string> words_of(int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {  // the order that CLI11 wants
+    std::string_view word = argv[i];
+    words.push_back(word.starts_with('[') && word.ends_with(']') ? fmt::format("./{}", word)
+                                                                 : std::string(word));
+  }
+  return words;
+}
+
 }  // namespace
+
+void prepare_process() {
+  occupy_standard_streams();
+  // Who no longer reads what is printed is an error of writing, not a signal that ends the work.
+  std::signal(SIGPIPE, SIG_IGN);
+}
 
 int run_command_line(int argc, const char* const* argv) {
   CLI::App app("Trains, evaluates and runs attention-based object detectors and classifiers.", "saccade");
@@ -252,25 +318,13 @@ int run_command_line(int argc, const char* const* argv) {
   add_convert(app, action);
   add_describe(app, action);
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
+    return with_checked_stdout(app.exit(success));
   } catch (const CLI::ParseError& error) {
     return fail_with(2, explain(app, error));
   }
-  try {
-    return action();
-  } catch (const InputError& error) {
-    return fail_with(2, error.what());
-  } catch (const OutOfMemory& error) {
-    return fail_with(
-        1, fmt::format("{}. A smaller data.batch_size, train.checkpoint_modules or precision: bf16 need less",
-                       error.what()));
-  } catch (const std::bad_alloc&) {
-    return fail_with(1, "out of memory");
-  } catch (const std::exception& error) {
-    return fail_with(1, error.what());
-  }
+  return with_checked_stdout(run_action(action, app.got_subcommand("train")));
 }
 
 }  // namespace saccade

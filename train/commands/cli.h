@@ -4,6 +4,9 @@
 
 namespace saccade {
 
+// First of all in main(): closed standard streams get descriptors of their own, and SIGPIPE ends nothing.
+void prepare_process();
+
 int run_command_line(int argc, const char* const* argv);
 
 }  // namespace saccade
