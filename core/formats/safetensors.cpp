@@ -1,18 +1,15 @@
 #include "core/formats/safetensors.h"
 
-#include <fcntl.h>
 #include <simdjson.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <numeric>
 #include <set>
 
+#include "core/formats/checksum.h"
 #include "core/formats/json.h"
+#include "core/formats/output_file.h"
 
 namespace saccade {
 namespace {
@@ -21,6 +18,21 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 // The format's own limit.
 constexpr uint64_t kMaxHeader = 100'000'000;
+
+constexpr const char *kChecksums = "saccade.checksums", *kHeaderChecksum = "saccade.header_checksum";
+
+// Where the digits of the header's own checksum are; npos when they are not there. A quote inside of a string is escaped, so
+// nothing else looks like this key.
+size_t header_checksum_at(const std::string& header) {
+  const std::string key = fmt::format("\"{}\":\"", kHeaderChecksum);
+  const size_t at = header.find(key);
+  const size_t digits = at + key.size();
+  return at == std::string::npos || digits + kChecksumDigits > header.size() ? std::string::npos : digits;
+}
+std::string header_checksum(std::string header, size_t at) {
+  header.replace(at, kChecksumDigits, kChecksumDigits, '0');
+  return checksum_text(checksum(header.data(), header.size()));
+}
 
 struct Placed {
   WeightEntry entry;
@@ -125,68 +137,102 @@ void SafetensorsReader::parse_header() {
       fail_input("{}: tensor \"{}\" {}", path_, printable(p.entry.name),
                  p.begin < position ? "overlaps another one" : "follows bytes that belong to no tensor");
     position = p.end;
-    begin_[p.entry.name] = p.begin;
+    places_[p.entry.name] = {p.begin, p.end - p.begin};
     add(std::move(p.entry));
   }
   if (position != file_size)
     fail_input("{}: {} bytes at the end belong to no tensor", path_, file_size - position);
+  take_checksums(std::move(text));
+}
+
+void SafetensorsReader::take_checksums(std::string header) {
+  const auto sums = metadata_.find(kChecksums), own = metadata_.find(kHeaderChecksum);
+  if (sums == metadata_.end() && own == metadata_.end()) return;
+  // A damaged name of one of them must not pass for a file without checksums.
+  const size_t at = header_checksum_at(header);
+  if (sums == metadata_.end() || own == metadata_.end() || at == std::string::npos ||
+      own->second != header_checksum(std::move(header), at))
+    fail_input("{}: damaged file: the checksum of its header is wrong", path_);
+  size_t position = 0;
+  for (const WeightEntry& e : entries()) {
+    places_[e.name].checksum = sums->second.substr(std::min(position, sums->second.size()), kChecksumDigits);
+    position += kChecksumDigits;
+  }
+  if (position != sums->second.size())
+    fail_input("{}: {} digits of checksums for {} tensors", path_, sums->second.size(), entries().size());
+  metadata_.erase(sums);
+  metadata_.erase(own);
+}
+
+void SafetensorsReader::compare(const std::string& name, Place& place, uint64_t found) const {
+  if (place.checksum != checksum_text(found))
+    fail_input("{}: damaged file: the checksum of tensor \"{}\" is wrong", path_, printable(name));
+  place.whole = true;
 }
 
 Tensor SafetensorsReader::read(const std::string& name) const {
   const WeightEntry* e = find(name);
   if (!e) fail_input("{}: no tensor \"{}\"", path_, printable(name));
-  uint64_t bytes = static_cast<uint64_t>(e->shape.numel()) * dtype_bytes(e->dtype);
-  return decode_tensor(*e, path_, [&](void* out) { file_.read_at(out, bytes, begin_.at(name)); });
+  Place& place = places_.at(name);
+  return decode_tensor(*e, path_, [&](void* out) {
+    file_.read_at(out, place.bytes, place.begin);
+    if (!place.checksum.empty() && !place.whole) compare(name, place, checksum(out, place.bytes));
+  });
+}
+
+void SafetensorsReader::verify() const {
+  std::vector<char> buffer;
+  constexpr uint64_t kBuffer = 1 << 20;
+  for (auto& [name, place] : places_) {
+    if (place.checksum.empty() || place.whole) continue;
+    Checksum sum;
+    for (uint64_t done = 0; done < place.bytes;) {
+      const uint64_t part = std::min(kBuffer, place.bytes - done);
+      buffer.resize(kBuffer);
+      file_.read_at(buffer.data(), part, place.begin + done);
+      sum.add(buffer.data(), part);
+      done += part;
+    }
+    compare(name, place, sum.value());
+  }
 }
 
 namespace {
 
-// A file that appears under its name only when commit() succeeded.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& path) : path_(path) {
-    std::filesystem::path p(path);
-    folder_ = p.has_parent_path() ? p.parent_path().string() : ".";
-    temporary_ = (std::filesystem::path(folder_) / ("." + p.filename().string() + ".tmp")).string();
-    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (file_ < 0) stop("open");
-  }
-  ~TemporaryFile() {
-    if (file_ >= 0) ::close(file_);
-    if (!committed_) ::unlink(temporary_.c_str());
-  }
-  void write(const void* data, size_t bytes) {
-    const char* p = static_cast<const char*>(data);
-    while (bytes > 0) {
-      ssize_t n = ::write(file_, p, std::min<size_t>(bytes, 1u << 30));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) stop("write");
-      p += n;
-      bytes -= static_cast<size_t>(n);
-    }
-  }
-  void commit() {
-    if (::fsync(file_) != 0) stop("sync");
-    int closed = ::close(file_);
-    file_ = -1;
-    if (closed != 0) stop("close");
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) stop("rename");
-    committed_ = true;
-    int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-      ::fsync(folder);
-      ::close(folder);
-    }
-  }
+// What a reader could not read again.
+void check_text(const std::string& path, const char* what, const std::string& text) {
+  if (!simdjson::validate_utf8(text.data(), text.size()))
+    fail_input("{}: {} \"{}\" is not UTF-8, which the format needs", path, what, printable(text));
+}
 
- private:
-  [[noreturn]] void stop(const char* what) {
-    fail("{}: cannot {}: {}", temporary_, what, std::strerror(errno));
+// The header without its padding; the checksums are zeros.
+std::string header_of(const std::string& path, const NamedValues& tensors, const std::vector<size_t>& order,
+                      std::map<std::string, std::string> metadata) {
+  metadata[kChecksums] = std::string(tensors.size() * kChecksumDigits, '0');
+  metadata[kHeaderChecksum] = std::string(kChecksumDigits, '0');
+  std::string header = "{\"__metadata__\":{";
+  for (const auto& [key, value] : metadata) {
+    check_text(path, "the metadata", key);
+    check_text(path, "the metadata", value);
+    header += (header.back() == '{' ? "" : ",") + json_quote(key) + ":" + json_quote(value);
   }
-  std::string path_, folder_, temporary_;
-  int file_ = -1;
-  bool committed_ = false;
-};
+  header += "}";
+  uint64_t position = 0;
+  std::set<std::string> names;
+  for (size_t i : order) {
+    const auto& [name, tensor] = tensors[i];
+    SACCADE_CHECK(names.insert(name).second, "[safetensors] tensor \"{}\" is given twice", name);
+    check_text(path, "the name of tensor", name);
+    if (name == "__metadata__") fail_input("{}: a tensor cannot be called \"{}\" in the format", path, name);
+    std::string dims;
+    for (int64_t d : tensor.shape()) dims += fmt::format("{}{}", dims.empty() ? "" : ",", d);
+    header +=
+        fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_quote(name),
+                    file_dtype(tensor.dtype()), dims, position, position + tensor.bytes());
+    position += tensor.bytes();
+  }
+  return header + "}";
+}
 
 }  // namespace
 
@@ -198,38 +244,26 @@ void write_safetensors(const std::string& path, const NamedValues& tensors,
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return size_of(tensors[a].second.dtype()) > size_of(tensors[b].second.dtype());
   });
-  std::string header = "{";
-  if (!metadata.empty()) {
-    header += "\"__metadata__\":{";
-    for (const auto& [key, value] : metadata)
-      header += (header.back() == '{' ? "" : ",") + json_quote(key) + ":" + json_quote(value);
-    header += "}";
-  }
-  uint64_t position = 0;
-  std::set<std::string> names;
-  for (size_t i : order) {
-    const auto& [name, tensor] = tensors[i];
-    SACCADE_CHECK(names.insert(name).second, "[safetensors] tensor \"{}\" is given twice", name);
-    std::string dims;
-    for (int64_t d : tensor.shape()) dims += fmt::format("{}{}", dims.empty() ? "" : ",", d);
-    header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                          header.size() == 1 ? "" : ",", json_quote(name), file_dtype(tensor.dtype()), dims,
-                          position, position + tensor.bytes());
-    position += tensor.bytes();
-  }
-  header += "}";
+  std::string header = header_of(path, tensors, order, metadata);
   header.resize((header.size() + 7) / 8 * 8, ' ');
   SACCADE_CHECK(header.size() <= kMaxHeader, "[safetensors] a header of {} bytes is over the format's limit",
                 header.size());
 
-  TemporaryFile file(path);
-  uint64_t length = header.size();
-  file.write(&length, 8);
-  file.write(header.data(), header.size());
+  OutputFile file(path, OutputFile::Sync::kYes);
+  uint64_t length = header.size(), position = 8 + length;
+  std::string sums;
   for (size_t i : order) {
     Tensor host = tensors[i].second.to(Device::kCpu).contiguous();
-    file.write(host.raw(), host.bytes());
+    file.write_at(host.raw(), host.bytes(), position);
+    sums += checksum_text(checksum(host.raw(), host.bytes()));
+    position += host.bytes();
   }
+  const std::string key = fmt::format("\"{}\":\"", kChecksums);
+  header.replace(header.find(key) + key.size(), sums.size(), sums);
+  const size_t at = header_checksum_at(header);
+  header.replace(at, kChecksumDigits, header_checksum(header, at));
+  file.write_at(&length, 8, 0);
+  file.write_at(header.data(), header.size(), 8);
   file.commit();
 }
 

@@ -1,6 +1,9 @@
 // safetensors files: an 8-byte little-endian header length, a JSON header {name: {dtype, shape,
 // data_offsets}} with an optional "__metadata__" map of strings, then the raw tensors, row-major, without
 // holes. https://github.com/huggingface/safetensors#format
+//
+// Files of ours carry checksums (core/formats/checksum.h) in their metadata: "saccade.checksums", one for each tensor in the order of
+// the data, and "saccade.header_checksum", of the header with zeros for its own digits. Files of others have neither.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +16,34 @@
 
 namespace saccade {
 
-// Reads the header at once and tensors on demand.
+// Reads the header at once and tensors on demand; what is read is compared with its checksum, where the file has them.
 class SafetensorsReader : public WeightsFile {
  public:
   explicit SafetensorsReader(const std::string& path);
   Tensor read(const std::string& name) const override;
+  void verify() const override;
 
  private:
+  struct Place {
+    uint64_t begin = 0, bytes = 0;  // of the file
+    std::string checksum;           // "": none
+    bool whole = false;             // its bytes were compared with it
+  };
   void parse_header();
+  // Takes the checksums out of the metadata.
+  void take_checksums(std::string header);
+  void compare(const std::string& name, Place& place, uint64_t found) const;
 
   InputFile file_;
-  std::map<std::string, uint64_t> begin_;  // of each tensor, in bytes of the file
+  mutable std::map<std::string, Place> places_;
 };
 
 using NamedValues = std::vector<std::pair<std::string, Tensor>>;
 
 // Writes a temporary file in the same folder, syncs it, renames it over `path` and syncs the folder: whoever
 // is killed at any moment leaves either the old file or the new one. The bytes depend on the arguments only.
-// Throws Error with the reason when the file cannot be written, and on a duplicate name.
+// Throws Error with the reason when the file cannot be written, and on a duplicate name; InputError for names and metadata that the
+// format cannot hold.
 void write_safetensors(const std::string& path, const NamedValues& tensors,
                        const std::map<std::string, std::string>& metadata);
 

@@ -29,6 +29,7 @@ class Container {
   virtual void locate(std::map<std::string, StoredData>& storages) = 0;
   virtual void read(const StoredData& storage, void* out, uint64_t bytes, uint64_t offset) = 0;
   virtual uint64_t file_size() const = 0;
+  virtual void verify() const {}
 };
 
 // ---- zip --------------------------------------------------------------------------------------------------
@@ -80,6 +81,7 @@ class ZipContainer : public Container {
     archive_.read(*storage.entry, out, bytes, offset);
   }
   uint64_t file_size() const override { return archive_.file_size(); }
+  void verify() const override { archive_.verify(); }
 
  private:
   std::string path_, prefix_;  // prefix_: "archive/"
@@ -191,6 +193,7 @@ class TorchFile : public WeightsFile {
     if (!e) fail_input("{}: no tensor \"{}\"", path_, printable(name));
     return decode_tensor(*e, path_, [&](void* out) { fill(*e, views_.at(name), out); });
   }
+  void verify() const override { container_->verify(); }
 
  private:
   // A tensor's place in its storage, in elements of its own dtype.

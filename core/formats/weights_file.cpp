@@ -114,10 +114,10 @@ std::unique_ptr<WeightsFile> open_weights(const std::string& path) {
     start.resize(std::min<uint64_t>(file.size(), 16));
     file.read_at(start.data(), start.size(), 0);
   }
-  if (looks_like_torch_file(start)) return open_torch_file(path);
-  // A header of less than 100 MB: the upper bytes of its length are 0.
+  // A header of less than 100 MB: the upper bytes of its length are 0. The lower ones may look like the start of a pickle.
   if (start.size() > 8 && start.substr(5, 3) == std::string(3, '\0') && start[8] == '{')
     return std::make_unique<SafetensorsReader>(path);
+  if (looks_like_torch_file(start)) return open_torch_file(path);
   if (start.empty()) fail_input("{}: the file is empty", path);
   fail_input(
       "{}: neither a safetensors file nor a PyTorch one (torch.save, zip container or pickle stream), "

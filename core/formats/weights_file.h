@@ -41,6 +41,10 @@ class WeightsFile {
   // i16 and u16 become i32, u32 becomes i64. Other types, and a missing name, throw InputError.
   virtual Tensor read(const std::string& name) const = 0;
 
+  // Compares with their checksums all parts of the file that were not read yet, where the format has them (safetensors files of ours,
+  // PyTorch's zip container). Throws InputError naming the damaged one.
+  virtual void verify() const {}
+
   // The strings of a safetensors file's "__metadata__".
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   // Plain values that a .pth file holds in addition to its tensors, by their path: "epoch", "args.dilation".

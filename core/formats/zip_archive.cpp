@@ -109,28 +109,61 @@ void ZipArchive::add_entry(std::string_view record, std::string_view name_bytes,
   if (bytes != stored || bytes > file_.size())
     fail_input("{}: entry \"{}\" of the archive claims {} bytes in a file of {}", file_.path(),
                printable(name), bytes, file_.size());
-  Entry entry{header, bytes, static_cast<uint32_t>(number<uint32_t>(record, 16))};
+  Entry entry{header, bytes, static_cast<uint32_t>(number<uint32_t>(record, 16)), name};
   if (!entries_.emplace(name, entry).second)
     fail_input("{}: entry \"{}\" is there twice", file_.path(), printable(name));
+  // Or a small file could be read without end.
+  stored_ += bytes;
+  if (stored_ > file_.size()) damaged("its entries overlap");
+}
+
+void ZipArchive::damaged(const Entry& entry, const char* reason) const {
+  fail_input("{}: entry \"{}\" of the archive cannot be read: {}", file_.path(), printable(entry.name),
+             reason);
+}
+
+uint64_t ZipArchive::find_bytes(const Entry& entry) const {
+  if (file_.size() < kHeaderBytes || entry.header > file_.size() - kHeaderBytes)
+    damaged(entry, "it lies outside of the file");
+  std::string header(kHeaderBytes, '\0');
+  file_.read_at(header.data(), header.size(), entry.header);
+  if (!header.starts_with(kHeader)) damaged(entry, "its header is not there");
+  uint64_t start = entry.header + kHeaderBytes + number<uint16_t>(header, 26) + number<uint16_t>(header, 28);
+  if (start > file_.size() || entry.bytes > file_.size() - start)
+    damaged(entry, "it lies outside of the file");
+  return start;
+}
+
+void ZipArchive::compare(const Entry& entry, uint64_t checksum) const {
+  if (checksum != entry.checksum) damaged(entry, "its checksum is wrong");
+  entry.whole = true;
 }
 
 void ZipArchive::read(const Entry& entry, void* out, uint64_t bytes, uint64_t offset) const {
-  auto failed = [&](const char* reason) {
-    fail_input("{}: an entry of the archive cannot be read: {}", file_.path(), reason);
-  };
-  if (file_.size() < kHeaderBytes || entry.header > file_.size() - kHeaderBytes)
-    failed("it lies outside of the file");
-  std::string header(kHeaderBytes, '\0');
-  file_.read_at(header.data(), header.size(), entry.header);
-  if (!header.starts_with(kHeader)) failed("its header is not there");
-  uint64_t start = entry.header + kHeaderBytes + number<uint16_t>(header, 26) + number<uint16_t>(header, 28);
-  if (bytes == 0) return;
-  if (offset > entry.bytes || bytes > entry.bytes - offset) failed("it is shorter than it should be");
-  if (start > file_.size() || entry.bytes > file_.size() - start) failed("it lies outside of the file");
+  const uint64_t start = find_bytes(entry);
+  if (offset > entry.bytes || bytes > entry.bytes - offset) damaged(entry, "it is shorter than it should be");
+  const bool all = bytes == entry.bytes;
+  if (!all && !entry.whole) verify(entry);
   file_.read_at(out, bytes, start + offset);
-  if (bytes == entry.bytes && bytes > 0 &&
-      crc32_z(0, static_cast<const unsigned char*>(out), bytes) != entry.checksum)
-    failed("its checksum is wrong");
+  if (all && !entry.whole) compare(entry, crc32_z(0, static_cast<const unsigned char*>(out), bytes));
+}
+
+void ZipArchive::verify(const Entry& entry) const {
+  const uint64_t start = find_bytes(entry);
+  constexpr uint64_t kBuffer = 1 << 20;
+  std::vector<unsigned char> buffer(std::min(kBuffer, entry.bytes));
+  uint64_t sum = 0;
+  for (uint64_t done = 0; done < entry.bytes; done += buffer.size()) {
+    buffer.resize(std::min(kBuffer, entry.bytes - done));
+    file_.read_at(buffer.data(), buffer.size(), start + done);
+    sum = crc32_z(sum, buffer.data(), buffer.size());
+  }
+  compare(entry, sum);
+}
+
+void ZipArchive::verify() const {
+  for (const auto& [name, entry] : entries_)
+    if (!entry.whole) verify(entry);
 }
 
 }  // namespace saccade

@@ -167,6 +167,42 @@ TEST(Safetensors, DamagedFiles) {
   }
 }
 
+// Files of ours: every single changed byte is noticed, whatever it belongs to.
+TEST(Safetensors, EveryDamagedByteIsNoticed) {
+  TestFolder folder;
+  write_safetensors(folder / "x", sample(), {{"k", "v"}, {"saccade.config", "seed: 3"}});
+  const std::string good = read_bytes(folder / "x");
+  const size_t data = good.rfind('}') / 8 * 8 + 8;  // the padding of the header may follow
+  auto verify_error = [&](const std::string& bytes) -> std::string {
+    write_bytes(folder / "f", bytes);
+    try {
+      SafetensorsReader(folder / "f").verify();
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(verify_error(good), "");
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << i % 8));
+    const std::string error = verify_error(bad);
+    EXPECT_NE(error, "") << "byte " << i;
+    if (i < data) continue;
+    EXPECT_NE(error.find("the checksum of tensor \""), std::string::npos) << error;
+    EXPECT_NE(safetensors_error(folder / "f"), "") << "byte " << i;
+  }
+}
+
+TEST(Safetensors, NamesThatTheFormatCannotHoldAreRefused) {
+  TestFolder folder;
+  const Tensor t = Tensor::zeros({1});
+  EXPECT_THROW(write_safetensors(folder / "x", {{"__metadata__", t}}, {}), InputError);
+  EXPECT_THROW(write_safetensors(folder / "x", {{"\xff", t}}, {}), InputError);
+  EXPECT_THROW(write_safetensors(folder / "x", {{"a", t}}, {{"names", "\xff"}}), InputError);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(Safetensors, WritingFails) {
   TestFolder folder;
   EXPECT_THROW(write_safetensors(folder / "no/such/folder/x", sample(), {}), Error);

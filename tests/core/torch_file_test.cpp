@@ -400,6 +400,34 @@ TEST(HostileZip, DamagedBytesAreNoticed) {
   EXPECT_NE(zip_error(bytes).find("checksum"), std::string::npos);
 }
 
+TEST(TorchFile, AHeaderThatBeginsAsAPickleIsNone) {
+  TestFolder folder;
+  std::string header = R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  header.resize(0x280, ' ');
+  write_bytes(folder / "s", raw(uint64_t{0x280}) + header + "7");
+  EXPECT_EQ(open_weights(folder / "s")->read("x").to_vector<int64_t>(), std::vector<int64_t>{'7'});
+}
+
+// Also those of which only a part is read.
+TEST(HostileZip, EveryByteOfAnEntryIsCompared) {
+  const std::string half = tensor(storage("0", 4), 2, {2}, {1});
+  const std::string good =
+      zip_of({{"a/data.pkl", dict(half)}, {"a/data/0", std::string(16, 'x')}, {"a/more", "yyyy"}});
+  EXPECT_EQ(zip_error(good), "");
+  std::string bad = good;
+  bad[good.find("xxxx")] = 'z';  // outside of the tensor
+  EXPECT_NE(zip_error(bad).find("entry \"a/data/0\" of the archive cannot be read: its checksum is wrong"),
+            std::string::npos);
+  bad = good;
+  bad[good.find("FloatStorage")] = 'f';
+  EXPECT_NE(zip_error(bad).find("\"a/data.pkl\""), std::string::npos);
+  bad = good;
+  bad[good.find("yyyy")] = 'z';
+  TestFolder folder;
+  write_bytes(folder / "f", bad);
+  EXPECT_THROW(open_weights(folder / "f")->verify(), InputError);
+}
+
 // ---- fuzzing ----------------------------------------------------------------------------------------------
 
 // Changes of every file that this test suite has: bytes, bits, numbers at their limits, cut, doubled and

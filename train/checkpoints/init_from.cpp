@@ -179,7 +179,9 @@ InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, M
 
 InitReport init_from(const std::string& path, Module& model, const InitOptions& options) {
   std::unique_ptr<WeightsFile> file = open_weights(path);
-  return fill_model(*file, official_weights(*file), model, options);
+  InitReport report = fill_model(*file, official_weights(*file), model, options);
+  file->verify();
+  return report;
 }
 
 }  // namespace saccade

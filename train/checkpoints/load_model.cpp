@@ -29,6 +29,7 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
   loaded.task = task_of(loaded.config).name;
   loaded.module = build_model(loaded.config, classes);
   load_model(file, *loaded.module);
+  file.verify();
   loaded.module->to(device);
   loaded.module->set_training(false);
   return loaded;

@@ -167,6 +167,7 @@ int run_convert(const ConvertArguments& arguments) {
   print_line("{}: {} tensors, {} names{}", arguments.input, file->entries().size(), weights.naming,
              file->section().empty() ? "" : ", under \"" + file->section() + "\"");
   print_names("left out, not learned", weights.ignored);
+  file->verify();
   std::optional<Config> config;
   if (!ours) config = configuration(arguments, *file, weights);
   if (config)

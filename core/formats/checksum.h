@@ -1,0 +1,33 @@
+// Checksums that tell damaged bytes from whole ones: XXH3 with 64 bits, of the xxHash library (https://xxhash.com). It runs at the
+// speed of memory; it is no protection against forgery.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+struct XXH3_state_s;
+
+namespace saccade {
+
+uint64_t checksum(const void* data, size_t bytes);
+
+// Of bytes that come in pieces.
+class Checksum {
+ public:
+  Checksum();
+  ~Checksum();
+  Checksum(const Checksum&) = delete;
+  Checksum& operator=(const Checksum&) = delete;
+
+  void add(const void* data, size_t bytes);
+  uint64_t value() const;
+
+ private:
+  XXH3_state_s* state_;
+};
+
+inline constexpr size_t kChecksumDigits = 16;
+std::string checksum_text(uint64_t value);  // kChecksumDigits hexadecimal digits
+
+}  // namespace saccade
