@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -61,6 +62,52 @@ TEST(RunLog, ResumeDropsWhatComesAgain) {
             "{\"type\": \"train\", \"step\": 4, \"loss\": 9}\n");
   RunLog again(run, -1);
   EXPECT_EQ(read_bytes(path), "");
+}
+
+// The steps of all events in the folder.
+std::vector<int> event_steps(const std::string& folder) {
+  std::vector<int> steps;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string path = entry.path().string();
+    if (path.find("tfevents") == std::string::npos) continue;
+    const std::string bytes = read_bytes(path);
+    for (size_t at = 0; at < bytes.size();) {
+      uint64_t length = 0;
+      std::memcpy(&length, bytes.data() + at, 8);
+      // A double (9 bytes), then the step: 0x10 and a number below 128.
+      EXPECT_EQ(bytes.at(at + 12 + 9), 0x10);
+      if (const int step = bytes.at(at + 12 + 10); step > 0) steps.push_back(step);
+      at += 12 + length + 4;
+      EXPECT_LE(at, bytes.size());
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+TEST(RunLog, ResumeCutsEventsAndSaysWhatWasDamaged) {
+  TestFolder folder;
+  const std::string run = folder / "run";
+  {
+    RunLog log(run, -1);
+    for (int64_t step = 1; step <= 5; ++step) log.record("train", step, {{"loss", 1}});
+    EXPECT_TRUE(log.notes().empty());
+  }
+  EXPECT_EQ(event_steps(run), (std::vector<int>{1, 2, 3, 4, 5}));
+  {
+    RunLog log(run, 3);
+    EXPECT_TRUE(log.notes().empty());
+    log.record("train", 4, {{"loss", 2}});
+    log.record("eval", 4, {{"AP", 2}}, true);
+  }
+  EXPECT_EQ(event_steps(run), (std::vector<int>{1, 2, 3, 4, 4}));
+  for (const auto& entry : std::filesystem::directory_iterator(run))
+    std::ofstream(entry.path(), std::ios::app | std::ios::binary) << "{half";
+  RunLog log(run, 4);
+  EXPECT_TRUE(log.dropped_evaluation());
+  EXPECT_EQ(event_steps(run), (std::vector<int>{1, 2, 3, 4}));
+  // Of metrics.jsonl and one of the two event files; what follows the evaluation of the other goes with it.
+  EXPECT_EQ(log.notes().size(), 2u);
 }
 
 TEST(Progress, Formats) {

@@ -24,28 +24,30 @@ void Progress::update(const std::string& line) {
   if (!due()) return;
   last_ = std::chrono::steady_clock::now();
   if (!terminal_) {
-    std::fputs((escaped(line) + "\n").c_str(), out_);
+    write(escaped(line) + "\n");
   } else {
     winsize size{};
     size_t columns =
         ::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1u : 79u;
     // A wrapped line could not be redrawn.
-    std::fputs(("\r\x1b[K" + escaped(line).substr(0, columns)).c_str(), out_);
+    write("\r\x1b[K" + escaped(line).substr(0, columns));
     drawn_ = true;
   }
-  std::fflush(out_);
 }
 
 void Progress::message(const std::string& line) {
   finish();
-  std::fputs((escaped(line) + "\n").c_str(), out_);
+  write(escaped(line) + "\n");
+}
+
+void Progress::write(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), out_);
   std::fflush(out_);
 }
 
 void Progress::finish() {
   if (!drawn_) return;
-  std::fputs("\r\x1b[K", out_);
-  std::fflush(out_);
+  write("\r\x1b[K");
   drawn_ = false;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace saccade {
 
@@ -29,6 +30,10 @@ class Progress {
   void finish();
 
  private:
+  // A reader that is gone (a closed pipe or terminal) or a full disk must not end the work that is shown: what cannot be written is left
+  // out. The stream remembers its error.
+  void write(std::string_view text);
+
   std::FILE* out_;
   bool terminal_, drawn_ = false;
   double interval_;

@@ -1,12 +1,16 @@
 #include "train/logs/run_log.h"
 
+#include <fcntl.h>
 #include <simdjson.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 
+#include "core/formats/descriptors.h"
 #include "core/formats/file.h"
 #include "core/formats/json.h"
 #include "core/formats/output_file.h"
@@ -15,22 +19,33 @@
 namespace saccade {
 namespace {
 
-// The lines of a log that belong to a run at `step`; a half-written last line does not.
-std::string lines_until(std::string_view text, int64_t step) {
-  std::string kept;
+// The lines of a log that belong to a run at a step.
+struct KeptLines {
+  std::string text;
+  std::vector<int64_t> early_steps;  // of evaluations that only a stop caused
+  int64_t damaged = 0;
+  bool cut = false;  // the last line has no end
+};
+
+KeptLines lines_until(std::string_view text, int64_t step) {
+  KeptLines kept;
   simdjson::dom::parser parser;
   for (size_t begin = 0; begin < text.size();) {
     size_t end = text.find('\n', begin);
-    if (end == std::string_view::npos) break;
+    kept.cut = end == std::string_view::npos;
+    if (kept.cut) break;
     std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     simdjson::dom::object object;
     int64_t at = 0;
     bool early = false;
-    if (parser.parse(line).get(object) != simdjson::SUCCESS || object["step"].get(at) != simdjson::SUCCESS)
+    if (parser.parse(line).get(object) != simdjson::SUCCESS || object["step"].get(at) != simdjson::SUCCESS) {
+      ++kept.damaged;
       continue;
+    }
     if (object["early_stop"].get(early) != simdjson::SUCCESS) early = false;
-    if (at <= step && !early) kept += std::string(line) + "\n";
+    if (early) kept.early_steps.push_back(at);
+    if (at <= step && !early) kept.text.append(line).append("\n");
   }
   return kept;
 }
@@ -42,13 +57,33 @@ RunLog::RunLog(const std::string& folder, int64_t resume_step) {
   std::filesystem::create_directories(folder, error);
   if (error) fail_input("{}: cannot create the run folder: {}", folder, error.message());
   path_ = (std::filesystem::path(folder) / "metrics.jsonl").string();
-  if (resume_step >= 0 && std::filesystem::exists(path_)) {
-    std::vector<uint8_t> bytes = read_file(path_, kLogFile);
-    write_file(path_, lines_until({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, resume_step));
-  }
-  file_.open(path_, resume_step >= 0 ? std::ios::app : std::ios::trunc);
-  if (!file_) fail_input("{}: cannot write: {}", path_, std::strerror(errno));
+  if (resume_step >= 0) resume(resume_step, folder);
+  file_ = open_descriptor(path_, O_WRONLY | O_CREAT | O_APPEND | (resume_step >= 0 ? 0 : O_TRUNC), 0644);
+  if (file_ < 0) fail_input("{}: cannot write: {}", path_, std::strerror(errno));
   events_ = std::make_unique<EventWriter>(folder);
+}
+
+RunLog::~RunLog() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void RunLog::resume(int64_t step, const std::string& folder) {
+  std::error_code error;
+  KeptLines kept;
+  if (std::filesystem::exists(path_, error)) {
+    const std::vector<uint8_t> bytes = read_file(path_, kLogFile);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    kept = lines_until(text, step);
+    if (kept.cut) notes_.push_back(path_ + ": its last line was cut off and is dropped");
+    if (kept.damaged > 0)
+      notes_.push_back(fmt::format("{}: {} lines are damaged and are dropped", path_, kept.damaged));
+    if (text.substr(0, kept.text.size()) != kept.text)
+      write_file(path_, kept.text);
+    else if (::truncate(path_.c_str(), static_cast<off_t>(kept.text.size())) != 0)
+      fail_input("{}: cannot write: {}", path_, std::strerror(errno));
+  }
+  dropped_evaluation_ = std::count(kept.early_steps.begin(), kept.early_steps.end(), step) > 0;
+  for (const std::string& note : cut_event_files(folder, step, kept.early_steps)) notes_.push_back(note);
 }
 
 void RunLog::record(const std::string& type, int64_t step, const Metrics& values, bool early_stop) {
@@ -61,8 +96,16 @@ void RunLog::record(const std::string& type, int64_t step, const Metrics& values
   }
   if (early_stop) line += ", \"early_stop\": true";
   line += "}\n";
-  if (!(file_ << line << std::flush)) fail("{}: cannot write: {}", path_, std::strerror(errno));
+  for (std::string_view rest = line; !rest.empty();) {
+    const ssize_t n = ::write(file_, rest.data(), rest.size());
+    if (n < 0 && errno != EINTR) fail("{}: cannot write: {}", path_, std::strerror(errno));
+    rest.remove_prefix(static_cast<size_t>(std::max<ssize_t>(n, 0)));
+  }
   events_->scalars(step, scalars);
+}
+
+void RunLog::sync() {
+  if (::fsync(file_) != 0 && errno != EINVAL) fail("{}: cannot write: {}", path_, std::strerror(errno));
 }
 
 }  // namespace saccade

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "train/logs/tensorboard.h"
 
@@ -13,18 +13,32 @@ namespace saccade {
 class RunLog {
  public:
   // Creates the folder. A new run (resume_step < 0) starts an empty metrics.jsonl; a resumed one first
-  // removes the lines after its checkpoint's step, and those of evaluations that only an early stop caused,
-  // so that no step is there twice.
+  // removes the lines after its checkpoint's step, those of evaluations that only an early stop caused, and what is no line of ours
+  // (a process that was killed may have written half a line), so that no step is there twice. Event files likewise.
   RunLog(const std::string& folder, int64_t resume_step);
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
 
-  // One line {"type": type, "step": step, "NAME": number, ...}, on disk before this returns. Numbers that
+  // What was found damaged at the start, a line each.
+  const std::vector<std::string>& notes() const { return notes_; }
+  // Whether an evaluation at resume_step that only an early stop caused was removed.
+  bool dropped_evaluation() const { return dropped_evaluation_; }
+
+  // Appends one line {"type": type, "step": step, "NAME": number, ...}, in one piece. Numbers that
   // JSON lacks (NaN, infinities) become null. TensorBoard shows them as "type/NAME". `early_stop` marks an
   // evaluation that a whole run would not have made.
   void record(const std::string& type, int64_t step, const Metrics& values, bool early_stop = false);
+  // All lines are on the disk when this returns; before a checkpoint that relies on them.
+  void sync();
 
  private:
+  void resume(int64_t step, const std::string& folder);
+
   std::string path_;
-  std::ofstream file_;
+  int file_ = -1;
+  bool dropped_evaluation_ = false;
+  std::vector<std::string> notes_;
   std::unique_ptr<EventWriter> events_;
 };
 

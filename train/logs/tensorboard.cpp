@@ -5,13 +5,16 @@
 #include <google/protobuf/wire_format_lite.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
+#include "core/formats/file.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
@@ -61,6 +64,43 @@ std::string encode_event(int64_t step, int field, const std::string& content) {
   });
 }
 
+template <class T>
+T raw_at(std::string_view bytes, size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof(T));
+  return value;
+}
+
+// The event of the first record of `bytes`; nothing when it is not whole.
+constexpr size_t kRecordHead = 12, kRecordTail = 4;
+std::optional<std::string_view> first_record(std::string_view bytes) {
+  if (bytes.size() < kRecordHead + kRecordTail) return std::nullopt;
+  const auto length = raw_at<uint64_t>(bytes, 0);
+  if (raw_at<uint32_t>(bytes, 8) != masked(crc32c(bytes.substr(0, 8))) ||
+      length > bytes.size() - kRecordHead - kRecordTail)
+    return std::nullopt;
+  const std::string_view event = bytes.substr(kRecordHead, length);
+  if (raw_at<uint32_t>(bytes, kRecordHead + length) != masked(crc32c(event))) return std::nullopt;
+  return event;
+}
+
+struct EventPlace {
+  uint64_t step = 0;
+  bool evaluation = false;
+};
+// Of an event as encode_event writes it.
+EventPlace place_of(std::string_view event) {
+  EventPlace place;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(event.data()),
+                                            static_cast<int>(event.size()));
+  for (uint32_t tag; (tag = in.ReadTag()) != 0;) {
+    if (Wire::GetTagFieldNumber(tag) == 2 && in.ReadVarint64(&place.step)) continue;
+    if (!Wire::SkipField(&in, tag)) break;
+  }
+  place.evaluation = event.find("eval/") != std::string_view::npos;
+  return place;
+}
+
 }  // namespace
 
 uint32_t crc32c(std::string_view bytes) {
@@ -77,6 +117,36 @@ std::string tfrecord(std::string_view bytes) {
   out += bytes;
   append_raw(out, masked(crc32c(bytes)));
   return out;
+}
+
+std::vector<std::string> cut_event_files(const std::string& folder, int64_t step,
+                                         const std::vector<int64_t>& early_steps) {
+  std::vector<std::string> notes;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string path = entry.path().string();
+    if (!entry.path().filename().string().starts_with("events.out.tfevents.") ||
+        entry.symlink_status(error).type() != std::filesystem::file_type::regular)
+      continue;
+    const std::vector<uint8_t> bytes = read_file(path, kLogFile);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    size_t end = 0;
+    while (end < text.size()) {
+      const std::optional<std::string_view> event = first_record(text.substr(end));
+      if (!event) {
+        notes.push_back(path + ": its end is damaged and is dropped");
+        break;
+      }
+      const EventPlace place = place_of(*event);
+      const auto at = static_cast<int64_t>(place.step);
+      if (at > step || (place.evaluation && std::count(early_steps.begin(), early_steps.end(), at) > 0))
+        break;
+      end += kRecordHead + event->size() + kRecordTail;
+    }
+    if (end < text.size() && ::truncate(path.c_str(), static_cast<off_t>(end)) != 0)
+      fail_input("{}: cannot write: {}", path, std::strerror(errno));
+  }
+  return notes;
 }
 
 EventWriter::EventWriter(const std::string& folder) {

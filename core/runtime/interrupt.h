@@ -1,0 +1,30 @@
+// SIGINT, SIGTERM and SIGHUP as a request: long work looks at it where it can stop without losing anything.
+#pragma once
+
+#include <exception>
+
+namespace saccade {
+
+// While one lives, the first of these signals is only remembered and a second one ends the process at once (exit status 128 +
+// signal). A SIGHUP that was ignored before (nohup) stays ignored. A vanished reader of stdout and a limit on the size of
+// files end nothing by a signal: the write that meets them fails. Not more than one at a time.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+};
+
+// The signal that came while an InterruptScope lived, else 0.
+int interrupt_signal();
+const char* signal_name(int signal);  // "SIGTERM"
+
+// What work throws that nobody waits for any more. Not an Error: nothing went wrong.
+struct Interrupted : std::exception {
+  const char* what() const noexcept override { return "interrupted by a signal"; }
+};
+// Throws Interrupted after a signal.
+void check_interrupt();
+
+}  // namespace saccade

@@ -1,0 +1,102 @@
+#include "train/config/config_changes.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "train/config/config_fields.h"
+
+namespace saccade {
+
+namespace pb = google::protobuf;
+
+namespace {
+
+// Fields, or whole messages, that a resumed run keeps.
+constexpr std::string_view kKept[] = {"seed",
+                                      "model",
+                                      "criterion.class_loss",
+                                      "data.labels",
+                                      "data.batch_size",
+                                      "data.drop_last",
+                                      "train.accumulate",
+                                      "optimizer.type"};
+// Numbers that may change, but not become 0 or cease to be: tensors of the checkpoint come and go with them.
+constexpr std::string_view kKeptSwitches[] = {"train.ema_decay", "optimizer.momentum"};
+
+bool breaks_resume(const ConfigChange& change) {
+  const std::string_view field = change.field;
+  if (std::any_of(std::begin(kKept), std::end(kKept), [&](std::string_view kept) {
+        return field == kept || (field.starts_with(kept) && field[kept.size()] == '.');
+      }))
+    return true;
+  return std::find(std::begin(kKeptSwitches), std::end(kKeptSwitches), field) != std::end(kKeptSwitches) &&
+         (change.from == "0" || change.to == "0");
+}
+
+std::string short_text(const pb::Message& m) {
+  pb::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(m, &text);
+  if (text.ends_with(' ')) text.pop_back();
+  return "{" + text + "}";
+}
+
+// The whole value of a field.
+std::string field_text(const pb::Message& m, const pb::FieldDescriptor* f) {
+  const pb::Reflection* r = m.GetReflection();
+  auto one = [&](int index) -> std::string {
+    if (f->message_type())
+      return short_text(index >= 0 ? r->GetRepeatedMessage(m, f, index) : r->GetMessage(m, f));
+    std::string text;
+    pb::TextFormat::PrintFieldValueToString(m, f, index, &text);
+    return text;
+  };
+  if (!f->is_repeated()) return r->HasField(m, f) ? one(-1) : "none";
+  if (r->FieldSize(m, f) == 0) return "none";
+  std::string text;
+  for (int i = 0; i < r->FieldSize(m, f); ++i) text += (i == 0 ? "" : ", ") + one(i);
+  return "[" + text + "]";
+}
+
+void compare(const pb::Message& from, const pb::Message& to, const std::string& path,
+             std::vector<ConfigChange>& out) {
+  const pb::Reflection* r = from.GetReflection();
+  for (int i = 0; i < from.GetDescriptor()->field_count(); ++i) {
+    const pb::FieldDescriptor* f = from.GetDescriptor()->field(i);
+    const std::string name = path.empty() ? f->name() : path + "." + f->name();
+    if (f->message_type() && !f->is_repeated() && r->HasField(from, f) && r->HasField(to, f)) {
+      compare(r->GetMessage(from, f), r->GetMessage(to, f), name, out);
+      continue;
+    }
+    if (f->message_type() && f->is_repeated() && r->FieldSize(from, f) == r->FieldSize(to, f)) {
+      for (int k = 0; k < r->FieldSize(from, f); ++k)
+        compare(r->GetRepeatedMessage(from, f, k), r->GetRepeatedMessage(to, f, k),
+                name + "." + std::to_string(k), out);
+      continue;
+    }
+    ConfigChange change{name, field_text(from, f), field_text(to, f)};
+    if (change.from == change.to) continue;
+    change.breaks_resume = breaks_resume(change);
+    out.push_back(std::move(change));
+  }
+}
+
+}  // namespace
+
+std::string ConfigChange::to_string() const {
+  auto shortened = [](const std::string& text) {
+    return text.size() > 200 ? text.substr(0, 197) + "..." : text;
+  };
+  return field + ": " + shortened(from) + " -> " + shortened(to);
+}
+
+std::vector<ConfigChange> config_changes(const Config& from, const Config& to) {
+  std::vector<ConfigChange> out;
+  compare(from, to, "", out);
+  return out;
+}
+
+}  // namespace saccade
