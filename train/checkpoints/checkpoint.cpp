@@ -37,11 +37,16 @@ class Metadata {
  public:
   explicit Metadata(const SafetensorsReader& file) : file_(file) {}
 
-  const std::string& text(const std::string& key) const {
+  // Null when the file has no such entry.
+  const std::string* find(const std::string& key) const {
     auto it = file_.metadata().find("saccade." + key);
-    if (it == file_.metadata().end())
+    return it == file_.metadata().end() ? nullptr : &it->second;
+  }
+  const std::string& text(const std::string& key) const {
+    const std::string* found = find(key);
+    if (!found)
       fail_input("{}: not a checkpoint of saccade: no \"saccade.{}\" in its metadata", file_.path(), key);
-    return it->second;
+    return *found;
   }
   template <class T>
   void read(const std::string& key, T& value) const {
@@ -91,6 +96,8 @@ void save_checkpoint(const std::string& path, const Module& model, const Checkpo
     metadata["saccade." + key] = fmt::format("{}", value);
   });
   if (ema) metadata["saccade.ema_updates"] = std::to_string(ema->updates());
+  if (!info.images.empty()) metadata["saccade.images"] = info.images;
+  if (info.evaluation_due) metadata["saccade.evaluation_due"] = "true";
   NamedValues tensors;
   for (const NamedTensor& t : model.named_tensors()) tensors.emplace_back(t.name, t.var.value());
   if (optimizer)
@@ -110,6 +117,8 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
   info.class_names = m.list<std::string, std::string_view>("class_names");
   info.category_ids = m.list<int64_t, int64_t>("category_ids");
   for_each_number(info, [&](const char* key, auto& value) { m.read(key, value); });
+  if (const std::string* images = m.find("images")) info.images = *images;
+  info.evaluation_due = m.find("evaluation_due") != nullptr;
   if (!info.category_ids.empty() && info.class_names.size() != info.category_ids.size())
     fail_input("{}: damaged checkpoint: {} class names for {} category ids", file.path(),
                info.class_names.size(), info.category_ids.size());

@@ -23,6 +23,8 @@ struct CheckpointInfo {
   double best_metric = -1;       // highest AP or top-1 so far; -1 before the first evaluation
   int64_t best_step = -1;
   int64_t ema_updates = 0;
+  std::string images;           // which ones it was trained on (TrainingTask::images); "": not known
+  bool evaluation_due = false;  // stopped before the evaluation that belongs to this step
 };
 
 // Writes the model, and the optimizer's state and the averages when they are given.
@@ -39,9 +41,6 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file);
 // evaluation wants. Throws InputError naming the first tensor that is missing, has another shape or is
 // unknown to the model; the model is then unchanged.
 void load_model(const SafetensorsReader& file, Module& model, bool averaged = true);
-
-// Whether a checkpoint of ours holds a tensor of this name besides the model's.
-bool is_training_state(const std::string& name);
 
 // Restores what save_checkpoint got besides the model. Throws InputError when the file has no such state.
 void load_training_state(const SafetensorsReader& file, const CheckpointInfo& info, Optimizer& optimizer,

@@ -1,7 +1,13 @@
 #include "train/checkpoints/run_folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
+#include "core/formats/descriptors.h"
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 
@@ -9,21 +15,110 @@ namespace saccade {
 
 namespace fs = std::filesystem;
 
-RunFolder::RunFolder(const std::string& path) : path_(path) {
+namespace {
+
+// A second name for a file, or where the file system has none a copy. An old file of that name goes.
+void name_again(const std::string& from, const std::string& to) {
   std::error_code error;
-  fs::create_directories(fs::path(path) / "checkpoints", error);
+  fs::remove(to, error);
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  const std::string copy = to + ".tmp-copy";
+  fs::copy_file(from, copy, fs::copy_options::overwrite_existing, error);
+  if (!error) fs::rename(copy, to, error);
+  if (error) fail("{}: cannot write: {}", to, error.message());
+}
+
+void rename_file(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    fail("{}: cannot rename to {}: {}", from, to, std::strerror(errno));
+}
+
+bool is_there(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+// A checkpoint from which training can go on.
+ResumePoint open_resume_point(const std::string& path) {
+  ResumePoint point;
+  point.file = std::make_unique<SafetensorsReader>(path);
+  point.file->verify();
+  point.info = read_checkpoint_info(*point.file);
+  return point;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::string& path) : path_(path) {
+  if (path.empty()) fail_input("--output: is empty, expected the folder of the run");
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_directory(path, error))
+    fail_input("{}: is a file, expected a folder", path);
+  created_ = fs::create_directories(path, error);
+  if (!error) {
+    lock_.emplace(path);
+    fs::create_directories(path_ + "/checkpoints", error);
+  }
   if (error) fail_input("{}: cannot create the run folder: {}", path, error.message());
 }
 
-std::string RunFolder::checkpoint(const char* name) const {
-  return (fs::path(path_) / "checkpoints" / name).string();
+RunFolder::~RunFolder() {
+  lock_.reset();
+  // Only empty folders go.
+  ::rmdir((path_ + "/checkpoints").c_str());
+  if (created_) ::rmdir(path_.c_str());
 }
 
-bool RunFolder::has_last() const { return fs::exists(last()); }
-
-void RunFolder::write_config(const std::string& text) const {
-  write_file((fs::path(path_) / "config.textproto").string(), text);
+bool RunFolder::holds_run() const {
+  for (const std::string& path : {last(), previous(), best(), kept_aside()})
+    if (is_there(path)) return true;
+  std::error_code error;
+  const auto bytes = fs::file_size(metrics(), error);
+  return !error && bytes > 0;
 }
+
+void RunFolder::refuse_run() const {
+  if (holds_run())
+    fail_input("{}: holds a run already, expected a new folder, or --resume to continue it", path_);
+}
+
+std::optional<ResumePoint> RunFolder::resume_point() const {
+  std::vector<std::string> faults;
+  for (const std::string& path : {last(), previous()}) {
+    try {
+      ResumePoint point = open_resume_point(path);
+      point.skipped = std::move(faults);
+      return point;
+    } catch (const InputError& e) {
+      faults.emplace_back(e.what());
+    }
+  }
+  if (!holds_run()) return std::nullopt;
+  fail_input(
+      "{}: no checkpoint from which the run can go on ({}; {}); expected a whole one there, or another --output",
+      path_, faults[0], faults[1]);
+}
+
+void RunFolder::remove_leftovers() const {
+  // Those of OutputFile, of save_last, and of programs of before.
+  auto is_leftover = [](const std::string& name) {
+    return (name.starts_with(".saccade-") && name.ends_with(".tmp")) ||
+           (name.starts_with(".") && name.find(".safetensors.tmp") != std::string::npos) ||
+           name.starts_with("config.textproto.tmp-") || name.starts_with("metrics.jsonl.tmp-");
+  };
+  for (const std::string& folder : {path_, path_ + "/checkpoints"}) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      std::error_code ignored;
+      if (is_leftover(entry.path().filename().string()) &&
+          entry.symlink_status(ignored).type() == fs::file_type::regular)
+        fs::remove(entry.path(), ignored);
+    }
+  }
+}
+
+void RunFolder::write_config(const std::string& text) const { write_file(config(), text); }
 
 void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer,
                           const Ema* ema) const {
@@ -32,22 +127,36 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
         "training stopped after step {}: the model's tensor {} is not finite; the last good checkpoint is "
         "kept",
         info.step, name);
-  save_checkpoint(last(), model, info, &optimizer, ema);
+  // Whole and on the disk before anything else changes. A killed process leaves it for remove_leftovers().
+  const std::string next = checkpoint(".last.safetensors.tmp-next");
+  save_checkpoint(next, model, info, &optimizer, ema);
+  keep_previous();
+  rename_file(next, last());
+  if (int folder = open_descriptor(path_ + "/checkpoints", O_RDONLY | O_DIRECTORY); folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
+}
+
+// There is a whole `last` at every moment where the file system knows hard links, and else a whole `previous`.
+void RunFolder::keep_previous() const {
+  if (!is_there(last())) return;
+  const std::string link = checkpoint(".previous.safetensors.tmp-link");
+  ::unlink(link.c_str());
+  if (::link(last().c_str(), link.c_str()) != 0) return rename_file(last(), previous());
+  rename_file(link, previous());
+  ::unlink(link.c_str());  // still there when both were one file
 }
 
 void RunFolder::save_best(const Module& model, const CheckpointInfo& info, bool scheduled) const {
-  if (!scheduled && fs::exists(best())) {
-    std::error_code ignored;
-    fs::remove(kept_aside(), ignored);
-    fs::create_hard_link(best(), kept_aside());
-  }
+  if (!scheduled && is_there(best())) name_again(best(), kept_aside());
   save_checkpoint(best(), model, info);
 }
 
 void RunFolder::restore_best() const {
-  if (!fs::exists(kept_aside())) return;
-  fs::rename(kept_aside(), best());
-  fs::remove(kept_aside());  // still there when both were one file
+  if (!is_there(kept_aside())) return;
+  rename_file(kept_aside(), best());
+  ::unlink(kept_aside().c_str());  // still there when both were one file
 }
 
 }  // namespace saccade

@@ -1,25 +1,50 @@
-// The files of a run: config.textproto, metrics.jsonl, event files and checkpoints/{last,best}.safetensors.
+// The files of a run: config.textproto, metrics.jsonl, event files and checkpoints/{last,previous,best}.safetensors.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/run_lock.h"
 
 namespace saccade {
 
+// Where a run goes on.
+struct ResumePoint {
+  std::unique_ptr<SafetensorsReader> file;  // all of it was compared with its checksums
+  CheckpointInfo info;
+  std::vector<std::string> skipped;  // newer files that cannot be used, and why: a line each
+};
+
 class RunFolder {
  public:
-  // Creates the folder with its checkpoints/. Throws InputError when that is impossible.
+  // Creates the folder with its checkpoints/, and holds it for this process (RunLock). Throws InputError when that is impossible.
   explicit RunFolder(const std::string& path);
+  // Removes folders in which nothing was written.
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
   std::string last() const { return checkpoint("last.safetensors"); }
+  std::string previous() const { return checkpoint("previous.safetensors"); }  // what was `last` before
   std::string best() const { return checkpoint("best.safetensors"); }
-  bool has_last() const;
-  void write_config(const std::string& text) const;
+  std::string config() const { return path_ + "/config.textproto"; }
+  std::string metrics() const { return path_ + "/metrics.jsonl"; }
 
-  // Everything that a resumed run needs. Throws Error when a tensor of the model is not finite; the file then
-  // stays what it was.
+  // Throws InputError when there is anything of a run that a new one would write over.
+  void refuse_run() const;
+  // The newest whole checkpoint; nothing when the folder holds no run. Throws InputError, with the fault of each file, when it does but
+  // there is no whole one.
+  std::optional<ResumePoint> resume_point() const;
+  // Removes what killed processes left half-written.
+  void remove_leftovers() const;
+
+  void write_config(const std::string& text) const;
+  // Everything that a resumed run needs; the `last` of before becomes `previous`. Throws Error when a tensor of the model is not
+  // finite; the files then stay what they were.
   void save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer,
                  const Ema* ema) const;
   // The model's tensors as they are now. An evaluation that only a stop caused (not `scheduled`) keeps the
@@ -29,9 +54,14 @@ class RunFolder {
   void restore_best() const;
 
  private:
-  std::string checkpoint(const char* name) const;
+  bool holds_run() const;  // a checkpoint or metrics
+  std::string checkpoint(const char* name) const { return path_ + "/checkpoints/" + name; }
   std::string kept_aside() const { return checkpoint(".best_before_stop.safetensors"); }
+  void keep_previous() const;
+
   std::string path_;
+  bool created_ = false;
+  std::optional<RunLock> lock_;
 };
 
 }  // namespace saccade

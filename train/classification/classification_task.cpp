@@ -66,6 +66,7 @@ class ClassificationTask final : public TrainingTask {
     return out;
   }
 
+  std::string images() const override { return images_of(*train_set_); }
   int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);

@@ -88,10 +88,11 @@ void add_set(CLI::App* command, std::vector<std::string>& set) {
 
 void add_train(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "train", "train a detector or a classifier", run_train);
-  required(c, "--config", a->config, "FILE", "the recipe, a textproto (see configs/)");
+  option(c, "--config", a->config, "FILE",
+         "the recipe, a textproto (see configs/); with --resume by default the run's own");
   required(c, "--output", a->output, "DIR", "folder of the run: config, metrics, checkpoints");
   add_set(c, a->set);
-  c->add_flag("--resume", a->resume, "continue the run in --output from its last checkpoint");
+  c->add_flag("--resume", a->resume, "continue the run in --output from its newest whole checkpoint");
   option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
   c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
   add_device(c, a->device);
@@ -101,7 +102,8 @@ void add_train(CLI::App& app, Action& action) {
       "Examples:\n"
       "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
       "  saccade train --config configs/bccd.textproto --output runs/a --set data.batch_size=4 --set seed=7\n"
-      "  saccade train --config configs/bccd.textproto --output runs/a --resume");
+      "  saccade train --config configs/bccd.textproto --output runs/a --resume\n"
+      "  saccade train --output runs/a --resume --set train.epochs=100");
 }
 
 void add_eval(CLI::App& app, Action& action) {

@@ -3,12 +3,13 @@
 
 #include <filesystem>
 
+#include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
-#include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/run_folder.h"
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
 #include "train/config/task.h"
-#include "train/logs/print.h"
+#include "train/logs/progress.h"
 #include "train/loop/trainer.h"
 
 namespace saccade {
@@ -17,8 +18,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// The recipe: of a run that goes on, its own where no other is given.
+std::string recipe(const TrainArguments& arguments) {
+  if (!arguments.config.empty()) return arguments.config;
+  if (!arguments.resume) fail_input("saccade train: --config is required (see saccade train --help)");
+  const std::string own = arguments.output + "/config.textproto";
+  std::error_code error;
+  if (!fs::exists(own, error))
+    fail_input(
+        "{}: holds no run to resume, as there is no config.textproto in it; expected the folder of a run, or --config",
+        arguments.output);
+  return own;
+}
+
 Config configuration(const TrainArguments& arguments) {
-  Config config = load_config(arguments.config, arguments.set);
+  Config config = load_config(recipe(arguments), arguments.set);
   // --max-steps stops a run early; it is its planned length only where the configuration has none.
   bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;
   if (arguments.max_steps > 0 && endless) config.mutable_train()->set_max_steps(arguments.max_steps);
@@ -26,24 +40,64 @@ Config configuration(const TrainArguments& arguments) {
   return resolve_config(config);
 }
 
-// Removes a run folder that this command created and in which nothing was written yet.
-class FreshFolder {
- public:
-  explicit FreshFolder(const std::string& path) : path_(path), existed_(fs::exists(path)) {}
-  ~FreshFolder() {
-    if (existed_ || !fs::exists(path_)) return;
-    std::error_code ignored;
-    for (const auto& entry : fs::recursive_directory_iterator(path_, ignored))
-      if (!entry.is_directory()) return;
-    fs::remove_all(path_, ignored);
-  }
-  FreshFolder(const FreshFolder&) = delete;
-  FreshFolder& operator=(const FreshFolder&) = delete;
+std::string quoted(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
 
- private:
-  fs::path path_;
-  bool existed_;
-};
+// The command that goes on with the run. Its configuration lies in its folder.
+std::string resume_command(const TrainArguments& arguments, bool same_end) {
+  std::string command = "saccade train --output " + quoted(arguments.output) + " --resume";
+  if (arguments.device != "auto") command += " --device " + arguments.device;
+  if (same_end && arguments.max_steps > 0) command += fmt::format(" --max-steps {}", arguments.max_steps);
+  return command;
+}
+
+std::string describe_stop(const TrainArguments& arguments, const Config& config,
+                          const TrainingResult& result) {
+  const char* to_go_on = "; to go on:";
+  switch (result.reason) {
+    case StopReason::kComplete:
+      return "";
+    case StopReason::kStep:
+      return fmt::format("stopped after step {} (--max-steps){} {}", result.step, to_go_on,
+                         resume_command(arguments, false));
+    case StopReason::kTime:
+      return fmt::format("stopped after step {}: the {} minutes of train.max_minutes are over{} {}",
+                         result.step, config.train().max_minutes(), to_go_on,
+                         resume_command(arguments, true));
+    case StopReason::kSignal:
+      break;
+  }
+  return fmt::format("stopped by {} after step {}, which is saved{} {}", signal_name(interrupt_signal()),
+                     result.step, to_go_on, resume_command(arguments, true));
+}
+
+// Trains in the folder; exit status.
+int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOptions& options,
+             const std::string& notice) {
+  const Config& config = options.config;
+  if (!arguments.resume) folder.refuse_run();
+  if (!arguments.init_from.empty()) open_weights(arguments.init_from);
+  std::unique_ptr<TrainingTask> task = task_of(config).make(config);
+  check_interrupt();
+  task->model().set_recompute(
+      {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()},
+      "train.checkpoint_modules");
+  Progress console;
+  if (!notice.empty()) console.message(notice);
+  const TrainingResult result = train(options, *task, folder);
+  if (const std::string line = describe_stop(arguments, config, result); !line.empty()) console.message(line);
+  std::string end = fmt::format("{}: {} steps", arguments.output, result.step);
+  if (result.best_step >= 0)
+    end += fmt::format(", best {} {:.4f} after step {}", task->primary_metrics().front(), result.best_metric,
+                       result.best_step);
+  console.message(end);
+  return result.reason == StopReason::kSignal ? 128 + interrupt_signal() : 0;
+}
 
 }  // namespace
 
@@ -61,28 +115,14 @@ int run_train(const TrainArguments& arguments) {
   options.init_from = arguments.init_from;
   options.reinit_heads = arguments.reinit_heads;
   options.stop_at_step = arguments.max_steps;
-  const Config& config = options.config;
-  fs::path last = fs::path(arguments.output) / "checkpoints/last.safetensors";
-  if (fs::exists(last) && !arguments.resume)
-    fail_input("{}: holds a run already, expected a new folder, or --resume to continue it",
-               arguments.output);
-  if (fs::exists(arguments.output) && !fs::is_directory(arguments.output))
-    fail_input("{}: is a file, expected a folder", arguments.output);
-  if (!arguments.init_from.empty()) open_weights(arguments.init_from);
-
-  std::unique_ptr<TrainingTask> task = task_of(config).make(config);
-  task->model().set_recompute(
-      {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()},
-      "train.checkpoint_modules");
-  FreshFolder fresh(arguments.output);
-  if (!choice.notice.empty()) print_line(choice.notice);
-  TrainingResult result = train(options, *task);
-  print_text("{}: {} steps", arguments.output, result.step);
-  if (result.best_step >= 0)
-    print_text(", best {} {:.4f} after step {}", task->primary_metrics().front(), result.best_metric,
-               result.best_step);
-  print_line("");
-  return 0;
+  InterruptScope signals;
+  try {
+    RunFolder folder(arguments.output);
+    return train_in(folder, arguments, options, choice.notice);
+  } catch (const Interrupted&) {
+    Progress().message(fmt::format("stopped by {} before a step was done", signal_name(interrupt_signal())));
+    return 128 + interrupt_signal();
+  }
 }
 
 }  // namespace saccade

@@ -42,6 +42,7 @@ class DetectionTask final : public TrainingTask {
   std::vector<int64_t> category_ids() const override { return train_set_->category_ids(); }
   std::vector<std::string> describe_data() const override { return train_set_->notes(); }
 
+  std::string images() const override { return images_of(*train_set_); }
   int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);

@@ -1,5 +1,6 @@
 #include "train/inference/evaluation.h"
 
+#include "core/runtime/interrupt.h"
 #include "train/logs/progress.h"
 
 namespace saccade {
@@ -27,6 +28,7 @@ void for_each_batch(Module& model, const std::shared_ptr<const ImageSource>& ima
   DataLoader loader(images, options.loader);
   ProgressCounter progress("eval", images->num_images(), "images", options.quiet);
   while (std::optional<Batch> batch = loader.next()) {
+    check_interrupt();
     visit(*batch);
     progress.add(static_cast<int64_t>(batch->targets.size()));
   }

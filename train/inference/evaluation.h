@@ -38,7 +38,7 @@ class EvaluationMode {
 };
 
 // All images in order, in evaluation mode, batch by batch, with a progress line unless options.quiet. Throws InputError for a
-// broken image.
+// broken image, and Interrupted when the training that it belongs to gets a signal.
 void for_each_batch(Module& model, const std::shared_ptr<const ImageSource>& images,
                     const EvaluatorOptions& options, const std::function<void(const Batch&)>& visit);
 

@@ -21,7 +21,7 @@ struct TrainingPlan {
   double epochs_after(int64_t step) const { return static_cast<double>(step) / steps_per_epoch(); }
   // Whether step `step`, counted from 1, completes a period of `epochs` (0: there are none).
   bool ends_period(int64_t step, double epochs) const;
-  bool evaluates(int64_t step) const { return ends_period(step, eval_every_epochs); }
+  bool evaluates(int64_t step) const { return step == total_steps || ends_period(step, eval_every_epochs); }
 };
 
 // Throws InputError when nothing ends the run, or a schedule needs an end that is not there.

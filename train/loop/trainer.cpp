@@ -1,21 +1,26 @@
-// How a run starts, evaluates, saves and ends; training_step.cpp is one step of it.
+// How a run evaluates, saves and ends; start.cpp is how it starts, training_step.cpp one step of it.
 #include "train/loop/trainer.h"
 
 #include <algorithm>
 
+#include "core/runtime/interrupt.h"
 #include "core/tensor/execution.h"
-#include "train/checkpoints/init_from.h"
 #include "train/config/options.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {
 
 TrainingResult train(const TrainerOptions& options, TrainingTask& task) {
-  check_schedule(schedule_options(options.config.schedule()));
-  return TrainingRun(options, task).run();
+  RunFolder folder(options.output);
+  return train(options, task, folder);
 }
 
-TrainingRun::TrainingRun(const TrainerOptions& options, TrainingTask& task)
+TrainingResult train(const TrainerOptions& options, TrainingTask& task, RunFolder& folder) {
+  check_schedule(schedule_options(options.config.schedule()));
+  return TrainingRun(options, task, folder).run();
+}
+
+TrainingRun::TrainingRun(const TrainerOptions& options, TrainingTask& task, RunFolder& folder)
     : options_(options),
       task_(task),
       config_(options.config),
@@ -24,7 +29,7 @@ TrainingRun::TrainingRun(const TrainerOptions& options, TrainingTask& task)
       schedule_(schedule_options(options.config.schedule())),
       stop_step_(options.stop_at_step > 0 ? std::min(options.stop_at_step, plan_.total_steps)
                                           : plan_.total_steps),
-      folder_(options.output),
+      folder_(folder),
       log_(options, plan_, stop_step_) {}
 
 TrainingResult TrainingRun::run() {
@@ -33,78 +38,67 @@ TrainingResult TrainingRun::run() {
   execution().deterministic = config_.deterministic();
   execution().grad_enabled = true;
   start();
+  check_interrupt();
   for (const std::string& line : task_.describe_data()) log_.message(line);
   model_.set_training(true);
+  if (info_.evaluation_due) {
+    evaluate_if_due();
+    save_last();
+  }
   const double seconds = config_.train().max_minutes() * 60;
-  bool out_of_time = false;
+  bool out_of_time = false, stopping = info_.evaluation_due;
   if (info_.step < stop_step_) next_batch_ = task_.open_batches(info_.epoch, info_.batch);
-  while (info_.step < stop_step_ && !out_of_time) {
+  while (info_.step < stop_step_ && !stopping) {
     step();
     out_of_time = seconds > 0 && log_.elapsed_seconds() >= seconds;
-    evaluate_and_save(info_.step == stop_step_ || out_of_time);
+    stopping = out_of_time || interrupt_signal() != 0;
+    evaluate_and_save(info_.step == stop_step_ || stopping);
+    stopping = stopping || info_.evaluation_due;
   }
   next_batch_ = nullptr;
   log_.clear_progress();
-  if (!plan_.evaluates(info_.step)) evaluate(false);
+  if (!plan_.evaluates(info_.step) && interrupt_signal() == 0) {
+    try {
+      evaluate(false);
+    } catch (const Interrupted&) {  // everything is saved
+    }
+  }
+  result_.reason = stop_reason(out_of_time);
   return result_;
 }
 
-void TrainingRun::start() {
-  const bool resuming = folder_.has_last();
-  if (resuming && !options_.resume)
-    fail_input("{}: holds a run already; give --resume to continue it, or another --output", options_.output);
-  info_.config = config_text(config_);
-  info_.class_names = task_.class_names();
-  info_.category_ids = task_.category_ids();
-  info_.seed = config_.seed();
-  model_.initialize(config_.seed());
-  std::optional<SafetensorsReader> file;
-  if (resuming)
-    resume_weights(file.emplace(folder_.last()));
-  else if (!options_.init_from.empty())
-    log_.message(options_.init_from + ": " +
-                 init_from(options_.init_from, model_, {.reinit_heads = options_.reinit_heads}).to_string());
-  {
-    MemoryUseScope use(MemoryUse::kParameters);
-    model_.to(options_.device);
-  }
-  optimizer_.emplace(model_.parameters(), optimizer_options(config_.optimizer()));
-  if (config_.train().ema_decay() > 0) ema_.emplace(model_, config_.train().ema_decay());
-  if (file) {
-    load_training_state(*file, info_, *optimizer_, ema());
-    folder_.restore_best();
-    log_.message(fmt::format("resuming {} after step {}", options_.output, info_.step));
-  }
-  folder_.write_config(info_.config);
-  log_.open(file ? info_.step : -1);
-  const int64_t batches = info_.step * plan_.accumulate;
-  info_.epoch = batches / plan_.batches_per_epoch;
-  info_.batch = batches % plan_.batches_per_epoch;
-  result_.best_metric = info_.best_metric;
-  result_.best_step = info_.best_step;
-  result_.step = info_.step;
-}
-
-void TrainingRun::resume_weights(const SafetensorsReader& file) {
-  CheckpointInfo old = read_checkpoint_info(file);
-  if (old.category_ids != info_.category_ids || old.class_names != info_.class_names)
-    fail_input("{}: checkpoint of another data set: its classes differ", file.path());
-  if (old.seed != info_.seed)
-    fail_input("{}: the run has seed {}, the configuration {}", file.path(), old.seed, info_.seed);
-  load_model(file, model_, false);
-  old.config = info_.config;
-  info_ = old;
+StopReason TrainingRun::stop_reason(bool out_of_time) const {
+  if (interrupt_signal() != 0) return StopReason::kSignal;
+  if (info_.step >= plan_.total_steps) return StopReason::kComplete;
+  return out_of_time ? StopReason::kTime : StopReason::kStep;
 }
 
 void TrainingRun::evaluate_and_save(bool last) {
   const int64_t every = config_.train().checkpoint_every_steps();
-  const bool scheduled = plan_.evaluates(info_.step);
-  if (!scheduled && !last && !plan_.ends_period(info_.step, 1) && !(every > 0 && info_.step % every == 0))
+  info_.evaluation_due = plan_.evaluates(info_.step);
+  if (!info_.evaluation_due && !last && !plan_.ends_period(info_.step, 1) &&
+      !(every > 0 && info_.step % every == 0))
     return;
   finish_pending_step();
   if (last) log_.write_step(info_.step);
-  if (scheduled) evaluate(true);
+  evaluate_if_due();
+  save_last();
+}
+
+void TrainingRun::save_last() {
+  log_.sync();
   folder_.save_last(model_, info_, *optimizer_, ema());
+}
+
+// An evaluation that a signal interrupts stays due, and a resumed run begins with it.
+void TrainingRun::evaluate_if_due() {
+  if (!info_.evaluation_due) return;
+  try {
+    evaluate(true);
+    info_.evaluation_due = false;
+  } catch (const Interrupted&) {
+    model_.set_training(true);
+  }
 }
 
 // A scheduled evaluation is part of the run; another one was caused by where the run stops, and leaves no
@@ -135,6 +129,7 @@ void TrainingRun::keep_if_best(double metric, bool scheduled) {
   info.best_metric = metric;
   info.best_step = info_.step;
   info.ema_updates = ema_ ? ema_->updates() : 0;
+  info.evaluation_due = false;
   folder_.save_best(model_, info, scheduled);
   if (!scheduled) return;
   info_.best_metric = metric;

@@ -5,32 +5,39 @@
 
 #include <string>
 
+#include "train/checkpoints/run_folder.h"
 #include "train/config/config.h"
 #include "train/loop/training_task.h"
 
 namespace saccade {
 
 struct TrainerOptions {
-  Config config;              // resolved
-  std::string output;         // run folder: config.textproto, metrics.jsonl, event files, checkpoints/
-  bool resume = false;        // from checkpoints/last.safetensors; from the start when there is none yet
-  std::string init_from;      // weights to start from; not when resuming
+  Config config;          // resolved
+  std::string output;     // run folder: config.textproto, metrics.jsonl, event files, checkpoints/
+  bool resume = false;    // from the newest whole checkpoint; from the start when the folder holds no run yet
+  std::string init_from;  // weights to start from; not when resuming
   bool reinit_heads = false;  // with init_from: class heads start anew
   int64_t stop_at_step = 0;   // ends the run early without changing its schedule; 0: no
   Device device = Device::kCpu;
   bool quiet = false;  // nothing on stdout
 };
 
+// Why a run ended: the configuration's end, stop_at_step, train.max_minutes or a signal (core/runtime/interrupt.h).
+enum class StopReason { kComplete, kStep, kTime, kSignal };
+
 struct TrainingResult {
-  int64_t step = 0;         // optimizer steps done, of all runs
+  int64_t step = 0;  // optimizer steps done, of all runs
+  StopReason reason = StopReason::kComplete;
   double best_metric = -1;  // of best.safetensors; -1 without evaluations
   int64_t best_step = -1;
   Metrics metrics;  // of the last evaluation
 };
 
-// Trains the task's model. Throws InputError for a bad option or checkpoint, for an output folder that holds
-// another run, and Error with a diagnosis (step, images, first bad tensor) when a loss or gradient is not
-// finite; the checkpoint on disk is then that of the last good step.
+// Trains the task's model in its run folder, which the second form is given. Where an InterruptScope lives, a signal ends the run after
+// its step, with everything saved. Throws InputError for a bad option or checkpoint, for a configuration with which the run cannot go
+// on, and for an output folder that holds another run; Interrupted for a signal before anything was done; Error with a diagnosis (step,
+// images, first bad tensor) when a loss or gradient is not finite; the checkpoint on disk is then that of the last good step.
 TrainingResult train(const TrainerOptions& options, TrainingTask& task);
+TrainingResult train(const TrainerOptions& options, TrainingTask& task, RunFolder& folder);
 
 }  // namespace saccade

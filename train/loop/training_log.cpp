@@ -6,6 +6,12 @@
 
 namespace saccade {
 
+bool TrainingLog::open(int64_t resume_step) {
+  files_.emplace(options_.output, resume_step);
+  for (const std::string& note : files_->notes()) message(note);
+  return files_->dropped_evaluation();
+}
+
 void TrainingLog::message(const std::string& line) {
   if (!options_.quiet) progress_.message(line);
 }

@@ -19,8 +19,11 @@ class TrainingLog {
   TrainingLog(const TrainerOptions& options, const TrainingPlan& plan, int64_t stop_step)
       : options_(options), plan_(plan), stop_step_(stop_step) {}
 
-  // Starts the files of the run folder; see RunLog.
-  void open(int64_t resume_step) { files_.emplace(options_.output, resume_step); }
+  // Starts the files of the run folder; see RunLog. True when an evaluation of step `resume_step`, made only because the run stopped there,
+  // was taken out.
+  bool open(int64_t resume_step);
+  // What was written so far is on the disk when this returns.
+  void sync() { files_->sync(); }
   // A line on the console that stays.
   void message(const std::string& line);
   // Removes the progress line from the console.

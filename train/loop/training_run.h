@@ -1,4 +1,4 @@
-// A run of the trainer, for trainer.cpp (how it starts, evaluates and saves) and training_step.cpp (one step).
+// A run of the trainer, for start.cpp, training_step.cpp (one step) and trainer.cpp (how it evaluates, saves and ends).
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "core/runtime/host_copy.h"
 #include "train/checkpoints/run_folder.h"
+#include "train/config/config_changes.h"
 #include "train/loop/plan.h"
 #include "train/loop/step_timer.h"
 #include "train/loop/trainer.h"
@@ -39,13 +40,17 @@ struct PendingStep {
 
 class TrainingRun {
  public:
-  TrainingRun(const TrainerOptions& options, TrainingTask& task);
+  TrainingRun(const TrainerOptions& options, TrainingTask& task, RunFolder& folder);
   TrainingResult run();
 
  private:
-  // Start: from nothing, from other weights or from the last checkpoint.
+  // Start: from nothing, from other weights or from a checkpoint.
   void start();
-  void resume_weights(const SafetensorsReader& file);
+  // Throws InputError when the run of the checkpoint cannot go on with this configuration and data; else what differs.
+  std::vector<ConfigChange> check_resumable(const ResumePoint& from) const;
+  void resume(const ResumePoint& from, const std::vector<ConfigChange>& changes);
+  // What a new run writes when its first batch is there: from then on there is a checkpoint at every moment.
+  void begin_folder();
 
   // One step, in order.
   void step();
@@ -62,8 +67,11 @@ class TrainingRun {
 
   // After a step.
   void evaluate_and_save(bool last);
+  void save_last();
+  void evaluate_if_due();
   void evaluate(bool scheduled);
   void keep_if_best(double metric, bool scheduled);
+  StopReason stop_reason(bool out_of_time) const;
 
   Ema* ema() { return ema_ ? &*ema_ : nullptr; }
 
@@ -74,7 +82,8 @@ class TrainingRun {
   TrainingPlan plan_;
   ScheduleOptions schedule_;
   int64_t stop_step_;
-  RunFolder folder_;
+  RunFolder& folder_;
+  bool folder_begun_ = false;
   TrainingLog log_;
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;

@@ -16,6 +16,7 @@ void TrainingRun::step() {
   PendingStep now;
   now.step = info_.step + 1;
   read_batches(now);
+  if (!folder_begun_) begin_folder();
   timer.end_part("data_ms");
   optimizer_->zero_grad();
   const std::vector<Tensor> losses = backpropagate(now, timer);
@@ -121,10 +122,8 @@ void TrainingRun::fail_nonfinite(const char* what, PendingStep& s, std::span<con
   }
   if (finding.empty())
     finding = "nothing when the step is repeated, so only a sum over the step's batches overflows";
-  std::string kept = "no checkpoint was written yet";
-  if (folder_.has_last())
-    kept = fmt::format("{} keeps step {}", folder_.last(),
-                       read_checkpoint_info(SafetensorsReader(folder_.last())).step);
+  const std::string kept = fmt::format("{} keeps step {}", folder_.last(),
+                                       read_checkpoint_info(SafetensorsReader(folder_.last())).step);
   log_.clear_progress();
   fail("training stopped at step {}: the {} is not finite; batch {} of epoch {}: {}; first bad: {}; {}",
        s.step, what, batch->index, batch->epoch, images_of(*batch), finding, kept);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/formats/checksum.h"
 #include "core/types/metrics.h"
 #include "data/loading/loader.h"
 #include "layers/module.h"
@@ -34,6 +35,9 @@ class TrainingTask {
   // What the user should know about the data, a line each.
   virtual std::vector<std::string> describe_data() const { return {}; }
 
+  // Which images it trains on, in a few characters: another set has another name. "": not known.
+  virtual std::string images() const { return ""; }
+
   virtual int64_t batches_per_epoch() const = 0;
   // A source of batches from batch `batch` of epoch `epoch` on, without end.
   virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
@@ -50,6 +54,16 @@ class TrainingTask {
   // Metrics of the model, as it is now, on the validation set, the primary ones among them.
   virtual Metrics evaluate() = 0;
 };
+
+// The images of a data set by their ids and names, wherever its folder is.
+inline std::string images_of(const ImageSource& set) {
+  Checksum sum;
+  for (int64_t i = 0; i < set.num_images(); ++i) {
+    const std::string line = std::to_string(set.image_id(i)) + " " + set.file_name(i) + "\n";
+    sum.add(line.data(), line.size());
+  }
+  return std::to_string(set.num_images()) + " images " + checksum_text(sum.value());
+}
 
 // The loader of a training set as open_batches wants it.
 inline std::function<Batch()> endless_batches(std::shared_ptr<const ImageSource> images,

@@ -1,0 +1,97 @@
+// How a run starts: anew, from other weights, or from its newest whole checkpoint.
+#include <fmt/ranges.h>
+
+#include "core/tensor/execution.h"
+#include "train/checkpoints/init_from.h"
+#include "train/config/options.h"
+#include "train/loop/training_run.h"
+
+namespace saccade {
+
+void TrainingRun::start() {
+  if (!options_.resume) folder_.refuse_run();
+  std::optional<ResumePoint> from;
+  if (options_.resume) from = folder_.resume_point();
+  info_.config = config_text(config_);
+  info_.class_names = task_.class_names();
+  info_.category_ids = task_.category_ids();
+  info_.images = task_.images();
+  info_.seed = config_.seed();
+  std::vector<ConfigChange> changes;
+  if (from) changes = check_resumable(*from);
+  model_.initialize(config_.seed());
+  if (from)
+    load_model(*from->file, model_, false);
+  else if (!options_.init_from.empty())
+    log_.message(options_.init_from + ": " +
+                 init_from(options_.init_from, model_, {.reinit_heads = options_.reinit_heads}).to_string());
+  {
+    MemoryUseScope use(MemoryUse::kParameters);
+    model_.to(options_.device);
+  }
+  optimizer_.emplace(model_.parameters(), optimizer_options(config_.optimizer()));
+  if (config_.train().ema_decay() > 0) ema_.emplace(model_, config_.train().ema_decay());
+  folder_.remove_leftovers();
+  if (from)
+    resume(*from, changes);
+  else if (options_.resume)
+    log_.message(options_.output + ": there is no run to resume yet, so a new one starts");
+  result_.best_metric = info_.best_metric;
+  result_.best_step = info_.best_step;
+  result_.step = info_.step;
+}
+
+std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) const {
+  const std::string& path = from.file->path();
+  const CheckpointInfo& old = from.info;
+  const std::string remedy =
+      fmt::format("a new run in another --output (--init-from {} keeps the weights)", path);
+  const std::vector<ConfigChange> changes =
+      config_changes(resolve_config(parse_config(old.config, path + ": its configuration")), config_);
+  std::vector<std::string> breaking;
+  for (const ConfigChange& c : changes)
+    if (c.breaks_resume) breaking.push_back(c.to_string());
+  if (!breaking.empty())
+    fail_input("{}: the run cannot go on with {}; expected its own values, or {}", options_.output,
+               fmt::join(breaking, ", "), remedy);
+  if (old.category_ids != info_.category_ids || old.class_names != info_.class_names)
+    fail_input("{}: checkpoint of another data set: its classes differ; expected those of the run, or {}",
+               path, remedy);
+  // Checkpoints of before have no name of their images, but they count batches in epochs of their own.
+  const bool same_epochs = old.epoch * plan_.batches_per_epoch + old.batch == old.step * plan_.accumulate;
+  if ((!old.images.empty() && old.images != info_.images) || !same_epochs)
+    fail_input(
+        "{}: the run was trained on other images ({}; now {}); expected the same training set, or {}", path,
+        old.images.empty() ? "epochs of another length" : old.images,
+        info_.images.empty() ? fmt::format("{} batches an epoch", plan_.batches_per_epoch) : info_.images,
+        remedy);
+  return changes;
+}
+
+void TrainingRun::resume(const ResumePoint& from, const std::vector<ConfigChange>& changes) {
+  load_training_state(*from.file, from.info, *optimizer_, ema());
+  CheckpointInfo now = from.info;
+  now.config = info_.config;
+  now.images = info_.images;
+  info_ = now;
+  const int64_t batches = info_.step * plan_.accumulate;
+  info_.epoch = batches / plan_.batches_per_epoch;
+  info_.batch = batches % plan_.batches_per_epoch;
+  for (const std::string& fault : from.skipped) log_.message("skipped " + fault);
+  log_.message(fmt::format("resuming {} after step {}", options_.output, info_.step));
+  for (const ConfigChange& c : changes) log_.message("changed " + c.to_string());
+  folder_.restore_best();
+  folder_.write_config(info_.config);
+  const bool dropped = log_.open(info_.step);
+  info_.evaluation_due = info_.evaluation_due || (dropped && plan_.evaluates(info_.step));
+  folder_begun_ = true;
+}
+
+void TrainingRun::begin_folder() {
+  folder_.save_last(model_, info_, *optimizer_, ema());
+  folder_.write_config(info_.config);
+  log_.open(-1);
+  folder_begun_ = true;
+}
+
+}  // namespace saccade
