@@ -7,6 +7,7 @@
 
 #include "core/formats/json.h"
 #include "core/formats/output_file.h"
+#include "core/formats/temporary.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 
@@ -45,29 +46,6 @@ std::string annotations_json(const ShapesOptions& options, const std::vector<Sha
   return out + "]}\n";
 }
 
-// Removed when the set could not be finished.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error) fail_input("{}: cannot make the folder: {}", path_.string(), error.message());
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  void rename_to(const fs::path& target) {
-    std::error_code error;
-    fs::rename(path_, target, error);
-    if (error) fail_input("{}: cannot make the folder: {}", target.string(), error.message());
-  }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
-
 }  // namespace
 
 const std::vector<std::string>& shape_names() {
@@ -89,17 +67,24 @@ void write_shapes_dataset(const std::string& folder, const ShapesOptions& option
     if (fs::exists(base / name, error))
       fail_input("{}: is already there, choose another folder", (base / name).string());
   }
-  TemporaryFolder images(base / fmt::format("images.tmp-{}", ::getpid()));
+  std::error_code error;
+  const bool existed = fs::exists(base, error);
+  const std::string temporary = (base / fmt::format("images.tmp-{}", ::getpid())).string();
+  fs::create_directories(temporary, error);
+  if (error) fail_input("{}: cannot make the folder: {}", folder, error.message());
+  TemporaryPath fresh(folder, TemporaryPath::Removal::kIfEmpty), images(temporary);
+  if (existed) fresh.keep();
   std::vector<ShapesImage> all(static_cast<size_t>(options.images));
   std::atomic<int64_t> done{0};
   run_tasks(options.images, options.threads, [&](int64_t i) {
     ShapesImage& drawn = all[static_cast<size_t>(i)];
     drawn = draw_shapes_image(options, i);
-    write_png(drawn.image, images / image_name(i));
+    write_png(drawn.image, temporary + "/" + image_name(i));
     drawn.image.rgb = {};
     if (options.progress) options.progress(++done);
   });
-  images.rename_to(base / "images");
+  fs::rename(temporary, base / "images", error);
+  if (error) fail_input("{}: cannot make the folder: {}", (base / "images").string(), error.message());
   write_file((base / "annotations.json").string(), annotations_json(options, all));
 }
 
