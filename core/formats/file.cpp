@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "core/formats/descriptors.h"
+#include "core/formats/text.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
@@ -26,7 +27,7 @@ namespace {
 // What stat(2) says of a file that may be opened: a regular one, or a pipe of our own.
 struct stat look_at(const std::string& path, const FileKind& kind) {
   if (path.empty()) fail_input("the name of {} is empty", kind.name);
-  if (path.find('\0') != std::string::npos) fail_input("{}: a file name has no zero byte", path);
+  if (path.find('\0') != std::string::npos) fail_input("{}: a file name has no zero byte", escaped(path));
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) cannot_read(path);
   const char* found = nullptr;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/formats/descriptors.h"
+#include "core/formats/text.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
@@ -90,7 +91,7 @@ bool same_file(const std::string& a, const std::string& b) {
 
 OutputTarget output_target(const std::string& path) {
   if (path.empty()) fail_input("the name is empty, {}", kExpected);
-  if (path.find('\0') != std::string::npos) fail_input("{}: a file name has no zero byte", path);
+  if (path.find('\0') != std::string::npos) fail_input("{}: a file name has no zero byte", escaped(path));
   OutputTarget target = follow_links(path);
   if (target.descriptor >= 0) {
     int flags = ::fcntl(target.descriptor, F_GETFL);

@@ -2,114 +2,16 @@
 // begins with "error: " and says what was wrong, and no output file. To add a case: one expect_refused(...)
 // line.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/runtime/gpu.h"
 #include "core/tensor/device.h"
+#include "tests/train/program.h"
 
 namespace saccade {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::string read_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-struct Result {
-  int status;
-  std::string out, err;
-};
-
-// One folder for all tests of this program, removed at its end.
-const fs::path& scratch() {
-  struct Folder {
-    fs::path path = fs::temp_directory_path() / ("saccade_cli_test_" + std::to_string(getpid()));
-    Folder() { fs::create_directories(path); }
-    ~Folder() {
-      std::error_code ignored;
-      fs::remove_all(path, ignored);
-    }
-  };
-  static Folder folder;
-  return folder.path;
-}
-
-// Runs `saccade ARGUMENTS` in the scratch folder.
-Result run(const std::string& arguments) {
-  fs::path out = scratch() / "stdout.txt", err = scratch() / "stderr.txt";
-  std::string command = "cd '" + scratch().string() + "' && '" SACCADE_BINARY_DIR "/saccade' " + arguments +
-                        " >'" + out.string() + "' 2>'" + err.string() + "'";
-  int raw = std::system(command.c_str());
-  return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), read_text(out), read_text(err)};
-}
-
-void expect_refused(const std::string& arguments, const std::string& part) {
-  SCOPED_TRACE("saccade " + arguments);
-  Result r = run(arguments);
-  EXPECT_EQ(r.status, 2) << r.err;
-  EXPECT_EQ(r.err.rfind("error: ", 0), 0u) << r.err;
-  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
-  EXPECT_TRUE(r.err.ends_with("\n")) << r.err;
-  EXPECT_NE(r.err.find(part), std::string::npos) << "stderr: " << r.err << "expected part: " << part;
-}
-
-void expect_works(const std::string& arguments) {
-  SCOPED_TRACE("saccade " + arguments);
-  Result r = run(arguments);
-  EXPECT_EQ(r.status, 0) << r.err << r.out;
-  EXPECT_EQ(r.err, "");
-}
-
-constexpr const char* kTinyConfig = R"(
-model {
-  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
-  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 dropout: 0 }
-}
-data {
-  train { annotations: "shapes/annotations.json" images: "shapes/images" }
-  val { annotations: "shapes/annotations.json" images: "shapes/images" }
-  batch_size: 2
-  workers: 1
-  augment { height: 64 width: 64 }
-  val_height: 64
-  val_width: 64
-}
-train { max_steps: 2 }
-)";
-
-// A data set, a config and a checkpoint of a two-step training, made by the program itself.
-class Cli : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    if (fs::exists(scratch() / "shapes")) return;
-    write_text(scratch() / "tiny.textproto", kTinyConfig);
-    expect_works("data shapes --output shapes --images 4 --seed 1 --size 64");
-    expect_works("train --config tiny.textproto --output run");
-    ASSERT_TRUE(fs::exists(scratch() / "run/checkpoints/last.safetensors"));
-    image_ =
-        "shapes/images/" + fs::directory_iterator(scratch() / "shapes/images")->path().filename().string();
-  }
-  static std::string image_;
-};
-std::string Cli::image_;
-
-const std::string kCheckpoint = "run/checkpoints/last.safetensors";
-const std::string kShapes = " --annotations shapes/annotations.json --images shapes/images ";
 
 TEST(CliStart, HelpIsFast) {
   double best = 1e9;
@@ -304,7 +206,7 @@ TEST_F(Cli, AStoppedRunResumesToTheSameBytes) {
   expect_works(train + "parts --resume");
   for (const char* file : {"last", "best"}) {
     std::string name = std::string("checkpoints/") + file + ".safetensors";
-    std::string whole = read_text(scratch() / "whole" / name), parts = read_text(scratch() / "parts" / name);
+    std::string whole = text_of(scratch() / "whole" / name), parts = text_of(scratch() / "parts" / name);
     ASSERT_FALSE(whole.empty());
     EXPECT_TRUE(whole == parts) << name;
   }
@@ -335,7 +237,7 @@ TEST_F(Cli, EvalPredictAndScoreAgree) {
     return r.out.substr(begin, end - begin);
   };
   EXPECT_EQ(twelve_lines(eval), twelve_lines(score));
-  std::string figures = read_text(scratch() / "f.json");
+  std::string figures = text_of(scratch() / "f.json");
   for (const char* key : {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large", "AR_1", "AR_10",
                           "AR_100", "AR_small", "AR_medium", "AR_large"})
     EXPECT_NE(figures.find("\"" + std::string(key) + "\":"), std::string::npos) << key << " in " << figures;
@@ -345,7 +247,7 @@ TEST_F(Cli, EvalPredictAndScoreAgree) {
   for (const auto& entry : fs::directory_iterator(scratch() / "pictures"))
     pictures += entry.path().extension() == ".png";
   EXPECT_EQ(pictures, 4);
-  std::string list = read_text(scratch() / "pictures/detections.json");
+  std::string list = text_of(scratch() / "pictures/detections.json");
   for (const char* key : {"\"file_name\":", "\"category_id\":", "\"bbox\":", "\"score\":"})
     EXPECT_NE(list.find(key), std::string::npos) << key;
 }
@@ -390,14 +292,14 @@ TEST_F(CliClassifier, EvalPredictAndSummary) {
   for (const char* part :
        {"classes: 4 images of 2 classes", "top-1 accuracy", "top-5 accuracy  1.0000  (4 of 4"})
     EXPECT_NE(eval.out.find(part), std::string::npos) << part << " not in " << eval.out;
-  std::string figures = read_text(scratch() / "f.json");
+  std::string figures = text_of(scratch() / "f.json");
   for (const char* part : {"\"top1\": ", "\"top5\": 1", "\"loss\": ", "\"images\": 4"})
     EXPECT_NE(figures.find(part), std::string::npos) << part << " not in " << figures;
   Result predict =
       run("predict --output classes_out --checkpoint " + kClassCheckpoint + " classes/ball " + image_);
   EXPECT_EQ(predict.status, 0) << predict.err;
   EXPECT_NE(predict.out.find(": b"), std::string::npos) << predict.out;
-  std::string list = read_text(scratch() / "classes_out/predictions.json");
+  std::string list = text_of(scratch() / "classes_out/predictions.json");
   for (const char* part : {"\"file_name\": ", "\"classes\": [{\"class\": \"b", "\"score\": "})
     EXPECT_NE(list.find(part), std::string::npos) << part << " not in " << list;
   Result summary = run("summary --config classes.textproto --json s.json");
@@ -470,7 +372,7 @@ TEST_F(Cli, WrongScoreFiles) {
 TEST_F(Cli, Convert) {
   expect_works("convert " + kCheckpoint + " a.safetensors");
   expect_works("convert a.safetensors b.safetensors");
-  EXPECT_EQ(read_text(scratch() / "a.safetensors"), read_text(scratch() / "b.safetensors"));
+  EXPECT_EQ(text_of(scratch() / "a.safetensors"), text_of(scratch() / "b.safetensors"));
   expect_refused("convert a.safetensors c.pth", "expected a name that ends in .safetensors");
   expect_refused("convert tiny.textproto c.safetensors", "neither a safetensors file nor a PyTorch one");
   expect_refused("convert a.safetensors c.safetensors --set seed=1", "with a configuration of its own");
@@ -489,7 +391,7 @@ TEST_F(Cli, OfficialWeights) {
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_NE(r.out.find("91 outputs: the labels are COCO's category ids"), std::string::npos) << r.out;
   expect_works("convert " + weights + " again.safetensors");
-  EXPECT_EQ(read_text(scratch() / "official.safetensors"), read_text(scratch() / "again.safetensors"));
+  EXPECT_EQ(text_of(scratch() / "official.safetensors"), text_of(scratch() / "again.safetensors"));
   expect_works("predict --checkpoint official.safetensors --threshold 0.9 --output pictures " + image_);
   // Shapes have other names than COCO's categories.
   expect_refused("eval --checkpoint official.safetensors" + kShapes,
@@ -554,7 +456,7 @@ train { max_steps: 1 }
 TEST_F(Cli, Summary) {
   Result r = run("summary --config tiny.textproto --json s.json");
   EXPECT_EQ(r.status, 0) << r.err;
-  std::string text = read_text(scratch() / "s.json");
+  std::string text = text_of(scratch() / "s.json");
   for (const char* key : {"\"parameters\": ", "\"trainable\": ", "\"macs\": "})
     EXPECT_NE(text.find(key), std::string::npos) << text;
 }

@@ -15,7 +15,8 @@ std::shared_ptr<Module> build_model(const Config& config, int64_t classes) {
 }
 
 LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
-  if (!std::filesystem::is_regular_file(checkpoint))
+  std::error_code error;
+  if (!std::filesystem::exists(checkpoint, error) && !error)
     fail_input("{}: no such file, expected a checkpoint (*.safetensors) that saccade train wrote",
                checkpoint);
   SafetensorsReader file(checkpoint);

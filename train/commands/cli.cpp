@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <sstream>
 
 #include "core/formats/descriptors.h"
 #include "core/formats/temporary.h"
@@ -322,7 +323,10 @@ int run_command_line(int argc, const char* const* argv) {
   try {
     app.parse(words_of(argc, argv));
   } catch (const CLI::Success& success) {  // --help, --version
-    return with_checked_stdout(app.exit(success));
+    std::ostringstream text;
+    const int status = app.exit(success, text);
+    print_text(text.str());
+    return with_checked_stdout(status);
   } catch (const CLI::ParseError& error) {
     return fail_with(2, explain(app, error));
   }
