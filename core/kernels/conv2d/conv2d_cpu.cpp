@@ -93,9 +93,18 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   op->run({x.raw(), dy.raw(), dw.raw()});
 }
 
+// oneDNN's weight gradient of a strided 1x1 convolution of few channels writes past the end of its scratch memory
+// (uxlfoundation/oneDNN#6035): below 16 of them on machines with AVX-512, below 8 on those with AVX2.
+bool takes_backward_weight(const Tensor& dy, const Tensor& x, const ConvParams& p, const Tensor& dw) {
+  constexpr int64_t kFewChannels = 16;
+  const bool overflows = dw.dim(2) == 1 && dw.dim(3) == 1 && p.stride > 1 && x.dim(3) < kFewChannels;
+  return takes(dy, x, p, dw) && !overflows;
+}
+
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCpu, &forward_cpu, &takes);
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCpu, &backward_data_cpu, &takes);
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCpu, &backward_weight_cpu, &takes);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCpu, &backward_weight_cpu,
+                              &takes_backward_weight);
 
 }  // namespace
 }  // namespace saccade::kernels
