@@ -1,16 +1,21 @@
-// Regular expressions (ECMAScript) that select parameters or modules by their full names: found anywhere in a name.
+// Regular expressions (RE2) that select parameters or modules by their full names: found anywhere in a name. Matching takes time
+// in proportion to the name, whatever the expression.
 #pragma once
 
-#include <regex>
+#include <memory>
 #include <string>
 #include <vector>
+
+namespace re2 {
+class RE2;
+}
 
 namespace saccade {
 
 class NamePatterns {
  public:
   // where: the field or option that the patterns come from, which messages begin with. Throws InputError for a text that is
-  // no regular expression.
+  // no regular expression, or a large one.
   NamePatterns(const std::vector<std::string>& patterns, std::string where);
 
   // The index of the first pattern that is found in the name, or -1.
@@ -21,7 +26,7 @@ class NamePatterns {
  private:
   struct Pattern {
     std::string text;
-    std::regex regex;
+    std::shared_ptr<const re2::RE2> regex;
     bool used = false;
   };
   std::string where_;

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "core/tensor/error.h"
-
 namespace saccade {
 
 // Whether Device::kCuda is the slow emulated GPU of the tests.
@@ -16,11 +14,5 @@ struct CudaStatistics {
   int64_t host_syncs = 0;  // how often the host waited for the GPU
 };
 CudaStatistics cuda_statistics();
-
-// The GPU has less memory than was asked for.
-class OutOfMemory : public Error {
- public:
-  using Error::Error;
-};
 
 }  // namespace saccade

@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace saccade {
 
@@ -18,6 +19,20 @@ class InputError : public Error {
  public:
   using Error::Error;
 };
+
+// The machine, or its GPU, has less memory than was asked for.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
+// Text of the user's for a message: its beginning, where it is long.
+inline std::string shortened(std::string_view text, size_t most = 80) {
+  if (text.size() <= most) return std::string(text);
+  size_t end = most - 3;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not within a character of UTF-8
+  return std::string(text.substr(0, end)) + "...";
+}
 
 template <class... A>
 [[noreturn]] void fail(fmt::format_string<A...> format, A&&... args) {

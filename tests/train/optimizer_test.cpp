@@ -150,7 +150,7 @@ TEST(Optimizer, GroupsFreezeAndComplain) {
   EXPECT_EQ(message_of([&] { Optimizer(params, o); }),
             "optimizer.group: \"nothing\" matches no parameter of the model");
   o.groups = {{"(", 1, {}, false}};
-  EXPECT_NE(message_of([&] { Optimizer(params, o); }).find("is no regular expression"), std::string::npos);
+  EXPECT_NE(message_of([&] { Optimizer(params, o); }).find("is not a regular expression"), std::string::npos);
   o.groups = {{".", 1, {}, true}};
   EXPECT_NE(message_of([&] { Optimizer(params, o); }).find("nothing is left"), std::string::npos);
 }

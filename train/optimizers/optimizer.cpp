@@ -1,10 +1,10 @@
 #include "train/optimizers/optimizer.h"
 
 #include <cmath>
-#include <regex>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/tensor/execution.h"
+#include "layers/name_patterns.h"
 #include "train/optimizers/flat.h"
 
 namespace saccade {
@@ -13,22 +13,12 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions
     : options_(options),
       spec_(kernels::optimizers().find(options.type, "optimizer.type")),
       state_names_(spec_.state_names(options.update)) {
-  std::vector<std::regex> patterns;
-  for (const ParameterGroupOptions& g : options.groups) {
-    try {
-      patterns.emplace_back(g.regex);
-    } catch (const std::regex_error& e) {
-      fail_input("optimizer.group: \"{}\" is no regular expression ({})", g.regex, e.what());
-    }
-  }
-  std::vector<bool> used(patterns.size());
+  std::vector<std::string> regexes;
+  for (const ParameterGroupOptions& g : options.groups) regexes.push_back(g.regex);
+  NamePatterns patterns(regexes, "optimizer.group");
   for (NamedTensor& p : parameters) {
-    const ParameterGroupOptions* group = nullptr;
-    for (size_t i = 0; i < patterns.size(); ++i) {
-      if (!std::regex_search(p.name, patterns[i])) continue;
-      used[i] = true;
-      if (!group) group = &options.groups[i];
-    }
+    const int match = patterns.match(p.name);
+    const ParameterGroupOptions* group = match < 0 ? nullptr : &options.groups[static_cast<size_t>(match)];
     if (group && group->frozen) p.var.set_requires_grad(false);
     if (!p.var.requires_grad()) continue;
     SACCADE_CHECK(p.var.dtype() == DType::kF32, "[optimizer] parameter {} is {}, expected f32", p.name,
@@ -37,9 +27,7 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions
     slots_.push_back({p.name, p.var, options.learning_rate * (group ? group->lr_mult : 1),
                       group && group->weight_decay ? *group->weight_decay : decay});
   }
-  for (size_t i = 0; i < used.size(); ++i)
-    if (!used[i])
-      fail_input("optimizer.group: \"{}\" matches no parameter of the model", options.groups[i].regex);
+  patterns.finish("parameter of the model");
   if (slots_.empty()) fail_input("optimizer: every parameter is frozen, nothing is left to train");
   std::vector<Shape> shapes;
   for (const Slot& s : slots_) shapes.push_back(s.var.shape());

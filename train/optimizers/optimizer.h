@@ -18,7 +18,7 @@
 namespace saccade {
 
 struct ParameterGroupOptions {
-  std::string regex;  // found anywhere in the parameter's name (ECMAScript)
+  std::string regex;  // found anywhere in the parameter's name (RE2)
   double lr_mult = 1;
   std::optional<double> weight_decay;  // in place of the optimizer's
   bool frozen = false;
