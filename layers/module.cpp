@@ -4,9 +4,15 @@
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/runtime/parallel.h"
+#include "core/tensor/execution.h"
 
 namespace saccade {
 namespace {
+
+Tensor filled(const Shape& shape, double value) {
+  if (execution().sketch) return Tensor::zeros(Shape::filled(shape.rank(), 1)).expand(shape);
+  return Tensor::full(shape, value);
+}
 
 // What the names below a module begin with.
 std::string join(const std::string& prefix, const std::string& local) {
@@ -21,13 +27,13 @@ std::string child_name(const std::string& parent, const std::string& local) {
 }
 
 Var Module::param(const std::string& name, const Shape& shape, Initializer init, bool trainable) {
-  Var v(Tensor::zeros(shape), trainable);
+  Var v(filled(shape, 0), trainable);
   entries_.push_back({name, v, std::move(init), false, 0, false});
   return v;
 }
 
 Var Module::buffer(const std::string& name, const Shape& shape, double value) {
-  Var v(Tensor::full(shape, value), false);
+  Var v(filled(shape, value), false);
   entries_.push_back({name, v, {}, true, value, false});
   return v;
 }
@@ -60,6 +66,18 @@ int64_t Module::parameter_count(bool trainable_only) const {
   for (const NamedTensor& t : parameters())
     if (!trainable_only || t.var.requires_grad()) n += t.var.value().numel();
   return n;
+}
+
+double Module::tensor_bytes() const {
+  std::set<const VarState*> seen;
+  double bytes = 0;
+  for (const NamedTensor& t : named_tensors()) {
+    if (!seen.insert(t.var.state().get()).second) continue;
+    double elements = 1;
+    for (int64_t d : t.var.shape()) elements *= static_cast<double>(d);
+    bytes += elements * static_cast<double>(size_of(t.var.dtype()));
+  }
+  return bytes;
 }
 
 void Module::initialize(uint64_t seed) {

@@ -38,6 +38,8 @@ class Module {
   // Parameters only, each once (under its first name).
   std::vector<NamedTensor> parameters() const;
   int64_t parameter_count(bool trainable_only = false) const;
+  // What its parameters and buffers take; of a sketch (core/tensor/execution.h), what they would.
+  double tensor_bytes() const;
 
   // Draws the initial values of every parameter from (seed, full name): adding a layer changes no other
   // layer's values.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 
 namespace saccade {
 
@@ -18,7 +19,8 @@ inline ParallelDebug& parallel_debug() {
   return debug;
 }
 
-// f(begin, end) over [0, n) in contiguous chunks, one per thread; runs inline when n < 2 * grain.
+// f(begin, end) over [0, n) in contiguous chunks, one per thread; runs inline when n < 2 * grain. Throws what f throws, of
+// several exceptions one.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;
@@ -28,12 +30,19 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
     f(int64_t{0}, n);
     return;
   }
+  std::exception_ptr thrown;
 #pragma omp parallel num_threads(static_cast <int>(threads))
   {
     int64_t count = omp_get_num_threads(), i = omp_get_thread_num();
     int64_t begin = n * i / count, end = n * (i + 1) / count;
-    if (begin < end) f(begin, end);
+    try {  // an exception that leaves a parallel region ends the program
+      if (begin < end) f(begin, end);
+    } catch (...) {
+#pragma omp critical(saccade_parallel_for)
+      thrown = std::current_exception();
+    }
   }
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 }  // namespace saccade

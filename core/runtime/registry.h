@@ -35,7 +35,7 @@ class Registry {
     auto it = specs_.find(name);
     if (it == specs_.end())
       fail_input("{}{}{} \"{}\" is not known, expected one of {}", where, where.empty() ? "" : ": ", what_,
-                 name, fmt::join(names(), ", "));
+                 shortened(name), fmt::join(names(), ", "));
     return it->second;
   }
   // By name.

@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "core/tensor/error.h"
+#include "core/tensor/memory.h"
 
 namespace saccade {
 namespace {
@@ -23,6 +25,8 @@ constexpr size_t kGuardBytes = 64;
 constexpr unsigned char kGuardValue = 0xA5;
 // The cache never holds more than this much: beyond it a freed block goes back to the system.
 constexpr int64_t kMaxCachedBytes = int64_t{4} << 30;
+// How much may come from the system before it is asked again what it has left.
+constexpr size_t kUncheckedBytes = size_t{64} << 20;
 
 // Size classes: four steps per power of two, so a block wastes at most a quarter.
 size_t size_class(size_t bytes) {
@@ -49,10 +53,14 @@ class CpuAllocator final : public Allocator {
     } else {
       ++stats_.system_requests;
       p = from_system(size);
-      SACCADE_CHECK(p != nullptr,
-                    "[allocator] out of CPU memory: asked for {} bytes, {} in live tensors, {} in the cache, "
-                    "peak {}",
-                    bytes, stats_.active_bytes, stats_.cached_bytes, stats_.peak_bytes);
+      if (!p && stats_.cached_bytes > 0) {
+        trim_cache();
+        p = from_system(size);
+      }
+      if (!p)
+        throw OutOfMemory(fmt::format(
+            "[allocator] out of CPU memory: asked for {} bytes, {} in live tensors, peak {}, {} left", bytes,
+            stats_.active_bytes, stats_.peak_bytes, available_memory()));
     }
     stats_.active_bytes += static_cast<int64_t>(bytes);
     stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
@@ -71,8 +79,12 @@ class CpuAllocator final : public Allocator {
       std::free(p);
       return;
     }
-    list_for(size).push_back(p);
-    stats_.cached_bytes += static_cast<int64_t>(size);
+    try {
+      list_for(size).push_back(p);
+      stats_.cached_bytes += static_cast<int64_t>(size);
+    } catch (const std::bad_alloc&) {
+      std::free(p);
+    }
   }
 
   AllocatorStats stats() const override {
@@ -85,11 +97,7 @@ class CpuAllocator final : public Allocator {
   }
   void trim() override {
     std::lock_guard lock(mutex_);
-    for (auto& list : free_) {
-      for (void* p : list) std::free(p);
-      list.clear();
-    }
-    stats_.cached_bytes = 0;
+    trim_cache();
   }
   void set_debug(AllocatorDebug debug) override {
     std::lock_guard lock(mutex_);
@@ -97,7 +105,20 @@ class CpuAllocator final : public Allocator {
   }
 
  private:
-  static void* from_system(size_t size) {
+  void trim_cache() {
+    for (auto& list : free_) {
+      for (void* p : list) std::free(p);
+      list.clear();
+    }
+    stats_.cached_bytes = 0;
+  }
+  // Null when the machine has less: the system would promise the memory, and end the program when it is touched.
+  void* from_system(size_t size) {
+    unchecked_bytes_ += size;
+    if (unchecked_bytes_ >= kUncheckedBytes) {
+      if (static_cast<int64_t>(size) > available_memory()) return nullptr;
+      unchecked_bytes_ = 0;
+    }
     if (size < kHugePage) return std::aligned_alloc(kAlignment, size);
     // aligned_alloc wants whole multiples of the alignment.
     void* p = std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
@@ -124,6 +145,7 @@ class CpuAllocator final : public Allocator {
   mutable std::mutex mutex_;
   AllocatorStats stats_;
   AllocatorDebug debug_;
+  size_t unchecked_bytes_ = 0;  // taken from the system since it was last asked
   std::array<std::vector<void*>, 256> free_;
 };
 

@@ -28,7 +28,7 @@ struct AllocatorDebug {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // 64-byte aligned. Zero bytes give a valid pointer. Throws Error with the statistics when memory is out.
+  // 64-byte aligned. Zero bytes give a valid pointer. Throws OutOfMemory with the statistics.
   virtual void* allocate(size_t bytes) = 0;
   virtual void deallocate(void* pointer, size_t bytes) noexcept = 0;
   virtual AllocatorStats stats() const = 0;

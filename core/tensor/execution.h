@@ -28,6 +28,8 @@ struct ExecutionState {
   MathMode math = MathMode::kExact;
   // Whether every run must give the same bits; false allows float atomics where they are faster.
   bool deterministic = true;
+  // Whether modules are built as a sketch: with names and shapes, but without memory for parameters and buffers.
+  bool sketch = false;
   // For tests: every kernel takes its generic implementation.
   bool generic_kernels = false;
   // Of new tensors.

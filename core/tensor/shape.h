@@ -15,6 +15,7 @@ namespace saccade {
 class Shape {
  public:
   static constexpr int kMaxRank = 8;
+  static constexpr int64_t kMaxElements = int64_t{1} << 56;  // so that counts of bytes fit too
 
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
@@ -43,6 +44,14 @@ class Shape {
   int64_t numel() const {
     int64_t n = 1;
     for (int64_t d : *this) n *= d;
+    return n;
+  }
+  // The same for sizes that somebody gave: throws for a negative one, and when the product exceeds what memory can have.
+  int64_t checked_numel() const {
+    int64_t n = 1;
+    bool fits = true;
+    for (int64_t d : *this) fits &= d >= 0 && !__builtin_mul_overflow(n, d, &n);
+    SACCADE_CHECK(fits && n < kMaxElements, "[tensor] no tensor can have the shape {}", to_string());
     return n;
   }
   void push_back(int64_t d) {

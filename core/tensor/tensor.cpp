@@ -14,12 +14,12 @@ Storage::Storage(size_t bytes, Device device)
 Storage::~Storage() { allocator(device_).deallocate(data_, bytes_); }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
-  for (int64_t d : shape) SACCADE_CHECK(d >= 0, "[tensor] negative size in {}", shape.to_string());
+  const auto elements = static_cast<size_t>(shape.checked_numel());
   Tensor t;
   t.shape_ = shape;
   t.strides_ = contiguous_strides(shape);
   t.dtype_ = dtype;
-  t.storage_ = std::make_shared<Storage>(static_cast<size_t>(shape.numel()) * size_of(dtype), device);
+  t.storage_ = std::make_shared<Storage>(elements * size_of(dtype), device);
   return t;
 }
 

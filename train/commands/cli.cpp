@@ -14,6 +14,7 @@
 #include "core/formats/descriptors.h"
 #include "core/formats/temporary.h"
 #include "core/runtime/gpu.h"
+#include "core/runtime/threads.h"
 #include "train/commands/commands.h"
 #include "train/config/nearest.h"
 #include "train/config/text.h"
@@ -257,6 +258,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 // Training ends by signals in its own way: it saves first.
 int run_action(const Action& action, bool is_training) {
   try {
+    check_threads();
     if (is_training) return action();
     RemoveOnSignals signals;
     try {

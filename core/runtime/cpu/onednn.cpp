@@ -1,6 +1,7 @@
 #include "core/runtime/cpu/onednn.h"
 
 #include <omp.h>
+#include <sys/mman.h>
 
 #include <unordered_map>
 
@@ -33,6 +34,15 @@ void execute(const dnnl::primitive& primitive, std::unordered_map<int, dnnl::mem
     arguments[DNNL_ARG_SCRATCHPAD] = memory_of(scratch, buffer.raw());
   }
   primitive.execute(stream(), arguments);
+}
+
+// oneDNN crashes when there is no room for the code that it writes.
+void check_room_for_code() {
+  constexpr size_t kRoom = size_t{64} << 20;
+  void* room = mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED)
+    throw OutOfMemory(fmt::format("less than {} MB of addresses are left (ulimit -v)", kRoom >> 20));
+  munmap(room, kRoom);
 }
 
 }  // namespace
@@ -77,7 +87,10 @@ bool has_bf16() {
 Key::Key(int kind) { add(kind, omp_get_max_threads(), omp_in_parallel()); }
 
 std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Compiled()>& make) {
-  return cache().get(key.text(), make);
+  return cache().get(key.text(), [&] {
+    check_room_for_code();
+    return make();
+  });
 }
 
 Compiled::Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive,

@@ -1,0 +1,81 @@
+#include "core/tensor/memory.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kUnknown = INT64_MAX;
+
+// The number after a name, of files of lines like "MemAvailable:  8123 kB" or "inactive_file 4096"; `otherwise` without it.
+int64_t number_after(const std::string& path, std::string_view name, int64_t otherwise) {
+  std::ifstream in(path);
+  std::string word;
+  int64_t value = 0;
+  while (in >> word)
+    if (word == name && in >> value) return value;
+  return otherwise;
+}
+
+int64_t number_in(const std::string& path) {
+  std::ifstream in(path);
+  int64_t value = 0;
+  return in >> value ? value : kUnknown;  // "max" is no number
+}
+
+// What a control group leaves: its limit less what it holds and cannot give back.
+int64_t left_in_group(const std::string& folder, const char* limit, const char* usage) {
+  const int64_t most = number_in(folder + limit);
+  if (most == kUnknown) return kUnknown;
+  const int64_t used = number_in(folder + usage),
+                cache = number_after(folder + "/memory.stat", "inactive_file", 0);
+  return used == kUnknown ? most : std::max<int64_t>(0, most - used + cache);
+}
+
+// The group of this process and those that it lies in. In a container the path of the host is not there, but the top is.
+int64_t left_in_groups() {
+  int64_t left = kUnknown;
+  std::ifstream in("/proc/self/cgroup");
+  for (std::string line; std::getline(in, line);) {  // "0::/user.slice" or "9:memory:/docker/1a2b"
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool unified = controllers.empty();
+    if (!unified && controllers != "memory") continue;
+    const std::string top = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
+      if (path == "/") path.clear();
+      left = std::min(
+          left, unified ? left_in_group(top + path, "/memory.max", "/memory.current")
+                        : left_in_group(top + path, "/memory.limit_in_bytes", "/memory.usage_in_bytes"));
+      if (path.rfind('/') == std::string::npos) break;
+    }
+  }
+  return left;
+}
+
+int64_t left_of_addresses() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnknown;
+  const int64_t pages = number_in("/proc/self/statm");
+  if (pages == kUnknown) return kUnknown;
+  return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE));
+}
+
+int64_t left_in_machine() {
+  const int64_t free = number_after("/proc/meminfo", "MemAvailable:", kUnknown);
+  if (free == kUnknown) return kUnknown;
+  return (free + number_after("/proc/meminfo", "SwapFree:", 0)) * 1024;
+}
+
+}  // namespace
+
+int64_t available_memory() { return std::min({left_in_machine(), left_in_groups(), left_of_addresses()}); }
+
+}  // namespace saccade
