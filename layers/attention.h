@@ -41,11 +41,15 @@ struct AttentionShape {
   int64_t levels = 1;  // L
   int64_t points = 4;  // sampling points per head and level, unless the layer's arguments say otherwise
   double dropout = 0;
+  // What a layer gets in its place, see AttentionInputs.
+  bool same_tokens = true;
+  bool reference_points = true;
 };
 
 // What a layer's input is made of; the generated tests and `saccade describe` go by it.
 enum class AttentionInputs {
   kQueriesAndTokens,  // any queries, any tokens
+  kReferencePoints,   // any queries with reference points, tokens that are the cells of maps
   kOneMap,            // query, key and value are the same tokens, those of one map (levels has one entry);
                       // padding is part of the map, as in the backbones
 };
@@ -64,7 +68,8 @@ Registry<AttentionSpec>& attention_layers();
 
 // The registration of the layer that a config section asks for with `type`, or of `fallback` where it names none.
 const AttentionSpec& attention_spec(const Args& section, const std::string& fallback);
-// Builds this layer with the section's arguments. Throws InputError when shape.heads does not divide shape.dim.
+// Builds this layer with the section's arguments. Throws InputError when shape.heads does not divide shape.dim, and
+// for a layer whose inputs are not those of the place.
 std::shared_ptr<Attention> make_attention(const Args& section, const std::string& fallback,
                                           const AttentionShape& shape);
 

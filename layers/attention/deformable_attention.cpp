@@ -17,8 +17,9 @@ class DeformableAttention final : public Attention {
 
   Var forward(const AttentionInput& input) override {
     ModuleScope scope(*this);
-    SACCADE_CHECK(level_ < input.levels.size(), "[DeformableAttention] level {} of {}", level_,
-                  input.levels.size());
+    if (level_ >= input.levels.size())
+      fail_input("attention layer deformable_attention: the tokens come from {} maps, there is no level {}",
+                 input.levels.size(), level_);
     MapSize level = input.levels[level_];
     int64_t begin = input.levels.start(level_), end = begin + level.cells();
     AttentionInput single = input;
@@ -40,6 +41,6 @@ SACCADE_REGISTER_ATTENTION(
     "deformable_attention", DeformableAttention,
     "deformable attention on one feature map (Zhu et al. 2021, eq. 2)",
     "query [N, Q, C], value [N, S, C], reference points [N, Q, L, 2 or 4] -> [N, Q, C]",
-    "O(N_q C^2 + N_k C^2 + N_q K C)");
+    "O(N_q C^2 + N_k C^2 + N_q K C)", AttentionInputs::kReferencePoints);
 
 }  // namespace saccade

@@ -108,7 +108,8 @@ class DMHA final : public Attention {
 
   Var forward(const AttentionInput& input) override {
     ModuleScope scope(*this);
-    SACCADE_CHECK(input.levels.size() == 1, "[DMHA] {} maps, expected one", input.levels.size());
+    if (input.levels.size() != 1)
+      fail_input("attention layer dmha: the tokens come from {} maps, expected one map", input.levels.size());
     int64_t N = input.query.dim(0), H = input.levels[0].height, W = input.levels[0].width;
     SACCADE_CHECK(input.query.dim(1) == H * W && input.value.dim(1) == H * W,
                   "[DMHA] {} queries and {} values, expected the {} x {} cells of the map",
@@ -156,10 +157,11 @@ class DMHA final : public Attention {
       return sampled_position_bias(table_, Var(centres), points);
     }
     if (position_ != PositionBias::kFixed) return {};
-    SACCADE_CHECK(H == height_ && W == width_,
-                  "[DMHA] a fixed position table of {} x {} cells, got a map of {} x {}; a relative one fits "
-                  "every size",
-                  height_, width_, H, W);
+    if (H != height_ || W != width_)
+      fail_input(
+          "attention layer dmha: a fixed position table of {} x {} cells, got a map of {} x {}; a relative one fits "
+          "every size",
+          height_, width_, H, W);
     return table_;
   }
 

@@ -87,6 +87,6 @@ SACCADE_REGISTER_ATTENTION(
     "ms_deform_attn", MSDeformAttn,
     "multi-scale deformable attention (Zhu et al. 2021, Deformable DETR, eq. 3)",
     "query [N, Q, C], value [N, S, C] of L maps, reference points [N, Q, L, 2 or 4] -> [N, Q, C]",
-    "O(N_q C^2 + N_k C^2 + N_q L K C): linear in the tokens");
+    "O(N_q C^2 + N_k C^2 + N_q L K C): linear in the tokens", AttentionInputs::kReferencePoints);
 
 }  // namespace saccade

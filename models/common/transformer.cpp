@@ -32,8 +32,15 @@ std::shared_ptr<Mlp> feed_forward(const TransformerOptions& o) {
                                           .linear = {.weight_init = init::xavier_uniform()}});
 }
 
-AttentionShape attention_shape(const TransformerOptions& o, int64_t points) {
-  return {.dim = o.dim, .heads = o.heads, .levels = o.levels, .points = points, .dropout = o.dropout};
+AttentionShape attention_shape(const TransformerOptions& o, int64_t points, bool same_tokens,
+                               bool reference_points) {
+  return {.dim = o.dim,
+          .heads = o.heads,
+          .levels = o.levels,
+          .points = points,
+          .dropout = o.dropout,
+          .same_tokens = same_tokens,
+          .reference_points = reference_points};
 }
 
 // Attention of the queries [N, Q, C] with each other, within each of `groups` equal groups.
@@ -49,8 +56,8 @@ Var attend_in_groups(Attention& layer, const Var& target, const Var& position, i
 
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerOptions& o, const std::string& attention)
     : dropout_(o.dropout), pre_norm_(o.pre_norm) {
-  self_attn_ = child("self_attn",
-                     make_attention(o.encoder_attention, attention, attention_shape(o, o.encoder_points)));
+  self_attn_ = child("self_attn", make_attention(o.encoder_attention, attention,
+                                                 attention_shape(o, o.encoder_points, true, true)));
   norm1_ = make_child<LayerNorm>("norm1", o.dim);
   feed_forward_ = child("", feed_forward(o));
   norm2_ = make_child<LayerNorm>("norm2", o.dim);
@@ -98,14 +105,14 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
     cross_attn_ = child(
         deformable ? "cross_attn" : "multihead_attn",
         make_attention(o.decoder_cross_attention, deformable ? "ms_deform_attn" : "multi_head_attention",
-                       attention_shape(o, o.decoder_points)));
+                       attention_shape(o, o.decoder_points, false, deformable)));
   };
   if (deformable) {
     cross_attention();
     cross_norm_ = norm("norm1");
   }
-  self_attn_ = child("self_attn",
-                     make_attention(o.decoder_self_attention, "multi_head_attention", attention_shape(o, 1)));
+  self_attn_ = child("self_attn", make_attention(o.decoder_self_attention, "multi_head_attention",
+                                                 attention_shape(o, 1, true, false)));
   if (deformable)
     self_norm_ = norm("norm2");
   else

@@ -19,7 +19,7 @@ Var PreNormBlock::forward(const Module& owner, const Var& tokens, const FeatureL
 }
 
 bool wants_points(const Args& section, const std::string& fallback) {
-  return attention_spec(section, fallback).inputs == AttentionInputs::kQueriesAndTokens;
+  return attention_spec(section, fallback).inputs != AttentionInputs::kOneMap;
 }
 
 VisionBlock::VisionBlock(const VisionBlockOptions& o) {

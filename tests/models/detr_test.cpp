@@ -7,6 +7,7 @@
 
 #include "autograd/scope.h"
 #include "models/build.h"
+#include "tests/input_error.h"
 #include "tests/models/schema_args.h"
 
 namespace saccade {
@@ -142,14 +143,17 @@ TEST(Detr, AttentionLayersAreNamedByTheConfiguration) {
   auto output = model->forward({.images = Var(normal_images({1, 64, 64, 3}, 4)), .sizes = {}});
   EXPECT_EQ(output.layers.back().logits.shape(), Shape({1, 6, 5}));  // no object is the fifth class
 
-  // The decoder's queries have no reference points.
-  Args decoder = small_args();
-  decoder.section("transformer")
-      .section("decoder_cross_attention")
-      .set("type", std::string("ms_deform_attn"));
-  auto unable = test::build_detector(decoder, 4);
-  unable->initialize(8);
-  EXPECT_THROW(unable->forward({.images = Var(normal_images({1, 64, 64, 3}, 4)), .sizes = {}}), InputError);
+  // The decoder's queries have no reference points, and their tokens are others.
+  for (auto [place, layer] : {std::pair{"decoder_cross_attention", "ms_deform_attn"},
+                              {"decoder_self_attention", "deformable_attention"},
+                              {"decoder_cross_attention", "window"},
+                              {"decoder_cross_attention", "self_attention"},
+                              {"decoder_cross_attention", "dmha"}}) {
+    Args decoder = small_args();
+    decoder.section("transformer").section(place).set("type", std::string(layer));
+    const std::string message = input_error([&] { test::build_detector(decoder, 4); });
+    EXPECT_TRUE(message.starts_with(fmt::format("model.transformer.{}.type: {} ", place, layer))) << message;
+  }
 }
 
 TEST(Detr, NamesTheWrongField) {
