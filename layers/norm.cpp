@@ -9,8 +9,7 @@ constexpr double kBatchNormEps = 1e-5;
 
 }  // namespace
 
-BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable)
-    : frozen_(frozen), trainable_(trainable) {
+BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable) : frozen_(frozen) {
   if (frozen) {
     weight_ = buffer("weight", {channels}, 1);
     bias_ = buffer("bias", {channels}, 0);
@@ -22,11 +21,13 @@ BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable)
   running_var_ = buffer("running_var", {channels}, 1);
 }
 
+bool BatchNorm2d::is_trained() const { return weight_.requires_grad() || bias_.requires_grad(); }
+
 Var BatchNorm2d::forward(const Var& x, Activation activation) {
   ModuleScope scope(*this);
   if (!frozen_)
     return batch_norm(x, weight_, bias_, running_mean_.value(), running_var_.value(),
-                      training() && trainable_, 0.1, kBatchNormEps, activation);
+                      training() && is_trained(), 0.1, kBatchNormEps, activation);
   // scale = weight / sqrt(var + eps), shift = bias - mean * scale
   Tensor scale, shift;
   {

@@ -7,7 +7,7 @@
 namespace saccade {
 
 // Over all axes of [N, ..., C] but the last. Names weight, bias, running_mean and running_var; PyTorch's
-// num_batches_tracked is not kept.
+// num_batches_tracked is not kept. In training the statistics follow the batches as long as weight or bias is trained.
 class BatchNorm2d : public Module {
  public:
   // frozen: all four tensors are constants (buffers), as in the DETR family's backbones.
@@ -16,7 +16,10 @@ class BatchNorm2d : public Module {
   std::string type_name() const override { return frozen_ ? "FrozenBatchNorm2d" : "BatchNorm2d"; }
 
  private:
-  bool frozen_, trainable_;
+  // Whoever freezes the parameters, the backbone or a group of the optimizer, freezes the statistics.
+  bool is_trained() const;
+
+  bool frozen_;
   Var weight_, bias_, running_mean_, running_var_;
 };
 
