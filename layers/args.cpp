@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/tensor/error.h"
 
@@ -102,20 +103,29 @@ std::string Args::get_choice(const std::string& key, const std::string& fallback
   std::string s = get_string(key, fallback);
   read_.at(key).range = fmt::format("{}", fmt::join(choices, ", "));
   if (std::find(choices.begin(), choices.end(), s) == choices.end())
-    fail_input("{}: \"{}\" is not known, expected one of {}", full(key), s, fmt::join(choices, ", "));
+    fail_input("{}: \"{}\" is not known, expected one of {}", full(key), shortened(s),
+               fmt::join(choices, ", "));
   return s;
 }
 
-std::vector<int64_t> Args::get_ints(const std::string& key, const std::vector<int64_t>& fallback) const {
-  const auto* list = find_as<std::vector<int64_t>>(key, {"ints", fmt::format("{}", fallback), ""},
-                                                   "a list of whole numbers");
-  return list ? *list : fallback;
+std::vector<int64_t> Args::get_ints(const std::string& key, const std::vector<int64_t>& fallback, int64_t low,
+                                    int64_t high) const {
+  const auto* list = find_as<std::vector<int64_t>>(
+      key, {"ints", fmt::format("{}", fallback), range_text(low, high, INT64_MIN, INT64_MAX)},
+      "a list of whole numbers");
+  if (!list) return fallback;
+  for (int64_t i : *list)
+    if (i < low || i > high) fail_input("{}: {} is out of range, expected {} to {}", full(key), i, low, high);
+  return *list;
 }
 
 std::vector<double> Args::get_floats(const std::string& key, const std::vector<double>& fallback) const {
   const auto* list =
       find_as<std::vector<double>>(key, {"floats", fmt::format("{}", fallback), ""}, "a list of numbers");
-  return list ? *list : fallback;
+  if (!list) return fallback;
+  for (double x : *list)
+    if (!std::isfinite(x)) fail_input("{}: {} is among its numbers, expected finite ones", full(key), x);
+  return *list;
 }
 
 const Args& Args::get_section(const std::string& key) const {

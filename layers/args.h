@@ -40,7 +40,8 @@ class Args {
   std::string get_string(const std::string& key, const std::string& fallback) const;
   std::string get_choice(const std::string& key, const std::string& fallback,
                          const std::vector<std::string>& choices) const;
-  std::vector<int64_t> get_ints(const std::string& key, const std::vector<int64_t>& fallback) const;
+  std::vector<int64_t> get_ints(const std::string& key, const std::vector<int64_t>& fallback,
+                                int64_t low = INT64_MIN, int64_t high = INT64_MAX) const;
   std::vector<double> get_floats(const std::string& key, const std::vector<double>& fallback) const;
   const Args& get_section(const std::string& key) const;  // an empty one when absent
   bool has(const std::string& key) const {

@@ -1,9 +1,18 @@
 // What backbones of several stages share. Stages are numbered from 1.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "layers/args.h"
 
 namespace saccade {
+
+// What a backbone may have at most: far more than anyone trains, and little enough to be built at once.
+constexpr size_t kMaxStages = 8;
+constexpr int64_t kMaxBlocks = 1024;  // of a stage
 
 // The stages whose maps a backbone returns: `outputs` of its section, else `fallback`, else the last one. Throws
 // InputError unless they ascend and exist.

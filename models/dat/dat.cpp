@@ -155,21 +155,22 @@ DatOptions read_dat(const Args& args) {
   DatOptions o;
   std::istringstream words(args.get_string("blocks", "LS LS LDLDLD LD"));
   for (std::string word; words >> word;) {
-    if (word.find_first_not_of("LSD") != std::string::npos)
+    if (word.find_first_not_of("LSD") != std::string::npos || std::ssize(word) > kMaxBlocks)
       fail_input(
           "{}.blocks: \"{}\", expected one word per stage of the letters L (window), S (shifted window) and "
           "D (deformable)",
-          args.path(), word);
+          args.path(), shortened(word));
     o.blocks.push_back(word);
   }
-  if (o.blocks.empty()) fail_input("{}.blocks: expected at least one stage", args.path());
+  if (o.blocks.empty() || o.blocks.size() > kMaxStages)
+    fail_input("{}.blocks: {} stages, expected 1 to {}", args.path(), o.blocks.size(), kMaxStages);
   auto stages = static_cast<int64_t>(o.blocks.size());
   auto list = [&](const char* key, std::vector<int64_t> fallback) {
     fallback.resize(std::min(fallback.size(), o.blocks.size()));
-    std::vector<int64_t> v = args.get_ints(key, fallback);
-    if (static_cast<int64_t>(v.size()) != stages || *std::min_element(v.begin(), v.end()) < 1)
-      fail_input("{}.{}: [{}], expected {} positive numbers, one per stage", args.path(), key,
-                 fmt::join(v, ", "), stages);
+    std::vector<int64_t> v = args.get_ints(key, fallback, 1, 65536);
+    if (static_cast<int64_t>(v.size()) != stages)
+      fail_input("{}.{}: [{}], expected {} numbers, one per stage", args.path(), key,
+                 shortened(fmt::format("{}", fmt::join(v, ", "))), stages);
     return v;
   };
   o.dims = list("dims", {96, 192, 384, 768});

@@ -1,5 +1,7 @@
 #include "models/detection/set_detector.h"
 
+#include "core/tensor/error.h"
+
 namespace saccade {
 
 void SetDetectorOptions::read(const Args& transformer, const Args& section, int64_t num_classes) {
@@ -7,6 +9,11 @@ void SetDetectorOptions::read(const Args& transformer, const Args& section, int6
   queries = transformer.get_int("queries");
   aux_loss = transformer.get_bool("aux_loss");
   extra_query_groups = transformer.get_int("extra_query_groups");
+  constexpr int64_t kMaxQueries = 65536;  // in training: each group attends within itself and is matched
+  if (queries * (1 + extra_query_groups) > kMaxQueries)
+    fail_input("{}.extra_query_groups: with {} more groups of {} queries there are {}, expected at most {}",
+               transformer.path(), extra_query_groups, queries, queries * (1 + extra_query_groups),
+               kMaxQueries);
   criterion = CriterionOptions::read(section);
 }
 

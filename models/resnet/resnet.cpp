@@ -162,7 +162,7 @@ const OfficialResNet kOfficialResNets[] = {{18, {2, 2, 2, 2}, false},
 ResNetOptions read_resnet(const Args& args, const std::vector<int64_t>& default_outputs) {
   ResNetOptions options;
   int64_t depth = args.get_int("depth");
-  std::vector<int64_t> blocks = args.get_ints("blocks", {});
+  std::vector<int64_t> blocks = args.get_ints("blocks", {}, 1, kMaxBlocks);
   options.bottleneck = args.get_bool("bottleneck");
   if (blocks.empty()) {
     const auto official = std::ranges::find_if(
@@ -172,8 +172,8 @@ ResNetOptions read_resnet(const Args& args, const std::vector<int64_t>& default_
     blocks = official->blocks;
     options.bottleneck = official->bottleneck;
   }
-  if (blocks.empty() || blocks.size() > 8 || *std::min_element(blocks.begin(), blocks.end()) < 1)
-    fail_input("{}.blocks: expected one to eight stages of at least one block", args.path());
+  if (blocks.size() > kMaxStages)
+    fail_input("{}.blocks: {} stages, expected 1 to {}", args.path(), blocks.size(), kMaxStages);
   options.blocks = blocks;
   options.width = args.get_int("width");
   options.dilation = args.get_bool("dilation");

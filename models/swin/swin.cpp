@@ -93,17 +93,16 @@ class SwinStage : public Module {
 SwinOptions read_swin(const Args& args) {
   SwinOptions o;
   o.embed_dim = args.get_int("embed_dim", o.embed_dim, 1, 65536);
-  o.depths = args.get_ints("depths", o.depths);
-  o.heads = args.get_ints("heads", o.heads);
+  o.depths = args.get_ints("depths", o.depths, 1, kMaxBlocks);
+  o.heads = args.get_ints("heads", o.heads, 1, 65536);
   o.window = args.get_int("window", o.window, 1, 1024);
   o.patch = args.get_int("patch", o.patch, 1, 1024);
   o.mlp_ratio = args.get_float("mlp_ratio", o.mlp_ratio, 0.01, 1000);
   o.drop_path = args.get_float("drop_path", o.drop_path, 0, 1);
   o.attention = args.get_section("attention");
   o.attention_stages = args.get_ints("attention_stages", {});
-  if (o.depths.empty() || o.depths.size() > 8 || *std::min_element(o.depths.begin(), o.depths.end()) < 1)
-    fail_input("{}.depths: got [{}], expected one to eight stages of at least one block", args.path(),
-               fmt::join(o.depths, ", "));
+  if (o.depths.empty() || o.depths.size() > kMaxStages)
+    fail_input("{}.depths: {} stages, expected 1 to {}", args.path(), o.depths.size(), kMaxStages);
   if (o.heads.size() != o.depths.size())
     fail_input("{}.heads: got {} numbers for {} stages, expected one per stage", args.path(), o.heads.size(),
                o.depths.size());
@@ -112,7 +111,7 @@ SwinOptions read_swin(const Args& args) {
       fail_input("{}.attention_stages: stage {} does not exist, expected 1 to {}", args.path(), s,
                  o.depths.size());
   for (size_t s = 0; s < o.heads.size(); ++s)
-    if (o.heads[s] < 1 || (o.embed_dim << s) % o.heads[s] != 0)
+    if ((o.embed_dim << s) % o.heads[s] != 0)
       fail_input("{}.heads: {} heads in stage {}, expected a divisor of its {} channels", args.path(),
                  o.heads[s], s + 1, o.embed_dim << s);
   return o;

@@ -242,7 +242,7 @@ TEST(Vision, BadArgumentsNameTheField) {
   const Case kCases[] = {
       {"swin", "heads", Ints{1}, "model.backbone.heads: got 1 numbers for 2 stages"},
       {"swin", "heads", Ints{3, 2}, "model.backbone.heads: 3 heads in stage 1, expected a divisor of its 8"},
-      {"swin", "depths", Ints{2, 0}, "model.backbone.depths: got [2, 0], expected one to eight stages"},
+      {"swin", "depths", Ints{2, 0}, "model.backbone.depths: 0 is out of range, expected 1 to 1024"},
       {"swin", "outputs", Ints{2, 3},
        "model.backbone.outputs: [2, 3], expected ascending stages from 1 to 2"},
       {"swin", "outputs", Ints{2, 1},

@@ -125,10 +125,9 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
   return info;
 }
 
-void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
-  std::vector<NamedTensor> wanted = model.named_tensors();
+void check_fits(const SafetensorsReader& file, const Module& model) {
   std::set<std::string> known;
-  for (const NamedTensor& t : wanted) {
+  for (const NamedTensor& t : model.named_tensors()) {
     known.insert(t.name);
     const WeightEntry* e = file.find(t.name);
     if (!e) fail_input("{}: checkpoint of another model: it has no tensor \"{}\"", file.path(), t.name);
@@ -142,8 +141,12 @@ void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
   for (const WeightEntry& e : file.entries())
     if (!known.contains(e.name) && !is_training_state(e.name) && !e.name.ends_with(".num_batches_tracked"))
       fail_input("{}: checkpoint of another model: the model has no tensor \"{}\"", file.path(), e.name);
+}
+
+void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
+  check_fits(file, model);
   std::set<const VarState*> filled;
-  for (const NamedTensor& t : wanted) {
+  for (const NamedTensor& t : model.named_tensors()) {
     // A shared tensor has its average under its first name only.
     if (!filled.insert(t.var.state().get()).second) continue;
     const WeightEntry* average = averaged ? file.find("ema." + t.name) : nullptr;

@@ -37,6 +37,9 @@ bool is_training_state(const std::string& name);
 // Throws InputError when the file is no checkpoint of ours.
 CheckpointInfo read_checkpoint_info(const SafetensorsReader& file);
 
+// Whether the file holds what load_model needs; `model` may be a sketch. Throws as load_model does.
+void check_fits(const SafetensorsReader& file, const Module& model);
+
 // Fills every parameter and buffer; with `averaged`, from the moving averages where the file has them, as
 // evaluation wants. Throws InputError naming the first tensor that is missing, has another shape or is
 // unknown to the model; the model is then unchanged.

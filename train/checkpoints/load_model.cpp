@@ -4,13 +4,54 @@
 #include <filesystem>
 
 #include "core/tensor/error.h"
+#include "core/tensor/execution.h"
+#include "core/tensor/memory.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/config/task.h"
 
 namespace saccade {
 
+namespace {
+
+// The file's name before what is wrong with the configuration in it.
+template <class F>
+auto with_name(const std::string& checkpoint, F&& f) {
+  try {
+    return f();
+  } catch (const InputError& e) {
+    fail_input("{}: its configuration: {}", checkpoint, e.what());
+  }
+}
+
+// How many classes the model has. They must have names and, where they are categories, ids.
+int64_t check_classes(const LoadedModel& loaded, const TaskSpec& task, const std::string& checkpoint) {
+  const size_t names = loaded.class_names.size(), ids = loaded.category_ids.size();
+  const size_t expected_ids = task.has_category_ids ? names : 0;
+  if (names == 0 || ids != expected_ids)
+    fail_input("{}: damaged checkpoint: {} class names and {} category ids, expected {}", checkpoint, names,
+               ids, task.has_category_ids ? "one of each for every class" : "names alone");
+  const int64_t classes = loaded.config.model().num_classes();
+  if (classes > 0 && classes < std::ssize(loaded.class_names))
+    fail_input("{}: its configuration: model.num_classes: {} for {} class names, expected at least as many",
+               checkpoint, classes, names);
+  return classes > 0 ? classes : std::ssize(loaded.class_names);
+}
+
+}  // namespace
+
+std::shared_ptr<Module> sketch_model(const BuildArgs& args, int64_t classes) {
+  ExecutionScope scope;
+  execution().sketch = true;
+  return build_model(args.model, classes, args.criterion);
+}
+
 std::shared_ptr<Module> build_model(const Config& config, int64_t classes) {
   const BuildArgs args = build_args(config);
+  const double needed = sketch_model(args, classes)->tensor_bytes();
+  const auto available = static_cast<double>(available_memory());
+  if (needed > available)
+    fail_input("model: its parameters need {:.1f} GB, but {:.1f} GB of memory are available", needed / 1e9,
+               available / 1e9);
   return build_model(args.model, classes, args.criterion);
 }
 
@@ -25,12 +66,18 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
   loaded.class_names = info.class_names;
   loaded.category_ids = info.category_ids;
   loaded.config = parse_config(info.config, checkpoint + ": its configuration");
-  int64_t classes = loaded.config.model().num_classes();
-  if (classes == 0) classes = static_cast<int64_t>(info.class_names.size());
-  loaded.task = task_of(loaded.config).name;
-  loaded.module = build_model(loaded.config, classes);
+  with_name(checkpoint, [&] { validate_config(loaded.config); });
+  const TaskSpec& task = task_of(loaded.config);
+  loaded.task = task.name;
+  const int64_t classes = check_classes(loaded, task, checkpoint);
+  const BuildArgs args = with_name(checkpoint, [&] { return build_args(loaded.config); });
+  // What does not fit the file's tensors is refused before it takes memory, and what fits takes no more than the file.
+  check_fits(file, *with_name(checkpoint, [&] { return sketch_model(args, classes); }));
+  loaded.module = build_model(args.model, classes, args.criterion);
   load_model(file, *loaded.module);
   file.verify();
+  if (const std::string name = first_nonfinite(*loaded.module); !name.empty())
+    fail_input("{}: its tensor \"{}\" holds numbers that are not finite", checkpoint, name);
   loaded.module->to(device);
   loaded.module->set_training(false);
   return loaded;

@@ -5,19 +5,23 @@
 #include <string>
 #include <vector>
 
+#include "core/tensor/error.h"
 #include "data/formats/detection_dataset.h"
 #include "models/build.h"
 #include "train/config/config.h"
 
 namespace saccade {
 
+// The names and shapes of a model, without memory for them.
+std::shared_ptr<Module> sketch_model(const BuildArgs& args, int64_t classes);
 // The model of a configuration, for K classes; its parameters are not yet initialised. Throws InputError naming the
-// field that is wrong.
+// field that is wrong, or saying that the machine has too little memory for the parameters.
 std::shared_ptr<Module> build_model(const Config& config, int64_t classes);
 template <class M>
 std::shared_ptr<M> build_as(const Config& config, int64_t classes) {
-  const BuildArgs args = build_args(config);
-  return build_as<M>(args.model, classes, args.criterion);
+  auto built = std::dynamic_pointer_cast<M>(build_model(config, classes));
+  if (!built) fail_input("model.type: \"{}\", expected a model of another kind", config.model().type());
+  return built;
 }
 
 struct LoadedModel {

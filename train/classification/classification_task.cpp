@@ -121,6 +121,7 @@ Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing) {
 namespace {
 
 void check_classification(const Config& config) {
+  classification_evaluator(config);
   const auto& data = config.data();
   if (config.model().has_transformer())
     fail_input("model.transformer: is set, but a classifier is a backbone with a class head");
@@ -163,7 +164,8 @@ std::optional<int64_t> count_class_folders(const Config& config) {
                           },
                           .count_classes = count_class_folders,
                           .usual_classes = 1000,
-                          .usual_dataset = "ImageNet"});
+                          .usual_dataset = "ImageNet",
+                          .has_category_ids = false});
 
 }  // namespace
 

@@ -2,8 +2,9 @@
 #include <google/protobuf/text_format.h>
 
 #include <cctype>
-#include <regex>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "core/formats/file.h"
 #include "core/tensor/error.h"
@@ -27,17 +28,33 @@ std::string line_of(const std::string& text, int number) {
 }
 
 std::string trimmed_line(const std::string& text, int number) {
-  std::string line = trim(line_of(text, number));
-  return line.size() > 60 ? line.substr(0, 57) + "..." : line;
+  return shortened(trim(line_of(text, number)), 60);
+}
+
+// The names of a message of the parser: BEGIN"first"MIDDLE"second"...
+using TwoNames = std::optional<std::pair<std::string, std::string>>;
+TwoNames two_names(const std::string& message, const std::string& begin, const std::string& middle) {
+  const std::string before = begin + "\"", between = "\"" + middle + "\"";
+  if (!message.starts_with(before)) return std::nullopt;
+  const size_t first = before.size(), at = message.find(between, first);
+  if (at == std::string::npos) return std::nullopt;
+  const size_t second = at + between.size(), end = message.find('"', second);
+  if (end == std::string::npos) return std::nullopt;
+  return std::pair(message.substr(first, at - first), message.substr(second, end - second));
+}
+TwoNames unknown_field(const std::string& message) {  // its message type, its name
+  return two_names(message, "Message type ", " has no field named ");
+}
+TwoNames unknown_value(const std::string& message) {  // itself, its field's name
+  return two_names(message, "Unknown enumeration value of ", " for field ");
 }
 
 // The parser reports an unknown name at the token that follows it; the user wants the name.
 int column_of(const FirstError& error, const std::string& text) {
-  static const std::regex kNamed(
-      "(?:Message type .* has no field named|Unknown enumeration value of) \"([^\"]+)\".*");
-  std::smatch m;
-  if (error.column == 0 || !std::regex_match(error.message, m, kNamed)) return error.column;
-  size_t at = line_of(text, error.line).rfind(m[1].str(), static_cast<size_t>(error.column));
+  const TwoNames field = unknown_field(error.message), value = unknown_value(error.message);
+  if (error.column == 0 || (!field && !value)) return error.column;
+  const std::string& name = field ? field->second : value->first;
+  size_t at = line_of(text, error.line).rfind(name, static_cast<size_t>(error.column));
   return at == std::string::npos ? error.column : static_cast<int>(at);
 }
 
@@ -51,22 +68,16 @@ const pb::EnumDescriptor* enum_of_field(const std::string& field) {
 
 // The parser's message in our words, with the nearest name for what is misspelt.
 std::string explain(const FirstError& error, const std::string& text) {
-  static const std::regex kNoField("Message type \"([^\"]+)\" has no field named \"([^\"]+)\"\\.?");
-  static const std::regex kNoEnum("Unknown enumeration value of \"([^\"]+)\" for field \"([^\"]+)\"\\.?");
-  std::smatch m;
   const pb::DescriptorPool* pool = pb::DescriptorPool::generated_pool();
-  if (std::regex_match(error.message, m, kNoField)) {
-    if (const pb::Descriptor* type = pool->FindMessageTypeByName(m[1].str())) {
-      std::string nearest = nearest_name(m[2].str(), field_names(type));
-      return fmt::format("no field \"{}\" in {}, did you mean \"{}\"?", m[2].str(), type->name(), nearest);
-    }
-  }
-  std::string message = error.message;
-  if (std::regex_match(message, m, kNoEnum)) {
-    if (const pb::EnumDescriptor* type = enum_of_field(m[2].str()))
-      return fmt::format("\"{}\" is not a value of {}, expected one of {}", m[1].str(), m[2].str(),
-                         enum_names(type));
-  }
+  if (const TwoNames names = unknown_field(error.message))
+    if (const pb::Descriptor* type = pool->FindMessageTypeByName(names->first))
+      return fmt::format("no field \"{}\" in {}, did you mean \"{}\"?", shortened(names->second),
+                         type->name(), nearest_name(names->second, field_names(type)));
+  if (const TwoNames names = unknown_value(error.message))
+    if (const pb::EnumDescriptor* type = enum_of_field(names->second))
+      return fmt::format("\"{}\" is not a value of {}, expected one of {}", shortened(names->first),
+                         names->second, enum_names(type));
+  std::string message = shortened(error.message, 200);
   if (!message.empty()) message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
   if (!message.empty() && message.back() == '.') message.pop_back();
   std::string line = trimmed_line(text, error.line);
@@ -83,7 +94,7 @@ Config parse_config(const std::string& text, const std::string& name) {
   bool ok = parser.ParseFromString(text, &config);
   if (!ok && error.message.empty())
     fail_input("{}: not a configuration (textproto of saccade.config.Config)", name);
-  if (!ok && error.line < 0) fail_input("{}: {}", name, error.message);
+  if (!ok && error.line < 0) fail_input("{}: {}", name, shortened(error.message, 200));
   if (!ok) fail_input("{}:{}:{}: {}", name, error.line + 1, column_of(error, text) + 1, explain(error, text));
   return config;
 }

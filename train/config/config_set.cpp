@@ -53,7 +53,7 @@ void set_scalar(pb::Message& m, const pb::FieldDescriptor* f, const std::string&
   if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_STRING) {
     if (in_quotes(value)) {
       std::string wrong = parse_value(m, f, value);
-      if (!wrong.empty()) fail_input("{}: {}", where, wrong);
+      if (!wrong.empty()) fail_input("{}: {}", where, shortened(wrong, 200));
     } else if (f->is_repeated()) {
       m.GetReflection()->AddString(&m, f, value);
     } else {
@@ -63,7 +63,7 @@ void set_scalar(pb::Message& m, const pb::FieldDescriptor* f, const std::string&
   }
   // An element that is itself a list would be accepted by the parser as several.
   if (value.empty() || value[0] == '[' || !parse_value(m, f, value).empty())
-    fail_input("{}: \"{}\" does not fit, expected {}", where, value, expected_for(f));
+    fail_input("{}: \"{}\" does not fit, expected {}", where, shortened(value), expected_for(f));
 }
 
 void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& value,
@@ -77,7 +77,7 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
                  fmt::join(field_names(f->message_type()), ", "));
     if (!f->is_repeated()) r->ClearField(&m, f);
     std::string wrong = parse_value(m, f, text);
-    if (!wrong.empty()) fail_input("{}: {}", where, wrong);
+    if (!wrong.empty()) fail_input("{}: {}", where, shortened(wrong, 200));
     return;
   }
   if (!f->is_repeated()) return set_scalar(m, f, trim(value), where);
@@ -92,7 +92,7 @@ void set_arg_value(config::Arg& arg, const std::string& text, const std::string&
   if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
     bool all_whole = true;
     for (const std::string& element : list_elements(text)) {
-      if (!parse_number(element, number)) fail_input("{}: \"{}\" is not a number", where, element);
+      if (!parse_number(element, number)) fail_input("{}: \"{}\" is not a number", where, shortened(element));
       all_whole = all_whole && parse_number(element, whole);
       arg.add_floats(number);
       arg.add_ints(whole);
@@ -132,7 +132,7 @@ void set_arg(pb::Message& m, const pb::FieldDescriptor* f, const std::string& ke
 void apply_set(Config& config, const std::string& assignment) {
   size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)
-    fail_input("--set {}: expected path.to.field=value", assignment);
+    fail_input("--set {}: expected path.to.field=value", shortened(assignment));
   const std::string path = trim(assignment.substr(0, equals)), value = assignment.substr(equals + 1);
   const std::vector<std::string> names = split(path, '.');
   pb::Message* m = &config;
@@ -141,8 +141,9 @@ void apply_set(Config& config, const std::string& assignment) {
     const pb::FieldDescriptor* f = m->GetDescriptor()->FindFieldByName(names[i]);
     if (!f) {
       std::string nearest = nearest_name(names[i], field_names(m->GetDescriptor()));
-      fail_input("--set {}: no field \"{}\" in {}, did you mean \"{}{}\"?", path, names[i],
-                 done.empty() ? "the configuration" : done, done.empty() ? "" : done + ".", nearest);
+      fail_input("--set {}: no field \"{}\" in {}, did you mean \"{}{}\"?", shortened(path),
+                 shortened(names[i]), done.empty() ? "the configuration" : done,
+                 done.empty() ? "" : done + ".", nearest);
     }
     done += (done.empty() ? "" : ".") + names[i];
     bool last = i + 1 == names.size();
@@ -157,8 +158,8 @@ void apply_set(Config& config, const std::string& assignment) {
     } else {
       int size = m->GetReflection()->FieldSize(*m, f), index = -1;
       if (!parse_number(names[++i], index) || index < 0 || index >= size)
-        fail_input("--set {}: \"{}\" is not an index of {}, which has {} elements", path, names[i], done,
-                   size);
+        fail_input("--set {}: \"{}\" is not an index of {}, which has {} elements", path, shortened(names[i]),
+                   done, size);
       done += "." + names[i];
       if (i + 1 == names.size()) fail_input("--set {}: expected {}.FIELD=value", path, done);
       m = m->GetReflection()->MutableRepeatedMessage(m, f, index);

@@ -1,5 +1,8 @@
 // The checks of a configuration: the fields' own rules, and what concerns several fields at once.
+#include <algorithm>
+
 #include "core/tensor/error.h"
+#include "data/images/image.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"
 #include "train/config/task.h"
@@ -10,6 +13,26 @@ namespace {
 
 void check_range(const char* low_name, double low, const char* high_name, double high) {
   if (low > high) fail_input("data.augment.{}: {} exceeds {} = {}", low_name, low, high_name, high);
+}
+
+void check_pixels(const std::string& name, int64_t height, int64_t width) {
+  if (height * width > kMaxImagePixels)
+    fail_input("{}: makes images of {} x {} pixels, expected at most {} in all", name, height, width,
+               kMaxImagePixels);
+}
+
+// The largest images that the sizes of a configuration make.
+void check_sizes(const config::Data& data) {
+  const config::Augment& augment = data.augment();
+  if (data.val_height() > 0)
+    check_pixels("data.val_height", data.val_height(), data.val_width());
+  else
+    check_pixels("data.val_short_side", data.val_short_side(), data.val_long_side());
+  if (augment.height() > 0) return check_pixels("data.augment.height", augment.height(), augment.width());
+  check_pixels("data.augment.crop_max", augment.crop_max(), augment.crop_max());
+  for (int32_t side : augment.crop_short_sides()) check_pixels("data.augment.crop_short_sides", side, side);
+  for (int32_t side : augment.short_sides())
+    check_pixels("data.augment.short_sides", side, std::max(side, augment.long_side()));
 }
 
 void check_pair(const char* a_name, int a, const char* b_name, int b) {
@@ -42,6 +65,7 @@ void validate_config(const Config& given) {
   if (data.val_center() > 0 && data.val_height() == 0)
     fail_input("data.val_center: {} without data.val_height and data.val_width, expected the centre's size",
                data.val_center());
+  check_sizes(data);
   task_of(config).check(config);
   const auto& drops = config.schedule().drop_epochs();
   for (int i = 1; i < drops.size(); ++i)

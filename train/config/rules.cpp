@@ -67,7 +67,8 @@ void check_value(const pb::Message& m, const FieldDescriptor* f, int index, cons
   const std::string value = value_text(m, f, index);
   auto refuse_unless_in = [&](const auto& choices) {
     if (std::find(choices.begin(), choices.end(), value) == choices.end())
-      fail_input("{}: \"{}\" is not known, expected one of {}", path, value, fmt::join(choices, ", "));
+      fail_input("{}: \"{}\" is not known, expected one of {}", path, shortened(value),
+                 fmt::join(choices, ", "));
   };
   if (rule.choice_size() > 0) refuse_unless_in(rule.choice());
   if (rule.has_registry()) refuse_unless_in(registered_names(rule.registry()));

@@ -26,6 +26,7 @@ struct TaskSpec {
   std::optional<int64_t> (*count_classes)(const Config& config);
   int64_t usual_classes;      // in place of those
   const char* usual_dataset;  // whose number it is
+  bool has_category_ids;      // its classes are categories with ids; else they have names only
 };
 
 Registry<TaskSpec>& training_tasks();

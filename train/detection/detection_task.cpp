@@ -80,6 +80,7 @@ class DetectionTask final : public TrainingTask {
 };
 
 void check_detection(const Config& config) {
+  detection_evaluator(config);
   const config::Mix& mix = config.data().mix();
   if (mix.mixup_alpha() > 0 || mix.cutmix_alpha() > 0)
     fail_input("data.mix: mixes images of one class each, expected model.type \"classifier\", got \"{}\"",
@@ -109,7 +110,8 @@ std::optional<int64_t> count_categories(const Config& config) {
      },
      .count_classes = count_categories,
      .usual_classes = 91,  // the largest category id and one more, as in the official models
-     .usual_dataset = "COCO"});
+     .usual_dataset = "COCO",
+     .has_category_ids = true});
 
 }  // namespace
 }  // namespace saccade

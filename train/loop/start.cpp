@@ -4,6 +4,7 @@
 #include "core/tensor/execution.h"
 #include "train/checkpoints/init_from.h"
 #include "train/config/options.h"
+#include "train/loop/memory_need.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {
@@ -19,6 +20,7 @@ void TrainingRun::start() {
   info_.seed = config_.seed();
   std::vector<ConfigChange> changes;
   if (from) changes = check_resumable(*from);
+  check_memory_need(config_, model_, options_.device);
   model_.initialize(config_.seed());
   if (from)
     load_model(*from->file, model_, false);

@@ -1,0 +1,243 @@
+// Hostile configurations: whatever a field or a file holds, the answer is a model that can be built or one short error, at once.
+// The loops walk the schema, so that a new field is tested the day it comes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/tensor/philox.h"
+#include "tests/input_error.h"
+#include "tests/test_folder.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/config.h"
+#include "train/config/config_fields.h"
+#include "train/config/nearest.h"
+#include "train/config/rules.h"
+
+namespace saccade {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+const std::string kLongWord(30000, 'x');
+
+// The message of f's error; it must come soon, and be one line that somebody can read.
+template <class F>
+std::string quick_error(const std::string& what, F&& f) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string message = input_error(f);
+  // Milliseconds; the rest is for a sanitizer on a busy machine.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << what;
+  EXPECT_LT(message.size(), 700u) << what;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << what << ": " << message;
+  return message;
+}
+
+struct Field {
+  std::string path;
+  const FieldDescriptor* field;
+};
+
+void collect_fields(const Descriptor* type, const std::string& path, std::vector<Field>& out) {
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* f = type->field(i);
+    std::string name = path.empty() ? f->name() : path + "." + f->name();
+    out.push_back({name, f});
+    if (f->message_type() && f->message_type() != config::Arg::descriptor())
+      collect_fields(f->message_type(), f->is_repeated() ? name + ".0" : name, out);
+  }
+}
+
+std::vector<std::string> hostile_values(const FieldDescriptor* f) {
+  std::vector<std::string> values{"",
+                                  kLongWord,
+                                  "\x1b[31m",
+                                  "%s%n",
+                                  "{",
+                                  "[",
+                                  "[]",
+                                  "{}",
+                                  "-1",
+                                  "0",
+                                  "1",
+                                  "65536",
+                                  "2147483647",
+                                  "-2147483648",
+                                  "9223372036854775807",
+                                  "1e18",
+                                  "-1e18",
+                                  "1e-300",
+                                  "nan",
+                                  "inf",
+                                  "1,1",
+                                  "1,1,1",
+                                  "2147483647,1,1,1",
+                                  "1e18,1e18,1e18",
+                                  "1e-30,1e-30,1e-30",
+                                  std::string(20000, '('),
+                                  "(a{1000}){1000}",
+                                  "(a*)*b(a*)*b(a*)*"};
+  const config::Rule& rule = rule_of(f);
+  for (auto [has, limit] : {std::pair{rule.has_min(), rule.min()},
+                            {rule.has_max(), rule.max()},
+                            {rule.has_above(), rule.above()},
+                            {rule.has_below(), rule.below()}})
+    if (has)
+      for (int step : {-1, 0, 1}) values.push_back(fmt::format("{:.0f}", limit + step));
+  return values;
+}
+
+// Three small models: any of their fields may be what a value meets.
+const char* kModels[] = {
+    "model { backbone { blocks: [1, 1] width: 4 outputs: [2] } transformer { hidden_dim: 8 heads: 2 encoder_layers: 1 "
+    "decoder_layers: 1 ffn_dim: 8 queries: 2 levels: 1 } }",
+    "model { type: \"detr\" backbone { depth: 18 } transformer { encoder_layers: 1 decoder_layers: 1 } }",
+    "model { type: \"classifier\" backbone { type: \"swin\" arg { key: \"depths\" ints: [1] } arg { key: \"heads\" "
+    "ints: [1] } } } data { augment { height: 32 width: 32 } val_height: 32 val_width: 32 }"};
+
+TEST(HostileConfig, EveryFieldRefusesOrFits) {
+  std::vector<Field> fields;
+  collect_fields(Config::descriptor(), "", fields);
+  ASSERT_GT(fields.size(), 130u);
+  int refused = 0, taken = 0;
+  for (const char* model : kModels) {
+    const Config base = parse_config(model, "base");
+    for (const Field& field : fields)
+      for (const std::string& value : hostile_values(field.field)) {
+        const std::string set = field.path + "=" + value;
+        const std::string message = quick_error(shortened(set), [&] {
+          Config config = base;
+          apply_set(config, "optimizer.group={regex: \"a\"}");
+          apply_set(config, set);
+          validate_config(config);
+          sketch_model(build_args(config), std::max(1, config.model().num_classes()));
+        });
+        ++(message == "no error" ? taken : refused);
+      }
+  }
+  EXPECT_GT(refused, 8000);
+  EXPECT_GT(taken, 500);
+}
+
+// The arguments of layers and backbones have no rules in the schema; whoever reads them checks them.
+TEST(HostileConfig, EveryArgumentRefusesOrFits) {
+  struct Case {
+    const char *base, *section;
+    std::vector<std::string> keys;
+  };
+  const std::string vision = "data { augment { height: 32 width: 32 } val_height: 32 val_width: 32 }";
+  const std::vector<Case> kCases = {
+      {"vit",
+       "model.backbone",
+       {"image_size", "patch", "dim", "depth", "heads", "mlp_ratio", "drop_path", "distilled"}},
+      {"swin",
+       "model.backbone",
+       {"embed_dim", "depths", "heads", "window", "patch", "mlp_ratio", "drop_path", "attention_stages"}},
+      {"dat",
+       "model.backbone",
+       {"blocks", "dims", "heads", "groups", "kernels", "strides", "window", "image_size", "drop_path"}}};
+  for (const Case& c : kCases)
+    for (const std::string& key : c.keys)
+      for (const std::string& value :
+           {kLongWord, std::string("0"), std::string("-1"), std::string("2147483647"),
+            std::string("9223372036854775807"), std::string("[]"), std::string("[2147483647,1,1,1]"),
+            std::string("[9223372036854775807]"), std::string("[0,0,0,0]"), std::string("nan"),
+            std::string("1e18"), "\"" + std::string(5000, 'L') + "\"",
+            std::string("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]"), std::string("[1,1,1,1]"),
+            std::string("true")})
+        quick_error(std::string(c.base) + " " + key + "=" + shortened(value), [&] {
+          Config config = parse_config("model { type: \"classifier\" } " + vision, "base");
+          apply_set(config, std::string("model.backbone.type=") + c.base);
+          apply_set(config, std::string(c.section) + ".arg." + key + "=" + value);
+          validate_config(config);
+          sketch_model(build_args(config), 1);
+        });
+}
+
+TEST(HostileConfig, TextsAreRefusedInOneShortLine) {
+  auto repeated = [](const std::string& text, int times) {
+    std::string out;
+    for (int i = 0; i < times; ++i) out += text;
+    return out;
+  };
+  const std::string deep = repeated("(", 20000) + repeated(")", 20000);
+  struct Case {
+    std::string text, part;
+  };
+  const std::vector<Case> kCases = {
+      {kLongWord + ": 1", "F:1:1: no field \"xxx"},
+      {"model { " + kLongWord + ": 1 }", "F:1:9: no field \"xxx"},
+      {"model { backbone { " + kLongWord + " { } } }", "no field \"xxx"},
+      {"precision: " + kLongWord, "...\" is not a value of precision, expected one of f32"},
+      {"criterion { class_loss: " + kLongWord + " }", "is not a value of class_loss"},
+      {repeated("model ", 1 << 18), "F:1:"},
+      {std::string(1 << 20, 'a'), "F:1:"},
+      {repeated("model { ", 20000), "F:1:"},
+      {repeated("{", 100000), "F:1:"},
+      {"model { backbone { blocks: " + repeated("[", 100000) + " } }", "F:1:"},
+      {"data { mean: [" + repeated("1,", 100000) + "nan] }", ""},
+      {"model { type: \"" + kLongWord + "\" }", "...\" is not known, expected one of"},
+      {"model { backbone { type: \"" + kLongWord + "\" } }", "...\" is not known, expected one of"},
+      {"optimizer { group { regex: \"" + deep + "\" } }", "optimizer.group.0.regex: "},
+      {"optimizer { group { regex: \"" + deep.substr(19000, 2000) + "\" } }", ""},
+      {"optimizer { group { regex: \"(x+x+)+y\" } }", ""},
+      {"optimizer { group { regex: \"((((a{100}){100}){100}){100})\" } }", "optimizer.group.0.regex: "},
+      {"train { checkpoint_modules: \"" + kLongWord + "\" }", "train.checkpoint_modules.0: "},
+      {"optimizer { type: \"" + kLongWord + "\" }", "...\" is not known"},
+      {"eval { evaluator: \"" + kLongWord + "\" }", "eval.evaluator: "},
+      {"data { val_height: 65536 val_width: 65536 }",
+       "data.val_height: makes images of 65536 x 65536 pixels"},
+      {"data { augment { crop_short_sides: 65536 } }", "data.augment.crop_short_sides: makes images"},
+      {"model { transformer { queries: 10000 extra_query_groups: 64 } }",
+       "model.transformer.extra_query_groups: with 64 more groups of 10000 queries there are 650000"},
+      {"model { backbone { blocks: 2147483647 } }", "model.backbone.blocks.0: 2147483647 is out of range"}};
+  for (const Case& c : kCases) {
+    const std::string message = quick_error(shortened(c.text), [&] {
+      const Config config = parse_config(c.text, "F");
+      validate_config(config);
+      sketch_model(build_args(config), 3);
+    });
+    if (!c.part.empty()) {
+      EXPECT_NE(message.find(c.part), std::string::npos) << shortened(c.text) << ": " << message;
+    }
+  }
+}
+
+TEST(HostileConfig, DamagedTextsEndInAnError) {
+  const std::string good = config_text(parse_config(kModels[0], "base"));
+  Rng rng(7);
+  auto below = [&](size_t n) { return static_cast<size_t>(rng.uniform() * static_cast<double>(n)); };
+  for (int i = 0; i < 400; ++i) {
+    std::string text = good;
+    for (size_t edits = 1 + below(4); edits > 0; --edits) {
+      const size_t at = below(text.size()), length = 1 + below(8);
+      switch (below(4)) {
+        case 0:
+          text[at] = static_cast<char>(below(256));
+          break;
+        case 1:
+          text.erase(at, length);
+          break;
+        case 2:
+          text.insert(at, text, below(text.size()), length);
+          break;
+        default:
+          text.insert(at, std::string(length, "9{}[]:\"-"[below(8)]));
+      }
+    }
+    quick_error(text, [&] {
+      const Config config = parse_config(text, "F");
+      validate_config(config);
+      sketch_model(build_args(config), 3);
+    });
+  }
+}
+
+TEST(HostileConfig, NearNamesOfLongWordsAreFoundAtOnce) {
+  const std::vector<std::string> names{"batch_size", "workers"};
+  EXPECT_EQ(nearest_name("batch_sizes" + std::string(10'000'000, 's'), names), "batch_size");
+}
+
+}  // namespace
+}  // namespace saccade
