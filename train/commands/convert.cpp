@@ -3,17 +3,22 @@
 // values matter to the result: the same tensors always give the same bytes.
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <string_view>
 
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco.h"
 #include "data/formats/data_format.h"
+#include "models/backbone.h"
+#include "models/weights/weight_naming.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
+#include "train/config/task.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -48,6 +53,9 @@ struct Classes {
 };
 
 Classes from_annotations(const std::string& path, Config& config) {
+  if (!task_of(config).has_category_ids)
+    fail_input("--annotations: {} names categories, but a {} has classes without ids", path,
+               config.model().type());
   const int64_t classes = config.model().num_classes();
   config::Data& data = *config.mutable_data();
   if (!data.has_labels()) {
@@ -66,18 +74,37 @@ Classes from_annotations(const std::string& path, Config& config) {
 Classes classes_of(const ConvertArguments& arguments, Config& config) {
   if (!arguments.annotations.empty()) return from_annotations(arguments.annotations, config);
   const int64_t classes = config.model().num_classes();
+  const bool with_ids = task_of(config).has_category_ids;
   Classes out;
-  bool coco = classes == static_cast<int64_t>(coco_class_names().size());
+  bool coco = with_ids && classes == static_cast<int64_t>(coco_class_names().size());
   if (coco && !config.data().has_labels()) config.mutable_data()->set_labels(config::category_id);
   coco = coco && config.data().labels() == config::category_id;
   for (int64_t k = 0; k < classes; ++k) {
-    out.ids.push_back(k);
+    if (with_ids) out.ids.push_back(k);
     out.names.push_back(coco ? coco_class_names()[static_cast<size_t>(k)] : fmt::format("class {}", k));
   }
   print_line("{} outputs: {}", classes,
              coco ? "the labels are COCO's category ids"
                   : "the classes have no names, --annotations gives them those of a data set");
   return out;
+}
+
+// Whether some backbone has such names: that of another depth has at least a good part of them.
+bool fits_a_backbone(const OfficialWeights& weights) {
+  for (const auto& [name, spec] : backbones().all()) {
+    if (!spec.build_classifier) continue;
+    Config config;
+    config.mutable_model()->set_type("classifier");
+    config.mutable_model()->mutable_backbone()->set_type(name);
+    std::set<std::string> known;
+    for (const NamedTensor& t : sketch_model(build_args(config), 1)->named_tensors()) known.insert(t.name);
+    const auto hits = std::ranges::count_if(weights.tensors, [&](const NamedWeight& w) {
+      const bool inside = w.name.starts_with(kOfficialBackbone);
+      return known.contains(inside ? w.name.substr(std::string_view(kOfficialBackbone).size()) : w.name);
+    });
+    if (4 * hits >= std::ssize(weights.tensors)) return true;
+  }
+  return false;
 }
 
 // The configuration that --config and --set give, on top of what the weights imply; nothing when they are not a
@@ -148,7 +175,9 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   write_safetensors(arguments.output, tensors, metadata);
   bool ours = metadata.contains("saccade.config");
   print_line("{}: {} tensors with {} values, {}", arguments.output, tensors.size(), values,
-             ours ? "a checkpoint as before" : "no detector: for train --init-from");
+             ours                       ? "a checkpoint as before"
+             : fits_a_backbone(weights) ? "no detector: for train --init-from"
+                                        : "no names of a model here, so nothing for train --init-from");
 }
 
 }  // namespace

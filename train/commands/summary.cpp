@@ -40,9 +40,8 @@ void print_table(const ModelSummary& summary) {
   print_row("module", "parameters", "MACs", "activations");
   for (const ModuleCost& m : summary.modules) {
     if (m.depth == 0 || m.depth > kMaxDepth) continue;
-    std::string local = m.name.substr(m.name.rfind('.') == std::string::npos ? 0 : m.name.rfind('.') + 1);
-    std::string label = std::string(static_cast<size_t>(m.depth - 1) * 2, ' ') + local + " (" + m.type + ")";
-    print_row(label, m.parameters, short_number(static_cast<double>(m.macs)), mebibytes(m.activation_bytes));
+    print_row(m.name + " (" + m.type + ")", m.parameters, short_number(static_cast<double>(m.macs)),
+              mebibytes(m.activation_bytes));
   }
   print_row("total", summary.parameters, short_number(static_cast<double>(summary.macs)),
             mebibytes(summary.activation_bytes));
