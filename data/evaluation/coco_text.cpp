@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/formats/json.h"
+#include "core/formats/text.h"
 #include "data/evaluation/coco_eval.h"
 
 namespace saccade {
@@ -54,12 +55,17 @@ std::string coco_table(const CocoMetrics& metrics) {
 
 std::string coco_class_table(const CocoMetrics& metrics) {
   size_t width = 8;
-  for (const CocoClassMetrics& c : metrics.classes) width = std::max(width, c.name.size());
+  std::vector<std::string> names;  // as they may be printed
+  for (const CocoClassMetrics& c : metrics.classes) {
+    names.push_back(printable(c.name));
+    width = std::max(width, names.back().size());
+  }
   std::string text = fmt::format("{:<{}} {:>8}", "category", width, "objects");
   for (const Line& l : kLines)
     if (l.column) text += fmt::format(" {:>7}", l.column);
   for (const CocoClassMetrics& c : metrics.classes) {
-    text += fmt::format("\n{:<{}} {:>8}", c.name, width, c.objects);
+    text += fmt::format("\n{:<{}} {:>8}", names[static_cast<size_t>(&c - metrics.classes.data())], width,
+                        c.objects);
     for (const Line& l : kLines)
       if (l.column) text += fmt::format(" {:>7}", cell(c.*l.value));
   }

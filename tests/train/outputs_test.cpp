@@ -108,6 +108,10 @@ TEST_F(Outputs, NeverReplaceWhatTheyMustNot) {
        "! [ -e same ]"},
       {"cp tiny.textproto t.textproto; $S summary --config t.textproto --json t.textproto", 2,
        "--json is the same file as --config", "cmp t.textproto tiny.textproto"},
+      {kEval + "--json " + image_, 2, "is the name of an image"},
+      {"mkdir own; cp tiny.textproto own/config.textproto; $S train --config own/config.textproto --output own",
+       2, "the configuration of the run is the same file as --config",
+       "cmp own/config.textproto tiny.textproto"},
       {"$S convert c.safetensors c.safetensors", 2, "OUT is the same file as IN",
        "cmp c.safetensors " + kCheckpoint},
       {"echo old >o.safetensors; $S convert c.safetensors o.safetensors | grep 'replaces the file that was there' >/dev/null",
@@ -189,8 +193,9 @@ TEST_F(Outputs, MessagesHoldNoControlCharacters) {
       // Printed as results and notes.
       {"cp " + image_ + " " + name + ".png; " + kPredict + name + " " + name + ".png", 0, "",
        "[ -s " + name + "/detections.json ]"},
-      {"sed 's/circle/\\\\u001b[31m/' shapes/annotations.json >esc.json; $S score --per-class --annotations esc.json --detections d.json",
-       0, ""},
+      {"sed 's/circle/\\\\u001b[31m\\\\nerror:/' shapes/annotations.json >esc.json; $S score --per-class --annotations esc.json "
+       "--detections d.json >table",
+       0, "", "grep -F '\\x1b[31m\\nerror:' table"},
       {"sed 's/\"file_name\":\"/&\\\\u001b[31m/' shapes/annotations.json >esc.json; $S data check --images shapes/images --annotations "
        "esc.json",
        2, "esc.json: "},

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/formats/json.h"
+#include "core/formats/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "train/classification/evaluate.h"
@@ -63,12 +64,12 @@ class ClassPredictor : public Predictor {
   void predict(const PredictInput& input, Image image, const Workspace&) override {
     Batch batch = one_image_batch(image, model_.config);
     batch.targets[0].file_name = input.path;
-    std::string top, line = input.name + ":";
+    std::string top, line = escaped(input.name) + ":";
     for (const ClassScore& s : best_classes(classify(model_.as<Classifier>(), batch, norm_))) {
       const std::string& name = model_.class_names.at(s.label);
       top += fmt::format("{}{{\"class\": {}, \"score\": {}}}", top.empty() ? "" : ", ", json_quote(name),
                          s.score);
-      line += fmt::format(" {} {:.3f}", name, s.score);
+      line += fmt::format(" {} {:.3f}", printable(name), s.score);
     }
     list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", list_.empty() ? "" : ",",
                          json_quote(input.name), top);
@@ -77,8 +78,8 @@ class ClassPredictor : public Predictor {
   std::string list_name() const override { return "predictions.json"; }
   std::string list() const override { return list_; }
   std::string summary(size_t images) const override {
-    return fmt::format("{}{}: predictions.json with the best classes of {} images\n", lines_, output_,
-                       images);
+    return fmt::format("{}{}: predictions.json with the best classes of {} images\n", lines_,
+                       escaped(output_), images);
   }
   bool has_pictures() const override { return false; }
 

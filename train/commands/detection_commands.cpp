@@ -5,6 +5,7 @@
 
 #include "core/formats/json.h"
 #include "core/formats/output_file.h"
+#include "core/formats/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "data/images/draw.h"
@@ -89,7 +90,7 @@ class BoxPredictor : public Predictor {
   std::string list() const override { return list_; }
   std::string summary(size_t images) const override {
     return fmt::format("{}: {} pictures, detections.json with {} detections of score {} or more\n",
-                       arguments_.output, images, count_, threshold_);
+                       escaped(arguments_.output), images, count_, threshold_);
   }
   bool has_pictures() const override { return true; }
 

@@ -1,5 +1,7 @@
 // saccade eval: the metrics of a checkpoint on a data set, those of the evaluator that its configuration names.
 #include "core/formats/output_file.h"
+#include "core/tensor/error.h"
+#include "data/images/image.h"
 #include "train/commands/device_choice.h"
 #include "train/commands/task_commands.h"
 #include "train/logs/print.h"
@@ -9,6 +11,9 @@ namespace saccade {
 int run_eval(const EvalArguments& arguments) {
   check_outputs({{"--detections", arguments.detections}, {"--json", arguments.json}},
                 {{"--checkpoint", arguments.checkpoint}, {"--annotations", arguments.annotations}});
+  for (const std::string& output : {arguments.detections, arguments.json})
+    if (has_image_extension(output))
+      fail_input("{}: is the name of an image, expected one that ends in .json", output);
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device);
   if (!choice.notice.empty()) print_line(choice.notice);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "core/formats/output_file.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
 #include "train/checkpoints/run_folder.h"
@@ -80,7 +81,11 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
 int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOptions& options,
              const std::string& notice) {
   const Config& config = options.config;
-  if (!arguments.resume) folder.refuse_run();
+  if (!arguments.resume) {
+    folder.refuse_run();
+    check_outputs({{"the configuration of the run", arguments.output + "/config.textproto"}},
+                  {{"--config", arguments.config}});
+  }
   if (!arguments.init_from.empty()) open_weights(arguments.init_from);
   std::unique_ptr<TrainingTask> task = task_of(config).make(config);
   check_interrupt();
