@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <latch>
 #include <string>
 #include <system_error>
@@ -12,10 +13,12 @@
 
 namespace saccade {
 
+int max_threads() { return std::max(64, 8 * omp_get_num_procs()); }
+
 void check_threads() {
   const int wanted = omp_get_max_threads();
-  if (wanted > kMaxThreads)
-    fail_input("OMP_NUM_THREADS: {} threads, expected at most {}", wanted, kMaxThreads);
+  if (wanted > max_threads())
+    fail_input("OMP_NUM_THREADS: {} threads, expected at most {} on this machine", wanted, max_threads());
   std::vector<std::thread> threads;  // all at a time, as OpenMP has them
   std::latch counted(1);
   std::string problem;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "layers/linear.h"
+#include "layers/norm.h"
 
 namespace saccade {
 namespace {
@@ -40,6 +41,25 @@ TEST(ModuleTest, TheNameAloneDecidesTheFirstValues) {
   body.initialize(7);
   EXPECT_EQ(around.named_tensors()[0].var.value().to_vector<float>(),
             body.named_tensors()[0].var.value().to_vector<float>());
+}
+
+TEST(BatchNorm, FrozenParametersFreezeTheStatistics) {
+  BatchNorm2d norm(2, false);
+  norm.initialize(1);
+  norm.set_training(true);
+  auto mean = [&] {
+    for (const NamedTensor& t : norm.named_tensors())
+      if (t.name == "running_mean") return t.var.value().to_vector<float>();
+    return std::vector<float>();
+  };
+  const Var x(Tensor::full({1, 2, 2, 2}, 3));
+  norm.forward(x);
+  const std::vector<float> moved = mean();
+  EXPECT_NE(moved, std::vector<float>(2, 0));
+  for (NamedTensor& p : norm.parameters())
+    p.var.set_requires_grad(false);  // as a frozen group of the optimizer does
+  norm.forward(x);
+  EXPECT_EQ(mean(), moved);
 }
 
 }  // namespace

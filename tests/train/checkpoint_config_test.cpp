@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <functional>
 
 #include "tests/input_error.h"
+#include "tests/run_command.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/load_model.h"
@@ -121,6 +123,36 @@ TEST(HostileCheckpoint, ClassesMatchTheTaskAndTheModel) {
   EXPECT_EQ(with(kClassifier, names, {1, 2, 3}),
             "damaged checkpoint: 3 class names and 3 category ids, expected names alone");
   EXPECT_NE(with(kClassifier, {}, {}).find("damaged checkpoint: 0 class names"), std::string::npos);
+}
+
+TEST(Convert, TakesTheWeightsOfAClassifierWithItsConfiguration) {
+  TestFolder folder;
+  const auto model = build_model(parse_config(kClassifier, "base"), 3);
+  model->initialize(1);
+  NamedValues tensors;
+  for (const NamedTensor& t : model->named_tensors()) tensors.emplace_back(t.name, t.var.value());
+  write_safetensors(folder / "plain.safetensors", tensors, {});
+  write_bytes(folder / "c.textproto", kClassifier);
+  ASSERT_EQ(run_command({"convert", "--config", folder / "c.textproto", "--set", "model.num_classes=3",
+                         folder / "plain.safetensors", folder / "out.safetensors"}),
+            0);
+  const LoadedModel loaded = load_trained_model(folder / "out.safetensors");
+  EXPECT_EQ(loaded.task, "classification");
+  EXPECT_EQ(loaded.class_names.size(), 3u);
+  EXPECT_TRUE(loaded.category_ids.empty());
+}
+
+TEST(HostileCheckpoint, NumbersThatAreNotFiniteAreNamed) {
+  TestFolder folder;
+  const Config config = parse_config(kDetector, "base");
+  const auto model = build_model(config, 3);
+  model->initialize(1);
+  model->parameters().front().var.value().fill(std::nan(""));
+  const std::string path = folder / "x.safetensors";
+  save_checkpoint(path, *model, info_of(config));
+  EXPECT_EQ(
+      input_error([&] { load_trained_model(path); }),
+      path + ": its tensor \"" + model->parameters().front().name + "\" holds numbers that are not finite");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <sstream>
+#include <system_error>
 
 #include "core/formats/descriptors.h"
 #include "core/formats/temporary.h"
@@ -277,6 +278,10 @@ int run_action(const Action& action, bool is_training) {
     return fail_with(1, "out of memory");
   } catch (const std::filesystem::filesystem_error& error) {
     return fail_with(error);
+  } catch (const std::system_error& error) {
+    const bool of_threads = error.code() == std::errc::resource_unavailable_try_again;
+    return fail_with(
+        1, of_threads ? "no more threads can be started: a limit of processes or of memory" : error.what());
   } catch (const std::exception& error) {
     return fail_with(1, error.what());
   }

@@ -38,7 +38,7 @@ void execute(const dnnl::primitive& primitive, std::unordered_map<int, dnnl::mem
 
 // oneDNN crashes when there is no room for the code that it writes.
 void check_room_for_code() {
-  constexpr size_t kRoom = size_t{64} << 20;
+  constexpr size_t kRoom = size_t{16} << 20;
   void* room = mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED)
     throw OutOfMemory(fmt::format("less than {} MB of addresses are left (ulimit -v)", kRoom >> 20));
