@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/runtime/gpu.h"
+#include "core/tensor/error.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
 

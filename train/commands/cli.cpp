@@ -16,6 +16,7 @@
 #include "core/formats/temporary.h"
 #include "core/runtime/gpu.h"
 #include "core/runtime/threads.h"
+#include "core/tensor/error.h"
 #include "train/commands/commands.h"
 #include "train/config/nearest.h"
 #include "train/config/text.h"

@@ -11,6 +11,7 @@
 
 #include "core/runtime/cuda/api.h"
 #include "core/runtime/gpu.h"
+#include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 
 namespace saccade {

@@ -5,6 +5,7 @@
 #include "core/runtime/cuda/cublaslt.h"
 #include "core/runtime/cuda/cudnn.h"
 #include "core/runtime/gpu.h"
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {
