@@ -1,117 +1,123 @@
 #include "data/images/image.h"
 
-#include <stb_image.h>
 #include <stb_image_write.h>
 
+#include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <set>
-#include <utility>
 
+#include "core/formats/descriptors.h"
 #include "core/formats/file.h"
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
-#include "data/images/jpeg.h"
+#include "data/images/codecs.h"
+#include "data/images/orientation.h"
 
 namespace saccade {
 namespace {
 
-// A Huffman table segment holds tables of 16 counts and as many symbols as these add up to, at most 256. Some
-// releases of stb_image write past an array when there are more.
-bool huffman_tables_are_sane(std::span<const uint8_t> segment) {
-  while (!segment.empty()) {
-    if (segment.size() < 17) return false;
-    size_t symbols = 0;
-    for (uint8_t count : segment.subspan(1, 16)) symbols += count;
-    if (symbols > 256 || segment.size() < 17 + symbols) return false;
-    segment = segment.subspan(17 + symbols);
-  }
-  return true;
+const ImageCodec& codec_of(Bytes head, const std::string& name) {
+  for (const ImageCodec* codec : {&kJpegCodec, &kPngCodec, &kBmpCodec, &kWebpCodec})
+    if (codec->recognises(head)) return *codec;
+  if (head.empty()) fail_input("{}: the file is empty, expected an image", name);
+  fail_input("{}: not an image in a format that is read: {}", name, kImageFormats);
 }
 
-// "" or what is wrong with the file's segments. Both decoders fill the missing part of a truncated JPEG with grey
-// and carry on, so this looks for the end-of-image marker: it skips segments by their length and searches
-// entropy-coded data for the next real marker.
-std::string jpeg_problem(std::span<const uint8_t> b) {
-  constexpr const char* cut = "the JPEG file is cut off";
-  size_t i = 2;
-  while (i + 1 < b.size()) {
-    if (b[i] != 0xFF) {  // inside entropy-coded data
-      const void* next = std::memchr(b.data() + i, 0xFF, b.size() - i);
-      if (next == nullptr) return cut;
-      i = static_cast<size_t>(static_cast<const uint8_t*>(next) - b.data());
-      continue;
-    }
-    uint8_t marker = b[i + 1];
-    if (marker == 0xD9) return "";
-    bool alone = marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8);
-    if (marker == 0xFF) {
-      ++i;  // fill byte
-    } else if (alone) {
-      i += 2;
-    } else {
-      if (i + 3 >= b.size()) return cut;
-      size_t length = size_t{b[i + 2]} << 8 | b[i + 3];
-      if (marker == 0xC4) {
-        if (length < 2 || i + 2 + length > b.size()) return cut;
-        if (!huffman_tables_are_sane(b.subspan(i + 4, length - 2))) return "a broken Huffman table";
-      }
-      i += 2 + length;
-    }
-  }
-  return cut;
+void check_size(ImageSize size, const std::string& name) {
+  if (size.width <= 0 || size.height <= 0 || size.width > kMaxImagePixels / size.height)
+    fail_input("{}: an image of {} x {} pixels, expected at least 1 and at most {} in all", name, size.width,
+               size.height, kMaxImagePixels);
 }
 
-ImageSize checked_size(std::span<const uint8_t> bytes, const std::string& name) {
-  if (bytes.empty()) fail_input("{}: the file is empty, expected an image", name);
-  if (bytes.size() > (size_t{1} << 30))
-    fail_input("{}: {} bytes are too many for an image", name, bytes.size());
-  if (is_jpeg(bytes)) {
-    std::string problem = jpeg_problem(bytes);
-    if (!problem.empty()) fail_input("{}: damaged image ({})", name, problem);
-  }
-  int width = 0, height = 0, channels = 0;
-  if (!stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels)) {
-    fail_input("{}: not an image that can be read ({})", name, stbi_failure_reason());
-  }
-  if (width <= 0 || height <= 0 || int64_t{width} * height > kMaxImagePixels) {
-    fail_input("{}: an image of {} x {} pixels, expected at most {} in all", name, width, height,
-               kMaxImagePixels);
-  }
-  return {height, width};
+ImageHeader checked_header(const ImageCodec& codec, Bytes bytes, const std::string& name) {
+  ImageHeader header = codec.header(bytes, name);
+  check_size(header.stored, name);
+  return header;
+}
+
+// Of a file that stays open: what is no image is not read.
+std::vector<uint8_t> read_bytes(const InputFile& file, uint64_t begin, uint64_t count) {
+  std::vector<uint8_t> bytes(count);
+  if (count > 0) file.read_at(bytes.data(), count, begin);
+  return bytes;
+}
+
+// Enough for the headers of nearly all files; a photo's EXIF data with its thumbnail may be longer.
+constexpr uint64_t kHead = uint64_t{32} << 10, kTail = 16;
+
+// Whether the head shows an image that is no larger than a file of that many bytes may be. Throws for what is certainly none.
+std::optional<ImageSize> look_at_head(const ImageCodec& codec, Bytes head, uint64_t bytes,
+                                      const std::string& name) {
+  std::optional<ImageSize> size = codec.size(head, name);
+  if (!size) return size;
+  check_size(*size, name);
+  // Eight bytes a pixel are 16 bits of red, green, blue and alpha; the rest is for profiles, thumbnails and the like.
+  const uint64_t most = (uint64_t{64} << 20) + 8 * static_cast<uint64_t>(size->height * size->width);
+  if (bytes > most)
+    fail_input("{}: {} bytes for {} x {} pixels, expected at most {}", name, bytes, size->width, size->height,
+               most);
+  return size;
 }
 
 }  // namespace
 
-Image decode_with_stb(std::span<const uint8_t> bytes, const std::string& name) {
-  checked_size(bytes, name);
-  int width = 0, height = 0, channels = 0;
-  std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> pixels(
-      stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels, 3),
-      &stbi_image_free);
-  if (!pixels) fail_input("{}: damaged image ({})", name, stbi_failure_reason());
-  Image image;
-  image.height = height;
-  image.width = width;
-  image.rgb.assign(pixels.get(),
-                   pixels.get() + size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
-  return image;
+void fail_cut(const std::string& name, const char* format) {
+  fail_input("{}: damaged image (the {} file is cut off)", name, format);
+}
+
+void fail_empty(const std::string& name, ImageSize size, size_t bytes) {
+  fail_input("{}: damaged image ({} bytes cannot hold {} x {} pixels)", name, bytes, size.width, size.height);
+}
+
+void check_image_size(int64_t height, int64_t width) {
+  if (height > 0 && width > kMaxImagePixels / height)
+    fail_input("an image of {} x {} pixels, expected at most {} in all", width, height, kMaxImagePixels);
+}
+
+Image::Image(int64_t h, int64_t w) : height(h), width(w) {
+  check_image_size(h, w);
+  rgb.resize(static_cast<size_t>(h * w * 3));
 }
 
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
-  ImageSize size = checked_size(bytes, name);
-  if (is_jpeg(bytes)) {
-    if (std::optional<Image> image = decode_jpeg(bytes, size, name)) return std::move(*image);
-  }
-  return decode_with_stb(bytes, name);
+  const ImageCodec& codec = codec_of(bytes, name);
+  const ImageHeader header = checked_header(codec, bytes, name);
+  Image image(header.stored.height, header.stored.width);
+  codec.decode(bytes, image, name);
+  return turned(std::move(image), header.orientation);
 }
 
-Image read_image(const std::string& path) { return decode_image(read_file(path, kImageFile), path); }
+ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string& name) {
+  const ImageHeader header = checked_header(codec_of(bytes, name), bytes, name);
+  return {turned(header.stored, header.orientation), header.orientation};
+}
 
-ImageSize read_image_size(const std::string& path) { return checked_size(read_file(path, kImageFile), path); }
+Image read_image(const std::string& path) {
+  if (own_descriptor(path) >= 0)
+    return decode_image(read_file(path, kImageFile), path);  // a pipe is read once
+  const InputFile file(path, kImageFile);
+  std::vector<uint8_t> bytes = read_bytes(file, 0, std::min(file.size(), kHead));
+  look_at_head(codec_of(bytes, path), bytes, file.size(), path);
+  if (const uint64_t head = bytes.size(); head < file.size()) {
+    bytes.resize(file.size());
+    file.read_at(bytes.data() + head, file.size() - head, head);
+  }
+  return decode_image(bytes, path);
+}
+
+void check_image_file(const std::string& path) {
+  const InputFile file(path, kImageFile);
+  const std::vector<uint8_t> head = read_bytes(file, 0, std::min(file.size(), kHead));
+  const ImageCodec& codec = codec_of(head, path);
+  if (file.size() > kHead) {
+    const std::vector<uint8_t> tail = read_bytes(file, file.size() - kTail, kTail);
+    if (look_at_head(codec, head, file.size(), path) && codec.looks_whole(head, tail, file.size())) return;
+    checked_header(codec, read_bytes(file, 0, file.size()), path);
+  } else {
+    checked_header(codec, head, path);
+  }
+}
 
 std::string lower_extension(const std::string& path) {
   std::string extension = std::filesystem::path(path).extension().string();
@@ -120,8 +126,14 @@ std::string lower_extension(const std::string& path) {
 }
 
 bool has_image_extension(const std::string& path) {
-  static const std::set<std::string> kExtensions{".jpg", ".jpeg", ".png", ".bmp", ".gif",
-                                                 ".psd", ".tga",  ".ppm", ".pgm", ".pnm"};
+  static const std::set<std::string> kExtensions{".jpg", ".jpeg", ".png", ".bmp", ".webp"};
+  return kExtensions.contains(lower_extension(path));
+}
+
+bool has_foreign_image_extension(const std::string& path) {
+  static const std::set<std::string> kExtensions{".tif",  ".tiff", ".gif", ".psd", ".tga", ".ppm",
+                                                 ".pgm",  ".pbm",  ".pnm", ".hdr", ".pic", ".heic",
+                                                 ".heif", ".avif", ".jp2", ".jxl"};
   return kExtensions.contains(lower_extension(path));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,35 +11,48 @@
 
 namespace saccade {
 
+// Refused above this many pixels (Pillow's limit against decompression bombs), whether read or made by resizing.
+inline constexpr int64_t kMaxImagePixels = 178'956'970;
+
+// Throws InputError above it.
+void check_image_size(int64_t height, int64_t width);
+
 struct Image {
   int64_t height = 0, width = 0;
   std::vector<uint8_t> rgb;  // [height, width, 3]
 
   Image() = default;
-  Image(int64_t h, int64_t w) : height(h), width(w), rgb(static_cast<size_t>(h * w * 3)) {}
+  // Black. Throws InputError for a size that check_image_size refuses, before any memory is taken.
+  Image(int64_t h, int64_t w);
   uint8_t* row(int64_t y) { return rgb.data() + y * width * 3; }
   const uint8_t* row(int64_t y) const { return rgb.data() + y * width * 3; }
   bool operator==(const Image&) const = default;
 };
 
-// Refused above this many pixels (Pillow's limit against decompression bombs).
-inline constexpr int64_t kMaxImagePixels = 178'956'970;
-
-// JPEG (through libjpeg-turbo where the program was built with it: data/images/jpeg.h), PNG, BMP, GIF (first frame),
-// PSD, TGA, PNM. Grey becomes RGB, alpha is dropped, and EXIF orientation is ignored, as in the official DETR
-// code: boxes refer to the stored pixels. Throws InputError naming the file when it is missing, damaged,
-// truncated or too large.
+// JPEG (with Pillow's pixels), PNG, BMP and WebP, told apart by their content. Grey, palettes, 16 bits and CMYK become 8-bit RGB,
+// alpha is dropped, and the picture is turned as its EXIF orientation says: what is read is what viewers show. Throws InputError
+// naming the file when it is missing, damaged, cut off or too large, or another thing than such an image.
 Image read_image(const std::string& path);
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name);
-// The same through stb_image, which every other format and a build without libjpeg-turbo takes.
-Image decode_with_stb(std::span<const uint8_t> bytes, const std::string& name);
-// The size without decoding the pixels; the same errors for what can be seen in the header.
-ImageSize read_image_size(const std::string& path);
 
+struct ImageInspection {
+  ImageSize size;       // as it is shown
+  int orientation = 1;  // EXIF's; above 4 width and height are swapped in the file
+};
+// The same errors, but for damage that only decoding shows.
+ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string& name);
+// The same again from the file's first and last bytes where they suffice, as they do for most: cheap enough for every image of a
+// data set. Throws InputError.
+void check_image_file(const std::string& path);
+
+// "JPEG, PNG, BMP and WebP".
+inline constexpr const char* kImageFormats = "JPEG, PNG, BMP and WebP";
 // ".jpg" of "a/B.JPG"; "" when there is none.
 std::string lower_extension(const std::string& path);
-// Whether read_image may be able to read a file of this name.
+// Whether the name is that of a file that read_image may be able to read; folders are searched for these.
 bool has_image_extension(const std::string& path);
+// Whether it is that of an image in another format.
+bool has_foreign_image_extension(const std::string& path);
 
 std::vector<uint8_t> encode_png(const Image& image);
 // Written to a temporary file in the same folder, then renamed. Throws InputError when the file cannot be

@@ -1,25 +1,153 @@
-#include "data/images/jpeg.h"
+// JPEG through libjpeg-turbo, with the settings that Pillow uses (accurate integer DCT, smooth upsampling), so that a model
+// sees the pixels that it was trained on: those of Image.open(..).convert("RGB"), CMYK included.
+#include <cstdio>  // jpeglib.h wants it first
+
+#include <jpeglib.h>
+
+#include <csetjmp>
+#include <cstring>
 
 #include "core/tensor/error.h"
-
-#ifdef SACCADE_LIBJPEG_TURBO
-#include <turbojpeg.h>
-
-#include <memory>
-#endif
+#include "data/images/codecs.h"
+#include "data/images/orientation.h"
 
 namespace saccade {
-
-bool is_jpeg(std::span<const uint8_t> bytes) {
-  return bytes.size() > 3 && bytes[0] == 0xFF && bytes[1] == 0xD8;
-}
-
-#ifdef SACCADE_LIBJPEG_TURBO
-
 namespace {
 
+// Each scan of a progressive file passes over the whole picture. Encoders write about ten.
+constexpr int kMostScans = 100;
+
+bool is_jpeg(Bytes b) { return b.size() > 3 && b[0] == 0xFF && b[1] == 0xD8 && b[2] == 0xFF; }
+
+// Whether the marker begins a frame, whose segment holds the size: SOF0 to SOF15 without DHT, JPG and DAC.
+bool is_frame(uint8_t marker) {
+  return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+}
+
+struct JpegSegments {
+  std::optional<ImageSize> size;
+  bool is_arithmetic = false;
+  int orientation = 1;
+  bool complete = false;  // the end-of-image marker was seen
+};
+
+// Skips segments by their length and searches entropy-coded data for the next real marker; up to the frame, or to the end.
+JpegSegments read_segments(Bytes b, bool to_the_end) {
+  JpegSegments out;
+  bool has_exif = false;
+  for (size_t i = 2; i + 1 < b.size();) {
+    if (b[i] != 0xFF) {  // inside entropy-coded data
+      const void* next = std::memchr(b.data() + i, 0xFF, b.size() - i);
+      if (next == nullptr) return out;
+      i = static_cast<size_t>(static_cast<const uint8_t*>(next) - b.data());
+      continue;
+    }
+    const uint8_t marker = b[i + 1];
+    if (marker == 0xD9) {
+      out.complete = true;
+      return out;
+    }
+    const bool alone = marker == 0x00 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8);
+    if (marker == 0xFF) {
+      ++i;  // fill byte
+    } else if (alone) {
+      i += 2;
+    } else {
+      if (i + 3 >= b.size()) return out;
+      const size_t length = big16(b, i + 2);
+      if (length < 2 || i + 2 + length > b.size()) return out;
+      const Bytes segment = b.subspan(i + 4, length - 2);
+      if (is_frame(marker) && segment.size() >= 5 && !out.size) {
+        out.size = ImageSize{big16(segment, 1), big16(segment, 3)};
+        out.is_arithmetic = marker >= 0xC9;
+        if (!to_the_end) return out;
+      } else if (marker == 0xE1 && !has_exif && has_text(segment, 0, std::string_view("Exif\0\0", 6))) {
+        has_exif = true;
+        out.orientation = exif_orientation(segment);
+      }
+      i += 2 + length;
+    }
+  }
+  return out;
+}
+
+std::optional<ImageSize> jpeg_size(Bytes head, const std::string&) { return read_segments(head, false).size; }
+
+bool jpeg_looks_whole(Bytes, Bytes tail, size_t) {
+  return tail.size() >= 2 && tail[tail.size() - 2] == 0xFF && tail[tail.size() - 1] == 0xD9;
+}
+
+ImageHeader jpeg_header(Bytes b, const std::string& name) {
+  const JpegSegments segments = read_segments(b, true);
+  // The decoder would fill what is missing with grey and carry on.
+  if (!segments.complete) fail_cut(name, "JPEG");
+  if (!segments.size) fail_input("{}: damaged image (a JPEG file without a frame)", name);
+  const ImageSize size = *segments.size;
+  // Huffman codes have at least one bit for each block of 8 x 8.
+  const int64_t blocks = (size.height + 7) / 8 * ((size.width + 7) / 8);
+  if (!segments.is_arithmetic && blocks > 8 * static_cast<int64_t>(b.size()))
+    fail_empty(name, size, b.size());
+  return {size, segments.orientation};
+}
+
+// libjpeg's state. Its errors jump (it is C), so nothing below a jump owns memory.
+class JpegReader {
+ public:
+  JpegReader() {
+    info_.err = jpeg_std_error(&errors_);
+    info_.client_data = this;
+    errors_.error_exit = [](j_common_ptr info) {
+      auto* reader = static_cast<JpegReader*>(info->client_data);
+      info->err->format_message(info, reader->problem_);
+      std::longjmp(reader->escape_, 1);
+    };
+    errors_.output_message = [](j_common_ptr) {
+    };  // warnings: damage that every viewer overlooks, Pillow included
+    jpeg_create_decompress(&info_);
+    progress_.progress_monitor = [](j_common_ptr info) {
+      auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
+      if (decoder->input_scan_number <= kMostScans) return;
+      auto* reader = static_cast<JpegReader*>(info->client_data);
+      std::snprintf(reader->problem_, sizeof(reader->problem_), "more than %d scans", kMostScans);
+      std::longjmp(reader->escape_, 1);
+    };
+    info_.progress = &progress_;
+  }
+  ~JpegReader() { jpeg_destroy_decompress(&info_); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+
+  // Up to the first pixels. False: problem() says what is wrong.
+  bool start(Bytes b, ImageSize size) {
+    if (setjmp(escape_)) return false;  // NOLINT(cert-err52-cpp): libjpeg's way
+    jpeg_mem_src(&info_, b.data(), static_cast<unsigned long>(b.size()));
+    jpeg_read_header(&info_, TRUE);
+    if (info_.image_height != size.height || info_.image_width != size.width) {
+      std::strcpy(problem_, "two sizes");
+      return false;
+    }
+    if (info_.out_color_space != JCS_CMYK) info_.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&info_);
+    return true;
+  }
+  bool is_cmyk() const { return info_.out_color_space == JCS_CMYK; }
+  bool read_row(uint8_t* to) {
+    if (setjmp(escape_)) return false;  // NOLINT(cert-err52-cpp)
+    jpeg_read_scanlines(&info_, &to, 1);
+    return true;
+  }
+  const char* problem() const { return problem_; }
+
+ private:
+  jpeg_decompress_struct info_{};
+  jpeg_error_mgr errors_{};
+  jpeg_progress_mgr progress_{};
+  std::jmp_buf escape_;
+  char problem_[JMSG_LENGTH_MAX] = "";
+};
+
 // Pillow's ImagingConvert from CMYK to RGB; `cmyk` is stored inverted, as Adobe's programs write it.
-void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, std::vector<uint8_t>& rgb) {
+void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, uint8_t* rgb) {
   for (size_t i = 0; i < cmyk.size() / 4; ++i) {
     const uint8_t* in = cmyk.data() + 4 * i;
     int light = in[3];
@@ -30,40 +158,19 @@ void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, std::vector<uint8_t>& rgb) {
   }
 }
 
+void jpeg_decode(Bytes b, Image& image, const std::string& name) {
+  JpegReader reader;
+  bool ok = reader.start(b, {image.height, image.width});
+  std::vector<uint8_t> cmyk(ok && reader.is_cmyk() ? static_cast<size_t>(4 * image.width) : 0);
+  for (int64_t y = 0; ok && y < image.height; ++y) {
+    ok = reader.read_row(cmyk.empty() ? image.row(y) : cmyk.data());
+    if (!cmyk.empty()) cmyk_to_rgb(cmyk, image.row(y));
+  }
+  if (!ok) fail_input("{}: damaged image ({})", name, reader.problem());
+}
+
 }  // namespace
 
-bool has_libjpeg_turbo() { return true; }
-
-std::optional<Image> decode_jpeg(std::span<const uint8_t> bytes, const ImageSize& size,
-                                 const std::string& name) {
-  std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), &tjDestroy);
-  SACCADE_CHECK(decoder != nullptr, "[decode_jpeg] {}", tjGetErrorStr2(nullptr));
-  auto length = static_cast<unsigned long>(bytes.size());
-  int width = 0, height = 0, subsampling = 0, colours = 0;
-  if (tjDecompressHeader3(decoder.get(), bytes.data(), length, &width, &height, &subsampling, &colours) != 0)
-    return std::nullopt;
-  if (width != size.width || height != size.height) return std::nullopt;
-  Image image(height, width);
-  bool four = colours == TJCS_CMYK || colours == TJCS_YCCK;
-  std::vector<uint8_t> cmyk(four ? static_cast<size_t>(image.height * image.width * 4) : 0);
-  int status =
-      tjDecompress2(decoder.get(), bytes.data(), length, four ? cmyk.data() : image.rgb.data(), width, 0,
-                    height, four ? TJPF_CMYK : TJPF_RGB, TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS);
-  // Warnings concern minor damage that every viewer ignores, Pillow included.
-  if (status != 0 && tjGetErrorCode(decoder.get()) == TJERR_FATAL)
-    fail_input("{}: damaged image ({})", name, tjGetErrorStr2(decoder.get()));
-  if (four) cmyk_to_rgb(cmyk, image.rgb);
-  return image;
-}
-
-#else
-
-bool has_libjpeg_turbo() { return false; }
-
-std::optional<Image> decode_jpeg(std::span<const uint8_t>, const ImageSize&, const std::string&) {
-  return std::nullopt;
-}
-
-#endif
+const ImageCodec kJpegCodec{"JPEG", is_jpeg, jpeg_size, jpeg_looks_whole, jpeg_header, jpeg_decode};
 
 }  // namespace saccade

@@ -116,6 +116,7 @@ Image resize_image(const Image& image, int64_t height, int64_t width, Filter fil
   SACCADE_CHECK(height > 0 && width > 0 && image.height > 0 && image.width > 0,
                 "[resize_image] {} x {} to {} x {}, expected sizes of at least 1", image.width, image.height,
                 width, height);
+  check_image_size(height, width);  // before the filter's weights take memory
   if (width == image.width) return height == image.height ? image : resize_rows(image, height, filter);
   if (height == image.height) return resize_columns(image, width, filter);
   // Each pass rounds to bytes, so their order shows in the last bit; this is the rule of Pillow 13.

@@ -8,7 +8,6 @@
 
 #include "data/evaluation/detections.h"
 #include "data/images/image.h"
-#include "data/images/jpeg.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
@@ -29,7 +28,6 @@ class Eval : public testing::TestWithParam<const char*> {};
 
 TEST_P(Eval, DetectsWhatPyTorchDetects) {
   if (!std::filesystem::is_directory(kImages)) GTEST_SKIP() << kImages << " is not there";
-  if (!has_libjpeg_turbo()) GTEST_SKIP() << "this build has no libjpeg-turbo, whose pixels are Pillow's";
   TestFolder folder;
   const std::string kind = GetParam(), checkpoint = folder / "x.safetensors";
   // Nothing but the file: 91 outputs are COCO's category ids.

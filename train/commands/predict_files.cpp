@@ -29,9 +29,7 @@ constexpr size_t kAfterPngHeader = 33;
 
 // What images may be called; those in a format that is not read are reported when they are.
 bool is_called_image(const std::string& name) {
-  static const std::set<std::string> kOther{".avif", ".gif", ".heic", ".heif", ".jp2",
-                                            ".jxl",  ".tif", ".tiff", ".webp"};
-  return !name.starts_with(".") && (has_image_extension(name) || kOther.contains(lower_extension(name)));
+  return !name.starts_with(".") && (has_image_extension(name) || has_foreign_image_extension(name));
 }
 
 void expand_folder(const std::string& folder, PredictInputs& inputs) {

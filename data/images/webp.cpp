@@ -1,0 +1,54 @@
+// WebP through libwebp. https://developers.google.com/speed/webp/docs/riff_container
+#include <webp/decode.h>
+
+#include "core/tensor/error.h"
+#include "data/images/codecs.h"
+#include "data/images/orientation.h"
+
+namespace saccade {
+namespace {
+
+bool is_webp(Bytes b) { return b.size() >= 16 && has_text(b, 0, "RIFF") && has_text(b, 8, "WEBP"); }
+
+size_t riff_bytes(Bytes b) { return size_t{8} + little32(b, 4); }
+
+std::optional<ImageSize> webp_size(Bytes head, const std::string&) {
+  int width = 0, height = 0;
+  if (!WebPGetInfo(head.data(), head.size(), &width, &height)) return std::nullopt;
+  return ImageSize{height, width};
+}
+
+bool webp_looks_whole(Bytes head, Bytes, size_t bytes) { return riff_bytes(head) <= bytes; }
+
+ImageHeader webp_header(Bytes b, const std::string& name) {
+  if (riff_bytes(b) > b.size()) fail_cut(name, "WebP");
+  WebPBitstreamFeatures features;
+  if (WebPGetFeatures(b.data(), b.size(), &features) != VP8_STATUS_OK)
+    fail_input("{}: damaged image (a broken WebP header)", name);
+  if (features.has_animation) fail_input("{}: an animated WebP file, expected a single picture", name);
+  ImageHeader header{{features.height, features.width}};
+  // Chunks of a name, a size and data that is padded to an even size.
+  const size_t end = riff_bytes(b);
+  for (size_t at = 12; at + 8 <= end;) {
+    const size_t size = little32(b, at + 4);
+    if (size > end - at - 8) break;
+    if (has_text(b, at, "EXIF")) {
+      header.orientation = exif_orientation(b.subspan(at + 8, size));
+      break;
+    }
+    at += 8 + size + size % 2;
+  }
+  return header;
+}
+
+void webp_decode(Bytes b, Image& image, const std::string& name) {
+  if (WebPDecodeRGBInto(b.data(), b.size(), image.rgb.data(), image.rgb.size(),
+                        static_cast<int>(image.width * 3)) == nullptr)
+    fail_input("{}: damaged image (broken or missing WebP data)", name);
+}
+
+}  // namespace
+
+const ImageCodec kWebpCodec{"WebP", is_webp, webp_size, webp_looks_whole, webp_header, webp_decode};
+
+}  // namespace saccade

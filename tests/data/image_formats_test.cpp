@@ -1,0 +1,284 @@
+// The formats that images are read from: whole files give Pillow's pixels, and everything else is one line that names the file.
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+
+#include "core/formats/file.h"
+#include "data/images/orientation.h"
+#include "tests/data/test_files.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using test::noise_image;
+
+const std::string kGoldenImages = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/";
+
+struct GoldenImage {
+  std::string path;
+  int64_t height = 0, width = 0;
+  uint64_t hash = 0;
+};
+
+// scripts/golden/make_images.py and make_jpeg.py
+std::vector<GoldenImage> golden_images() {
+  std::vector<GoldenImage> cases;
+  for (const char* folder : {"images/", "jpeg/"}) {
+    std::ifstream file(kGoldenImages + folder + "cases.txt");
+    for (std::string line; std::getline(file, line);) {
+      if (line[0] == '#') continue;
+      GoldenImage c;
+      std::istringstream(line) >> c.path >> c.height >> c.width >> std::hex >> c.hash;
+      c.path = kGoldenImages + folder + c.path;
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+std::vector<uint8_t> bytes_of(const std::string& path) {
+  const std::string text = read_bytes(path);
+  return {text.begin(), text.end()};
+}
+std::vector<uint8_t> bytes_of_text(std::string_view text) { return {text.begin(), text.end()}; }
+
+std::string decode_error(std::span<const uint8_t> bytes) {
+  return input_error([&] { decode_image(bytes, "x.img"); });
+}
+void expect_refused(std::span<const uint8_t> bytes, const std::string& part, const std::string& what) {
+  const std::string message = decode_error(bytes);
+  EXPECT_TRUE(message.starts_with("x.img: ")) << what << ": " << message;
+  EXPECT_NE(message.find(part), std::string::npos) << what << ": " << message;
+}
+
+TEST(ImageFormats, GivePillowsPixels) {
+  const auto cases = golden_images();
+  ASSERT_EQ(cases.size(), 43u);
+  for (const GoldenImage& c : cases) {
+    const Image image = read_image(c.path);
+    EXPECT_EQ(image.height, c.height) << c.path;
+    EXPECT_EQ(image.width, c.width) << c.path;
+    EXPECT_EQ(hash_name({reinterpret_cast<const char*>(image.rgb.data()), image.rgb.size()}), c.hash)
+        << c.path;
+    const ImageInspection seen = inspect_image(bytes_of(c.path), c.path);
+    EXPECT_EQ(seen.size, (ImageSize{c.height, c.width})) << c.path;
+    check_image_file(c.path);
+  }
+  EXPECT_EQ(inspect_image(bytes_of(kGoldenImages + "images/turned6.webp"), "").orientation, 6);
+}
+
+TEST(ImageFormats, OthersAreRefusedByContent) {
+  TestFolder dir;
+  const std::pair<const char*, std::string_view> others[] = {
+      {"PGM", "P5 2 1 255\n\x07\xC8"},
+      {"PNM", "P6 64 64 255\n"},
+      {"GIF", "GIF89a\x01\x00\x01\x00\x80\x00\x00"},
+      {"PSD", std::string_view("8BPS\0\1\0\0\0\0\0\0\0\3\0\0\0\1\0\0\0\1\0\x8\0\3", 26)},
+      {"TGA", std::string_view("\0\0\2\0\0\0\0\0\0\0\0\0\x40\0\x40\0\x18\0", 18)},
+      {"HDR", "#?RADIANCE\n"},
+      {"TIFF", std::string_view("II*\0\x08\0\0\0", 8)},
+      {"fill byte before a JPEG", "\xFF\xFF\xD8\xFF\xC4"},
+      {"HTML", "<!DOCTYPE html>"},
+      {"text that begins as a BMP", "BMW and other car makers, a list"}};
+  for (const auto& [what, text] : others)
+    expect_refused(bytes_of_text(text), "not an image in a format that is read: JPEG, PNG, BMP and WebP",
+                   what);
+  expect_refused({}, "the file is empty", "empty");
+  write_bytes(dir / "a.jpg", "P5 2 1 255\n\x07\xC8");
+  EXPECT_NE(input_error([&] { check_image_file(dir / "a.jpg"); }).find("a.jpg: not an image"),
+            std::string::npos);
+  // By content, whatever the name says.
+  fs::copy_file(kGoldenImages + "images/rgb.png", dir / "b.jpg");
+  EXPECT_EQ(read_image(dir / "b.jpg").width, 21);
+}
+
+TEST(ImageFormats, CutFilesAreNeverTakenForWhole) {
+  for (const GoldenImage& c : golden_images()) {
+    const auto whole = bytes_of(c.path);
+    for (size_t n = 0; n < whole.size(); n += n < 100 ? 1 : 13) {
+      const std::string message = decode_error(std::span(whole).first(n));
+      EXPECT_TRUE(message.starts_with("x.img: ")) << c.path << " cut to " << n << ": " << message;
+    }
+    EXPECT_NE(decode_error(std::span(whole).first(whole.size() - 1)), "no error") << c.path;
+  }
+}
+
+TEST(ImageFormats, EveryFlippedBitOfAPngIsNoticed) {
+  for (const char* name : {"rgb.png", "palette.png", "turned6.png", "interlaced.png"}) {
+    const auto whole = bytes_of(kGoldenImages + "images/" + name);
+    for (size_t i = 0; i < whole.size(); ++i) {
+      auto bad = whole;
+      bad[i] ^= static_cast<uint8_t>(1 << i % 8);
+      EXPECT_NE(decode_error(bad), "no error") << name << ", byte " << i;
+    }
+  }
+}
+
+// A PNG of this size whose IDAT holds `data` as it is.
+std::vector<uint8_t> png_of(uint32_t width, uint32_t height, const std::vector<uint8_t>& data) {
+  std::vector<uint8_t> out = bytes_of_text("\x89PNG\r\n\x1a\n");
+  auto add32 = [&](uint32_t v) {
+    for (int s = 24; s >= 0; s -= 8) out.push_back(static_cast<uint8_t>(v >> s));
+  };
+  auto add_chunk = [&](std::string_view name, const std::vector<uint8_t>& content) {
+    add32(static_cast<uint32_t>(content.size()));
+    const size_t begin = out.size();
+    out.insert(out.end(), name.begin(), name.end());
+    out.insert(out.end(), content.begin(), content.end());
+    add32(static_cast<uint32_t>(crc32(0, out.data() + begin, static_cast<uInt>(out.size() - begin))));
+  };
+  std::vector<uint8_t> header;
+  for (uint32_t v : {width, height})
+    for (int s = 24; s >= 0; s -= 8) header.push_back(static_cast<uint8_t>(v >> s));
+  for (int v : {8, 2, 0, 0, 0}) header.push_back(static_cast<uint8_t>(v));
+  add_chunk("IHDR", header);
+  add_chunk("IDAT", data);
+  add_chunk("IEND", {});
+  return out;
+}
+
+std::vector<uint8_t> deflated(size_t zeros) {
+  std::vector<uint8_t> raw(zeros), out(compressBound(static_cast<uLong>(zeros)));
+  uLongf size = static_cast<uLongf>(out.size());
+  compress(out.data(), &size, raw.data(), static_cast<uLong>(zeros));
+  out.resize(size);
+  return out;
+}
+
+TEST(ImageFormats, BombsAreRefusedBeforeTheyGrow) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(decode_error(png_of(8, 8, deflated(8 * 25))), "no error");
+  expect_refused(png_of(8, 8, deflated(8 * 25 - 1)), "damaged image", "a byte too few");
+  expect_refused(png_of(8, 8, deflated(8 * 25 + 1)), "damaged image", "a byte too many");
+  expect_refused(png_of(1, 1, deflated(size_t{256} << 20)), "more data than its pixels need",
+                 "inflates to 256 MB");
+  expect_refused(png_of(13000, 13000, deflated(100)), "cannot hold 13000 x 13000 pixels", "PNG header");
+  expect_refused(png_of(20000, 20000, deflated(100)), "x.img: ", "too many pixels");
+  expect_refused(png_of(0, 5, deflated(100)), "0 x 5", "no pixels");
+  auto jpeg = bytes_of(kGoldenImages + "jpeg/420.jpg");
+  size_t frame = 2;
+  while (jpeg[frame + 1] != 0xC0) frame += 2 + (size_t{jpeg[frame + 2]} << 8 | jpeg[frame + 3]);
+  for (size_t side : {frame + 5, frame + 7}) jpeg[side] = 13000 >> 8, jpeg[side + 1] = 13000 & 255;
+  expect_refused(jpeg, "cannot hold 13000 x 13000 pixels", "JPEG header");
+  // The last scan of a progressive file, again and again.
+  const auto progressive = bytes_of(kGoldenImages + "jpeg/progressive.jpg");
+  size_t scan = progressive.size() - 2;
+  while (progressive[scan] != 0xFF || progressive[scan + 1] != 0xDA) --scan;
+  auto bomb = progressive;
+  for (int i = 0; i < 200; ++i)
+    bomb.insert(bomb.end() - 2, progressive.begin() + static_cast<ptrdiff_t>(scan), progressive.end() - 2);
+  expect_refused(bomb, "more than 100 scans", "scans");
+  auto bmp = bytes_of(kGoldenImages + "images/rgb.bmp");
+  bmp[19] = bmp[23] = 50;  // 12,821 x 12,813
+  expect_refused(bmp, "cut off", "BMP header");
+  EXPECT_THROW(Image(60000, 60000), InputError);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST(ImageFormats, ABmpColourOutsideOfThePaletteIsAnError) {
+  auto bmp = bytes_of(kGoldenImages + "images/palette.bmp");
+  bmp[46] = 3;  // colours used
+  bmp[47] = 0;
+  expect_refused(bmp, "of a palette of 3", "palette");
+}
+
+TEST(ImageFormats, LargeFilesAreCheckedByTheirEnds) {
+  TestFolder dir;
+  const auto png = encode_png(noise_image(150, 150, 1));
+  ASSERT_GT(png.size(), size_t{40000});
+  auto check = [&](std::vector<uint8_t> bytes) {
+    write_bytes(dir / "a.png", std::string(bytes.begin(), bytes.end()));
+    return input_error([&] { check_image_file(dir / "a.png"); });
+  };
+  EXPECT_EQ(check(png), "no error");
+  auto changed = png;
+  changed[20000] ^= 1;
+  EXPECT_EQ(check(changed), "no error");  // only decoding shows it
+  EXPECT_NE(decode_error(changed), "no error");
+  EXPECT_NE(check({png.begin(), png.end() - 1}).find("cut off"), std::string::npos);
+  auto more = png;
+  more.insert(more.end(), 100, 7);  // as some cameras do; the whole file is read then
+  EXPECT_EQ(check(more), "no error");
+  auto wide = png;
+  wide[18] = 100;  // 25,750 x 150: what is stored cannot be told from the ends
+  EXPECT_EQ(check(wide), "no error");
+}
+
+// Orientation is what turns the stored picture into the shown one: of each golden file of one picture they are equal.
+TEST(Orientation, TurnsAndSizes) {
+  Image image(2, 3);
+  for (size_t i = 0; i < 6; ++i) image.rgb[3 * i] = static_cast<uint8_t>(i);  // 0 1 2 / 3 4 5
+  const std::vector<std::vector<int>> shown = {{0, 1, 2, 3, 4, 5}, {2, 1, 0, 5, 4, 3}, {5, 4, 3, 2, 1, 0},
+                                               {3, 4, 5, 0, 1, 2}, {0, 3, 1, 4, 2, 5}, {3, 0, 4, 1, 5, 2},
+                                               {5, 2, 4, 1, 3, 0}, {2, 5, 1, 4, 0, 3}};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const Image out = turned(image, orientation);
+    EXPECT_EQ(out.height, orientation < 5 ? 2 : 3);
+    EXPECT_EQ((ImageSize{out.height, out.width}), turned(ImageSize{2, 3}, orientation));
+    for (size_t i = 0; i < 6; ++i)
+      EXPECT_EQ(out.rgb[3 * i], shown[static_cast<size_t>(orientation - 1)][i]) << orientation << ", " << i;
+  }
+}
+
+TEST(Orientation, NonsenseIsNotTurned) {
+  const std::string_view good("MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0", 26);
+  EXPECT_EQ(exif_orientation(bytes_of_text(good)), 6);
+  EXPECT_EQ(exif_orientation(bytes_of_text("Exif" + std::string(2, '\0') + std::string(good))), 6);
+  for (size_t n = 0; n < 22; ++n) EXPECT_EQ(exif_orientation(bytes_of_text(good.substr(0, n))), 1) << n;
+  for (auto [at, value] : {std::pair{19, 9}, {19, 0}, {13, 2}, {7, 200}, {4, 255}, {8, 255}}) {
+    auto bad = bytes_of_text(good);
+    bad[static_cast<size_t>(at)] = static_cast<uint8_t>(value);
+    const int orientation = exif_orientation(bad);
+    EXPECT_TRUE(orientation == 1 || orientation == 6) << at;
+  }
+}
+
+// Seeded damage to every kind of file: an error that names it, or a picture of a sane size.
+TEST(ImageFormats, DamagedFilesAreErrorsOrPictures) {
+  const auto cases = golden_images();
+  Rng rng(3);
+  auto pick = [&](size_t n) { return static_cast<size_t>(rng.below(static_cast<int64_t>(n))); };
+  int errors = 0, pictures = 0;
+  for (const GoldenImage& c : cases) {
+    const auto whole = bytes_of(c.path);
+    for (int round = 0; round < 80; ++round) {
+      auto bytes = whole;
+      for (size_t k = pick(3) + 1; k > 0; --k) {
+        const size_t at = pick(round % 2 ? bytes.size() : std::min<size_t>(bytes.size(), 80));
+        switch (pick(5)) {
+          case 0:
+            bytes[at] ^= static_cast<uint8_t>(1 << pick(8));
+            break;
+          case 1:
+            bytes[at] = static_cast<uint8_t>(pick(2) ? 0xFF : 0x00);
+            break;
+          case 2:
+            bytes[at] = static_cast<uint8_t>(rng.next());
+            break;
+          case 3:
+            bytes.erase(bytes.begin() + static_cast<ptrdiff_t>(at));
+            break;
+          default:
+            bytes.insert(bytes.begin() + static_cast<ptrdiff_t>(at), bytes[pick(bytes.size())]);
+        }
+      }
+      try {
+        const Image image = decode_image(bytes, "damaged");
+        EXPECT_EQ(image.rgb.size(), static_cast<size_t>(image.height * image.width * 3));
+        ++pictures;
+      } catch (const InputError& e) {
+        EXPECT_TRUE(std::string(e.what()).starts_with("damaged: ")) << e.what();
+        ++errors;
+      }
+    }
+  }
+  EXPECT_GT(errors, 500);
+  EXPECT_GT(pictures, 300);
+}
+
+}  // namespace
+}  // namespace saccade
