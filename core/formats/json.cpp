@@ -50,7 +50,8 @@ void JsonFile::check_unread(JsonValue value) {
   } else {
     text = value.raw_json_token();
   }
-  if (const char* fault = json_fault(text)) fail_at(fault, "not valid JSON");
+  if (const JsonFault fault = check_json(text); fault.what != nullptr)
+    fail_at(text.data() + fault.at, fault.what);
 }
 
 bool JsonFile::read(JsonValue value, double& out) {

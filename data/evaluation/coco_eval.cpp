@@ -87,10 +87,13 @@ CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> d
   static_cast<CocoAverages&>(metrics) = averages(curves);
   for (int t = 0; t < kCocoThresholds; ++t)
     metrics.AP_by_iou[static_cast<size_t>(t)] = precision(curves, 0, t, t + 1);
+  std::vector<const Category*> by_id;
+  for (const Category& c : truth.categories) by_id.push_back(&c);
+  std::stable_sort(by_id.begin(), by_id.end(), [](auto* a, auto* b) { return a->id < b->id; });
   for (size_t c = 0; c < categories.size(); ++c) {
-    auto it = std::find_if(truth.categories.begin(), truth.categories.end(),
-                           [&](const Category& k) { return k.id == categories[c]; });
-    metrics.classes.push_back({averages({curves[c]}), it->id, it->name, curves[c].objects[0]});
+    auto it = std::lower_bound(by_id.begin(), by_id.end(), categories[c],
+                               [](auto* a, int64_t id) { return a->id < id; });
+    metrics.classes.push_back({averages({curves[c]}), (*it)->id, (*it)->name, curves[c].objects[0]});
   }
   return metrics;
 }

@@ -1,8 +1,10 @@
 // Which detections hit which objects: evaluateImg of cocoeval.py.
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "core/tensor/error.h"
+#include "core/types/image_size.h"
 #include "data/evaluation/coco_parts.h"
 
 namespace saccade::coco {
@@ -191,6 +193,44 @@ class CellMatcher {
   std::vector<uint16_t> taken_;
 };
 
+// "d.json: 7 of 9 entries left out: their category_id (0, 91) is not in the annotations".
+std::string unknown_categories(std::span<const Detection> detections, const std::vector<int64_t>& categories,
+                               const std::string& source, size_t left_out) {
+  std::set<int64_t> unknown;
+  for (const Detection& d : detections)
+    if (unknown.size() < 6 && position(categories, d.category_id) < 0) unknown.insert(d.category_id);
+  std::string ids;
+  for (int64_t id : unknown) ids += fmt::format("{}{}", ids.empty() ? "" : ", ", id);
+  return fmt::format("{}: {} of {} entries left out: their category_id ({}) is not in the annotations",
+                     source, left_out, detections.size(), ids);
+}
+
+// Whether boxes of [x, y, width, height] were meant as corners: nearly all have their second corner right of and below the first,
+// inside of the image, but as a width and height these lead out of it for most.
+bool look_like_corners(const GroundTruth& truth, std::span<const Detection> detections,
+                       const std::vector<int64_t>& images) {
+  std::vector<ImageSize> sizes(images.size());
+  for (const ImageInfo& image : truth.images)
+    sizes[static_cast<size_t>(position(images, image.id))] = {image.height, image.width};
+  size_t known = 0, corners = 0, outside = 0;
+  int64_t last_image = 0;
+  ImageSize size;  // of the last image; lists are mostly in runs of one
+  for (const Detection& d : detections) {
+    if (&d == detections.data() || d.image_id != last_image) {
+      size = sizes[static_cast<size_t>(position(images, d.image_id))];
+      last_image = d.image_id;
+    }
+    if (size.width <= 0 || size.height <= 0) continue;
+    const double width = static_cast<double>(size.width), height = static_cast<double>(size.height);
+    const auto [x, y, w, h] = d.bbox;
+    ++known;
+    corners += w >= x && h >= y && w <= 1.05 * width && h <= 1.05 * height;
+    outside += x + w > 1.05 * width || y + h > 1.05 * height;
+  }
+  return known >= 10 && corners > 0.98 * static_cast<double>(known) &&
+         outside > 0.5 * static_cast<double>(known);
+}
+
 }  // namespace
 
 Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
@@ -203,11 +243,17 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
   }
   Grouped of_truth = group(truth.annotations, images, categories, [](size_t) {});
   Grouped of_found = group(detections, images, categories, [&](size_t i) {
-    fail_input("{}: entry {}: image_id {} is not in the annotations", source, i + 1, detections[i].image_id);
+    const auto unknown = std::count_if(detections.begin(), detections.end(),
+                                       [&](const Detection& d) { return position(images, d.image_id) < 0; });
+    fail_input("{}: entry {}: image_id {} is not in the annotations ({} of {} entries are like it)", source,
+               i + 1, detections[i].image_id, unknown, detections.size());
   });
   if (size_t left_out = detections.size() - of_found.order.size(); left_out > 0)
-    notes.push_back(fmt::format("{}: {} entries left out: their category_id is not in the annotations",
-                                source, left_out));
+    notes.push_back(unknown_categories(detections, categories, source, left_out));
+  if (look_like_corners(truth, detections, images))
+    notes.push_back(fmt::format(
+        "{}: the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image",
+        source));
   for (const Annotation& a : truth.annotations)
     if (a.id == 0)
       notes.push_back(

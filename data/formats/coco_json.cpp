@@ -9,6 +9,8 @@
 namespace saccade {
 namespace {
 
+constexpr size_t kMaxCategories = 65536;  // as many as labels may be
+
 template <auto kSide>
 bool read_side(JsonFile& json, JsonValue value, ImageInfo& image) {
   return json.read(value, image.*kSide) && image.*kSide > 0 && image.*kSide <= 1 << 20;
@@ -89,6 +91,8 @@ GroundTruth read_coco(const std::string& path, const ProblemReport& report) {
   });
   for (const char* name : {"images", "annotations", "categories"})
     if (!lists.has(name)) fail_input("{}: has no \"{}\" list", path, name);
+  if (truth.categories.size() > kMaxCategories)
+    fail_input("{}: {} categories, expected at most {}", path, truth.categories.size(), kMaxCategories);
   for (Annotation& a : truth.annotations)
     if (std::isnan(a.area)) a.area = std::max(a.bbox[2], 0.0) * std::max(a.bbox[3], 0.0);
   return truth;

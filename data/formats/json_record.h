@@ -23,8 +23,8 @@ struct JsonOutcome {
   bool has_first = false;  // whether the table's first field was read
 };
 
-// Reads one object; the first problem in the order of the file, then of the table, is the outcome. Fields that are not in the
-// table are skipped.
+// Reads one object; the first problem in the order of the file, then of the table, is the outcome: a field of another form, twice,
+// or missing. Fields that are not in the table are skipped.
 template <class T, size_t N>
 JsonOutcome read_record(JsonFile& json, JsonValue value, const JsonField<T> (&fields)[N], T& record) {
   JsonOutcome out;
@@ -35,6 +35,7 @@ JsonOutcome read_record(JsonFile& json, JsonValue value, const JsonField<T> (&fi
       const size_t i = (next + k) % N;
       if (key != fields[i].name) continue;
       next = i + 1;
+      if (seen[i] && out.problem.empty()) out.problem = fmt::format("field \"{}\" appears twice", key);
       seen[i] = true;
       bool ok = fields[i].read(json, v, record);
       if (!ok && out.problem.empty())

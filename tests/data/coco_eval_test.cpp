@@ -140,13 +140,13 @@ TEST(CocoEval, UnknownCategoryIsANote) {
   CocoMetrics f = evaluate_coco(one_object(), found, "d.json");
   EXPECT_NEAR(f.AP, 1, 1e-12);
   ASSERT_EQ(f.notes.size(), 1u);
-  EXPECT_EQ(f.notes[0], "d.json: 1 entries left out: their category_id is not in the annotations");
+  EXPECT_EQ(f.notes[0], "d.json: 1 of 2 entries left out: their category_id (99) is not in the annotations");
 }
 
 TEST(CocoEval, Errors) {
   std::vector<Detection> stray{{7, 3, {0, 0, 1, 1}, 0.5}, {8, 3, {0, 0, 1, 1}, 0.5}};
   EXPECT_EQ(input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
-            "d.json: entry 2: image_id 8 is not in the annotations");
+            "d.json: entry 2: image_id 8 is not in the annotations (1 of 2 entries are like it)");
   stray[1] = {7, 3, {0, 0, 1, 1}, std::numeric_limits<double>::quiet_NaN()};
   EXPECT_EQ(input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
             "d.json: entry 2 (image 7): has a NaN");
@@ -237,6 +237,45 @@ TEST(Detections, Errors) {
   EXPECT_NE(error(R"({"images":[]})").find("must hold one JSON array"), std::string::npos);
   EXPECT_EQ(input_error([&] { read_detections(dir / "none.json"); }),
             (dir / "none.json") + ": cannot read the file: No such file or directory");
+}
+
+TEST(CocoEval, TellsWhatDoesNotFitTheAnnotations) {
+  GroundTruth truth{.images = {{.id = 1, .file_name = "a", .width = 100, .height = 80}},
+                    .categories = {{1, "a"}, {2, "b"}}};
+  std::vector<Detection> detections;
+  for (int i = 0; i < 40; ++i) {
+    const double x = 30 + i, y = 20 + i;
+    truth.annotations.push_back(
+        {.id = i + 1, .image_id = 1, .category_id = 1 + i % 2, .bbox = {x, y, 20, 15}, .area = 300});
+    detections.push_back({1, 1 + i % 2, {x, y, 20, 15}, 0.9});
+  }
+  EXPECT_TRUE(evaluate_coco(truth, detections).notes.empty());
+  std::vector<Detection> other = detections;
+  for (Detection& d : other) --d.category_id;
+  const CocoMetrics shifted = evaluate_coco(truth, other, "d.json");
+  ASSERT_EQ(shifted.notes.size(), 1u);
+  EXPECT_EQ(shifted.notes[0],
+            "d.json: 20 of 40 entries left out: their category_id (0) is not in the annotations");
+  other = detections;
+  for (Detection& d : other) d.bbox[2] += d.bbox[0], d.bbox[3] += d.bbox[1];
+  const CocoMetrics corners = evaluate_coco(truth, other, "d.json");
+  ASSERT_EQ(corners.notes.size(), 1u);
+  EXPECT_NE(corners.notes[0].find("the boxes look like [x1, y1, x2, y2]"), std::string::npos);
+  other = detections;
+  for (int i = 0; i < 7; ++i) other[static_cast<size_t>(i)].image_id = 5;
+  EXPECT_EQ(input_error([&] { evaluate_coco(truth, other, "d.json"); }),
+            "d.json: entry 1: image_id 5 is not in the annotations (7 of 40 entries are like it)");
+}
+
+// As many categories and images as a file may have: no step is quadratic in them.
+TEST(CocoEval, ManyCategories) {
+  GroundTruth truth{.images = {{.id = 1, .file_name = "a", .width = 100, .height = 80}}};
+  for (int64_t id = 65536; id-- > 0;) truth.categories.push_back({id, ""});
+  std::reverse(truth.categories.begin(), truth.categories.begin() + 100);
+  truth.categories[7].name = "x";
+  const CocoMetrics metrics = evaluate_coco(truth, {});
+  ASSERT_EQ(metrics.classes.size(), 65536u);
+  EXPECT_EQ(metrics.classes[static_cast<size_t>(truth.categories[7].id)].name, "x");
 }
 
 }  // namespace

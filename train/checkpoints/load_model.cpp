@@ -88,8 +88,8 @@ void check_categories(const DetectionDataset& dataset, const std::vector<int64_t
   const std::vector<int64_t>& known = dataset.category_ids();
   for (size_t k = 0; k < category_ids.size(); ++k) {
     if (class_names[k] == kNoCategory) continue;
-    auto it = std::find(known.begin(), known.end(), category_ids[k]);
-    if (it == known.end())
+    auto it = std::lower_bound(known.begin(), known.end(), category_ids[k]);
+    if (it == known.end() || *it != category_ids[k])
       fail_input(
           "{}: has no category {} (\"{}\"), which {} detects; expected a data set with the same categories",
           dataset.name(), category_ids[k], class_names[k], model);
