@@ -48,7 +48,6 @@ AnnotatedImages::AnnotatedImages(std::string name, std::string images_dir, Groun
     }
   }
   begin_.push_back(next);
-  if (!images_dir_.empty()) check_images();
 }
 
 void AnnotatedImages::number_classes(LabelScheme labels) {
@@ -65,16 +64,6 @@ void AnnotatedImages::number_classes(LabelScheme labels) {
     }
     category_ids_.push_back(category.id);
     class_names_.push_back(category.name);
-  }
-}
-
-void AnnotatedImages::check_images() const {
-  std::error_code error;
-  if (!std::filesystem::is_directory(images_dir_, error))
-    fail_input("{}: no such folder of images", images_dir_);
-  for (int64_t i = 0; i < num_images(); ++i) {
-    if (!std::filesystem::is_regular_file(image_path(i), error))
-      fail_input("{}: no such file (image {} of {})", image_path(i), image_id(i), name_);
   }
 }
 

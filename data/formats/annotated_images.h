@@ -11,9 +11,8 @@ namespace saccade {
 
 class AnnotatedImages : public DetectionDataset {
  public:
-  // name: the annotations, for messages. Throws InputError "name: annotation 7: what" on a duplicate or unknown id, an
-  // empty list of images or categories, or an image that is not in images_dir (not looked for when images_dir is empty,
-  // as when only metrics are wanted). With kCategoryId also on an id that is negative or 65536 and more.
+  // name: the annotations, for messages. Throws InputError "name: annotation 7: what" on a duplicate or unknown id, and on an
+  // empty list of images or categories. The images are not looked at; images_dir may be empty. With kCategoryId also on an id that is negative or 65536 and more.
   AnnotatedImages(std::string name, std::string images_dir, GroundTruth truth, LabelScheme labels);
 
   const std::string& name() const override { return name_; }
@@ -39,7 +38,6 @@ class AnnotatedImages : public DetectionDataset {
 
  private:
   void number_classes(LabelScheme labels);
-  void check_images() const;
 
   std::string name_, images_dir_;
   GroundTruth truth_;

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "data/formats/annotated_images.h"
+#include "data/formats/data_format.h"
+#include "data/formats/findings.h"
 
 namespace saccade {
 
@@ -21,11 +23,10 @@ AnnotatedImages load_coco(const std::string& annotations, const std::string& ima
 
 // Everything that is wrong with a data set, not only the first thing. One line per problem, each naming the annotation, image
 // or category id: missing or mistyped fields, numbers that are not finite, boxes of no or negative size or outside their
-// image, unknown and repeated ids, missing or undecodable files, and files whose size differs from what the annotations
-// say. Empty when all is well. A file that is not JSON at all is one problem. images_dir may be empty: then no image is
-// looked at.
-std::vector<std::string> check_coco(const std::string& annotations_path, const std::string& images_dir,
-                                    int threads = 0);
+// image, unknown and repeated ids, missing or undecodable files and those outside of their folder, and files whose size, as they
+// are shown, differs from what the annotations say. A file that is not JSON at all is one problem. paths.images may be empty: then
+// no image is looked at. Beside it what is allowed but rarely meant, and what there is.
+DatasetReport check_coco(const DataPaths& paths, int threads = 0);
 
 // COCO's own categories by id, 0 to 90; kNoCategory at the ids that it does not use.
 const std::vector<std::string>& coco_class_names();

@@ -1,11 +1,16 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
 #include <unordered_map>
 
+#include "core/formats/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco.h"
 #include "data/images/image.h"
+#include "data/images/orientation.h"
 
 namespace saccade {
 namespace {
@@ -35,51 +40,186 @@ void check_boxes(const GroundTruth& file, const ProblemReport& report) {
   }
 }
 
-std::string check_image(const ImageInfo& image, const std::string& images_dir) {
-  std::string path = (std::filesystem::path(images_dir) / image.file_name).string();
+// What is found out about one image.
+struct ImageFinding {
+  std::string kind, problem;
+  int orientation = 1;
+  bool is_missing = false;
+};
+
+ImageFinding check_image(const ImageInfo& image, const std::string& images_dir,
+                         const std::optional<NamedFolder>& folder) {
+  const std::string path = (std::filesystem::path(images_dir) / image.file_name).string();
+  const std::string where = fmt::format("image {}: {}", image.id, path);
+  if (folder)
+    if (std::string refusal = folder->refusal(image.file_name); !refusal.empty())
+      return {"outside", fmt::format("{}: {}", where, refusal)};
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {"missing", where + ": no such file", 1, true};
+  ImageFinding found;
   try {
-    Image pixels = read_image(path);
-    if (pixels.width == image.width && pixels.height == image.height) return "";
-    return fmt::format("image {}: {} has {} x {} pixels, the annotations say {} x {}", image.id, path,
-                       pixels.width, pixels.height, image.width, image.height);
+    const std::vector<uint8_t> bytes = read_file(path, kImageFile);
+    found.orientation = inspect_image(bytes, path).orientation;
+    const Image pixels = decode_image(bytes, path);
+    const ImageSize shown{pixels.height, pixels.width}, said{image.height, image.width};
+    if (shown == said) return found;
+    found.kind = "size";
+    found.problem = fmt::format("{} has {} x {} pixels, the annotations say {} x {}", where, shown.width,
+                                shown.height, said.width, said.height);
+    if (found.orientation > 4 && turned(shown, found.orientation) == said) {
+      found.kind = "turned";
+      found.problem +=
+          fmt::format(": they are of the picture as it is stored, but its EXIF orientation {} turns it",
+                      found.orientation);
+    }
   } catch (const InputError& e) {
-    return fmt::format("image {}: {}", image.id, e.what());
+    found.kind = std::string(e.what()).substr(std::min(path.size(), std::string(e.what()).size()));
+    found.problem = fmt::format("image {}: {}", image.id, e.what());
   }
+  return found;
+}
+
+void check_images(const GroundTruth& file, const DataPaths& paths, int threads, DatasetReport& report) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(paths.images, error))
+    return report.problems.add(fmt::format("{}: no such folder of images", paths.images));
+  std::optional<NamedFolder> folder;
+  if (!paths.allow_outside) folder.emplace(paths.images);
+  std::vector<ImageFinding> found(file.images.size());
+  run_tasks(static_cast<int64_t>(file.images.size()), threads, [&](int64_t i) {
+    found[static_cast<size_t>(i)] = check_image(file.images[static_cast<size_t>(i)], paths.images, folder);
+  });
+  auto missing = [](const ImageFinding& f) { return f.is_missing; };
+  if (found.size() > 1 && std::all_of(found.begin(), found.end(), missing))
+    return report.problems.add(
+        fmt::format("{}: none of the {} images is in the folder {} (the first is \"{}\")", paths.annotations,
+                    found.size(), paths.images, file.images[0].file_name));
+  int64_t turned_images = 0;
+  for (const ImageFinding& f : found) {
+    turned_images += f.orientation > 1;
+    if (!f.problem.empty()) report.problems.add(f.kind, fmt::format("{}: {}", paths.annotations, f.problem));
+  }
+  if (turned_images > 0)
+    report.summary.push_back(fmt::format(
+        "{} images are turned by their EXIF orientation; boxes count in the turned picture", turned_images));
+}
+
+// How often what key(item) gives comes more than once.
+template <class Items, class Key>
+int64_t count_repeats(const Items& items, Key key) {
+  std::set<decltype(key(*items.begin()))> seen;
+  int64_t repeats = 0;
+  for (const auto& item : items) repeats += !seen.insert(key(item)).second;
+  return repeats;
+}
+
+// What is allowed, but rarely meant.
+void add_remarks(const GroundTruth& file, std::vector<std::string>& remarks) {
+  if (file.annotations.empty())
+    remarks.push_back("no image has an annotation");
+  else if (std::all_of(file.annotations.begin(), file.annotations.end(), [](auto& a) { return a.iscrowd; }))
+    remarks.push_back("all annotations are crowds, which training leaves out");
+  std::set<int64_t> used;
+  for (const Annotation& a : file.annotations) used.insert(a.category_id);
+  std::map<std::string, std::vector<int64_t>> names;
+  std::string unused;
+  int64_t unused_count = 0;
+  for (const Category& c : file.categories) {
+    names[c.name].push_back(c.id);
+    if (used.contains(c.id) || file.annotations.empty()) continue;
+    if (++unused_count <= 5) unused += fmt::format("{}{} (\"{}\")", unused.empty() ? "" : ", ", c.id, c.name);
+  }
+  if (unused_count > 0)
+    remarks.push_back(
+        fmt::format("{} of {} categories have no annotation: {}{}; each is a class of the model",
+                    unused_count, file.categories.size(), unused, unused_count > 5 ? ", ..." : ""));
+  for (const auto& [name, ids] : names) {
+    if (name.empty()) remarks.push_back(fmt::format("category {} has an empty name", ids[0]));
+    if (ids.size() > 1)
+      remarks.push_back(fmt::format("{} categories have the name \"{}\", the ids {} and {} among them",
+                                    ids.size(), name, ids[0], ids[1]));
+    if (remarks.size() > 20) break;
+  }
+  if (int64_t n =
+          count_repeats(file.images, [](const ImageInfo& i) { return std::string_view(i.file_name); });
+      n > 0)
+    remarks.push_back(fmt::format("{} images have the file of another image", n));
+  auto box = [](const Annotation& a) { return std::tuple(a.image_id, a.category_id, a.bbox); };
+  if (int64_t n = count_repeats(file.annotations, box); n > 0)
+    remarks.push_back(fmt::format("{} boxes are the same as another one of their image and category", n));
+}
+
+// "640 x 480", or the range.
+template <class Items, class Side>
+std::string range_of(const Items& items, Side width, Side height) {
+  auto [w0, w1] =
+      std::minmax_element(items.begin(), items.end(), [&](auto& a, auto& b) { return width(a) < width(b); });
+  auto [h0, h1] = std::minmax_element(items.begin(), items.end(),
+                                      [&](auto& a, auto& b) { return height(a) < height(b); });
+  auto text = [](auto low, auto high) {
+    return low == high ? fmt::format("{:g}", low) : fmt::format("{:g} to {:g}", low, high);
+  };
+  return fmt::format("{} wide and {} high", text(width(*w0), width(*w1)), text(height(*h0), height(*h1)));
+}
+
+void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
+  std::map<int64_t, int64_t> boxes_of;
+  std::set<int64_t> with_boxes;
+  int64_t crowds = 0;
+  for (const Annotation& a : file.annotations) {
+    ++boxes_of[a.category_id];
+    with_boxes.insert(a.image_id);
+    crowds += a.iscrowd;
+  }
+  summary.push_back(
+      fmt::format("{} images, {} of them without boxes; {} boxes, {} of them crowds; {} categories",
+                  file.images.size(), file.images.size() - std::min(file.images.size(), with_boxes.size()),
+                  file.annotations.size(), crowds, file.categories.size()));
+  using Side = double (*)(const ImageInfo&);
+  if (!file.images.empty())
+    summary.push_back(fmt::format(
+        "images: {} pixels", range_of<std::vector<ImageInfo>, Side>(
+                                 file.images, [](const ImageInfo& i) { return static_cast<double>(i.width); },
+                                 [](const ImageInfo& i) { return static_cast<double>(i.height); })));
+  using BoxSide = double (*)(const Annotation&);
+  if (!file.annotations.empty())
+    summary.push_back(
+        fmt::format("boxes: {} pixels", range_of<std::vector<Annotation>, BoxSide>(
+                                            file.annotations, [](const Annotation& a) { return a.bbox[2]; },
+                                            [](const Annotation& a) { return a.bbox[3]; })));
+  std::vector<Category> categories = file.categories;
+  std::stable_sort(categories.begin(), categories.end(),
+                   [&](auto& a, auto& b) { return boxes_of[a.id] > boxes_of[b.id]; });
+  constexpr size_t kShown = 20;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, categories.size()); ++i)
+    text += fmt::format("{}\"{}\" {}", i == 0 ? "" : ", ", categories[i].name, boxes_of[categories[i].id]);
+  if (categories.size() > kShown) text += fmt::format(" and {} more", categories.size() - kShown);
+  if (!text.empty()) summary.push_back("boxes by category: " + text);
 }
 
 }  // namespace
 
-std::vector<std::string> check_coco(const std::string& annotations_path, const std::string& images_dir,
-                                    int threads) {
-  std::vector<std::string> problems;
-  ProblemReport report = [&](const std::string& problem) {
-    problems.push_back(fmt::format("{}: {}", annotations_path, problem));
+DatasetReport check_coco(const DataPaths& paths, int threads) {
+  DatasetReport report;
+  ProblemReport add = [&](const std::string& problem) {
+    report.problems.add(fmt::format("{}: {}", paths.annotations, problem));
   };
   GroundTruth file;
   try {
-    file = read_coco(annotations_path, report);
+    file = read_coco(paths.annotations, add);
   } catch (const InputError& e) {
-    problems.push_back(e.what());
-    return problems;
+    report.problems.add(e.what());
+    return report;
   }
-  if (file.images.empty()) report("the list of images is empty");
-  if (file.categories.empty()) report("the list of categories is empty");
-  check_ids(file, report);
-  check_boxes(file, report);
-  if (images_dir.empty()) return problems;
-  std::error_code error;
-  if (!std::filesystem::is_directory(images_dir, error)) {
-    problems.push_back(fmt::format("{}: no such folder of images", images_dir));
-    return problems;
-  }
-  std::vector<std::string> found(file.images.size());
-  run_tasks(static_cast<int64_t>(file.images.size()), threads, [&](int64_t i) {
-    found[static_cast<size_t>(i)] = check_image(file.images[static_cast<size_t>(i)], images_dir);
-  });
-  for (std::string& problem : found) {
-    if (!problem.empty()) report(problem);
-  }
-  return problems;
+  if (file.images.empty()) add("the list of images is empty");
+  if (file.categories.empty()) add("the list of categories is empty");
+  check_ids(file, add);
+  check_boxes(file, add);
+  add_summary(file, report.summary);
+  add_remarks(file, report.remarks);
+  if (!paths.images.empty()) check_images(file, paths, threads, report);
+  return report;
 }
 
 }  // namespace saccade

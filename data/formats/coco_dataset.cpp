@@ -13,7 +13,7 @@ namespace {
        return std::make_shared<AnnotatedImages>(load_coco(paths.annotations, paths.images, labels));
      },
      .file = __FILE__,
-     .check = [](const DataPaths& paths) { return check_coco(paths.annotations, paths.images); },
+     .check = [](const DataPaths& paths) { return check_coco(paths); },
      .read_ground_truth = read_coco_ground_truth});
 
 ProblemReport fail_at_the_first(const std::string& path) {

@@ -1,5 +1,7 @@
 #include "data/formats/data_format.h"
 
+#include "data/formats/image_check.h"
+
 namespace saccade {
 namespace {
 
@@ -21,26 +23,38 @@ const DetectionFormat& detection_format(const DataPaths& paths) {
   return format_of(detection_formats(), paths, "coco");
 }
 
+void look_at_images(const ImageSource& images, const DataPaths& paths, std::vector<std::string>* notes) {
+  if (paths.images.empty() || !paths.look_at_images) return;
+  for (const std::string& note : check_image_files(images, paths))
+    if (notes != nullptr) notes->push_back(note);
+}
+
 }  // namespace
 
-std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths, LabelScheme labels) {
-  return detection_format(paths).open(paths, labels);
+std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths, LabelScheme labels,
+                                                               std::vector<std::string>* notes) {
+  auto dataset = detection_format(paths).open(paths, labels);
+  look_at_images(*dataset, paths, notes);
+  return dataset;
 }
 
 std::shared_ptr<const ClassificationDataset> open_classification_dataset(
-    const DataPaths& paths, const std::vector<std::string>& classes) {
-  return format_of(classification_formats(), paths, "folder").open(paths, classes);
+    const DataPaths& paths, const std::vector<std::string>& classes, std::vector<std::string>* notes) {
+  auto dataset = format_of(classification_formats(), paths, "folder").open(paths, classes);
+  look_at_images(*dataset, paths, notes);
+  return dataset;
 }
 
-std::vector<std::string> check_detection_dataset(const DataPaths& paths) {
+DatasetReport check_detection_dataset(const DataPaths& paths) {
   const DetectionFormat& format = detection_format(paths);
   if (format.check != nullptr) return format.check(paths);
+  DatasetReport report;
   try {
-    format.open(paths, LabelScheme::kContiguous);
-    return {};
+    open_detection_dataset(paths);
   } catch (const InputError& e) {
-    return {e.what()};
+    report.problems.add(e.what());
   }
+  return report;
 }
 
 GroundTruth read_ground_truth(const std::string& annotations) {

@@ -8,6 +8,7 @@
 #include "core/runtime/registry.h"
 #include "data/formats/classification_dataset.h"
 #include "data/formats/detection_dataset.h"
+#include "data/formats/findings.h"
 
 namespace saccade {
 
@@ -16,6 +17,10 @@ struct DataPaths {
   std::string annotations;  // of a detection set
   std::string images;  // the folder of the images; "": the images are not wanted, only what is known of them
   std::string format = {};  // a registered name; "": the one that recognises the paths
+  bool allow_outside =
+      false;  // file names may be absolute, hold ".." or be links that lead out of the folder
+  bool skip_bad_images = false;  // images that cannot be read are told, not refused
+  bool look_at_images = true;    // whether opening a set looks at its images at all
 };
 
 struct DetectionFormat {
@@ -26,8 +31,8 @@ struct DetectionFormat {
   // Throws InputError naming the file and the place in it.
   std::shared_ptr<const DetectionDataset> (*open)(const DataPaths& paths, LabelScheme labels);
   std::string file = {};  // where it is registered
-  // Every problem, not only the first, a line each; nullptr: the first one that open() finds.
-  std::vector<std::string> (*check)(const DataPaths& paths) = nullptr;
+  // Every problem, not only the first; nullptr: the first one that opening the set finds.
+  DatasetReport (*check)(const DataPaths& paths) = nullptr;
   // The ground truth in the order of the file, read without the images; nullptr: that of open().
   GroundTruth (*read_ground_truth)(const std::string& annotations) = nullptr;
 };
@@ -53,13 +58,16 @@ inline Registry<ClassificationFormat>& classification_formats() {
 
 // By paths.format, else by what the paths look like: COCO, and for classification image folders, where no format
 // recognises them. Throw InputError for an unknown format and where several recognise the paths.
+// The images, where they are wanted, are looked at (data/formats/image_check.h); what there is to say about them is added to notes.
 std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths,
-                                                               LabelScheme labels = LabelScheme::kContiguous);
+                                                               LabelScheme labels = LabelScheme::kContiguous,
+                                                               std::vector<std::string>* notes = nullptr);
 std::shared_ptr<const ClassificationDataset> open_classification_dataset(
-    const DataPaths& paths, const std::vector<std::string>& classes = {});
+    const DataPaths& paths, const std::vector<std::string>& classes = {},
+    std::vector<std::string>* notes = nullptr);
 
 // Of a detection set; the members of its format tell what they do.
-std::vector<std::string> check_detection_dataset(const DataPaths& paths);
+DatasetReport check_detection_dataset(const DataPaths& paths);
 GroundTruth read_ground_truth(const std::string& annotations);
 
 }  // namespace saccade

@@ -1,8 +1,13 @@
 #include "data/formats/image_folder.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <set>
 
+#include "core/formats/file.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 
@@ -17,7 +22,7 @@ namespace fs = std::filesystem;
      .recognises = nullptr,  // the default: folders that no other format recognises
      .open = [](const DataPaths& paths,
                 const std::vector<std::string>& classes) -> std::shared_ptr<const ClassificationDataset> {
-       return std::make_shared<ImageFolder>(ImageFolder::load(paths.images, classes));
+       return std::make_shared<ImageFolder>(ImageFolder::load(paths.images, classes, paths.allow_outside));
      },
      .file = __FILE__});
 
@@ -42,23 +47,42 @@ Listing list_folder(const fs::path& folder) {
   return out;
 }
 
-bool is_unread_type(const std::string& name) {
-  std::string extension = lower_extension(name);
-  return extension == ".webp" || extension == ".tif" || extension == ".tiff";
-}
-
-// Images of `below` (a path under root) and of its folders, in order.
-void collect(const fs::path& root, const fs::path& below, std::vector<std::string>& images,
-             std::vector<std::string>& ignored) {
-  Listing listing = list_folder(root / below);
-  for (const std::string& name : listing.files) {
-    std::string path = (below / name).string();
-    if (is_unread_type(name))
-      fail_input("{}: images of this type cannot be read, expected JPEG or PNG", (root / path).string());
-    (has_image_extension(name) ? images : ignored).push_back(path);
+// Walks through the class folders of one set.
+class Collector {
+ public:
+  Collector(const std::string& root, bool allow_outside) : root_(root) {
+    if (!allow_outside) inside_.emplace(root);
   }
-  for (const std::string& name : listing.folders) collect(root, below / name, images, ignored);
-}
+  // Images of a class folder and of its folders, in order.
+  void collect(const std::string& name, std::vector<std::string>& images, std::vector<std::string>& ignored) {
+    visited_.clear();
+    walk(name, images, ignored);
+  }
+
+ private:
+  void walk(const fs::path& below, std::vector<std::string>& images, std::vector<std::string>& ignored) {
+    if (inside_ && fs::is_symlink(root_ / below))
+      if (const std::string refusal = inside_->refusal(below.string()); !refusal.empty())
+        fail_input("{}: {}; --allow-outside, or allow_outside beside data.train.images, allows it",
+                   (root_ / below).string(), refusal);
+    struct stat info {};
+    if (::stat((root_ / below).c_str(), &info) == 0 && !visited_.emplace(info.st_dev, info.st_ino).second)
+      return;
+    Listing listing = list_folder(root_ / below);
+    for (const std::string& name : listing.files) {
+      std::string path = (below / name).string();
+      if (has_foreign_image_extension(name))
+        fail_input("{}: images of this type are not read, expected {}", (root_ / path).string(),
+                   kImageFormats);
+      (has_image_extension(name) ? images : ignored).push_back(path);
+    }
+    for (const std::string& name : listing.folders) walk(below / name, images, ignored);
+  }
+
+  fs::path root_;
+  std::optional<NamedFolder> inside_;
+  std::set<std::pair<dev_t, ino_t>> visited_;  // of this class
+};
 
 void check_classes(const std::string& folder, const std::vector<std::string>& found,
                    const std::vector<std::string>& expected) {
@@ -77,7 +101,8 @@ void check_classes(const std::string& folder, const std::vector<std::string>& fo
 
 }  // namespace
 
-ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::string>& classes) {
+ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::string>& classes,
+                              bool allow_outside) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) fail_input("{}: no such folder of images", folder);
   Listing top = list_folder(folder);
@@ -88,9 +113,10 @@ ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::
   set.ignored_ = top.files;
   set.class_names_ = classes.empty() ? top.folders : classes;
   if (!classes.empty()) check_classes(folder, top.folders, classes);
+  Collector collector(folder, allow_outside);
   for (size_t k = 0; k < set.class_names_.size(); ++k) {
     const std::string& name = set.class_names_[k];
-    collect(folder, name, set.files_, set.ignored_);
+    collector.collect(name, set.files_, set.ignored_);
     if (set.files_.size() == set.labels_.size())
       fail_input("{}: the class folder has no images, expected *.jpg, *.png or the like",
                  (fs::path(folder) / name).string());

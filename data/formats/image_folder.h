@@ -12,11 +12,13 @@ namespace saccade {
 // at least one image; images are ordered by class, then folder, then name.
 class ImageFolder final : public ClassificationDataset {
  public:
-  // Looks for images in the class folders and below them; hidden files and folders are passed over. With
+  // Looks for images in the class folders and below them; hidden files and folders are passed over, and of links that lead to a
+  // folder twice only the first counts. A link out of the folder is refused unless allow_outside. With
   // `classes`, the sub-folders must be exactly these, and labels are places in that list. Throws InputError
   // when the folder is missing, has no class folders, a class has no image, an image is of a type that is not
-  // read (WebP, TIFF), or the classes differ.
-  static ImageFolder load(const std::string& folder, const std::vector<std::string>& classes = {});
+  // read (TIFF, GIF), or the classes differ.
+  static ImageFolder load(const std::string& folder, const std::vector<std::string>& classes = {},
+                          bool allow_outside = false);
 
   const std::string& name() const override { return folder_; }
   int64_t num_images() const override { return static_cast<int64_t>(files_.size()); }

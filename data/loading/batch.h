@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/tensor/tensor.h"
@@ -16,6 +17,7 @@ struct Batch {
   int64_t epoch = 0, index = 0;  // which batch of which epoch
   // Mixed batches: image n is lambda of its own and 1 - lambda of image N - 1 - n.
   double lambda = 1;
+  std::vector<std::string> skipped;  // images that could not be read, a line each, every image once
 };
 
 }  // namespace saccade

@@ -4,8 +4,11 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
+#include <new>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <unordered_map>
 
@@ -50,9 +53,10 @@ struct Job {
   std::vector<int64_t> images;
   std::vector<Sample> samples;
   std::vector<Target> targets;
-  std::vector<std::exception_ptr> errors;  // the first one, by slot, is reported
-  size_t claimed = 0, finished = 0;        // under the mutex
-  bool ready = false;                      // under the mutex
+  std::vector<std::exception_ptr> errors;           // the first one, by slot, is reported
+  std::vector<std::map<int64_t, std::string>> bad;  // of each slot: images that were passed over, and why
+  size_t claimed = 0, finished = 0;                 // under the mutex
+  bool ready = false;                               // under the mutex
   Batch batch;
 };
 
@@ -123,6 +127,10 @@ class DataLoader::Impl {
       failed_ = error;
       std::rethrow_exception(error);
     }
+    for (const auto& slot : job->bad)
+      for (const auto& [index, why] : slot)
+        if (reported_.insert(index).second)
+          job->batch.skipped.push_back(fmt::format("skipped, {} so far: {}", reported_.size(), why));
     return std::move(job->batch);
   }
 
@@ -141,6 +149,7 @@ class DataLoader::Impl {
     job->samples.resize(job->images.size());
     job->targets.resize(job->images.size());
     job->errors.resize(job->images.size());
+    job->bad.resize(job->images.size());
     jobs_.push_back(std::move(job));
     if (++index_ == batches_per_epoch_) {
       index_ = 0;
@@ -192,7 +201,27 @@ class DataLoader::Impl {
   }
 
   void load(Job& job, size_t slot) {
-    int64_t index = job.images[slot];
+    const int64_t count = source_->num_images();
+    for (int64_t index = job.images[slot];; index = (index + 1) % count) {
+      try {
+        load_image(job, slot, index);
+        return;
+      } catch (const InputError& e) {
+        std::string why = e.what();
+        const std::string path = source_->image_path(index);
+        if (!why.starts_with(path)) why = path + ": " + why;
+        if (options_.bad_images == BadImages::kFail) throw InputError(why);
+        job.bad[slot].emplace(index, why);
+        if (options_.bad_images == BadImages::kLeaveOut) return;
+        if (static_cast<int64_t>(job.bad[slot].size()) == count)
+          fail_input("{}: none of its {} images can be read; {}", source_->name(), count, why);
+      } catch (const std::bad_alloc&) {
+        fail("{}: out of memory", source_->image_path(index));
+      }
+    }
+  }
+
+  void load_image(Job& job, size_t slot, int64_t index) {
     std::shared_ptr<const Image> cached = cache_.find(index);
     if (!cached) {
       cached = std::make_shared<const Image>(read_image(source_->image_path(index)));
@@ -210,6 +239,8 @@ class DataLoader::Impl {
     for (const auto& error : job.errors) {
       if (error) return;
     }
+    if (options_.bad_images == BadImages::kLeaveOut) leave_out(job);
+    if (job.samples.empty()) return;
     job.batch = collate(job.samples, std::move(job.targets), options_.pad_multiple);
     job.batch.epoch = job.epoch;
     job.batch.index = job.index;
@@ -217,6 +248,21 @@ class DataLoader::Impl {
                     static_cast<uint64_t>(job.index)));
     mix_batch(job.batch, options_.mix, rng);
     job.samples.clear();
+  }
+
+  // Takes out the slots of the images that cannot be read.
+  static void leave_out(Job& job) {
+    size_t kept = 0;
+    for (size_t i = 0; i < job.samples.size(); ++i) {
+      if (!job.bad[i].empty()) continue;
+      if (kept < i) {
+        job.samples[kept] = std::move(job.samples[i]);
+        job.targets[kept] = std::move(job.targets[i]);
+      }
+      ++kept;
+    }
+    job.samples.resize(kept);
+    job.targets.resize(kept);
   }
 
   void stop() {
@@ -239,6 +285,7 @@ class DataLoader::Impl {
   int64_t epoch_ = 0, index_ = 0;
   std::vector<int64_t> order_;  // of epoch_
   std::exception_ptr failed_;
+  std::set<int64_t> reported_;  // bad images that were reported
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -13,6 +13,13 @@
 
 namespace saccade {
 
+// What happens when an image cannot be read, or not be resized to a sane size.
+enum class BadImages {
+  kFail,      // InputError
+  kReplace,   // the next one by index that can be read takes its place, so that batches stay what they are
+  kLeaveOut,  // its batch is smaller, and may have no targets and no tensors at all
+};
+
 struct LoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;    // a new order per epoch, from (seed, epoch); otherwise ascending image id
@@ -23,6 +30,7 @@ struct LoaderOptions {
   int64_t pad_multiple = 1;  // padded sizes are rounded up to this; 1 pads to the largest image, as DETR does
   int threads = 2;           // 0: everything happens in next()
   int prefetch = 2;          // batches kept ready beyond the one asked for
+  BadImages bad_images = BadImages::kFail;
   int64_t cache_mb = 0;  // decoded images kept in memory until this is full; sets that fit are decoded once
   // Where to begin (resume), and how many epochs there are from epoch 0 (0: no end).
   int64_t start_epoch = 0, start_batch = 0, epochs = 0;
@@ -37,8 +45,8 @@ class DataLoader {
   DataLoader& operator=(const DataLoader&) = delete;
 
   // The next batch, running on into the next epoch; nothing after the last epoch. A failed image (InputError
-  // naming the file) is thrown here in place of its batch, and again by every later call. Not for two threads
-  // at once.
+  // naming the file) is thrown here in place of its batch, and again by every later call, unless options.bad_images
+  // passes over it. Not for two threads at once.
   std::optional<Batch> next();
   int64_t batches_per_epoch() const;
 

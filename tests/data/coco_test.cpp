@@ -146,11 +146,18 @@ TEST(CocoDataset, SurvivesEveryCutAndFlippedByte) {
 TEST(CocoDataset, WantsEveryImageFile) {
   TestFolder dir;
   write_bytes(dir / "a.json", file_with(""));
-  expect_says(input_error([&] { load_coco(dir / "a.json", dir / "nowhere"); }), {"nowhere", "folder"});
+  auto open = [&](const std::string& folder) {
+    return open_detection_dataset({.annotations = dir / "a.json", .images = folder});
+  };
+  expect_says(input_error([&] { open(dir / "nowhere"); }), {"nowhere", "folder"});
   write_png(Image(10, 20), dir / "b.png");
-  expect_says(input_error([&] { load_coco(dir / "a.json", dir.path()); }), {"a.png", "image -3"});
+  expect_says(input_error([&] { open(dir.path()); }), {"a.png: no such file", "image -3"});
   write_png(Image(30, 40), dir / "a.png");
-  EXPECT_EQ(load_coco(dir / "a.json", dir.path()).image_path(0), dir / "a.png");
+  EXPECT_EQ(open(dir.path())->image_path(0), dir / "a.png");
+}
+
+std::vector<std::string> problems_of(const std::string& annotations, const std::string& images) {
+  return check_coco({.annotations = annotations, .images = images}).problems.lines();
 }
 
 TEST(CocoCheck, ListsEverythingThatIsWrong) {
@@ -161,7 +168,7 @@ TEST(CocoCheck, ListsEverythingThatIsWrong) {
     {"id":2,"image_id":7,"category_id":90,"bbox":[1,2,0,4]},{"id":3,"image_id":7,"category_id":90,"bbox":[1,2,3,-4]},
     {"id":4,"image_id":7,"category_id":90,"bbox":[15,2,6,4]},{"id":5,"image_id":70,"category_id":91,"bbox":[1,2,3,4]},
     {"id":6,"image_id":7,"category_id":90,"bbox":[1,2,null,4]},{"id":1,"image_id":7,"category_id":90,"bbox":[0,0,1,1]})"));
-  auto problems = check_coco(dir / "a.json", dir.path());
+  auto problems = problems_of(dir / "a.json", dir.path());
   std::string all;
   for (const auto& p : problems) all += p + ";";
   for (const char* part :
@@ -174,9 +181,190 @@ TEST(CocoCheck, ListsEverythingThatIsWrong) {
   EXPECT_EQ(problems.size(), 8u) << all;
   write_bytes(dir / "b.png", "junk");
   std::filesystem::remove(dir / "a.png");
-  EXPECT_EQ(check_coco(dir / "a.json", dir.path()).size(), 9u);
+  EXPECT_EQ(problems_of(dir / "a.json", dir.path()).size(), 9u);
   write_bytes(dir / "a.json", "{");
-  EXPECT_EQ(check_coco(dir / "a.json", dir.path()).size(), 1u);
+  EXPECT_EQ(problems_of(dir / "a.json", dir.path()).size(), 1u);
+}
+
+TEST(CocoDataset, FieldsThatNobodyReadsAreJsonToo) {
+  TestFolder dir;
+  auto message_with = [&](const std::string& skipped, bool in_record) {
+    const std::string record = R"({"id":5,"image_id":7,"category_id":90,"bbox":[1,2,3,4],"x":)";
+    std::string text = file_with(in_record ? record + skipped + "}" : "");
+    if (!in_record) text.insert(1, "\"x\":" + skipped + ",");
+    write_bytes(dir / "a.json", text);
+    return input_error([&] { load_coco(dir / "a.json", ""); });
+  };
+  for (bool in_record : {false, true}) {
+    for (const char* good :
+         {"1", "[]", "{}", "[[1,2.5],[3]]", R"({"counts":"a\\b","size":[1,2]})", "null", "\"x\"", " true "})
+      EXPECT_EQ(message_with(good, in_record), "no error") << good;
+    for (const char* bad :
+         {R"({"a" 1})",  "[1,]",       "tru",      "01",      R"("\q")",    "{\"a\":1,}", "[1 2]",
+          "[1}",         "{]",         "1.",       "-",       "+1",         ".5",         "1e",
+          "nul",         "[,]",        "{,}",      "{\"a\"}", "{a:1}",      "'x'",        "NaN",
+          "\"\\u12g4\"", "[[1,2],[3]", "{\"a\":}", "[tru]",   "{\"a\":01}", "0x1",        ""}) {
+      const std::string message = message_with(bad, in_record);
+      EXPECT_TRUE(message.starts_with(dir / "a.json: line 1, byte ")) << bad << ": " << message;
+    }
+    const std::string deep = std::string(5000, '[') + std::string(5000, ']');
+    EXPECT_NE(message_with(deep, in_record).find("line 1, byte"), std::string::npos);
+  }
+}
+
+TEST(CocoDataset, RefusesWhatNoDataSetHas) {
+  expect_says(message(R"({"id":5,"id":6,"image_id":7,"category_id":90,"bbox":[1,2,3,4]})"),
+              {"annotation 6", "\"id\" appears twice"});
+  expect_says(message(R"({"id":18446744073709551616,"image_id":7,"category_id":90,"bbox":[1,2,3,4]})"),
+              {"number 1 of the list", "\"id\" must be an integer"});
+  expect_says(message(R"({"id":5,"image_id":7,"category_id":9223372036854775808,"bbox":[1,2,3,4]})"),
+              {"annotation 5", "category_id"});
+  TestFolder dir;
+  std::string categories;
+  for (int i = 0; i < 70000; ++i)
+    categories += fmt::format("{}{{\"id\":{},\"name\":\"c\"}}", i ? "," : "", i);
+  write_bytes(dir / "a.json", "{\"images\":[],\"annotations\":[],\"categories\":[" + categories + "]}");
+  expect_says(input_error([&] { read_coco_ground_truth(dir / "a.json"); }),
+              {"a.json: 70000 categories, expected at most 65536"});
+}
+
+// Names of images are those of files in the folder of images, unless it is allowed.
+TEST(CocoDataset, KeepsToTheFolderOfImages) {
+  TestFolder dir;
+  std::filesystem::create_directories(dir / "images/below");
+  write_png(Image(4, 4), dir / "outside.png");
+  write_png(Image(4, 4), dir / "images/in.png");
+  std::filesystem::create_symlink(dir / "outside.png", dir / "images/link.png");
+  std::filesystem::create_symlink("../in.png", dir / "images/below/link.png");
+  std::filesystem::create_symlink(dir / "images", dir / "linked");
+  for (auto [name, inside] : {std::pair<std::string, bool>{"in.png", true},
+                              {"below/link.png", true},
+                              {dir / "outside.png", false},
+                              {dir / "images/in.png", false},
+                              {"../outside.png", false},
+                              {"below/../in.png", false},
+                              {"link.png", false}}) {
+    write_bytes(
+        dir / "a.json",
+        "{\"images\":[{\"id\":1,\"file_name\":\"" + name +
+            "\",\"width\":4,\"height\":4}],\"annotations\":[],\"categories\":[{\"id\":1,\"name\":\"a\"}]}");
+    for (const char* folder : {"images", "linked"}) {
+      DataPaths paths{.annotations = dir / "a.json", .images = dir / folder};
+      const std::string message = input_error([&] { open_detection_dataset(paths); });
+      const auto problems = check_coco(paths).problems.lines();
+      paths.allow_outside = true;
+      EXPECT_EQ(input_error([&] { open_detection_dataset(paths); }), "no error") << name;
+      EXPECT_EQ(check_coco(paths).problems.count(), 0) << name;
+      if (inside) {
+        EXPECT_EQ(message, "no error") << name;
+        EXPECT_TRUE(problems.empty());
+      } else {
+        expect_says(message, {"outside", "(image 1 of "});
+        ASSERT_EQ(problems.size(), 1u) << name;
+        expect_says(problems[0], {"a.json: image 1: "});
+      }
+    }
+  }
+}
+
+TEST(CocoDataset, SaysHowManyImagesAreBad) {
+  TestFolder dir;
+  test::make_noise_set(dir, 6);
+  const DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
+  std::vector<std::string> notes;
+  open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  EXPECT_TRUE(notes.empty());
+  const std::string whole = read_bytes(dir / "3.png");
+  write_bytes(dir / "3.png", whole.substr(0, whole.size() - 9));
+  expect_says(input_error([&] { open_detection_dataset(paths); }),
+              {"3.png: damaged image (the PNG file is cut off)", "(image 13 of "});
+  write_bytes(dir / "4.png", "GIF89a");
+  std::filesystem::remove(dir / "5.png");
+  expect_says(input_error([&] { open_detection_dataset(paths); }),
+              {"3.png: damaged", "3 of the 6 images cannot be read"});
+  DataPaths skipping = paths;
+  skipping.skip_bad_images = true;
+  open_detection_dataset(skipping, LabelScheme::kContiguous, &notes);
+  ASSERT_EQ(notes.size(), 1u);
+  expect_says(notes[0], {"3 of the 6 images cannot be read and are skipped", "3.png"});
+  for (int i = 0; i < 3; ++i) std::filesystem::remove(dir / fmt::format("{}.png", i));
+  expect_says(input_error([&] { open_detection_dataset(skipping); }), {"6 of the 6 images"});
+}
+
+TEST(CocoCheck, TellsWhatIsRarelyMeant) {
+  TestFolder dir;
+  const std::string images =
+      R"("images":[{"id":1,"file_name":"a.png","width":20,"height":10},{"id":2,"file_name":"a.png","width":20,"height":10}],)";
+  auto remarks = [&](const std::string& annotations, const std::string& categories) {
+    write_bytes(dir / "a.json",
+                "{" + images + "\"annotations\":[" + annotations + "],\"categories\":[" + categories + "]}");
+    const DatasetReport report = check_coco({.annotations = dir / "a.json"});
+    EXPECT_EQ(report.problems.count(), 0);
+    std::string all;
+    for (const std::string& line : report.remarks) all += line + ";";
+    for (const std::string& line : report.summary) all += line + ";";
+    return all;
+  };
+  const std::string one = R"({"id":1,"image_id":1,"category_id":1,"bbox":[1,2,3,4]})";
+  std::string all =
+      remarks(one + R"(,{"id":2,"image_id":1,"category_id":1,"bbox":[1,2,3,4]})",
+              R"({"id":0,"name":"cells"},{"id":1,"name":"a"},{"id":2,"name":"a"},{"id":3,"name":""})");
+  for (const char* part : {"3 of 4 categories have no annotation: 0 (\"cells\")",
+                           "2 categories have the name \"a\"", "category 3 has an empty name",
+                           "1 images have the file of another", "1 boxes are the same as another",
+                           "2 images, 1 of them without boxes; 2 boxes, 0 of them crowds; 4 categories",
+                           "images: 20 wide and 10 high pixels", "boxes: 3 wide and 4 high pixels",
+                           "boxes by category: \"a\" 2"})
+    EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
+  EXPECT_NE(remarks("", R"({"id":1,"name":"a"})").find("no image has an annotation"), std::string::npos);
+  EXPECT_NE(remarks(one.substr(0, one.size() - 1) + ",\"iscrowd\":1}", R"({"id":1,"name":"a"})")
+                .find("all annotations are crowds"),
+            std::string::npos);
+}
+
+TEST(CocoCheck, ThousandsOfEqualProblemsAreGrouped) {
+  TestFolder dir;
+  std::string images, annotations;
+  for (int i = 0; i < 3000; ++i) {
+    images +=
+        fmt::format("{}{{\"id\":{},\"file_name\":\"{}.png\",\"width\":4,\"height\":4}}", i ? "," : "", i, i);
+    annotations += fmt::format("{}{{\"id\":{},\"image_id\":{},\"category_id\":1,\"bbox\":[0,0,{},4]}}",
+                               i ? "," : "", i + 1, i, i % 3 ? 4 : 7.5);
+  }
+  write_bytes(dir / "a.json", "{\"images\":[" + images + "],\"annotations\":[" + annotations +
+                                  "],\"categories\":[{\"id\":1,\"name\":\"a\"}]}");
+  const DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
+  Findings problems = check_coco(paths).problems;
+  EXPECT_EQ(problems.count(), 1001);
+  std::vector<std::string> lines = problems.lines();
+  ASSERT_EQ(lines.size(), 22u);
+  EXPECT_EQ(lines[20], "... and 980 more like these");
+  expect_says(lines[21], {"none of the 3000 images is in the folder", "0.png"});
+  write_png(Image(4, 4), dir / "7.png");
+  problems = check_coco(paths).problems;
+  EXPECT_EQ(problems.count(), 1000 + 2999);
+  EXPECT_EQ(problems.lines().size(), 42u);
+}
+
+// Annotations of the picture as it is stored: named as what they are.
+TEST(CocoCheck, SaysThatExifTurnsAPicture) {
+  TestFolder dir;
+  std::filesystem::copy_file(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/images/turned6.jpg",
+                             dir / "a.jpg");
+  for (auto [width, height, ok] : {std::tuple{13, 21, true}, {21, 13, false}}) {
+    write_bytes(
+        dir / "a.json",
+        fmt::format(
+            "{{\"images\":[{{\"id\":1,\"file_name\":\"a.jpg\",\"width\":{},\"height\":{}}}],\"annotations\":[],"
+            "\"categories\":[{{\"id\":1,\"name\":\"a\"}}]}}",
+            width, height));
+    const DatasetReport report = check_coco({.annotations = dir / "a.json", .images = dir.path()});
+    EXPECT_EQ(report.problems.count(), ok ? 0 : 1);
+    if (!ok)
+      expect_says(report.problems.lines()[0],
+                  {"has 13 x 21 pixels, the annotations say 21 x 13", "EXIF orientation 6"});
+    expect_says(report.summary.back(), {"1 images are turned by their EXIF orientation"});
+  }
 }
 
 // The real sets that lie beside the project have nothing wrong.
@@ -185,7 +373,7 @@ TEST(CocoCheck, RealSetsAreSound) {
   if (!std::filesystem::exists(base)) GTEST_SKIP() << base << " is not there";
   auto set = load_coco(base + "annotations/train.json", base + "images");
   EXPECT_EQ(set.num_classes(), 3);
-  EXPECT_EQ(check_coco(base + "annotations/val.json", base + "images"), std::vector<std::string>{});
+  EXPECT_EQ(problems_of(base + "annotations/val.json", base + "images"), std::vector<std::string>{});
 }
 
 }  // namespace

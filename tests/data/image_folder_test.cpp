@@ -1,5 +1,6 @@
 // Image-folder data sets, and the loader over them.
 #include "data/formats/image_folder.h"
+#include "data/formats/data_format.h"
 
 #include <gtest/gtest.h>
 
@@ -81,8 +82,9 @@ TEST(ImageFolder, RefusesWhatIsNoDataSet) {
   fs::create_directories(dir / "empty/below");
   refused(dir.path(), {}, "empty: the class folder has no images");
   fs::remove_all(dir / "empty");
-  write_bytes(dir / "b/picture.webp", "RIFF");
-  refused(dir.path(), {}, "b/picture.webp: images of this type cannot be read");
+  write_bytes(dir / "b/picture.tiff", "II*");
+  refused(dir.path(), {},
+          "b/picture.tiff: images of this type are not read, expected JPEG, PNG, BMP and WebP");
 }
 
 Augmentation classifier_augment() {
@@ -150,6 +152,30 @@ TEST(ImageFolder, ABrokenImageIsNamed) {
   DataLoader loader(std::make_shared<const ImageFolder>(ImageFolder::load(dir.path())), {.batch_size = 7});
   std::string message = input_error([&] { loader.next(); });
   EXPECT_NE(message.find("b/10.png"), std::string::npos) << message;
+}
+
+TEST(ImageFolder, LinksNeitherRepeatNorLeaveTheFolder) {
+  TestFolder dir;
+  make_folder(dir);
+  const int64_t images = ImageFolder::load(dir.path()).num_images();
+  fs::create_directory_symlink(".", dir / "a/self");
+  fs::create_directory_symlink("../a", dir / "a/again");
+  fs::create_directories(dir / "b/x");
+  fs::create_directory_symlink("..", dir / "b/x/up");
+  fs::create_directory_symlink("../x", dir / "b/x/here");
+  EXPECT_EQ(ImageFolder::load(dir.path()).num_images(), images);
+  fs::create_directory_symlink("/", dir / "a/root");
+  const std::string message = input_error([&] { ImageFolder::load(dir.path()); });
+  EXPECT_NE(message.find("a/root: "), std::string::npos) << message;
+  EXPECT_NE(message.find("allow_outside"), std::string::npos) << message;
+  fs::remove(dir / "a/root");
+  TestFolder other;
+  write_png(test::noise_image(8, 8, 1), other / "o.png");
+  fs::create_symlink(other / "o.png", dir / "a/o.png");
+  EXPECT_NE(input_error([&] { open_classification_dataset({.images = dir.path()}); }).find("o.png"),
+            std::string::npos);
+  EXPECT_EQ(open_classification_dataset({.images = dir.path(), .allow_outside = true})->num_images(),
+            images + 1);
 }
 
 }  // namespace

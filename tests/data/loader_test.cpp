@@ -208,5 +208,85 @@ TEST(Loader, RefusesWhatCannotWork) {
   EXPECT_THROW(DataLoader(set, options), Error);
 }
 
+// A PNG whose ends are whole, but one of whose bytes is not what its checksum says.
+void damage(const std::string& path) {
+  std::string bytes = read_bytes(path);
+  bytes[bytes.size() / 2] ^= 1;
+  write_bytes(path, bytes);
+}
+
+TEST(Loader, AnotherImageTakesThePlaceOfABadOne) {
+  TestFolder dir;
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 9));
+  for (const char* name : {"2.png", "3.png", "8.png"}) damage(dir / name);
+  LoaderOptions options;
+  options.batch_size = 2;
+  options.shuffle = true;
+  options.augment = detector_augment();
+  options.threads = 0;
+  EXPECT_NE(input_error([&] { take(set, options, 5); }).find(".png: damaged image"), std::string::npos);
+  options.bad_images = BadImages::kReplace;
+  const std::vector<Batch> reference = take(set, options, 15);
+  ASSERT_EQ(reference.size(), 15u);
+  size_t told = 0;
+  std::set<int64_t> seen;
+  for (const Batch& b : reference) {
+    told += b.skipped.size();
+    EXPECT_EQ(b.targets.size(), b.index == 4 ? 1u : 2u);
+    for (const Target& t : b.targets) seen.insert(t.image_id);
+  }
+  EXPECT_EQ(told, 3u);  // each once
+  EXPECT_EQ(seen, (std::set<int64_t>{10, 11, 14, 15, 16, 17}));
+  for (int threads : {1, 3})
+    for (int64_t start : {0, 4}) {
+      options.threads = threads;
+      options.start_batch = start;
+      const std::vector<Batch> batches = take(set, options, 15 - static_cast<int>(start));
+      for (size_t i = 0; i < batches.size(); ++i)
+        expect_equal(batches[i], reference[i + static_cast<size_t>(start)]);
+    }
+  for (int i = 0; i < 9; ++i) write_bytes(dir / fmt::format("{}.png", i), "no image");
+  EXPECT_NE(input_error([&] { take(set, options, 5); }).find("none of its 9 images can be read"),
+            std::string::npos);
+}
+
+TEST(Loader, EvaluationLeavesBadImagesOut) {
+  TestFolder dir;
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 7));
+  for (const char* name : {"1.png", "4.png", "5.png"}) damage(dir / name);
+  LoaderOptions options;
+  options.batch_size = 2;
+  options.bad_images = BadImages::kLeaveOut;
+  options.epochs = 1;
+  const std::vector<Batch> batches = take(set, options, 100);
+  ASSERT_EQ(batches.size(), 4u);
+  std::vector<int64_t> ids;
+  std::vector<std::string> told;
+  for (const Batch& b : batches) {
+    for (const Target& t : b.targets) ids.push_back(t.image_id);
+    told.insert(told.end(), b.skipped.begin(), b.skipped.end());
+  }
+  EXPECT_EQ(ids, (std::vector<int64_t>{10, 12, 13, 16}));
+  EXPECT_TRUE(batches[2].targets.empty());
+  EXPECT_EQ(batches[0].images.dim(0), 1);
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_NE(told[2].find("skipped, 3 so far: "), std::string::npos) << told[2];
+}
+
+// DETR's crop would make 600 x 18,000,000 pixels of it.
+TEST(Loader, ASliverIsNamed) {
+  TestFolder dir;
+  write_png(Image(2, 60000), dir / "thin.png");
+  write_bytes(
+      dir / "a.json",
+      R"({"images":[{"id":1,"file_name":"thin.png","width":60000,"height":2}],"annotations":[],"categories":[{"id":1,"name":"a"}]})");
+  auto set = std::make_shared<const AnnotatedImages>(load_coco(dir / "a.json", dir.path()));
+  LoaderOptions options;
+  options.augment = make_augmentation(
+      {{{"crop_probability", {1}}, {"crop_short_sides", {400}}, {"crop_min", {384}}, {"crop_max", {600}}}});
+  EXPECT_EQ(input_error([&] { take(set, options, 1); }),
+            dir / "thin.png" + ": an image of 12000000 x 400 pixels, expected at most 178956970 in all");
+}
+
 }  // namespace
 }  // namespace saccade

@@ -45,21 +45,22 @@ class ClassificationTask final : public TrainingTask {
         evaluation_(evaluator_options(config)),
         evaluator_(classification_evaluator(config)),
         smoothing_(config.criterion().label_smoothing()),
-        train_set_(open_classification_dataset(data_paths(config.data().train()))) {
+        train_set_(open_classification_dataset(data_paths(config.data().train(), config), {}, &notes_)) {
     const auto classes = static_cast<int64_t>(train_set_->class_names().size());
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
       fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
                  train_set_->name());
     model_ = build_as<Classifier>(config, classes);
     if (config.data().has_val())
-      val_set_ = open_classification_dataset(data_paths(config.data().val()), train_set_->class_names());
+      val_set_ = open_classification_dataset(data_paths(config.data().val(), config),
+                                             train_set_->class_names(), &notes_);
   }
 
   Module& model() override { return *model_; }
   std::vector<std::string> class_names() const override { return train_set_->class_names(); }
   std::vector<int64_t> category_ids() const override { return {}; }
   std::vector<std::string> describe_data() const override {
-    std::vector<std::string> out;
+    std::vector<std::string> out = notes_;
     for (const auto& set : {train_set_, val_set_})
       if (set)
         for (const std::string& note : set->notes()) out.push_back(note);
@@ -100,6 +101,7 @@ class ClassificationTask final : public TrainingTask {
   EvaluatorOptions evaluation_;
   const ClassificationEvaluator& evaluator_;
   double smoothing_;
+  std::vector<std::string> notes_;                                    // about the images of both sets
   std::shared_ptr<const ClassificationDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Classifier> model_;
 };
@@ -150,8 +152,9 @@ void check_classification_split(const std::string& field, const config::Split& s
 std::optional<int64_t> count_class_folders(const Config& config) {
   const std::string& folder = config.data().train().images();
   if (folder.empty() || !std::filesystem::exists(folder)) return std::nullopt;
-  return static_cast<int64_t>(
-      open_classification_dataset(data_paths(config.data().train()))->class_names().size());
+  DataPaths paths = data_paths(config.data().train(), config);
+  paths.look_at_images = false;
+  return static_cast<int64_t>(open_classification_dataset(paths)->class_names().size());
 }
 
 [[maybe_unused]] const bool classification_registered =

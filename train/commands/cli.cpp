@@ -90,6 +90,11 @@ void add_set(CLI::App* command, std::vector<std::string>& set) {
       ->take_all();
 }
 
+void add_allow_outside(CLI::App* command, bool& allow_outside) {
+  command->add_flag("--allow-outside", allow_outside,
+                    "images may lie outside of their folder: absolute names, \"..\", links");
+}
+
 void add_train(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "train", "train a detector or a classifier", run_train);
   option(c, "--config", a->config, "FILE",
@@ -120,6 +125,7 @@ void add_eval(CLI::App& app, Action& action) {
   option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
   add_json(c, a->json);
   option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
+  add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
   c->footer(
       "Examples:\n"
@@ -180,6 +186,7 @@ void add_data(CLI::App& app, Action& action) {
                                 run_data_check);
   required(check, "--annotations", k->annotations, "FILE", "COCO instances json");
   required(check, "--images", k->images, "DIR", "folder of the images");
+  add_allow_outside(check, k->allow_outside);
   check->footer("Example:\n  saccade data check --annotations train.json --images train/");
 }
 

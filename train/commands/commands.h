@@ -20,7 +20,8 @@ int run_train(const TrainArguments& arguments);
 
 struct EvalArguments {
   std::string checkpoint, annotations, images, detections, json, device = "auto";
-  int64_t batch_size = 0;  // 0: the configuration's
+  int64_t batch_size = 0;      // 0: the configuration's
+  bool allow_outside = false;  // images may lie outside of their folder
 };
 int run_eval(const EvalArguments& arguments);
 
@@ -54,6 +55,7 @@ int run_data_shapes(const ShapesArguments& arguments);
 
 struct CheckArguments {
   std::string annotations, images;
+  bool allow_outside = false;
 };
 int run_data_check(const CheckArguments& arguments);
 

@@ -22,14 +22,19 @@ int run_data_shapes(const ShapesArguments& arguments) {
 }
 
 int run_data_check(const CheckArguments& arguments) {
-  std::vector<std::string> problems = check_detection_dataset({arguments.annotations, arguments.images});
-  if (problems.empty()) {
+  const DatasetReport report = check_detection_dataset({.annotations = arguments.annotations,
+                                                        .images = arguments.images,
+                                                        .allow_outside = arguments.allow_outside});
+  for (const std::string& line : report.summary) print_line(line);
+  for (const std::string& line : report.remarks) print_line("note: {}", line);
+  const int64_t problems = report.problems.count();
+  if (problems == 0) {
     print_line("{}: no problems found", arguments.annotations);
     return 0;
   }
-  for (const std::string& problem : problems) print_line(problem);
-  fail_input("{}: {} problem{}, listed above; expected none", arguments.annotations, problems.size(),
-             problems.size() == 1 ? "" : "s");
+  for (const std::string& line : report.problems.lines()) print_line(line);
+  fail_input("{}: {} problem{}, listed above; expected none", arguments.annotations, problems,
+             problems == 1 ? "" : "s");
 }
 
 }  // namespace saccade

@@ -23,7 +23,10 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
     fail_input(
         "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
         arguments.checkpoint);
-  auto dataset = open_detection_dataset({arguments.annotations, arguments.images});
+  std::vector<std::string> notes;
+  auto dataset =
+      open_detection_dataset(eval_paths(arguments, model.config), LabelScheme::kContiguous, &notes);
+  for (const std::string& note : notes) print_line(note);
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
   if (!arguments.detections.empty()) write_detections(arguments.detections, detections);

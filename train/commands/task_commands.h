@@ -6,6 +6,7 @@
 
 #include "core/runtime/registry.h"
 #include "data/evaluation/evaluators.h"
+#include "data/formats/data_format.h"
 #include "data/images/image.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
@@ -27,6 +28,14 @@ class Predictor {
   // Whether each image has a picture.
   virtual bool has_pictures() const = 0;
 };
+
+// The data set that is evaluated; images that cannot be read are treated as in training.
+inline DataPaths eval_paths(const EvalArguments& arguments, const Config& config) {
+  return {.annotations = arguments.annotations,
+          .images = arguments.images,
+          .allow_outside = arguments.allow_outside,
+          .skip_bad_images = config.data().bad_images() == config::skip};
+}
 
 struct TaskCommands {
   std::string name;  // the task's (train/config/task.h)

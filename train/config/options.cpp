@@ -61,6 +61,7 @@ LoaderOptions train_loader(const Config& config) {
   o.threads = data.workers();
   o.prefetch = data.prefetch();
   o.cache_mb = data.cache_mb();
+  if (data.bad_images() == config::skip) o.bad_images = BadImages::kReplace;
   return o;
 }
 
@@ -74,6 +75,7 @@ LoaderOptions eval_loader(const Config& config, int64_t batch_size) {
   o.threads = data.workers();
   o.prefetch = data.prefetch();
   o.epochs = 1;
+  if (data.bad_images() == config::skip) o.bad_images = BadImages::kLeaveOut;
   return o;
 }
 
@@ -111,8 +113,9 @@ ScheduleOptions schedule_options(const config::Schedule& s) {
           s.final_ratio()};
 }
 
-DataPaths data_paths(const config::Split& split) {
-  return {split.annotations(), split.images(), split.format()};
+DataPaths data_paths(const config::Split& split, const Config& config) {
+  return {split.annotations(), split.images(), split.format(), split.allow_outside(),
+          config.data().bad_images() == config::skip};
 }
 
 const DetectionEvaluator& detection_evaluator(const Config& config) {

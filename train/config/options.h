@@ -28,7 +28,7 @@ LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 kernels::ImageNormalization image_normalization(const Config& config);
 OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
 ScheduleOptions schedule_options(const config::Schedule& schedule);
-DataPaths data_paths(const config::Split& split);
+DataPaths data_paths(const config::Split& split, const Config& config);
 // By eval.evaluator, which names one of the model's kind; unset: coco and top_k. Throw InputError for an unknown one.
 const DetectionEvaluator& detection_evaluator(const Config& config);
 const ClassificationEvaluator& classification_evaluator(const Config& config);

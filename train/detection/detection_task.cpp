@@ -21,7 +21,8 @@ class DetectionTask final : public TrainingTask {
         loader_(train_loader(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(detection_evaluator(config)),
-        train_set_(open_detection_dataset(data_paths(config.data().train()), label_scheme(config))) {
+        train_set_(open_detection_dataset(data_paths(config.data().train(), config), label_scheme(config),
+                                          &notes_)) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
@@ -32,7 +33,8 @@ class DetectionTask final : public TrainingTask {
                  train_set_->name(), known);
     model_ = build_as<Detector>(config, classes);
     if (config.data().has_val()) {
-      val_set_ = open_detection_dataset(data_paths(config.data().val()), label_scheme(config));
+      val_set_ =
+          open_detection_dataset(data_paths(config.data().val(), config), label_scheme(config), &notes_);
       check_categories(*val_set_, category_ids(), class_names(), "the training set");
     }
   }
@@ -40,7 +42,11 @@ class DetectionTask final : public TrainingTask {
   Module& model() override { return *model_; }
   std::vector<std::string> class_names() const override { return train_set_->class_names(); }
   std::vector<int64_t> category_ids() const override { return train_set_->category_ids(); }
-  std::vector<std::string> describe_data() const override { return train_set_->notes(); }
+  std::vector<std::string> describe_data() const override {
+    std::vector<std::string> notes = train_set_->notes();
+    notes.insert(notes.end(), notes_.begin(), notes_.end());
+    return notes;
+  }
 
   std::string images() const override { return images_of(*train_set_); }
   int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
@@ -75,6 +81,7 @@ class DetectionTask final : public TrainingTask {
   LoaderOptions loader_;
   EvaluatorOptions evaluation_;
   const DetectionEvaluator& evaluator_;
+  std::vector<std::string> notes_;                               // about the images of both sets
   std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Detector> model_;
 };

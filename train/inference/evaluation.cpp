@@ -29,7 +29,8 @@ void for_each_batch(Module& model, const std::shared_ptr<const ImageSource>& ima
   ProgressCounter progress("eval", images->num_images(), "images", options.quiet);
   while (std::optional<Batch> batch = loader.next()) {
     check_interrupt();
-    visit(*batch);
+    for (const std::string& line : batch->skipped) progress.message(line);
+    if (!batch->targets.empty()) visit(*batch);
     progress.add(static_cast<int64_t>(batch->targets.size()));
   }
   progress.finish();

@@ -66,6 +66,11 @@ void ProgressCounter::clear() {
   line_.finish();
 }
 
+void ProgressCounter::message(const std::string& line) {
+  std::lock_guard lock(mutex_);
+  line_.message(line);
+}
+
 void ProgressCounter::finish() {
   std::lock_guard lock(mutex_);
   if (quiet_) return;

@@ -51,6 +51,8 @@ class ProgressCounter {
   void add(int64_t count);
   // Removes the line from a terminal until the next one, for a message on stderr.
   void clear();
+  // A line that stays, above the progress line.
+  void message(const std::string& line);
   // Ends with a line that stays: "label 4000 images, 310 images/s, 13 s".
   void finish();
 

@@ -35,6 +35,7 @@ void TrainingRun::read_batches(PendingStep& now) {
   double normalizer = 0, images = 0;
   for (int64_t i = 0; i < plan_.accumulate; ++i) {
     now.batches.push_back(next_batch_());
+    for (const std::string& line : now.batches.back().skipped) log_.message(line);
     normalizer += task_.loss_normalizer(now.batches.back());
     images += static_cast<double>(now.batches.back().targets.size());
   }

@@ -1,0 +1,53 @@
+#include "data/formats/findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace saccade {
+namespace {
+
+constexpr size_t kShownOfAKind = 20, kKinds = 50;
+
+// The line without its numbers and quoted names.
+std::string kind_of(const std::string& line) {
+  std::string kind;
+  bool quoted = false, number = false;
+  for (char c : line) {
+    if (c == '"') quoted = !quoted;
+    const bool part_of_number =
+        std::isdigit(static_cast<unsigned char>(c)) || (number && (c == '.' || c == 'e'));
+    if (part_of_number ? !number : !quoted) kind += part_of_number ? '#' : c;
+    number = part_of_number;
+  }
+  return kind;
+}
+
+}  // namespace
+
+void Findings::add(const std::string& line) { add(kind_of(line), line); }
+
+void Findings::add(const std::string& kind, const std::string& line) {
+  ++count_;
+  auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.kind == kind; });
+  if (group == groups_.end()) {
+    // So many kinds are no kinds: the rest is counted together.
+    if (groups_.size() < kKinds) groups_.push_back({kind, {}, 0});
+    group = groups_.end() - 1;
+  }
+  ++group->count;
+  if (group->shown.size() < kShownOfAKind) group->shown.push_back(line);
+}
+
+std::vector<std::string> Findings::lines() const {
+  std::vector<std::string> lines;
+  for (const Group& g : groups_) {
+    lines.insert(lines.end(), g.shown.begin(), g.shown.end());
+    if (const int64_t more = g.count - static_cast<int64_t>(g.shown.size()); more > 0)
+      lines.push_back(fmt::format("... and {} more like {}", more, g.shown.size() == 1 ? "it" : "these"));
+  }
+  return lines;
+}
+
+}  // namespace saccade

@@ -1,0 +1,69 @@
+#include "data/formats/image_check.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "core/formats/file.h"
+#include "core/runtime/tasks.h"
+#include "core/tensor/error.h"
+#include "data/images/image.h"
+
+namespace saccade {
+
+std::vector<std::string> check_image_files(const ImageSource& images, const DataPaths& paths,
+                                           double seconds) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(paths.images, error))
+    fail_input("{}: no such folder of images", paths.images);
+  const int64_t count = images.num_images();
+  std::optional<NamedFolder> folder;
+  if (!paths.allow_outside) folder.emplace(paths.images);
+  struct Problem {
+    std::string text;
+    bool is_outside = false;
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  std::vector<Problem> found(static_cast<size_t>(count));
+  auto check = [&](int64_t i) {
+    const std::string path = images.image_path(i);
+    if (folder)
+      if (const std::string refusal = folder->refusal(images.file_name(i)); !refusal.empty())
+        return Problem{fmt::format("{}: {}", path, refusal), true};
+    std::error_code missing;
+    if (!std::filesystem::exists(path, missing)) return Problem{path + ": no such file"};
+    if (std::chrono::steady_clock::now() > end) return Problem{};
+    try {
+      check_image_file(path);
+      return Problem{};
+    } catch (const InputError& e) {
+      return Problem{e.what()};
+    }
+  };
+  // Mostly waiting for the disk, so more threads than cores help.
+  run_tasks(count, static_cast<int>(std::clamp<int64_t>(count / 64, 1, 16)),
+            [&](int64_t i) { found[static_cast<size_t>(i)] = check(i); });
+
+  auto is_bad = [](const Problem& p) { return !p.text.empty(); };
+  auto describe = [&](const Problem& p) {
+    const int64_t i = &p - found.data();
+    return images.name() == paths.images
+               ? p.text
+               : fmt::format("{} (image {} of {})", p.text, images.image_id(i), images.name());
+  };
+  const auto bad = std::count_if(found.begin(), found.end(), is_bad);
+  if (bad == 0) return {};
+  auto worst = std::find_if(found.begin(), found.end(), [](const Problem& p) { return p.is_outside; });
+  if (worst != found.end())
+    fail_input("{}; --allow-outside, or allow_outside beside data.train.images, allows it", describe(*worst));
+  worst = std::find_if(found.begin(), found.end(), is_bad);
+  if (!paths.skip_bad_images || bad == count)
+    fail_input("{}{}", describe(*worst),
+               bad == 1 ? std::string() : fmt::format("; {} of the {} images cannot be read", bad, count));
+  return {
+      fmt::format("{}: {} of the {} images cannot be read and are skipped (data.bad_images: skip), first {}",
+                  images.name(), bad, count, worst->text)};
+}
+
+}  // namespace saccade

@@ -1,0 +1,19 @@
+// The images of a data set, looked at before anything is trained on or judged by them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/formats/data_format.h"
+
+namespace saccade {
+
+// Every file is opened, on several threads: it must lie in the folder paths.images (unless paths.allow_outside) and look like a
+// whole image (check_image_file). Throws InputError for the first that does not, in the order of the set, saying how many there are;
+// with paths.skip_bad_images, images that cannot be read are told in a line that is returned, and only a name that leads out of the
+// folder is an error. What only decoding shows is not found.
+// After so many seconds (a disk that is asleep, a million files) the rest of the files is only looked for.
+std::vector<std::string> check_image_files(const ImageSource& images, const DataPaths& paths,
+                                           double seconds = 30);
+
+}  // namespace saccade
