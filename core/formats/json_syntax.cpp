@@ -1,5 +1,9 @@
 #include "core/formats/json_syntax.h"
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -58,6 +62,7 @@ class Checker {
         open_.pop_back();
         return true;
       }
+      if (c == '[') skip_plain_numbers();
       if (c == '{' && !key()) return false;
     }
   }
@@ -70,7 +75,9 @@ class Checker {
       return true;
     }
     if (!take(',')) return fail(open_.back() == ']' ? "expected \",\" or \"]\"" : "expected \",\" or \"}\"");
-    return (open_.back() == ']' || key()) && value();
+    if (open_.back() == '}') return key() && value();
+    skip_plain_numbers();
+    return value();
   }
 
   bool key() {
@@ -127,6 +134,42 @@ class Checker {
     }
     while (p_ < end_ && is_digit(*p_)) ++p_;
     return p_ != first;
+  }
+
+  // In a list, before a value: passes over numbers without sign, exponent and blanks, each with the comma behind it, many at a
+  // time. Polygons are nothing else, and they are most of a file. What is not quite so is left to number().
+  void skip_plain_numbers() {
+#ifdef __AVX2__
+    while (end_ - p_ >= 64 && is_digit(*p_)) {
+      uint64_t digits = 0, points = 0, commas = 0, zeros = 0;  // a bit for each byte
+      for (int half = 0; half < 2; ++half) {
+        const __m256i text = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p_) + half);
+        auto bits = [half](__m256i equal) {
+          return static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(equal))) << (32 * half);
+        };
+        const __m256i value = _mm256_sub_epi8(text, _mm256_set1_epi8('0'));
+        digits |= bits(_mm256_cmpeq_epi8(_mm256_min_epu8(value, _mm256_set1_epi8(9)), value));
+        points |= bits(_mm256_cmpeq_epi8(text, _mm256_set1_epi8('.')));
+        commas |= bits(_mm256_cmpeq_epi8(text, _mm256_set1_epi8(',')));
+        zeros |= bits(_mm256_cmpeq_epi8(text, _mm256_set1_epi8('0')));
+      }
+      const uint64_t others = ~(digits | points | commas);
+      const uint64_t ends = commas & ((others & -others) - 1);  // commas before the first of the others
+      if (ends == 0) return;
+      const int last = 63 - std::countl_zero(ends);
+      const uint64_t seen = (uint64_t{2} << last) - 1;  // all up to the last of them
+      digits &= seen, points &= seen, commas &= seen;
+      const uint64_t firsts = commas << 1 | 1, after_points = points << 1;
+      const bool plain =
+          ((points | commas) & ~(digits << 1)) == 0 &&        // after a digit
+          (points & ~(digits >> 1)) == 0 &&                   // before a digit
+          ((firsts & seen) & ~digits) == 0 &&                 // a comma too
+          (firsts & zeros & digits & (digits >> 1)) == 0 &&   // no leading zeros
+          ((digits + after_points) & ~digits & points) == 0;  // carried past its digits, no second point
+      if (!plain) return;
+      p_ += last + 1;
+    }
+#endif
   }
   bool number() {
     take('-');

@@ -56,7 +56,7 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
   if (bad == 0) return {};
   auto worst = std::find_if(found.begin(), found.end(), [](const Problem& p) { return p.is_outside; });
   if (worst != found.end())
-    fail_input("{}; --allow-outside, or allow_outside beside data.train.images, allows it", describe(*worst));
+    fail_input("{}; --allow-outside or data.allow_outside allows it", describe(*worst));
   worst = std::find_if(found.begin(), found.end(), is_bad);
   if (!paths.skip_bad_images || bad == count)
     fail_input("{}{}", describe(*worst),

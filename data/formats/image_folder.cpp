@@ -63,8 +63,8 @@ class Collector {
   void walk(const fs::path& below, std::vector<std::string>& images, std::vector<std::string>& ignored) {
     if (inside_ && fs::is_symlink(root_ / below))
       if (const std::string refusal = inside_->refusal(below.string()); !refusal.empty())
-        fail_input("{}: {}; --allow-outside, or allow_outside beside data.train.images, allows it",
-                   (root_ / below).string(), refusal);
+        fail_input("{}: {}; --allow-outside or data.allow_outside allows it", (root_ / below).string(),
+                   refusal);
     struct stat info {};
     if (::stat((root_ / below).c_str(), &info) == 0 && !visited_.emplace(info.st_dev, info.st_ino).second)
       return;

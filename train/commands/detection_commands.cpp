@@ -13,6 +13,7 @@
 #include "train/config/options.h"
 #include "train/detection/evaluator.h"
 #include "train/inference/model_input.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 namespace {

@@ -114,7 +114,7 @@ ScheduleOptions schedule_options(const config::Schedule& s) {
 }
 
 DataPaths data_paths(const config::Split& split, const Config& config) {
-  return {split.annotations(), split.images(), split.format(), split.allow_outside(),
+  return {split.annotations(), split.images(), split.format(), config.data().allow_outside(),
           config.data().bad_images() == config::skip};
 }
 
