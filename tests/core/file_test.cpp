@@ -13,7 +13,6 @@
 #include <filesystem>
 
 #include "core/formats/json.h"
-#include "core/formats/json_syntax.h"
 #include "core/formats/output_file.h"
 #include "core/formats/text.h"
 #include "tests/input_error.h"
@@ -262,26 +261,6 @@ TEST(Text, IsSafeToPrint) {
   EXPECT_EQ(printable(std::string(119, 'x') + "ü" + "yyy"), std::string(119, 'x') + "...");
   EXPECT_FALSE(is_utf8("a\xffz"));
   EXPECT_EQ(json_quote("\xff\"\\\n猫"), "\"\\ufffd\\\"\\\\\\u000a猫\"");
-}
-
-TEST(JsonSyntax, KnowsTheGrammar) {
-  for (const char* text :
-       {"{}", "[]", " [ ] ", "0", "-0", "12.5e-3", "1E+9", "\"\"", "\"\\u00e9\\n\\\"\\/\"", "true", "false",
-        "null", "[1,[2,{\"a\":[]}],\"x\"]", "{\"a\" : {\"b\":1} , \"c\":[null]}", "\"\\ud800\""})
-    EXPECT_EQ(json_fault(text), nullptr) << text;
-  const std::pair<const char*, int> faults[] = {
-      {"", 0},       {"{", 1},    {"[1,]", 3},      {"[1 2]", 3},   {"{\"a\" 1}", 5},   {"{\"a\":1,}", 7},
-      {"{a:1}", 1},  {"01", 1},   {"1.", 2},        {".5", 0},      {"+1", 0},          {"-", 1},
-      {"1e", 2},     {"tru", 3},  {"nulL", 3},      {"\"\\q\"", 2}, {"\"\\u12g4\"", 5}, {"\"a", 2},
-      {"\"\n\"", 1}, {"[1}", 2},  {"{\"a\":1]", 6}, {"NaN", 0},     {"Infinity", 0},    {"'a'", 0},
-      {"1 1", 2},    {"[1]]", 3}, {"{\"a\":}", 5},  {"[,1]", 1}};
-  for (auto [text, at] : faults) {
-    const char* fault = json_fault(text);
-    ASSERT_NE(fault, nullptr) << text;
-    EXPECT_EQ(fault - text, at) << text;
-  }
-  const std::string deep(100'000, '[');
-  EXPECT_NE(json_fault(deep), nullptr);
 }
 
 // What nobody reads is JSON all the same.

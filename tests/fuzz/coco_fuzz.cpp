@@ -1,0 +1,23 @@
+// libFuzzer: any bytes as annotations and as a list of detections (scripts/fuzz.sh).
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/tensor/error.h"
+#include "data/evaluation/detections.h"
+#include "data/formats/coco.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const std::string path = "/tmp/saccade_fuzz_" + std::to_string(getpid()) + ".json";
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  for (int reader = 0; reader < 2; ++reader) {
+    try {
+      if (reader == 0)
+        saccade::check_coco({.annotations = path});
+      else
+        saccade::read_detections(path);
+    } catch (const saccade::InputError&) {
+    }
+  }
+  return 0;
+}
