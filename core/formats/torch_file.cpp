@@ -1,6 +1,7 @@
 #include "core/formats/torch_file.h"
 
 #include <cstring>
+#include <functional>
 #include <set>
 
 #include "core/formats/pickle.h"
@@ -58,9 +59,7 @@ class ZipContainer : public Container {
       if (text != "little") fail_input("{}: byte order \"{}\", expected little", path_, printable(text));
     }
     const ZipArchive::Entry& pickle = entries.at(prefix_ + "data.pkl");
-    PickleInput input(path_, pickle.bytes, [&](void* out, uint64_t bytes, uint64_t offset) {
-      archive_.read(pickle, out, bytes, offset);
-    });
+    PickleInput input(path_, pickle.bytes, std::bind_front(&ZipArchive::read, &archive_, std::cref(pickle)));
     return read_pickle(input);
   }
 

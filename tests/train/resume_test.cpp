@@ -1,19 +1,26 @@
 // The program itself, with a real model on the synthetic shapes: two runs, a stopped one and a killed one end
-// byte-equal.
+// byte-equal. What may befall a run folder: damaged and missing checkpoints, a second process, signals, another configuration. To add
+// a change of the configuration: a line in kChanges.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <thread>
 
+#include "core/formats/safetensors.h"
 #include "core/tensor/philox.h"
 #include "data/images/image.h"
+#include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/checkpoints/run_folder.h"
+#include "train/config/config_changes.h"
 
 extern char** environ;
 
@@ -156,6 +163,301 @@ INSTANTIATE_TEST_SUITE_P(All, Resume,
                                          ResumeCase{"classifier_f32", kClassifier, "f32"},
                                          ResumeCase{"classifier_bf16", kClassifier, "bf16"}),
                          [](const auto& c) { return std::string(c.param.name); });
+
+// ---- faults ---------------------------------------------------------------------------------------------
+
+constexpr const char* kFaultsConfig = R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 16 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
+  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 }
+}
+data {
+  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  batch_size: 2
+  workers: 1
+  augment { height: 64 width: 64 }
+  val_height: 64
+  val_width: 64
+}
+train { epochs: 3 eval_every_epochs: 2 log_every: 1 checkpoint_every_steps: 1 ema_decay: 0.9 }
+)";
+
+// A data set, a whole run of six steps and one that stopped after five.
+class RunFaults : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (folder_) return;
+    folder_ = new TestFolder;  // takes its name from the first test
+    ASSERT_EQ(run_command({"data", "shapes", "--output", *folder_ / "shapes", "--images", "4", "--seed", "1",
+                           "--size", "64"}),
+              0);
+    std::string config = kFaultsConfig;
+    for (size_t at; (at = config.find("DIR")) != std::string::npos;) config.replace(at, 3, folder_->path());
+    write_bytes(*folder_ / "c.textproto", config);
+    ASSERT_EQ(train("whole"), 0);
+    ASSERT_EQ(train("stopped", {"--max-steps", "5"}), 0);
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+  static std::vector<std::string> words(const std::string& run, std::vector<std::string> more) {
+    std::vector<std::string> all{"train", "--output", *folder_ / run};
+    if (std::find(more.begin(), more.end(), "--resume") == more.end())
+      all.insert(all.end(), {"--config", *folder_ / "c.textproto"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  static int train(const std::string& run, std::vector<std::string> more = {}) {
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int status = run_command(words(run, std::move(more)));
+    out_ = testing::internal::GetCapturedStdout();
+    err_ = testing::internal::GetCapturedStderr();
+    return status;
+  }
+  // A copy of the stopped run, to be damaged.
+  static std::string copy(const std::string& name) {
+    std::filesystem::copy(*folder_ / "stopped", *folder_ / name, std::filesystem::copy_options::recursive);
+    return *folder_ / name;
+  }
+  static std::string file(const std::string& run, const std::string& name) {
+    return *folder_ / (run + "/checkpoints/" + name + ".safetensors");
+  }
+  static void expect_ends_as_whole(const std::string& run) {
+    for (const char* name : {"last", "best"})
+      EXPECT_TRUE(read_bytes(file("whole", name)) == read_bytes(file(run, name))) << run << ": " << name;
+  }
+  static void expect_said(const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << "expected: " << part << "\ngot: " << text;
+  }
+
+  static TestFolder* folder_;
+  static std::string out_, err_;
+};
+TestFolder* RunFaults::folder_ = nullptr;
+std::string RunFaults::out_, RunFaults::err_;
+
+struct Damage {
+  const char* name;
+  void (*apply)(const std::string& path, std::string bytes);
+  const char* said;
+};
+const Damage kDamages[] = {
+    {"flipped", [](const std::string& p, std::string b) { write_bytes(p, (b[b.size() / 2] ^= 4, b)); },
+     "the checksum of tensor \""},
+    {"header",
+     [](const std::string& p, std::string b) { write_bytes(p, (b[b.find("saccade.seed") + 16] ^= 1, b)); },
+     "the checksum of its header is wrong"},
+    {"config",
+     [](const std::string& p, std::string b) { write_bytes(p, (b[b.find("hidden_dim: 16") + 13] ^= 1, b)); },
+     "the checksum of its header is wrong"},
+    {"zeros",
+     [](const std::string& p, std::string b) {
+       write_bytes(p, b.replace(b.size() / 2, b.size(), b.size() - b.size() / 2, '\0'));
+     },
+     "the checksum of tensor \""},
+    {"cut", [](const std::string& p, std::string b) { write_bytes(p, b.substr(0, b.size() / 2)); },
+     "cut short"},
+    {"empty", [](const std::string& p, std::string) { write_bytes(p, ""); }, "0 bytes"},
+    {"missing", [](const std::string& p, std::string) { std::filesystem::remove(p); }, "last.safetensors"},
+    {"folder",
+     [](const std::string& p, std::string) {
+       std::filesystem::remove(p);
+       std::filesystem::create_directory(p);
+     },
+     "last.safetensors"},
+};
+
+TEST_F(RunFaults, ADamagedLastIsSkippedForThePreviousOne) {
+  for (const Damage& d : kDamages) {
+    SCOPED_TRACE(d.name);
+    const std::string run = std::string("damaged_") + d.name;
+    copy(run);
+    d.apply(file(run, "last"), read_bytes(file(run, "last")));
+    if (std::string(d.name) != "missing" && std::string(d.name) != "folder") {
+      testing::internal::CaptureStderr();
+      EXPECT_EQ(run_command({"eval", "--checkpoint", file(run, "last"), "--annotations",
+                             *folder_ / "shapes/annotations.json", "--images", *folder_ / "shapes/images"}),
+                2);
+      expect_said(testing::internal::GetCapturedStderr(), file(run, "last"));
+    }
+    if (std::string(d.name) == "folder") std::filesystem::remove(file(run, "last"));
+    EXPECT_EQ(train(run, {"--resume"}), 0) << err_;
+    expect_said(out_, "skipped ");
+    expect_said(out_, d.said);
+    expect_said(out_, "after step 4");
+    expect_ends_as_whole(run);
+  }
+}
+
+TEST_F(RunFaults, WithoutAWholeCheckpointNothingIsTouched) {
+  const std::string path = copy("broken");
+  for (const char* name : {"last", "previous"}) std::filesystem::resize_file(file("broken", name), 3000);
+  const std::string best = read_bytes(file("broken", "best")), metrics = read_bytes(path + "/metrics.jsonl");
+  for (int removed = 0; removed < 2; ++removed) {
+    EXPECT_EQ(train("broken", {"--resume"}), 2);
+    expect_said(err_, path + ": no checkpoint from which the run can go on");
+    EXPECT_EQ(std::count(err_.begin(), err_.end(), '\n'), 1) << err_;
+    EXPECT_EQ(train("broken"), 2);  // nor does a new run take its place
+    EXPECT_TRUE(read_bytes(file("broken", "best")) == best);
+    EXPECT_EQ(read_bytes(path + "/metrics.jsonl"), metrics);
+    for (const char* name : {"last", "previous"}) std::filesystem::remove(file("broken", name));
+  }
+  EXPECT_EQ(train("nowhere", {"--resume"}), 2);
+  expect_said(err_, "nowhere: holds no run to resume");
+  EXPECT_FALSE(std::filesystem::exists(*folder_ / "nowhere"));
+  EXPECT_EQ(train("first_start", {"--resume", "--config", *folder_ / "c.textproto"}), 0) << err_;
+  expect_said(out_, "first_start: there is no run to resume yet, so a new one starts");
+  expect_ends_as_whole("first_start");
+}
+
+TEST_F(RunFaults, ASecondProcessIsRefusedAtOnce) {
+  const std::string path = copy("shared");
+  {
+    RunFolder held(path);
+    EXPECT_EQ(train("shared", {"--resume"}), 2);
+    expect_said(err_, "process " + std::to_string(::getpid()) + " on ");
+    EXPECT_EQ(run_command({"eval", "--checkpoint", file("shared", "last"), "--annotations",
+                           *folder_ / "shapes/annotations.json", "--images", *folder_ / "shapes/images"}),
+              0);
+  }
+  // A dead process holds nothing, whatever its file says.
+  write_bytes(path + "/.lock", "process 1 on nowhere\n");
+  EXPECT_EQ(train("shared", {"--resume"}), 0) << err_;
+  expect_ends_as_whole("shared");
+  EXPECT_FALSE(std::filesystem::exists(path + "/.lock"));
+}
+
+TEST_F(RunFaults, ARunFromBeforeChecksumsGoesOn) {
+  const std::string path = copy("old");
+  std::filesystem::remove(file("old", "previous"));
+  // The file as it was written then: the same without the new metadata.
+  std::string bytes = read_bytes(file("old", "last"));
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  std::string header = bytes.substr(8, length);
+  for (const char* key : {"saccade.checksums", "saccade.header_checksum", "saccade.images"}) {
+    const size_t at = header.find(std::string(",\"") + key),
+                 end = header.find('"', header.find(":\"", at) + 2);
+    ASSERT_NE(at, std::string::npos) << key;
+    header.erase(at, end + 1 - at);
+  }
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const std::string data = bytes.substr(8 + length);
+  length = header.size();
+  write_bytes(file("old", "last"), std::string(reinterpret_cast<char*>(&length), 8) + header + data);
+  EXPECT_EQ(train("old", {"--resume"}), 0) << err_;
+  expect_ends_as_whole("old");
+}
+
+// What --set changes, whether the run goes on with it, and what is said.
+struct Change {
+  const char* set;
+  bool goes_on;
+  const char* said;
+};
+const Change kChanges[] = {
+    {"optimizer.learning_rate=1e-3", true, "optimizer.learning_rate: 0.0002 -> 0.001"},
+    {"optimizer.weight_decay=0.5", true, "optimizer.weight_decay: 0.0001 -> 0.5"},
+    {"optimizer.clip_norm=1", true, "optimizer.clip_norm: 0.1 -> 1"},
+    {"optimizer.group={regex: \"bias\" lr_mult: 0.1}", true,
+     "optimizer.group: none -> [{regex: \"bias\" lr_mult: 0.1"},
+    {"optimizer.type=sgd", false, "optimizer.type: \"adamw\" -> \"sgd\""},
+    {"schedule.type=cosine", true, "schedule.type: \"step\" -> \"cosine\""},
+    {"schedule.warmup_steps=3", true, "schedule.warmup_steps: 0 -> 3"},
+    {"criterion.bbox_weight=4", true, "criterion.bbox_weight: 5 -> 4"},
+    {"criterion.class_loss=varifocal", false, "criterion.class_loss: focal -> varifocal"},
+    {"train.epochs=4", true, "train.epochs: 3 -> 4"},
+    {"train.eval_every_epochs=1", true, "train.eval_every_epochs: 2 -> 1"},
+    {"train.ema_decay=0.5", true, "train.ema_decay: 0.9 -> 0.5"},
+    {"train.ema_decay=0", false, "train.ema_decay: 0.9 -> 0"},
+    {"train.accumulate=2", false, "train.accumulate: 1 -> 2"},
+    {"data.batch_size=4", false, "data.batch_size: 2 -> 4"},
+    {"data.augment.horizontal_flip=0", true, "data.augment.horizontal_flip: 0.5 -> 0"},
+    {"data.workers=2", true, "data.workers: 1 -> 2"},
+    {"model.transformer.queries=6", false, "model.transformer.queries: 5 -> 6"},
+    {"model.transformer.dropout=0", false, "model.transformer.dropout: 0.1 -> 0"},
+    {"precision=bf16", true, "precision: f32 -> bf16"},
+    {"seed=7", false, "seed: 42 -> 7"},
+};
+
+TEST_F(RunFaults, EveryChangeOfTheConfigurationIsSaidOrRefused) {
+  const Config base = resolve_config(load_config(*folder_ / "stopped/config.textproto"));
+  EXPECT_TRUE(config_changes(base, base).empty());
+  for (const Change& c : kChanges) {
+    SCOPED_TRACE(c.set);
+    const std::vector<ConfigChange> changes =
+        config_changes(base, resolve_config(load_config(*folder_ / "stopped/config.textproto", {c.set})));
+    ASSERT_EQ(changes.size(), 1u);
+    expect_said(changes[0].to_string(), c.said);
+    EXPECT_EQ(changes[0].breaks_resume, !c.goes_on);
+  }
+  copy("changed");
+  EXPECT_EQ(train("changed",
+                  {"--resume", "--set", "seed=7", "--set", "data.batch_size=1", "--set", "train.epochs=9"}),
+            2);
+  expect_said(err_, "data.batch_size: 2 -> 1, seed: 42 -> 7; expected its own values");
+  EXPECT_EQ(
+      train("changed", {"--resume", "--set", "train.epochs=4", "--set", "optimizer.learning_rate=0.001"}), 0)
+      << err_;
+  expect_said(out_, "changed optimizer.learning_rate: 0.0002 -> 0.001\nchanged train.epochs: 3 -> 4\n");
+  EXPECT_EQ(SafetensorsReader(file("changed", "last")).metadata().at("saccade.step"), "8");
+}
+
+TEST_F(RunFaults, OtherImagesAreRefused) {
+  ASSERT_EQ(run_command({"data", "shapes", "--output", *folder_ / "more", "--images", "5", "--seed", "1",
+                         "--size", "64"}),
+            0);
+  copy("other");
+  EXPECT_EQ(
+      train("other", {"--resume", "--set", "data.train.annotations=" + *folder_ / "more/annotations.json",
+                      "--set", "data.train.images=" + *folder_ / "more/images"}),
+      2);
+  expect_said(err_, "trained on other images (4 images");
+  // The same images in another place.
+  std::filesystem::copy(*folder_ / "shapes", *folder_ / "moved", std::filesystem::copy_options::recursive);
+  EXPECT_EQ(
+      train("other", {"--resume", "--set", "data.train.annotations=" + *folder_ / "moved/annotations.json",
+                      "--set", "data.train.images=" + *folder_ / "moved/images"}),
+      0)
+      << err_;
+  expect_said(out_, "changed data.train.images: ");
+}
+
+// A child process that gets a signal while it trains: at once, or when the progress shows its first evaluation.
+TEST_F(RunFaults, SignalsSaveAndSayHowToGoOn) {
+  for (const auto& [signal, name] : {std::pair{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}) {
+    SCOPED_TRACE(name);
+    const std::string run = *folder_ / name, out = run + ".out";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::freopen(out.c_str(), "w", stdout);
+      std::vector<std::string> all = words(name, {"--set", "train.epochs=5000"});
+      std::vector<char*> argv{const_cast<char*>("saccade")};
+      for (std::string& word : all) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      ::execv(SACCADE_BINARY_DIR "/saccade", argv.data());
+      ::_exit(99);
+    }
+    while (read_bytes(run + "/metrics.jsonl").find('\n') == std::string::npos) ::usleep(1000);
+    ::kill(child, signal);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
+    const std::string text = read_bytes(out);
+    expect_said(text, fmt::format("stopped by {} after step ", name));
+    expect_said(text, fmt::format("saccade train --output {} --resume\n", run));
+    EXPECT_FALSE(std::filesystem::exists(run + "/.lock"));
+    // Every line of the metrics is one of a step that was saved.
+    const std::string step =
+        SafetensorsReader(run + "/checkpoints/last.safetensors").metadata().at("saccade.step");
+    const size_t at = text.find("after step " + step + ",");
+    EXPECT_NE(at, std::string::npos) << text;
+  }
+}
 
 }  // namespace
 }  // namespace saccade
