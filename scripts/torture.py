@@ -3,9 +3,9 @@
 
 Usage: scripts/torture.py [--program build/saccade] [--trials 100] [--seed 1] [--keep FOLDER]
 
-The faults, in turn: SIGKILL at a random moment; SIGKILL inside the k-th system call that writes, syncs, renames or links
-or removes a file (half of a write is done); SIGKILL, or a signal that saves, while every such call is slow; chains of these; damage to the
-newest checkpoint after a kill. Prints a table; exit status 1 when a byte was lost."""
+The faults, in turn: SIGKILL at a random moment; SIGKILL inside the k-th system call that writes, syncs, renames, links or
+removes a file (half of a write is done); SIGKILL, or a signal that saves, while every such call is slow; chains of these;
+damage to the newest checkpoint after a kill. Prints a table; exit status 1 when a byte was lost."""
 
 import argparse
 import collections

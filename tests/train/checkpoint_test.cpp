@@ -65,6 +65,12 @@ TEST(Checkpoint, InformationSurvives) {
   EXPECT_EQ(back.category_ids, info.category_ids);
   EXPECT_EQ(back.seed, info.seed);
   EXPECT_EQ(back.best_metric, info.best_metric);
+  info.step = -1;
+  save_checkpoint(folder / "negative", net, info);
+  EXPECT_NE(input_error([&] {
+              read_checkpoint_info(SafetensorsReader(folder / "negative"));
+            }).find("counted as -1"),
+            std::string::npos);
   write_safetensors(folder / "plain", {{"a", Tensor::zeros({1})}}, {});
   EXPECT_NE(input_error([&] {
               read_checkpoint_info(SafetensorsReader(folder / "plain"));

@@ -13,6 +13,7 @@ namespace saccade {
 namespace {
 
 constexpr const char* kFormat = "1";
+constexpr int64_t kMostSteps = int64_t{1} << 40;  // what is multiplied with it stays a number
 
 // The numbers of an info, by their names in the metadata.
 template <class Info, class F>
@@ -117,6 +118,10 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
   info.class_names = m.list<std::string, std::string_view>("class_names");
   info.category_ids = m.list<int64_t, int64_t>("category_ids");
   for_each_number(info, [&](const char* key, auto& value) { m.read(key, value); });
+  for (int64_t count : {info.step, info.epoch, info.batch, info.ema_updates})
+    if (count < 0 || count > kMostSteps)
+      fail_input("{}: damaged checkpoint: its step, epoch, batch or averages are counted as {}", file.path(),
+                 count);
   if (const std::string* images = m.find("images")) info.images = *images;
   info.evaluation_due = m.find("evaluation_due") != nullptr;
   if (!info.category_ids.empty() && info.class_names.size() != info.category_ids.size())

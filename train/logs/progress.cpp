@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/formats/text.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
@@ -42,7 +43,10 @@ void Progress::message(const std::string& line) {
 
 void Progress::write(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), out_);
-  std::fflush(out_);
+  if (out_ == stdout)
+    stdout_problem();  // which remembers the reason
+  else
+    std::fflush(out_);
 }
 
 void Progress::finish() {
