@@ -101,9 +101,9 @@ TEST_F(Outputs, NeverReplaceWhatTheyMustNot) {
        2, "--json is the same file as --detections", "cmp d.json d2.json"},
       {"cp shapes/annotations.json a.json; $S score --annotations a.json --detections d.json --json ./a.json",
        2, "--json is the same file as --annotations", "cmp a.json shapes/annotations.json"},
-      {"cp " + kCheckpoint + " c.safetensors; $S eval --checkpoint c.safetensors" + kShapes +
-           "--json c.safetensors",
-       2, "--json is the same file as --checkpoint", "cmp c.safetensors " + kCheckpoint},
+      {"cp " + kCheckpoint + " copy.safetensors; $S eval --checkpoint copy.safetensors" + kShapes +
+           "--json copy.safetensors",
+       2, "--json is the same file as --checkpoint", "cmp copy.safetensors " + kCheckpoint},
       {kEval + "--json same --detections same", 2, "--detections and --json are the same file",
        "! [ -e same ]"},
       {"cp tiny.textproto t.textproto; $S summary --config t.textproto --json t.textproto", 2,
@@ -112,11 +112,11 @@ TEST_F(Outputs, NeverReplaceWhatTheyMustNot) {
       {"mkdir own; cp tiny.textproto own/config.textproto; $S train --config own/config.textproto --output own",
        2, "the configuration of the run is the same file as --config",
        "cmp own/config.textproto tiny.textproto"},
-      {"$S convert c.safetensors c.safetensors", 2, "OUT is the same file as IN",
-       "cmp c.safetensors " + kCheckpoint},
-      {"echo old >o.safetensors; $S convert c.safetensors o.safetensors | grep 'replaces the file that was there' >/dev/null",
+      {"$S convert copy.safetensors copy.safetensors", 2, "OUT is the same file as IN",
+       "cmp copy.safetensors " + kCheckpoint},
+      {"echo old >o.safetensors; $S convert copy.safetensors o.safetensors | grep 'replaces the file that was there' >/dev/null",
        0, ""},
-      {"! $S convert c.safetensors n.safetensors | grep replaces", 0, ""},
+      {"! $S convert copy.safetensors n.safetensors | grep replaces", 0, ""},
   });
 }
 
