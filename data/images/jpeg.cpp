@@ -28,6 +28,7 @@ struct JpegSegments {
   std::optional<ImageSize> size;
   bool is_arithmetic = false;
   int orientation = 1;
+  int scans = 0;
   bool complete = false;  // the end-of-image marker was seen
 };
 
@@ -65,6 +66,7 @@ JpegSegments read_segments(Bytes b, bool to_the_end) {
         has_exif = true;
         out.orientation = exif_orientation(segment);
       }
+      out.scans += marker == 0xDA;
       i += 2 + length;
     }
   }
@@ -82,6 +84,7 @@ ImageHeader jpeg_header(Bytes b, const std::string& name) {
   // The decoder would fill what is missing with grey and carry on.
   if (!segments.complete) fail_cut(name, "JPEG");
   if (!segments.size) fail_input("{}: damaged image (a JPEG file without a frame)", name);
+  if (segments.scans > kMostScans) fail_input("{}: damaged image (more than {} scans)", name, kMostScans);
   const ImageSize size = *segments.size;
   // Huffman codes have at least one bit for each block of 8 x 8.
   const int64_t blocks = (size.height + 7) / 8 * ((size.width + 7) / 8);
