@@ -5,9 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1:-60}
-build=build-fuzz
+build="build-fuzz"
 mkdir -p "$build"
-flags=(-std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I. -isystem /usr/include/stb)
+flags=(-std=c++20 -O1 -g "-fsanitize=fuzzer,address,undefined" -fno-sanitize-recover=all -I. -isystem /usr/include/stb)
 libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -lz -lpthread)
 # Sets of JSON and images as seeds.
 mkdir -p "$build/images" "$build/coco"

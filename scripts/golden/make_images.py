@@ -50,6 +50,10 @@ def bmp(width, height, bits, rows, extra=b"", compression=0, header=40, palette=
     return b"BM" + struct.pack("<IHHI", at + len(data), 0, 0, at) + info + extra + palette + data
 
 
+def nearest(value, most):  # Pillow rounds down
+    return (value * 255 + most // 2) // most
+
+
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     rgb = picture(HEIGHT, WIDTH, 3)
@@ -111,7 +115,6 @@ def main():
     data = [b"".join(struct.pack("<H", w) for w in row) for row in words]
     masks = struct.pack("<III", 0xF800, 0x07E0, 0x001F)
     (FOLDER / "rgb565.bmp").write_bytes(bmp(WIDTH, -HEIGHT, 16, data, extra=masks, compression=3))
-    nearest = lambda v, most: (v * 255 + most // 2) // most  # Pillow rounds down
     expected["rgb565.bmp"] = b"".join(
         bytes([nearest(w >> 11, 31), nearest(w >> 5 & 63, 63), nearest(w & 31, 31)]) for row in words for w in row)
 
