@@ -51,7 +51,7 @@ template <class T>
 struct HeadWorker {
   const AttentionShape& p;
   HeadMatrices m;
-  std::vector<float> ignored, kept, dk, dv;
+  LaneVector<float> ignored, kept, dk, dv;
   int64_t n = 0, h = 0;
 
   HeadWorker(const AttentionShape& shape, bool backward)

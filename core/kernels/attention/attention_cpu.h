@@ -3,8 +3,7 @@
 // softmax runs over sixteen keys at a time.
 #pragma once
 
-#include <vector>
-
+#include "core/kernels/common/lane_vector.h"
 #include "core/kernels/common/small_gemm_cpu.h"
 #include "core/tensor/integers.h"
 
@@ -61,8 +60,8 @@ inline void transpose(const float* from, int64_t rows, int64_t columns, float* t
 struct HeadMatrices {
   int64_t rows, S, D, Dv;
   int64_t Sp, Dp, Dvp;  // padded to whole vectors
-  std::vector<float> queries, keys, keys_t, values, scores, out;
-  std::vector<float> values_t, dy, dscores;  // for backward
+  LaneVector<float> queries, keys, keys_t, values, scores, out;
+  LaneVector<float> values_t, dy, dscores;  // for backward
 
   HeadMatrices(int64_t block, int64_t key_count, int64_t key_size, int64_t value_size, bool backward)
       : rows(block),
@@ -72,7 +71,7 @@ struct HeadMatrices {
         Sp(round_up(S, kLanes)),
         Dp(round_up(D, kLanes)),
         Dvp(round_up(Dv, kLanes)) {
-    auto room = [](std::vector<float>& m, int64_t height, int64_t width) {
+    auto room = [](LaneVector<float>& m, int64_t height, int64_t width) {
       m.assign(static_cast<size_t>(height * width), 0.0f);
     };
     room(queries, rows, Dp);

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
+#include "core/kernels/common/lane_vector.h"
 #include "core/kernels/common/vector_cpu.h"
 #include "core/kernels/conv2d/conv2d.h"
 #include "core/runtime/parallel.h"
@@ -21,7 +21,7 @@ void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels:
   const T *from_x = x.data<T>(), *from_dy = dy.data<T>();
   float* out = dw.data<float>();
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> sums(static_cast<size_t>(R * S * kLanes));
+    LaneVector<float> sums(static_cast<size_t>(R * S * kLanes));
     for (int64_t block = begin; block < end; ++block) {
       int64_t c0 = block * kLanes, count = std::min<int64_t>(kLanes, C - c0);
       auto at = [count](const T* from) { return load_some(from, count); };

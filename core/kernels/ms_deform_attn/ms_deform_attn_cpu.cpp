@@ -44,7 +44,7 @@ struct DeformWorker {
   const Inputs& in;
   const PointTable& table;
   int64_t Dp;
-  std::vector<float> attention, sampled, wide;
+  LaneVector<float> attention, sampled, wide;
 
   DeformWorker(const Inputs& inputs, const PointTable& points)
       : in(inputs),
@@ -202,7 +202,7 @@ struct DeformWorker {
         store(doffsets + 2 * j0, a);
         store(doffsets + 2 * j0 + kLanes, b);
       } else {
-        float buffer[2 * kLanes];
+        alignas(64) float buffer[2 * kLanes];
         store(buffer, a);
         store(buffer + kLanes, b);
         std::memcpy(doffsets + 2 * j0, buffer, static_cast<size_t>(count) * 2 * sizeof(float));
@@ -210,7 +210,7 @@ struct DeformWorker {
     }
     if (dreference) {
       Floats width = load(table.width.data() + j0), height = load(table.height.data() + j0);
-      float part[4][kLanes];
+      alignas(64) float part[4][kLanes];
       float half = 0.5f / static_cast<float>(in.P);
       store(part[0], gx * width);
       store(part[1], gy * height);

@@ -2,8 +2,7 @@
 // weights.
 #pragma once
 
-#include <vector>
-
+#include "core/kernels/common/lane_vector.h"
 #include "core/kernels/common/vector_cpu.h"
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 
@@ -13,8 +12,8 @@ namespace saccade::cpu {
 // real point.
 struct PointTable {
   int64_t count, padded;
-  std::vector<float> width, height;
-  std::vector<int32_t> columns, rows, start, level;
+  LaneVector<float> width, height;
+  LaneVector<int32_t> columns, rows, start, level;
 
   PointTable(const FeatureLevels& levels, int64_t P)
       : count(levels.size() * P), padded(round_up(count, kLanes)) {
@@ -55,7 +54,7 @@ inline Chunk locate(const Inputs& in, const PointTable& t, int64_t row, int64_t 
     a = load(offsets);
     b = load(offsets + kLanes);
   } else {
-    float buffer[2 * kLanes] = {};
+    alignas(64) float buffer[2 * kLanes] = {};
     std::memcpy(buffer, offsets, static_cast<size_t>(left) * 2 * sizeof(float));
     a = load(buffer);
     b = load(buffer + kLanes);
@@ -64,7 +63,7 @@ inline Chunk locate(const Inputs& in, const PointTable& t, int64_t row, int64_t 
   c.offset_y = odd(a, b);
   const float* reference = in.reference + row / in.M * in.L * in.R;
   const int32_t* level = t.level.data() + j0;
-  float ref[4][kLanes];
+  alignas(64) float ref[4][kLanes];
   for (int i = 0; i < kLanes; ++i) {
     const float* r = reference + level[i] * in.R;
     ref[0][i] = r[0];
@@ -118,7 +117,7 @@ inline void softmax(const float* logits, int64_t count, int64_t padded, float* w
     if (count - j >= kLanes) {
       z = load(logits + j);
     } else {
-      float buffer[kLanes];
+      alignas(64) float buffer[kLanes];
       for (int64_t i = 0; i < kLanes; ++i) buffer[i] = i < count - j ? logits[j + i] : -__builtin_inff();
       z = load(buffer);
     }

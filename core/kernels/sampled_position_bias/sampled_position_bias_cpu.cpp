@@ -3,8 +3,7 @@
 // the corners. The positions of a row of keys are computed sixteen at a time.
 #include "core/kernels/sampled_position_bias/sampled_position_bias.h"
 
-#include <vector>
-
+#include "core/kernels/common/lane_vector.h"
 #include "core/kernels/common/vector_cpu.h"
 #include "core/kernels/reduce/reduce.h"
 #include "core/runtime/parallel.h"
@@ -59,8 +58,8 @@ struct BiasShape {
 };
 
 // [G, quads, cells, 4], zeros in the border and in the lanes behind the last head.
-std::vector<float> pack_tables(const BiasShape& p) {
-  std::vector<float> packed(static_cast<size_t>(p.G * p.quads * p.packed_size()));
+LaneVector<float> pack_tables(const BiasShape& p) {
+  LaneVector<float> packed(static_cast<size_t>(p.G * p.quads * p.packed_size()));
   for (int64_t i = 0; i < p.G * p.quads; ++i) {
     int64_t g = i / p.quads, quad = i % p.quads;
     for (int64_t lane = 0; lane < p.lanes(quad); ++lane) {
@@ -77,9 +76,9 @@ std::vector<float> pack_tables(const BiasShape& p) {
 // The sampling positions of one query with every key of a group.
 struct Row {
   const BiasShape& p;
-  std::vector<int32_t> cell;  // offset of the upper left corner in a packed table
-  std::vector<float> fx, fy;  // fractions
-  std::vector<float> kx, ky;  // positions of the group's keys
+  LaneVector<int32_t> cell;  // offset of the upper left corner in a packed table
+  LaneVector<float> fx, fy;  // fractions
+  LaneVector<float> kx, ky;  // positions of the group's keys
 
   explicit Row(const BiasShape& problem)
       : p(problem),
@@ -138,7 +137,7 @@ void load_turned(const float* rows, int64_t stride, int64_t count, int64_t lanes
 
 void forward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, Tensor& bias) {
   BiasShape p(table, query, key);
-  std::vector<float> packed = pack_tables(p);
+  LaneVector<float> packed = pack_tables(p);
   float* out = bias.data<float>();
   int64_t cost = p.S * p.heads * 4;
   parallel_for(p.N * p.G * p.Q, std::max<int64_t>(1, 16384 / cost), [&](int64_t begin, int64_t end) {
@@ -176,7 +175,7 @@ void forward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, Te
 // Owner of one group of one image.
 class GroupGradient {
  public:
-  GroupGradient(const BiasShape& p, const std::vector<float>& packed, const float* dbias)
+  GroupGradient(const BiasShape& p, const LaneVector<float>& packed, const float* dbias)
       : p_(p),
         packed_(packed),
         dbias_(dbias),
@@ -253,16 +252,16 @@ class GroupGradient {
   }
 
   const BiasShape& p_;
-  const std::vector<float>& packed_;
+  const LaneVector<float>& packed_;
   const float* dbias_;
   Row row_;
-  std::vector<float> table_, dx_, dy_;
+  LaneVector<float> table_, dx_, dy_;
 };
 
 void backward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& dbias,
                   Tensor& dtable, Tensor& dquery, Tensor& dkey) {
   BiasShape p(table, query, key);
-  std::vector<float> packed = pack_tables(p);
+  LaneVector<float> packed = pack_tables(p);
   int64_t entries = p.heads * p.Th * p.Tw;
   Tensor table_parts = dtable.defined() ? Tensor::empty({p.N, p.H, p.Th, p.Tw}) : Tensor();
   Tensor query_parts = dquery.defined() ? Tensor::empty({p.N, p.G, p.Q, 2}) : Tensor();

@@ -1,6 +1,8 @@
 // Window attention for f32 and bf16 (see attention_cpu.h). A head's tokens of one window are gathered straight
 // from the map; bias and region mask are laid out once a call as rows of scores. One thread owns a window with
 // all its heads; the sums over windows (table, fillers) are cut into parts by the shape only.
+#include <vector>
+
 #include "core/kernels/attention/attention_cpu.h"
 #include "core/kernels/window_attention/window_heads.h"
 #include "core/runtime/launch.h"
@@ -18,9 +20,9 @@ struct WindowShape {
   WindowGeometry map;
   float scale;
   const bool* mask;
-  int64_t side;              // of the table
-  std::vector<float> bias;   // [heads, T, Tp]; -inf behind the last key
-  std::vector<float> other;  // [3, T, Tp]: what a window at the lower, right or both borders adds
+  int64_t side;             // of the table
+  LaneVector<float> bias;   // [heads, T, Tp]; -inf behind the last key
+  LaneVector<float> other;  // [3, T, Tp]: what a window at the lower, right or both borders adds
 
   WindowShape(const Tensor& qkv, const Tensor& table, const Tensor& key_mask, const WindowParams& p)
       : N(qkv.dim(0)),
@@ -198,7 +200,7 @@ class WindowWorker {
   int64_t n = 0, next_n = 0;
   std::vector<int64_t> tokens, next_tokens;
   const float* other = nullptr;
-  std::vector<float> ignored, shifts, totals;
+  LaneVector<float> ignored, shifts, totals;
 };
 
 template <class E>
