@@ -9,7 +9,6 @@ cd "$(dirname "$0")/.."
 build=${1:-build-emulated}
 cmake --preset emulated -B "$build"
 cmake --build "$build" --target test_cuda test_autograd test_layers test_models test_train saccade
-export OMP_WAIT_POLICY=passive
 # The test programs list the kernels that they ran; the last test wants all of the sources.
 SACCADE_EMULATOR_KERNELS=$(mktemp)
 export SACCADE_EMULATOR_KERNELS

@@ -32,7 +32,6 @@ for program in saccade test_autograd test_layers test_models test_train; do
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export OMP_WAIT_POLICY=passive
 
 # A test that is skipped has not passed, and neither has a filter that finds none: on this machine the GPU is what is tested.
 tests() { # program, filter

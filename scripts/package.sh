@@ -56,7 +56,7 @@ done
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   cd "$output.part"
-  run() { env -i HOME="$work" OMP_WAIT_POLICY=passive "$@" > "$work/log" 2>&1 || { tail "$work/log" >&2; exit 1; }; }
+  run() { env -i HOME="$work" "$@" > "$work/log" 2>&1 || { tail "$work/log" >&2; exit 1; }; }
   run bin/saccade --help
   run bin/saccade data shapes --output "$work/data" --images 4 --seed 1
   run bin/saccade train --config configs/quickstart.textproto --output "$work/run" --device cpu --max-steps 2 \

@@ -95,7 +95,7 @@ class Torture:
         self.calls = int((folder / "calls").read_text())
 
     def start(self, run, **shim):
-        environment = dict(os.environ, OMP_WAIT_POLICY="passive", LD_PRELOAD=str(self.folder / "shim.so"))
+        environment = dict(os.environ, LD_PRELOAD=str(self.folder / "shim.so"))
         environment |= {name: str(value) for name, value in shim.items()}
         words = ["train", "--config", "f.textproto", "--output", run, "--resume"]
         return subprocess.Popen([self.program, *words], cwd=self.folder, env=environment, text=True,

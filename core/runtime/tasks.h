@@ -8,14 +8,16 @@
 #include <thread>
 #include <vector>
 
+#include "core/runtime/cpu/thread_team.h"
+
 namespace saccade {
 
-// f(i) for every i in [0, n), on `threads` threads (0: as many as the machine has). When tasks throw, the
+// f(i) for every i in [0, n), on `threads` threads (0: thread_count()). When tasks throw, the
 // exception of the smallest failed index among those that ran is thrown here, and tasks not yet begun are
 // left out.
 template <class F>
 void run_tasks(int64_t n, int threads, F&& f) {
-  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (threads <= 0) threads = thread_count();
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::exception_ptr error;

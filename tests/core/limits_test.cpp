@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/parallel.h"
-#include "core/runtime/threads.h"
 #include "core/tensor/error.h"
 #include "core/tensor/memory.h"
 #include "core/tensor/tensor.h"
@@ -51,10 +51,10 @@ TEST(Limits, ParallelLoopsThrowWhatTheirBodiesThrow) {
 
 TEST(Limits, TooManyThreadsAreRefused) {
   const int before = omp_get_max_threads();
-  EXPECT_EQ(input_error([] { check_threads(); }), "no error");
+  EXPECT_EQ(input_error([] { start_threads(); }), "no error");
   omp_set_num_threads(100000);
   EXPECT_EQ(
-      input_error([] { check_threads(); }),
+      input_error([] { start_threads(); }),
       fmt::format("OMP_NUM_THREADS: 100000 threads, expected at most {} on this machine", max_threads()));
   omp_set_num_threads(before);
 }

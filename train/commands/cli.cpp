@@ -14,8 +14,8 @@
 
 #include "core/formats/descriptors.h"
 #include "core/formats/temporary.h"
+#include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/gpu.h"
-#include "core/runtime/threads.h"
 #include "core/tensor/error.h"
 #include "train/commands/commands.h"
 #include "train/config/nearest.h"
@@ -74,6 +74,24 @@ CLI::Option* option(CLI::App* command, const char* flag, T& value, const char* t
 template <class T>
 CLI::Option* required(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
   return option(command, flag, value, type, text)->required();
+}
+
+// To every command below `app`.
+void add_threads(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    if (!command->get_subcommands({}).empty()) {
+      add_threads(*command);
+      continue;
+    }
+    command
+        ->add_option_function<int>(
+            "--threads", set_thread_count,
+            "threads to compute with (default: OMP_NUM_THREADS, or as many as there are "
+            "processors for this process)")
+        ->type_name("N")
+        ->check(number<int>(fmt::format("a whole number from 1 to {}", max_threads()),
+                            [](int count) { return count >= 1 && count <= max_threads(); }));
+  }
 }
 
 void add_device(CLI::App* command, std::string& device) {
@@ -267,7 +285,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 // Training ends by signals in its own way: it saves first.
 int run_action(const Action& action, bool is_training) {
   try {
-    check_threads();
+    start_threads();
     if (is_training) return action();
     RemoveOnSignals signals;
     try {
@@ -335,6 +353,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_data(app, action);
   add_convert(app, action);
   add_describe(app, action);
+  add_threads(app);
   try {
     app.parse(words_of(argc, argv));
   } catch (const CLI::Success& success) {  // --help, --version
