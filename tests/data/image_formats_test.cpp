@@ -3,7 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <sstream>
 
 #include "core/formats/file.h"
@@ -150,7 +150,7 @@ std::vector<uint8_t> deflated(size_t zeros) {
 }
 
 TEST(ImageFormats, BombsAreRefusedBeforeTheyGrow) {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
   EXPECT_EQ(decode_error(png_of(8, 8, deflated(8 * 25))), "no error");
   expect_refused(png_of(8, 8, deflated(8 * 25 - 1)), "damaged image", "a byte too few");
   expect_refused(png_of(8, 8, deflated(8 * 25 + 1)), "damaged image", "a byte too many");
@@ -176,7 +176,7 @@ TEST(ImageFormats, BombsAreRefusedBeforeTheyGrow) {
   bmp[19] = bmp[23] = 50;  // 12,821 x 12,813
   expect_refused(bmp, "cut off", "BMP header");
   EXPECT_THROW(Image(60000, 60000), InputError);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
 }
 
 TEST(ImageFormats, ABmpColourOutsideOfThePaletteIsAnError) {
