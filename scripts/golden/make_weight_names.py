@@ -1,4 +1,4 @@
-"""Names and shapes of tensors as others write them beside the official ones, for tests/train/weight_names_test.cpp.
+"""Names and shapes of tensors as others write them beside the official ones, for tests/train/checkpoints/weight_names_test.cpp.
 
 Each file of tests/golden/weight_names has the lines of somebody's file ("name 3 4 5"), a line "--" and the official lines
 that they stand for. Reduced models from transformers and timm; the official names of ViT, DeiT and Swin are timm's (which

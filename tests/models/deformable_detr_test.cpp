@@ -1,5 +1,5 @@
 // Deformable DETR's official names and initial values, and wrong configurations. Parameter counts:
-// tests/train/recipes_test.cpp.
+// tests/train/config/recipes_test.cpp.
 #include <gtest/gtest.h>
 
 #include <set>
