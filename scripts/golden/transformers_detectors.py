@@ -9,8 +9,9 @@ error), run on a padded batch, and written to FOLDER:
   VARIANT.golden.safetensors   logits and boxes of every decoder layer
   images.safetensors           the batches: images channels last, and their sizes
 
-tests/train/checkpoints/transformers_test.cpp reads the folder tests/golden/transformers (reduced models, made by `make`; only some of
-the weight files, to keep it small) or the one that SACCADE_TRANSFORMERS_CASES names (`full` makes the published sizes).
+tests/train/checkpoints/transformers_test.cpp reads the folder tests/golden/transformers (reduced models, made by `make`;
+only some of the weight files, to keep it small) or the one that SACCADE_TRANSFORMERS_CASES names (`full` makes the
+published sizes).
 
 Known differences of transformers from the official code, none of which changes the result at evaluation:
   * The order of norms in the decoder is that of execution; officially norm1 is the cross-attention's, norm2 the
