@@ -17,7 +17,7 @@ namespace {
 const char* kDetector =
     "model { backbone { blocks: [1, 1] width: 4 outputs: [2] frozen_stages: 0 } transformer { hidden_dim: 8 heads: 2 "
     "encoder_layers: 1 decoder_layers: 1 ffn_dim: 8 queries: 2 levels: 1 } }";
-const char* kClassifier =
+const char* kSwinClassifier =
     "model { type: \"classifier\" backbone { blocks: [1, 1] width: 4 frozen_stages: 0 } } "
     "data { augment { height: 32 width: 32 } val_height: 32 val_width: 32 }";
 
@@ -119,20 +119,20 @@ TEST(HostileCheckpoint, ClassesMatchTheTaskAndTheModel) {
   EXPECT_NE(with(kDetector, {}, {}).find("damaged checkpoint: 0 class names"), std::string::npos);
   EXPECT_NE(with(kDetector, {}, {1, 2}).find("damaged checkpoint: "), std::string::npos);
   EXPECT_NE(with(kDetector, {"a"}, {1}).find("checkpoint of another model"), std::string::npos);
-  EXPECT_EQ(with(kClassifier, names, {}), "no error");
-  EXPECT_EQ(with(kClassifier, names, {1, 2, 3}),
+  EXPECT_EQ(with(kSwinClassifier, names, {}), "no error");
+  EXPECT_EQ(with(kSwinClassifier, names, {1, 2, 3}),
             "damaged checkpoint: 3 class names and 3 category ids, expected names alone");
-  EXPECT_NE(with(kClassifier, {}, {}).find("damaged checkpoint: 0 class names"), std::string::npos);
+  EXPECT_NE(with(kSwinClassifier, {}, {}).find("damaged checkpoint: 0 class names"), std::string::npos);
 }
 
 TEST(Convert, TakesTheWeightsOfAClassifierWithItsConfiguration) {
   TestFolder folder;
-  const auto model = build_model(parse_config(kClassifier, "base"), 3);
+  const auto model = build_model(parse_config(kSwinClassifier, "base"), 3);
   model->initialize(1);
   NamedValues tensors;
   for (const NamedTensor& t : model->named_tensors()) tensors.emplace_back(t.name, t.var.value());
   write_safetensors(folder / "plain.safetensors", tensors, {});
-  write_bytes(folder / "c.textproto", kClassifier);
+  write_bytes(folder / "c.textproto", kSwinClassifier);
   ASSERT_EQ(run_command({"convert", "--config", folder / "c.textproto", "--set", "model.num_classes=3",
                          folder / "plain.safetensors", folder / "out.safetensors"}),
             0);
