@@ -8,10 +8,12 @@
 #include <regex>
 #include <string>
 
+#include "core/formats/safetensors.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/checkpoints/checkpoint.h"
 
 namespace saccade {
 namespace {
@@ -86,8 +88,8 @@ TEST_F(CudaErrors, AutoIsNotTheEmulatedGpu) {
   EXPECT_EQ(outcome.out.find("running on the CPU"), std::string::npos) << outcome.out;
 }
 
-// The weights fit, a step does not.
-TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesNoFile) {
+// The weights fit, a step does not: the checkpoint of the start stays.
+TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesTheStart) {
   Outcome outcome = train("memory:1500000", "cuda");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.err.find("error: [allocator] out of GPU memory: asked for "), 0U) << outcome.err;
@@ -99,7 +101,9 @@ TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesNoFile) {
       << outcome.err;
   EXPECT_TRUE(outcome.err.ends_with(" need less\n")) << outcome.err;
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "run/checkpoints/last.safetensors"));
+  const SafetensorsReader last(folder_ / "run/checkpoints/last.safetensors");
+  EXPECT_EQ(read_checkpoint_info(last).step, 0);
+  EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), "");
 }
 
 }  // namespace

@@ -21,6 +21,14 @@ class StepTimer {
     metrics_.emplace_back(name, milliseconds(now - part_start_));
     part_start_ = now;
   }
+  // What was done since the last part is not the step's.
+  void leave_out() {
+    const auto now = Clock::now();
+    start_ += now - part_start_;
+    part_start_ = now;
+    counts_before_ = cuda_statistics();
+    allocations_before_ = allocator(device_).stats().requests;
+  }
   // The parts, the whole, and on a GPU what was asked of it.
   Metrics metrics() const {
     Metrics out = metrics_;

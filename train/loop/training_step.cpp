@@ -16,8 +16,11 @@ void TrainingRun::step() {
   PendingStep now;
   now.step = info_.step + 1;
   read_batches(now);
-  if (!folder_begun_) begin_folder();
   timer.end_part("data_ms");
+  if (!folder_begun_) {
+    begin_folder();
+    timer.leave_out();
+  }
   optimizer_->zero_grad();
   const std::vector<Tensor> losses = backpropagate(now, timer);
   update_weights(now, losses);
