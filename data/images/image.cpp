@@ -70,6 +70,8 @@ void fail_empty(const std::string& name, ImageSize size, size_t bytes) {
   fail_input("{}: damaged image ({} bytes cannot hold {} x {} pixels)", name, bytes, size.width, size.height);
 }
 
+void fail_memory(const std::string& name) { fail("{}: out of memory", name); }
+
 void check_image_size(int64_t height, int64_t width) {
   if (height > 0 && width > kMaxImagePixels / height)
     fail_input("an image of {} x {} pixels, expected at most {} in all", width, height, kMaxImagePixels);

@@ -4,6 +4,8 @@
 
 #include <jpeglib.h>
 
+#include <jerror.h>
+
 #include <csetjmp>
 #include <cstring>
 
@@ -102,11 +104,11 @@ class JpegReader {
     errors_.error_exit = [](j_common_ptr info) {
       auto* reader = static_cast<JpegReader*>(info->client_data);
       info->err->format_message(info, reader->problem_);
+      reader->no_memory_ = info->err->msg_code == JERR_OUT_OF_MEMORY;
       std::longjmp(reader->escape_, 1);
     };
     errors_.output_message = [](j_common_ptr) {
     };  // warnings: damage that every viewer overlooks, Pillow included
-    jpeg_create_decompress(&info_);
     progress_.progress_monitor = [](j_common_ptr info) {
       auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
       if (decoder->input_scan_number <= kMostScans) return;
@@ -114,7 +116,6 @@ class JpegReader {
       std::snprintf(reader->problem_, sizeof(reader->problem_), "more than %d scans", kMostScans);
       std::longjmp(reader->escape_, 1);
     };
-    info_.progress = &progress_;
   }
   ~JpegReader() { jpeg_destroy_decompress(&info_); }
   JpegReader(const JpegReader&) = delete;
@@ -123,6 +124,8 @@ class JpegReader {
   // Up to the first pixels. False: problem() says what is wrong.
   bool start(Bytes b, ImageSize size) {
     if (setjmp(escape_)) return false;  // NOLINT(cert-err52-cpp): libjpeg's way
+    jpeg_create_decompress(&info_);
+    info_.progress = &progress_;
     jpeg_mem_src(&info_, b.data(), static_cast<unsigned long>(b.size()));
     jpeg_read_header(&info_, TRUE);
     if (info_.image_height != size.height || info_.image_width != size.width) {
@@ -140,6 +143,7 @@ class JpegReader {
     return true;
   }
   const char* problem() const { return problem_; }
+  bool no_memory() const { return no_memory_; }
 
  private:
   jpeg_decompress_struct info_{};
@@ -147,6 +151,7 @@ class JpegReader {
   jpeg_progress_mgr progress_{};
   std::jmp_buf escape_;
   char problem_[JMSG_LENGTH_MAX] = "";
+  bool no_memory_ = false;
 };
 
 // Pillow's ImagingConvert from CMYK to RGB; `cmyk` is stored inverted, as Adobe's programs write it.
@@ -169,6 +174,7 @@ void jpeg_decode(Bytes b, Image& image, const std::string& name) {
     ok = reader.read_row(cmyk.empty() ? image.row(y) : cmyk.data());
     if (!cmyk.empty()) cmyk_to_rgb(cmyk, image.row(y));
   }
+  if (reader.no_memory()) fail_memory(name);
   if (!ok) fail_input("{}: damaged image ({})", name, reader.problem());
 }
 

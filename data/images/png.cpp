@@ -60,6 +60,7 @@ struct PngReader {
   static void on_error(png_structp png, png_const_charp text) {
     auto* reader = static_cast<PngReader*>(png_get_error_ptr(png));
     std::strncpy(reader->problem, text, sizeof(reader->problem) - 1);
+    reader->no_memory = std::strstr(text, "memory") != nullptr;  // its own words and zlib's have no number
     png_longjmp(png, 1);
   }
   // Of warnings only those about the pixels count: too many, too few or a wrong checksum.
@@ -109,11 +110,14 @@ struct PngReader {
   png_structp png = nullptr;
   png_infop info = nullptr;
   char problem[128] = "";
+  bool no_memory = false;
 };
 
 void png_decode(Bytes b, Image& image, const std::string& name) {
   PngReader reader(b);
-  if (!reader.decode(image)) fail_input("{}: damaged image ({})", name, reader.problem);
+  const bool ok = reader.decode(image);
+  if (reader.no_memory) fail_memory(name);
+  if (!ok) fail_input("{}: damaged image ({})", name, reader.problem);
 }
 
 }  // namespace

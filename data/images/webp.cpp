@@ -42,9 +42,15 @@ ImageHeader webp_header(Bytes b, const std::string& name) {
 }
 
 void webp_decode(Bytes b, Image& image, const std::string& name) {
-  if (WebPDecodeRGBInto(b.data(), b.size(), image.rgb.data(), image.rgb.size(),
-                        static_cast<int>(image.width * 3)) == nullptr)
-    fail_input("{}: damaged image (broken or missing WebP data)", name);
+  WebPDecoderConfig config;
+  SACCADE_CHECK(WebPInitDecoderConfig(&config),
+                "[decode_webp] libwebp is of another version than its header");
+  config.output.colorspace = MODE_RGB;
+  config.output.is_external_memory = 1;
+  config.output.u.RGBA = {image.rgb.data(), static_cast<int>(image.width * 3), image.rgb.size()};
+  const VP8StatusCode status = WebPDecode(b.data(), b.size(), &config);
+  if (status == VP8_STATUS_OUT_OF_MEMORY) fail_memory(name);
+  if (status != VP8_STATUS_OK) fail_input("{}: damaged image (broken or missing WebP data)", name);
 }
 
 }  // namespace
