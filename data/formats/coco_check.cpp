@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "core/formats/file.h"
@@ -107,10 +108,11 @@ void check_images(const GroundTruth& file, const DataPaths& paths, int threads, 
 // How often what key(item) gives comes more than once.
 template <class Items, class Key>
 int64_t count_repeats(const Items& items, Key key) {
-  std::set<decltype(key(*items.begin()))> seen;
-  int64_t repeats = 0;
-  for (const auto& item : items) repeats += !seen.insert(key(item)).second;
-  return repeats;
+  std::vector<decltype(key(*items.begin()))> keys;
+  keys.reserve(items.size());
+  for (const auto& item : items) keys.push_back(key(item));
+  std::sort(keys.begin(), keys.end());
+  return keys.end() - std::unique(keys.begin(), keys.end());
 }
 
 // What is allowed, but rarely meant.
