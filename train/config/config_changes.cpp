@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/tensor/error.h"
 #include "train/config/config_fields.h"
 
 namespace saccade {
@@ -87,10 +88,7 @@ void compare(const pb::Message& from, const pb::Message& to, const std::string& 
 }  // namespace
 
 std::string ConfigChange::to_string() const {
-  auto shortened = [](const std::string& text) {
-    return text.size() > 200 ? text.substr(0, 197) + "..." : text;
-  };
-  return field + ": " + shortened(from) + " -> " + shortened(to);
+  return field + ": " + shortened(from, 200) + " -> " + shortened(to, 200);
 }
 
 std::vector<ConfigChange> config_changes(const Config& from, const Config& to) {
