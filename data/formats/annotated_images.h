@@ -12,7 +12,8 @@ namespace saccade {
 class AnnotatedImages : public DetectionDataset {
  public:
   // name: the annotations, for messages. Throws InputError "name: annotation 7: what" on a duplicate or unknown id, and on an
-  // empty list of images or categories. The images are not looked at; images_dir may be empty. With kCategoryId also on an id that is negative or 65536 and more.
+  // empty list of images or categories. With kCategoryId also on an id that is negative or 65536 and more. The images are not
+  // looked at; images_dir may be empty.
   AnnotatedImages(std::string name, std::string images_dir, GroundTruth truth, LabelScheme labels);
 
   const std::string& name() const override { return name_; }

@@ -11,7 +11,8 @@ namespace saccade {
 
 enum class Filter { kBilinear, kBicubic };
 
-// height and width at least 1; throws InputError for a size that check_image_size refuses. A size equal to the image's own gives a copy.
+// height and width at least 1; throws InputError for a size that check_image_size refuses. A size equal to the image's own
+// gives a copy.
 Image resize_image(const Image& image, int64_t height, int64_t width, Filter filter = Filter::kBilinear);
 
 }  // namespace saccade
