@@ -85,7 +85,9 @@ void write_shapes_dataset(const std::string& folder, const ShapesOptions& option
   });
   fs::rename(temporary, base / "images", error);
   if (error) fail_input("{}: cannot make the folder: {}", (base / "images").string(), error.message());
+  TemporaryPath placed((base / "images").string());
   write_file((base / "annotations.json").string(), annotations_json(options, all));
+  placed.keep();
 }
 
 }  // namespace saccade
