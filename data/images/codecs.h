@@ -48,7 +48,7 @@ inline bool has_text(Bytes b, size_t at, std::string_view text) {
 [[noreturn]] void fail_cut(const std::string& name, const char* format);
 // There cannot be so many pixels in so few bytes.
 [[noreturn]] void fail_empty(const std::string& name, ImageSize size, size_t bytes);
-// The decoder got no memory: Error, for it is no fault of the file, which must not be skipped for it.
+// There is no memory for its pixels: Error, for it is no fault of the file, which must not be skipped for it.
 [[noreturn]] void fail_memory(const std::string& name);
 
 }  // namespace saccade

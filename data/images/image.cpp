@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <new>
 #include <set>
 
 #include "core/formats/descriptors.h"
@@ -85,9 +86,13 @@ Image::Image(int64_t h, int64_t w) : height(h), width(w) {
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
   const ImageCodec& codec = codec_of(bytes, name);
   const ImageHeader header = checked_header(codec, bytes, name);
-  Image image(header.stored.height, header.stored.width);
-  codec.decode(bytes, image, name);
-  return turned(std::move(image), header.orientation);
+  try {
+    Image image(header.stored.height, header.stored.width);
+    codec.decode(bytes, image, name);
+    return turned(std::move(image), header.orientation);
+  } catch (const std::bad_alloc&) {
+    fail_memory(name);
+  }
 }
 
 ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string& name) {
