@@ -57,7 +57,7 @@ std::vector<uint8_t> read_pipe(const std::string& path, const FileKind& kind) {
     size_t old = bytes.size();
     if (old > kind.max_bytes)
       fail_input("{}: more than {} bytes, the most for {}", path, kind.max_bytes, kind.name);
-    bytes.resize(std::max(old + kChunk, std::min(2 * old, bytes.capacity())));
+    bytes.resize(old + kChunk);
     ssize_t got = ::read(descriptor, bytes.data() + old, bytes.size() - old);
     bytes.resize(old + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) return bytes;
