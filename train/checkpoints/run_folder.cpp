@@ -64,9 +64,9 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
 }
 
 RunFolder::~RunFolder() {
-  lock_.reset();
-  // Only empty folders go.
+  // Only empty folders go. Who has the lock next makes checkpoints/ anew.
   ::rmdir((path_ + "/checkpoints").c_str());
+  lock_.reset();
   if (created_) ::rmdir(path_.c_str());
 }
 
@@ -83,11 +83,12 @@ void RunFolder::refuse_run() const {
     fail_input("{}: holds a run already, expected a new folder, or --resume to continue it", path_);
 }
 
-std::optional<ResumePoint> RunFolder::resume_point() const {
+std::optional<ResumePoint> RunFolder::resume_point() {
   std::vector<std::string> faults;
   for (const std::string& path : {last(), previous()}) {
     try {
       ResumePoint point = open_resume_point(path);
+      last_is_whole_ = faults.empty();
       point.skipped = std::move(faults);
       return point;
     } catch (const InputError& e) {
@@ -121,7 +122,7 @@ void RunFolder::remove_leftovers() const {
 void RunFolder::write_config(const std::string& text) const { write_file(config(), text); }
 
 void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer,
-                          const Ema* ema) const {
+                          const Ema* ema) {
   if (std::string name = first_nonfinite(model); !name.empty())
     fail(
         "training stopped after step {}: the model's tensor {} is not finite; the last good checkpoint is "
@@ -130,8 +131,9 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
   // Whole and on the disk before anything else changes. A killed process leaves it for remove_leftovers().
   const std::string next = checkpoint(".last.safetensors.tmp-next");
   save_checkpoint(next, model, info, &optimizer, ema);
-  keep_previous();
+  if (last_is_whole_) keep_previous();
   rename_file(next, last());
+  last_is_whole_ = true;
   if (int folder = open_descriptor(path_ + "/checkpoints", O_RDONLY | O_DIRECTORY); folder >= 0) {
     ::fsync(folder);
     ::close(folder);

@@ -38,15 +38,14 @@ class RunFolder {
   void refuse_run() const;
   // The newest whole checkpoint; nothing when the folder holds no run. Throws InputError, with the fault of each file, when it does but
   // there is no whole one.
-  std::optional<ResumePoint> resume_point() const;
+  std::optional<ResumePoint> resume_point();
   // Removes what killed processes left half-written.
   void remove_leftovers() const;
 
   void write_config(const std::string& text) const;
-  // Everything that a resumed run needs; the `last` of before becomes `previous`. Throws Error when a tensor of the model is not
-  // finite; the files then stay what they were.
-  void save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer,
-                 const Ema* ema) const;
+  // Everything that a resumed run needs; the `last` of before becomes `previous`, unless resume_point skipped it. Throws Error when a
+  // tensor of the model is not finite; the files then stay what they were.
+  void save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer, const Ema* ema);
   // The model's tensors as they are now. An evaluation that only a stop caused (not `scheduled`) keeps the
   // file of before aside, so that a resumed run ends like one that never stopped.
   void save_best(const Module& model, const CheckpointInfo& info, bool scheduled) const;
@@ -61,6 +60,7 @@ class RunFolder {
 
   std::string path_;
   bool created_ = false;
+  bool last_is_whole_ = true;  // else `previous`, from which the run goes on, is the only whole checkpoint
   std::optional<RunLock> lock_;
 };
 

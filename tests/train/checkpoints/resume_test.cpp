@@ -292,6 +292,17 @@ TEST_F(RunFaults, ADamagedLastIsSkippedForThePreviousOne) {
   }
 }
 
+// Or there would be no whole one until the next is in its place.
+TEST_F(RunFaults, ADamagedLastNeverBecomesPrevious) {
+  copy("kept");
+  std::string bytes = read_bytes(file("kept", "last"));
+  bytes[bytes.size() / 2] ^= 4;
+  write_bytes(file("kept", "last"), bytes);
+  EXPECT_EQ(train("kept", {"--resume", "--max-steps", "5"}), 0) << err_;
+  EXPECT_EQ(read_checkpoint_info(SafetensorsReader(file("kept", "previous"))).step, 4);
+  EXPECT_EQ(read_checkpoint_info(SafetensorsReader(file("kept", "last"))).step, 5);
+}
+
 TEST_F(RunFaults, WithoutAWholeCheckpointNothingIsTouched) {
   const std::string path = copy("broken");
   for (const char* name : {"last", "previous"}) std::filesystem::resize_file(file("broken", name), 3000);
