@@ -77,10 +77,13 @@ void RunLog::resume(int64_t step, const std::string& folder) {
     if (kept.cut) notes_.push_back(path_ + ": its last line was cut off and is dropped");
     if (kept.damaged > 0)
       notes_.push_back(fmt::format("{}: {} lines are damaged and are dropped", path_, kept.damaged));
-    if (text.substr(0, kept.text.size()) != kept.text)
-      write_file(path_, kept.text);
-    else if (::truncate(path_.c_str(), static_cast<off_t>(kept.text.size())) != 0)
+    if (text.substr(0, kept.text.size()) != kept.text) {
+      OutputFile whole(path_, OutputFile::Sync::kYes);
+      whole.write(kept.text.data(), kept.text.size());
+      whole.commit();
+    } else if (::truncate(path_.c_str(), static_cast<off_t>(kept.text.size())) != 0) {
       fail_input("{}: cannot write: {}", path_, std::strerror(errno));
+    }
   }
   dropped_evaluation_ = std::count(kept.early_steps.begin(), kept.early_steps.end(), step) > 0;
   for (const std::string& note : cut_event_files(folder, step, kept.early_steps)) notes_.push_back(note);
