@@ -83,8 +83,9 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
   const Config& config = options.config;
   if (!arguments.resume) {
     folder.refuse_run();
-    check_outputs({{"the configuration of the run", arguments.output + "/config.textproto"}},
-                  {{"--config", arguments.config}});
+    check_outputs(
+        {{"the configuration of the run", folder.config()}, {"the metrics of the run", folder.metrics()}},
+        {{"--config", arguments.config}});
   }
   if (!arguments.init_from.empty()) open_weights(arguments.init_from);
   std::unique_ptr<TrainingTask> task = task_of(config).make(config);
