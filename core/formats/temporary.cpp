@@ -59,22 +59,21 @@ RemoveOnSignals::RemoveOnSignals() {
   ::sigemptyset(&signals_);
   for (int signal : kEndingSignals) {
     struct sigaction now {};
-    if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) ::sigaddset(&signals_, signal);
+    if (::sigaction(signal, nullptr, &now) != 0 || now.sa_handler == SIG_IGN) continue;
+    ::sigaddset(&signals_, signal);
+    waking_ = signal;
   }
   // Threads that are started from here on have these signals blocked too, so that only `watch` takes them.
   ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  thread_ = std::thread([this] { watch(); });
+  if (waking_ != 0) thread_ = std::thread([this] { watch(); });
 }
 
 RemoveOnSignals::~RemoveOnSignals() {
   done_ = true;
-  // Any signal of the set wakes the thread; without one it does not wait.
-  for (int signal : kEndingSignals)
-    if (::sigismember(&signals_, signal) == 1) {
-      ::pthread_kill(thread_.native_handle(), signal);
-      break;
-    }
-  thread_.join();
+  if (thread_.joinable()) {
+    ::pthread_kill(thread_.native_handle(), waking_);
+    thread_.join();
+  }
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
@@ -97,7 +96,7 @@ void RemoveOnSignals::watch() {
     ::sigaddset(&only, signal);
     ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
     ::kill(::getpid(), signal);
-    for (;;) ::pause();
+    ::_exit(128 + signal);  // the first process of a container survives its signals
   }
 }
 

@@ -42,6 +42,7 @@ class RemoveOnSignals {
  private:
   void watch();
   sigset_t signals_{}, before_{};
+  int waking_ = 0;  // one of signals_, which ends the wait of `watch`; 0: all are ignored, so nobody waits
   std::atomic<bool> done_{false}, ending_{false};
   std::thread thread_;
 };

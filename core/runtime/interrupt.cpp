@@ -11,15 +11,10 @@ namespace {
 
 struct HandledSignal {
   int number;
-  bool request;  // of the end; else it is ignored
   const char* name;
   struct sigaction before = {};
 };
-std::array<HandledSignal, 5> handled{{{SIGINT, true, "SIGINT"},
-                                      {SIGTERM, true, "SIGTERM"},
-                                      {SIGHUP, true, "SIGHUP"},
-                                      {SIGPIPE, false, "SIGPIPE"},
-                                      {SIGXFSZ, false, "SIGXFSZ"}}};
+std::array<HandledSignal, 3> handled{{{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
 
 std::atomic<int> requested{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
@@ -35,7 +30,7 @@ InterruptScope::InterruptScope() {
   requested = 0;
   for (HandledSignal& s : handled) {
     struct sigaction action {};
-    action.sa_handler = s.request ? remember : SIG_IGN;
+    action.sa_handler = remember;
     action.sa_flags = SA_RESTART;
     ::sigemptyset(&action.sa_mask);
     ::sigaction(s.number, nullptr, &s.before);

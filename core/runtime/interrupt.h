@@ -6,8 +6,7 @@
 namespace saccade {
 
 // While one lives, the first of these signals is only remembered and a second one ends the process at once (exit status 128 +
-// signal). A SIGHUP that was ignored before (nohup) stays ignored. A vanished reader of stdout and a limit on the size of
-// files end nothing by a signal: the write that meets them fails. Not more than one at a time.
+// signal). A SIGHUP that was ignored before (nohup) stays ignored. Not more than one at a time.
 class InterruptScope {
  public:
   InterruptScope();

@@ -302,6 +302,12 @@ TEST_F(Outputs, AKilledPredictLeavesNothing) {
     }
 }
 
+TEST_F(Outputs, IgnoredSignalsAndSizeLimitsEndInOrder) {
+  check({{"trap '' INT TERM HUP; $S describe", 0, ""},
+         {"ulimit -f 1; $S data shapes --images 2 --seed 1 --size 400 --output s3", 1, "File too large",
+          "! [ -e s3 ]"}});
+}
+
 // Permissions that root does not know.
 TEST_F(Outputs, PermissionsThatLackAreOneLine) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may do everything";

@@ -335,8 +335,9 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
 
 void prepare_process() {
   occupy_standard_streams();
-  // Who no longer reads what is printed is an error of writing, not a signal that ends the work.
+  // A reader that has gone and a limit on the size of files are errors of writing, not signals that end the work.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 int run_command_line(int argc, const char* const* argv) {

@@ -4,7 +4,7 @@
 
 namespace saccade {
 
-// First of all in main(): closed standard streams get descriptors of their own, and SIGPIPE ends nothing.
+// First of all in main(): closed standard streams get descriptors of their own, and SIGPIPE and SIGXFSZ end nothing.
 void prepare_process();
 
 int run_command_line(int argc, const char* const* argv);
