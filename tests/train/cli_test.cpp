@@ -68,7 +68,7 @@ TEST(CliStart, Describe) {
 
 TEST_F(Cli, WrongConfigs) {
   auto refused = [](const std::string& text, const std::string& part) {
-    write_text(scratch() / "bad.textproto", text);
+    write_bytes(scratch() / "bad.textproto", text);
     expect_refused("train --config bad.textproto --output out", "error: bad.textproto:" + part);
     expect_refused("summary --config bad.textproto --json out", "error: bad.textproto:" + part);
     EXPECT_FALSE(fs::exists(scratch() / "out"));
@@ -103,10 +103,10 @@ TEST_F(Cli, WrongConfigs) {
 }
 
 TEST_F(Cli, WrongDataSets) {
-  write_text(scratch() / "broken.json", "{\"images\": [{\"id\": 1,");
-  write_text(scratch() / "list.json", "[]");
-  write_text(scratch() / "unknown.json",
-             R"({"images": [{"id": 1, "file_name": "a.png", "width": 8, "height": 8}],
+  write_bytes(scratch() / "broken.json", "{\"images\": [{\"id\": 1,");
+  write_bytes(scratch() / "list.json", "[]");
+  write_bytes(scratch() / "unknown.json",
+              R"({"images": [{"id": 1, "file_name": "a.png", "width": 8, "height": 8}],
 "annotations": [{"id": 7, "image_id": 1, "category_id": 99, "bbox": [0, 0, 4, 4], "area": 16, "iscrowd": 0}],
 "categories": [{"id": 1, "name": "a"}]})");
   std::string train = "train --config tiny.textproto --output out --set data.train.annotations=";
@@ -156,14 +156,14 @@ TEST_F(Cli, WrongCheckpoints) {
   fs::resize_file(scratch() / "half.safetensors", fs::file_size(whole) / 2);
   fs::copy_file(whole, scratch() / "head.safetensors");
   fs::resize_file(scratch() / "head.safetensors", 100);
-  write_text(scratch() / "empty.safetensors", "");
-  write_text(scratch() / "text.safetensors",
-             "This is no checkpoint, only some text that is longer than a header.");
+  write_bytes(scratch() / "empty.safetensors", "");
+  write_bytes(scratch() / "text.safetensors",
+              "This is no checkpoint, only some text that is longer than a header.");
   // A safetensors file without our metadata.
   std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   std::string size(8, '\0');
   size[0] = static_cast<char>(header.size());
-  write_text(scratch() / "foreign.safetensors", size + header + std::string(4, '\0'));
+  write_bytes(scratch() / "foreign.safetensors", size + header + std::string(4, '\0'));
   for (const char* name : {"half", "head", "empty", "text", "foreign", "missing"}) {
     std::string file = std::string(name) + ".safetensors";
     expect_refused("eval --detections out --checkpoint " + file + kShapes, file);
@@ -177,7 +177,7 @@ TEST_F(Cli, WrongCheckpoints) {
   EXPECT_FALSE(fs::exists(scratch() / "out"));
 
   // A checkpoint of another model: other categories to evaluate on, another architecture to resume.
-  write_text(
+  write_bytes(
       scratch() / "cats.json",
       R"({"images": [{"id": 1, "file_name": ")" + fs::path(image_).filename().string() +
           R"(", "width": 64, "height": 64}], "annotations": [], "categories": [{"id": 77, "name": "cat"}]})");
@@ -206,7 +206,8 @@ TEST_F(Cli, AStoppedRunResumesToTheSameBytes) {
   expect_works(train + "parts --resume");
   for (const char* file : {"last", "best"}) {
     std::string name = std::string("checkpoints/") + file + ".safetensors";
-    std::string whole = text_of(scratch() / "whole" / name), parts = text_of(scratch() / "parts" / name);
+    std::string whole = read_bytes(scratch() / "whole" / name),
+                parts = read_bytes(scratch() / "parts" / name);
     ASSERT_FALSE(whole.empty());
     EXPECT_TRUE(whole == parts) << name;
   }
@@ -237,7 +238,7 @@ TEST_F(Cli, EvalPredictAndScoreAgree) {
     return r.out.substr(begin, end - begin);
   };
   EXPECT_EQ(twelve_lines(eval), twelve_lines(score));
-  std::string figures = text_of(scratch() / "f.json");
+  std::string figures = read_bytes(scratch() / "f.json");
   for (const char* key : {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large", "AR_1", "AR_10",
                           "AR_100", "AR_small", "AR_medium", "AR_large"})
     EXPECT_NE(figures.find("\"" + std::string(key) + "\":"), std::string::npos) << key << " in " << figures;
@@ -247,7 +248,7 @@ TEST_F(Cli, EvalPredictAndScoreAgree) {
   for (const auto& entry : fs::directory_iterator(scratch() / "pictures"))
     pictures += entry.path().extension() == ".png";
   EXPECT_EQ(pictures, 4);
-  std::string list = text_of(scratch() / "pictures/detections.json");
+  std::string list = read_bytes(scratch() / "pictures/detections.json");
   for (const char* key : {"\"file_name\":", "\"category_id\":", "\"bbox\":", "\"score\":"})
     EXPECT_NE(list.find(key), std::string::npos) << key;
 }
@@ -279,7 +280,7 @@ class CliClassifier : public Cli {
       fs::create_directories(folder);
       fs::copy_file(entry.path(), folder / entry.path().filename());
     }
-    write_text(scratch() / "classes.textproto", kTinyClassifier);
+    write_bytes(scratch() / "classes.textproto", kTinyClassifier);
     expect_works("train --config classes.textproto --output class_run");
   }
 };
@@ -292,14 +293,14 @@ TEST_F(CliClassifier, EvalPredictAndSummary) {
   for (const char* part :
        {"classes: 4 images of 2 classes", "top-1 accuracy", "top-5 accuracy  1.0000  (4 of 4"})
     EXPECT_NE(eval.out.find(part), std::string::npos) << part << " not in " << eval.out;
-  std::string figures = text_of(scratch() / "f.json");
+  std::string figures = read_bytes(scratch() / "f.json");
   for (const char* part : {"\"top1\": ", "\"top5\": 1", "\"loss\": ", "\"images\": 4"})
     EXPECT_NE(figures.find(part), std::string::npos) << part << " not in " << figures;
   Result predict =
       run("predict --output classes_out --checkpoint " + kClassCheckpoint + " classes/ball " + image_);
   EXPECT_EQ(predict.status, 0) << predict.err;
   EXPECT_NE(predict.out.find(": b"), std::string::npos) << predict.out;
-  std::string list = text_of(scratch() / "classes_out/predictions.json");
+  std::string list = read_bytes(scratch() / "classes_out/predictions.json");
   for (const char* part : {"\"file_name\": ", "\"classes\": [{\"class\": \"b", "\"score\": "})
     EXPECT_NE(list.find(part), std::string::npos) << part << " not in " << list;
   Result summary = run("summary --config classes.textproto --json s.json");
@@ -309,12 +310,12 @@ TEST_F(CliClassifier, EvalPredictAndSummary) {
 
 TEST_F(CliClassifier, WrongInput) {
   fs::create_directories(scratch() / "no_classes");
-  write_text(scratch() / "no_classes/a.png", "");
+  write_bytes(scratch() / "no_classes/a.png", "");
   fs::create_directories(scratch() / "empty_class/ball");
   fs::copy(scratch() / "classes", scratch() / "other_classes", fs::copy_options::recursive);
   fs::rename(scratch() / "other_classes/box", scratch() / "other_classes/cube");
   fs::copy(scratch() / "classes", scratch() / "broken_class", fs::copy_options::recursive);
-  write_text(scratch() / "broken_class/ball/zzz.jpg", "not a picture");
+  write_bytes(scratch() / "broken_class/ball/zzz.jpg", "not a picture");
 
   std::string train = "train --config classes.textproto --output out --set data.train.images=";
   expect_refused(train + "none", "none: no such folder");
@@ -359,10 +360,10 @@ TEST_F(Cli, DetrTrainsAndPredicts) {
 }
 
 TEST_F(Cli, WrongScoreFiles) {
-  write_text(scratch() / "no_list.json", "{}");
-  write_text(scratch() / "stranger.json",
-             R"([{"image_id": 99999, "category_id": 1, "bbox": [0, 0, 1, 1], "score": 1}])");
-  write_text(scratch() / "no_score.json", R"([{"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1]}])");
+  write_bytes(scratch() / "no_list.json", "{}");
+  write_bytes(scratch() / "stranger.json",
+              R"([{"image_id": 99999, "category_id": 1, "bbox": [0, 0, 1, 1], "score": 1}])");
+  write_bytes(scratch() / "no_score.json", R"([{"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1]}])");
   std::string score = "score --json out --annotations shapes/annotations.json --detections ";
   for (const char* file : {"none.json", "no_list.json", "stranger.json", "no_score.json"})
     expect_refused(score + file, file);
@@ -372,12 +373,12 @@ TEST_F(Cli, WrongScoreFiles) {
 TEST_F(Cli, Convert) {
   expect_works("convert " + kCheckpoint + " a.safetensors");
   expect_works("convert a.safetensors b.safetensors");
-  EXPECT_EQ(text_of(scratch() / "a.safetensors"), text_of(scratch() / "b.safetensors"));
+  EXPECT_EQ(read_bytes(scratch() / "a.safetensors"), read_bytes(scratch() / "b.safetensors"));
   expect_refused("convert a.safetensors c.pth", "expected a name that ends in .safetensors");
   expect_refused("convert tiny.textproto c.safetensors", "neither a safetensors file nor a PyTorch one");
   expect_refused("convert a.safetensors c.safetensors --set seed=1", "with a configuration of its own");
   expect_refused("convert none.safetensors c.safetensors", "No such file");
-  write_text(scratch() / "junk.safetensors", "junk");
+  write_bytes(scratch() / "junk.safetensors", "junk");
   expect_refused("convert junk.safetensors c.safetensors", "junk.safetensors");
   EXPECT_FALSE(fs::exists(scratch() / "c.safetensors"));
 }
@@ -391,13 +392,13 @@ TEST_F(Cli, OfficialWeights) {
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_NE(r.out.find("91 outputs: the labels are COCO's category ids"), std::string::npos) << r.out;
   expect_works("convert " + weights + " again.safetensors");
-  EXPECT_EQ(text_of(scratch() / "official.safetensors"), text_of(scratch() / "again.safetensors"));
+  EXPECT_EQ(read_bytes(scratch() / "official.safetensors"), read_bytes(scratch() / "again.safetensors"));
   expect_works("predict --checkpoint official.safetensors --threshold 0.9 --output pictures " + image_);
   // Shapes have other names than COCO's categories.
   expect_refused("eval --checkpoint official.safetensors" + kShapes,
                  "category 1 is \"circle\", but \"person\"");
 
-  write_text(scratch() / "official.textproto", R"(
+  write_bytes(scratch() / "official.textproto", R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 1 bottleneck: true }
   transformer { hidden_dim: 32 heads: 4 encoder_layers: 1 decoder_layers: 2 ffn_dim: 32 queries: 20 encoder_points: 2
@@ -457,7 +458,7 @@ train { max_steps: 1 }
 TEST_F(Cli, Summary) {
   Result r = run("summary --config tiny.textproto --json s.json");
   EXPECT_EQ(r.status, 0) << r.err;
-  std::string text = text_of(scratch() / "s.json");
+  std::string text = read_bytes(scratch() / "s.json");
   for (const char* key : {"\"parameters\": ", "\"trainable\": ", "\"macs\": "})
     EXPECT_NE(text.find(key), std::string::npos) << text;
 }

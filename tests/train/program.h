@@ -8,24 +8,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
+
+#include "tests/test_folder.h"
 
 namespace saccade {
 
 namespace fs = std::filesystem;
-
-inline std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-inline void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 struct Result {
   int status;
@@ -52,7 +41,7 @@ inline Result run_script(const std::string& script) {
   std::string command = "cd '" + scratch().string() + "' && S='" SACCADE_BINARY_DIR "/saccade' && { " +
                         script + "\n} >'" + out.string() + "' 2>'" + err.string() + "'";
   int raw = std::system(command.c_str());
-  return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), text_of(out), text_of(err)};
+  return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), read_bytes(out), read_bytes(err)};
 }
 // Runs `saccade ARGUMENTS` there.
 inline Result run(const std::string& arguments) { return run_script("\"$S\" " + arguments); }
@@ -96,7 +85,7 @@ class Cli : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     if (fs::exists(scratch() / "shapes")) return;
-    write_text(scratch() / "tiny.textproto", kTinyConfig);
+    write_bytes(scratch() / "tiny.textproto", kTinyConfig);
     expect_works("data shapes --output shapes --images 4 --seed 1 --size 64");
     expect_works("train --config tiny.textproto --output run");
     ASSERT_TRUE(fs::exists(scratch() / "run/checkpoints/last.safetensors"));
