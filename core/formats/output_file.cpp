@@ -190,8 +190,11 @@ void OutputFile::commit() {
   if (!temporary_) return;
   if (::rename(temporary_->path().c_str(), target_.path.c_str()) != 0) stop("rename");
   temporary_->keep();
-  if (sync_ == Sync::kNo) return;
-  int folder = open_descriptor(folder_, O_RDONLY | O_DIRECTORY);
+  if (sync_ == Sync::kYes) sync_folder(folder_);
+}
+
+void sync_folder(const std::string& path) {
+  const int folder = open_descriptor(path, O_RDONLY | O_DIRECTORY);
   if (folder < 0) return;
   ::fsync(folder);
   ::close(folder);

@@ -60,6 +60,9 @@ class OutputFile {
   int file_ = -1;
 };
 
+// What was renamed in a folder is on the disk when this returns, as far as the file system can.
+void sync_folder(const std::string& path);
+
 void write_file(const std::string& path, std::span<const uint8_t> bytes);
 void write_file(const std::string& path, std::string_view text);
 

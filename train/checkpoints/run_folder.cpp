@@ -1,13 +1,11 @@
 #include "train/checkpoints/run_folder.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
-#include "core/formats/descriptors.h"
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 
@@ -134,10 +132,7 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
   if (last_is_whole_) keep_previous();
   rename_file(next, last());
   last_is_whole_ = true;
-  if (int folder = open_descriptor(path_ + "/checkpoints", O_RDONLY | O_DIRECTORY); folder >= 0) {
-    ::fsync(folder);
-    ::close(folder);
-  }
+  sync_folder(path_ + "/checkpoints");
 }
 
 // There is a whole `last` at every moment where the file system knows hard links, and else a whole `previous`.
