@@ -26,8 +26,8 @@ void print_text(std::string_view text) { put(escaped_lines(text)); }
 void print_error(std::string_view message) {
   constexpr size_t kLongest = 8000, kEnd = 2000;
   std::string line = escaped(message);
-  if (line.size() > kLongest)
-    line = line.substr(0, kLongest - kEnd) + " ... " + line.substr(line.size() - kEnd);
+  if (line.size() > kLongest)  // which may cut characters
+    line = escaped(line.substr(0, kLongest - kEnd) + " ... " + line.substr(line.size() - kEnd));
   std::fflush(stdout);
   std::fprintf(stderr, "error: %s\n", line.c_str());
 }
