@@ -10,6 +10,7 @@
 #include "core/formats/checksum.h"
 #include "core/formats/json.h"
 #include "core/formats/output_file.h"
+#include "core/formats/text.h"
 
 namespace saccade {
 namespace {
@@ -201,7 +202,7 @@ namespace {
 
 // What a reader could not read again.
 void check_text(const std::string& path, const char* what, const std::string& text) {
-  if (!simdjson::validate_utf8(text.data(), text.size()))
+  if (!is_utf8(text))
     fail_input("{}: {} \"{}\" is not UTF-8, which the format needs", path, what, printable(text));
 }
 

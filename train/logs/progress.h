@@ -19,7 +19,6 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  bool terminal() const { return terminal_; }
   // Is it time for a new line? Ask before composing a costly one.
   bool due() const;
   // Shows the line when one is due.
