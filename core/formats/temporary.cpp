@@ -22,7 +22,7 @@ Temporaries& temporaries() {
   return all;
 }
 
-// Whether it is gone, as far as it is to go.
+// False when something is left that should be gone.
 bool remove_temporary(const std::string& path, TemporaryPath::Removal removal) {
   std::error_code error;
   if (removal == TemporaryPath::Removal::kIfEmpty) {

@@ -29,12 +29,15 @@ int64_t number_in(const std::string& path) {
   return in >> value ? value : kUnknown;  // "max" is no number
 }
 
-// What a control group leaves: its limit less what it holds and cannot give back.
+// What a control group leaves: its limit less what it holds and cannot give back. Cached files it gives back, also those that the
+// system counts as active, as it does with images that are read in every epoch.
 int64_t left_in_group(const std::string& folder, const char* limit, const char* usage) {
   const int64_t most = number_in(folder + limit);
   if (most == kUnknown) return kUnknown;
-  const int64_t used = number_in(folder + usage),
-                cache = number_after(folder + "/memory.stat", "inactive_file", 0);
+  const int64_t used = number_in(folder + usage);
+  const std::string statistics = folder + "/memory.stat";
+  const int64_t cache =
+      number_after(statistics, "inactive_file", 0) + number_after(statistics, "active_file", 0);
   return used == kUnknown ? most : std::max<int64_t>(0, most - used + cache);
 }
 
