@@ -1,10 +1,12 @@
 #include "core/runtime/interrupt.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 
 namespace saccade {
 namespace {
@@ -17,17 +19,31 @@ struct HandledSignal {
 std::array<HandledSignal, 3> handled{{{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
 
 std::atomic<int> requested{0};
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
+std::atomic<int64_t> requested_at{0};  // milliseconds
+static_assert(std::atomic<int64_t>::is_always_lock_free, "a signal handler writes it");
+
+int64_t milliseconds_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+}
+
+// Launchers send a signal to a process and to its group: nobody asks twice within this.
+constexpr int64_t kSameRequest = 200;
 
 void remember(int signal) {
   int none = 0;
-  if (!requested.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
+  if (requested.compare_exchange_strong(none, signal))
+    requested_at = milliseconds_now();
+  else if (const int64_t at = requested_at; at != 0 && milliseconds_now() - at > kSameRequest)
+    ::_exit(128 + signal);
 }
 
 }  // namespace
 
 InterruptScope::InterruptScope() {
   requested = 0;
+  requested_at = 0;
   for (HandledSignal& s : handled) {
     struct sigaction action {};
     action.sa_handler = remember;

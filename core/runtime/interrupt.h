@@ -5,8 +5,8 @@
 
 namespace saccade {
 
-// While one lives, the first of these signals is only remembered and a second one ends the process at once (exit status 128 +
-// signal). A SIGHUP that was ignored before (nohup) stays ignored. Not more than one at a time.
+// While one lives, the first of these signals is only remembered and another one, at least 0.2 s later, ends the process at once (exit
+// status 128 + signal). A SIGHUP that was ignored before (nohup) stays ignored. Not more than one at a time.
 class InterruptScope {
  public:
   InterruptScope();
