@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <set>
 
+#include "core/formats/safetensors.h"
 #include "data/evaluation/detections.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/checkpoints/checkpoint.h"
 
 namespace saccade {
 namespace {
@@ -64,6 +66,28 @@ TEST(BadImages, EndARunBeforeItBegins) {
   EXPECT_NE(message.find("000003.png: damaged image (the PNG file is cut off)"), std::string::npos)
       << message;
   EXPECT_FALSE(std::filesystem::exists(set.folder / "run"));
+}
+
+// What was trained before it was met is saved, and with the image mended the run goes on as if nothing had been.
+TEST(BadImages, MetInMidRunLoseNoStep) {
+  BadSet set;
+  ASSERT_EQ(set.train("whole"), 0);
+  const int kFirst = 1, kLast = 3;  // not all of them are in the first batch
+  int64_t steps = 0;
+  for (int id = kFirst; id <= kLast && steps == 0; ++id) {
+    std::filesystem::remove_all(set.folder / "run");
+    set.damage(id);
+    EXPECT_EQ(set.train("run"), 2);
+    set.damage(id);  // the same bit again
+    if (std::filesystem::exists(set.folder / "run/checkpoints/last.safetensors"))
+      steps = read_checkpoint_info(SafetensorsReader(set.folder / "run/checkpoints/last.safetensors")).step;
+  }
+  EXPECT_GT(steps, 0);
+  ASSERT_EQ(set.train("run", {"--resume"}), 0);
+  for (const char* file : {"checkpoints/last.safetensors", "checkpoints/best.safetensors"})
+    EXPECT_EQ(read_bytes(set.folder / ("whole/" + std::string(file))),
+              read_bytes(set.folder / ("run/" + std::string(file))))
+        << file;
 }
 
 TEST(BadImages, AreSkippedCountedAndToldWhereTheConfigurationSaysSo) {

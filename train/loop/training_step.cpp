@@ -4,6 +4,7 @@
 
 #include "autograd/engine.h"
 #include "core/kernels/copy/copy.h"
+#include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 #include "train/loop/diagnosis.h"
@@ -37,7 +38,15 @@ void TrainingRun::step() {
 void TrainingRun::read_batches(PendingStep& now) {
   double normalizer = 0, images = 0;
   for (int64_t i = 0; i < plan_.accumulate; ++i) {
-    now.batches.push_back(next_batch_());
+    try {
+      now.batches.push_back(next_batch_());
+    } catch (const InputError&) {  // a file that cannot be read ends the run, but takes no step with it
+      if (folder_begun_) {
+        finish_pending_step();
+        save_last();
+      }
+      throw;
+    }
     for (const std::string& line : now.batches.back().skipped) log_.message(line);
     normalizer += task_.loss_normalizer(now.batches.back());
     images += static_cast<double>(now.batches.back().targets.size());
