@@ -117,6 +117,7 @@ class ThreadTeam {
   bool survives_fork() const { return forks == forks_; }
 
   void grow(int size) {
+    if (static_cast<int>(members_.size()) >= size - 1) return;
     sigset_t all, before;  // signals are for the threads that wait for them
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
