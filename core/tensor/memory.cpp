@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/tensor/control_groups.h"
+
 namespace saccade {
 namespace {
 
@@ -41,25 +43,11 @@ int64_t left_in_group(const std::string& folder, const char* limit, const char* 
   return used == kUnknown ? most : std::max<int64_t>(0, most - used + cache);
 }
 
-// The group of this process and those that it lies in. In a container the path of the host is not there, but the top is.
 int64_t left_in_groups() {
   int64_t left = kUnknown;
-  std::ifstream in("/proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {  // "0::/user.slice" or "9:memory:/docker/1a2b"
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool unified = controllers.empty();
-    if (!unified && controllers != "memory") continue;
-    const std::string top = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
-      if (path == "/") path.clear();
-      left = std::min(
-          left, unified ? left_in_group(top + path, "/memory.max", "/memory.current")
-                        : left_in_group(top + path, "/memory.limit_in_bytes", "/memory.usage_in_bytes"));
-      if (path.rfind('/') == std::string::npos) break;
-    }
-  }
+  for (const std::string& folder : control_group_folders("memory"))
+    left = std::min({left, left_in_group(folder, "/memory.max", "/memory.current"),
+                     left_in_group(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes")});
   return left;
 }
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string>
 #include <thread>
+
+#include "core/tensor/control_groups.h"
 
 namespace saccade {
 namespace {
@@ -27,14 +29,6 @@ double quota_of(const std::string& group) {
   return micros > 0 && period > 0 ? micros / period : kUnlimited;
 }
 
-// The smallest quota of the group that `path` names below `mount` and of all groups around it.
-double smallest_quota(const std::string& mount, std::filesystem::path path) {
-  double smallest = quota_of(mount);
-  for (; path.has_relative_path(); path = path.parent_path())
-    smallest = std::min(smallest, quota_of(mount + path.string()));
-  return smallest;
-}
-
 }  // namespace
 
 int available_processors() {
@@ -42,17 +36,8 @@ int available_processors() {
   int count = sched_getaffinity(0, sizeof mask, &mask) == 0
                   ? CPU_COUNT(&mask)
                   : static_cast<int>(std::thread::hardware_concurrency());
-  // Lines of "number:controllers:path"; version 2 has no controllers there.
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string number, controllers, path; std::getline(groups, number, ':') &&
-                                              std::getline(groups, controllers, ':') &&
-                                              std::getline(groups, path);) {
-    double quota = kUnlimited;
-    if (controllers.empty()) quota = smallest_quota("/sys/fs/cgroup", path);
-    if (controllers == "cpu" || controllers == "cpu,cpuacct")
-      quota = smallest_quota("/sys/fs/cgroup/" + controllers, path);
-    if (quota < count) count = static_cast<int>(std::ceil(quota));
-  }
+  for (const std::string& group : control_group_folders("cpu"))
+    if (const double quota = quota_of(group); quota < count) count = static_cast<int>(std::ceil(quota));
   return std::max(count, 1);
 }
 
