@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the CUDA backend against the emulated GPU of tests/cuda_emulator and runs on it: the emulator's own tests
-# (planted faults), every op of the op table, every attention layer and tiny models of every kind against the CPU, 20
+# (planted faults), raw kernels, every op of the op table, every attention layer and tiny models of every kind against the CPU, 20
 # training steps of a small Deformable DETR and its detections.
 # Usage: scripts/emulated_tests.sh [FOLDER]     the build folder, build-emulated if none is named
 set -euo pipefail
@@ -8,12 +8,13 @@ cd "$(dirname "$0")/.."
 
 build=${1:-build-emulated}
 cmake --preset emulated -B "$build"
-cmake --build "$build" --target test_cuda test_autograd test_layers test_models test_train saccade
+cmake --build "$build" --target test_cuda test_core test_autograd test_layers test_models test_train saccade
 # The test programs list the kernels that they ran; the last test wants all of the sources.
 SACCADE_EMULATOR_KERNELS=$(mktemp)
 export SACCADE_EMULATOR_KERNELS
 trap 'rm -f "$SACCADE_EMULATOR_KERNELS"' EXIT
 "$build"/test_cuda --gtest_brief=1 --gtest_filter=-KernelCount.*
+"$build"/test_core --gtest_brief=1 --gtest_filter='RawKernels.*:Tf32Attention.*'
 "$build"/test_autograd --gtest_brief=1 --gtest_filter='*.cuda*:OpTable.*:*MsDeformAttn*:GridSample.*:Nonfinite*'
 "$build"/test_layers --gtest_brief=1 --gtest_filter='*Cuda*'
 "$build"/test_models --gtest_brief=1 --gtest_filter='Cuda*'

@@ -6,11 +6,11 @@
 # happened, and the exit status is 0 when all passed.
 # Usage: scripts/gpu_test.sh [--quick | --rehearse] [PART...]
 #   --quick: without compute-sanitizer     --rehearse: few steps of a tiny model, for the emulated GPU
-#   PART: only these of ops, layers, models, training, steps, memcheck, racecheck
+#   PART: only these of kernels, ops, layers, models, training, steps, memcheck, racecheck
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(ops layers models training steps memcheck racecheck)
+all=(kernels ops layers models training steps memcheck racecheck)
 parts=() left_out=() steps=20 small=()
 for argument in "$@"; do
   case "$argument" in
@@ -19,7 +19,7 @@ for argument in "$@"; do
       left_out=(memcheck racecheck) steps=3
       small=(--set model.transformer.hidden_dim=32 --set model.transformer.heads=4 --set model.transformer.ffn_dim=32
         --set model.backbone.width=8 --set data.augment.height=64 --set data.augment.width=64) ;;
-    ops | layers | models | training | steps | memcheck | racecheck) parts+=("$argument") ;;
+    kernels | ops | layers | models | training | steps | memcheck | racecheck) parts+=("$argument") ;;
     *)
       echo "error: gpu_test.sh: unknown argument $argument, expected --quick, --rehearse or one of ${all[*]}" >&2
       exit 2 ;;
@@ -27,7 +27,7 @@ for argument in "$@"; do
 done
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 if [ -x bin/saccade ]; then bin=bin; else bin=${BUILD:-build}; fi
-for program in saccade test_autograd test_layers test_models test_train; do
+for program in saccade test_core test_autograd test_layers test_models test_train; do
   [ -x "$bin/$program" ] || { echo "error: gpu_test.sh: no $bin/$program; build the checkout first" >&2; exit 2; }
 done
 work=$(mktemp -d)
@@ -45,6 +45,7 @@ tests() { # program, filter
   fi
   ! grep -q 'SKIPPED' "$work/log" && grep -q 'PASSED.*[1-9]' "$work/log"
 }
+kernels() { tests test_core 'RawKernels.*:Tf32Attention.*'; }
 ops() { tests test_autograd '*.cuda*:MsDeformAttnOnGpu.*'; }
 layers() { tests test_layers '*Cuda*'; }
 models() { tests test_models 'Cuda*'; }

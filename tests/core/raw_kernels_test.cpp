@@ -1,5 +1,5 @@
-// Kernels that no row of the op table reaches, on the emulated GPU against the CPU: the tuned ones and the
-// generic ones, which are their reference. Products of a few f32 operations agree within some roundings.
+// Kernels that no row of the op table reaches, on the GPU against the CPU: the tuned ones and the generic
+// ones, which are their reference. Products of a few f32 operations agree within some roundings.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,10 +13,19 @@
 #include "core/kernels/softmax/softmax.h"
 #include "core/runtime/gpu.h"
 #include "core/runtime/host_copy.h"
+#include "core/tensor/device.h"
+#include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {
+
+class RawKernels : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+  }
+};
 
 constexpr double kRoundings = 1e-6;
 
@@ -87,7 +96,7 @@ std::vector<Tensor> optimize(Device device, const char* type, const kernels::Upd
 }
 
 // Every registered optimizer, with all its state and without momentum.
-TEST(RawKernels, Optimizers) {
+TEST_F(RawKernels, Optimizers) {
   for (const auto& [name, spec] : kernels::optimizers().all()) {
     SCOPED_TRACE(name);
     for (double momentum : {0.9, 0.0})
@@ -96,7 +105,7 @@ TEST(RawKernels, Optimizers) {
 }
 
 // Neither the weights nor the averages move when a gradient or a loss is not finite.
-TEST(RawKernels, NonFiniteStepsChangeNothing) {
+TEST_F(RawKernels, NonFiniteStepsChangeNothing) {
   for (bool in_loss : {false, true}) {
     compare([&](Device device) {
       Rng rng(9);
@@ -130,7 +139,7 @@ TEST(RawKernels, NonFiniteStepsChangeNothing) {
 }
 
 // Their number does not depend on that of the tensors.
-TEST(RawKernels, OptimizerLaunchesDoNotGrow) {
+TEST_F(RawKernels, OptimizerLaunchesDoNotGrow) {
   auto launches = [](size_t count) {
     std::vector<kernels::OptimizerItem> items;
     std::vector<Tensor> grads, averages, values;
@@ -153,7 +162,7 @@ TEST(RawKernels, OptimizerLaunchesDoNotGrow) {
 }
 
 // Uploads may be changed at once and wait for nobody; what comes back is waited for once.
-TEST(RawKernels, CopiesWaitOnlyWhenSomebodyLooks) {
+TEST_F(RawKernels, CopiesWaitOnlyWhenSomebodyLooks) {
   constexpr int64_t kSizes[] = {1, 300, 70000, 5000000};  // shared pages, a block, several blocks
   auto numbers = [](int64_t n, float first) {
     std::vector<float> x(static_cast<size_t>(n), first);
@@ -175,15 +184,18 @@ TEST(RawKernels, CopiesWaitOnlyWhenSomebodyLooks) {
   std::vector<HostCopy> copies;
   for (const Tensor& t : tensors) copies.emplace_back(t);
   EXPECT_EQ(cuda_statistics().host_syncs, before);
+  // The last one's arrival is everybody's. A real GPU may be faster than this line.
+  const int64_t fewest = cuda_is_emulated() ? 1 : 0;
   for (size_t i = copies.size(); i-- > 0;) {
     const auto want = numbers(copies[i].numel(), i / 2 % 2 ? 2.0f : 1.0f);
     EXPECT_TRUE(std::equal(want.begin(), want.end(), copies[i].data<float>())) << "copy " << i;
-    EXPECT_EQ(cuda_statistics().host_syncs, before + 1);  // the last one's arrival is everybody's
+    EXPECT_GE(cuda_statistics().host_syncs, before + fewest);
+    EXPECT_LE(cuda_statistics().host_syncs, before + 1);
   }
   EXPECT_THROW(copies[0].data<double>(), Error);
 }
 
-TEST(RawKernels, StacksScalars) {
+TEST_F(RawKernels, StacksScalars) {
   compare([](Device device) {
     std::vector<Tensor> scalars;
     for (int i = 0; i < 70; ++i) scalars.push_back(Tensor::full(i % 2 ? Shape{} : Shape{1}, i).to(device));
@@ -193,7 +205,7 @@ TEST(RawKernels, StacksScalars) {
   });
 }
 
-TEST(RawKernels, MatchCost) {
+TEST_F(RawKernels, MatchCost) {
   compare([](Device device) {
     Rng rng(6);
     Tensor scores = uniform(rng, {2, 70, 5}, -3, 3), boxes = uniform(rng, {2, 70, 4}, 0.1, 0.5),
@@ -211,7 +223,7 @@ TEST(RawKernels, MatchCost) {
   });
 }
 
-TEST(RawKernels, DeformableLocations) {
+TEST_F(RawKernels, DeformableLocations) {
   compare([](Device device) {
     Rng rng(7);
     FeatureLevels levels{{4, 5}, {2, 3}};
@@ -228,7 +240,7 @@ TEST(RawKernels, DeformableLocations) {
   });
 }
 
-TEST(RawKernels, NormalizeImage) {
+TEST_F(RawKernels, NormalizeImage) {
   compare([](Device device) {
     std::vector<Tensor> out;
     for (int64_t width : {7, 8}) {  // with and without a rest of a pack
@@ -246,7 +258,7 @@ TEST(RawKernels, NormalizeImage) {
   });
 }
 
-TEST(RawKernels, Counts) {
+TEST_F(RawKernels, Counts) {
   compare([](Device device) {
     Rng rng(8);
     Tensor x = uniform(rng, {3000});
@@ -259,7 +271,7 @@ TEST(RawKernels, Counts) {
 }
 
 // Rows that begin with minus infinities, hold nothing else, or hold a NaN.
-TEST(RawKernels, SoftmaxOfSpecialNumbers) {
+TEST_F(RawKernels, SoftmaxOfSpecialNumbers) {
   constexpr double kNan = -7;  // stands for it, so that results can be compared
   for (int64_t n : {4, 70, 260, 600, 601}) {
     SCOPED_TRACE(n);

@@ -6,25 +6,31 @@
 
 #include "core/kernels/attention/attention.h"
 #include "core/kernels/window_attention/window_attention.h"
+#include "core/tensor/device.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {
 
-struct Tf32Scope {
-  Tf32Scope() { execution().math = MathMode::kTf32; }
-  ~Tf32Scope() { execution().math = MathMode::kExact; }
+// The CPU takes no notice of the mode.
+class Tf32Attention : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+    execution().math = MathMode::kTf32;
+  }
+  void TearDown() override { execution().math = MathMode::kExact; }
 };
 
-Tensor normal(Rng& rng, const Shape& shape) {
+Tensor normal_tensor(Rng& rng, const Shape& shape) {
   Tensor t = Tensor::empty(shape);
   for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
   return t;
 }
 
 // The largest difference beside the root mean square of what is expected.
-double error_of(const Tensor& got, const Tensor& expected) {
+double relative_error(const Tensor& got, const Tensor& expected) {
   auto a = got.to_vector<double>(), b = expected.to_vector<double>();
   double worst = 0, square = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -35,19 +41,18 @@ double error_of(const Tensor& got, const Tensor& expected) {
 }
 
 // Rounding a factor to tf32 is off by at most 2^-11; a score of size 4 by some 2e-3, and so are the weights.
-constexpr double kRounding = 2e-2;
+constexpr double kTf32Rounding = 2e-2;
 // Exact arithmetic would be this near: the test would not notice that tf32 is not used.
-constexpr double kExact = 2e-5;
+constexpr double kExactTf32 = 2e-5;
 
 void expect_rounded(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
   for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_LT(error_of(got[i], expected[i]), kRounding) << "result " << i;
-    EXPECT_GT(error_of(got[i], expected[i]), kExact) << "result " << i;
+    EXPECT_LT(relative_error(got[i], expected[i]), kTf32Rounding) << "result " << i;
+    EXPECT_GT(relative_error(got[i], expected[i]), kExactTf32) << "result " << i;
   }
 }
 
-TEST(Tf32Attention, NearTheExactOne) {
-  Tf32Scope scope;  // the CPU takes no notice
+TEST_F(Tf32Attention, NearTheExactOne) {
   struct Size {
     int64_t Q, S, D;
     double dropout;
@@ -56,9 +61,11 @@ TEST(Tf32Attention, NearTheExactOne) {
        {Size{40, 70, 16, 0}, Size{35, 66, 32, 0.2}, Size{18, 70, 64, 0}, Size{34, 35, 128, 0}}) {
     auto run = [&](Device device) {
       Rng rng(11);
-      Tensor q = normal(rng, {1, Q, 2 * D}).to(device), k = normal(rng, {1, S, 2 * D}).to(device),
-             v = normal(rng, {1, S, 2 * D}).to(device), dy = normal(rng, {1, Q, 2 * D}).to(device),
-             bias = normal(rng, {1, 1, Q, S}).to(device);
+      Tensor q = normal_tensor(rng, {1, Q, 2 * D}).to(device),
+             k = normal_tensor(rng, {1, S, 2 * D}).to(device),
+             v = normal_tensor(rng, {1, S, 2 * D}).to(device),
+             dy = normal_tensor(rng, {1, Q, 2 * D}).to(device),
+             bias = normal_tensor(rng, {1, 1, Q, S}).to(device);
       kernels::AttentionParams params{2, 1 / std::sqrt(static_cast<double>(D)), dropout, 5, 9};
       Tensor y = dy.empty_like(), log_sum = Tensor::empty({1, 2, Q}, DType::kF32, device);
       Tensor dq = q.empty_like(), dk = k.empty_like(), dv = v.empty_like(), dbias = bias.empty_like();
@@ -72,8 +79,7 @@ TEST(Tf32Attention, NearTheExactOne) {
 }
 
 // Windows of one tile and of several, with fillers and regions.
-TEST(Tf32Attention, WindowsNearTheExactOnes) {
-  Tf32Scope scope;
+TEST_F(Tf32Attention, WindowsNearTheExactOnes) {
   struct Size {
     int64_t D, window;
   };
@@ -83,9 +89,10 @@ TEST(Tf32Attention, WindowsNearTheExactOnes) {
       const int64_t height = window + 1, width = window - 1, side = 2 * window - 1;
       kernels::WindowParams params{2, window, 2, 1 / std::sqrt(static_cast<double>(D))};
       kernels::WindowGeometry map(height, width, params);
-      Tensor qkv = normal(rng, {2, height, width, 6 * D}).to(device),
-             table = normal(rng, {side * side, 2}).to(device), padding = normal(rng, {6 * D}).to(device),
-             dy = normal(rng, {2, height, width, 2 * D}).to(device);
+      Tensor qkv = normal_tensor(rng, {2, height, width, 6 * D}).to(device),
+             table = normal_tensor(rng, {side * side, 2}).to(device),
+             padding = normal_tensor(rng, {6 * D}).to(device),
+             dy = normal_tensor(rng, {2, height, width, 2 * D}).to(device);
       Tensor y = dy.empty_like(),
              log_sum = Tensor::empty({2, map.count(), 2, window * window}, DType::kF32, device);
       Tensor dqkv = qkv.empty_like(), dtable = table.empty_like(), dpadding = padding.empty_like();
