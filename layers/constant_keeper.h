@@ -1,0 +1,57 @@
+// Tensors that follow from sizes alone (position codes, token maps, anchors, grids), kept from step to step: a member of the
+// module that uses them. On a GPU nothing is then made or uploaded twice while the sizes stay the same.
+#pragma once
+
+#include <list>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "autograd/var.h"
+#include "core/runtime/lru_cache.h"
+
+namespace saccade {
+
+class ConstantKeeper {
+ public:
+  // Bounds of what is kept: the least recently used leave first, and what alone is larger is made every time.
+  static constexpr size_t kMaxEntries = 16, kMaxBytes = size_t{64} << 20;
+
+  // The tensors of the key, from make() -> Tensors where they are not kept. The key holds everything that they depend on, the
+  // device too. Nobody may change them in place.
+  template <class Make>
+  Tensors get(const CacheKey& key, const Make& make) const {
+    std::lock_guard lock(mutex_);
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->key != key.text()) continue;
+      entries_.splice(entries_.begin(), entries_, it);
+      return it->tensors;
+    }
+    Tensors made = make();
+    size_t bytes = 0;
+    for (const Tensor& t : made) bytes += t.bytes();
+    if (bytes > kMaxBytes) return made;
+    entries_.push_front({key.text(), made, bytes});
+    bytes_ += bytes;
+    while (entries_.size() > kMaxEntries || bytes_ > kMaxBytes) {
+      bytes_ -= entries_.back().bytes;
+      entries_.pop_back();
+    }
+    return made;
+  }
+  size_t size() const { return entries_.size(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Entry {
+    std::string key;
+    Tensors tensors;
+    size_t bytes;
+  };
+  // A cache: what a module gives does not depend on it.
+  mutable std::mutex mutex_;
+  mutable std::list<Entry> entries_;  // the most recent one first
+  mutable size_t bytes_ = 0;
+};
+
+}  // namespace saccade
