@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/kernels/sine_encoding/sine_encoding.h"
 #include "layers/module_scope.h"
 
 namespace saccade {
@@ -74,14 +75,11 @@ Tensor sine_position_encoding(std::span<const MapSize> valid, MapSize map, int64
 }
 
 Tensor sine_box_encoding(const Tensor& x, int64_t channels) {
-  Tensor host = x.to(DType::kF32).to(Device::kCpu).contiguous();
-  Shape shape = host.shape();
+  Shape shape = x.shape();
   shape[-1] *= channels;
-  Tensor out = Tensor::empty(shape);
-  const float* in = host.data<float>();
-  float* p = out.data<float>();
-  for (int64_t i = 0; i < host.numel(); ++i) encode(in[i] * 2 * std::numbers::pi, channels, p + i * channels);
-  return out.to(x.device());
+  Tensor out = Tensor::empty({x.numel(), channels}, DType::kF32, x.device());
+  kernels::sine_encoding(x.to(DType::kF32).contiguous(), out);
+  return out.reshape(shape);
 }
 
 LearnedPositionEncoding::LearnedPositionEncoding(int64_t channels) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/kernels/top_k/top_k.h"
 #include "layers/module_scope.h"
 #include "layers/position_encoding.h"
 #include "models/build.h"
@@ -196,17 +197,9 @@ DeformableDetr::Queries DeformableDetr::proposed_queries(const Var& memory, cons
   predictions.boxes = sigmoid(box_logits);
 
   // The Q tokens with the highest first-class score, in order of score; ties go to the lower token.
-  std::vector<float> scores = predictions.logits.value().slice(-1, 0, 1).to_vector<float>();
-  std::vector<int64_t> chosen;
-  for (int64_t n = 0; n < N; ++n) {
-    const float* s = scores.data() + n * S;
-    std::vector<int64_t> order(static_cast<size_t>(S));
-    std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + Q, order.end(),
-                      [s](int64_t a, int64_t b) { return s[a] > s[b] || (s[a] == s[b] && a < b); });
-    chosen.insert(chosen.end(), order.begin(), order.begin() + Q);
-  }
-  Tensor indices = Tensor::from<int64_t>({N, Q}, chosen, memory.device());
+  Tensor scores = predictions.logits.value().slice(-1, 0, 1).to(DType::kF32).contiguous().reshape({N, S});
+  Tensor indices = Tensor::empty({N, Q}, DType::kI64, memory.device());
+  kernels::top_k(scores, indices);
   Queries q;
   q.reference = sigmoid(gather_rows(box_logits.detach(), indices));
   Var embed = Var(sine_box_encoding(q.reference.value(), C / 2));

@@ -10,7 +10,9 @@
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "core/kernels/optimizer/optimizer.h"
 #include "core/kernels/reduce/reduce.h"
+#include "core/kernels/sine_encoding/sine_encoding.h"
 #include "core/kernels/softmax/softmax.h"
+#include "core/kernels/top_k/top_k.h"
 #include "core/runtime/gpu.h"
 #include "core/runtime/host_copy.h"
 #include "core/tensor/device.h"
@@ -237,6 +239,45 @@ TEST_F(RawKernels, DeformableLocations) {
       out.insert(out.end(), {locations, weights});
     }
     return out;
+  });
+}
+
+// Scores of which many are equal, or that end among equal ones, with zeros of both signs, infinities and NaN.
+TEST_F(RawKernels, TopK) {
+  for (auto [columns, picks] : {std::pair{1, 1}, {700, 1}, {700, 300}, {700, 700}, {5, 4}}) {
+    SCOPED_TRACE(testing::Message() << picks << " of " << columns);
+    compare([columns = int64_t{columns}, picks = int64_t{picks}](Device device) {
+      Rng rng(12);
+      Tensor scores = uniform(rng, {3, columns}, -30, 30);
+      float* s = scores.data<float>();
+      for (int64_t i = 0; i < 2 * columns; ++i) s[i] = std::round(s[i] / 8);
+      for (int64_t i = columns; i < 2 * columns; i += 3) s[i] = NAN;
+      s[3 * columns - 1] = INFINITY;
+      Tensor indices = Tensor::empty({3, picks}, DType::kI64, device);
+      kernels::top_k(scores.to(device), indices);
+      return std::vector<Tensor>{indices};
+    });
+  }
+}
+
+TEST_F(RawKernels, RowMax) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF64})
+    for (int64_t columns : {1, 5, 91})
+      compare([&](Device device) {
+        Rng rng(13);
+        Tensor x = uniform(rng, {2, 9, columns}).to(dtype).to(device);
+        Tensor y = Tensor::empty({2, 9}, dtype == DType::kF64 ? dtype : DType::kF32, device);
+        kernels::row_max(x, y);
+        return std::vector<Tensor>{y};
+      });
+}
+
+TEST_F(RawKernels, SineEncoding) {
+  compare([](Device device) {
+    Rng rng(14);
+    Tensor y = Tensor::empty({2, 4, 10}, DType::kF32, device);
+    kernels::sine_encoding(uniform(rng, {2, 4}, 0, 1).to(device), y);
+    return std::vector<Tensor>{y};
   });
 }
 

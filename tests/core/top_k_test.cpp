@@ -1,0 +1,69 @@
+// The selection along rows beside a stable sort. The GPU's is compared with this one by tests/cuda/raw_kernels_test.cpp.
+#include "core/kernels/top_k/top_k.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "core/tensor/philox.h"
+
+namespace saccade {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+
+std::vector<int64_t> picked(const std::vector<float>& scores, int64_t rows, int64_t picks, bool generic) {
+  auto columns = static_cast<int64_t>(scores.size()) / rows;
+  Tensor indices = Tensor::empty({rows, picks}, DType::kI64);
+  Tensor x = Tensor::from<float>({rows, columns}, scores);
+  generic ? kernels::top_k.generic(x, indices) : kernels::top_k(x, indices);
+  return indices.to_vector<int64_t>();
+}
+
+TEST(TopK, OrdersTiesInfinitiesAndNan) {
+  struct Case {
+    std::vector<float> scores;
+    std::vector<int64_t> order;
+  };
+  for (const Case& c :
+       {Case{{1, 3, 2}, {1, 2, 0}}, Case{{5, 5, 7, 5}, {2, 0, 1, 3}}, Case{{0.f, -0.f, 0.f}, {0, 1, 2}},
+        Case{{kNan, -kInf, kInf, kNan, -1}, {2, 4, 1, 0, 3}}, Case{{kNan, kNan}, {0, 1}}, Case{{4}, {0}}})
+    for (bool generic : {false, true})
+      for (size_t k = 1; k <= c.order.size(); ++k)
+        EXPECT_EQ(picked(c.scores, 1, static_cast<int64_t>(k), generic),
+                  std::vector<int64_t>(c.order.begin(), c.order.begin() + static_cast<int64_t>(k)));
+}
+
+TEST(TopK, EqualsAStableSortOfEachRow) {
+  constexpr int64_t kRows = 3, kColumns = 700, kPicks = 300;
+  Rng rng(3);
+  std::vector<float> scores(kRows * kColumns);
+  for (float& s : scores) s = static_cast<float>(std::floor(rng.uniform(-50, 50)));  // many are equal
+  std::vector<int64_t> want;
+  for (int64_t row = 0; row < kRows; ++row) {
+    std::vector<int64_t> order(kColumns);
+    std::iota(order.begin(), order.end(), 0);
+    const float* s = scores.data() + row * kColumns;
+    std::stable_sort(order.begin(), order.end(), [s](int64_t a, int64_t b) { return s[a] > s[b]; });
+    want.insert(want.end(), order.begin(), order.begin() + kPicks);
+  }
+  for (bool generic : {false, true}) EXPECT_EQ(picked(scores, kRows, kPicks, generic), want);
+}
+
+TEST(RowMax, TakesTheLargestAndKeepsNan) {
+  Tensor x = Tensor::from<float>({2, 2, 3},
+                                 std::vector<float>{1, 5, 2, -3, -1, -2, 0, kNan, 1, -kInf, -kInf, -kInf});
+  Tensor y = Tensor::empty({2, 2});
+  kernels::row_max(x, y);
+  auto v = y.to_vector<float>();
+  EXPECT_EQ(v[0], 5);
+  EXPECT_EQ(v[1], -1);
+  EXPECT_TRUE(std::isnan(v[2]));
+  EXPECT_EQ(v[3], -kInf);
+}
+
+}  // namespace
+}  // namespace saccade
