@@ -11,6 +11,26 @@ const AttentionSpec& attention_spec(const Args& section, const std::string& fall
   return attention_layers().find(section.get_string("type", fallback), section.path() + ".type");
 }
 
+LeadingGroups make_leading_groups(int64_t count, int64_t size, int64_t queries, Device device) {
+  LeadingGroups groups{count, size, {}};
+  const int64_t D = groups.queries();
+  SACCADE_CHECK(D <= queries, "[attention] {} groups of {} among {} queries", count, size, queries);
+  if (count <= 1) return groups;
+  // The squared distance of two groups' numbers times a factor that is 0 for the queries after them: a few numbers for the
+  // device, which makes the matrix of them.
+  constexpr float kHidden = -1e9f;
+  std::vector<float> numbers(static_cast<size_t>(queries)), factors(static_cast<size_t>(queries));
+  for (int64_t i = 0; i < D; ++i) {
+    numbers[static_cast<size_t>(i)] = static_cast<float>(i / size);
+    factors[static_cast<size_t>(i)] = kHidden;
+  }
+  NoGrad no_grad;
+  Tensor of_key = Tensor::from<float>({1, 1, queries}, numbers, device);
+  Var distance = sub(Var(of_key.slice(2, 0, D).reshape({1, D, 1})), Var(of_key));
+  groups.bias = mul(square(distance), Var(Tensor::from<float>({1, 1, queries}, factors, device))).value();
+  return groups;
+}
+
 std::shared_ptr<Attention> make_attention(const Args& section, const std::string& fallback,
                                           const AttentionShape& shape) {
   const AttentionSpec& spec = attention_spec(section, fallback);

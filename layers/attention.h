@@ -19,6 +19,18 @@ struct SamplingRecord {
   Tensor weights;    // f32 [N, Q, M, L, P]
 };
 
+// Queries of which the first count * size form groups: those of a group see each other and the queries after the groups,
+// which see only themselves (denoising: models/detection/denoising.h).
+struct LeadingGroups {
+  int64_t count = 0, size = 0;
+  // f32 [1, count * size, Q], added to the scores of the groups: 0, or so low that nothing is left of a key. Undefined
+  // where they see everything.
+  Tensor bias;
+  int64_t queries() const { return count * size; }
+};
+// queries: Q, those of the groups included
+LeadingGroups make_leading_groups(int64_t count, int64_t size, int64_t queries, Device device);
+
 struct AttentionInput {
   Var query;             // [N, Q, C], position already added
   Var key;               // [N, S, C], position already added (dot-product layers)
@@ -27,11 +39,14 @@ struct AttentionInput {
   Var reference_points;  // [N, Q, L, 2 or 4], normalised to the padded levels (deformable layers)
   FeatureLevels levels;  // the L maps that the S tokens are the cells of; empty where they are no maps
   SamplingRecord* record = nullptr;
+  LeadingGroups leading;  // of queries that are the keys as well
 };
 
 class Attention : public Module {
  public:
   virtual Var forward(const AttentionInput& input) = 0;  // -> [N, Q, C]
+  // Whether it heeds AttentionInput::leading; others are not asked to.
+  virtual bool supports_leading_groups() const { return false; }
 };
 
 // What the model decides; everything else comes from the layer's own arguments.

@@ -19,9 +19,26 @@ struct LayerPrediction {
   Var boxes;   // [N, Q, 4] as (cx, cy, w, h) in [0, 1], relative to the un-padded image
 };
 
+struct MatchedPair {
+  int64_t image;   // position in the batch
+  int64_t query;   // in [0, Q)
+  int64_t object;  // position in the image's target
+};
+
+// Training with denoising (models/detection/denoising.h): what queries predict that are made of the objects.
+struct DenoisingOutput {
+  std::vector<LayerPrediction> layers;  // [N, D, ...], in decoder order; empty without denoising
+  std::vector<MatchedPair> pairs;       // the queries that answer an object; the others see none
+  int64_t groups = 0;                   // how often each object is asked for
+};
+
 struct DetectorOutput {
-  std::vector<LayerPrediction> layers;  // in decoder order; the last one is the result
-  LayerPrediction encoder;  // two-stage proposals (logits of one "object" class in column 0); else undefined
+  std::vector<LayerPrediction>
+      layers;               // of the matching queries, in decoder order; the last one is the result
+  LayerPrediction encoder;  // two-stage proposals; else undefined
+  // The proposals' logits are those of all classes; else column 0 is that of one class, "object".
+  bool encoder_classes = false;
+  DenoisingOutput denoising;
   // Training with extra query groups: Q is this many groups of equal size, each matched with all objects on
   // its own.
   int64_t query_groups = 1;

@@ -43,12 +43,13 @@ AttentionShape attention_shape(const TransformerOptions& o, int64_t points, bool
           .reference_points = reference_points};
 }
 
-// Attention of the queries [N, Q, C] with each other, within each of `groups` equal groups.
-Var attend_in_groups(Attention& layer, const Var& target, const Var& position, int64_t groups) {
+// Attention of the queries [N, Q, C] with each other.
+Var attend_in_groups(Attention& layer, const Var& target, const Var& position, const QueryGroups& groups) {
   int64_t N = target.dim(0), Q = target.dim(1), C = target.dim(2);
-  Shape grouped{N * groups, Q / groups, C};
+  Shape grouped{N * groups.equal, Q / groups.equal, C};
   Var query = reshape(add(target, position), grouped);
-  AttentionInput input{.query = query, .key = query, .value = reshape(target, grouped)};
+  AttentionInput input{
+      .query = query, .key = query, .value = reshape(target, grouped), .leading = groups.leading};
   return reshape(layer.forward(input), {N, Q, C});
 }
 
@@ -113,6 +114,9 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
   }
   self_attn_ = child("self_attn", make_attention(o.decoder_self_attention, "multi_head_attention",
                                                  attention_shape(o, 1, true, false)));
+  if (o.denoising && !self_attn_->supports_leading_groups())
+    fail_input("{}.type: {} knows no groups of queries, which model.transformer.denoising has",
+               o.decoder_self_attention.path(), o.decoder_self_attention.get_string("type", ""));
   if (deformable)
     self_norm_ = norm("norm2");
   else
@@ -126,7 +130,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
 }
 
 Var TransformerDecoderLayer::forward(const Var& target, const Var& position, AttentionInput memory,
-                                     int64_t groups) {
+                                     const QueryGroups& groups) {
   ModuleScope scope(*this);
   auto among_queries = [&](const Var& x) {
     return dropout(attend_in_groups(*self_attn_, x, position, groups), dropout_, training());
@@ -152,7 +156,7 @@ TransformerDecoder::TransformerDecoder(const TransformerOptions& o, bool deforma
 }
 
 Vars TransformerDecoder::forward(Var target, const Var& position, const AttentionInput& memory,
-                                 int64_t groups) {
+                                 const QueryGroups& groups) {
   ModuleScope scope(*this);
   Vars outputs;
   for (auto& layer : layers_) {

@@ -17,6 +17,7 @@ struct TransformerOptions {
   int64_t levels = 1, encoder_points = 0, decoder_points = 0;  // for attention layers that sample
   double dropout = 0;
   bool pre_norm = false;
+  bool denoising = false;  // the queries may have leading groups
   // Sections of the configuration; empty: the layers of the official model.
   Args encoder_attention, decoder_self_attention, decoder_cross_attention;
 };
@@ -62,14 +63,19 @@ class TransformerEncoder : public Module {
   std::shared_ptr<LayerNorm> norm_;  // pre-norm only
 };
 
+// Which queries of a decoder attend to each other.
+struct QueryGroups {
+  int64_t equal = 1;      // they are this many groups of equal size, each for itself
+  LeadingGroups leading;  // or some before the others
+};
+
 // DETR's decoder layer, or Deformable DETR's: there the cross-attention is `cross_attn` with `norm1`, and `norm2` belongs to the
 // self-attention.
 class TransformerDecoderLayer : public Module {
  public:
   TransformerDecoderLayer(const TransformerOptions& options, bool deformable);
-  // target, position [N, Q, C] -> [N, Q, C]; queries attend to each other in `groups` equal groups. memory: what the
-  // cross-attention reads, all but its query
-  Var forward(const Var& target, const Var& position, AttentionInput memory, int64_t groups);
+  // target, position [N, Q, C] -> [N, Q, C]. memory: what the cross-attention reads, all but its query
+  Var forward(const Var& target, const Var& position, AttentionInput memory, const QueryGroups& groups);
   std::string type_name() const override { return "DecoderLayer"; }
 
  private:
@@ -85,7 +91,7 @@ class TransformerDecoder : public Module {
   TransformerDecoder(const TransformerOptions& options, bool deformable);
   // DETR: the normalised output [N, Q, C] of every layer. The loop over Deformable DETR's layers belongs to the model, which
   // refines boxes between them.
-  Vars forward(Var target, const Var& position, const AttentionInput& memory, int64_t groups);
+  Vars forward(Var target, const Var& position, const AttentionInput& memory, const QueryGroups& groups);
   TransformerDecoderLayer& layer(int64_t i) { return *layers_[static_cast<size_t>(i)]; }
   // Official files carry Deformable DETR's heads under these names too when boxes are refined.
   void add_head_names(const std::string& name, std::shared_ptr<Module> head) { child(name, std::move(head)); }

@@ -109,6 +109,11 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
     if (options.two_stage)
       transformer_->decoder->add_head_names(fmt::format("class_embed.{}", i), class_embed_[k]);
   }
+  if (o.denoising) {
+    label_enc_ = make_child<LabelEmbedding>("label_enc", classes(), o.dim);
+    if (!options.two_stage)
+      ref_point_head_ = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim});
+  }
 }
 
 // The official heads are clones: all start with the first one's weights (but for the size bias).
@@ -167,9 +172,11 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
   } else {
     queries = learned_queries(N);
   }
+  prepend(make_denoising(input, training(), classes(), options_.denoising), queries);
   decode(queries, memory, maps, input.record_sampling, output);
-  if (!options_.aux_loss && output.layers.size() > 1)
-    output.layers.erase(output.layers.begin(), output.layers.end() - 1);
+  if (!options_.aux_loss)
+    for (auto* all : {&output.layers, &output.denoising.layers})
+      if (all->size() > 1) all->erase(all->begin(), all->end() - 1);
   return output;
 }
 
@@ -177,7 +184,7 @@ DeformableDetr::Queries DeformableDetr::learned_queries(int64_t batch) {
   int64_t C = options_.transformer.dim;
   Queries q;
   Var embed = query_embed_->forward();
-  q.groups = query_embed_->groups();
+  q.groups.equal = query_embed_->groups();
   int64_t Q = embed.dim(0);
   Var position = slice(embed, 1, 0, C);
   Var reference = sigmoid(transformer_->reference_points->forward(position));
@@ -202,11 +209,31 @@ DeformableDetr::Queries DeformableDetr::proposed_queries(const Var& memory, cons
   kernels::top_k(scores, indices);
   Queries q;
   q.reference = sigmoid(gather_rows(box_logits.detach(), indices));
-  Var embed = Var(sine_box_encoding(q.reference.value(), C / 2));
-  embed = transformer_->pos_trans_norm->forward(transformer_->pos_trans->forward(embed));
+  Var embed = encode_boxes(q.reference.value());
   q.position = slice(embed, 2, 0, C);
   q.target = slice(embed, 2, C, 2 * C);
   return q;
+}
+
+Var DeformableDetr::encode_boxes(const Tensor& boxes) const {
+  Var encoding = Var(sine_box_encoding(boxes, options_.transformer.dim / 2));
+  return transformer_->pos_trans_norm->forward(transformer_->pos_trans->forward(encoding));
+}
+
+void DeformableDetr::prepend(DenoisingQueries denoising, Queries& q) const {
+  if (denoising.count() == 0) return;
+  const int64_t C = options_.transformer.dim;
+  Var boxes = Var(denoising.boxes);
+  Var position = options_.two_stage
+                     ? slice(encode_boxes(denoising.boxes), 2, 0, C)
+                     : ref_point_head_->forward(Var(sine_box_encoding(denoising.boxes, C / 2)));
+  q.target = concat({label_enc_->forward(denoising), q.target}, 1);
+  q.position = concat({position, q.position}, 1);
+  // Learned queries start from a point.
+  q.reference = concat({slice(boxes, 2, 0, q.reference.dim(2)), q.reference}, 1);
+  q.groups.leading =
+      make_leading_groups(denoising.groups, denoising.size, q.target.dim(1), q.target.device());
+  q.denoising = std::move(denoising);
 }
 
 void DeformableDetr::decode(const Queries& q, const Var& memory, const TokenMaps& maps, bool record,
@@ -215,7 +242,7 @@ void DeformableDetr::decode(const Queries& q, const Var& memory, const TokenMaps
   Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
   Var ratios_twice = concat({ratios, ratios}, -1);
   Var target = q.target, reference = q.reference;
-  output.query_groups = q.groups;
+  output.query_groups = q.groups.equal;
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
     int64_t numbers = reference.dim(2);  // 2: (x, y), 4: (x, y, w, h)
     Var points = mul(reshape(reference, {N, Q, 1, numbers}), numbers == 4 ? ratios_twice : ratios);
@@ -241,7 +268,7 @@ void DeformableDetr::decode(const Queries& q, const Var& memory, const TokenMaps
       prediction.boxes = sigmoid(concat({xy, slice(offset, -1, 2, 4)}, -1));
     }
     if (options_.box_refine) reference = prediction.boxes.detach();
-    output.layers.push_back(std::move(prediction));
+    add_layer(output, q.denoising, prediction);
   }
 }
 
@@ -253,6 +280,7 @@ std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes
                                 .box_refine = t.get_bool("box_refine"),
                                 .two_stage = t.get_bool("two_stage")};
   options.read(t, criterion, classes);
+  options.transformer.denoising = options.denoising.queries > 0;
   const int64_t levels = options.transformer.levels = t.get_int("levels");
   t.finish("Deformable DETR");
   if (options.two_stage && !options.box_refine)

@@ -33,10 +33,14 @@ class DeformableDetr : public SetDetector {
   struct Queries {
     Var target, position;  // [N, Q, C]
     Var reference;         // [N, Q, 2 or 4] in [0, 1]
-    int64_t groups = 1;
+    QueryGroups groups;
+    DenoisingQueries denoising;
   };
   Queries learned_queries(int64_t batch);
   Queries proposed_queries(const Var& memory, const Proposals& proposals, LayerPrediction& predictions);
+  // The encoded boxes [N, Q, 4] as (position, content) [N, Q, 2 C]: two stages only.
+  Var encode_boxes(const Tensor& boxes) const;
+  void prepend(DenoisingQueries denoising, Queries& queries) const;
   void decode(const Queries& queries, const Var& memory, const TokenMaps& maps, bool record,
               DetectorOutput& output);
 
@@ -45,6 +49,9 @@ class DeformableDetr : public SetDetector {
   std::vector<std::shared_ptr<InputProjection>> input_proj_;
   std::shared_ptr<Transformer> transformer_;
   std::shared_ptr<QueryEmbedding> query_embed_;  // null with two stages
+  // Denoising: the content of its queries by class and, with one stage, their position by box.
+  std::shared_ptr<LabelEmbedding> label_enc_;
+  std::shared_ptr<Mlp> ref_point_head_;
   std::vector<std::shared_ptr<Linear>> class_embed_;
   std::vector<std::shared_ptr<Mlp>> bbox_embed_;
 };

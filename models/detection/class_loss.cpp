@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "core/kernels/matched_iou/matched_iou.h"
+
 namespace saccade {
 
 Registry<ClassLossSpec>& class_losses() {
@@ -22,6 +24,12 @@ std::vector<ClassCandidate> ClassLoss::candidates(const float* logits, int64_t q
 }
 
 double ClassLoss::score_of(float score) const { return 1 / (1 + std::exp(-static_cast<double>(score))); }
+
+Tensor matched_quality(const Var& logits, const MatchedQueries& matched) {
+  Tensor quality = Tensor::zeros({logits.dim(0), logits.dim(1)}, DType::kF32, logits.device());
+  kernels::matched_iou(matched.boxes.to(DType::kF32).contiguous(), matched.truth, matched.indices, quality);
+  return quality;
+}
 
 std::vector<int64_t> label_queries(const Var& logits, const MatchedQueries& matched, int64_t background) {
   std::vector<int64_t> labels(static_cast<size_t>(logits.dim(0) * logits.dim(1)), background);

@@ -19,7 +19,8 @@ struct ClassLossOptions {
 // The matched queries of a batch, as rows of the flattened predictions [N * Q, ...], with their objects.
 struct MatchedQueries {
   std::vector<int64_t> rows, labels;
-  std::vector<float> boxes;  // [pairs, 4] as (cx, cy, w, h)
+  // Where the predictions are: the rows again, i64 [P], the predicted and the true boxes, f32 [P, 4] as (cx, cy, w, h).
+  Tensor indices, boxes, truth;
 };
 
 struct ClassCandidate {
@@ -32,14 +33,12 @@ class ClassLoss {
  public:
   virtual ~ClassLoss() = default;
   // A sum over the batch, [] f32, and what it is to be divided by: `objects` unless the loss has weights of its own.
-  // logits [N, Q, K]; boxes [N, Q, 4]: the predicted ones on the host, when reads_boxes().
+  // logits [N, Q, K].
   struct Sum {
     Var sum;
     double divisor;
   };
-  virtual Sum sum(const Var& logits, const float* boxes, const MatchedQueries& matched,
-                  double objects) const = 0;
-  virtual bool reads_boxes() const { return false; }
+  virtual Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const = 0;
 
   // Columns of the logits after those of the classes.
   virtual int64_t extra_columns() const { return 0; }
@@ -61,6 +60,8 @@ struct ClassLossSpec {
 
 Registry<ClassLossSpec>& class_losses();
 
+// f32 [N, Q]: the IoU of the matched queries' boxes with their objects, 0 for the others.
+Tensor matched_quality(const Var& logits, const MatchedQueries& matched);
 // The label of each of the N Q queries; `background` for those that are not matched.
 std::vector<int64_t> label_queries(const Var& logits, const MatchedQueries& matched, int64_t background);
 // The same as i64 [N, Q] where the logits are.

@@ -7,15 +7,20 @@
 namespace saccade {
 namespace {
 
-MatchedQueries matched_queries(const std::vector<MatchedPair>& pairs, const std::vector<Target>& targets,
-                               int64_t Q, bool binary) {
+MatchedQueries matched_queries(const LayerPrediction& p, const std::vector<MatchedPair>& pairs,
+                               const std::vector<Target>& targets, bool binary) {
   MatchedQueries out;
+  std::vector<float> boxes;
+  const int64_t Q = p.logits.dim(1);
   for (const MatchedPair& m : pairs) {
     const Target& t = targets[static_cast<size_t>(m.image)];
     out.rows.push_back(m.image * Q + m.query);
     out.labels.push_back(binary ? 0 : t.labels[static_cast<size_t>(m.object)]);
-    out.boxes.insert(out.boxes.end(), t.boxes.begin() + m.object * 4, t.boxes.begin() + m.object * 4 + 4);
+    boxes.insert(boxes.end(), t.boxes.begin() + m.object * 4, t.boxes.begin() + m.object * 4 + 4);
   }
+  const auto P = static_cast<int64_t>(out.rows.size());
+  out.indices = Tensor::from<int64_t>({P}, out.rows, p.logits.device());
+  out.truth = Tensor::from<float>({P, 4}, boxes, p.logits.device());
   return out;
 }
 
@@ -88,7 +93,6 @@ DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vec
     layer.logits = p.logits.value();
     layer.boxes = p.boxes.value();
     layer.fetch_logits = layers.empty();
-    layer.fetch_boxes = class_loss_->reads_boxes();
     predictions.push_back(p);
     suffixes.push_back(std::move(suffix));
     layers.push_back(std::move(layer));
@@ -100,32 +104,38 @@ DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vec
     add_layer(output.layers[l], fmt::format("_{}", l), decoder);
   }
   if (output.encoder.logits.defined())
-    add_layer(output.encoder, "_enc", {.binary = true, .name = "the proposals"});
+    add_layer(output.encoder, "_enc", {.binary = !output.encoder_classes, .name = "the proposals"});
   Matching matching = match(layers, targets, o.matcher);
 
   DetectionLoss result;
-  for (size_t l = 0; l < layers.size(); ++l) {
-    const LayerPrediction& p = predictions[l];
-    int64_t N = p.logits.dim(0), Q = p.logits.dim(1);
-    MatchedQueries pairs = matched_queries(matching.layers[l], targets, Q, layers[l].binary);
-    auto P = static_cast<int64_t>(pairs.rows.size());
-    Tensor rows = Tensor::from<int64_t>({P}, pairs.rows, p.logits.device());
-    Tensor truth = Tensor::from<float>({P, 4}, pairs.boxes, p.logits.device());
-    Var matched = index_select(reshape(p.boxes, {N * Q, 4}), rows);
-    double times_matched = 1 + static_cast<double>((layers[l].groups - 1) * layers[l].repeat);
-    double divisor = objects * times_matched;
-    ClassLoss::Sum of_class = class_loss_->sum(p.logits, matching.fetched[l].boxes, pairs, divisor);
+  auto add_losses = [&](const LayerPrediction& p, const std::vector<MatchedPair>& pairs, bool binary,
+                        double divisor, const std::string& suffix) {
+    MatchedQueries queries = matched_queries(p, pairs, targets, binary);
+    Var matched = index_select(reshape(p.boxes, {p.boxes.dim(0) * p.boxes.dim(1), 4}), queries.indices);
+    queries.boxes = matched.value();
+    ClassLoss::Sum of_class = class_loss_->sum(p.logits, queries, divisor);
     auto add_part = [&](const char* name, const Var& sum, double factor) {
       Var part = mul_scalar(sum, factor);
-      result.parts.emplace_back(name + suffixes[l], part.value());
+      result.parts.emplace_back(name + suffix, part.value());
       result.total = result.total.defined() ? add(result.total, part) : part;
     };
     add_part("class", of_class.sum, o.class_weight / of_class.divisor);
-    add_part("bbox", l1_loss(matched, truth), o.bbox_weight / divisor);
-    add_part("giou", giou_loss(matched, truth), o.giou_weight / divisor);
+    add_part("bbox", l1_loss(matched, queries.truth), o.bbox_weight / divisor);
+    add_part("giou", giou_loss(matched, queries.truth), o.giou_weight / divisor);
+  };
+  for (size_t l = 0; l < layers.size(); ++l) {
+    double times_matched = 1 + static_cast<double>((layers[l].groups - 1) * layers[l].repeat);
+    add_losses(predictions[l], matching.layers[l], layers[l].binary, objects * times_matched, suffixes[l]);
   }
-  add_metrics(layers[0].logits.shape(), matching.fetched[0].logits, matching.layers[0], targets, groups,
-              *class_loss_, result);
+  const DenoisingOutput& dn = output.denoising;
+  for (size_t l = dn.layers.size(); l-- > 0;) {
+    const bool last = l + 1 == dn.layers.size();
+    if (last || o.aux)
+      add_losses(dn.layers[l], dn.pairs, false, objects * static_cast<double>(dn.groups),
+                 last ? "_dn" : fmt::format("_dn_{}", l));
+  }
+  add_metrics(layers[0].logits.shape(), matching.logits[0], matching.layers[0], targets, groups, *class_loss_,
+              result);
   result.problems = std::move(matching.problems);
   result.bad_images = std::move(matching.bad_images);
   if (!result.problems.empty())

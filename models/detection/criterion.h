@@ -30,12 +30,14 @@ class SetCriterion {
  public:
   explicit SetCriterion(const CriterionOptions& options);
   // Parts: "class", "bbox", "giou" of the last layer, then with suffixes _0, _1, ... those of the earlier layers and
-  // _enc those of the two-stage proposals. Metrics, of the last layer's first query group: "class_error" (per cent of
+  // _enc those of the two-stage proposals, _dn, _dn_0, _dn_1, ... those of the denoising queries, which answer objects without
+  // matching. Metrics, of the last layer's first query group: "class_error" (per cent of
   // the matched queries whose best class is another one; 0 without objects) and "cardinality_error" (mean absolute
   // difference of the number of queries that see an object, score over 0.5 or best class not "no object", and the
   // number of objects). The total is NaN with problems also where the assignment avoided them (see Matching).
   // objects: what the sums are divided by, at least 1; 0 counts the objects of `targets`. With query groups
-  // it is multiplied by how often each object is matched, 1 + (groups - 1) * extra_group_repeat. The softmax
+  // it is multiplied by how often each object is matched, 1 + (groups - 1) * extra_group_repeat, and with denoising by its
+  // groups. The softmax
   // class loss is divided by the sum of the class weights over all queries instead. Images without objects
   // and batches without any are fine: all their queries are background.
   DetectionLoss forward(const DetectorOutput& output, const std::vector<Target>& targets,

@@ -18,22 +18,6 @@ std::string name_of_image(const Target& t) {
                              : fmt::format("image {} ({})", t.image_id, t.file_name);
 }
 
-void check_target(const Target& t, int64_t classes) {
-  SACCADE_CHECK(t.boxes.size() == 4 * t.labels.size(), "[matcher] {}: {} labels and {} box numbers",
-                name_of_image(t), t.labels.size(), t.boxes.size());
-  for (size_t i = 0; i < t.labels.size(); ++i) {
-    SACCADE_CHECK(t.labels[i] >= 0 && t.labels[i] < classes,
-                  "[matcher] {}: object {} has class {}, expected 0 to {}", name_of_image(t), i, t.labels[i],
-                  classes - 1);
-    const float* b = t.boxes.data() + 4 * i;
-    SACCADE_CHECK(
-        std::isfinite(b[0] + b[1] + b[2] + b[3]) && b[2] >= 0 && b[3] >= 0,
-        "[matcher] {}: object {} has box ({}, {}, {}, {}), expected finite (cx, cy, w, h) with w and "
-        "h not negative",
-        name_of_image(t), i, b[0], b[1], b[2], b[3]);
-  }
-}
-
 // The objects of a batch one below the other; those of image n are [first[n], first[n + 1]).
 struct Objects {
   std::vector<int64_t> images, labels, first{0};
@@ -78,7 +62,7 @@ void layer_costs(const MatchLayer& layer, const DeviceObjects& objects, const Ma
 
 // Where a layer's numbers begin in what is copied to the host.
 struct Offsets {
-  int64_t cost, logits, boxes;  // -1: not there
+  int64_t cost, logits;  // -1: not there
 };
 
 // The first thing wrong with the predictions for image n.
@@ -119,6 +103,22 @@ std::vector<MatchedPair> match_image(const MatchLayer& layer, int64_t n, int64_t
 
 }  // namespace
 
+void check_target(const Target& t, int64_t classes) {
+  SACCADE_CHECK(t.boxes.size() == 4 * t.labels.size(), "[matcher] {}: {} labels and {} box numbers",
+                name_of_image(t), t.labels.size(), t.boxes.size());
+  for (size_t i = 0; i < t.labels.size(); ++i) {
+    SACCADE_CHECK(t.labels[i] >= 0 && t.labels[i] < classes,
+                  "[matcher] {}: object {} has class {}, expected 0 to {}", name_of_image(t), i, t.labels[i],
+                  classes - 1);
+    const float* b = t.boxes.data() + 4 * i;
+    SACCADE_CHECK(
+        std::isfinite(b[0] + b[1] + b[2] + b[3]) && b[2] >= 0 && b[3] >= 0,
+        "[matcher] {}: object {} has box ({}, {}, {}, {}), expected finite (cx, cy, w, h) with w and "
+        "h not negative",
+        name_of_image(t), i, b[0], b[1], b[2], b[3]);
+  }
+}
+
 Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>& targets,
                const MatcherOptions& options) {
   int64_t N = static_cast<int64_t>(targets.size()), L = static_cast<int64_t>(layers.size());
@@ -137,10 +137,10 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
   std::vector<Offsets> offsets;
   int64_t size = 0;
   for (const MatchLayer& layer : layers) {
-    auto take = [&](bool wanted, int64_t numel) { return wanted ? std::exchange(size, size + numel) : -1; };
-    int64_t Q = layer.logits.dim(1);
-    offsets.push_back({take(true, objects.count() * Q), take(layer.fetch_logits, layer.logits.numel()),
-                       take(layer.fetch_boxes, layer.boxes.numel())});
+    int64_t fetched = layer.fetch_logits ? layer.logits.numel() : 0;
+    int64_t costs = objects.count() * layer.logits.dim(1);
+    offsets.push_back({size, layer.fetch_logits ? size + costs : -1});
+    size += costs + fetched;
   }
   const Device device = layers.empty() ? Device::kCpu : layers[0].logits.device();
   Tensor all = Tensor::empty({size}, DType::kF32, device);
@@ -151,14 +151,11 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
   for (size_t l = 0; l < layers.size(); ++l) {
     const MatchLayer& layer = layers[l];
     layer_costs(layer, on_device, options, part(offsets[l].cost, {objects.count(), layer.logits.dim(1)}));
-    for (auto [at, tensor] : {std::pair{offsets[l].logits, &layer.logits}, {offsets[l].boxes, &layer.boxes}})
-      if (at >= 0) part(at, tensor->shape()).copy_from(*tensor);
+    if (offsets[l].logits >= 0) part(offsets[l].logits, layer.logits.shape()).copy_from(layer.logits);
   }
   result.copied = HostCopy(all);
   float* numbers = result.copied.data<float>();
-  for (const Offsets& o : offsets)
-    result.fetched.push_back(
-        {o.logits < 0 ? nullptr : numbers + o.logits, o.boxes < 0 ? nullptr : numbers + o.boxes});
+  for (const Offsets& o : offsets) result.logits.push_back(o.logits < 0 ? nullptr : numbers + o.logits);
 
   // One assignment problem per layer, image and group; they share nothing, so threads may take them in any order.
   std::vector<std::vector<std::vector<MatchedPair>>> pairs(layers.size());

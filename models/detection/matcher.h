@@ -9,6 +9,7 @@
 #include "core/runtime/host_copy.h"
 #include "core/types/target.h"
 #include "models/detection/assignment.h"
+#include "models/detector.h"
 
 namespace saccade {
 
@@ -27,15 +28,8 @@ struct MatchLayer {
   // Q is this many groups of equal size, each matched with all objects on its own; in those after the first
   // every object is matched up to `repeat` times.
   int64_t groups = 1, repeat = 1;
-  // Whether the predictions come to the host with the costs, see Matching.
-  bool fetch_logits = false, fetch_boxes = false;
+  bool fetch_logits = false;            // they come to the host with the costs, see Matching
   std::string name = "the last layer";  // for messages
-};
-
-struct MatchedPair {
-  int64_t image;   // position in the batch
-  int64_t query;   // in [0, Q)
-  int64_t object;  // position in the image's target
 };
 
 struct Matching {
@@ -45,18 +39,17 @@ struct Matching {
   // predictions are matched last.
   std::vector<std::string> problems;
   std::vector<int64_t> bad_images;
-  // Of each layer that asked for them, f32 on the host; they live as long as `copied`.
-  struct Predictions {
-    const float *logits = nullptr, *boxes = nullptr;
-  };
-  std::vector<Predictions> fetched;
+  // Logits of each layer that asked for them, f32 on the host, else null; they live as long as `copied`.
+  std::vector<const float*> logits;
   HostCopy copied;
 };
 
+// Throws Error for a target that no prediction of this many classes could have: "image 12 (a.jpg): object 3 has class 9, expected
+// 0 to 4", or a box that is not finite or inverted.
+void check_target(const Target& target, int64_t classes);
+
 // Matches every layer; costs in f32 on the device of the predictions, which leave it in one copy (the host
-// waits for it), assignments on CPU threads. Throws Error for shapes that do not fit and for a target that no
-// prediction could have ("image 12 (a.jpg): object 3 has class 9, expected 0 to 4", or a box that is not
-// finite or inverted).
+// waits for it), assignments on CPU threads. Throws Error for shapes that do not fit, and as check_target does.
 Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>& targets,
                const MatcherOptions& options);
 

@@ -14,6 +14,10 @@ void SetDetectorOptions::read(const Args& transformer, const Args& section, int6
     fail_input("{}.extra_query_groups: with {} more groups of {} queries there are {}, expected at most {}",
                transformer.path(), extra_query_groups, queries, queries * (1 + extra_query_groups),
                kMaxQueries);
+  denoising = DenoisingOptions::read(transformer);
+  if (denoising.queries > 0 && extra_query_groups > 0)
+    fail_input("{}.denoising: not together with extra_query_groups, which is {}", transformer.path(),
+               extra_query_groups);
   criterion = CriterionOptions::read(section);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "models/detection/criterion.h"
+#include "models/detection/denoising.h"
 #include "models/detection/postprocess.h"
 #include "models/detector.h"
 
@@ -13,6 +14,7 @@ struct SetDetectorOptions {
   bool aux_loss = false;  // every decoder layer predicts in the output, else the last one only
   // Training only: further query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
   int64_t extra_query_groups = 0;
+  DenoisingOptions denoising;  // training only; not together with extra_query_groups
   CriterionOptions criterion;
 
   // From the sections model.transformer, which the caller finishes, and criterion.
@@ -41,6 +43,7 @@ class SetDetector : public Detector {
  protected:
   // Columns of the logits.
   int64_t logit_columns() const { return classes_ + criterion_.class_loss().extra_columns(); }
+  int64_t classes() const { return classes_; }
 
  private:
   int64_t classes_;

@@ -43,6 +43,10 @@ class Detr : public SetDetector {
     class_embed_ = make_child<Linear>("class_embed", o.dim, logit_columns());
     bbox_embed_ = make_child<Mlp>("bbox_embed", std::vector<int64_t>{o.dim, o.dim, o.dim, 4});
     input_proj_ = make_child<Conv2d>("input_proj", backbone_->channels().back(), o.dim, 1);
+    if (o.denoising) {
+      label_enc_ = make_child<LabelEmbedding>("label_enc", classes(), o.dim);
+      ref_point_head_ = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim});
+    }
   }
 
   DetectorOutput forward(const DetectorInput& input) override {
@@ -57,19 +61,27 @@ class Detr : public SetDetector {
     Var memory = transformer_->encoder->forward(tokens, position, maps);
 
     DetectorOutput output;
-    Var queries = query_embed_->forward();
-    output.query_groups = query_embed_->groups();
-    Shape shape{N, queries.dim(0), C};
-    Var target = Var(Tensor::zeros(shape, queries.dtype(), queries.device()));
-    Vars decoded = transformer_->decoder->forward(target, expand(queries, shape),
+    Var position_of_queries = query_embed_->forward();
+    QueryGroups groups{.equal = output.query_groups = query_embed_->groups(), .leading = {}};
+    Shape shape{N, position_of_queries.dim(0), C};
+    Var target = Var(Tensor::zeros(shape, position_of_queries.dtype(), position_of_queries.device()));
+    position_of_queries = expand(position_of_queries, shape);
+    const DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
+    if (denoising.count() > 0) {
+      target = concat({label_enc_->forward(denoising), target}, 1);
+      Var of_boxes = ref_point_head_->forward(Var(sine_box_encoding(denoising.boxes, C / 2)));
+      position_of_queries = concat({of_boxes, position_of_queries}, 1);
+      groups.leading = make_leading_groups(denoising.groups, denoising.size, target.dim(1), target.device());
+    }
+    Vars decoded = transformer_->decoder->forward(target, position_of_queries,
                                                   {.key = add(memory, position),
                                                    .value = memory,
                                                    .padding_mask = maps.padding_mask,
                                                    .levels = maps.levels},
-                                                  output.query_groups);
+                                                  groups);
     if (!options_.aux_loss) decoded = {decoded.back()};
     for (const Var& x : decoded)
-      output.layers.push_back({class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
+      add_layer(output, denoising, {class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
     return output;
   }
   std::string type_name() const override { return "Detr"; }
@@ -83,6 +95,9 @@ class Detr : public SetDetector {
   std::shared_ptr<Mlp> bbox_embed_;
   std::shared_ptr<QueryEmbedding> query_embed_;
   std::shared_ptr<Conv2d> input_proj_;
+  // Denoising: the content of its queries by class, and their position by box.
+  std::shared_ptr<LabelEmbedding> label_enc_;
+  std::shared_ptr<Mlp> ref_point_head_;
 };
 
 std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Args& criterion) {
@@ -91,6 +106,7 @@ std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Arg
                       .learned_position = t.get_string("position_encoding") == "learned"};
   options.read(t, criterion, classes);
   options.transformer.pre_norm = t.get_bool("pre_norm");
+  options.transformer.denoising = options.denoising.queries > 0;
   t.finish("DETR");
   auto backbone = build_backbone(model.get_section("backbone"), {4});
   return std::make_shared<Detr>(options, std::move(backbone));

@@ -153,6 +153,40 @@ TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
   EXPECT_NEAR(parts.at("giou"), 2 * (1 - 1.0 / 3), 1e-5);
 }
 
+// The denoising queries answer objects without matching, and are divided by how often each object is asked for.
+TEST(Criterion, Denoising) {
+  for (const char* kind : {"focal", "varifocal", "softmax"}) {
+    CriterionCase c = random_case(9, 4, 3, {1, 0}, 2);
+    CriterionOptions o = defaults();
+    o.class_loss = kind;
+    const auto without = parts_of(SetCriterion(o).forward(c.output, c.targets));
+    // The queries 0 and 2 of the first image are near, 1 and 3 far.
+    c.output.denoising = {.layers = c.output.layers, .pairs = {{0, 0, 0}, {0, 2, 0}}, .groups = 2};
+    const DetectionLoss r = SetCriterion(o).forward(c.output, c.targets);
+    const auto parts = parts_of(r);
+    EXPECT_EQ(parts.size(), 12u);
+    for (const auto& [name, value] : without) EXPECT_EQ(parts.at(name), value) << name;
+    double distance = 0;
+    auto boxes = c.output.layers[0].boxes.value().to_vector<float>();
+    for (size_t query : {0, 2})
+      for (size_t k = 0; k < 4; ++k) distance += std::abs(boxes[4 * query + k] - c.targets[0].boxes[k]);
+    EXPECT_NEAR(parts.at("bbox_dn_0"), 5 * distance / 2, 1e-5);
+    backward(r.total);
+    o.aux = false;
+    EXPECT_EQ(SetCriterion(o).forward(c.output, c.targets).parts.size(), 6u);
+  }
+}
+
+// Proposals with all classes are matched by them.
+TEST(Criterion, ProposalsWithClasses) {
+  CriterionCase c = random_case(10, 4, 3, {2}, 1, true);
+  c.output.encoder = c.output.layers[0];
+  c.output.encoder_classes = true;
+  const auto parts = parts_of(SetCriterion(defaults()).forward(c.output, c.targets));
+  for (const char* name : {"class", "bbox", "giou"})
+    EXPECT_EQ(parts.at(name + std::string("_enc")), parts.at(name)) << name;
+}
+
 TEST(Criterion, AuxiliaryLossesCanBeLeftOut) {
   CriterionCase c = random_case(7, 4, 3, {1}, 3);
   CriterionOptions o = defaults();

@@ -14,7 +14,7 @@ class SoftmaxLoss : public ClassLoss {
   bool matches_probabilities() const override { return true; }
 
   // Divided by the sum of the class weights over all queries.
-  Sum sum(const Var& logits, const float*, const MatchedQueries& matched, double) const override {
+  Sum sum(const Var& logits, const MatchedQueries& matched, double) const override {
     int64_t N = logits.dim(0), Q = logits.dim(1), K = logits.dim(2);
     std::vector<int64_t> labels = label_queries(logits, matched, K - 1);
     std::vector<float> weights(static_cast<size_t>(K), 1.f);
