@@ -1,62 +1,76 @@
 #!/usr/bin/env bash
-# The tests of the CUDA backend on the GPU of this machine: every op, every attention layer and tiny models of every kind
-# against the CPU, whole training steps in f32, tf32 and bf16, the detections of a checkpoint, two runs with equal bits, and the
-# op table once more under compute-sanitizer where that is installed. Runs from the folder that scripts/package.sh makes, or
-# from a checkout with a build in build/ (BUILD=...). All parts run, also after one that fails; a table at the end says what
-# happened, and the exit status is 0 when all passed.
-# Usage: scripts/gpu_test.sh [--quick | --rehearse] [PART...]
-#   --quick: without compute-sanitizer     --rehearse: few steps of a tiny model, for the emulated GPU
-#   PART: only these of kernels, ops, layers, models, training, steps, memcheck, racecheck
+# The tests of the CUDA backend on the GPU of this machine, in stages of at most nine minutes each: raw kernels, every op, every
+# attention layer and tiny models of every kind against the CPU, whole training steps in f32, tf32 and bf16, the detections of a checkpoint,
+# two runs with equal bits, and the op table once more under compute-sanitizer where that is installed. Runs from the folder that
+# scripts/package.sh makes, or from a checkout with a build in build/ (BUILD=...). Tests run in several processes at once, so that a
+# crash costs one test; what fails is run again alone (scripts/gpu/run_tests.py, which needs python3). All stages run, also
+# after one that fails. At the end, also of a run that is cut short, stands a table; the exit status is 0 when all passed.
+# Usage: scripts/gpu_test.sh [--log FOLDER] [--quick | --rehearse] [--plant] [--jobs 8] [--limit 540] [STAGE...]
+#   --log: keeps the table and every log there     --limit: seconds a stage
+#   --quick: without compute-sanitizer             --rehearse: small samples and models, for the emulated GPU
+#   --plant: with a test that fails and one that crashes, to see that they are told
+#   STAGE: only these of kernels, ops, layers, models, training, steps, memcheck, racecheck
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all=(kernels ops layers models training steps memcheck racecheck)
-parts=() left_out=() steps=20 small=()
-for argument in "$@"; do
-  case "$argument" in
+stages=() left_out=() steps=20 small=() log='' jobs=8 limit=540 plant=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --log) log=${2:?} ; shift ;;
+    --jobs) jobs=${2:?} ; shift ;;
+    --limit) limit=${2:?} ; shift ;;
+    --plant) plant=(--plant) ;;
     --quick) left_out=(memcheck racecheck) ;;
     --rehearse)
-      left_out=(memcheck racecheck) steps=3
+      left_out=(memcheck racecheck) steps=3 jobs=2
+      export SACCADE_FAST=1
       small=(--set model.transformer.hidden_dim=32 --set model.transformer.heads=4 --set model.transformer.ffn_dim=32
         --set model.backbone.width=8 --set data.augment.height=64 --set data.augment.width=64) ;;
-    kernels | ops | layers | models | training | steps | memcheck | racecheck) parts+=("$argument") ;;
+    kernels | ops | layers | models | training | steps | memcheck | racecheck) stages+=("$1") ;;
     *)
-      echo "error: gpu_test.sh: unknown argument $argument, expected --quick, --rehearse or one of ${all[*]}" >&2
+      echo "error: gpu_test.sh: unknown argument $1, expected --log, --quick, --rehearse, --plant, --jobs, --limit or one of ${all[*]}" >&2
       exit 2 ;;
   esac
+  shift
 done
-[ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
+[ ${#stages[@]} -gt 0 ] || stages=("${all[@]}")
 if [ -x bin/saccade ]; then bin=bin; else bin=${BUILD:-build}; fi
 for program in saccade test_core test_autograd test_layers test_models test_train; do
   [ -x "$bin/$program" ] || { echo "error: gpu_test.sh: no $bin/$program; build the checkout first" >&2; exit 2; }
 done
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+[ -n "$log" ] || log=$work/log
+mkdir -p "$log"
+summary=() status=0
+# Also when the call is cut short: what has been found must not be lost.
+finish() {
+  printf '\n== %d s\n' "$SECONDS"
+  [ ${#summary[@]} -eq 0 ] || printf '%s\n' "${summary[@]}" | tee "$log/table.txt"
+  rm -rf "$work"
+}
+trap finish EXIT
+trap 'summary+=("cut short in stage $stage"); exit 130' INT TERM HUP
 
 # A test that is skipped has not passed, and neither has a filter that finds none: on this machine the GPU is what is tested.
-tests() { # program, filter
-  local status=0
-  "$bin/$1" --gtest_brief=1 --gtest_filter="$2" > "$work/log" 2>&1 || status=$?
-  grep -A 12 -m 5 'Failure' "$work/log" || true
-  grep -E '^\[  (FAILED|SKIPPED)|^ *[0-9]+ FAILED| ran\. |PASSED' "$work/log" | head -n 40
-  if [ "$status" -ne 0 ]; then
-    tail -n 5 "$work/log"
-    return 1
-  fi
-  ! grep -q 'SKIPPED' "$work/log" && grep -q 'PASSED.*[1-9]' "$work/log"
+tests() { # name, program, filter, more arguments of run_tests.py
+  local share=$((begin + limit - SECONDS))
+  python3 scripts/gpu/run_tests.py --name "$1" --log "$log" --jobs "$jobs" --limit "$share" "${@:4}" "$bin/$2" "$3"
 }
-kernels() { tests test_core 'RawKernels.*:Tf32Attention.*'; }
-ops() { tests test_autograd '*.cuda*:MsDeformAttnOnGpu.*'; }
-layers() { tests test_layers '*Cuda*'; }
-models() { tests test_models 'Cuda*'; }
-training() { tests test_train 'Cuda*-CudaErrors*'; }
+kernels() { tests kernels test_core 'RawKernels.*:Tf32Attention.*'; }
+ops() { tests ops test_autograd '*.cuda*:MsDeformAttnOnGpu.*' "${plant[@]}"; }
+layers() { tests layers test_layers '*Cuda*'; }
+models() { tests models test_models 'Cuda*'; }
+training() { tests training test_train 'Cuda*-CudaErrors*'; }
 
 run() { # name, device, precision
-  "$bin/saccade" train --config configs/quickstart.textproto --output "$work/$1" --device "$2" --max-steps "$steps" "${small[@]}" \
+  timeout $((begin + limit - SECONDS)) "$bin/saccade" train --config configs/quickstart.textproto --output "$work/$1" --device "$2" \
+    --max-steps "$steps" "${small[@]}" \
     --set "precision=$3" --set data.batch_size=2 --set train.log_every=1 --set schedule.warmup_steps=10 \
     --set "data.train.annotations=$work/data/annotations.json" --set "data.train.images=$work/data/images" \
-    --set "data.val.annotations=$work/data/annotations.json" --set "data.val.images=$work/data/images" > "$work/$1.log" 2>&1 ||
-    { tail -n 5 "$work/$1.log"; return 1; }
+    --set "data.val.annotations=$work/data/annotations.json" --set "data.val.images=$work/data/images" > "$log/$1.log" 2>&1 ||
+    { tail -n 5 "$log/$1.log"; return 1; }
+  cp "$work/$1/metrics.jsonl" "$log/$1.jsonl"
 }
 losses() { sed -n 's/.*"loss": \([-0-9.e+]*\),.*/\1/p' "$work/$1/metrics.jsonl"; }
 compare() { # two runs, the largest relative difference of their losses that is allowed
@@ -82,31 +96,30 @@ steps() {
 }
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer) || sanitizer=
 sanitize() { # tool
-  SACCADE_FAST=1 "$sanitizer" --tool "$1" --error-exitcode 1 --log-file "$work/$1" \
-    "$bin/test_autograd" --gtest_brief=1 --gtest_filter='*.cuda' > "$work/log" 2>&1 ||
-    { tail -n 20 "$work/$1" "$work/log"; return 1; }
-  tail -n 1 "$work/$1"
+  SACCADE_FAST=1 tests "$1" test_autograd '*.cuda:MsDeformAttnOnGpu.EqualsTheCpu' --prefix "$sanitizer --tool $1" \
+    --bad '^=========  *(Invalid|Error|Race|Misaligned|Program hit|Warning)'
 }
 memcheck() { sanitize memcheck; }
 racecheck() { sanitize racecheck; }
 
-date -u
-nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2> /dev/null || echo "no nvidia-smi"
-summary=() status=0
-for part in "${parts[@]}"; do
-  printf '\n== %s (%d s so far)\n' "$part" "$SECONDS"
+{
+  date -u
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2> /dev/null || echo "no nvidia-smi"
+  "$bin/saccade" --version
+} | tee "$log/machine.txt"
+for stage in "${stages[@]}"; do
+  printf '\n== %s (%d s so far)\n' "$stage" "$SECONDS"
   begin=$SECONDS
-  if [[ " ${left_out[*]} " == *" $part "* ]]; then
+  if [[ " ${left_out[*]} " == *" $stage "* ]]; then
     verdict="left out"
-  elif [[ $part == *check && -z $sanitizer ]]; then
+  elif [[ $stage == *check && -z $sanitizer ]]; then
     verdict="not run: compute-sanitizer is not installed"
-  elif "$part"; then
+  elif "$stage" 2>&1 | tee "$log/$stage.txt"; then
     verdict="passed"
   else
     verdict="FAILED" status=1
   fi
-  summary+=("$(printf '%-10s %4d s  %s' "$part" $((SECONDS - begin)) "$verdict")")
+  found=$(tail -n 1 "$log/$stage.txt" 2> /dev/null) || found=
+  summary+=("$(printf '%-10s %4d s  %s%s' "$stage" $((SECONDS - begin)) "$verdict" "${found:+   $found}")")
 done
-printf '\n== %d s\n' "$SECONDS"
-printf '%s\n' "${summary[@]}"
 exit $status
