@@ -1,5 +1,6 @@
 """The training step or inference of tests/bench/detector_bench.cpp in PyTorch on a GPU: transformers' Deformable DETR or DETR
-with a ResNet-50, random weights, random images without padding, ten boxes each. Prints {"ms": ..., "images_per_second": ...,
+with a ResNet-50, random weights, all auxiliary losses, random images of one size without padding or padded batches of the sizes
+in a file, ten boxes each. Prints {"ms": ..., "images_per_second": ...,
 "peak_bytes": ..., "sampler": ...}; the clock stops after the GPU has finished the last step.
 """
 import argparse
@@ -18,6 +19,7 @@ parser.add_argument("--compile", action="store_true", help="the model through to
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--height", type=int, default=800)
 parser.add_argument("--width", type=int, default=1066)
+parser.add_argument("--sizes", default="", help="padded batches, as scripts/bench/coco_batches.txt")
 parser.add_argument("--steps", type=int, default=20)
 parser.add_argument("--device", default="cuda")
 args = parser.parse_args()
@@ -28,7 +30,8 @@ torch.backends.cudnn.benchmark = True
 # transformers' own ResNet with frozen statistics, so that nothing has to be downloaded.
 stages = ["stage2", "stage3", "stage4"] if args.model == "deformable_detr" else ["stage4"]
 backbone = transformers.ResNetConfig(out_features=stages)
-common = dict(use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=backbone, num_labels=91)
+common = dict(use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=backbone, num_labels=91,
+              auxiliary_loss=True)
 if args.model == "deformable_detr":
     config = transformers.DeformableDetrConfig(num_queries=300, **common)
     model = transformers.DeformableDetrForObjectDetection(config)
@@ -38,13 +41,31 @@ else:
 model = model.to(args.device).train(not args.infer)
 parameters = [p for p in model.parameters() if p.requires_grad]
 optimizer = torch.optim.AdamW(parameters, lr=2e-4, weight_decay=1e-4, fused=True)
-images = torch.randn(args.batch, 3, args.height, args.width, device=args.device).to(memory_format=torch.channels_last)
 model = model.to(memory_format=torch.channels_last)
-mask = torch.ones(args.batch, args.height, args.width, dtype=torch.long, device=args.device)
-labels = [{"class_labels": torch.randint(0, 91, (10,), device=args.device),
-           "boxes": torch.cat([0.3 + 0.4 * torch.rand(10, 2, device=args.device),
-                               0.05 + 0.45 * torch.rand(10, 2, device=args.device)], 1)}
-          for _ in range(args.batch)]
+
+
+def batch_of(sizes):
+    height, width = (max(size[i] for size in sizes) for i in (0, 1))
+    images = torch.randn(len(sizes), 3, height, width, device=args.device).to(memory_format=torch.channels_last)
+    mask = torch.zeros(len(sizes), height, width, dtype=torch.long, device=args.device)
+    for i, (h, w) in enumerate(sizes):
+        mask[i, :h, :w] = 1
+    labels = [{"class_labels": torch.randint(0, 91, (10,), device=args.device),
+               "boxes": torch.cat([0.3 + 0.4 * torch.rand(10, 2, device=args.device),
+                                   0.05 + 0.45 * torch.rand(10, 2, device=args.device)], 1)}
+              for _ in sizes]
+    return {"pixel_values": images * mask[:, None], "pixel_mask": mask, "labels": labels}
+
+
+if args.sizes:
+    with open(args.sizes) as file:
+        numbers = [int(number) for number in file.read().split()]
+    pairs = list(zip(numbers[::2], numbers[1::2]))
+    sizes = [pairs[i:i + args.batch] for i in range(0, len(pairs) - args.batch + 1, args.batch)][:args.steps]
+else:
+    sizes = [[(args.height, args.width)] * args.batch]
+batches = [batch_of(s) for s in sizes]
+turn = 0
 run = torch.compile(model) if args.compile else model
 
 
@@ -55,14 +76,17 @@ def precision():
 
 
 def step():
+    global turn
+    batch = batches[turn % len(batches)]
+    turn += 1
     if args.infer:
         with torch.no_grad(), precision():
-            output = run(pixel_values=images, pixel_mask=mask)
+            output = run(pixel_values=batch["pixel_values"], pixel_mask=batch["pixel_mask"])
         output.logits.cpu()
         output.pred_boxes.cpu()
         return
     with precision():
-        loss = run(pixel_values=images, pixel_mask=mask, labels=labels).loss
+        loss = run(**batch).loss
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(parameters, 0.1)

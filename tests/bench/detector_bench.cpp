@@ -1,11 +1,14 @@
-// A detector's training step, or its inference, on random images without padding, ten boxes each:
-//   detector_bench --config configs/deformable_detr_r50.textproto [--device cpu|cuda] [--precision
-//   f32|tf32|bf16]
-//                  [--infer] [--batch 4] [--height 800] [--width 1066] [--steps 20] [--set path=value]...
-// prints {"ms": mean of the steps after the first fifth, "images_per_second": ..., "peak_bytes": ...}. The
-// clock stops after the GPU has finished the last step. scripts/bench/gpu.sh runs it beside PyTorch.
+// A detector's training step, or its inference, on random images, ten boxes each, all of one size without padding, or padded batches
+// of the sizes in a file:
+//   detector_bench --config configs/deformable_detr_r50.textproto [--device cpu|cuda] [--precision f32|tf32|bf16] [--infer]
+//                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt] [--steps 20]
+//                  [--set path=value]...
+// prints {"ms": mean of the steps after the first fifth, "images_per_second": ..., "peak_bytes": ...}. The clock stops after the GPU
+// has finished the last step. scripts/bench/gpu.sh runs it beside PyTorch.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -23,24 +26,54 @@ namespace {
 constexpr int64_t kClasses = 91;
 
 struct Options {
-  std::string config, device = "cpu", precision = "f32";
+  std::string config, device = "cpu", precision = "f32", sizes;
   std::vector<std::string> sets;
   bool infer = false;
   int64_t batch = 4, height = 800, width = 1066, steps = 20;
 };
 
-Batch random_batch(const Options& o) {
-  Rng rng(2);
+// The sizes of each step's images.
+std::vector<std::vector<ImageSize>> read_sizes(const Options& o) {
+  const auto batch = static_cast<size_t>(o.batch), steps = static_cast<size_t>(o.steps);
+  if (o.sizes.empty()) return {std::vector<ImageSize>(batch, {o.height, o.width})};
+  std::vector<std::vector<ImageSize>> out;
+  std::ifstream file(o.sizes);
+  int64_t height = 0, width = 0;
+  while (out.size() < steps && file >> height >> width) {
+    if (out.empty() || out.back().size() == batch) out.emplace_back();
+    out.back().push_back({height, width});
+  }
+  if (!out.empty() && out.back().size() < batch) out.pop_back();
+  if (out.empty())
+    fail_input("{}: no batch of {} sizes, expected lines of heights and widths", o.sizes, o.batch);
+  return out;
+}
+
+// Padded to the largest of each height and width.
+Batch random_batch(const std::vector<ImageSize>& sizes, Rng& rng) {
+  const auto N = static_cast<int64_t>(sizes.size());
+  int64_t H = 0, W = 0;
+  for (const ImageSize& size : sizes) {
+    H = std::max(H, size.height);
+    W = std::max(W, size.width);
+  }
   Batch batch;
-  batch.images = Tensor::empty({o.batch, o.height, o.width, 3}, DType::kU8);
-  batch.padding_mask = Tensor::zeros({o.batch, o.height, o.width}, DType::kBool);
-  for (int64_t i = 0; i < batch.images.numel(); ++i)
-    batch.images.data<uint8_t>()[i] = static_cast<uint8_t>(rng.next());
-  for (int64_t n = 0; n < o.batch; ++n) {
+  batch.images = Tensor::empty({N, H, W, 3}, DType::kU8);
+  batch.padding_mask = Tensor::empty({N, H, W}, DType::kBool);
+  auto* image = batch.images.data<uint8_t>();
+  auto* mask = batch.padding_mask.data<bool>();
+  for (int64_t n = 0; n < N; ++n) {
+    const ImageSize size = sizes[static_cast<size_t>(n)];
+    for (int64_t y = 0; y < H; ++y)
+      for (int64_t x = 0; x < W; ++x, ++mask) {
+        *mask = y >= size.height || x >= size.width;
+        const uint64_t bits = rng.next();
+        for (int c = 0; c < 3; ++c) *image++ = *mask ? 0 : static_cast<uint8_t>(bits >> (8 * c));
+      }
     Target target;
     target.image_id = n;
-    target.height = target.original_height = o.height;
-    target.width = target.original_width = o.width;
+    target.height = target.original_height = size.height;
+    target.width = target.original_width = size.width;
     for (int i = 0; i < 10; ++i) {
       target.labels.push_back(rng.below(kClasses));
       for (double x :
@@ -65,13 +98,17 @@ int bench(const Options& o) {
   model->set_training(!o.infer);
   Optimizer optimizer(model->parameters(), optimizer_options(config.optimizer()));
   kernels::ImageNormalization norm = image_normalization(config);
-  Batch batch = random_batch(o);
+  Rng rng(2);
+  std::vector<Batch> batches;
+  for (const std::vector<ImageSize>& sizes : read_sizes(o)) batches.push_back(random_batch(sizes, rng));
+  size_t next = 0;
 
   ExecutionScope scope;
   set_precision(precision_of(config));
   execution().grad_enabled = !o.infer;
   auto finish = [&] { return model->parameters().front().var.value().reshape({-1}).slice(0, 0, 1).item(); };
   auto step = [&] {
+    const Batch& batch = batches[next++ % batches.size()];
     DetectorOutput output = model->forward(detector_input(batch, norm, device));
     if (o.infer) {  // the predictions must arrive
       output.layers.back().logits.value().to(Device::kCpu);
@@ -110,6 +147,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", o.batch);
   app.add_option("--height", o.height);
   app.add_option("--width", o.width);
+  app.add_option("--sizes", o.sizes);
   app.add_option("--steps", o.steps);
   CLI11_PARSE(app, argc, argv);
   try {
