@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes one folder that runs on another Linux x86-64 machine (glibc 2.36 or newer, AVX2): the program, the test programs,
-# the benchmarks and every library that is neither libc's nor NVIDIA's. On a GPU it wants a driver for CUDA 13, and cuBLAS
-# and cuDNN 9 in the usual places or inside a Python environment's nvidia packages.
-# Usage: scripts/package.sh [--architecture 90] [--output dist/saccade-sm_90]
+# Makes one folder, and one compressed archive of it, that run on another Linux x86-64 machine (glibc 2.36 or newer, AVX2): the
+# program, the test programs, the benchmarks, their scripts and every library that is neither libc's nor NVIDIA's. On a GPU it wants
+# a driver for CUDA 13, and cuBLAS and cuDNN 9 in the usual places or inside a Python environment's nvidia packages.
+# Usage: scripts/package.sh [--architecture 90] [--output dist/saccade-sm_90]     and the same name with .tar.xz
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ while [ $# -gt 0 ]; do
 done
 output=${output:-dist/saccade-sm_$architecture}
 build=build-package-$architecture
-limit=$((64 << 20))
+limit=40000000  # bytes of the archive, so that it travels with a checkout
 
 scripts/setup.sh
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSACCADE_PACKAGE=ON -DSACCADE_BENCH=ON -DSACCADE_MARCH=x86-64-v3 \
@@ -38,7 +38,7 @@ ldd "$build/libsaccade.so" | awk '$3 ~ /^\// { print $3 }' |
   grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
   while read -r library; do cp -L "$library" "$output.part/lib/"; done
 cp -r configs "$output.part/"
-cp -r scripts/bench scripts/gpu_test.sh "$output.part/scripts/"
+cp -r scripts/bench scripts/gpu scripts/gpu_test.sh "$output.part/scripts/"
 cp docs/new_attention_layer.md "$output.part/docs/"
 cp README.md "$output.part/"
 
@@ -66,11 +66,13 @@ done
   run bin/test_autograd --gtest_filter='op_layer_norm.*'
   run bin/detector_bench --help
 )
-size=$(du -sb "$output.part" | cut -f 1)
-if [ "$size" -ge "$limit" ]; then
-  echo "error: package.sh: $output.part has $size bytes, expected fewer than $limit" >&2
-  exit 1
-fi
 rm -rf "$output"
 mv "$output.part" "$output"
-echo "$output: $size bytes"
+tar -C "$(dirname "$output")" -c "$(basename "$output")" | xz -T 0 -6 > "$output.tar.xz.part"
+size=$(stat -c %s "$output.tar.xz.part")
+if [ "$size" -gt "$limit" ]; then
+  echo "error: package.sh: $output.tar.xz has $size bytes, expected at most $limit" >&2
+  exit 1
+fi
+mv "$output.tar.xz.part" "$output.tar.xz"
+echo "$output.tar.xz: $size bytes ($(du -sb "$output" | cut -f 1) unpacked)"

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Fourth call: the time of each kernel in one training step, the counters of deformable attention, and compute-sanitizer over the op
+# table. Usage: scripts/gpu/4_profile.sh LOGS
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit
+logs=${1:?}
+mkdir -p "$logs/sanitizer"
+export OMP_WAIT_POLICY=passive PATH=$PATH:/usr/local/cuda/bin
+timeout 150 ncu --clock-control none --metrics gpu__time_duration.sum --launch-skip 3000 --launch-count 1500 --print-summary per-kernel \
+  bin/detector_bench --config configs/deformable_detr_r50.textproto --device cuda --precision bf16 --batch 4 --steps 5 \
+  > "$logs/step.txt" 2>&1
+timeout 100 ncu --clock-control none --set full -k regex:'gather|add_tiles|place|count|sum_tiles' --launch-skip 60 --launch-count 10 \
+  -o "$logs/msda" bin/gpu_msda_bench 1 > "$logs/ncu.txt" 2>&1
+tail -n 3 "$logs/step.txt" "$logs/ncu.txt"
+timeout 330 scripts/gpu_test.sh --limit 160 --log "$logs/sanitizer" memcheck racecheck
+status=$?
+tar -C "$logs" -czf "$logs/sanitizer.tgz" sanitizer && rm -rf "$logs/sanitizer"
+exit $status
