@@ -20,7 +20,13 @@ say() { printf '\n== %s\n' "$*"; }
 
 say "Set-up and build"
 scripts/setup.sh
-[ -f build/build.ninja ] || cmake --preset release
+# Code for GPUs takes most of a build, so it is made where there is one.
+cuda=off
+if command -v nvidia-smi > /dev/null && nvidia-smi -L 2> /dev/null | grep -q .; then cuda=auto; fi
+if [ ! -f build/build.ninja ]; then
+  cmake --preset release "-DSACCADE_CUDA=$cuda"
+  [ $cuda = auto ] || echo "No GPU was found: built for the CPU. With one, or for another machine: cmake --preset release -DSACCADE_CUDA=on"
+fi
 cmake --build --preset release --target saccade
 
 # Draws a split once: a folder appears under its name only when it is complete.
@@ -63,6 +69,14 @@ build/saccade eval --checkpoint "$run/checkpoints/best.safetensors" --annotation
 say "Pictures of detections"
 mapfile -t images < <(find "$data/val/images" -type f | sort | head -n 12)
 build/saccade predict --checkpoint "$run/checkpoints/best.safetensors" --output "$run/predictions" "${images[@]}"
+
+say "Next: your own images"
+cat << END
+build/saccade data check --annotations YOURS.json --images FOLDER      # what is in it, and what is wrong with it
+build/saccade train --config configs/quickstart.textproto --output runs/mine --init-from $run/checkpoints/best.safetensors --reinit-heads \\
+  --set data.train.annotations=YOURS.json --set data.train.images=FOLDER \\
+  --set data.val.annotations=VAL.json --set data.val.images=VAL_FOLDER
+END
 
 printf '\nDone in %d s. Pictures: %s   Checkpoint: %s   Curves: %s\n' $((SECONDS - started)) "$run/predictions" \
   "$run/checkpoints/best.safetensors" "$run/metrics.jsonl"
