@@ -90,8 +90,8 @@ Outcome = collections.namedtuple("Outcome", "verdict seconds text")  # verdict: 
 
 def run(tests, share, environment=None):
     """One process over `tests`, until this share of the time is over. Returns the outcomes of those that began."""
-    process = subprocess.Popen(command + ["--gtest_filter=" + ":".join(tests)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               env={**os.environ, **(environment or {})}, start_new_session=True)
+    process = subprocess.Popen(command + ["--gtest_filter=" + ":".join(tests)], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}, start_new_session=True)
     processes.add(process)
     current, lines, began, outcomes, everything = None, [], 0, {}, []
     state = {"last": time.monotonic(), "why": None}
