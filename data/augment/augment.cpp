@@ -26,6 +26,18 @@ Registry<AugmentSpec>& augmentations() {
   return registry;
 }
 
+EpochRange epochs_of(AugmentPhase phase, const AugmentFields& fields) {
+  EpochRange epochs;
+  if (phase == AugmentPhase::kAlways) return epochs;
+  epochs.begin = fields.integer("strong_start_epoch");
+  auto end_at = [&](const char* name) {
+    if (const int64_t end = fields.integer(name); end > 0) epochs.end = std::min(epochs.end, end);
+  };
+  end_at("strong_stop_epoch");
+  if (phase == AugmentPhase::kCombining) end_at("mosaic_stop_epoch");
+  return epochs;
+}
+
 Augmentation make_augmentation(const AugmentFields& fields) {
   std::vector<const AugmentSpec*> specs;
   for (const auto& [name, spec] : augmentations().all()) specs.push_back(&spec);
@@ -39,14 +51,22 @@ Augmentation make_augmentation(const AugmentFields& fields) {
                     spec->probability);
       if (*probability == 0) continue;
     }
-    if (AugmentFunction apply = spec->make(fields)) steps.push_back({spec->name, probability, apply});
+    CombineFunction apply;
+    if (spec->make_of_several != nullptr)
+      apply = spec->make_of_several(fields);
+    else if (AugmentFunction single = spec->make(fields))
+      apply = [single](Sample& sample, Rng& rng, const AnotherSample&) { single(sample, rng); };
+    if (apply) steps.push_back({spec->name, probability, epochs_of(spec->phase, fields), apply});
   }
   return steps;
 }
 
-Sample augment(Sample sample, const Augmentation& steps, Rng& rng) {
-  for (const AugmentStep& step : steps)
-    if (!step.probability || rng.uniform() < *step.probability) step.apply(sample, rng);
+Sample augment(Sample sample, const Augmentation& steps, Rng& rng, int64_t epoch,
+               const AnotherSample& another) {
+  for (const AugmentStep& step : steps) {
+    if (!step.epochs.contains(epoch)) continue;
+    if (!step.probability || rng.uniform() < *step.probability) step.apply(sample, rng, another);
+  }
   return sample;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -34,32 +35,51 @@ struct AugmentFields {
 };
 
 using AugmentFunction = std::function<void(Sample& sample, Rng& rng)>;
+// Another image of the data set, before any augmentation.
+using AnotherSample = std::function<Sample(Rng& rng)>;
+using CombineFunction = std::function<void(Sample& sample, Rng& rng, const AnotherSample& another)>;
+
+// Epochs from `begin` up to, but without, `end`.
+struct EpochRange {
+  int64_t begin = 0, end = INT64_MAX;
+  bool contains(int64_t epoch) const { return epoch >= begin && epoch < end; }
+};
+
+// When a step is on, where its own fields say that it is: always; in the epochs of the strong augmentations
+// (strong_start_epoch to strong_stop_epoch); or in those of them in which images are combined (to mosaic_stop_epoch).
+enum class AugmentPhase { kAlways, kStrong, kCombining };
+EpochRange epochs_of(AugmentPhase phase, const AugmentFields& fields);
 
 struct AugmentSpec {
   std::string name;
-  // Steps run by ascending order, of the same order by name: below 20 turns and flips, below 40 the size, below 60 the
-  // colours, then what hides parts of the image. A new step between old ones leaves their random numbers as they are
-  // where it is off.
+  // Steps run by ascending order, of the same order by name: below 0 the strong ones on the image as it is, below 20 turns and
+  // flips, below 40 the size, below 60 the colours, then what hides parts of the image. A new step between old ones leaves
+  // their random numbers as they are where it is off.
   int order = 0;
+  AugmentPhase phase = AugmentPhase::kAlways;
   // The field with the probability of the step, which draws a number for each image and is off where the field is 0;
   // "": the step always happens.
   std::string probability = {};
   std::string file = {};
-  // Nothing: the fields leave the step out. Throws Error for a field that is out of range.
-  AugmentFunction (*make)(const AugmentFields& fields);
+  // Nothing: the fields leave the step out. Throws Error for a field that is out of range. One of the two is there.
+  AugmentFunction (*make)(const AugmentFields& fields) = nullptr;
+  CombineFunction (*make_of_several)(const AugmentFields& fields) = nullptr;
 };
 Registry<AugmentSpec>& augmentations();
 
 struct AugmentStep {
   std::string name;
   std::optional<double> probability;
-  AugmentFunction apply;
+  EpochRange epochs;
+  CombineFunction apply;
 };
 using Augmentation = std::vector<AugmentStep>;
 
 // The registered steps that the fields switch on. Throws Error for a field that is out of range.
 Augmentation make_augmentation(const AugmentFields& fields);
-Sample augment(Sample sample, const Augmentation& steps, Rng& rng);
+// `another` is needed by steps that combine images. A step that is not on in this epoch draws no random numbers.
+Sample augment(Sample sample, const Augmentation& steps, Rng& rng, int64_t epoch = 0,
+               const AnotherSample& another = {});
 
 // From the closed range [low, high].
 inline int64_t pick_between(Rng& rng, int64_t low, int64_t high) { return low + rng.below(high - low + 1); }

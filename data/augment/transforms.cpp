@@ -4,15 +4,11 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "core/tensor/error.h"
 
 namespace saccade {
-namespace {
-
-constexpr std::array<uint8_t, 3> kGrey = {124, 116, 104};
-
-}  // namespace
 
 void flip_horizontal(Sample& sample) {
   Image& image = sample.image;
@@ -81,15 +77,25 @@ void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, d
     std::memcpy(out.row(i), in.row(y + i) + x * 3, static_cast<size_t>(width * 3));
   }
   sample.image = std::move(out);
-  double w = static_cast<double>(width), h = static_cast<double>(height);
   double dx = static_cast<double>(x), dy = static_cast<double>(y);
+  for (SampleBox& box : sample.boxes) {
+    box.x1 -= dx;
+    box.x2 -= dx;
+    box.y1 -= dy;
+    box.y2 -= dy;
+  }
+  clip_boxes(sample, min_visible);
+}
+
+void clip_boxes(Sample& sample, double min_visible) {
+  double w = static_cast<double>(sample.image.width), h = static_cast<double>(sample.image.height);
   std::vector<SampleBox> kept;
   for (SampleBox box : sample.boxes) {
     double before = (box.x2 - box.x1) * (box.y2 - box.y1);
-    box.x1 = std::clamp(box.x1 - dx, 0.0, w);
-    box.x2 = std::clamp(box.x2 - dx, 0.0, w);
-    box.y1 = std::clamp(box.y1 - dy, 0.0, h);
-    box.y2 = std::clamp(box.y2 - dy, 0.0, h);
+    box.x1 = std::clamp(box.x1, 0.0, w);
+    box.x2 = std::clamp(box.x2, 0.0, w);
+    box.y1 = std::clamp(box.y1, 0.0, h);
+    box.y2 = std::clamp(box.y2, 0.0, h);
     if (box.x2 <= box.x1 || box.y2 <= box.y1) continue;
     double after = (box.x2 - box.x1) * (box.y2 - box.y1);
     if (after < min_visible * before) continue;
@@ -97,6 +103,11 @@ void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, d
     kept.push_back(box);
   }
   sample.boxes = std::move(kept);
+}
+
+void drop_small_boxes(Sample& sample, double min_side) {
+  std::erase_if(sample.boxes,
+                [&](const SampleBox& b) { return b.x2 - b.x1 < min_side || b.y2 - b.y1 < min_side; });
 }
 
 void resize(Sample& sample, int64_t height, int64_t width, Filter filter) {
@@ -113,13 +124,15 @@ void resize(Sample& sample, int64_t height, int64_t width, Filter filter) {
   }
 }
 
-void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, int64_t x) {
+void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, int64_t x,
+                     const std::array<uint8_t, 3>& color) {
   const Image& in = sample.image;
   SACCADE_CHECK(y >= 0 && x >= 0 && y + in.height <= height && x + in.width <= width,
                 "[place_on_canvas] {} x {} pixels at ({}, {}) do not fit {} x {}", in.width, in.height, x, y,
                 width, height);
   Image out(height, width);
-  for (size_t i = 0; i < out.rgb.size(); i += 3) std::memcpy(out.rgb.data() + i, kGrey.data(), 3);
+  if (color != kBlack)
+    for (size_t i = 0; i < out.rgb.size(); i += 3) std::memcpy(out.rgb.data() + i, color.data(), 3);
   for (int64_t i = 0; i < in.height; ++i) {
     std::memcpy(out.row(y + i) + x * 3, in.row(i), static_cast<size_t>(in.width * 3));
   }
@@ -130,6 +143,44 @@ void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, i
     box.y1 += static_cast<double>(y);
     box.y2 += static_cast<double>(y);
   }
+}
+
+void move_affine(Sample& sample, const AffineChange& change, double min_visible) {
+  const Image& in = sample.image;
+  const double radians = change.degrees * std::numbers::pi / 180;
+  const double cos = std::cos(radians), sin = std::sin(radians), scale = change.scale;
+  const double cx = static_cast<double>(in.width) / 2, cy = static_cast<double>(in.height) / 2;
+  // Where pixel (x, y) comes from, with 32 fractional bits: integers give the same bytes whatever the compiler contracts.
+  auto fixed = [](double v) { return std::llround(v * 0x1p32); };
+  const int64_t along = fixed(cos / scale), across = fixed(sin / scale);
+  const double from_x = 0.5 - cx - change.x, from_y = 0.5 - cy - change.y;
+  const int64_t begin_x = fixed((cos * from_x + sin * from_y) / scale + cx),
+                begin_y = fixed((cos * from_y - sin * from_x) / scale + cy);
+  Image out(in.height, in.width);
+  for (int64_t y = 0; y < out.height; ++y) {
+    int64_t at_x = begin_x + across * y, at_y = begin_y + along * y;
+    uint8_t* to = out.row(y);
+    for (int64_t x = 0; x < out.width; ++x, to += 3, at_x += along, at_y -= across) {
+      const int64_t column = at_x >> 32, row = at_y >> 32;
+      if (column >= 0 && column < in.width && row >= 0 && row < in.height)
+        std::memcpy(to, in.row(row) + column * 3, 3);
+    }
+  }
+  sample.image = std::move(out);
+  for (SampleBox& box : sample.boxes) {
+    const SampleBox old = box;
+    box = {.x1 = HUGE_VAL, .y1 = HUGE_VAL, .x2 = -HUGE_VAL, .y2 = -HUGE_VAL, .label = old.label};
+    for (double x : {old.x1, old.x2})
+      for (double y : {old.y1, old.y2}) {
+        const double moved_x = scale * (cos * (x - cx) - sin * (y - cy)) + cx + change.x;
+        const double moved_y = scale * (sin * (x - cx) + cos * (y - cy)) + cy + change.y;
+        box.x1 = std::min(box.x1, moved_x);
+        box.x2 = std::max(box.x2, moved_x);
+        box.y1 = std::min(box.y1, moved_y);
+        box.y2 = std::max(box.y2, moved_y);
+      }
+  }
+  clip_boxes(sample, min_visible);
 }
 
 ImageSize detr_size(int64_t height, int64_t width, int64_t short_side, int64_t max_long_side) {

@@ -1,7 +1,9 @@
 // What the steps of augmentation are made of; each changes image, boxes and areas.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 
 #include "data/images/resize.h"
 #include "data/images/sample.h"
@@ -15,12 +17,35 @@ void rotate90(Sample& sample, int turns);
 // The window must lie inside the image. Boxes are cut to it; those with no area, or less than min_visible of
 // their area, are dropped (0: only those with no area, as DETR does).
 void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_visible = 0);
+// Cuts the boxes to the image, which drops some as crop() does.
+void clip_boxes(Sample& sample, double min_visible = 0);
+// Drops the boxes with a side of less than so many pixels.
+void drop_small_boxes(Sample& sample, double min_side);
 void resize(Sample& sample, int64_t height, int64_t width, Filter filter = Filter::kBilinear);
-// The image at (y, x) of a canvas of grey (124, 116, 104, the mean colour of ImageNet) that holds it entirely.
-void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, int64_t x);
+inline constexpr std::array<uint8_t, 3> kGrey = {124, 116, 104};  // the mean colour of ImageNet
+inline constexpr std::array<uint8_t, 3> kBlack = {0, 0, 0};
+// The image at (y, x) of a canvas of one colour that holds it entirely.
+void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, int64_t x,
+                     const std::array<uint8_t, 3>& color = kGrey);
+// torchvision's affine() without shear: scaled and turned clockwise about the centre of the image, then moved by x and y pixels;
+// the size stays, what comes from outside is black, pixels are the nearest. Boxes are those around the turned ones, cut as by
+// crop().
+struct AffineChange {
+  double degrees = 0, x = 0, y = 0, scale = 1;
+};
+void move_affine(Sample& sample, const AffineChange& change, double min_visible = 0);
 // Factors of brightness, contrast and saturation, then a turn of the hue by this part of the full circle, as one affine
 // map of the colours.
 void change_color(Image& image, double brightness, double contrast, double saturation, double hue);
+
+// What torchvision's RandomPhotometricDistort does to an image of Pillow, to the byte.
+struct PhotometricChange {
+  std::optional<double> brightness, contrast, saturation;  // factors
+  std::optional<double> hue;                               // a turn by this part of the full circle
+  bool contrast_first = false;                             // before saturation and hue, not after them
+  std::array<int, 3> channels = {0, 1, 2};                 // where the new channels come from
+};
+void change_photometry(Image& image, const PhotometricChange& change);
 
 // DETR's size rule (facebookresearch/detr, datasets/transforms.py): the size with short side `short_side`, or
 // smaller so that the long side stays within max_long_side (0: no bound). The long side is truncated, as

@@ -17,7 +17,8 @@ struct SampleBox {
 struct Sample {
   Image image;
   std::vector<SampleBox> boxes;
-  int64_t label = -1;  // class of the whole image; -1: it has none
+  int64_t label = -1;      // class of the whole image; -1: it has none
+  bool is_mosaic = false;  // made of several images, which are not zoomed or cut further
   // The batch is padded to at least this size (0: no minimum).
   int64_t canvas_height = 0, canvas_width = 0;
 };

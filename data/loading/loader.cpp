@@ -46,6 +46,11 @@ class ImageCache {
   int64_t free_bytes_;
 };
 
+// The image that cannot be read is not the one that is augmented.
+struct BadOtherImage : InputError {
+  using InputError::InputError;
+};
+
 // One batch on its way. Each slot is written by the one thread that claimed it; the thread that finishes the
 // last slot builds the batch.
 struct Job {
@@ -206,6 +211,8 @@ class DataLoader::Impl {
       try {
         load_image(job, slot, index);
         return;
+      } catch (const BadOtherImage&) {
+        throw;
       } catch (const InputError& e) {
         std::string why = e.what();
         const std::string path = source_->image_path(index);
@@ -221,18 +228,39 @@ class DataLoader::Impl {
     }
   }
 
-  void load_image(Job& job, size_t slot, int64_t index) {
+  std::shared_ptr<const Image> decoded(int64_t index) {
     std::shared_ptr<const Image> cached = cache_.find(index);
     if (!cached) {
       cached = std::make_shared<const Image>(read_image(source_->image_path(index)));
       cache_.keep(index, cached);
     }
+    return cached;
+  }
+
+  void load_image(Job& job, size_t slot, int64_t index) {
+    std::shared_ptr<const Image> cached = decoded(index);
     Rng rng(mix_key(mix_key(options_.seed, static_cast<uint64_t>(job.epoch)), static_cast<uint64_t>(index)));
-    job.samples[slot] = augment(source_->make_sample(index, *cached), options_.augment, rng);
+    auto another = [&](Rng& chance) { return another_sample(job, slot, chance); };
+    job.samples[slot] =
+        augment(source_->make_sample(index, *cached), options_.augment, rng, job.epoch, another);
     Target& target = job.targets[slot];
     target = make_target(job.samples[slot], {cached->height, cached->width});
     target.image_id = source_->image_id(index);
     target.file_name = source_->file_name(index);
+  }
+
+  // One that cannot be read ends the run, or the next that can takes its place.
+  Sample another_sample(Job& job, size_t slot, Rng& rng) {
+    const int64_t count = source_->num_images(), first = rng.below(count);
+    for (int64_t k = 0;; ++k) {
+      const int64_t index = (first + k) % count;
+      try {
+        return source_->make_sample(index, *decoded(index));
+      } catch (const InputError& e) {
+        if (options_.bad_images == BadImages::kFail || k + 1 == count) throw BadOtherImage(e.what());
+        job.bad[slot].emplace(index, e.what());
+      }
+    }
   }
 
   void finish(Job& job) {
@@ -244,10 +272,24 @@ class DataLoader::Impl {
     job.batch = collate(job.samples, std::move(job.targets), options_.pad_multiple);
     job.batch.epoch = job.epoch;
     job.batch.index = job.index;
-    Rng rng(mix_key(mix_key(options_.seed ^ hash_name("mix"), static_cast<uint64_t>(job.epoch)),
-                    static_cast<uint64_t>(job.index)));
-    mix_batch(job.batch, options_.mix, rng);
+    Rng mixing = batch_rng(job, "mix");
+    mix_batch(job.batch, options_.mix, mixing);
+    if (options_.batch_mixup.epochs.contains(job.epoch)) {
+      Rng rng = batch_rng(job, "batch mix-up");
+      if (rng.uniform() < options_.batch_mixup.probability)
+        mix_up_objects(job.batch, rng.uniform(0.45, 0.55));
+    }
+    const std::vector<int64_t>& heights = options_.batch_sizes.heights;
+    if (!heights.empty() && options_.batch_sizes.epochs.contains(job.epoch)) {
+      Rng rng = batch_rng(job, "batch size");
+      resize_batch(job.batch, heights[static_cast<size_t>(rng.below(std::ssize(heights)))]);
+    }
     job.samples.clear();
+  }
+
+  Rng batch_rng(const Job& job, std::string_view purpose) const {
+    return Rng(mix_key(mix_key(options_.seed ^ hash_name(purpose), static_cast<uint64_t>(job.epoch)),
+                       static_cast<uint64_t>(job.index)));
   }
 
   // Takes out the slots of the images that cannot be read.

@@ -9,6 +9,7 @@
 #include "data/augment/augment.h"
 #include "data/formats/image_source.h"
 #include "data/loading/batch.h"
+#include "data/loading/batch_sizes.h"
 #include "data/loading/mix.h"
 
 namespace saccade {
@@ -25,8 +26,10 @@ struct LoaderOptions {
   bool shuffle = false;    // a new order per epoch, from (seed, epoch); otherwise ascending image id
   bool drop_last = false;  // leave out the last, smaller batch of an epoch
   uint64_t seed = 0;
-  Augmentation augment;      // each image draws from its own stream (seed, epoch, image index)
-  MixOptions mix;            // each batch from (seed, epoch, batch)
+  Augmentation augment;  // each image draws from its own stream (seed, epoch, image index)
+  MixOptions mix;        // each batch from (seed, epoch, batch), as the next two
+  BatchMixup batch_mixup;
+  BatchSizes batch_sizes;
   int64_t pad_multiple = 1;  // padded sizes are rounded up to this; 1 pads to the largest image, as DETR does
   int threads = 2;           // 0: everything happens in next()
   int prefetch = 2;          // batches kept ready beyond the one asked for

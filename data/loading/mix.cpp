@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/tensor/error.h"
 
@@ -19,6 +20,11 @@ double draw_log_gamma(double alpha, Rng& rng) {
     v = v * v * v;
     if (std::log(1 - rng.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return std::log(d * v);
   }
+}
+
+// own / 65536 of a and the rest of b: integers give the same bytes whatever the compiler contracts.
+uint8_t blend_bytes(int32_t a, int32_t b, int32_t own) {
+  return static_cast<uint8_t>((a * own + b * (65536 - own) + 32768) >> 16);
 }
 
 }  // namespace
@@ -40,9 +46,7 @@ void mix_batch(Batch& batch, const MixOptions& o, Rng& rng) {
   batch.lambda = 1;
   if (!o.on() || rng.uniform() >= o.probability) return;
   const int64_t N = batch.images.dim(0), H = batch.images.dim(1), W = batch.images.dim(2);
-  for (const Target& t : batch.targets)
-    SACCADE_CHECK(t.height == H && t.width == W, "[mix_batch] {} has {} x {} pixels of {} x {}, expected all",
-                  t.file_name, t.width, t.height, W, H);
+  check_filled(batch, "mix_batch");
   bool cut = o.mixup_alpha <= 0 || (o.cutmix_alpha > 0 && rng.uniform() < o.cutmix_probability);
   double lambda = draw_beta(cut ? o.cutmix_alpha : o.mixup_alpha, rng);
   uint8_t* pixels = batch.images.data<uint8_t>();
@@ -62,17 +66,43 @@ void mix_batch(Batch& batch, const MixOptions& o, Rng& rng) {
     batch.lambda = 1 - static_cast<double>((bottom - top) * (right - left)) / static_cast<double>(H * W);
     return;
   }
-  // 16 fractional bits: the same bytes whatever the compiler contracts.
-  const auto own = static_cast<int32_t>(std::lround(lambda * 65536)), other = 65536 - own;
+  const auto own = static_cast<int32_t>(std::lround(lambda * 65536));
   for (int64_t n = 0; n < N / 2; ++n) {
     uint8_t *a = image(n), *b = image(N - 1 - n);
     for (int64_t i = 0; i < H * W * 3; ++i) {
       int32_t p = a[i], q = b[i];
-      a[i] = static_cast<uint8_t>((p * own + q * other + 32768) >> 16);
-      b[i] = static_cast<uint8_t>((q * own + p * other + 32768) >> 16);
+      a[i] = blend_bytes(p, q, own);
+      b[i] = blend_bytes(q, p, own);
     }
   }
   batch.lambda = own / 65536.0;
+}
+
+void mix_up_objects(Batch& batch, double share) {
+  const int64_t N = batch.images.dim(0), size = batch.images.numel() / std::max<int64_t>(N, 1);
+  if (N < 2) return;
+  check_filled(batch, "mix_up_objects");
+  const auto own = static_cast<int32_t>(std::lround(share * 65536));
+  uint8_t* pixels = batch.images.data<uint8_t>();
+  const std::vector<uint8_t> last(pixels + (N - 1) * size, pixels + N * size);
+  const Target last_target = batch.targets.back();
+  for (int64_t n = N - 1; n >= 0; --n) {
+    uint8_t* a = pixels + n * size;
+    const uint8_t* b = n > 0 ? a - size : last.data();
+    for (int64_t i = 0; i < size; ++i) a[i] = blend_bytes(a[i], b[i], own);
+    Target& target = batch.targets[static_cast<size_t>(n)];
+    const Target& other = n > 0 ? batch.targets[static_cast<size_t>(n - 1)] : last_target;
+    target.labels.insert(target.labels.end(), other.labels.begin(), other.labels.end());
+    target.boxes.insert(target.boxes.end(), other.boxes.begin(), other.boxes.end());
+    target.areas.insert(target.areas.end(), other.areas.begin(), other.areas.end());
+  }
+}
+
+void check_filled(const Batch& batch, const char* who) {
+  const int64_t H = batch.images.dim(1), W = batch.images.dim(2);
+  for (const Target& t : batch.targets)
+    SACCADE_CHECK(t.height == H && t.width == W, "[{}] {} has {} x {} pixels of {} x {}, expected all", who,
+                  t.file_name, t.width, t.height, W, H);
 }
 
 }  // namespace saccade

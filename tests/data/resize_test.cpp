@@ -9,26 +9,12 @@
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
 #include "data/augment/augment.h"
+#include "tests/data/test_files.h"
 
 namespace saccade {
 namespace {
 
 const std::string kResizeGolden = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/resize/";
-
-// The formula of scripts/golden/make_resize.py.
-Image picture(int64_t height, int64_t width, int64_t seed) {
-  Image image(height, width);
-  for (int64_t i = 0; i < height * width * 3; ++i) {
-    uint32_t noise = static_cast<uint32_t>((i + 1) * 2654435761 + seed * 40503) >> 24;
-    int64_t ramp = (i / 3 * 7 / width + i % 3 * 40 + seed) % 256;
-    image.rgb[static_cast<size_t>(i)] = static_cast<uint8_t>((i / 97) % 2 ? noise : ramp);
-  }
-  return image;
-}
-
-std::string text_of(const Image& image) {
-  return {reinterpret_cast<const char*>(image.rgb.data()), image.rgb.size()};
-}
 
 TEST(Resize, EqualsPillowToTheByte) {
   std::ifstream cases(kResizeGolden + "cases.txt");
@@ -42,14 +28,14 @@ TEST(Resize, EqualsPillowToTheByte) {
     std::string filter;
     in >> filter >> h >> w >> oh >> ow >> seed >> std::hex >> hash;
     ASSERT_TRUE(in) << line;
-    Image out =
-        resize_image(picture(h, w, seed), oh, ow, filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear);
+    Image out = resize_image(test::picture(h, w, seed), oh, ow,
+                             filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear);
     EXPECT_EQ(out.height, oh);
     EXPECT_EQ(out.width, ow);
     if (count++ == 0) {
       EXPECT_EQ(out.rgb, read_file(kResizeGolden + "small.bin", kTextFile));
     }
-    EXPECT_EQ(hash_name(text_of(out)), hash) << line;
+    EXPECT_EQ(hash_name(test::text_of(out)), hash) << line;
   }
   EXPECT_EQ(count, 36);
 }
@@ -71,9 +57,9 @@ TEST(Resize, TheCentreOfClassifiersEqualsTorchvisionToTheByte) {
         make_augmentation({.values = {{"height", {side}}, {"width", {side}}, {"val_center", {part}}},
                            .filter = filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear});
     Sample sample;
-    sample.image = picture(h, w, seed);
+    sample.image = test::picture(h, w, seed);
     Rng none(0);
-    EXPECT_EQ(hash_name(text_of(augment(sample, center, none).image)), hash) << line;
+    EXPECT_EQ(hash_name(test::text_of(augment(sample, center, none).image)), hash) << line;
     ++count;
   }
   EXPECT_EQ(count, 12);

@@ -23,6 +23,21 @@ inline Image noise_image(int64_t height, int64_t width, uint64_t seed) {
   return image;
 }
 
+// The formula of scripts/golden/make_resize.py.
+inline Image picture(int64_t height, int64_t width, int64_t seed) {
+  Image image(height, width);
+  for (int64_t i = 0; i < height * width * 3; ++i) {
+    uint32_t noise = static_cast<uint32_t>((i + 1) * 2654435761 + seed * 40503) >> 24;
+    int64_t ramp = (i / 3 * 7 / width + i % 3 * 40 + seed) % 256;
+    image.rgb[static_cast<size_t>(i)] = static_cast<uint8_t>((i / 97) % 2 ? noise : ramp);
+  }
+  return image;
+}
+
+inline std::string text_of(const Image& image) {
+  return {reinterpret_cast<const char*>(image.rgb.data()), image.rgb.size()};
+}
+
 // `count` noise images of slightly different sizes; image i (id 10 + i) has i % 4 boxes.
 inline AnnotatedImages make_noise_set(const TestFolder& dir, int count) {
   std::string images, annotations;

@@ -131,11 +131,12 @@ void check_classification(const Config& config) {
     fail_input("data.augment.height: not set, expected the size of a classifier's training images");
   if (data.val_height() == 0)
     fail_input("data.val_height: not set, expected the size of a classifier's images at evaluation");
-  const auto& augment = data.augment();
-  bool scaled = augment.crop_area_min() == 0 &&
-                (augment.scale_min() != 1 || augment.scale_max() != 1 || augment.max_stretch() != 1);
-  bool padded = data.pad_multiple() != 1 || (scaled && !augment.pad_as_image());
-  if (padded && (data.mix().mixup_alpha() > 0 || data.mix().cutmix_alpha() > 0))
+  for (auto [name, value] :
+       {std::pair{"mosaic", data.augment().mosaic()}, std::pair{"batch_mixup", data.augment().batch_mixup()}})
+    if (value > 0)
+      fail_input("data.augment.{}: {} combines the objects of detection sets, expected 0 for a classifier",
+                 name, value);
+  if (pads_batches(data) && (data.mix().mixup_alpha() > 0 || data.mix().cutmix_alpha() > 0))
     fail_input(
         "data.mix: mixes images without padding, expected data.pad_multiple 1 and no random scale without "
         "pad_as_image");

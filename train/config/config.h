@@ -34,6 +34,8 @@ void validate_config(const Config& config);
 // What training needs beyond that: data sets and something that ends it.
 void validate_for_training(const Config& config);
 
+// Whether training batches may hold padding, which what changes whole batches (mixing, resizing) does not know.
+bool pads_batches(const config::Data& data);
 // Throws InputError when a field that training needs has no value.
 void need(const std::string& field, const std::string& value, const char* what);
 

@@ -1,5 +1,6 @@
 // The checks of a configuration: the fields' own rules, and what concerns several fields at once.
 #include <algorithm>
+#include <cmath>
 
 #include "core/tensor/error.h"
 #include "data/images/image.h"
@@ -40,7 +41,35 @@ void check_pair(const char* a_name, int a, const char* b_name, int b) {
     fail_input("{} = {} and {} = {}: expected both to be set, or both to be 0", a_name, a, b_name, b);
 }
 
+// What changes whole batches, and the epochs of the strong augmentations.
+void check_batches(const config::Data& data) {
+  const config::Augment& augment = data.augment();
+  const bool changed = augment.batch_mixup() > 0 || augment.batch_sizes_size() > 0;
+  if (changed && pads_batches(data))
+    fail_input(
+        "data.augment.{}: changes batches without padding, expected data.augment.height and width, data.pad_multiple 1 and no "
+        "random scale without pad_as_image",
+        augment.batch_mixup() > 0 ? "batch_mixup" : "batch_sizes");
+  for (int32_t height : augment.batch_sizes()) {
+    const double width = static_cast<double>(height) * static_cast<double>(augment.width()) /
+                         static_cast<double>(augment.height());
+    check_pixels("data.augment.batch_sizes", height, std::llround(std::min(width, 1e9)));
+  }
+  const int start = augment.strong_start_epoch();
+  for (auto [name, stop] : {std::pair{"strong_stop_epoch", augment.strong_stop_epoch()},
+                            std::pair{"mosaic_stop_epoch", augment.mosaic_stop_epoch()}})
+    if (stop > 0 && stop <= start)
+      fail_input("data.augment.{}: {}, expected more than strong_start_epoch = {}, or 0", name, stop, start);
+}
+
 }  // namespace
+
+bool pads_batches(const config::Data& data) {
+  const config::Augment& augment = data.augment();
+  const bool scaled = augment.crop_area_min() == 0 &&
+                      (augment.scale_min() != 1 || augment.scale_max() != 1 || augment.max_stretch() != 1);
+  return augment.height() == 0 || data.pad_multiple() != 1 || (scaled && !augment.pad_as_image());
+}
 
 void validate_config(const Config& given) {
   const Config config = resolve_config(given);
@@ -66,6 +95,7 @@ void validate_config(const Config& given) {
     fail_input("data.val_center: {} without data.val_height and data.val_width, expected the centre's size",
                data.val_center());
   check_sizes(data);
+  check_batches(data);
   task_of(config).check(config);
   const auto& drops = config.schedule().drop_epochs();
   for (int i = 1; i < drops.size(); ++i)

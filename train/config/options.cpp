@@ -54,7 +54,11 @@ LoaderOptions train_loader(const Config& config) {
   o.shuffle = true;
   o.drop_last = data.drop_last();
   o.seed = config.seed();
-  o.augment = train_augment(config);
+  const AugmentFields fields = augment_fields(config);
+  o.augment = make_augmentation(fields);
+  o.batch_mixup = {data.augment().batch_mixup(), epochs_of(AugmentPhase::kCombining, fields)};
+  o.batch_sizes.heights = fields.integers("batch_sizes");
+  o.batch_sizes.epochs.end = epochs_of(AugmentPhase::kStrong, fields).end;
   o.mix = {data.mix().probability(), data.mix().mixup_alpha(), data.mix().cutmix_alpha(),
            data.mix().cutmix_probability()};
   o.pad_multiple = data.pad_multiple();
@@ -110,7 +114,10 @@ ScheduleOptions schedule_options(const config::Schedule& s) {
           s.warmup_ratio(),
           {s.drop_epochs().begin(), s.drop_epochs().end()},
           s.gamma(),
-          s.final_ratio()};
+          s.final_ratio(),
+          s.flat_epochs(),
+          s.end_epochs(),
+          s.warmup_shape() == "quadratic"};
 }
 
 DataPaths data_paths(const config::Split& split, const Config& config) {

@@ -20,6 +20,11 @@ double image_bytes(const Config& config) {
     const double shortest = *std::min_element(sides.begin(), sides.end());
     height = width = std::min<int64_t>(static_cast<int64_t>(shortest), data.augment().long_side());
   }
+  for (int64_t drawn : data.augment().batch_sizes()) {
+    if (drawn >= height) continue;
+    width = std::max<int64_t>(1, width * drawn / height);
+    height = drawn;
+  }
   const int64_t multiple = std::max(1, data.pad_multiple());
   return 3.0 * static_cast<double>(round_up(height, multiple)) *
          static_cast<double>(round_up(width, multiple));

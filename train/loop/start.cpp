@@ -32,7 +32,8 @@ void TrainingRun::start() {
     model_.to(options_.device);
   }
   optimizer_.emplace(model_.parameters(), optimizer_options(config_.optimizer()));
-  if (config_.train().ema_decay() > 0) ema_.emplace(model_, config_.train().ema_decay());
+  if (config_.train().ema_decay() > 0)
+    ema_.emplace(model_, config_.train().ema_decay(), config_.train().ema_tau());
   folder_.remove_leftovers();
   if (from)
     resume(*from, changes);

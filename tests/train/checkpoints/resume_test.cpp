@@ -46,6 +46,28 @@ schedule { type: "cosine" warmup_steps: 3 }
 train { epochs: 2 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 3 ema_decay: 0.9 }
 )";
 
+// Everything of the published recipes of RT-DETR and DEIM.
+constexpr const char* kStrong = R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
+  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 ffn_dim: 16 queries: 5 levels: 3 }
+}
+data {
+  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  batch_size: 2
+  workers: 2
+  augment {
+    height: 64 width: 64 photometric_distortion: 0.5 zoom_out: 0.5 iou_crop: 0.8 min_box_side: 1 mosaic: 0.5 mosaic_side: 48
+    batch_mixup: 0.5 batch_sizes: [48, 64, 64] strong_stop_epoch: 2 mosaic_stop_epoch: 1
+  }
+  val_height: 64
+  val_width: 64
+}
+schedule { type: "flat_cosine" warmup_steps: 3 warmup_shape: "quadratic" flat_epochs: 1 end_epochs: 0.5 final_ratio: 0.5 }
+train { epochs: 2.5 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 3 ema_decay: 0.99 ema_tau: 5 }
+)";
+
 constexpr const char* kClassifier = R"(
 model { type: "classifier" backbone { blocks: [1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 } }
 criterion { label_smoothing: 0.1 }
@@ -160,6 +182,7 @@ TEST_P(Resume, EndsInTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(All, Resume,
                          testing::Values(ResumeCase{"f32", kResumeConfig, "f32"},
                                          ResumeCase{"bf16", kResumeConfig, "bf16"},
+                                         ResumeCase{"strong", kStrong, "f32"},
                                          ResumeCase{"classifier_f32", kClassifier, "f32"},
                                          ResumeCase{"classifier_bf16", kClassifier, "bf16"}),
                          [](const auto& c) { return std::string(c.param.name); });

@@ -1,0 +1,67 @@
+// RandomIoUCrop of torchvision (SSD's patches; Liu et al., 2016): a window that overlaps some object by a drawn minimum. Objects
+// with their centre inside are kept, cut to it.
+#include <algorithm>
+#include <vector>
+
+#include "data/augment/augment.h"
+#include "data/augment/transforms.h"
+
+namespace saccade {
+namespace {
+
+struct Window {
+  int64_t y = 0, x = 0, height = 0, width = 0;
+
+  bool has_centre(const SampleBox& box) const {
+    const double cx = 0.5 * (box.x1 + box.x2), cy = 0.5 * (box.y1 + box.y2);
+    return cx > static_cast<double>(x) && cx < static_cast<double>(x + width) &&
+           cy > static_cast<double>(y) && cy < static_cast<double>(y + height);
+  }
+  double iou(const SampleBox& box) const {
+    auto overlap = [](double low, double high, int64_t begin, int64_t length) {
+      return std::max(0.0, std::min(high, static_cast<double>(begin + length)) -
+                               std::max(low, static_cast<double>(begin)));
+    };
+    const double both = overlap(box.x1, box.x2, x, width) * overlap(box.y1, box.y2, y, height);
+    return both / ((box.x2 - box.x1) * (box.y2 - box.y1) + static_cast<double>(height * width) - both);
+  }
+};
+
+void iou_crop(Sample& sample, Rng& rng) {
+  // 1: the image stays as it is, which is also what becomes of one that no window fits.
+  constexpr double kMinimums[] = {0, 0.1, 0.3, 0.5, 0.7, 0.9, 1};
+  if (sample.is_mosaic || sample.boxes.empty()) return;
+  const int64_t height = sample.image.height, width = sample.image.width;
+  auto part = [&](int64_t size, double share) {
+    return static_cast<int64_t>(static_cast<double>(size) * share);
+  };
+  for (;;) {
+    const double minimum = kMinimums[rng.below(std::ssize(kMinimums))];
+    if (minimum == 1) return;
+    for (int trial = 0; trial < 40; ++trial) {
+      Window window;
+      window.width = part(width, rng.uniform(0.3, 1));
+      window.height = part(height, rng.uniform(0.3, 1));
+      if (window.width < 1 || window.width > 2 * window.height || window.height > 2 * window.width) continue;
+      window.x = part(width - window.width, rng.uniform());
+      window.y = part(height - window.height, rng.uniform());
+      const bool overlaps = std::any_of(sample.boxes.begin(), sample.boxes.end(), [&](const SampleBox& box) {
+        return window.has_centre(box) && window.iou(box) >= minimum;
+      });
+      if (!overlaps) continue;
+      std::erase_if(sample.boxes, [&](const SampleBox& box) { return !window.has_centre(box); });
+      return crop(sample, window.y, window.x, window.height, window.width);
+    }
+  }
+}
+
+[[maybe_unused]] const bool iou_crop_registered =
+    augmentations().add({.name = "iou_crop",
+                         .order = -10,
+                         .phase = AugmentPhase::kStrong,
+                         .probability = "iou_crop",
+                         .file = __FILE__,
+                         .make = [](const AugmentFields&) -> AugmentFunction { return iou_crop; }});
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,71 @@
+// The mosaic of DEIM (Huang et al., 2025), which makes one-to-one matching dense: the image and three random others in the
+// quarters of a canvas, turned, moved and scaled together.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/tensor/error.h"
+#include "data/augment/augment.h"
+#include "data/augment/transforms.h"
+
+namespace saccade {
+namespace {
+
+// Each with its short side resized to `side`, from the top left of a cell that is as large as the largest of them.
+void join_four(Sample& sample, int64_t side, Filter filter, Rng& rng, const AnotherSample& another) {
+  SACCADE_CHECK(another != nullptr, "[mosaic] there are no other images here");
+  std::vector<Sample> parts{std::move(sample)};
+  while (parts.size() < 4) parts.push_back(another(rng));
+  int64_t height = 0, width = 0;
+  for (Sample& part : parts) {
+    const ImageSize size = detr_size(part.image.height, part.image.width, side, 0);
+    resize(part, size.height, size.width, filter);
+    height = std::max(height, size.height);
+    width = std::max(width, size.width);
+  }
+  sample = std::move(parts[0]);
+  place_on_canvas(sample, 2 * height, 2 * width, 0, 0, kBlack);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const int64_t top = i / 2 == 1 ? height : 0, left = i % 2 == 1 ? width : 0;
+    const Image& image = parts[i].image;
+    for (int64_t y = 0; y < image.height; ++y)
+      std::copy_n(image.row(y), image.width * 3, sample.image.row(top + y) + left * 3);
+    for (SampleBox box : parts[i].boxes) {
+      box.x1 += static_cast<double>(left);
+      box.x2 += static_cast<double>(left);
+      box.y1 += static_cast<double>(top);
+      box.y2 += static_cast<double>(top);
+      sample.boxes.push_back(box);
+    }
+  }
+  sample.is_mosaic = true;
+}
+
+AffineChange draw_affine(const Image& image, Rng& rng) {
+  AffineChange change;
+  change.degrees = rng.uniform(-10, 10);
+  change.x = std::nearbyint(0.1 * static_cast<double>(image.width) * rng.uniform(-1, 1));
+  change.y = std::nearbyint(0.1 * static_cast<double>(image.height) * rng.uniform(-1, 1));
+  change.scale = rng.uniform(0.5, 1.5);
+  return change;
+}
+
+CombineFunction make_mosaic(const AugmentFields& fields) {
+  const int64_t side = fields.integer("mosaic_side");
+  SACCADE_CHECK(side >= 1, "[augment] mosaic_side must be at least 1 pixel");
+  return [side, filter = fields.filter, min_visible = fields.number("min_visible")](
+             Sample& sample, Rng& rng, const AnotherSample& another) {
+    join_four(sample, side, filter, rng, another);
+    move_affine(sample, draw_affine(sample.image, rng), min_visible);
+  };
+}
+
+[[maybe_unused]] const bool mosaic_registered = augmentations().add({.name = "mosaic",
+                                                                     .order = -40,
+                                                                     .phase = AugmentPhase::kCombining,
+                                                                     .probability = "mosaic",
+                                                                     .file = __FILE__,
+                                                                     .make_of_several = &make_mosaic});
+
+}  // namespace
+}  // namespace saccade
