@@ -202,21 +202,52 @@ TEST(Schedule, Curves) {
             std::string::npos);
 }
 
+// DEIM's of 60 epochs with 100 steps each: warm-up by squares over 2000 steps, flat to epoch 34, down to half at 58.
+TEST(Schedule, FlatThenCosineThenConstant) {
+  ScheduleOptions o{.type = "flat_cosine",
+                    .warmup_steps = 2000,
+                    .final_ratio = 0.5,
+                    .flat_epochs = 34,
+                    .end_epochs = 2,
+                    .quadratic_warmup = true};
+  for (auto [step, expected] :
+       std::vector<std::pair<int64_t, double>>{{0, 1.0 / 4e6},
+                                               {999, 0.25},
+                                               {1999, 1},
+                                               {3399, 1},
+                                               {3400, 1},
+                                               {4000, 0.5 + 0.25 * (1 + std::sqrt(0.5))},
+                                               {4600, 0.75},
+                                               {5800, 0.5},
+                                               {5999, 0.5},
+                                               {7000, 0.5}})
+    EXPECT_NEAR(learning_rate_factor(o, step, 100, 6000), expected, 1e-12) << step;
+  EXPECT_EQ(learning_rate_factor({.type = "flat_cosine", .final_ratio = 0.1, .end_epochs = 9}, 0, 10, 50),
+            0.1)
+      << "an end that is longer than the run";
+  const ScheduleOptions from_ratio{
+      .type = "constant", .warmup_steps = 10, .warmup_ratio = 0.2, .quadratic_warmup = true};
+  EXPECT_DOUBLE_EQ(learning_rate_factor(from_ratio, 5, 10, 50), 0.4);
+}
+
 struct TwoTensors : Module {
   Var weight = param("weight", {2}, {}), constant = param("constant", {1}, {}, false),
       mean = buffer("mean", {2}, 0);
   std::string type_name() const override { return "TwoTensors"; }
 };
 
-TEST(Ema, FollowsTheFormula) {
+class EmaFormula : public testing::TestWithParam<double> {};
+
+TEST_P(EmaFormula, IsFollowed) {
   TwoTensors model;
-  Ema ema(model, 0.5);
+  const double tau = GetParam();
+  Ema ema(model, 0.5, tau);
   double average = 0;
   for (int t = 0; t < 20; ++t) {
     model.weight.value().fill(t);
     model.mean.value().fill(-t);
     ema.update().finish(Tensor::full({1}, 1, DType::kF64));
-    double d = std::min(0.5, (1.0 + t) / (10.0 + t));
+    double d = tau > 0 ? 0.5 * (1 - std::exp(-(t + 1) / tau)) : std::min(0.5, (1.0 + t) / (10.0 + t));
     average = d * average + (1 - d) * t;
   }
   {
@@ -227,6 +258,7 @@ TEST(Ema, FollowsTheFormula) {
   EXPECT_EQ(model.weight.value().to_vector<float>()[1], 19);
   EXPECT_EQ(ema.state().size(), 2u);  // the constant is not averaged
 }
+INSTANTIATE_TEST_SUITE_P(Tau, EmaFormula, testing::Values(0, 8));
 
 // A parameter's average follows its step, in the optimizer's kernel or behind it; a buffer's follows too.
 TEST(Ema, FollowsTheOptimizer) {

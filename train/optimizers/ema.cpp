@@ -1,6 +1,7 @@
 #include "train/optimizers/ema.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/kernels/optimizer/optimizer.h"
 #include "core/tensor/execution.h"
@@ -17,7 +18,8 @@ void copy_stored(const std::string& what, const Tensor& stored, Tensor& to) {
   to.copy_from(stored.to(to.device()));
 }
 
-Ema::Ema(const Module& model, double decay) : decay_(decay) {
+Ema::Ema(const Module& model, double decay, double tau) : decay_(decay), tau_(tau) {
+  SACCADE_CHECK(tau >= 0, "[ema] tau {}, expected at least 0", tau);
   SACCADE_CHECK(decay > 0 && decay < 1, "[ema] decay {}, expected a number in (0, 1)", decay);
   std::vector<Shape> shapes;
   for (const NamedTensor& t : model.named_tensors()) {
@@ -38,6 +40,7 @@ Ema::Ema(const Module& model, double decay) : decay_(decay) {
 Ema::Update Ema::update() {
   SACCADE_CHECK(!swapped_, "[ema] update while the model carries the averages");
   auto t = static_cast<double>(updates_++);
+  if (tau_ > 0) return {*this, 1 - decay_ * -std::expm1(-(t + 1) / tau_)};
   return {*this, 1 - std::min(decay_, (1 + t) / (10 + t))};
 }
 

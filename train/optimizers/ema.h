@@ -17,11 +17,11 @@ void copy_stored(const std::string& what, const Tensor& stored, Tensor& to);
 
 class Ema {
  public:
-  // Starts as a copy of the model. 0 < decay < 1, else InputError.
-  Ema(const Module& model, double decay);
+  // Starts as a copy of the model. 0 < decay < 1, tau >= 0, else Error.
+  Ema(const Module& model, double decay, double tau = 0);
 
-  // average += weight * (value - average) after an optimizer step, with weight = 1 - min(decay, (1 + t) /
-  // (10 + t)) after t earlier updates: the first steps are forgotten quickly. The optimizer's kernel moves
+  // average += weight * (value - average) after an optimizer step: the first steps are forgotten quickly. After t earlier
+  // updates, weight = 1 - min(decay, (1 + t) / (10 + t)), or with a tau, 1 - decay * (1 - exp(-(t + 1) / tau)). The optimizer's kernel moves
   // the averages that it takes itself, while it has the values at hand; finish() moves the others. Nothing
   // changes on the device when `norm`, that of the optimizer's step, is not finite.
   class Update {
@@ -53,7 +53,7 @@ class Ema {
     Var var;
     Tensor average;
   };
-  double decay_;
+  double decay_, tau_;
   int64_t updates_ = 0;
   bool swapped_ = false;
   std::vector<Slot> slots_;

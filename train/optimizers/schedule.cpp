@@ -26,7 +26,12 @@ double learning_rate_factor(const ScheduleOptions& o, int64_t step, double steps
   double factor = schedules().find(o.type).factor(o, {step, warmup, steps_per_epoch, total_steps});
   if (step < warmup) {
     double s = static_cast<double>(step), n = static_cast<double>(warmup);
-    factor *= o.warmup_ratio > 0 ? o.warmup_ratio + (1 - o.warmup_ratio) * s / n : (s + 1) / n;
+    if (o.quadratic_warmup) {
+      const double way = o.warmup_ratio > 0 ? s / n : (s + 1) / n;
+      factor *= o.warmup_ratio + (1 - o.warmup_ratio) * way * way;
+    } else {
+      factor *= o.warmup_ratio > 0 ? o.warmup_ratio + (1 - o.warmup_ratio) * s / n : (s + 1) / n;
+    }
   }
   return factor;
 }
