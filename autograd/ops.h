@@ -150,9 +150,16 @@ Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& off
 // logits [..., K]; labels i64 [...], the class or K or -1 for "no object" -> [] sum over everything (RetinaNet's
 // focal loss)
 Var sigmoid_focal_loss(const Var& logits, const Tensor& labels, double alpha, double gamma);
-// As above with soft targets: the target of the labelled class is quality [...] (IoU in [0, 1]); weight q for
-// positives, alpha * p^gamma for negatives (varifocal loss)
+// As above with soft targets from quality [...], the IoU in [0, 1] of the labelled class's box (core/kernels/losses/losses.h has the
+// formulas; weights and targets that follow from the logits take no gradient but the background's of iou_aware_loss):
+// target q, weight q for the label, alpha * p^gamma elsewhere (varifocal loss)
 Var varifocal_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha,
+                   double gamma);
+// target q^gamma, weight 1 for the label, p^gamma elsewhere (DEIM's matchability-aware loss)
+Var matchability_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double gamma);
+// target p^alpha q^(1 - alpha), at least 0.01, weight 1 for the label, p^gamma elsewhere (IoU-aware BCE loss of Align-DETR, as in
+// LW-DETR)
+Var iou_aware_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha,
                    double gamma);
 // logits [R, K], labels i64 [R] in [0, K), class_weights [K] or undefined -> sum_i w_i * nll_i  (divide by
 // the sum of w)

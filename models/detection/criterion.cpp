@@ -60,8 +60,10 @@ CriterionOptions CriterionOptions::read(const Args& s) {
   o.class_weight = s.get_float("class_weight");
   o.bbox_weight = s.get_float("bbox_weight");
   o.giou_weight = s.get_float("giou_weight");
-  o.focal_alpha = o.matcher.focal_alpha = s.get_float("focal_alpha");
-  o.focal_gamma = o.matcher.focal_gamma = s.get_float("focal_gamma");
+  o.focal_alpha = s.get_float("focal_alpha");
+  o.focal_gamma = s.get_float("focal_gamma");
+  o.matcher.focal_alpha = s.get_float("cost_alpha", o.focal_alpha);
+  o.matcher.focal_gamma = s.get_float("cost_gamma", o.focal_gamma);
   o.no_object_weight = s.get_float("no_object_weight");
   o.extra_group_repeat = s.get_int("extra_group_repeat");
   o.matcher.class_cost = s.get_float("cost_class");

@@ -187,7 +187,7 @@ std::string check_gradcheck(const Row& row, uint64_t seed) {
           double* p = inputs[i].data<double>();
           const double* d = direction.data<double>();
           for (int64_t j = 0; j < n; ++j) p[j] += (side == 0 ? kStep : -kStep) * d[j];
-          value[side] = dot(run_forward(s, inputs, seed), cotangent);
+          value[side] = dot(s.frozen ? s.frozen(s.inputs, inputs) : run_forward(s, inputs, seed), cotangent);
         }
         return (value[0] - value[1]) / (2 * kStep);
       };

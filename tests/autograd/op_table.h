@@ -30,6 +30,9 @@ struct Sample {
   std::function<Tensor(const Tensors&)> reference;  // f64 in, f64 out, plain loops
   std::vector<int> constant = {};                   // inputs that take no gradient
   std::vector<int> keep_f32 = {};                   // inputs that stay f32 when the others become bf16
+  // For an op whose gradient takes a part of it as constant: what finite differences are taken of, in f64, with that part from
+  // the inputs `at` which the gradient was taken. Empty: of fn.
+  std::function<Tensor(const Tensors& at, const Tensors& in)> frozen = {};
 };
 
 // How bf16 is tried. In each case the inputs are first rounded to bf16, and the f32 run gets the same values.

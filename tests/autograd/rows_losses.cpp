@@ -48,19 +48,53 @@ Sample focal_sample(Rng& rng, const char* label, const Shape& shape, double gamm
           }};
 }
 
-Sample varifocal_sample(Rng& rng, const char* label, const Shape& shape, double gamma) {
+// The losses whose targets come from the quality q of the label's box. Of each element: what its loss is when the weight, or the
+// target, that takes no gradient is that of the score p0.
+using QualityTerm = double (*)(double x, double p0, bool hit, double q, double gamma);
+
+double cross_entropy_of(double x, double target) {
+  return -target * std::log(logistic(x)) - (1 - target) * std::log(1 - logistic(x));
+}
+double varifocal_of(double x, double p0, bool hit, double q, double gamma) {
+  return hit ? q * cross_entropy_of(x, q) : 0.75 * std::pow(p0, gamma) * cross_entropy_of(x, 0);
+}
+double matchability_of(double x, double p0, bool hit, double q, double gamma) {
+  return hit ? cross_entropy_of(x, std::pow(q, gamma)) : std::pow(p0, gamma) * cross_entropy_of(x, 0);
+}
+double iou_aware_of(double x, double p0, bool hit, double q, double gamma) {
+  if (hit) return cross_entropy_of(x, std::max(std::pow(p0, 0.25) * std::pow(q, 0.75), 0.01));
+  return std::pow(logistic(x), gamma) * cross_entropy_of(x, 0);
+}
+
+Sample quality_sample(Rng& rng, const char* label, const Shape& shape, double gamma, QualityTerm term) {
   Tensor x = uniform(rng, shape, -4, 4), labels = detection_labels(rng, without_last(shape), shape[-1]);
-  Tensor quality = uniform(rng, without_last(shape), 0, 1);
-  return {label,
-          {x},
-          [=](const Vars& v) { return varifocal_loss(v[0], labels, quality, 0.75, gamma); },
-          [=](const Tensors& in) {
-            return dense_loss(in[0], labels, [=](double v, bool hit, int64_t row) {
-              double p = logistic(v), q = quality.data<double>()[row];
-              if (hit) return q * -(q * std::log(p) + (1 - q) * std::log(1 - p));
-              return 0.75 * std::pow(p, gamma) * -std::log(1 - p);
-            });
-          }};
+  // Boxes that do not meet their objects are among them.
+  Tensor quality = map(uniform(rng, without_last(shape), -0.3, 1), [](double q) { return std::max(q, 0.0); });
+  auto frozen = [=](const Tensors& at, const Tensors& in) {
+    const int64_t K = in[0].dim(-1);
+    double sum = 0;
+    for (int64_t i = 0; i < in[0].numel(); ++i)
+      sum += term(in[0].data<double>()[i], logistic(at[0].data<double>()[i]),
+                  labels.data<int64_t>()[i / K] == i % K, quality.data<double>()[i / K], gamma);
+    return Tensor::scalar(sum, DType::kF64);
+  };
+  return {.label = label,
+          .inputs = {x},
+          .fn =
+              [=](const Vars& v) {
+                if (term == varifocal_of) return varifocal_loss(v[0], labels, quality, 0.75, gamma);
+                if (term == matchability_of) return matchability_loss(v[0], labels, quality, gamma);
+                return iou_aware_loss(v[0], labels, quality, 0.25, gamma);
+              },
+          .reference = [=](const Tensors& in) { return frozen(in, in); },
+          .frozen = frozen};
+}
+
+std::vector<Sample> quality_samples(Rng& rng, QualityTerm term) {
+  return {quality_sample(rng, "detector", {2, 7, 5}, 2, term),
+          quality_sample(rng, "gamma 1.5", {3, 6}, 1.5, term),
+          quality_sample(rng, "pieces", {1, 300, 7}, 2, term),
+          quality_sample(rng, "no images", {0, 3, 4}, 2, term)};
 }
 
 Sample cross_entropy_sample(Rng& rng, const char* label, int64_t rows, int64_t K, bool weighted,
@@ -168,16 +202,34 @@ const Register kVarifocal(Row{
     "varifocal_loss",
     Bf16::kExact,
     kLossSum,
-    [](Rng& rng) {
-      return std::vector<Sample>{
-          varifocal_sample(rng, "detector", {2, 7, 5}, 2), varifocal_sample(rng, "gamma 1.5", {3, 6}, 1.5),
-          varifocal_sample(rng, "pieces", {1, 300, 7}, 2), varifocal_sample(rng, "no images", {0, 3, 4}, 2)};
-    },
+    [](Rng& rng) { return quality_samples(rng, varifocal_of); },
     {{"quality of another shape",
       [] {
         varifocal_loss(Var(Tensor::zeros({2, 3})), labels_of({2}, 0), Tensor::zeros({2, 3}), 0.75, 2);
       },
       R"(\[varifocal_loss\] quality, got f32 \[2, 3\], expected floating \[2\])"}}});
+
+const Register kMatchability(Row{
+    "matchability_loss",
+    Bf16::kExact,
+    kLossSum,
+    [](Rng& rng) { return quality_samples(rng, matchability_of); },
+    {{"quality of another shape",
+      [] {
+        matchability_loss(Var(Tensor::zeros({2, 3})), labels_of({2}, 0), Tensor::zeros({3}), 2);
+      },
+      R"(\[matchability_loss\] quality, got f32 \[3\], expected floating \[2\])"}}});
+
+const Register kIouAware(Row{
+    "iou_aware_loss",
+    Bf16::kExact,
+    kLossSum,
+    [](Rng& rng) { return quality_samples(rng, iou_aware_of); },
+    {{"label beyond no-object",
+      [] {
+        iou_aware_loss(Var(Tensor::zeros({2, 3})), labels_of({2}, 4), Tensor::zeros({2}), 0.25, 2);
+      },
+      R"(\[iou_aware_loss\] label 0, got 4, expected -1 to 3)"}}});
 
 const Register kCrossEntropy(Row{
     "cross_entropy",

@@ -6,6 +6,7 @@
 
 #include "core/kernels/copy/copy.h"
 #include "core/kernels/match_cost/match_cost.h"
+#include "core/kernels/matched_iou/matched_iou.h"
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "core/kernels/optimizer/optimizer.h"
@@ -222,6 +223,19 @@ TEST_F(RawKernels, MatchCost) {
       out.push_back(cost);
     }
     return out;
+  });
+}
+
+TEST_F(RawKernels, MatchedIou) {
+  compare([](Device device) {
+    Rng rng(7);
+    Tensor boxes = uniform(rng, {5, 4}, 0.2, 0.6), truth = uniform(rng, {5, 4}, 0.2, 0.6);
+    boxes.slice(0, 1, 2).fill(0);  // two boxes without area
+    truth.slice(0, 1, 2).fill(0);
+    Tensor rows = Tensor::from<int64_t>({5}, std::vector<int64_t>{7, 0, 3, 1, 8});
+    Tensor quality = Tensor::zeros({9}, DType::kF32, device);
+    kernels::matched_iou(boxes.to(device), truth.to(device), rows.to(device), quality);
+    return std::vector<Tensor>{quality};
   });
 }
 

@@ -16,6 +16,8 @@ namespace {
 
 CriterionOptions defaults() { return CriterionOptions::read(test::schema_criterion()); }
 
+constexpr const char* kClassLosses[] = {"focal", "varifocal", "softmax", "mal", "ia_bce"};
+
 struct CriterionCase {
   DetectorOutput output;
   std::vector<Target> targets;
@@ -59,7 +61,7 @@ std::map<std::string, double> parts_of(const DetectionLoss& r) {
 }
 
 TEST(Criterion, PartsSumToTheTotal) {
-  for (const char* kind : {"focal", "varifocal", "softmax"}) {
+  for (const char* kind : kClassLosses) {
     CriterionCase c = random_case(1, 6, 5, {2, 0, 3}, 3, kind != std::string("softmax"));
     CriterionOptions o = defaults();
     o.class_loss = kind;
@@ -104,7 +106,7 @@ TEST(Criterion, KnownValues) {
 }
 
 TEST(Criterion, BatchesWithoutObjects) {
-  for (const char* kind : {"focal", "varifocal", "softmax"}) {
+  for (const char* kind : kClassLosses) {
     CriterionOptions o = defaults();
     o.class_loss = kind;
     CriterionCase c = random_case(3, 4, 3, {0, 0});
@@ -155,7 +157,7 @@ TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
 
 // The denoising queries answer objects without matching, and are divided by how often each object is asked for.
 TEST(Criterion, Denoising) {
-  for (const char* kind : {"focal", "varifocal", "softmax"}) {
+  for (const char* kind : kClassLosses) {
     CriterionCase c = random_case(9, 4, 3, {1, 0}, 2);
     CriterionOptions o = defaults();
     o.class_loss = kind;

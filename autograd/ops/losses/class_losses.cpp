@@ -4,10 +4,14 @@
 namespace saccade {
 namespace {
 
-// The focal losses of logits [..., K], each of which is a decision of its own.
-template <bool kVarifocal>
-struct FocalLoss {
-  static constexpr const char* kName = kVarifocal ? "varifocal_loss" : "sigmoid_focal_loss";
+// The losses of logits [..., K], each of which is a decision of its own.
+enum class ClassDecision { kFocal, kVarifocal, kMatchability, kIouAware };
+constexpr const char* kDecisionNames[] = {"sigmoid_focal_loss", "varifocal_loss", "matchability_loss",
+                                          "iou_aware_loss"};
+
+template <ClassDecision kDecision>
+struct DecisionLoss {
+  static constexpr const char* kName = kDecisionNames[static_cast<int>(kDecision)];
   static constexpr std::array kCasts{Cast::kF32};
   static constexpr auto macs = no_macs;
   Tensor labels, quality;  // [R]
@@ -17,38 +21,54 @@ struct FocalLoss {
   Tensor forward(Context& ctx, const Tensors& in) {
     shape = in[0].shape();
     Tensor x = in[0].contiguous().reshape({labels.numel(), shape[-1]});
-    return run_loss(
-        ctx, x, kernels::loss_pieces(x.numel(), kernels::kLossElements), [&](Tensor& partial, Tensor& grad) {
-          if constexpr (kVarifocal) {
-            kernels::varifocal_loss(x, labels, quality.to(x.dtype()), alpha, gamma, partial, grad);
-          } else {
-            kernels::focal_loss(x, labels, alpha, gamma, partial, grad);
-          }
-        });
+    auto q = [&] { return quality.to(x.dtype()); };
+    return run_loss(ctx, x, kernels::loss_pieces(x.numel(), kernels::kLossElements),
+                    [&](Tensor& partial, Tensor& grad) {
+                      if constexpr (kDecision == ClassDecision::kFocal)
+                        kernels::focal_loss(x, labels, alpha, gamma, partial, grad);
+                      else if constexpr (kDecision == ClassDecision::kVarifocal)
+                        kernels::varifocal_loss(x, labels, q(), alpha, gamma, partial, grad);
+                      else if constexpr (kDecision == ClassDecision::kMatchability)
+                        kernels::matchability_loss(x, labels, q(), gamma, partial, grad);
+                      else
+                        kernels::iou_aware_loss(x, labels, q(), alpha, gamma, partial, grad);
+                    });
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     return {scale_saved_gradient(ctx, dy, shape)};
   }
 };
 
+template <ClassDecision kDecision>
+Var quality_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha, double gamma) {
+  using Op = DecisionLoss<kDecision>;
+  Tensor rows = checked_labels(Op::kName, labels, logits.shape(), -1, logits.dim(-1));
+  SACCADE_CHECK(is_float(quality.dtype()) && quality.shape() == labels.shape(),
+                "[{}] quality, got {} {}, expected floating {}", Op::kName, name_of(quality.dtype()),
+                quality.shape().to_string(), labels.shape().to_string());
+  Device device = logits.device();
+  Tensor flat = quality.contiguous().reshape({rows.numel()}).to(device);
+  return run_op(Op{rows.to(device), flat, alpha, gamma}, {logits});
+}
+
 }  // namespace
 
 Var sigmoid_focal_loss(const Var& logits, const Tensor& labels, double alpha, double gamma) {
-  using Op = FocalLoss<false>;
+  using Op = DecisionLoss<ClassDecision::kFocal>;
   Tensor rows = checked_labels(Op::kName, labels, logits.shape(), -1, logits.dim(-1));
   return run_op(Op{rows.to(logits.device()), {}, alpha, gamma}, {logits});
 }
 
 Var varifocal_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha,
                    double gamma) {
-  using Op = FocalLoss<true>;
-  Tensor rows = checked_labels(Op::kName, labels, logits.shape(), -1, logits.dim(-1));
-  SACCADE_CHECK(is_float(quality.dtype()) && quality.shape() == labels.shape(),
-                "[varifocal_loss] quality, got {} {}, expected floating {}", name_of(quality.dtype()),
-                quality.shape().to_string(), labels.shape().to_string());
-  Device device = logits.device();
-  Tensor flat = quality.contiguous().reshape({rows.numel()}).to(device);
-  return run_op(Op{rows.to(device), flat, alpha, gamma}, {logits});
+  return quality_loss<ClassDecision::kVarifocal>(logits, labels, quality, alpha, gamma);
+}
+Var matchability_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double gamma) {
+  return quality_loss<ClassDecision::kMatchability>(logits, labels, quality, 1, gamma);
+}
+Var iou_aware_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha,
+                   double gamma) {
+  return quality_loss<ClassDecision::kIouAware>(logits, labels, quality, alpha, gamma);
 }
 
 }  // namespace saccade

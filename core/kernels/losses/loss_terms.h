@@ -34,15 +34,17 @@ SACCADE_HD LossTerm<T> focal_term(T x, T sign, T alpha, T gamma) {
   return {w * f.softplus, sign * w * (gamma * (T(1) - f.p) * f.softplus + f.p)};
 }
 
-// q: the quality for the label's class, -1 elsewhere
+// The binary cross entropy q log(1 + e^-x) + (1 - q) log(1 + e^x) and its slope in x.
 template <class T>
-SACCADE_HD LossTerm<T> varifocal_term(T x, T q, T alpha, T gamma) {
-  Logistic<T> f(x);
-  T w = alpha * f.power(gamma);
-  // BCE(x, q) = q log(1 + e^-x) + (1 - q) log(1 + e^x)
-  T labelled = q * ((T(1) - q) * f.softplus - q * f.log_p);
-  return {q < T(0) ? w * f.softplus : labelled,
-          q < T(0) ? w * (gamma * (T(1) - f.p) * f.softplus + f.p) : q * (f.p - q)};
+SACCADE_HD LossTerm<T> soft_term(const Logistic<T>& f, T q) {
+  return {(T(1) - q) * f.softplus - q * f.log_p, f.p - q};
+}
+
+// Of a class that is not the label, weighted by p^gamma, which is a constant to the slope.
+template <class T>
+SACCADE_HD LossTerm<T> background_term(const Logistic<T>& f, T weight, T gamma) {
+  T w = weight * f.power(gamma);
+  return {w * f.softplus, w * f.p};
 }
 
 // The terms of the class losses as the loops over the elements of x [rows, K] see them: what a term takes of the label of an
@@ -54,13 +56,48 @@ struct FocalTerm {
   SACCADE_HD T at_label(int64_t) const { return T(-1); }
   SACCADE_HD LossTerm<T> operator()(T x, T sign) const { return focal_term(x, sign, alpha, gamma); }
 };
+// Those whose target for the label's class comes from the quality [rows] of its box; -1 stands for the other classes.
 template <class T>
 struct VarifocalTerm {
   static constexpr T kElsewhere = T(-1);
   const T* quality;
   T alpha, gamma;
   SACCADE_HD T at_label(int64_t row) const { return quality[row]; }
-  SACCADE_HD LossTerm<T> operator()(T x, T q) const { return varifocal_term(x, q, alpha, gamma); }
+  SACCADE_HD LossTerm<T> operator()(T x, T q) const {
+    Logistic<T> f(x);
+    if (q < T(0)) return background_term(f, alpha, gamma);
+    LossTerm<T> t = soft_term(f, q);
+    return {q * t.loss, q * t.slope};
+  }
+};
+template <class T>
+struct MatchabilityTerm {
+  static constexpr T kElsewhere = T(-1);
+  const T* quality;
+  T gamma;
+  SACCADE_HD T at_label(int64_t row) const { return quality[row]; }
+  SACCADE_HD LossTerm<T> operator()(T x, T q) const {
+    Logistic<T> f(x);
+    return q < T(0) ? background_term(f, T(1), gamma)
+                    : soft_term(f, q > T(0) ? math::exp(gamma * math::log(q)) : q);
+  }
+};
+template <class T>
+struct IouAwareTerm {
+  static constexpr T kElsewhere = T(-1);
+  const T* quality;
+  T alpha, gamma;
+  SACCADE_HD T at_label(int64_t row) const { return quality[row]; }
+  SACCADE_HD LossTerm<T> operator()(T x, T q) const {
+    Logistic<T> f(x);
+    if (q < T(0)) {  // here the weight takes a gradient as well
+      T w = f.power(gamma);
+      return {w * f.softplus, w * (gamma * (T(1) - f.p) * f.softplus + f.p)};
+    }
+    constexpr T kLeast = T(0.01);
+    T target = q > T(0) ? math::exp(alpha * f.log_p + (T(1) - alpha) * math::log(q)) : T(0);
+    return soft_term(f, math::max(target, kLeast));
+  }
 };
 
 // d max(a, b) / da and d min(a, b) / da, one half at a tie

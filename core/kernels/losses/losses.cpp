@@ -147,6 +147,20 @@ void varifocal_loss_generic(const Tensor& x, const Tensor& labels, const Tensor&
   });
 }
 
+void matchability_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality, double gamma,
+                               Tensor& partial, Tensor& grad) {
+  dispatch_dtype<float, double>(x.dtype(), "matchability_loss", [&]<class T>() {
+    dense_loss<T>(MatchabilityTerm<T>{quality.data<T>(), T(gamma)}, x, labels, partial, grad);
+  });
+}
+
+void iou_aware_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
+                            double gamma, Tensor& partial, Tensor& grad) {
+  dispatch_dtype<float, double>(x.dtype(), "iou_aware_loss", [&]<class T>() {
+    dense_loss<T>(IouAwareTerm<T>{quality.data<T>(), T(alpha), T(gamma)}, x, labels, partial, grad);
+  });
+}
+
 template <class T>
 struct SumOnce {  // one index: total[0] = sum of w[0 .. n)
   const T* w;
@@ -193,6 +207,8 @@ void l1_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& partial
 
 SACCADE_REGISTER_KERNEL(focal_loss, &focal_loss_generic);
 SACCADE_REGISTER_KERNEL(varifocal_loss, &varifocal_loss_generic);
+SACCADE_REGISTER_KERNEL(matchability_loss, &matchability_loss_generic);
+SACCADE_REGISTER_KERNEL(iou_aware_loss, &iou_aware_loss_generic);
 SACCADE_REGISTER_KERNEL(cross_entropy_loss, &cross_entropy_loss_generic);
 SACCADE_REGISTER_KERNEL(giou_loss, &giou_loss_generic);
 SACCADE_REGISTER_KERNEL(l1_loss, &l1_loss_generic);

@@ -18,11 +18,19 @@ inline int64_t loss_pieces(int64_t n, int64_t piece) { return ceil_div(n, piece)
 inline Kernel<void(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
                    Tensor& grad)>
     focal_loss{"focal_loss"};
-// As above with quality q [R]: q * BCE(x, q) for the label, alpha * p^gamma * -log(1 - p) elsewhere (Zhang et
-// al. 2021, eq. 2).
+// As above with quality q [R] of the label's class, where parts marked by | | are constants to the gradient:
+// q * BCE(x, q) for the label, alpha * |p^gamma| * -log(1 - p) elsewhere (Zhang et al. 2021, eq. 2).
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
                    Tensor& partial, Tensor& grad)>
     varifocal_loss{"varifocal_loss"};
+// BCE(x, q^gamma) for the label, |p^gamma| * -log(1 - p) elsewhere (Huang et al. 2025, DEIM, eq. 4).
+inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double gamma,
+                   Tensor& partial, Tensor& grad)>
+    matchability_loss{"matchability_loss"};
+// BCE(x, |max(p^alpha q^(1 - alpha), 0.01)|) for the label, p^gamma * -log(1 - p) elsewhere (Cai et al. 2023, as LW-DETR has it).
+inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
+                   Tensor& partial, Tensor& grad)>
+    iou_aware_loss{"iou_aware_loss"};
 // x, grad [R, K], K >= 1; labels [R] in [0, K); weights [K] in x's dtype or undefined; partial
 // [loss_pieces(R, kLossRows)]: (1 - s) * w_label * nll_label + s / K * sum_c w_c * nll_c with smoothing s.
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& weights, double smoothing,

@@ -142,6 +142,20 @@ void varifocal_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& qu
       partial, grad);
 }
 
+void matchability_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality, double gamma,
+                            Tensor& partial, Tensor& grad) {
+  launch_dense(x, labels, MatchabilityTerm<float>{quality.data<float>(), static_cast<float>(gamma)}, partial,
+               grad);
+}
+
+void iou_aware_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
+                         double gamma, Tensor& partial, Tensor& grad) {
+  launch_dense(
+      x, labels,
+      IouAwareTerm<float>{quality.data<float>(), static_cast<float>(alpha), static_cast<float>(gamma)},
+      partial, grad);
+}
+
 void cross_entropy_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& weights, double smoothing,
                              Tensor& partial, Tensor& grad) {
   Tensor total;
@@ -171,6 +185,8 @@ void l1_loss_cuda(const Tensor& boxes, const Tensor& targets, Tensor& partial, T
 
 SACCADE_REGISTER_TUNED_KERNEL(focal_loss, Device::kCuda, &focal_loss_cuda, &supports_classes);
 SACCADE_REGISTER_TUNED_KERNEL(varifocal_loss, Device::kCuda, &varifocal_loss_cuda, &supports_classes);
+SACCADE_REGISTER_TUNED_KERNEL(matchability_loss, Device::kCuda, &matchability_loss_cuda, &supports_classes);
+SACCADE_REGISTER_TUNED_KERNEL(iou_aware_loss, Device::kCuda, &iou_aware_loss_cuda, &supports_classes);
 SACCADE_REGISTER_TUNED_KERNEL(cross_entropy_loss, Device::kCuda, &cross_entropy_loss_cuda, &supports_classes);
 SACCADE_REGISTER_TUNED_KERNEL(giou_loss, Device::kCuda, &giou_loss_cuda, &supports_boxes);
 SACCADE_REGISTER_TUNED_KERNEL(l1_loss, Device::kCuda, &l1_loss_cuda, &supports_boxes);

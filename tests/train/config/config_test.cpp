@@ -43,7 +43,7 @@ TEST(Config, BadFilesNameLineColumnAndWhatWasExpected) {
       {"optimizer { learning_rate: fast }", "expected double, got: fast"},
       {"deterministic: maybe", "deterministic"},
       {"precision: fp16", "\"fp16\" is not a value of precision, expected one of f32, tf32, bf16"},
-      {"criterion { class_loss: hinge }", "expected one of focal, varifocal, softmax"},
+      {"criterion { class_loss: hinge }", "expected one of focal, varifocal, softmax, mal, ia_bce"},
       {"seed: 1\nseed: 2", "F:2:5: non-repeated field \"seed\" is specified multiple times"},
       {"data { train { images: \"x }", "F:1:"},
       {"model {", "F:1:"},

@@ -1,0 +1,24 @@
+// DEIM's matchability-aware loss (Huang et al. 2025): a sigmoid whose target is a power of the overlap of the matched boxes, all
+// matches weighing the same, so that poor ones are learnt from as well. DEIM's gamma is 1.5.
+#include "models/detection/class_loss.h"
+
+namespace saccade {
+namespace {
+
+class MatchabilityLoss : public ClassLoss {
+ public:
+  explicit MatchabilityLoss(const ClassLossOptions& options) : gamma_(options.focal_gamma) {}
+  Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const override {
+    return {matchability_loss(logits, to_device(label_queries(logits, matched, -1), logits),
+                              matched_quality(logits, matched), gamma_),
+            objects};
+  }
+
+ private:
+  double gamma_;
+};
+
+SACCADE_REGISTER_CLASS_LOSS("mal", MatchabilityLoss);
+
+}  // namespace
+}  // namespace saccade
