@@ -67,8 +67,10 @@ struct Problem {
   Tensor value, reference, offsets, logits, dy;
 };
 
-Problem make_problem(int64_t N, int64_t Q, int64_t M, int64_t D, int64_t P, int64_t R) {
+Problem make_problem(int64_t N, int64_t Q, int64_t M, int64_t D, int64_t P, int64_t R,
+                     bool fourth_level = false) {
   Problem p;
+  if (fourth_level) p.levels.push_back({1, 2});
   int64_t L = p.levels.size();
   Rng rng(mix_key(static_cast<uint64_t>(D), static_cast<uint64_t>(Q)));
   auto normal = [&](const Shape& shape, double scale) {
@@ -121,12 +123,17 @@ class MsDeformAttnOnGpu : public testing::Test {
 };
 
 // Packs of 16 bytes and single channels, rows of part of a warp and of several passes of it; queries that are
-// the cells of the maps (85) and not; 1000 queries give a tile more points than one block adds.
+// the cells of the maps (85, with a fourth level 87) and not; 1000 queries give a tile more points than one block
+// adds. 4 points on 3 or 4 levels and 32 channels have kernels of their own.
 TEST_F(MsDeformAttnOnGpu, EqualsTheCpu) {
   struct Case {
     int64_t N, Q, M, D, P, R;
+    bool fourth_level = false;
   };
   for (Case c : {Case{2, 1, 3, 30, 5, 2},
+                 {2, 85, 2, 32, 4, 2},
+                 {2, 87, 2, 32, 4, 4, true},
+                 {1, 9, 3, 32, 4, 2, true},
                  {2, 7, 3, 32, 1, 4},
                  {1, 3, 2, 48, 8, 2},
                  {2, 5, 1, 64, 3, 4},
@@ -136,7 +143,7 @@ TEST_F(MsDeformAttnOnGpu, EqualsTheCpu) {
                  {2, 85, 1, 8, 2, 2},
                  {1, 1000, 1, 4, 4, 2}}) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
-      Problem p = make_problem(c.N, c.Q, c.M, c.D, c.P, c.R);
+      Problem p = make_problem(c.N, c.Q, c.M, c.D, c.P, c.R, c.fourth_level);
       p.value = p.value.to(dtype);
       p.dy = p.dy.to(dtype);
       Tensors want = run(p, true);

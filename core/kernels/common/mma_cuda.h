@@ -8,6 +8,7 @@
 //   tf32  a[i] row g + 8 (i % 2), column t + 4 (i / 2);  b[i] row t + 4 i, column g
 #pragma once
 
+#include "core/runtime/cuda/approx.h"
 #include "core/runtime/cuda/launch.h"
 #include "core/tensor/dtype.h"
 
@@ -28,7 +29,6 @@ void load_matrices(uint32_t (&x)[4], const bf16* row, const char* file = __built
                    int line = __builtin_LINE()) {
   emulator::load_matrices(x, row, kTransposed, file, line);
 }
-inline float exp2_approx(float x) { return std::exp2(x); }
 inline uint32_t pack_bf16(float low, float high) {
   return bf16(low).bits | static_cast<uint32_t>(bf16(high).bits) << 16;
 }
@@ -41,13 +41,15 @@ inline float round_tf32(float x) {
 #else
 
 __device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ void mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -68,12 +70,6 @@ __device__ __forceinline__ void load_matrices(uint32_t (&x)[4], const bf16* row)
                  : "r"(address)
                  : "memory");
   }
-}
-// 2^x to two units in the last place, subnormal results flushed.
-__device__ __forceinline__ float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   uint32_t x;

@@ -11,34 +11,33 @@ namespace saccade::cuda {
 
 constexpr int kGatherThreads = 128;
 constexpr int kGatherWarps = kGatherThreads / kWarp;
+constexpr int kSlabPitch = kSlab + 1;  // of a row in shared memory: rows lie in different banks
 
+// Zeros for the corners outside.
 template <int kPack, class T>
 __device__ __forceinline__ void load_corners(const T* map, const SampleCorners& c, float (&v)[4][kPack]) {
-  Pack<T, kPack> raw[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    raw[i] = {};
-    if (c.offset[i] >= 0) raw[i] = load_pack<kPack>(map + c.offset[i]);
+#pragma unroll
+    for (int d = 0; d < kPack; ++d) v[i][d] = 0;
+    if (c.offset[i] >= 0) load_floats<kPack>(map + c.offset[i], v[i]);
   }
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-#pragma unroll
-    for (int d = 0; d < kPack; ++d) v[i][d] = static_cast<float>(raw[i].x[d]);
 }
 
 // Grid: (groups of queries, heads of images, blocks of kLanes * kPack channels).
 template <class T, int kPack, int kLanes, class Source>
-__global__ void __launch_bounds__(kGatherThreads)
+__global__ void __launch_bounds__(kGatherThreads, 5)
     gather_samples(Source source, SampleShape s, QueryOrder order, const T* __restrict__ value, T* y) {
   constexpr int kRows = kWarp / kLanes;  // of a warp
-  SACCADE_SHARED(SampleCorners, corners, kGatherWarps * kRows * kSlab);
+  SACCADE_SHARED(SampleCorners, corners, kGatherWarps * kRows * kSlabPitch);
   int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   int sub = lane % kLanes, n = static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) % s.M;
-  SampleCorners* mine = corners + (warp * kRows + lane / kLanes) * kSlab;
+  SampleCorners* mine = corners + (warp * kRows + lane / kLanes) * kSlabPitch;
   int d0 = (static_cast<int>(blockIdx.z) * kLanes + sub) * kPack;
   const T* map = value + s.map(n, m) + d0;
+  auto group = order.group(s.levels, static_cast<int>(blockIdx.x));
   for (int first = warp * kRows; first < order.per_group; first += kGatherWarps * kRows) {
-    int q = order.query(s.levels, static_cast<int>(blockIdx.x), first + lane / kLanes);
+    int q = group.query(first + lane / kLanes);
     SampleRow row = s.row(n, q < 0 ? 0 : q, m);
     auto weights = source.template weights<kLanes>(s, row, sub);
     float sum[kPack] = {};
@@ -56,8 +55,8 @@ __global__ void __launch_bounds__(kGatherThreads)
           load_corners(map, c, v);
 #pragma unroll
           for (int d = 0; d < kPack; ++d)
-            sum[d] += (c.weight[0] * v[0][d] + c.weight[1] * v[1][d]) +
-                      (c.weight[2] * v[2][d] + c.weight[3] * v[3][d]);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sum[d] = math::fma(c.weight[i], v[i][d], sum[d]);
         }
       }
       __syncwarp();
@@ -109,28 +108,29 @@ struct alignas(16) CornerDots {
   float x[4];  // dy . corner
 };
 
-// The gradients of points, by Source::finish; with `unordered` also that of the maps, by float atomics. All
+// The gradients of points, by Source::finish; with kUnordered also that of the maps, by float atomics. All
 // channels of a row are summed by its lanes. Grid: (groups of queries, heads of images).
-template <class T, int kPack, int kLanes, class Source>
-__global__ void __launch_bounds__(kGatherThreads)
+template <class T, int kPack, int kLanes, bool kUnordered, class Source>
+__global__ void __launch_bounds__(kGatherThreads, 5)
     gather_point_gradients(Source source, typename Source::Gradients gradients, SampleShape s,
                            QueryOrder order, const T* __restrict__ value, const T* __restrict__ dy,
                            float* unordered) {
   constexpr int kRows = kWarp / kLanes;
   constexpr bool kWide = kLanes == kWarp;  // rows may be longer than one pass of the lanes
-  SACCADE_SHARED(SampleCorners, corners, kGatherWarps * kRows * kSlab);
-  SACCADE_SHARED(CornerDots, dots, kGatherWarps * kRows * kSlab);
+  SACCADE_SHARED(SampleCorners, corners, kGatherWarps * kRows * kSlabPitch);
+  SACCADE_SHARED(CornerDots, dots, kGatherWarps * kRows * kSlabPitch);
   int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   int sub = lane % kLanes, n = static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) % s.M;
-  int slot = (warp * kRows + lane / kLanes) * kSlab;
+  int slot = (warp * kRows + lane / kLanes) * kSlabPitch;
   int64_t map = s.map(n, m);
+  auto group = order.group(s.levels, static_cast<int>(blockIdx.x));
   for (int first = warp * kRows; first < order.per_group; first += kGatherWarps * kRows) {
-    int q = order.query(s.levels, static_cast<int>(blockIdx.x), first + lane / kLanes);
+    int q = group.query(first + lane / kLanes);
     SampleRow row = s.row(n, q < 0 ? 0 : q, m);
     auto weights = source.template weights<kLanes>(s, row, sub);
     typename Source::Sums sums;
-    Pack<T, kPack> g = {};
-    if (!kWide && q >= 0 && sub * kPack < s.D) g = load_pack<kPack>(dy + row.row * s.D + sub * kPack);
+    float g[kPack] = {};
+    if (!kWide && q >= 0 && sub * kPack < s.D) load_floats<kPack>(dy + row.row * s.D + sub * kPack, g);
     for (int k0 = 0; k0 < s.K; k0 += kSlab) {
       int count = s.K - k0 < kSlab ? s.K - k0 : kSlab;
       for (int j = sub; j < count; j += kLanes) {
@@ -144,20 +144,20 @@ __global__ void __launch_bounds__(kGatherThreads)
         if (q >= 0) {
           SampleCorners c = corners[slot + j];
           for (int d0 = sub * kPack; d0 < s.D; d0 += kLanes * kPack) {
-            if (kWide) g = load_pack<kPack>(dy + row.row * s.D + d0);
+            if (kWide) load_floats<kPack>(dy + row.row * s.D + d0, g);
             float v[4][kPack];
             load_corners(value + map + d0, c, v);
 #pragma unroll
             for (int i = 0; i < 4; ++i)
 #pragma unroll
               for (int d = 0; d < kPack; ++d)
-                dot[i] += c.offset[i] >= 0 ? static_cast<float>(g.x[d]) * v[i][d] : 0.0f;
-            if (unordered) {
+                if (c.offset[i] >= 0) dot[i] = math::fma(g[d], v[i][d], dot[i]);
+            if constexpr (kUnordered) {
 #pragma unroll
               for (int i = 0; i < 4; ++i) {
                 float part[kPack];
 #pragma unroll
-                for (int d = 0; d < kPack; ++d) part[d] = c.weight[i] * static_cast<float>(g.x[d]);
+                for (int d = 0; d < kPack; ++d) part[d] = c.weight[i] * g[d];
                 if (c.offset[i] >= 0) add_unordered(unordered + map + d0 + c.offset[i], part);
               }
             }
@@ -211,7 +211,9 @@ void launch_point_gradients(const Source& source, const typename Source::Gradien
   float* sum = data_or_null<float>(unordered);
   packs = packs && packs_fit<4>(sum, 0);  // add_unordered
   dispatch_rows<T>(s.D, packs, [&]<int kPack, int kLanes>() {
-    launch("gather_point_gradients", &gather_point_gradients<T, kPack, kLanes, Source>,
+    auto kernel = sum ? &gather_point_gradients<T, kPack, kLanes, true, Source>
+                      : &gather_point_gradients<T, kPack, kLanes, false, Source>;
+    launch("gather_point_gradients", kernel,
            dim3(static_cast<unsigned>(order.groups), static_cast<unsigned>(s.N * s.M)), dim3(kGatherThreads),
            0, source, gradients, s, order, v, dy.data<T>(), sum);
   });

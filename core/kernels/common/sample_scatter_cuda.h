@@ -8,176 +8,19 @@
 //      them 32 at a time in order, and a lane's rank among those of the same tile is the number of them
 //      before it, so the list of a tile is sorted by query and point: a stable counting sort.
 //   4. add_tiles gives a block a segment of a tile's list. It sorts it by cell in shared memory, again
-//   stably;
-//      then each of the 9 x 9 cells that these points touch is summed in registers, corner after corner, by
-//      kTileLanes threads that hold its channels: no cell is shared, so nothing is atomic.
+//      stably; then the points of each cell are read once, by kTileLanes threads that hold the channels and
+//      four sums, one for each corner. Corner after corner these are added to the 9 x 9 cells that the points
+//      touch: two cells' sums never meet in one at the same time, so nothing is atomic.
 //   5. sum_tiles adds, for each cell of the maps, the segments of its tile and of the tiles whose last row or
 //      column it is.
 #pragma once
 
 #include "core/kernels/common/sample_gather_cuda.h"
+#include "core/kernels/common/sample_tiles_cuda.h"
 #include "core/kernels/copy/copy.h"
 #include "core/tensor/execution.h"
 
 namespace saccade::cuda {
-
-constexpr int kTile = 8, kTileCells = kTile * kTile;
-constexpr int kTileSide = kTile + 1, kTileValues = kTileSide * kTileSide;  // what its points touch
-constexpr int kSegment = 2048;                                             // points that a block adds
-constexpr int kTileThreads = 256, kTileWarps = kTileThreads / kWarp;
-constexpr int kTileLanes = 8;
-constexpr int kGridThreads = 256;
-
-// The tiles of all levels, over the positions of upper left corners, which start at -1.
-struct SampleTiles {
-  int columns[SampleLevels::kMax] = {}, first[SampleLevels::kMax + 1] = {};
-  int count = 0;              // of one image and head
-  int chunk = 0, chunks = 0;  // queries of one warp of count_samples and place_samples
-  int segments = 0;           // the most that one image and head can have
-
-  static SampleTiles of(const SampleShape& s) {
-    SampleTiles t;
-    for (int l = 0; l < s.levels.count; ++l) {
-      t.columns[l] = s.levels.width[l] / kTile + 1;
-      t.first[l + 1] = t.first[l] + t.columns[l] * (s.levels.height[l] / kTile + 1);
-    }
-    t.count = t.first[s.levels.count];
-    constexpr int kChunkPoints = 2048;
-    t.chunk = std::max(1, kChunkPoints / s.K);
-    t.chunks = (s.Q + t.chunk - 1) / t.chunk;
-    // A tile's last segment may be short; only tiles with points have one.
-    t.segments = std::min(t.count, s.Q * s.K) + s.Q * s.K / kSegment;
-    return t;
-  }
-  __device__ __forceinline__ int tile(const SamplePosition<float>& p) const {
-    return first[p.level] + (p.at.y0 + 1) / kTile * columns[p.level] + (p.at.x0 + 1) / kTile;
-  }
-};
-
-struct alignas(16) SampleRecord {
-  int query;
-  float x, y, weight;
-};
-
-// counts [images * M, chunks, tiles]. Grid: (chunks, heads of images).
-template <class Source>
-__global__ void __launch_bounds__(kWarp)
-    count_samples(Source source, SampleShape s, SampleTiles t, int first_image, int* counts) {
-  SACCADE_DYNAMIC_SHARED(int, histogram);
-  int lane = static_cast<int>(threadIdx.x), chunk = static_cast<int>(blockIdx.x);
-  int n = first_image + static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) % s.M;
-  for (int b = lane; b < t.count; b += kWarp) histogram[b] = 0;
-  __syncwarp();
-  int q0 = chunk * t.chunk, points = (s.Q - q0 < t.chunk ? s.Q - q0 : t.chunk) * s.K;
-#pragma unroll 4
-  for (int i = lane; i < points; i += kWarp) {
-    auto p = source.locate(s, s.row(n, q0 + i / s.K, m), i % s.K);
-    if (p.at.touches) atomicAdd(&histogram[t.tile(p)], 1);
-  }
-  __syncwarp();
-  int* out = counts + (static_cast<int64_t>(blockIdx.y) * t.chunks + chunk) * t.count;
-  for (int b = lane; b < t.count; b += kWarp) out[b] = histogram[b];
-}
-
-// Each count becomes the number of points of its tile in the chunks before; totals [images * M, tiles].
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
-    scan_chunks(int64_t count, int tiles, int chunks, int* counts, int* totals) {
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kGridThreads + threadIdx.x;
-  if (i >= count) return;
-  int* p = counts + i / tiles * chunks * tiles + i % tiles;
-  int sum = 0;
-#pragma unroll 8
-  for (int c = 0; c < chunks; ++c) {
-    int here = p[static_cast<int64_t>(c) * tiles];
-    p[static_cast<int64_t>(c) * tiles] = sum;
-    sum += here;
-  }
-  totals[i] = sum;
-}
-
-// The sum over the threads before this one of a block of kTileThreads, and over all in `total`.
-__device__ __forceinline__ int block_exclusive_sum(int value, int* scratch, int& total) {
-  int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  int sum = value;
-#pragma unroll
-  for (int step = 1; step < kWarp; step *= 2) {
-    int other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += other;
-  }
-  if (lane == kWarp - 1) scratch[warp] = sum;
-  __syncthreads();
-  int before = 0;
-  total = 0;
-  for (int w = 0; w < kTileWarps; ++w) {
-    before += w < warp ? scratch[w] : 0;
-    total += scratch[w];
-  }
-  __syncthreads();
-  return before + sum - value;
-}
-
-// starts and segments [images * M, tiles + 1]: each tile's first point and first segment. A block has one
-// head of an image.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
-    scan_tiles(const int* totals, int tiles, int* starts, int* segments) {
-  SACCADE_SHARED(int, scratch, kTileWarps);
-  int64_t i = blockIdx.x;
-  int points = 0, parts = 0;
-  for (int b0 = 0; b0 <= tiles; b0 += kTileThreads) {
-    int b = b0 + static_cast<int>(threadIdx.x), here = b < tiles ? totals[i * tiles + b] : 0, sum;
-    int start = points + block_exclusive_sum(here, scratch, sum);
-    points += sum;
-    int segment = parts + block_exclusive_sum((here + kSegment - 1) / kSegment, scratch, sum);
-    parts += sum;
-    if (b > tiles) continue;
-    starts[i * (tiles + 1) + b] = start;
-    segments[i * (tiles + 1) + b] = segment;
-  }
-}
-
-// records [images * M, Q * K], by tile, then in the order of queries and points. Grid as count_samples;
-// dynamic shared memory for the places of all tiles.
-template <class Source>
-__global__ void __launch_bounds__(kWarp)
-    place_samples(Source source, SampleShape s, SampleTiles t, int first_image,
-                  const int* __restrict__ counts, const int* __restrict__ starts, SampleRecord* records) {
-  SACCADE_DYNAMIC_SHARED(int, next);
-  int lane = static_cast<int>(threadIdx.x), chunk = static_cast<int>(blockIdx.x);
-  int64_t head = blockIdx.y;
-  int n = first_image + static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) % s.M;
-  SACCADE_SHARED(typename Source::Weights, weights, kWarp);
-  const int* before = counts + (head * t.chunks + chunk) * t.count;
-  for (int b = lane; b < t.count; b += kWarp) next[b] = starts[head * (t.count + 1) + b] + before[b];
-  records += head * s.Q * s.K;
-  int q_end = (chunk + 1) * t.chunk < s.Q ? (chunk + 1) * t.chunk : s.Q;
-  // The weights of 32 queries, then their points.
-  for (int q0 = chunk * t.chunk; q0 < q_end; q0 += kWarp) {
-    int queries = q_end - q0 < kWarp ? q_end - q0 : kWarp;
-    if (lane < queries) weights[lane] = source.template weights<1>(s, s.row(n, q0 + lane, m), 0);
-    __syncwarp();
-    for (int i0 = 0; i0 < queries * s.K; i0 += kWarp) {
-      int i = i0 + lane, tile = -1;
-      SampleRecord record;
-      if (i < queries * s.K) {
-        int q = i / s.K, k = i % s.K;
-        auto p = source.locate(s, s.row(n, q0 + q, m), k);
-        record = {q0 + q, p.x, p.y, weights[q].of(k)};
-        if (p.at.touches) tile = t.tile(p);
-      }
-      unsigned same = __match_any_sync(kAllLanes, tile);
-      int rank = __popc(same & ((1u << lane) - 1));
-      int place = tile >= 0 ? next[tile] + rank : 0;
-      __syncwarp();
-      if (tile >= 0) {
-        if (rank == 0) next[tile] = place + __popc(same);
-        records[place] = record;
-      }
-      __syncwarp();
-    }
-  }
-}
 
 // parts [images * M, segments, 81, D]. Grid: (segments, heads of images). kPack channels a thread, 4 or 1.
 // Long, since its two halves, sorting the segment and summing it, share the block's shared memory.
@@ -185,12 +28,13 @@ template <class T, int kPack>
 __global__ void __launch_bounds__(kTileThreads)
     add_tiles(SampleShape s, SampleTiles t, int first_image, const SampleRecord* __restrict__ records,
               const int* __restrict__ starts, const int* __restrict__ segments, const T* __restrict__ dy,
-              float* parts) {
-  SACCADE_SHARED(SampleRecord, list, kSegment);
+              float* __restrict__ parts) {
+  constexpr int kChannels = kTileLanes * kPack, kGroups = kTileThreads / kTileLanes;
+  SACCADE_SHARED(SampleRecord, list, kSegment);  // by cell, with positions in it
   SACCADE_SHARED(uint8_t, cells, kSegment);
-  SACCADE_SHARED(uint16_t, sorted, kSegment);
   SACCADE_SHARED(int, places, kTileCells* kTileWarps);  // by cell, then by warp
   SACCADE_SHARED(int, scratch, kTileWarps);
+  SACCADE_SHARED(float, tile_sums, kTileValues* kChannels);
   int64_t head = blockIdx.y;
   int n = first_image + static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) % s.M;
   int segment = static_cast<int>(blockIdx.x);
@@ -220,11 +64,8 @@ __global__ void __launch_bounds__(kTileThreads)
     int i = i0 + lane, cell = -1;
     if (i < i_end) {
       SampleRecord r = records[i];
-      float xf = std::floor(r.x), yf = std::floor(r.y);
-      cell = (static_cast<int>(yf) + 1 - tile_y) * kTile + static_cast<int>(xf) + 1 - tile_x;
-      r.x -= xf;
-      r.y -= yf;
-      list[i] = r;
+      cell = (static_cast<int>(std::floor(r.y)) + 1 - tile_y) * kTile + static_cast<int>(std::floor(r.x)) +
+             1 - tile_x;
       cells[i] = static_cast<uint8_t>(cell);
     }
     unsigned same = __match_any_sync(kAllLanes, cell);
@@ -245,61 +86,80 @@ __global__ void __launch_bounds__(kTileThreads)
     __syncwarp();
     if (cell >= 0) {
       if (rank == 0) places[cell * kTileWarps + warp] = place + __popc(same);
-      sorted[place] = static_cast<uint16_t>(i);
+      SampleRecord r = records[i];  // from the L1 this time
+      r.x -= std::floor(r.x);
+      r.y -= std::floor(r.y);
+      list[place] = r;
     }
     __syncwarp();
   }
-  __syncthreads();
 
   // Now the last counter of a cell is the end of its list.
-  int sub = tid % kTileLanes;
-  dy += s.row(n, 0, m).row * s.D;
-  for (int v = tid / kTileLanes; v < kTileValues; v += kTileThreads / kTileLanes) {
-    int y = v / kTileSide, x = v % kTileSide;
-    float* out = parts + ((head * t.segments + segment) * kTileValues + v) * s.D;
-    for (int d0 = 0; d0 < s.D; d0 += kTileLanes * kPack) {
-      int d = d0 + sub * kPack;
-      if (d >= s.D) continue;
-      float sum[kPack] = {};
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        int cx = x - (c & 1), cy = y - (c >> 1);
-        if (cx < 0 || cy < 0 || cx >= kTile || cy >= kTile) continue;
-        int cell = cy * kTile + cx;
-        int end = places[cell * kTileWarps + kTileWarps - 1];
+  int sub = tid % kTileLanes, row_bytes = s.M * s.D * static_cast<int>(sizeof(T));
+  for (int d0 = 0; d0 < s.D; d0 += kChannels) {
+    int d = d0 + sub * kPack;
+    bool mine = d < s.D;
+    const char* gradient =
+        reinterpret_cast<const char*>(keep_address(dy + s.row(n, 0, m).row * s.D + (mine ? d : 0)));
+    for (int i = tid; i < kTileValues * kChannels; i += kTileThreads) tile_sums[i] = 0;
+    __syncthreads();
+    for (int cell = tid / kTileLanes; cell < kTileCells; cell += kGroups) {
+      int i = cell > 0 ? places[cell * kTileWarps - 1] : 0, end = places[cell * kTileWarps + kTileWarps - 1];
+      bool some = mine && i < end;
+      float sum[4][kPack] = {};
+      if (some) {
 #pragma unroll 4
-        for (int i = cell > 0 ? places[cell * kTileWarps - 1] : 0; i < end; ++i) {
-          SampleRecord r = list[sorted[i]];
-          float w = (c & 1 ? r.x : 1 - r.x) * (c >> 1 ? r.y : 1 - r.y) * r.weight;
-          auto g = load_pack<kPack>(dy + static_cast<int64_t>(r.query) * s.M * s.D + d);
+        for (; i < end; ++i) {
+          SampleRecord r = list[i];
+          float below = r.weight * r.y, above = r.weight - below;
+          float w[4] = {math::fma(-above, r.x, above), above * r.x, math::fma(-below, r.x, below),
+                        below * r.x};
+          float g[kPack];
+          load_floats<kPack>(reinterpret_cast<const T*>(gradient + static_cast<int64_t>(r.query) * row_bytes),
+                             g);
 #pragma unroll
-          for (int e = 0; e < kPack; ++e) sum[e] += w * static_cast<float>(g.x[e]);
+          for (int c = 0; c < 4; ++c)
+#pragma unroll
+            for (int e = 0; e < kPack; ++e) sum[c][e] = math::fma(w[c], g[e], sum[c][e]);
         }
       }
-      Pack<float, kPack> result;
 #pragma unroll
-      for (int e = 0; e < kPack; ++e) result.x[e] = sum[e];
-      store_pack(out + d, result);
+      for (int c = 0; c < 4; ++c) {
+        if (some) {
+          float* out = tile_sums + ((cell / kTile + c / 2) * kTileSide + cell % kTile + c % 2) * kChannels +
+                       sub * kPack;
+          auto before_it = load_pack<kPack>(out);
+#pragma unroll
+          for (int e = 0; e < kPack; ++e) before_it.x[e] += sum[c][e];
+          store_pack(out, before_it);
+        }
+        __syncthreads();
+      }
     }
+    float* out = parts + (head * t.segments + segment) * kTileValues * s.D + d;
+    for (int v = tid / kTileLanes; mine && v < kTileValues; v += kGroups)
+      store_pack(out + v * s.D, load_pack<kPack>(tile_sums + v * kChannels + sub * kPack));
+    __syncthreads();
   }
 }
 
-// dvalue [images, S, M, D] from the parts; a thread has kPack channels of a cell.
+// dvalue [images, S, M, D] from the parts; a thread has kPack channels of a cell. Grid: (blocks of them, heads of
+// images).
 template <class T, int kPack>
 __global__ void __launch_bounds__(kGridThreads)
-    sum_tiles(int64_t count, SampleShape s, SampleTiles t, const int* __restrict__ segments,
-              const float* __restrict__ parts, T* dvalue) {
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kGridThreads + threadIdx.x;
-  if (i >= count) return;
-  int per_row = s.D / kPack, d = static_cast<int>(i % per_row) * kPack;
-  int64_t token = i / per_row / s.M;
-  auto m = static_cast<int>(i / per_row % s.M), cell = static_cast<int>(token % s.levels.tokens);
-  int64_t head = token / s.levels.tokens * s.M + m;
+    sum_tiles(SampleShape s, SampleTiles t, const int* __restrict__ segments, const float* __restrict__ parts,
+              T* __restrict__ dvalue) {
+  unsigned i = blockIdx.x * kGridThreads + threadIdx.x;
+  unsigned per_row = static_cast<unsigned>(s.D / kPack), token = i / per_row;
+  if (token >= static_cast<unsigned>(s.levels.tokens)) return;
+  int d = static_cast<int>(i - token * per_row) * kPack, cell = static_cast<int>(token);
+  int64_t head = blockIdx.y;
   int level = s.levels.count - 1;
   while (cell < s.levels.start[level]) --level;
   cell -= s.levels.start[level];
   // As the lower right corner of a point the cell has this position.
-  int x = cell % s.levels.width[level] + 1, y = cell / s.levels.width[level] + 1;
+  int y = cell / s.levels.width[level], x = cell - y * s.levels.width[level] + 1;
+  ++y;
   const int* first = segments + head * (t.count + 1);
   float sum[kPack] = {};
   for (int c = 0; c < 4; ++c) {
@@ -318,7 +178,8 @@ __global__ void __launch_bounds__(kGridThreads)
   Pack<T, kPack> out;
 #pragma unroll
   for (int e = 0; e < kPack; ++e) out.x[e] = static_cast<T>(sum[e]);
-  store_pack(dvalue + i * kPack, out);
+  int image = static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) - image * s.M;
+  store_pack(dvalue + s.map(image, m) + static_cast<int64_t>(token) * s.M * s.D + d, out);
 }
 
 // Whether scatter_samples takes the shape: a warp counts all tiles in shared memory.
@@ -363,9 +224,9 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
       launch("add_tiles", &add_tiles<T, kPack>, dim3(static_cast<unsigned>(t.segments), y),
              dim3(kTileThreads), 0, s, t, n, list, starts.data<int32_t>(), segments.data<int32_t>(), g,
              parts.data<float>());
-      int64_t count = int64_t{images} * s.levels.tokens * s.M * (s.D / kPack);
-      launch("sum_tiles", &sum_tiles<T, kPack>, grid_of(count, kGridThreads), dim3(kGridThreads), 0, count, s,
-             t, segments.data<int32_t>(), parts.data<float>(),
+      int64_t threads = int64_t{s.levels.tokens} * (s.D / kPack);
+      launch("sum_tiles", &sum_tiles<T, kPack>, dim3(grid_of(threads, kGridThreads).x, y), dim3(kGridThreads),
+             0, s, t, segments.data<int32_t>(), parts.data<float>(),
              dvalue.data<T>() + int64_t{n} * s.levels.tokens * s.M * s.D);
     };
     if (packs) {
@@ -376,19 +237,18 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
   }
 }
 
-// The gradients of points where they are wanted, and dvalue where it is defined: without determinism the
-// kernel of the points adds to it as well, by float atomics.
-template <class T, class Source>
-void samples_backward(const Source& source, const typename Source::Gradients& gradients, bool points_wanted,
-                      const SampleShape& s, const Tensor& value, const Tensor& dy, Tensor& dvalue) {
+// The gradients of points where they are wanted, by points(unordered), and dvalue where it is defined: without
+// determinism `points` adds to it as well, by float atomics, in a tensor that is undefined otherwise.
+template <class T, class Source, class Points>
+void samples_backward(const Source& source, bool points_wanted, const SampleShape& s, const Tensor& dy,
+                      Tensor& dvalue, const Points& points) {
   constexpr bool kExact = std::is_same_v<T, float>;
   Tensor unordered;
   if (dvalue.defined() && !execution().deterministic) {
     unordered = kExact ? dvalue : Tensor::empty(dvalue.shape(), DType::kF32, Device::kCuda);
     check(cudaMemsetAsync(unordered.raw(), 0, unordered.bytes(), stream()), "cudaMemsetAsync");
   }
-  if (points_wanted || unordered.defined())
-    launch_point_gradients<T>(source, gradients, s, value, dy, unordered);
+  if (points_wanted || unordered.defined()) points(unordered);
   if (!unordered.defined() && dvalue.defined()) scatter_samples<T>(source, s, dy, dvalue);
   if (unordered.defined() && !kExact) kernels::copy(unordered, dvalue);
 }

@@ -2,6 +2,7 @@
 // K points of the maps of image n and head m; a point has a position on one level and a weight. Where the
 // points lie and what becomes of their gradients is said by a Source (MsDeformSource, GridSource), which has
 //   Value = float or double, of the coordinates and sums
+//   kK = K where it is known to the compiler, else 0
 //   locate(s, row, k): the point's `at`, its position `x`, `y` in cells and its `level`
 //   weights<kLanes>(s, row, sub): by the kLanes threads of a row together, each with its `sub`; of(k) of the
 //     result is the weight of point k

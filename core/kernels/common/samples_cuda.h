@@ -84,17 +84,22 @@ struct QueryOrder {
     o.groups = (s.Q + o.per_group - 1) / o.per_group;
     return o;
   }
-  // -1 when there is none.
-  __device__ __forceinline__ int query(const SampleLevels& levels, int group, int i) const {
-    if (!tiled) {
-      int q = group * per_group + i;
-      return i < per_group && q < Q ? q : -1;
+  // The queries of one block.
+  struct Group {
+    int first, pitch, columns, rows, end;
+    // Number i of per_group, -1 when there is none.
+    __device__ __forceinline__ int query(int i) const {
+      int x = i % kSide, y = i / kSide, q = first + y * pitch + x;
+      return x < columns && y < rows && q < end ? q : -1;
     }
+  };
+  __device__ __forceinline__ Group group(const SampleLevels& levels, int index) const {
+    if (!tiled) return {index * per_group, kSide, kSide, per_group / kSide, Q};
     int l = 0;
-    while (group >= first[l + 1]) ++l;
-    int tile = group - first[l], x = tile % tiles_x[l] * kSide + i % kSide,
-        y = tile / tiles_x[l] * kSide + i / kSide;
-    return x < levels.width[l] && y < levels.height[l] ? levels.start[l] + y * levels.width[l] + x : -1;
+    while (index >= first[l + 1]) ++l;
+    int tile = index - first[l], y = tile / tiles_x[l], width = levels.width[l];
+    int x0 = (tile - y * tiles_x[l]) * kSide, y0 = y * kSide;
+    return {levels.start[l] + y0 * width + x0, width, width - x0, levels.height[l] - y0, Q};
   }
 };
 

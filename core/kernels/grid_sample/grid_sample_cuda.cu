@@ -31,8 +31,10 @@ void backward_cuda(const Tensor& x, const Tensor& grid, bool align_corners, cons
                    Tensor& dgrid) {
   Source source(x, grid, align_corners);
   dispatch_dtype<float, bf16>(x.dtype(), "grid_sample", [&]<class T>() {
-    cuda::samples_backward<T>(source, {data_or_null<float>(dgrid)}, dgrid.defined(), shape_of_grid(x, grid),
-                              x, dy, dx);
+    SampleShape s = shape_of_grid(x, grid);
+    cuda::samples_backward<T>(source, dgrid.defined(), s, dy, dx, [&](Tensor& unordered) {
+      cuda::launch_point_gradients<T>(source, {data_or_null<float>(dgrid)}, s, x, dy, unordered);
+    });
   });
 }
 

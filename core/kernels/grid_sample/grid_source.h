@@ -17,6 +17,7 @@ inline SampleShape shape_of_grid(const Tensor& x, const Tensor& grid) {
 template <class A, class Access = ThreadAccess>
 struct GridSource {
   using Value = A;
+  static constexpr int kK = 1;
   const A* grid;  // [N, G, P, 2]
   A scale_x, scale_y, shift;
 

@@ -1,6 +1,7 @@
 // Deformable attention in f32 and bf16 with the kernels of sample_gather_cuda.h and sample_scatter_cuda.h.
 #include "core/kernels/common/sample_gather_cuda.h"
 #include "core/kernels/common/sample_scatter_cuda.h"
+#include "core/kernels/ms_deform_attn/ms_deform_levels_cuda.h"
 #include "core/kernels/ms_deform_attn/ms_deform_source.h"
 
 namespace saccade::kernels {
@@ -8,24 +9,51 @@ namespace {
 
 using Source = MsDeformSource<float, cuda::LaneAccess>;
 
+// Calls f<kLevels>() with their number where the kernels of ms_deform_levels_cuda.h take the shape, else with 0.
+template <class F>
+void with_levels(const SampleShape& s, const Tensor& reference, const Tensor& offsets,
+                 std::initializer_list<const void*> wide, const F& f) {
+  if (!cuda::levels_fit(s, static_cast<int>(offsets.dim(4)), reference.raw(), wide))
+    return f.template operator()<0>();
+  s.levels.count == 3 ? f.template operator()<3>() : f.template operator()<4>();
+}
+
 void forward_cuda(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
                   const FeatureLevels& levels, Tensor& y) {
-  Source source(reference, offsets, logits);
   SampleShape s = shape_of_samples(value, offsets, levels);
-  dispatch_dtype<float, bf16>(value.dtype(), "ms_deform_attn",
-                              [&]<class T>() { cuda::launch_gather<T>(source, s, value, y); });
+  std::initializer_list<const void*> wide = {value.raw(), offsets.raw(), logits.raw(), y.raw()};
+  dispatch_dtype<float, bf16>(value.dtype(), "ms_deform_attn", [&]<class T>() {
+    with_levels(s, reference, offsets, wide, [&]<int kLevels>() {
+      if constexpr (kLevels > 0)
+        cuda::launch_levels<T, kLevels>({reference, offsets, logits}, s, value, y);
+      else
+        cuda::launch_gather<T>(Source(reference, offsets, logits), s, value, y);
+    });
+  });
 }
 
 void backward_cuda(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
                    const FeatureLevels& levels, const Tensor& dy, Tensor& dvalue, Tensor& dreference,
                    Tensor& doffsets, Tensor& dlogits) {
-  Source source(reference, offsets, logits);
   SampleShape s = shape_of_samples(value, offsets, levels);
+  auto raw = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
+  std::initializer_list<const void*> wide = {
+      value.raw(),   offsets.raw(), logits.raw(), dy.raw(),
+      raw(doffsets), raw(dlogits),  raw(dvalue)};  // where float atomics add up
   dispatch_dtype<float, bf16>(value.dtype(), "ms_deform_attn", [&]<class T>() {
-    with_reference_gradient(source, s, dreference, doffsets, dlogits,
-                            [&](const auto& gradients, bool wanted) {
-                              cuda::samples_backward<T>(source, gradients, wanted, s, value, dy, dvalue);
-                            });
+    with_levels(s, reference, offsets, wide, [&]<int kLevels>() {
+      using Kind = std::conditional_t<(kLevels > 0), cuda::LevelSource<kLevels>, Source>;
+      Kind source(reference, offsets, logits);
+      with_reference_gradient(
+          source, s, dreference, doffsets, dlogits, [&](const auto& gradients, bool wanted) {
+            cuda::samples_backward<T>(source, wanted, s, dy, dvalue, [&](Tensor& unordered) {
+              if constexpr (kLevels > 0)
+                cuda::launch_level_gradients<T, kLevels>(source, gradients, s, value, dy, unordered);
+              else
+                cuda::launch_point_gradients<T>(source, gradients, s, value, dy, unordered);
+            });
+          });
+    });
   });
 }
 

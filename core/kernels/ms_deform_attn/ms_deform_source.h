@@ -16,9 +16,11 @@ inline SampleShape shape_of_samples(const Tensor& value, const Tensor& offsets, 
   return s;
 }
 
-template <class A, class Access = ThreadAccess>
+// kP points on each of kL levels where the compiler is to know them, else 0.
+template <class A, class Access = ThreadAccess, int kP = 0, int kL = 0>
 struct MsDeformSource {
   using Value = A;
+  static constexpr int kK = kP * kL;
   const A *reference, *offsets, *logits;  // [N, Q, L, R], [N, Q, M, L, P, 2], [N, Q, M, L * P]
   int P, R;
   A half;  // of a box, for one point: 1 / (2 P)
@@ -31,8 +33,9 @@ struct MsDeformSource {
         R(static_cast<int>(reference_points.dim(3))),
         half(A(0.5) / static_cast<A>(P)) {}
 
+  SACCADE_HD static int count(const SampleShape& s) { return kK > 0 ? kK : s.K; }
   SACCADE_HD const A* reference_of(const SampleShape& s, const SampleRow& row, int level) const {
-    return reference + (row.query * s.levels.count + level) * R;
+    return reference + (row.query * (kL > 0 ? kL : s.levels.count) + level) * R;
   }
   // d(position in cells)/d(offset)
   SACCADE_HD Two<A> steps(const SampleShape& s, const SampleRow& row, int level) const {
@@ -42,9 +45,9 @@ struct MsDeformSource {
             ref[3] * half * static_cast<A>(s.levels.height[level])};
   }
   SACCADE_HD SamplePosition<A> locate(const SampleShape& s, const SampleRow& row, int k) const {
-    int level = k / P;
+    int level = k / (kP > 0 ? kP : P);
     const A* ref = reference_of(s, row, level);
-    auto offset = Access::load(offsets + (row.row * s.K + k) * 2), step = steps(s, row, level);
+    auto offset = Access::load(offsets + (row.row * count(s) + k) * 2), step = steps(s, row, level);
     auto width = static_cast<A>(s.levels.width[level]), height = static_cast<A>(s.levels.height[level]);
     return SamplePosition<A>::of(s, level, math::fma(offset.x, step.x, math::fma(ref[0], width, A(-0.5))),
                                  math::fma(offset.y, step.y, math::fma(ref[1], height, A(-0.5))));
@@ -58,11 +61,12 @@ struct MsDeformSource {
   };
   template <int kLanes>
   SACCADE_HD Weights weights(const SampleShape& s, const SampleRow& row, int sub) const {
-    const A* z = logits + row.row * s.K;
+    const int K = count(s);
+    const A* z = logits + row.row * K;
     A shift = -std::numeric_limits<A>::infinity(), sum = 0;
-    for (int k = sub; k < s.K; k += kLanes) shift = z[k] > shift ? z[k] : shift;
+    for (int k = sub; k < K; k += kLanes) shift = z[k] > shift ? z[k] : shift;
     shift = Access::template max<kLanes>(shift);
-    for (int k = sub; k < s.K; k += kLanes) sum += math::exp(z[k] - shift);
+    for (int k = sub; k < K; k += kLanes) sum += math::exp(z[k] - shift);
     return {z, shift, 1 / Access::template sum<kLanes>(sum)};
   }
 
@@ -125,7 +129,13 @@ struct ReferenceGradient {  // i = (n * Q + q) * L + l
         sum[3] += dy * source.offsets[j + 1] * source.half;
       }
     }
-    for (int r = 0; r < source.R; ++r) dreference[i * source.R + r] = sum[r];
+    A* out = dreference + i * source.R;
+    out[0] = sum[0];
+    out[1] = sum[1];
+    if (source.R == 4) {
+      out[2] = sum[2];
+      out[3] = sum[3];
+    }
   }
 };
 

@@ -2,6 +2,9 @@
 // Every order of summation is fixed by the shapes, so results repeat to the bit.
 #pragma once
 
+#include <bit>
+#include <type_traits>
+
 #include "core/runtime/cuda/launch.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/integers.h"
@@ -38,6 +41,57 @@ __device__ __forceinline__ void store_pack(T* p, const Pack<T, kCount>& value) {
   check_pack<kCount>(p);
   *reinterpret_cast<Pack<T, kCount>*>(p) = value;
 }
+// kPack elements as floats. bf16 come in 32-bit words, from which one instruction takes each.
+template <int kPack, class T>
+__device__ __forceinline__ void load_floats(const T* p, float (&v)[kPack]) {
+  if constexpr (std::is_same_v<T, bf16> && kPack % 2 == 0) {
+    check_pack<kPack>(p);
+    auto words = *reinterpret_cast<const Pack<uint32_t, kPack / 2>*>(p);
+#pragma unroll
+    for (int i = 0; i < kPack; i += 2) {
+      v[i] = std::bit_cast<float>(words.x[i / 2] << 16);
+      v[i + 1] = std::bit_cast<float>(words.x[i / 2] & 0xFFFF0000u);
+    }
+  } else {
+    auto pack = load_pack<kPack>(p);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) v[i] = static_cast<float>(pack.x[i]);
+  }
+}
+// kCount floats, four at a time.
+template <int kCount>
+__device__ __forceinline__ Pack<float, kCount> load_wide(const float* p) {
+  constexpr int kStep = kCount < 4 ? kCount : 4;
+  Pack<float, kCount> out;
+#pragma unroll
+  for (int i = 0; i < kCount; i += kStep) {
+    auto part = load_pack<kStep>(p + i);
+#pragma unroll
+    for (int j = 0; j < kStep; ++j) out.x[i + j] = part.x[j];
+  }
+  return out;
+}
+template <int kCount>
+__device__ __forceinline__ void store_wide(float* p, const Pack<float, kCount>& value) {
+  constexpr int kStep = kCount < 4 ? kCount : 4;
+#pragma unroll
+  for (int i = 0; i < kCount; i += kStep) {
+    Pack<float, kStep> part;
+#pragma unroll
+    for (int j = 0; j < kStep; ++j) part.x[j] = value.x[i + j];
+    store_pack<kStep>(p + i, part);
+  }
+}
+// The address, in global memory, stays in its registers; compilers like to add its parts anew for every access.
+template <class T>
+__device__ __forceinline__ T* keep_address(T* p) {
+#ifdef __CUDA_ARCH__
+  asm("" : "+l"(p));
+  __builtin_assume(__isGlobal(p));
+#endif
+  return p;
+}
+
 // Whether rows of `columns` elements that start at p can be read in packs of kCount.
 template <int kCount, class T>
 bool packs_fit(const T* p, int64_t columns) {
