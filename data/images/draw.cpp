@@ -1,11 +1,9 @@
 #include "data/images/draw.h"
 
 #include <fmt/format.h>
-#include <stb_easy_font.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 namespace saccade {
@@ -40,16 +38,6 @@ void frame(Image& image, Rect r, Rgb color, int64_t width, double alpha = 1) {
   fill(image, {r.x2 - width, r.y1 + width, r.x2, r.y2 - width}, color, alpha);
 }
 
-std::string printable(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    auto byte = static_cast<unsigned char>(c);
-    if ((byte & 0xC0) == 0x80) continue;  // the rest of a UTF-8 character
-    out += byte >= 32 && byte < 127 ? c : '?';
-  }
-  return out;
-}
-
 bool is_light(Rgb c) { return 0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2] > 140; }
 
 // Clamps a coordinate that a network predicted to what integers can hold.
@@ -63,8 +51,6 @@ std::string tag_text(const DrawnBox& box, const std::vector<std::string>& names)
   std::string text = named ? names[static_cast<size_t>(box.label)] : fmt::format("{}", box.label);
   return box.score >= 0 ? fmt::format("{} {:.2f}", text, box.score) : text;
 }
-
-constexpr int64_t kLetterHeight = 8;  // capitals and descenders of the font
 
 }  // namespace
 
@@ -81,33 +67,10 @@ Rgb color_of_label(int64_t label) {
   return out;
 }
 
-void draw_text(Image& image, int64_t x, int64_t y, std::string_view text, Rgb color, int64_t scale) {
-  std::string shown = printable(text);
-  // stb_easy_font writes rectangles as four vertices of 16 bytes, x and y first.
-  struct Vertex {
-    float x, y, z;
-    unsigned char color[4];
-  };
-  std::vector<Vertex> vertices(shown.size() * 100 + 4);
-  int quads = stb_easy_font_print(0, 0, shown.data(), nullptr, vertices.data(),
-                                  static_cast<int>(vertices.size() * sizeof(Vertex)));
-  for (size_t q = 0; q < static_cast<size_t>(quads); ++q) {
-    const Vertex &a = vertices[q * 4], &b = vertices[q * 4 + 2];
-    auto at = [&](int64_t origin, float v) { return origin + std::lround(v * static_cast<float>(scale)); };
-    fill(image, {at(x, a.x), at(y, a.y), at(x, b.x), at(y, b.y)}, color);
-  }
-}
-
-int64_t text_width(std::string_view text, int64_t scale) {
-  std::string shown = printable(text);
-  return stb_easy_font_width(shown.data()) * scale;
-}
-
-int64_t text_height(int64_t scale) { return kLetterHeight * scale; }
-
 void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vector<std::string>& names) {
   int64_t side = std::min(image.height, image.width);
-  int64_t line = std::max<int64_t>(1, (side + 120) / 240), scale = std::max<int64_t>(1, (side + 100) / 400);
+  int64_t line = std::max<int64_t>(1, (side + 120) / 240), letters = std::max<int64_t>(10, side / 36);
+  const int64_t pad = std::max<int64_t>(2, letters / 6);
   auto rect_of = [&](const DrawnBox& b) {
     Rect r{pixel(b.x1, image.width), pixel(b.y1, image.height), pixel(b.x2, image.width),
            pixel(b.y2, image.height)};
@@ -130,7 +93,7 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
     const DrawnBox& box = boxes[i];
     std::string text = tag_text(box, names);
     Rect r = rect_of(box);
-    int64_t pad = 2 * scale, w = text_width(text, scale) + 2 * pad, h = text_height(scale) + pad + scale;
+    int64_t w = text_width(text, letters) + 2 * pad, h = letters + 2 * pad;
     int64_t x = std::clamp<int64_t>(r.x1, 0, std::max<int64_t>(0, image.width - w));
     int64_t right = std::clamp<int64_t>(r.x2 - w, 0, std::max<int64_t>(0, image.width - w));
     auto at = [&](int64_t left, int64_t top) { return Rect{left, top, left + w, top + h}; };
@@ -151,8 +114,8 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
     std::string text = tag_text(box, names);
     Rgb color = color_of_label(box.label);
     fill(image, tags[k], color, 0.88);
-    draw_text(image, tags[k].x1 + 2 * scale, tags[k].y1 + 2 * scale, text,
-              is_light(color) ? Rgb{0, 0, 0} : Rgb{255, 255, 255}, scale);
+    draw_text(image, tags[k].x1 + pad, tags[k].y1 + pad, text,
+              is_light(color) ? Rgb{0, 0, 0} : Rgb{255, 255, 255}, letters);
   }
 }
 

@@ -1,16 +1,13 @@
 // Drawing detections, and where the attention looked, on a picture.
 #pragma once
 
-#include <array>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "data/images/font.h"
 #include "data/images/image.h"
 
 namespace saccade {
-
-using Rgb = std::array<uint8_t, 3>;
 
 struct DrawnBox {
   double x1 = 0, y1 = 0, x2 = 0, y2 = 0;  // pixels of the image drawn on
@@ -32,11 +29,5 @@ Rgb color_of_label(int64_t label);
 void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vector<std::string>& names);
 // Filled discs.
 void draw_points(Image& image, const std::vector<DrawnPoint>& points, double radius);
-
-// Text with its top left corner at (x, y), `scale` pixels a font pixel (a line is about 8 font pixels high).
-// Printable ASCII; other bytes show as '?'.
-void draw_text(Image& image, int64_t x, int64_t y, std::string_view text, Rgb color, int64_t scale);
-int64_t text_width(std::string_view text, int64_t scale);  // pixels
-int64_t text_height(int64_t scale);                        // pixels
 
 }  // namespace saccade

@@ -21,28 +21,54 @@ TEST(Draw, FramesTheBoxInItsColour) {
   EXPECT_EQ(at(100, 90), Rgb{});
 }
 
-TEST(Draw, TextStaysInsideItsMeasure) {
-  for (int64_t scale : {1, 3}) {
-    std::string text = "Wgj|@ 0.97 \xC3\xA9";
-    Image image(80, 400);
-    draw_text(image, 5, 7, text, {255, 255, 255}, scale);
-    int64_t left = 400, right = -1, top = 80, bottom = -1, lit = 0;
-    for (int64_t y = 0; y < image.height; ++y) {
+// The rows and columns that hold anything else than black.
+struct Lit {
+  int64_t left = 1 << 20, right = -1, top = 1 << 20, bottom = -1, count = 0, grey = 0;
+  explicit Lit(const Image& image) {
+    for (int64_t y = 0; y < image.height; ++y)
       for (int64_t x = 0; x < image.width; ++x) {
-        if (image.row(y)[x * 3] == 0) continue;
-        ++lit;
+        const uint8_t value = image.row(y)[x * 3];
+        if (value == 0) continue;
+        ++count;
+        grey += value < 255;
         left = std::min(left, x);
         right = std::max(right, x);
         top = std::min(top, y);
         bottom = std::max(bottom, y);
       }
-    }
-    EXPECT_GT(lit, 100 * scale * scale);
-    EXPECT_GE(left, 5);
-    EXPECT_LT(right, 5 + text_width(text, scale));
-    EXPECT_GE(top, 7 - scale);
-    EXPECT_LE(bottom, 7 + text_height(scale) + 2 * scale);
   }
+};
+
+TEST(Draw, TextStaysInsideItsMeasureAndIsSmooth) {
+  for (int64_t size : {10, 31}) {
+    const std::string text = "Wgj|@ 0.97 größe";
+    Image image(80, 600);
+    draw_text(image, 5, 7, text, {255, 255, 255}, size);
+    const Lit lit(image);
+    EXPECT_GT(lit.count, 2 * size * size);
+    EXPECT_GT(lit.grey, lit.count / 10);
+    EXPECT_GE(lit.left, 4);
+    EXPECT_LE(lit.right, 5 + text_width(text, size));
+    EXPECT_GE(lit.top, 7 - 1);
+    EXPECT_LE(lit.bottom, 7 + size + 1);
+    EXPECT_GE(lit.bottom - lit.top, size - 2);
+  }
+}
+
+TEST(Draw, LettersOutsideAsciiAreDrawn) {
+  auto drawn = [](const std::string& text) {
+    Image image(40, 200);
+    draw_text(image, 0, 5, text, {255, 255, 255}, 20);
+    return std::vector<uint8_t>(image.row(0), image.row(0) + image.height * image.width * 3);
+  };
+  EXPECT_NE(drawn("größe"), drawn("gr??e"));
+  EXPECT_NE(drawn("жук"), drawn("???"));
+  // What the font lacks, and what is no UTF-8: a byte, a cut character, an overlong one, one past the last.
+  EXPECT_EQ(drawn("\U000E0001"), drawn("?"));
+  EXPECT_EQ(drawn("\xFF"), drawn("?"));
+  EXPECT_EQ(drawn("a\xC3"), drawn("a?"));
+  EXPECT_EQ(drawn("\xC0\xAF"), drawn("??"));
+  EXPECT_EQ(drawn("\xF5\x80\x80\x80"), drawn("????"));
 }
 
 TEST(Draw, SurvivesWhatANetworkMayPredict) {
