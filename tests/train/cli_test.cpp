@@ -8,6 +8,8 @@
 
 #include "core/runtime/gpu.h"
 #include "core/tensor/device.h"
+#include "data/formats/data_format.h"
+#include "data/images/image.h"
 #include "tests/train/program.h"
 
 namespace saccade {
@@ -253,6 +255,52 @@ TEST_F(Cli, EvalPredictAndScoreAgree) {
     EXPECT_NE(list.find(key), std::string::npos) << key;
 }
 
+TEST_F(Cli, PredictTakesPatternsAndChooses) {
+  const std::string predict = "predict --threshold 0 --checkpoint " + kCheckpoint + " --output ";
+  auto count = [](const std::string& text, const std::string& part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  };
+  fs::create_directories(scratch() / "nested/deeper");
+  fs::copy_file(scratch() / "shapes/images/000001.png", scratch() / "nested/a.png");
+  fs::copy_file(scratch() / "shapes/images/000002.png", scratch() / "nested/deeper/b.png");
+  fs::copy_file(scratch() / "shapes/images/000003.png", scratch() / "nested/[c].png");
+  struct Case {
+    std::string images;
+    int want;
+  };
+  for (const auto& [images, want] : {Case{"nested", 2},
+                                     {"nested --recursive", 3},
+                                     {"'nested/*.png' 'nested/*/b.p?g'", 3},
+                                     {"'nested/[c].png'", 1}}) {
+    expect_works(predict + "chosen --max 1 " + images);
+    EXPECT_EQ(count(read_bytes(scratch() / "chosen/detections.json"), "\"file_name\""), want) << images;
+  }
+  expect_refused(predict + "chosen 'nested/*.jpg'", "nested/*.jpg: cannot read the file");
+
+  expect_works(predict + "cut --max 3 --crop nested/a.png");
+  const std::string list = read_bytes(scratch() / "cut/detections.json");
+  EXPECT_EQ(count(list, "\"picture\": \"a.png\""), 3) << list;
+  for (const char* crop : {"crops/a.png", "crops/a_2.png", "crops/a_3.png"}) {
+    EXPECT_EQ(count(list, std::string("\"crop\": \"") + crop), 1) << list;
+    EXPECT_GT(read_image(scratch() / "cut" / crop).height, 0);
+  }
+  // By name and by id, which is the same class.
+  const std::string name =
+      open_detection_dataset({scratch() / "shapes/annotations.json", "", ""}, LabelScheme::kContiguous)
+          ->class_names()
+          .at(1);
+  expect_works(predict + "by_name --classes " + name + " nested/a.png");
+  expect_works(predict + "by_id --classes 2 nested/a.png");
+  const std::string one = read_bytes(scratch() / "by_name/detections.json");
+  EXPECT_EQ(one, read_bytes(scratch() / "by_id/detections.json"));
+  EXPECT_EQ(count(one, "\"category_id\""), count(one, "\"category_id\": 2,"));
+  EXPECT_GT(count(one, "\"category\": \"" + name + "\""), 0);
+  expect_refused(predict + "none --classes nonsense nested/a.png",
+                 "--classes: " + kCheckpoint + " has no class \"nonsense\"");
+}
+
 constexpr const char* kTinyClassifier = R"(
 model { type: "classifier" backbone { blocks: [1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 } }
 data {
@@ -341,7 +389,9 @@ TEST_F(CliClassifier, WrongInput) {
   expect_refused("eval --images shapes/images --checkpoint " + kCheckpoint, "--annotations: not given");
   std::string predict = "predict --output out --checkpoint " + kClassCheckpoint + " " + image_;
   expect_refused(predict + " --threshold 0.3", "--threshold");
-  expect_refused(predict + " --sampling-points", "--sampling-points");
+  for (const std::string flag : {"--sampling-points", "--classes a", "--max 2", "--crop"})
+    expect_refused(predict + " " + flag,
+                   flag.substr(0, flag.find(' ')) + ": " + kClassCheckpoint + " is a classifier");
   EXPECT_FALSE(fs::exists(scratch() / "out"));
 }
 

@@ -61,9 +61,13 @@ class ClassPredictor : public Predictor {
     if (arguments.threshold)
       fail_input("--threshold: {} is a classifier, which scores every class; expected a detector",
                  arguments.checkpoint);
+    for (auto [flag, given] : {std::pair{"--classes", !arguments.classes.empty()},
+                               std::pair{"--max", arguments.max > 0}, std::pair{"--crop", arguments.crop}})
+      if (given) fail_input("{}: {} is a classifier, expected a detector", flag, arguments.checkpoint);
   }
 
-  void predict(const PredictInput& input, Image image, const Workspace&) override {
+  std::vector<std::string> predict(const PredictInput& input, Image image, const Workspace&,
+                                   PictureNames&) override {
     Batch batch = one_image_batch(image, model_.config);
     batch.targets[0].file_name = input.path;
     std::string top, line = escaped(input.name) + ":";
@@ -76,6 +80,7 @@ class ClassPredictor : public Predictor {
     list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", list_.empty() ? "" : ",",
                          json_quote(input.name), top);
     lines_ += line + "\n";
+    return {};
   }
   std::string list_name() const override { return "predictions.json"; }
   std::string list() const override { return list_; }

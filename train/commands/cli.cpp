@@ -171,9 +171,18 @@ void add_predict(CLI::App& app, Action& action) {
            "folder for the pictures and detections.json, or predictions.json");
   option(c, "--threshold", a->threshold, "T", "smallest score that is drawn (default 0.5)")
       ->check(between_0_and_1());
+  option(c, "--classes", a->classes, "NAME,...", "only these classes, by name or category id")
+      ->delimiter(',')
+      ->check(not_empty());
+  option(c, "--max", a->max, "N", "at most so many detections an image, the best by score")
+      ->check(at_least(1));
   c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
+  c->add_flag("--crop", a->crop, "also cut every object out, into DIR/crops");
+  c->add_flag("--recursive", a->recursive, "also take the folders in folders");
   add_device(c, a->device);
-  c->add_option("IMAGE", a->images, "image files, or folders of images")->required()->check(not_empty());
+  c->add_option("IMAGE", a->images, "image files, folders of images, or patterns ('shots/*.jpg')")
+      ->required()
+      ->check(not_empty());
   c->footer(
       "Example:\n  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/");
 }

@@ -33,9 +33,13 @@ int run_score(const ScoreArguments& arguments);
 
 struct PredictArguments {
   std::string checkpoint, output, device = "auto";
-  std::vector<std::string> images;  // files, or folders of images
-  std::optional<double> threshold;  // of boxes; unset: 0.5
+  std::vector<std::string> images;   // files, folders of images, or patterns (*.jpg)
+  std::optional<double> threshold;   // of boxes; unset: 0.5
+  std::vector<std::string> classes;  // names or category ids; empty: all
+  int64_t max = 0;                   // detections of an image, the best by score; 0: the configuration's
   bool sampling_points = false;
+  bool crop = false;       // also each object as a picture of its own
+  bool recursive = false;  // also the folders in folders
 };
 int run_predict(const PredictArguments& arguments);
 

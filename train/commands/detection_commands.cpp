@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "core/formats/json.h"
 #include "core/formats/output_file.h"
@@ -53,6 +55,41 @@ void add_sampling_points(const SamplingRecord& record, const Batch& batch, int64
         {xy[2 * i] * x_scale, xy[2 * i + 1] * y_scale, weights[i] / std::max(largest, 1e-9f), label});
 }
 
+// Which labels are shown: those that --classes names, by name or category id; all where it names none.
+std::vector<bool> shown_labels(const PredictArguments& arguments, const LoadedModel& model) {
+  const std::vector<std::string>& names = model.class_names;
+  std::vector<bool> shown(names.size(), arguments.classes.empty());
+  for (const std::string& wanted : arguments.classes) {
+    bool found = false;
+    for (size_t k = 0; k < names.size(); ++k)
+      if (names[k] == wanted || std::to_string(model.category_ids.at(k)) == wanted) found = shown[k] = true;
+    if (found) continue;
+    constexpr size_t kNamed = 20;
+    std::string known;
+    for (size_t k = 0; k < std::min(names.size(), kNamed); ++k)
+      known += (k ? ", " : "") + printable(names[k]);
+    fail_input("--classes: {} has no class \"{}\", expected some of {}{}", arguments.checkpoint,
+               printable(wanted), known,
+               names.size() > kNamed ? fmt::format(" and {} more", names.size() - kNamed) : "");
+  }
+  return shown;
+}
+
+// What lies in the box, which is cut to the image; at least a pixel.
+Image cut_out(const Image& image, const DrawnBox& box) {
+  auto place = [](double low, double high, int64_t size) {
+    const auto limit = static_cast<double>(size);
+    const auto begin = static_cast<int64_t>(std::floor(std::clamp(low, 0.0, limit - 1)));
+    const auto end = static_cast<int64_t>(std::ceil(std::clamp(high, 0.0, limit)));
+    return std::pair{begin, std::max(end, begin + 1)};
+  };
+  const auto [x1, x2] = place(box.x1, box.x2, image.width);
+  const auto [y1, y2] = place(box.y1, box.y2, image.height);
+  Image crop(y2 - y1, x2 - x1);
+  for (int64_t y = y1; y < y2; ++y) std::copy(image.row(y) + x1 * 3, image.row(y) + x2 * 3, crop.row(y - y1));
+  return crop;
+}
+
 class BoxPredictor : public Predictor {
  public:
   BoxPredictor(const PredictArguments& arguments, const LoadedModel& model)
@@ -62,9 +99,12 @@ class BoxPredictor : public Predictor {
         norm_(image_normalization(model.config)),
         post_{.max_detections = model.config.eval().max_detections(),
               .classes = static_cast<int64_t>(model.category_ids.size())},
-        threshold_(arguments.threshold.value_or(0.5)) {}
+        threshold_(arguments.threshold.value_or(0.5)),
+        shown_(shown_labels(arguments, model)),
+        counts_(model.class_names.size(), 0) {}
 
-  void predict(const PredictInput& input, Image image, const Workspace& workspace) override {
+  std::vector<std::string> predict(const PredictInput& input, Image image, const Workspace& workspace,
+                                   PictureNames& names) override {
     Batch batch = one_image_batch(image, model_.config);
     DetectorInput detector_in = detector_input(batch, norm_, detector_.device());
     detector_in.record_sampling = arguments_.sampling_points;
@@ -73,38 +113,72 @@ class BoxPredictor : public Predictor {
         (output.sampling.empty() || !output.sampling.back().locations.defined()))
       fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
                  arguments_.checkpoint);
+    std::vector<std::string> pictures{input.picture};
     std::vector<DrawnBox> boxes;
     std::vector<DrawnPoint> points;
-    std::vector<ImageDetection> detections = detector_.postprocess(output, batch.targets, post_).front();
-    for (const ImageDetection& d : detections) {
-      if (d.score < threshold_) continue;
-      list_ += fmt::format(
-          "{}\n{{\"file_name\": {}, \"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}}}",
-          count_++ ? "," : "", json_quote(input.name), model_.category_ids[static_cast<size_t>(d.label)],
-          d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1, d.score);
+    const auto detections = detector_.postprocess(output, batch.targets, post_);
+    for (const ImageDetection& d : detections.front()) {
+      if (d.score < threshold_ || !shown_[static_cast<size_t>(d.label)]) continue;
+      if (arguments_.max > 0 && std::ssize(boxes) == arguments_.max) break;
+      const DrawnBox box{d.x1, d.y1, d.x2, d.y2, d.label, d.score};
+      std::string crop;
+      if (arguments_.crop) {
+        crop = names.name("crops/" +
+                          input.picture.substr(0, input.picture.size() - std::string_view(".png").size()));
+        write_file(workspace.file(crop), encode_drawing(cut_out(image, box)));
+        pictures.push_back(crop);
+      }
+      add_to_list(input, box, crop);
       if (arguments_.sampling_points && boxes.size() < kSampledDetections)
         add_sampling_points(output.sampling.back(), batch, d.query, d.label, points);
-      boxes.push_back({d.x1, d.y1, d.x2, d.y2, d.label, d.score});
+      boxes.push_back(box);
     }
     draw_points(image, points, std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));
     draw_boxes(image, boxes, model_.class_names);
     write_file(workspace.file(input.picture), encode_drawing(image));
+    return pictures;
   }
   std::string list_name() const override { return "detections.json"; }
   std::string list() const override { return list_; }
   std::string summary(size_t images) const override {
-    return fmt::format("{}: {} pictures, detections.json with {} detections of score {} or more\n",
-                       escaped(arguments_.output), images, count_, threshold_);
+    return table() + fmt::format("{}: {} pictures, detections.json with {} detections of score {} or more\n",
+                                 escaped(arguments_.output), images, count_, threshold_);
   }
   bool has_pictures() const override { return true; }
 
  private:
+  // COCO's form, with names for people; `crop`: "" for none
+  void add_to_list(const PredictInput& input, const DrawnBox& box, const std::string& crop) {
+    const auto label = static_cast<size_t>(box.label);
+    list_ += fmt::format(
+        "{}\n{{\"file_name\": {}, \"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}, \"category\": {}, "
+        "\"picture\": {}",
+        count_++ ? "," : "", json_quote(input.name), model_.category_ids[label], box.x1, box.y1,
+        box.x2 - box.x1, box.y2 - box.y1, box.score, json_quote(model_.class_names[label]),
+        json_quote(input.picture));
+    list_ += crop.empty() ? "}" : fmt::format(", \"crop\": {}}}", json_quote(crop));
+    ++counts_[label];
+  }
+
+  // How many detections there are of each class, the most frequent first.
+  std::string table() const {
+    std::vector<size_t> order(counts_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return counts_[a] > counts_[b]; });
+    std::string out;
+    for (size_t k : order)
+      if (counts_[k] > 0) out += fmt::format("{:8} {}\n", counts_[k], printable(model_.class_names[k]));
+    return out;
+  }
+
   const PredictArguments& arguments_;
   const LoadedModel& model_;
   Detector& detector_;
   kernels::ImageNormalization norm_;
   PostprocessOptions post_;
   double threshold_;
+  std::vector<bool> shown_;      // [K]
+  std::vector<int64_t> counts_;  // [K]
   std::string list_;
   int64_t count_ = 0;
 };

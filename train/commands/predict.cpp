@@ -1,4 +1,5 @@
 // saccade predict: the predictions of a checkpoint for images, as a list and, of a detector, as pictures.
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -23,51 +24,59 @@ std::optional<Image> read_or_report(const std::string& path, ProgressCounter& pr
   }
 }
 
-// Works through the images, puts their results in the workspace and returns those that are not bad.
-std::vector<PredictInput> predict_each(const std::vector<PredictInput>& images, Predictor& predictor,
-                                       const Workspace& workspace) {
-  std::vector<PredictInput> good;
+struct Predicted {
+  size_t images = 0;  // that are not bad
+  std::vector<std::string> pictures;
+};
+
+// Works through the images and puts their results in the workspace.
+Predicted predict_each(const std::vector<PredictInput>& images, Predictor& predictor,
+                       const Workspace& workspace, PictureNames& names) {
+  Predicted done;
   ProgressCounter progress("predict", static_cast<int64_t>(images.size()), "images");
   for (const PredictInput& input : images) {
     if (std::optional<Image> image = read_or_report(input.path, progress)) {
-      predictor.predict(input, std::move(*image), workspace);
-      good.push_back(input);
+      for (std::string& picture : predictor.predict(input, std::move(*image), workspace, names))
+        done.pictures.push_back(std::move(picture));
+      ++done.images;
     }
     progress.add(1);
   }
-  if (good.empty())
+  if (done.images == 0)
     progress.clear();
   else
     progress.finish();
-  return good;
+  return done;
 }
 
 }  // namespace
 
 int run_predict(const PredictArguments& arguments) {
   const DeviceChoice choice = choose_device(arguments.device);
-  PredictInputs inputs = collect_inputs(arguments.images);
+  PredictInputs inputs = collect_inputs(arguments.images, arguments.recursive);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device);
   std::unique_ptr<Predictor> predictor = task_commands().find(model.task).predictor(arguments, model);
   EvaluationMode mode(*model.module, precision_of(model.config));
   const std::string list = predictor->list_name();
   check_list(arguments.output, list);
+  PictureNames names(arguments.output, inputs.images);
   if (predictor->has_pictures())
-    if (std::string note = name_pictures(inputs.images, arguments.output); !note.empty()) print_line(note);
+    for (PredictInput& input : inputs.images)
+      input.picture = names.name(std::filesystem::path(input.path).stem().string());
+  if (const std::string note = names.note(); !note.empty()) print_line(note);
   Workspace workspace(arguments.output);
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
   for (const std::string& problem : inputs.problems) print_error(problem);
-  const std::vector<PredictInput> good = predict_each(inputs.images, *predictor, workspace);
-  const size_t bad = inputs.images.size() - good.size();
+  const Predicted done = predict_each(inputs.images, *predictor, workspace, names);
+  const size_t bad = inputs.images.size() - done.images;
   // What is bad has been reported: the rest is done, and the exit status tells.
   const int status = bad + inputs.problems.size() > 0 ? 2 : 0;
-  if (good.empty()) return status;
+  if (done.images == 0) return status;
   write_file(workspace.file(list), std::string_view("[" + predictor->list() + "\n]\n"));
-  if (predictor->has_pictures())
-    for (const PredictInput& input : good) workspace.publish(input.picture);
+  for (const std::string& picture : done.pictures) workspace.publish(picture);
   workspace.publish(list);
-  print_text(predictor->summary(good.size()));
+  print_text(predictor->summary(done.images));
   if (bad > 0)
     print_line("{}: {} of {} files could not be read", arguments.output, bad, inputs.images.size());
   return status;

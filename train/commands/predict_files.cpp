@@ -1,5 +1,6 @@
 #include "train/commands/predict_files.h"
 
+#include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,19 +33,23 @@ bool is_called_image(const std::string& name) {
   return !name.starts_with(".") && (has_image_extension(name) || has_foreign_image_extension(name));
 }
 
-void expand_folder(const std::string& folder, PredictInputs& inputs) {
+void expand_folder(const std::string& folder, bool recursive, PredictInputs& inputs) {
   std::vector<std::string> files;
   size_t folders = 0, others = 0;
   std::error_code error;
-  fs::directory_iterator it(folder, error), end;
+  fs::recursive_directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error)) {
     std::error_code broken_link;
-    if (it->is_directory(broken_link))
-      ++folders;
-    else if (is_called_image(it->path().filename().string()))
+    if (it->is_directory(broken_link)) {
+      const bool enters =
+          recursive && !it->is_symlink(broken_link) && !it->path().filename().string().starts_with(".");
+      if (!enters) it.disable_recursion_pending();
+      folders += !enters;
+    } else if (is_called_image(it->path().filename().string())) {
       files.push_back(it->path().string());
-    else
+    } else {
       ++others;
+    }
   }
   if (error) {
     inputs.problems.push_back(fmt::format("{}: the folder cannot be read: {}", folder, error.message()));
@@ -61,8 +66,19 @@ void expand_folder(const std::string& folder, PredictInputs& inputs) {
   for (std::string& file : files) inputs.images.push_back({std::move(file), "", ""});
 }
 
+// Nothing when it is no pattern or matches nothing.
+std::vector<std::string> expand_pattern(const std::string& pattern) {
+  std::vector<std::string> paths;
+  if (pattern.find_first_of("*?[") == std::string::npos) return paths;
+  glob_t found{};
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    for (size_t i = 0; i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
+  ::globfree(&found);
+  return paths;
+}
+
 // Device and number of a file; nothing when there is none.
-std::optional<std::pair<dev_t, ino_t>> identity(const std::string& path) {
+std::optional<std::pair<uint64_t, uint64_t>> identity(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return std::nullopt;
   return std::pair{info.st_dev, info.st_ino};
@@ -103,14 +119,20 @@ std::string shortened_stem(const std::string& stem, size_t more) {
 
 }  // namespace
 
-PredictInputs collect_inputs(const std::vector<std::string>& arguments) {
+PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive) {
   PredictInputs inputs;
-  for (const std::string& argument : arguments) {
+  auto add = [&](const std::string& path) {
     std::error_code error;
-    if (fs::is_directory(argument, error))
-      expand_folder(argument, inputs);
+    if (fs::is_directory(path, error))
+      expand_folder(path, recursive, inputs);
     else
-      inputs.images.push_back({argument, "", ""});
+      inputs.images.push_back({path, "", ""});
+  };
+  for (const std::string& argument : arguments) {
+    const std::vector<std::string> matches =
+        exists(argument) ? std::vector<std::string>() : expand_pattern(argument);
+    for (const std::string& match : matches) add(match);
+    if (matches.empty()) add(argument);
   }
   std::map<std::string, int> count;
   for (const PredictInput& input : inputs.images) ++count[fs::path(input.path).filename().string()];
@@ -121,36 +143,38 @@ PredictInputs collect_inputs(const std::vector<std::string>& arguments) {
   return inputs;
 }
 
-std::string name_pictures(std::vector<PredictInput>& images, const std::string& output) {
-  std::set<std::pair<dev_t, ino_t>> inputs;
+PictureNames::PictureNames(std::string output, const std::vector<PredictInput>& images)
+    : output_(std::move(output)) {
   for (const PredictInput& input : images)
-    if (auto file = identity(input.path)) inputs.insert(*file);
-  std::set<std::string> taken;
-  std::string first_kept, first_other;
-  size_t kept = 0;
-  for (PredictInput& input : images) {
-    const std::string stem = fs::path(input.path).stem().string();
-    std::string in_the_way;
-    for (int i = 1;; ++i) {
-      const std::string end = i == 1 ? ".png" : fmt::format("_{}.png", i);
-      input.picture = shortened_stem(stem, end.size()) + end;
-      if (taken.contains(input.picture)) continue;
-      const std::string path = output + "/" + input.picture;
-      if (!exists(path)) break;
-      auto file = identity(path);
-      if (is_drawn_by_us(path) && !(file && inputs.contains(*file))) break;
-      if (in_the_way.empty()) in_the_way = input.picture;
-    }
-    taken.insert(input.picture);
-    if (!in_the_way.empty() && kept++ == 0) {
-      first_kept = in_the_way;
-      first_other = input.picture;
-    }
+    if (auto file = identity(input.path)) inputs_.insert(*file);
+}
+
+std::string PictureNames::name(const std::string& stem) {
+  const fs::path folder = fs::path(stem).parent_path();
+  std::string picture, in_the_way;
+  for (int i = 1;; ++i) {
+    const std::string end = i == 1 ? ".png" : fmt::format("_{}.png", i);
+    picture = (folder / (shortened_stem(fs::path(stem).filename().string(), end.size()) + end)).string();
+    if (taken_.contains(picture)) continue;
+    const std::string path = output_ + "/" + picture;
+    if (!exists(path)) break;
+    auto file = identity(path);
+    if (is_drawn_by_us(path) && !(file && inputs_.contains(*file))) break;
+    if (in_the_way.empty()) in_the_way = picture;
   }
-  if (kept == 0) return "";
-  std::string others = kept == 1 ? "" : fmt::format(" (and {} more such files)", kept - 1);
-  return fmt::format("{}: {} is there already and stays, the picture is {}{}", output, first_kept,
-                     first_other, others);
+  taken_.insert(picture);
+  if (!in_the_way.empty() && kept_++ == 0) {
+    first_kept_ = in_the_way;
+    first_other_ = picture;
+  }
+  return picture;
+}
+
+std::string PictureNames::note() const {
+  if (kept_ == 0) return "";
+  std::string others = kept_ == 1 ? "" : fmt::format(" (and {} more such files)", kept_ - 1);
+  return fmt::format("{}: {} is there already and stays, the picture is {}{}", output_, first_kept_,
+                     first_other_, others);
 }
 
 void check_list(const std::string& output, const std::string& name) {
@@ -190,9 +214,17 @@ Workspace::Workspace(const std::string& output) : output_(output) {
   if (error) fail_input("{}: cannot create the folder: {}", output, error.message());
 }
 
+std::string Workspace::file(const std::string& name) const {
+  const fs::path path = fs::path(path_->path()) / name;
+  std::error_code error;  // told by who writes there
+  if (fs::path(name).has_parent_path()) fs::create_directories(path.parent_path(), error);
+  return path.string();
+}
+
 void Workspace::publish(const std::string& name) {
   const fs::path from = file(name), to = fs::path(output_) / name;
   std::error_code error;
+  if (fs::path(name).has_parent_path()) fs::create_directories(to.parent_path(), error);
   const fs::file_status old = fs::status(to, error);
   if (fs::is_regular_file(old)) fs::permissions(from, old.permissions(), error);
   if (fresh_) fresh_->keep();

@@ -2,8 +2,11 @@
 // results.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/formats/temporary.h"
@@ -16,7 +19,7 @@ namespace saccade {
 struct PredictInput {
   std::string path;
   std::string name;     // in the list of results
-  std::string picture;  // file name of the picture; "" before name_pictures
+  std::string picture;  // file name of the picture; "": none
 };
 
 struct PredictInputs {
@@ -24,13 +27,27 @@ struct PredictInputs {
   std::vector<std::string> problems;  // folders that cannot be read or have no images
   std::vector<std::string> notes;     // what else is in the folders
 };
-// The images that the arguments name: files as they are, folders expanded in alphabetical order. Whether a file is an image shows
-// when it is read.
-PredictInputs collect_inputs(const std::vector<std::string>& arguments);
+// The images that the arguments name: files as they are, folders and patterns of the shell (where no file has that name) expanded in
+// alphabetical order. Whether a file is an image shows when it is read.
+PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive);
 
-// Gives every image the name of its picture in the folder `output`: "photo.png" for photo.jpg, "photo_2.png" where that name is
-// taken by another image or by a file that predict has not drawn, which stays. Returns a note about such files, or "".
-std::string name_pictures(std::vector<PredictInput>& images, const std::string& output);
+// Names for the pictures in the folder `output`: "photo.png" for photo.jpg, "photo_2.png" where that name is taken by another
+// picture or by a file that predict has not drawn, or is to read, which stays.
+class PictureNames {
+ public:
+  PictureNames(std::string output, const std::vector<PredictInput>& images);
+  // `stem`: below the folder, without extension
+  std::string name(const std::string& stem);
+  // About the files that were in the way, or "".
+  std::string note() const;
+
+ private:
+  std::string output_;
+  std::set<std::pair<uint64_t, uint64_t>> inputs_;  // device and number of the files
+  std::set<std::string> taken_;
+  std::string first_kept_, first_other_;
+  size_t kept_ = 0;
+};
 // Throws InputError when the list of results would replace a file that predict has not written.
 void check_list(const std::string& output, const std::string& name);
 
@@ -44,8 +61,9 @@ Batch one_image_batch(const Image& original, const Config& config);
 class Workspace {
  public:
   explicit Workspace(const std::string& output);
-  std::string file(const std::string& name) const { return path_->path() + "/" + name; }
-  // Moves a result to its place; a file that it replaces gives it its permissions.
+  // Where to write the result `name`; its folder is there.
+  std::string file(const std::string& name) const;
+  // Moves a result to its place, in a folder of its own where the name says so; a file that it replaces gives it its permissions.
   void publish(const std::string& name);
 
  private:

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/runtime/registry.h"
 #include "data/evaluation/evaluators.h"
@@ -19,8 +20,9 @@ namespace saccade {
 class Predictor {
  public:
   virtual ~Predictor() = default;
-  // `image` is that of the input; what belongs to it alone is written into the workspace.
-  virtual void predict(const PredictInput& input, Image image, const Workspace& workspace) = 0;
+  // `image` is that of the input; pictures go into the workspace, and their names there are returned.
+  virtual std::vector<std::string> predict(const PredictInput& input, Image image, const Workspace& workspace,
+                                           PictureNames& names) = 0;
   // The file of the list, its elements and what is printed at the end.
   virtual std::string list_name() const = 0;
   virtual std::string list() const = 0;
