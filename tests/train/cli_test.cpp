@@ -31,8 +31,8 @@ TEST(CliStart, HelpIsFast) {
 }
 
 TEST(CliStart, EveryCommandHasHelpWithAnExample) {
-  for (const char* command :
-       {"train", "eval", "score", "predict", "summary", "data shapes", "data check", "convert", "describe"}) {
+  for (const char* command : {"train", "eval", "score", "predict", "bench", "summary", "data shapes",
+                              "data check", "convert", "describe"}) {
     Result r = run(std::string(command) + " --help");
     EXPECT_EQ(r.status, 0) << command;
     EXPECT_NE(r.out.find(std::string("saccade ") + command), std::string::npos) << r.out;
@@ -301,6 +301,18 @@ TEST_F(Cli, PredictTakesPatternsAndChooses) {
                  "--classes: " + kCheckpoint + " has no class \"nonsense\"");
 }
 
+TEST_F(Cli, BenchTimesACheckpoint) {
+  expect_works("bench " + kCheckpoint +
+               " --seconds 0 --batch-size 2 --height 48 --width 32 --json bench.json");
+  const std::string figures = read_bytes(scratch() / "bench.json");
+  for (const char* part : {"{\"images_per_second\": ", "\"latency_ms\": {\"p50\": ", "\"p90\": ", "\"p99\": ",
+                           "\"runs\": 10,", "\"batch_size\": 2, \"height\": 48, \"width\": 32"})
+    EXPECT_NE(figures.find(part), std::string::npos) << part << " in " << figures;
+  expect_refused("bench " + kCheckpoint + " --height 1000000 --width 1000000", "1000000 x 1000000");
+  expect_refused("bench " + kCheckpoint + " --json " + kCheckpoint, kCheckpoint);
+  expect_refused("bench none.safetensors", "none.safetensors");
+}
+
 constexpr const char* kTinyClassifier = R"(
 model { type: "classifier" backbone { blocks: [1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 } }
 data {
@@ -380,6 +392,7 @@ TEST_F(CliClassifier, WrongInput) {
   EXPECT_FALSE(fs::exists(scratch() / "out"));
 
   std::string eval = "eval --json out --checkpoint " + kClassCheckpoint + " --images ";
+  expect_works("bench " + kClassCheckpoint + " --seconds 0");
   expect_refused(eval + "other_classes", "other_classes: has the class \"cube\", which is not one of");
   expect_refused(eval + "broken_class", "broken_class/ball/zzz.jpg");
   expect_refused(eval + "no_classes", "no_classes: has no class folders");

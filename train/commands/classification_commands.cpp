@@ -30,6 +30,10 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
   return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);
 }
 
+void infer_classes(const LoadedModel& model, const Batch& batch, const EvaluatorOptions& options) {
+  classify(model.as<Classifier>(), batch, options.normalization);
+}
+
 constexpr size_t kShownClasses = 5;
 
 struct ClassScore {
@@ -101,8 +105,12 @@ std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, co
   return std::make_unique<ClassPredictor>(arguments, model);
 }
 
-[[maybe_unused]] const bool classification_commands_registered = task_commands().add(
-    {.name = "classification", .file = __FILE__, .evaluate = evaluate_classes, .predictor = class_predictor});
+[[maybe_unused]] const bool classification_commands_registered =
+    task_commands().add({.name = "classification",
+                         .file = __FILE__,
+                         .infer = infer_classes,
+                         .evaluate = evaluate_classes,
+                         .predictor = class_predictor});
 
 }  // namespace
 }  // namespace saccade

@@ -187,6 +187,23 @@ void add_predict(CLI::App& app, Action& action) {
       "Example:\n  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/");
 }
 
+void add_bench(CLI::App& app, Action& action) {
+  auto [c, a] =
+      add_command(app, action, "bench", "time a checkpoint's inference on random images", run_bench);
+  c->add_option("CKPT", a->checkpoint, "a checkpoint that train or convert wrote")
+      ->required()
+      ->check(not_empty());
+  option(c, "--batch-size", a->batch_size, "N", "images at a time (default 1)")->check(at_least(1));
+  option(c, "--height", a->height, "H", "of the images (default: the recipe's)")->check(at_least(1));
+  option(c, "--width", a->width, "W", "of the images (default: the recipe's)")->check(at_least(1));
+  option(c, "--seconds", a->seconds, "T", "how long to measure (default 5)")
+      ->check(
+          number<double>("a number of seconds from 0 to 3600", [](double t) { return t >= 0 && t <= 3600; }));
+  add_json(c, a->json);
+  add_device(c, a->device);
+  c->footer("Example:\n  saccade bench runs/a/checkpoints/best.safetensors --batch-size 8 --json bench.json");
+}
+
 void add_summary(CLI::App& app, Action& action) {
   auto [c, a] =
       add_command(app, action, "summary", "parameters, MACs and activation memory of a model", run_summary);
@@ -359,6 +376,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_eval(app, action);
   add_score(app, action);
   add_predict(app, action);
+  add_bench(app, action);
   add_summary(app, action);
   add_data(app, action);
   add_convert(app, action);

@@ -43,6 +43,13 @@ struct PredictArguments {
 };
 int run_predict(const PredictArguments& arguments);
 
+struct BenchArguments {
+  std::string checkpoint, json, device = "auto";
+  int64_t batch_size = 1, height = 0, width = 0;  // 0: the configuration's evaluation size
+  double seconds = 5;
+};
+int run_bench(const BenchArguments& arguments);
+
 struct SummaryArguments {
   std::string config, json;
   std::vector<std::string> set;

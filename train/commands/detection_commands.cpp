@@ -37,6 +37,14 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
       .evaluate(dataset->ground_truth(), detections, {.source = arguments.checkpoint});
 }
 
+void infer_boxes(const LoadedModel& model, const Batch& batch, const EvaluatorOptions& options) {
+  auto& detector = model.as<Detector>();
+  DetectorOutput output = detector.forward(detector_input(batch, options.normalization, detector.device()));
+  detector.postprocess(
+      output, batch.targets,
+      {.max_detections = options.max_detections, .classes = static_cast<int64_t>(model.category_ids.size())});
+}
+
 constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
 
 // Where the last decoder layer looked for one query, in pixels of the original image.
@@ -187,8 +195,12 @@ std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, cons
   return std::make_unique<BoxPredictor>(arguments, model);
 }
 
-[[maybe_unused]] const bool detection_commands_registered = task_commands().add(
-    {.name = "detection", .file = __FILE__, .evaluate = evaluate_detections, .predictor = box_predictor});
+[[maybe_unused]] const bool detection_commands_registered =
+    task_commands().add({.name = "detection",
+                         .file = __FILE__,
+                         .infer = infer_boxes,
+                         .evaluate = evaluate_detections,
+                         .predictor = box_predictor});
 
 }  // namespace
 }  // namespace saccade

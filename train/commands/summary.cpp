@@ -54,11 +54,7 @@ int run_summary(const SummaryArguments& arguments) {
   Config config = load_config(arguments.config, arguments.set);
   validate_config(config);
   config = resolve_config(config);
-  const config::Data& data = config.data();
-  bool fixed = data.val_height() > 0;
-  int64_t height = arguments.height, width = arguments.width;
-  if (height <= 0) height = fixed ? data.val_height() : data.val_short_side();
-  if (width <= 0) width = fixed ? data.val_width() : data.val_long_side();
+  const auto [height, width] = eval_size(config, arguments.height, arguments.width);
 
   const int64_t classes = class_count(config);
   std::shared_ptr<Module> model = build_model(config, classes);

@@ -42,6 +42,8 @@ inline DataPaths eval_paths(const EvalArguments& arguments, const Config& config
 struct TaskCommands {
   std::string name;  // the task's (train/config/task.h)
   std::string file;
+  // One batch from bytes to results on the host, as eval and predict do it.
+  void (*infer)(const LoadedModel& model, const Batch& batch, const EvaluatorOptions& options);
   // Both throw InputError for arguments that do not go with the task.
   Evaluation (*evaluate)(const EvalArguments& arguments, const LoadedModel& model,
                          const EvaluatorOptions& options);

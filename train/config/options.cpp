@@ -47,6 +47,14 @@ Augmentation eval_augment(const Config& config) {
   return make_augmentation(fields);
 }
 
+ImageSize eval_size(const Config& config, int64_t height, int64_t width) {
+  const config::Data& data = config.data();
+  const bool fixed = data.val_height() > 0;
+  if (height <= 0) height = fixed ? data.val_height() : data.val_short_side();
+  if (width <= 0) width = fixed ? data.val_width() : data.val_long_side();
+  return {height, width};
+}
+
 LoaderOptions train_loader(const Config& config) {
   const config::Data& data = config.data();
   LoaderOptions o;

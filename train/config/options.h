@@ -3,6 +3,7 @@
 
 #include "autograd/scope.h"
 #include "core/kernels/normalize_image/normalize_image.h"
+#include "core/types/image_size.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/data_format.h"
 #include "data/loading/loader.h"
@@ -19,6 +20,8 @@ Augmentation train_augment(const Config& config);
 AugmentFields augment_fields(const Config& config);  // what it is made from
 // Evaluation: val_height x val_width (stretched, or with val_center the centre), or the short side.
 Augmentation eval_augment(const Config& config);
+// What an image has at evaluation: the fixed size, or the short and the long side. Sides that are given, not 0, count instead.
+ImageSize eval_size(const Config& config, int64_t height = 0, int64_t width = 0);
 
 // Shuffled, endless batches of the training set.
 LoaderOptions train_loader(const Config& config);
