@@ -77,6 +77,8 @@ struct Conv2dOptions {
 Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions& options = {},
            Activation activation = Activation::kNone);
 Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
+// Windows that touch; at the lower and right edge they are averages of the cells that there are (PyTorch's ceil_mode).
+Var avg_pool2d(const Var& x, int64_t window);
 
 // ---- normalisation; statistics and affine parameters in f32 (f64 for f64 x), output in x's dtype ----------
 // Over all axes but the last. training: batch statistics, and the running ones are updated in place as PyTorch

@@ -1,4 +1,4 @@
-// Rows of conv2d and max_pool2d.
+// Rows of conv2d, max_pool2d and avg_pool2d.
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -159,6 +159,39 @@ const Register kMaxPool2d(Row{
         max_pool2d(Var(Tensor::zeros({1, 2, 4, 1})), 3, 2, 0);
       },
       R"(\[max_pool2d\] x \[1, 2, 4, 1\] with padding 0 is smaller)"}}});
+
+Sample average_case(Rng& rng, const char* label, const Shape& x, int64_t window) {
+  auto reference = [=](const Tensors& in) {
+    auto size = [&](int64_t n) { return (n + window - 1) / window; };
+    return build({x[0], size(x[1]), size(x[2]), x[3]}, [&](const std::vector<int64_t>& i) {
+      double sum = 0, cells = 0;
+      for (int64_t h = i[1] * window; h < std::min((i[1] + 1) * window, x[1]); ++h)
+        for (int64_t w = i[2] * window; w < std::min((i[2] + 1) * window, x[2]); ++w, ++cells)
+          sum += at(in[0], {i[0], h, w, i[3]});
+      return sum / cells;
+    });
+  };
+  return {label, {uniform(rng, x)}, [=](const Vars& v) { return avg_pool2d(v[0], window); }, reference};
+}
+
+const Register kAvgPool2d(Row{"avg_pool2d",
+                              Bf16::kInputs,
+                              {.f32 = 1e-6, .bf16 = 1e-2, .why = "sums of few values, in bf16 rounded once"},
+                              [](Rng& rng) {
+                                return std::vector<Sample>{
+                                    average_case(rng, "2x2", {2, 6, 4, 3}, 2),
+                                    average_case(rng, "odd sizes", {1, 5, 7, 9}, 2),
+                                    average_case(rng, "one row", {1, 1, 4, 16}, 2),
+                                    average_case(rng, "3x3", {1, 7, 5, 2}, 3),
+                                    average_case(rng, "larger than x", {1, 2, 3, 8}, 4),
+                                    average_case(rng, "no images", {0, 4, 4, 2}, 2),
+                                };
+                              },
+                              {{"window",
+                                [] {
+                                  avg_pool2d(Var(Tensor::zeros({1, 4, 4, 1})), 0);
+                                },
+                                R"(\[avg_pool2d\] got a window of 0)"}}});
 
 }  // namespace
 }  // namespace saccade::optable
