@@ -1,7 +1,9 @@
 // Multi-scale deformable attention (Zhu et al. 2021, Deformable DETR, eq. 3): every query samples P points
 // per head and level around its reference point. Names and initialisation are the official ones.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 #include "layers/attention.h"
@@ -11,14 +13,14 @@
 namespace saccade {
 namespace {
 
-// Head m starts by looking in direction 2 pi m / M, its point p at distance p + 1 cells.
-std::vector<float> initial_offsets(int64_t heads, int64_t levels, int64_t points) {
+// Head m starts by looking in direction 2 pi m / M, its point p at distance p + 1 cells. points: of each level.
+std::vector<float> initial_offsets(int64_t heads, const std::vector<int64_t>& points) {
   std::vector<float> bias;
   for (int64_t m = 0; m < heads; ++m) {
     double theta = 2 * std::numbers::pi * static_cast<double>(m) / static_cast<double>(heads);
     double x = std::cos(theta), y = std::sin(theta), reach = std::max(std::abs(x), std::abs(y));
-    for (int64_t l = 0; l < levels; ++l) {
-      for (int64_t p = 1; p <= points; ++p) {
+    for (int64_t count : points) {
+      for (int64_t p = 1; p <= count; ++p) {
         bias.push_back(static_cast<float>(x / reach) * static_cast<float>(p));
         bias.push_back(static_cast<float>(y / reach) * static_cast<float>(p));
       }
@@ -35,14 +37,20 @@ class MSDeformAttn : public Attention {
       : dim_(shape.dim),
         heads_(shape.heads),
         levels_(shape.levels),
+        level_points_(args.get_ints("level_points", {}, 1, 64)),
         points_(args.get_int("points", shape.points, 1, 64)) {
+    if (level_points_.empty()) level_points_.assign(static_cast<size_t>(levels_), points_);
+    if (std::ssize(level_points_) != levels_)
+      fail_input("{}.level_points: {} numbers for {} levels", args.path(), level_points_.size(), levels_);
+    points_ = *std::ranges::max_element(level_points_);
+    const int64_t all = std::accumulate(level_points_.begin(), level_points_.end(), int64_t{0});
     LinearOptions xavier{.weight_init = init::xavier_uniform(), .bias_init = init::constant(0)};
-    sampling_offsets_ = make_child<Linear>(
-        "sampling_offsets", dim_, heads_ * levels_ * points_ * 2,
-        LinearOptions{.weight_init = init::constant(0),
-                      .bias_init = init::values(initial_offsets(heads_, levels_, points_))});
+    sampling_offsets_ =
+        make_child<Linear>("sampling_offsets", dim_, heads_ * all * 2,
+                           LinearOptions{.weight_init = init::constant(0),
+                                         .bias_init = init::values(initial_offsets(heads_, level_points_))});
     attention_weights_ =
-        make_child<Linear>("attention_weights", dim_, heads_ * levels_ * points_,
+        make_child<Linear>("attention_weights", dim_, heads_ * all,
                            LinearOptions{.weight_init = init::constant(0), .bias_init = init::constant(0)});
     value_proj_ = make_child<Linear>("value_proj", dim_, dim_, xavier);
     output_proj_ = make_child<Linear>("output_proj", dim_, dim_, xavier);
@@ -60,8 +68,7 @@ class MSDeformAttn : public Attention {
     Var value = value_proj_->forward(input.value);
     if (input.padding_mask.defined()) value = masked_fill(value, input.padding_mask.unsqueeze(-1), 0);
     value = reshape(value, {N, S, heads_, dim_ / heads_});
-    Var offsets = reshape(sampling_offsets_->forward(input.query), {N, Q, heads_, levels_, points_, 2});
-    Var logits = reshape(attention_weights_->forward(input.query), {N, Q, heads_, levels_ * points_});
+    auto [offsets, logits] = sampling(input.query, N, Q, input.reference_points.dim(3) == 4);
     if (input.record) record(input, offsets.value(), logits.value());
     return output_proj_->forward(
         ms_deform_attn(value, input.reference_points, offsets, logits, input.levels));
@@ -69,6 +76,32 @@ class MSDeformAttn : public Attention {
   std::string type_name() const override { return "MSDeformAttn"; }
 
  private:
+  // Offsets [N, Q, M, L, P, 2] and logits [N, Q, M, L P], P the most points that a level has: the others of a level weigh nothing.
+  std::pair<Var, Var> sampling(const Var& query, int64_t N, int64_t Q, bool in_boxes) const {
+    Var offsets = sampling_offsets_->forward(query), logits = attention_weights_->forward(query);
+    const Shape full{N, Q, heads_, levels_, points_, 2};
+    if (std::ranges::count(level_points_, points_) == levels_)
+      return {reshape(offsets, full), reshape(logits, {N, Q, heads_, levels_ * points_})};
+    const int64_t all = logits.dim(2) / heads_;
+    offsets = reshape(offsets, {N, Q, heads_, all, 2});
+    logits = reshape(logits, {N, Q, heads_, all});
+    Vars o, l;
+    int64_t begin = 0;
+    for (int64_t count : level_points_) {
+      // Offsets in boxes are in parts of the level's own number of points (RT-DETRv2).
+      Var part = slice(offsets, 3, begin, begin + count);
+      o.push_back(in_boxes ? mul_scalar(part, static_cast<double>(points_) / static_cast<double>(count))
+                           : part);
+      l.push_back(slice(logits, 3, begin, begin + count));
+      begin += count;
+      if (count == points_) continue;
+      const int64_t rest = points_ - count;
+      o.push_back(Var(Tensor::zeros({N, Q, heads_, rest, 2}, part.dtype(), part.device())));
+      l.push_back(Var(Tensor::full({N, Q, heads_, rest}, -1e9, logits.dtype(), logits.device())));
+    }
+    return {reshape(concat(o, 3), full), concat(l, 3)};
+  }
+
   void record(const AttentionInput& input, const Tensor& offsets, const Tensor& logits) const {
     auto f32 = [](const Tensor& t) { return t.to(DType::kF32).contiguous(); };
     const Shape& shape = offsets.shape();
@@ -79,7 +112,9 @@ class MSDeformAttn : public Attention {
                                  input.record->locations, input.record->weights);
   }
 
-  int64_t dim_, heads_, levels_, points_;
+  int64_t dim_, heads_, levels_;
+  std::vector<int64_t> level_points_;
+  int64_t points_;  // the most of them
   std::shared_ptr<Linear> sampling_offsets_, attention_weights_, value_proj_, output_proj_;
 };
 
