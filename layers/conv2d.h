@@ -18,6 +18,8 @@ class Conv2d : public Module {
          const Conv2dInit& init = {}, bool trainable = true);
   Var forward(const Var& x, Activation activation = Activation::kNone) const;
   std::string type_name() const override { return "Conv2d"; }
+  const Conv2dOptions& options() const { return options_; }
+  const Var& weight() const { return weight_; }
 
  private:
   Conv2dOptions options_;

@@ -28,14 +28,14 @@ Var BatchNorm2d::forward(const Var& x, Activation activation) {
   if (!frozen_)
     return batch_norm(x, weight_, bias_, running_mean_.value(), running_var_.value(),
                       training() && is_trained(), 0.1, kBatchNormEps, activation);
-  // scale = weight / sqrt(var + eps), shift = bias - mean * scale
-  Tensor scale, shift;
-  {
-    NoGrad no_grad;
-    scale = div(weight_, sqrt(add_scalar(running_var_, kBatchNormEps))).value();
-    shift = sub(bias_, mul(running_mean_, Var(scale))).value();
-  }
-  return channel_affine(x, scale, shift, activation);
+  auto [scale, shift] = scale_and_shift();
+  return channel_affine(x, scale.value(), shift.value(), activation);
+}
+
+std::pair<Var, Var> BatchNorm2d::scale_and_shift() const {
+  NoGrad no_grad;
+  Var scale = div(weight_, sqrt(add_scalar(running_var_, kBatchNormEps)));
+  return {scale, sub(bias_, mul(running_mean_, scale))};
 }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels) : groups_(groups) {

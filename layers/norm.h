@@ -14,6 +14,9 @@ class BatchNorm2d : public Module {
   BatchNorm2d(int64_t channels, bool frozen, bool trainable = true);
   Var forward(const Var& x, Activation activation = Activation::kNone);
   std::string type_name() const override { return frozen_ ? "FrozenBatchNorm2d" : "BatchNorm2d"; }
+  // What it comes to with the running statistics, x * scale + shift; without history.
+  std::pair<Var, Var> scale_and_shift() const;
+  std::vector<Var> tensors() const { return {weight_, bias_, running_mean_, running_var_}; }
 
  private:
   // Whoever freezes the parameters, the backbone or a group of the optimizer, freezes the statistics.

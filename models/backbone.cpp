@@ -2,7 +2,6 @@
 
 #include "models/build.h"
 #include "models/weights/inference.h"
-#include "models/weights/weight_naming.h"
 
 namespace saccade {
 namespace {
@@ -34,14 +33,14 @@ Registry<BackboneSpec>& backbones() {
   return registry;
 }
 
-void infer_backbone(Inference& weights) {
+void infer_backbone(Inference& weights, const std::string& prefix) {
   for (const auto& [name, spec] : backbones().all()) {
-    if (!spec.infer || !spec.infer(weights, kOfficialBackbone)) continue;
+    if (!spec.infer || !spec.infer(weights, prefix)) continue;
     return weights.set("model.backbone.type", name);
   }
   fail_input(
       "{}: the backbone is no ResNet (no \"{}layer4.0.conv1.weight\"), expected --config with its model",
-      weights.path(), kOfficialBackbone);
+      weights.path(), prefix);
 }
 
 std::shared_ptr<Backbone> build_backbone(const Args& section, const std::vector<int64_t>& default_outputs) {

@@ -39,8 +39,8 @@ Registry<BackboneSpec>& backbones();
 
 // From the config section model.backbone (see configs/saccade.proto).
 std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int64_t>& default_outputs);
-// The backbone that the weights of a detector have. Throws InputError when no rule knows it.
-void infer_backbone(Inference& weights);
+// The backbone that the weights of a detector have under a prefix. Throws InputError when no rule knows it.
+void infer_backbone(Inference& weights, const std::string& prefix);
 
 // SACCADE_REGISTER_BACKBONE(name, build[, build_classifier[, infer[, typed_fields]]]): as in BackboneSpec
 #define SACCADE_REGISTER_BACKBONE(name, ...)             \

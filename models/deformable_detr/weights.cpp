@@ -56,7 +56,7 @@ bool heads_differ(const Inference& in) {
 
 bool infer_deformable_detr(Inference& in) {
   if (!in.has("transformer.level_embed")) return false;
-  infer_backbone(in);
+  infer_backbone(in, kOfficialBackbone);
   const std::string t = "model.transformer.";
   const InferredTransformer transformer = infer_transformer(in);
   const int64_t levels = in.size("transformer.level_embed", 0);

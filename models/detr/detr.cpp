@@ -116,7 +116,7 @@ bool infer_detr(Inference& in) {
   if (!in.has("class_embed.weight") || !in.has("transformer.decoder.layers.0.multihead_attn.in_proj_weight"))
     return false;
   const std::string t = "model.transformer.";
-  infer_backbone(in);
+  infer_backbone(in, kOfficialBackbone);
   infer_transformer(in);
   in.set(t + "levels", 1);
   in.set(t + "pre_norm", in.has("transformer.encoder.norm.weight"));

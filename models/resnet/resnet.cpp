@@ -1,25 +1,17 @@
-// ResNet v1.5 (He et al. 2016; stride in the 3x3 convolution) with torchvision's parameter names.
+// ResNet v1.5 (He et al. 2016; stride in the 3x3 convolution) with torchvision's parameter names, and the registration of both
+// variants.
 #include "layers/conv2d.h"
 #include "layers/module_scope.h"
 #include "layers/norm.h"
 #include "models/backbone.h"
 #include "models/common/pooled_classifier.h"
 #include "models/common/stages.h"
+#include "models/resnet/resnet_d.h"
 #include "models/weights/inference.h"
 #include "models/weights/weight_naming.h"
 
 namespace saccade {
 namespace {
-
-struct ResNetOptions {
-  std::vector<int64_t> blocks{3, 4, 6, 3};
-  int64_t width = 64;      // channels of the stem and of the first stage's 3x3 convolutions
-  bool bottleneck = true;  // else basic blocks
-  bool dilation = false;   // DC5: the last stage dilates instead of striding
-  bool frozen_batch_norm = true;
-  int64_t frozen_stages = 2;              // of {stem, stage 1, 2, ...}: not trained
-  std::vector<int64_t> outputs{2, 3, 4};  // stages whose maps forward() returns, ascending
-};
 
 std::shared_ptr<Conv2d> make_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation,
                                   bool trainable) {
@@ -176,7 +168,10 @@ ResNetOptions read_resnet(const Args& args, const std::vector<int64_t>& default_
     fail_input("{}.blocks: {} stages, expected 1 to {}", args.path(), blocks.size(), kMaxStages);
   options.blocks = blocks;
   options.width = args.get_int("width");
+  options.variant_d = args.get_string("variant") == "d";
   options.dilation = args.get_bool("dilation");
+  if (options.variant_d && options.dilation)
+    fail_input("{}.dilation: variant d has none, expected false", args.path());
   options.frozen_batch_norm = args.get_bool("frozen_batch_norm");
   options.frozen_stages = args.get_int("frozen_stages");
   if (options.frozen_stages > std::ssize(blocks) + 1)
@@ -187,8 +182,12 @@ ResNetOptions read_resnet(const Args& args, const std::vector<int64_t>& default_
   return options;
 }
 
+std::shared_ptr<Backbone> make_resnet(const ResNetOptions& options) {
+  return options.variant_d ? make_resnet_d(options) : std::make_shared<ResNet>(options);
+}
+
 std::shared_ptr<Backbone> build_resnet(const Args& args, const std::vector<int64_t>& default_outputs) {
-  return std::make_shared<ResNet>(read_resnet(args, default_outputs));
+  return make_resnet(read_resnet(args, default_outputs));
 }
 
 // Outputs other than the last stage are an error.
@@ -198,18 +197,12 @@ std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_
   if (options.outputs != std::vector<int64_t>{last})
     fail_input("{}.outputs: a classifier reads stage {} only, expected none or this one", backbone.path(),
                last);
-  return std::make_shared<PooledClassifier>("ResNetClassifier", std::make_shared<ResNet>(options), "fc",
-                                            num_classes);
+  return std::make_shared<PooledClassifier>("ResNetClassifier", make_resnet(options), "fc", num_classes);
 }
 
-bool infer_resnet(Inference& in, const std::string& prefix) {
-  if (!in.has(prefix + "conv1.weight") || !in.has(prefix + "layer4.0.conv1.weight")) return false;
+// Sets the fields that say which ResNet it is.
+void infer_size(Inference& in, const std::vector<int64_t>& blocks, bool bottleneck, int64_t width) {
   const std::string b = "model.backbone.";
-  std::vector<int64_t> blocks;
-  for (int stage = 1; stage <= 4; ++stage)
-    blocks.push_back(in.count(fmt::format("{}layer{}.", prefix, stage), ".conv1.weight"));
-  const bool bottleneck = in.has(prefix + "layer1.0.conv3.weight");
-  const int64_t width = in.size(prefix + "conv1.weight", 0);
   const auto official = std::ranges::find_if(kOfficialResNets, [&](const OfficialResNet& model) {
     return model.blocks == blocks && model.bottleneck == bottleneck && width == 64;
   });
@@ -220,6 +213,28 @@ bool infer_resnet(Inference& in, const std::string& prefix) {
     in.set(b + "width", width);
     in.set(b + "bottleneck", bottleneck);
   }
+}
+
+bool infer_resnet_d(Inference& in, const std::string& prefix) {
+  const std::string stem = prefix + "conv1.conv1_3.conv.weight";
+  if (!in.has(stem)) return false;
+  std::vector<int64_t> blocks;
+  auto stage = [&] { return fmt::format("{}res_layers.{}.blocks.", prefix, blocks.size()); };
+  while (in.has(stage() + "0.branch2a.conv.weight"))
+    blocks.push_back(in.count(stage(), ".branch2a.conv.weight"));
+  infer_size(in, blocks, in.has(prefix + "res_layers.0.blocks.0.branch2c.conv.weight"), in.size(stem, 0));
+  in.set("model.backbone.variant", "d");
+  return true;
+}
+
+bool infer_resnet(Inference& in, const std::string& prefix) {
+  if (infer_resnet_d(in, prefix)) return true;
+  if (!in.has(prefix + "conv1.weight") || !in.has(prefix + "layer4.0.conv1.weight")) return false;
+  const std::string b = "model.backbone.";
+  std::vector<int64_t> blocks;
+  for (int stage = 1; stage <= 4; ++stage)
+    blocks.push_back(in.count(fmt::format("{}layer{}.", prefix, stage), ".conv1.weight"));
+  infer_size(in, blocks, in.has(prefix + "layer1.0.conv3.weight"), in.size(prefix + "conv1.weight", 0));
   if (!in.given().get_section("backbone").has("dilation"))
     in.set(b + "dilation", in.argument_or("dilation", false, b + "dilation"));
   return true;

@@ -1,0 +1,57 @@
+#include "models/common/conv_norm.h"
+
+#include "layers/module_scope.h"
+
+namespace saccade {
+
+FoldedConv FoldedConvCache::get(std::span<const Var> sources, const std::function<FoldedConv()>& fold) {
+  std::lock_guard lock(mutex_);
+  std::vector<Source> now;
+  for (const Var& v : sources) now.push_back({v.value().storage(), v.value().storage()->version()});
+  const DType compute = execution().compute;
+  if (folded_.weight.defined() && now == sources_ && compute == compute_) return folded_;
+  NoGrad no_grad;
+  folded_ = fold();
+  if (folded_.weight.dtype() == DType::kF32) folded_.weight = Var(folded_.weight.value().to(compute));
+  sources_ = std::move(now);
+  compute_ = compute;
+  return folded_;
+}
+
+void FoldedConvCache::clear() {
+  std::lock_guard lock(mutex_);
+  sources_.clear();
+  folded_ = {};
+}
+
+bool runs_folded(const Module& module) { return !module.training() && !execution().grad_enabled; }
+
+ConvNorm::ConvNorm(int64_t in, int64_t out, const ConvNormOptions& o) : options_(o) {
+  conv_ = make_child<Conv2d>("conv", in, out, o.kernel,
+                             Conv2dOptions{.stride = o.stride, .padding = o.kernel / 2},
+                             Conv2dInit{.bias = false, .weight = o.weight_init}, o.trainable);
+  norm_ = make_child<BatchNorm2d>("norm", out, o.frozen_norm, o.trainable);
+}
+
+Var ConvNorm::forward(const Var& x) {
+  ModuleScope scope(*this);
+  const bool fold = runs_folded(*this);
+  if (!fold) cache_.clear();
+  if (!fold && !options_.frozen_norm) return norm_->forward(conv_->forward(x), options_.activation);
+  const FoldedConv both = fold ? cache_.get(sources(), [&] { return folded(); }) : folded();
+  return conv2d(x, both.weight, both.bias, conv_->options(), options_.activation);
+}
+
+FoldedConv ConvNorm::folded() const {
+  auto [scale, shift] = norm_->scale_and_shift();
+  const Var& weight = conv_->weight();
+  return {mul(weight, reshape(scale, {weight.dim(0), 1, 1, 1})), shift};
+}
+
+std::vector<Var> ConvNorm::sources() const {
+  std::vector<Var> all = norm_->tensors();
+  all.push_back(conv_->weight());
+  return all;
+}
+
+}  // namespace saccade

@@ -1,0 +1,67 @@
+// A convolution without bias, batch norm and an activation as one block: `conv` and `norm`.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <span>
+
+#include "layers/conv2d.h"
+#include "layers/norm.h"
+
+namespace saccade {
+
+// Weight and bias of the one convolution that a convolution and its norm come to.
+struct FoldedConv {
+  Var weight;  // [O, C, R, S]
+  Var bias;    // [O]
+};
+
+// What was made of tensors, until one of them changes.
+class FoldedConvCache {
+ public:
+  // In the compute dtype. No history: for evaluation.
+  FoldedConv get(std::span<const Var> sources, const std::function<FoldedConv()>& fold);
+  void clear();
+
+ private:
+  struct Source {
+    std::shared_ptr<Storage> storage;
+    uint32_t version = 0;
+    bool operator==(const Source&) const = default;
+  };
+  std::mutex mutex_;
+  std::vector<Source> sources_;
+  DType compute_ = DType::kF32;
+  FoldedConv folded_;
+};
+
+struct ConvNormOptions {
+  int64_t kernel = 1, stride = 1;  // padding: kernel / 2
+  Activation activation = Activation::kNone;
+  bool frozen_norm = false;
+  bool trainable = true;
+  Initializer weight_init = {};  // empty: PyTorch's default
+};
+
+class ConvNorm : public Module {
+ public:
+  ConvNorm(int64_t in, int64_t out, const ConvNormOptions& options = {});
+  // [N, H, W, C] -> [N, ceil(H / stride), ceil(W / stride), O]. Without gradients and with a frozen norm the norm is folded
+  // into the convolution, which changes the rounding only.
+  Var forward(const Var& x);
+  FoldedConv folded() const;
+  // What folded() depends on.
+  std::vector<Var> sources() const;
+  std::string type_name() const override { return "ConvNorm"; }
+
+ private:
+  ConvNormOptions options_;
+  std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<BatchNorm2d> norm_;
+  FoldedConvCache cache_;
+};
+
+// Do blocks of several convolutions, or with a norm, run folded? In evaluation, where no gradients are recorded.
+bool runs_folded(const Module& module);
+
+}  // namespace saccade
