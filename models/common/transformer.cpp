@@ -24,12 +24,13 @@ TransformerOptions read_transformer_options(const Args& t) {
 
 namespace {
 
-// `linear1` and `linear2` of a layer. Weights xavier, biases PyTorch's default: what the official reset leaves.
+// `linear1` and `linear2` of a layer. Biases: PyTorch's default, what the official resets leave.
 std::shared_ptr<Mlp> feed_forward(const TransformerOptions& o) {
   return std::make_shared<Mlp>(std::vector{o.dim, o.ffn_dim, o.dim},
                                MlpOptions{.names = {"linear1", "linear2"},
+                                          .activation = o.activation,
                                           .dropout = o.dropout,
-                                          .linear = {.weight_init = init::xavier_uniform()}});
+                                          .linear = {.weight_init = o.ffn_init}});
 }
 
 AttentionShape attention_shape(const TransformerOptions& o, int64_t points, bool same_tokens,
@@ -108,21 +109,18 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
         make_attention(o.decoder_cross_attention, deformable ? "ms_deform_attn" : "multi_head_attention",
                        attention_shape(o, o.decoder_points, false, deformable)));
   };
-  if (deformable) {
-    cross_attention();
-    cross_norm_ = norm("norm1");
-  }
+  const bool norms_differ = deformable && !o.norms_in_order;
+  if (deformable) cross_attention();
+  if (norms_differ) cross_norm_ = norm("norm1");
   self_attn_ = child("self_attn", make_attention(o.decoder_self_attention, "multi_head_attention",
                                                  attention_shape(o, 1, true, false)));
   if (o.denoising && !self_attn_->supports_leading_groups())
     fail_input("{}.type: {} knows no groups of queries, which model.transformer.denoising has",
                o.decoder_self_attention.path(), o.decoder_self_attention.get_string("type", ""));
-  if (deformable)
-    self_norm_ = norm("norm2");
-  else
-    cross_attention();
+  if (norms_differ) self_norm_ = norm("norm2");
+  if (!deformable) cross_attention();
   feed_forward_ = child("", feed_forward(o));
-  if (!deformable) {
+  if (!norms_differ) {
     self_norm_ = norm("norm1");
     cross_norm_ = norm("norm2");
   }

@@ -17,7 +17,10 @@ struct TransformerOptions {
   int64_t levels = 1, encoder_points = 0, decoder_points = 0;  // for attention layers that sample
   double dropout = 0;
   bool pre_norm = false;
-  bool denoising = false;  // the queries may have leading groups
+  bool denoising = false;                         // the queries may have leading groups
+  Activation activation = Activation::kRelu;      // of the feed-forward blocks
+  Initializer ffn_init = init::xavier_uniform();  // of their weights
+  bool norms_in_order = false;  // a deformable decoder's norm1 is the self-attention's, as in RT-DETR
   // Sections of the configuration; empty: the layers of the official model.
   Args encoder_attention, decoder_self_attention, decoder_cross_attention;
 };
@@ -70,7 +73,7 @@ struct QueryGroups {
 };
 
 // DETR's decoder layer, or Deformable DETR's: there the cross-attention is `cross_attn` with `norm1`, and `norm2` belongs to the
-// self-attention.
+// self-attention, unless the norms are in order.
 class TransformerDecoderLayer : public Module {
  public:
   TransformerDecoderLayer(const TransformerOptions& options, bool deformable);

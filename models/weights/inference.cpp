@@ -3,7 +3,7 @@
 namespace saccade {
 
 Inference::Inference(const WeightsFile& file, const OfficialWeights& weights, const Args& given)
-    : file_(file), given_(given) {
+    : file_(file), given_(given), naming_(weights.naming) {
   for (const NamedWeight& w : weights.tensors) by_name_[w.name] = &w;
 }
 

@@ -35,6 +35,7 @@ class Inference {
   }
   const Args& given() const { return given_; }
   const std::string& path() const { return file_.path(); }
+  const std::string& naming() const { return naming_; }  // OfficialWeights::naming
 
   // What the configuration becomes, field by field.
   template <class T>
@@ -56,6 +57,7 @@ class Inference {
  private:
   const WeightsFile& file_;
   const Args& given_;
+  std::string naming_;
   std::map<std::string, const NamedWeight*> by_name_;
 };
 

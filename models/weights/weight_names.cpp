@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <optional>
@@ -18,8 +19,10 @@ constexpr const char* kWrappers[] = {"module.", "model.", "_orig_mod."};
 // The box model inside of DETR's segmentation model.
 constexpr std::string_view kInnerDetr = "detr.";
 
-constexpr const char* kIgnored[] = {"num_batches_tracked", "total_ops", "total_params",
-                                    "relative_position_index", "attn_mask"};
+constexpr const char* kIgnored[] = {
+    "num_batches_tracked", "total_ops", "total_params", "relative_position_index",
+    "attn_mask",           "anchors",   "valid_mask",   "num_points_scale",
+    "n_points_scale"};
 
 bool ends_as_ignored(const std::string& name) {
   std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
@@ -119,6 +122,12 @@ std::string wrappers_of(const WeightsFile& file, const WeightNaming* naming) {
   return prefix;
 }
 
+bool equal(const WeightsFile& file, const NamedWeight& a, const WeightEntry& b) {
+  if (a.shape != b.shape) return false;
+  Tensor x = read_weight(file, a), y = file.read(b.name);
+  return x.dtype() == y.dtype() && std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
+}
+
 }  // namespace
 
 Registry<WeightNaming>& weight_namings() {
@@ -175,7 +184,12 @@ OfficialWeights official_weights(const WeightsFile& file) {
     }
     Translated t = official_name(name, naming);
     if (t.part < 0 || fused[t.name].empty()) {
-      if (!index.emplace(t.name, out.tensors.size()).second)
+      const auto [at, is_new] = index.emplace(t.name, out.tensors.size());
+      if (!is_new && naming && naming->has_copies && equal(file, out.tensors[at->second], e)) {
+        out.ignored.push_back(e.name);
+        continue;
+      }
+      if (!is_new)
         fail_input("{}: two tensors are \"{}\" under its official name, the second is \"{}\"", file.path(),
                    printable(t.name), printable(e.name));
       out.tensors.push_back({t.name, e.shape, {e.name}});

@@ -40,6 +40,8 @@ struct WeightNaming {
   // "model.", which is a wrapper elsewhere. The rules of a backbone with names like no other are tried inside all detectors.
   enum Place { kBackbone, kBackboneInDetectors, kDetector } place = kBackbone;
   bool (*recognise)(const WeightsFile& file) = nullptr;
+  // Files hold some tensors twice, under names that come to the same.
+  bool has_copies = false;
 };
 
 Registry<WeightNaming>& weight_namings();

@@ -161,6 +161,33 @@ TEST(CudaModels, TwoStageDeformableDetr) {
   expect_detector_agrees(model, 128, 160);
 }
 
+Args rt_detr() {
+  Args model = detector("rt_detr");
+  model.section("backbone").set("variant", std::string("d"));
+  model.section("transformer").set("hidden_dim", int64_t{16});
+  Args& encoder = model.section("transformer").section("hybrid_encoder");
+  encoder.set("dim", int64_t{16});
+  encoder.set("ffn_dim", int64_t{16});
+  return model;
+}
+
+TEST(CudaModels, RtDetr) { expect_detector_agrees(rt_detr(), 128, 160); }
+
+// Evaluation folds the norms into the convolutions.
+TEST(CudaModels, RtDetrInEvaluation) {
+  auto model = test::build_detector(rt_detr(), 4);
+  initialize(*model);
+  model->set_training(false);
+  Rng rng(11);
+  Tensor images = random({1, 64, 96, 3}, rng, 1);
+  expect_cuda_agrees(*model, [&](Device device) {
+    NoGrad no_grad;
+    DetectorOutput output = model->forward({.images = Var(images.to(device))});
+    return Results{{"logits", output.layers.back().logits.value().to(Device::kCpu)},
+                   {"boxes", output.layers.back().boxes.value().to(Device::kCpu)}};
+  });
+}
+
 // Windows that do not divide the map and shifted ones.
 TEST(CudaModels, Swin) {
   Args model = classifier("swin");

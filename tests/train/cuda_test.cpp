@@ -115,6 +115,20 @@ TEST_F(CudaTraining, WaitsOnceAStep) {
   }
 }
 
+// RT-DETR with denoising: the losses of the CPU, one wait a step.
+TEST_F(CudaTraining, RtDetrGivesTheLossesOfTheCpu) {
+  const std::vector<std::string> rt_detr{"--set", "model.type=rt_detr",
+                                         "--set", "model.transformer.box_refine=false",
+                                         "--set", "model.backbone.variant=d",
+                                         "--set", "model.backbone.outputs=2,3,4",
+                                         "--set", "model.transformer.hybrid_encoder={dim: 16 ffn_dim: 16}",
+                                         "--set", "model.transformer.hidden_dim=16",
+                                         "--set", "model.transformer.denoising.queries=4"};
+  const std::string run = train("rt_cuda", "cuda", "f32", 3, rt_detr);
+  expect_close(train("rt_cpu", "cpu", "f32", 3, rt_detr), run, 1e-4);
+  EXPECT_EQ(logged_numbers(run, "host_syncs"), std::vector<double>(3, 1.0));
+}
+
 // Also by a run that stops and goes on.
 TEST_F(CudaTraining, IsRepeatedToTheBit) {
   for (std::string precision : {"f32", "bf16"}) {

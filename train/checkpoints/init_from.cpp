@@ -28,7 +28,8 @@ struct Relation {
     return name.starts_with(strip) ? add + name.substr(strip.size()) : std::string();
   }
 };
-const Relation kRelations[] = {{"", ""}, {"", "backbone.0.body."}, {"backbone.0.body.", ""}};
+const Relation kRelations[] = {
+    {"", ""}, {"", "backbone.0.body."}, {"backbone.0.body.", ""}, {"", "backbone."}, {"backbone.", ""}};
 
 bool equal_bytes(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;

@@ -1,0 +1,144 @@
+#include "models/rt_detr/decoder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/kernels/top_k/top_k.h"
+#include "layers/module_scope.h"
+
+namespace saccade {
+namespace {
+
+// The class bias with which every score starts at 0.01 (Lin et al. 2017).
+const double kScoreBias = -std::log((1 - 0.01) / 0.01);
+
+}  // namespace
+
+// `enc_output`: what the tokens are scored by.
+class RtDetrDecoder::TokenHead : public Module {
+ public:
+  explicit TokenHead(int64_t dim) {
+    proj_ = make_child<Linear>("proj", dim, dim, LinearOptions{.weight_init = init::xavier_uniform()});
+    norm_ = make_child<LayerNorm>("norm", dim);
+  }
+  Var forward(const Var& x) const { return norm_->forward(proj_->forward(x)); }
+  std::string type_name() const override { return "TokenHead"; }
+
+ private:
+  std::shared_ptr<Linear> proj_;
+  std::shared_ptr<LayerNorm> norm_;
+};
+
+RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& options) : options_(options) {
+  const TransformerOptions& o = options.transformer;
+  const LinearOptions xavier{.weight_init = init::xavier_uniform()};
+  for (int64_t l = 0; l < o.levels; ++l)
+    input_proj_.push_back(make_child<ConvNorm>(fmt::format("input_proj.{}", l), channels, o.dim,
+                                               ConvNormOptions{.weight_init = init::xavier_uniform()}));
+  decoder_ = make_child<TransformerDecoder>("decoder", o, true);
+  if (o.denoising)
+    denoising_class_embed_ = make_child<LabelEmbedding>("denoising_class_embed", options.classes, o.dim);
+  std::vector<int64_t> position{4};
+  if (options.query_position_layers == 2) position.push_back(2 * o.dim);
+  while (std::ssize(position) < options.query_position_layers) position.push_back(o.dim);
+  position.push_back(o.dim);
+  query_pos_head_ =
+      make_child<Mlp>("query_pos_head", position, MlpOptions{.activation = o.activation, .linear = xavier});
+  auto score_head = [&] {
+    return std::make_shared<Linear>(o.dim, options.columns,
+                                    LinearOptions{.bias_init = init::constant(kScoreBias)});
+  };
+  auto box_head = [&] {
+    const LinearOptions zero{.weight_init = init::constant(0), .bias_init = init::constant(0)};
+    return std::make_shared<Mlp>(std::vector{o.dim, o.dim, o.dim, int64_t{4}},
+                                 MlpOptions{.activation = o.activation, .last = zero});
+  };
+  enc_output_ = make_child<TokenHead>("enc_output", o.dim);
+  enc_score_head_ = child("enc_score_head", score_head());
+  enc_bbox_head_ = child("enc_bbox_head", box_head());
+  for (int64_t i = 0; i < o.decoder_layers; ++i)
+    dec_score_head_.push_back(child(fmt::format("dec_score_head.{}", i), score_head()));
+  for (int64_t i = 0; i < o.decoder_layers; ++i)
+    dec_bbox_head_.push_back(child(fmt::format("dec_bbox_head.{}", i), box_head()));
+}
+
+void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input,
+                            DetectorOutput& output) {
+  ModuleScope scope(*this);
+  const int64_t dim = options_.transformer.dim;
+  FeatureLevels levels;
+  Vars tokens;
+  for (size_t l = 0; l < maps.size(); ++l) {
+    Var map = input_proj_[l]->forward(maps[l]);
+    levels.push_back({map.dim(1), map.dim(2)});
+    tokens.push_back(reshape(map, {map.dim(0), map.dim(1) * map.dim(2), dim}));
+  }
+  Var memory = concat(tokens, 1);
+  TokenMaps token_maps = make_token_maps(levels, input);
+  Queries queries = select_queries(memory, make_proposals(token_maps), output.encoder);
+  prepend(make_denoising(input, training(), options_.classes, options_.denoising), queries);
+  output.encoder_classes = true;
+  decode(queries, memory, token_maps, input, output);
+}
+
+RtDetrDecoder::Queries RtDetrDecoder::select_queries(const Var& memory, const Proposals& proposals,
+                                                     LayerPrediction& predictions) {
+  const int64_t N = memory.dim(0), S = memory.dim(1), Q = std::min(options_.queries, S);
+  Var tokens = enc_output_->forward(masked_fill(memory, proposals.invalid.unsqueeze(-1), 0));
+  Var logits = enc_score_head_->forward(tokens);
+
+  Tensor scores = Tensor::empty({N, S}, DType::kF32, memory.device());
+  kernels::row_max(logits.value().to(DType::kF32).contiguous(), scores);
+  Tensor indices = Tensor::empty({N, Q}, DType::kI64, memory.device());
+  kernels::top_k(scores, indices);
+
+  // The box head sees the chosen tokens only.
+  Var selected = gather_rows(tokens, indices);
+  Var box_logits = add(enc_bbox_head_->forward(selected), gather_rows(Var(proposals.logits), indices));
+  predictions.logits = gather_rows(logits, indices);
+  predictions.boxes = sigmoid(box_logits);
+  return {.target = selected.detach(), .reference = box_logits.detach()};
+}
+
+void RtDetrDecoder::prepend(DenoisingQueries denoising, Queries& q) const {
+  if (denoising.count() == 0) return;
+  q.target = concat({denoising_class_embed_->forward(denoising), q.target}, 1);
+  q.reference = concat({inverse_sigmoid(Var(denoising.boxes)), q.reference}, 1);
+  q.groups.leading =
+      make_leading_groups(denoising.groups, denoising.size, q.target.dim(1), q.target.device());
+  q.denoising = std::move(denoising);
+}
+
+// Boxes are refined from layer to layer; the gradient of a layer's box also flows to the head of the layer before, not
+// further ("look forward twice").
+void RtDetrDecoder::decode(const Queries& q, const Var& memory, const TokenMaps& maps,
+                           const DetectorInput& input, DetectorOutput& output) {
+  const int64_t N = q.target.dim(0), Q = q.target.dim(1), all = options_.transformer.decoder_layers;
+  const int64_t count = training() || options_.eval_layers == 0 ? all : std::min(options_.eval_layers, all);
+  Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
+  ratios = concat({ratios, ratios}, -1);
+  Var target = q.target, reference = sigmoid(q.reference), previous = reference;
+  for (int64_t i = 0; i < count; ++i) {
+    const bool predicts = training() || i + 1 == count;
+    auto layer = static_cast<size_t>(i);
+    if (input.record_sampling) output.sampling.emplace_back();
+    target = decoder_->layer(i).forward(target, query_pos_head_->forward(reference),
+                                        {.key = memory,
+                                         .value = memory,
+                                         .padding_mask = maps.padding_mask,
+                                         .reference_points = mul(reshape(reference, {N, Q, 1, 4}), ratios),
+                                         .levels = maps.levels,
+                                         .record = input.record_sampling ? &output.sampling.back() : nullptr},
+                                        q.groups);
+    Var offset = dec_bbox_head_[layer]->forward(target);
+    Var box = sigmoid(add(offset, inverse_sigmoid(reference)));
+    if (predicts)
+      add_layer(output, q.denoising,
+                {.logits = dec_score_head_[layer]->forward(target),
+                 .boxes = i == 0 || !training() ? box : sigmoid(add(offset, inverse_sigmoid(previous)))});
+    previous = box;
+    reference = box.detach();
+  }
+}
+
+}  // namespace saccade

@@ -1,0 +1,142 @@
+#include "models/rt_detr/hybrid_encoder.h"
+
+#include <cmath>
+
+#include "layers/module_scope.h"
+#include "models/common/token_maps.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kRepVggBlocks = 3;
+
+// The nearest neighbours of a map twice as fine, as far as `size` goes.
+Var upsample_twice(const Var& x, const Var& like) {
+  const int64_t N = x.dim(0), H = x.dim(1), W = x.dim(2), C = x.dim(3);
+  Var wide = expand(reshape(x, {N, H, 1, W, 1, C}), {N, H, 2, W, 2, C});
+  wide = reshape(wide, {N, 2 * H, 2 * W, C});
+  if (like.dim(1) < 2 * H) wide = slice(wide, 1, 0, like.dim(1));
+  if (like.dim(2) < 2 * W) wide = slice(wide, 2, 0, like.dim(2));
+  return wide;
+}
+
+}  // namespace
+
+Tensor hybrid_position_encoding(MapSize map, int64_t channels, bool transposed, Device device) {
+  SACCADE_CHECK(channels % 4 == 0, "[hybrid_position_encoding] {} channels, expected a multiple of 4",
+                channels);
+  const int64_t quarter = channels / 4;
+  Tensor code = Tensor::empty({1, map.cells(), channels});
+  float* p = code.data<float>();
+  const int64_t columns = transposed ? map.height : map.width;
+  for (int64_t t = 0; t < map.cells(); ++t) {
+    for (int64_t coordinate : {t / columns, t % columns}) {
+      for (int64_t i = 0; i < quarter; ++i) {
+        const double angle = static_cast<double>(coordinate) /
+                             std::pow(1e4, static_cast<double>(i) / static_cast<double>(quarter));
+        p[i] = static_cast<float>(std::sin(angle));
+        p[quarter + i] = static_cast<float>(std::cos(angle));
+      }
+      p += 2 * quarter;
+    }
+  }
+  return code.to(device);
+}
+
+RepVggBlock::RepVggBlock(int64_t channels) {
+  conv1_ = make_child<ConvNorm>("conv1", channels, channels, ConvNormOptions{.kernel = 3});
+  conv2_ = make_child<ConvNorm>("conv2", channels, channels);
+}
+
+Var RepVggBlock::forward(const Var& x) {
+  ModuleScope scope(*this);
+  if (!runs_folded(*this)) {
+    cache_.clear();
+    return silu(add(conv1_->forward(x), conv2_->forward(x)));
+  }
+  std::vector<Var> sources = conv1_->sources(), others = conv2_->sources();
+  sources.insert(sources.end(), others.begin(), others.end());
+  const FoldedConv conv = cache_.get(sources, [&] { return folded(); });
+  return conv2d(x, conv.weight, conv.bias, {.padding = 1}, Activation::kSilu);
+}
+
+FoldedConv RepVggBlock::folded() const {
+  FoldedConv three = conv1_->folded(), one = conv2_->folded();
+  Tensor centre = three.weight.value().slice(2, 1, 2).slice(3, 1, 2);
+  centre.copy_from(add(Var(centre), one.weight).value());
+  return {three.weight, add(three.bias, one.bias)};
+}
+
+CspRepLayer::CspRepLayer(int64_t in, int64_t out, double expansion) {
+  const auto hidden = static_cast<int64_t>(static_cast<double>(out) * expansion);
+  const ConvNormOptions silu{.activation = Activation::kSilu};
+  conv1_ = make_child<ConvNorm>("conv1", in, hidden, silu);
+  conv2_ = make_child<ConvNorm>("conv2", in, hidden, silu);
+  for (int64_t j = 0; j < kRepVggBlocks; ++j)
+    bottlenecks_.push_back(make_child<RepVggBlock>(fmt::format("bottlenecks.{}", j), hidden));
+  if (hidden != out) conv3_ = make_child<ConvNorm>("conv3", hidden, out, silu);
+}
+
+Var CspRepLayer::forward(const Var& x) {
+  ModuleScope scope(*this);
+  Var y = conv1_->forward(x);
+  for (auto& block : bottlenecks_) y = block->forward(y);
+  y = add(y, conv2_->forward(x));
+  return conv3_ ? conv3_->forward(y) : y;
+}
+
+HybridEncoder::HybridEncoder(const std::vector<int64_t>& channels, const HybridEncoderOptions& options)
+    : options_(options) {
+  const int64_t dim = options.dim, maps = std::ssize(channels);
+  const ConvNormOptions point{.activation = Activation::kSilu};
+  const ConvNormOptions strided{.kernel = 3, .stride = 2, .activation = Activation::kSilu};
+  for (int64_t i = 0; i < maps; ++i)
+    input_proj_.push_back(
+        make_child<ConvNorm>(fmt::format("input_proj.{}", i), channels[static_cast<size_t>(i)], dim));
+  options_.attention.dim = dim;
+  encoder_ = make_child<TransformerEncoder>("encoder.0", options_.attention, "multi_head_attention");
+  for (int64_t i = 0; i + 1 < maps; ++i) {
+    lateral_convs_.push_back(make_child<ConvNorm>(fmt::format("lateral_convs.{}", i), dim, dim, point));
+    fpn_blocks_.push_back(
+        make_child<CspRepLayer>(fmt::format("fpn_blocks.{}", i), 2 * dim, dim, options.expansion));
+  }
+  for (int64_t i = 0; i + 1 < maps; ++i) {
+    downsample_convs_.push_back(
+        make_child<ConvNorm>(fmt::format("downsample_convs.{}", i), dim, dim, strided));
+    pan_blocks_.push_back(
+        make_child<CspRepLayer>(fmt::format("pan_blocks.{}", i), 2 * dim, dim, options.expansion));
+  }
+}
+
+Var HybridEncoder::attend(const Var& map, const DetectorInput& input) {
+  const MapSize size{map.dim(1), map.dim(2)};
+  const Device device = map.device();
+  CacheKey key;
+  key.add(size.height, size.width, static_cast<int>(device));
+  const Tensors position = constants_.get(key, [&] {
+    return Tensors{hybrid_position_encoding(size, options_.dim, options_.transposed_position, device)};
+  });
+  Var tokens = reshape(map, {map.dim(0), size.cells(), options_.dim});
+  tokens = encoder_->forward(tokens, Var(position[0]), make_token_maps({size}, input));
+  return reshape(tokens, map.shape());
+}
+
+std::vector<Var> HybridEncoder::forward(const std::vector<Var>& features, const DetectorInput& input) {
+  ModuleScope scope(*this);
+  std::vector<Var> maps;
+  for (size_t i = 0; i < features.size(); ++i) maps.push_back(input_proj_[i]->forward(features[i]));
+  maps.back() = attend(maps.back(), input);
+  // Down: what the lateral convolution makes of the upper map takes its place.
+  for (size_t i = 0; i + 1 < maps.size(); ++i) {
+    Var &upper = maps[maps.size() - 1 - i], &lower = maps[maps.size() - 2 - i];
+    upper = lateral_convs_[i]->forward(upper);
+    lower = fpn_blocks_[i]->forward(concat({upsample_twice(upper, lower), lower}, -1));
+  }
+  for (size_t i = 0; i + 1 < maps.size(); ++i) {
+    Var down = downsample_convs_[i]->forward(maps[i]);
+    maps[i + 1] = pan_blocks_[i]->forward(concat({down, maps[i + 1]}, -1));
+  }
+  return maps;
+}
+
+}  // namespace saccade

@@ -1,0 +1,66 @@
+// RT-DETR's encoder (Zhao et al. 2024, section 4.2): attention within the coarsest map (AIFI), then a top-down and a bottom-up
+// path of convolutions (CCFM), whose blocks are CSP layers of RepVGG blocks.
+#pragma once
+
+#include "layers/constant_keeper.h"
+#include "models/common/conv_norm.h"
+#include "models/common/transformer.h"
+#include "models/detector.h"
+
+namespace saccade {
+
+struct HybridEncoderOptions {
+  int64_t dim = 256;
+  double expansion = 1;              // hidden channels of the CSP layers, of dim
+  bool transposed_position = false;  // see hybrid_position_encoding()
+  TransformerOptions attention;      // of AIFI; dim is ours
+};
+
+// [1, H * W, C]: a quarter of the channels each for the sine and the cosine of y and of x, over 10000^(i / (C / 4)). transposed: the
+// official code's, which takes cell t for (t / H, t % H) of a map whose cells are (t / W, t % W); the same for squares.
+Tensor hybrid_position_encoding(MapSize map, int64_t channels, bool transposed, Device device);
+
+// silu(norm(3x3 x) + norm(1x1 x)): one convolution in evaluation (Ding et al. 2021).
+class RepVggBlock : public Module {
+ public:
+  explicit RepVggBlock(int64_t channels);
+  Var forward(const Var& x);
+  std::string type_name() const override { return "RepVgg"; }
+
+ private:
+  FoldedConv folded() const;
+  std::shared_ptr<ConvNorm> conv1_, conv2_;
+  FoldedConvCache cache_;
+};
+
+// Two 1x1 convolutions of the same input, RepVGG blocks behind the first, their sum.
+class CspRepLayer : public Module {
+ public:
+  CspRepLayer(int64_t in, int64_t out, double expansion);
+  Var forward(const Var& x);
+  std::string type_name() const override { return "CSPRep"; }
+
+ private:
+  std::shared_ptr<ConvNorm> conv1_, conv2_, conv3_;  // conv3_: where the hidden channels are not `out`
+  std::vector<std::shared_ptr<RepVggBlock>> bottlenecks_;
+};
+
+class HybridEncoder : public Module {
+ public:
+  // channels: of the backbone's maps, finest first
+  HybridEncoder(const std::vector<int64_t>& channels, const HybridEncoderOptions& options);
+  // As many maps of `dim` channels.
+  std::vector<Var> forward(const std::vector<Var>& features, const DetectorInput& input);
+  std::string type_name() const override { return "HybridEncoder"; }
+
+ private:
+  Var attend(const Var& map, const DetectorInput& input);
+
+  HybridEncoderOptions options_;
+  std::vector<std::shared_ptr<ConvNorm>> input_proj_, lateral_convs_, downsample_convs_;
+  std::shared_ptr<TransformerEncoder> encoder_;
+  std::vector<std::shared_ptr<CspRepLayer>> fpn_blocks_, pan_blocks_;
+  ConstantKeeper constants_;
+};
+
+}  // namespace saccade

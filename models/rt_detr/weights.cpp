@@ -1,0 +1,138 @@
+// The names of RT-DETR's first version and of Hugging Face, and what the weights of one tell of its configuration.
+#include "models/common/detr_weights.h"
+#include "models/rt_detr/rt_detr.h"
+
+namespace saccade {
+namespace {
+
+constexpr const char* kBackbone = "backbone.";
+
+// Version 1 numbers what version 2 has names for.
+const WeightRules kNumberedNames = weight_rules({
+    {"encoder.input_proj.*.0.", "encoder.input_proj.*.conv."},
+    {"encoder.input_proj.*.1.", "encoder.input_proj.*.norm."},
+    {"decoder.enc_output.0.", "decoder.enc_output.proj."},
+    {"decoder.enc_output.1.", "decoder.enc_output.norm."},
+});
+
+const std::string kStage = "model.backbone.model.encoder.stages.*.layers.*.",
+                  kBlock = "backbone.res_layers.*.blocks.*.", kLayer = "model.decoder.layers.*.",
+                  kOurLayer = "decoder.decoder.layers.*.",
+                  kAttention = "model.encoder.(encoder|aifi).*.layers.*.",
+                  kOurAttention = "encoder.encoder.*.layers.*.";
+
+const WeightRules kHuggingFaceNames = weight_rules({
+    {"model.backbone.model.embedder.embedder.*.convolution.", "backbone.conv1.conv1_+.conv."},
+    {"model.backbone.model.embedder.embedder.*.normalization.", "backbone.conv1.conv1_+.norm."},
+    {kStage + "layer.0.convolution.", kBlock + "branch2a.conv."},
+    {kStage + "layer.0.normalization.", kBlock + "branch2a.norm."},
+    {kStage + "layer.1.convolution.", kBlock + "branch2b.conv."},
+    {kStage + "layer.1.normalization.", kBlock + "branch2b.norm."},
+    {kStage + "layer.2.convolution.", kBlock + "branch2c.conv."},
+    {kStage + "layer.2.normalization.", kBlock + "branch2c.norm."},
+    {kStage + "shortcut.convolution.", kBlock + "short.conv."},
+    {kStage + "shortcut.normalization.", kBlock + "short.norm."},
+    {kStage + "shortcut.1.convolution.", kBlock + "short.conv.conv."},
+    {kStage + "shortcut.1.normalization.", kBlock + "short.conv.norm."},
+    {"model.encoder_input_proj.*.0.", "encoder.input_proj.*.conv."},
+    {"model.encoder_input_proj.*.1.", "encoder.input_proj.*.norm."},
+    {kAttention + "self_attn.[q|k|v]_proj.", kOurAttention + "self_attn.in_proj_"},
+    {kAttention + "self_attn.(out_proj|o_proj).", kOurAttention + "self_attn.out_proj."},
+    {kAttention + "self_attn_layer_norm.", kOurAttention + "norm1."},
+    {kAttention + "final_layer_norm.", kOurAttention + "norm2."},
+    {kAttention + "(fc1|mlp.fc1).", kOurAttention + "linear1."},
+    {kAttention + "(fc2|mlp.fc2).", kOurAttention + "linear2."},
+    {"model.encoder.", "encoder."},
+    {"model.decoder_input_proj.*.0.", "decoder.input_proj.*.conv."},
+    {"model.decoder_input_proj.*.1.", "decoder.input_proj.*.norm."},
+    {kLayer + "self_attn.[q|k|v]_proj.", kOurLayer + "self_attn.in_proj_"},
+    {kLayer + "self_attn.(out_proj|o_proj).", kOurLayer + "self_attn.out_proj."},
+    {kLayer + "encoder_attn.", kOurLayer + "cross_attn."},
+    {kLayer + "self_attn_layer_norm.", kOurLayer + "norm1."},
+    {kLayer + "encoder_attn_layer_norm.", kOurLayer + "norm2."},
+    {kLayer + "final_layer_norm.", kOurLayer + "norm3."},
+    {kLayer + "(fc1|mlp.fc1).", kOurLayer + "linear1."},
+    {kLayer + "(fc2|mlp.fc2).", kOurLayer + "linear2."},
+    {"model.decoder.query_pos_head.", "decoder.query_pos_head."},
+    {"(model.decoder.class_embed|class_embed).", "decoder.dec_score_head."},
+    {"(model.decoder.bbox_embed|bbox_embed).", "decoder.dec_bbox_head."},
+    {"model.enc_output.0.", "decoder.enc_output.proj."},
+    {"model.enc_output.1.", "decoder.enc_output.norm."},
+    {"model.", "decoder."},
+});
+
+[[maybe_unused]] const bool rt_detr_v1 = weight_namings().add({.name = "official RT-DETR, version 1",
+                                                               .file = __FILE__,
+                                                               .markers = {"decoder.enc_output.0.weight"},
+                                                               .rules = kNumberedNames,
+                                                               .place = WeightNaming::kDetector});
+[[maybe_unused]] const bool hugging_face_rt_detr =
+    weight_namings().add({.name = "Hugging Face RT-DETR",
+                          .file = __FILE__,
+                          .markers = {"model.decoder_input_proj.0.0.weight"},
+                          .rules = kHuggingFaceNames,
+                          .place = WeightNaming::kDetector,
+                          .has_copies = true});
+
+// A tensor's size along an axis as a multiple of another number, else an error that names the tensor.
+int64_t multiple(const Inference& in, const std::string& name, int64_t of) {
+  const int64_t size = in.size(name, 0);
+  if (of <= 0 || size % of != 0)
+    fail_input("{}: \"{}\" has {} rows, expected a multiple of {} (--set model.transformer.heads=...?)",
+               in.path(), name, size, of);
+  return size / of;
+}
+
+}  // namespace
+
+bool infer_rt_detr(Inference& in) {
+  if (!in.has("decoder.dec_score_head.0.weight") || !in.has("encoder.lateral_convs.0.conv.weight"))
+    return false;
+  infer_backbone(in, kBackbone);
+  const std::string t = "model.transformer.", layer = "decoder.decoder.layers.",
+                    attention = "encoder.encoder.0.layers.";
+  const Args& given = in.given().get_section("transformer");
+  const int64_t heads =
+      given.has("heads") ? given.get_int("heads", 0) : in.argument_or<int64_t>("nheads", 8, t + "heads");
+  const int64_t levels = in.count("decoder.input_proj.", ".conv.weight");
+  in.set(t + "heads", heads);
+  in.set(t + "levels", levels);
+  in.set(t + "hidden_dim", in.size(layer + "0.norm1.weight", 0));
+  in.set(t + "ffn_dim", in.size(layer + "0.linear1.weight", 0));
+  in.set(t + "encoder_layers", in.count(attention, ".linear1.weight"));
+  in.set(t + "decoder_layers", in.count(layer, ".linear1.weight"));
+  in.set(t + "decoder_points",
+         multiple(in, layer + "0.cross_attn.sampling_offsets.weight", 2 * heads * levels));
+  // Where the official code reads rectangles in another way than transformers.
+  if (in.naming().find("Hugging Face") == std::string::npos)
+    in.set(t + "hybrid_encoder.transposed_position", true);
+  if (!given.has("queries"))
+    in.set(t + "queries", in.argument_or<int64_t>("num_queries", 300, t + "queries"));
+  const int64_t position_layers = in.count("decoder.query_pos_head.layers.", ".weight");
+  in.set(t + "query_position_layers", position_layers);
+  // DEIM changes both together, and the activation leaves no trace of its own.
+  if (position_layers == 3 && !given.has("decoder_activation")) in.set(t + "decoder_activation", "silu");
+
+  const std::string hybrid = t + "hybrid_encoder.", block = "encoder.fpn_blocks.0.";
+  const int64_t dim = in.size("encoder.lateral_convs.0.conv.weight", 0);
+  in.set(hybrid + "dim", dim);
+  in.set(hybrid + "expansion",
+         static_cast<double>(in.size(block + "conv1.conv.weight", 0)) / static_cast<double>(dim));
+  // R50-m, the only one with both.
+  if (dim != in.size(block + "conv1.conv.weight", 0) && in.count(layer, ".linear1.weight") == 6 &&
+      !given.has("eval_layers")) {
+    in.set(t + "eval_layers", 3);
+    in.assumed.push_back(t + "eval_layers: 3");
+  }
+  if (in.has(attention + "0.linear1.weight"))
+    in.set(hybrid + "ffn_dim", in.size(attention + "0.linear1.weight", 0));
+  infer_classes(in, {"decoder.dec_score_head.0.weight"}, 0);
+  // Images of the published models: stretched, in [0, 1].
+  in.set("data.val_height", 640);
+  in.set("data.val_width", 640);
+  in.set("data.mean", std::vector<double>{0, 0, 0});
+  in.set("data.std", std::vector<double>{1, 1, 1});
+  return true;
+}
+
+}  // namespace saccade

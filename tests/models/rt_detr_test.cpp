@@ -1,0 +1,214 @@
+// RT-DETR: sizes, names, initial values, the folded convolutions, the position code and wrong configurations. Against transformers:
+// tests/train/checkpoints/rt_detr_transformers_test.cpp.
+#include "models/rt_detr/rt_detr.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "autograd/scope.h"
+#include "models/build.h"
+#include "tests/models/schema_args.h"
+
+namespace saccade {
+namespace {
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  auto x = a.to_vector<float>(), y = b.to_vector<float>();
+  EXPECT_EQ(x.size(), y.size());
+  double worst = 0;
+  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i)
+    worst = std::max(worst, static_cast<double>(std::abs(x[i] - y[i])));
+  return worst;
+}
+
+Tensor noise(const Shape& shape, uint64_t seed) {
+  Tensor t = Tensor::empty(shape);
+  Rng rng(seed);
+  init::uniform(-1, 1)(t, rng);
+  return t;
+}
+
+// Statistics and affine parameters of batch norms that do something.
+void shake_norms(Module& module) {
+  uint64_t seed = 0;
+  for (NamedTensor& t : module.named_tensors()) {
+    Rng rng(++seed);
+    if (t.name.ends_with("running_var") || t.name.ends_with("norm.weight"))
+      init::uniform(0.5, 1.5)(t.var.value(), rng);
+    else if (t.name.ends_with("running_mean") || t.name.ends_with("norm.bias"))
+      init::uniform(-0.5, 0.5)(t.var.value(), rng);
+    else
+      continue;
+    t.var.value().bump_version();
+  }
+}
+
+TEST(RtDetr, AFoldedBlockIsTheSameAndFollowsItsWeights) {
+  CspRepLayer block(16, 8, 0.5);
+  block.initialize(3);
+  shake_norms(block);
+  block.set_training(false);
+  Var x(noise({2, 9, 7, 16}, 1));
+  auto folded = [&] {
+    NoGrad no_grad;
+    return block.forward(x).value();
+  };
+  Tensor plain = block.forward(x).value(), fused = folded();
+  EXPECT_GT(largest_difference(plain, fused), 0);  // another order of the same sums
+  EXPECT_LE(largest_difference(plain, fused), 1e-5);
+  EXPECT_EQ(largest_difference(fused, folded()), 0);
+  // What was kept is made anew after a change.
+  for (NamedTensor& t : block.named_tensors())
+    if (t.name == "bottlenecks.1.conv2.norm.weight") t.var.value().fill(2);
+  Tensor changed = folded();
+  EXPECT_GT(largest_difference(fused, changed), 1e-2);
+  EXPECT_LE(largest_difference(block.forward(x).value(), changed), 1e-5);
+}
+
+TEST(RtDetr, ThePositionCodeIsTransposedForRectanglesOnly) {
+  Tensor square = hybrid_position_encoding({3, 3}, 8, false, Device::kCpu);
+  EXPECT_EQ(largest_difference(square, hybrid_position_encoding({3, 3}, 8, true, Device::kCpu)), 0);
+  // Token 5 of a map of 2 x 4 cells is (y 1, x 1); the official code takes it for (5 / 2, 5 % 2).
+  for (bool transposed : {false, true}) {
+    auto code = hybrid_position_encoding({2, 4}, 8, transposed, Device::kCpu).to_vector<float>();
+    const double first = transposed ? 2 : 1, second = 1;
+    const double expected[] = {std::sin(first),       std::sin(first / 100), std::cos(first),
+                               std::cos(first / 100), std::sin(second),      std::sin(second / 100),
+                               std::cos(second),      std::cos(second / 100)};
+    for (size_t i = 0; i < 8; ++i) EXPECT_NEAR(code[5 * 8 + i], expected[i], 1e-6) << i;
+  }
+}
+
+// A level with fewer points is one whose other points weigh nothing; offsets in boxes count in the level's own points.
+TEST(RtDetr, LevelsMayHaveOtherNumbersOfPoints) {
+  AttentionShape shape{.dim = 8, .heads = 2, .levels = 2, .points = 2};
+  Args args;
+  args.set("level_points", std::vector<int64_t>{2, 1});
+  auto few = attention_layers().find("ms_deform_attn").make(shape, args);
+  auto full = attention_layers().find("ms_deform_attn").make(shape, {});
+  full->initialize(1);
+  auto find = [](Module& module, const std::string& name) {
+    for (const NamedTensor& t : module.named_tensors())
+      if (t.name == name) return t.var.value();
+    return Tensor();
+  };
+  for (const NamedTensor& t : few->named_tensors()) {
+    Tensor ours = t.var.value(), theirs = find(*full, t.name);
+    const bool offsets = t.name.starts_with("sampling_offsets"),
+               weights = t.name.starts_with("attention_weights");
+    if (!offsets && !weights) {
+      ours.copy_from(theirs);
+      continue;
+    }
+    theirs.copy_from(noise(theirs.shape(), 4));
+    const int64_t numbers = offsets ? 2 : 1;  // a point's
+    for (int64_t head = 0; head < 2; ++head) {
+      for (int64_t point = 0; point < 3; ++point) {
+        Tensor from = theirs.slice(0, (head * 4 + point) * numbers, (head * 4 + point + 1) * numbers);
+        ours.slice(0, (head * 3 + point) * numbers, (head * 3 + point + 1) * numbers).copy_from(from);
+        if (offsets && point == 2) from.copy_from(mul_scalar(Var(from), 2).value());
+      }
+      Tensor absent = theirs.slice(0, (head * 4 + 3) * numbers, (head * 4 + 4) * numbers);
+      if (t.name == "attention_weights.weight") absent.fill(0);
+      if (t.name == "attention_weights.bias") absent.fill(-1e9);
+    }
+  }
+  Tensor boxes = noise({1, 3, 2, 4}, 7);
+  boxes.copy_from(add_scalar(mul_scalar(Var(boxes), 0.2), 0.5).value());
+  AttentionInput in{.query = Var(noise({1, 3, 8}, 5)),
+                    .value = Var(noise({1, 15, 8}, 6)),
+                    .reference_points = Var(boxes),
+                    .levels = {{4, 3}, {1, 3}}};
+  Tensor expected = full->forward(in).value();
+  EXPECT_LE(largest_difference(few->forward(in).value(), expected), 1e-6);
+  // At first each level's points lie at the distances 1, 2, ...
+  few->initialize(1);
+  const float distances[] = {1, 2, 1, -1, -2, -1};
+  auto start = find(*few, "sampling_offsets.bias").to_vector<float>();
+  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(start[2 * i], distances[i], 1e-6) << i;
+}
+
+Args rt_detr_args() {
+  Args model = test::schema_args("rt_detr");
+  Args& b = model.section("backbone");
+  b.set("variant", std::string("d"));
+  b.set("blocks", std::vector<int64_t>{1, 1, 1, 1});
+  b.set("width", int64_t{8});
+  b.set("frozen_batch_norm", false);
+  b.set("frozen_stages", int64_t{0});
+  Args& t = model.section("transformer");
+  t.set("hidden_dim", int64_t{32});
+  t.set("ffn_dim", int64_t{32});
+  t.set("queries", int64_t{20});
+  t.set("decoder_layers", int64_t{3});
+  t.section("hybrid_encoder").set("dim", int64_t{32});
+  t.section("hybrid_encoder").set("ffn_dim", int64_t{32});
+  return model;
+}
+
+TEST(RtDetr, StartsAsTheOfficialCode) {
+  auto model = test::build_detector(rt_detr_args(), 7);
+  model->initialize(7);
+  auto find = [&](const std::string& name) {
+    for (const NamedTensor& t : model->named_tensors())
+      if (t.name == name) return t.var.value().to_vector<float>();
+    ADD_FAILURE() << name;
+    return std::vector<float>(100);
+  };
+  for (const char* name : {"decoder.enc_score_head.bias", "decoder.dec_score_head.2.bias"})
+    EXPECT_NEAR(find(name)[3], -4.59512, 1e-5) << name;
+  for (const char* name : {"decoder.enc_bbox_head.layers.2.weight", "decoder.dec_bbox_head.1.layers.2.bias"})
+    EXPECT_EQ(find(name)[3], 0) << name;
+  EXPECT_NE(find("decoder.dec_score_head.0.weight"), find("decoder.dec_score_head.1.weight"));
+}
+
+// Any size of image; in evaluation the layers that the option says, and the last one alone predicts.
+TEST(RtDetr, RunsAtAnySizeAndStopsEarly) {
+  Args args = rt_detr_args();
+  args.section("transformer").set("eval_layers", int64_t{2});
+  auto model = test::build_detector(args, 7);
+  model->initialize(7);
+  model->set_training(false);
+  NoGrad no_grad;
+  for (Shape shape : {Shape{1, 64, 64, 3}, Shape{2, 70, 101, 3}}) {
+    DetectorInput input{.images = Var(noise(shape, 2)), .record_sampling = true};
+    DetectorOutput output = model->forward(input);
+    ASSERT_EQ(output.layers.size(), 1);
+    EXPECT_EQ(output.sampling.size(), 2);
+    EXPECT_EQ(output.layers[0].logits.shape(), (Shape{shape[0], 20, 7}));
+    for (float v : output.layers[0].boxes.value().to_vector<float>()) EXPECT_TRUE(v >= 0 && v <= 1) << v;
+  }
+  model->set_training(true);
+  EXPECT_EQ(model->forward({.images = Var(noise({1, 64, 64, 3}, 2))}).layers.size(), 3);
+}
+
+TEST(RtDetr, NamesTheWrongField) {
+  auto expect = [](const Args& model, const std::string& text) {
+    try {
+      test::build_detector(model, 5);
+      ADD_FAILURE() << "no error with \"" << text << "\"";
+    } catch (const InputError& e) {
+      EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+    }
+  };
+  auto with = [](const char* key, Args::Value value) {
+    Args args = rt_detr_args();
+    args.section("transformer").set(key, std::move(value));
+    return args;
+  };
+  expect(with("levels", int64_t{4}), "transformer.levels: 4 levels for 3 backbone outputs");
+  expect(with("eval_layers", int64_t{4}), "transformer.eval_layers: 4, expected at most decoder_layers (3)");
+  expect(with("extra_query_groups", int64_t{1}), "transformer.extra_query_groups");
+  expect(with("box_refine", true), "transformer.box_refine: true is not read by RT-DETR");
+  Args hybrid = rt_detr_args();
+  hybrid.section("transformer").section("hybrid_encoder").set("dim", int64_t{30});
+  expect(hybrid, "hybrid_encoder.dim: 30 must be a multiple of 4 and of heads (8)");
+  Args dilation = rt_detr_args();
+  dilation.section("backbone").set("dilation", true);
+  expect(dilation, "backbone.dilation: variant d has none");
+}
+
+}  // namespace
+}  // namespace saccade
