@@ -1,5 +1,5 @@
-"""The training step or inference of tests/bench/detector_bench.cpp in PyTorch on a GPU: transformers' Deformable DETR or DETR
-with a ResNet-50, random weights, all auxiliary losses, random images of one size without padding or padded batches of the sizes
+"""The training step or inference of tests/bench/detector_bench.cpp in PyTorch: transformers' Deformable DETR or DETR
+with a ResNet-50, or its RT-DETR with a ResNet-18-vd (denoising on in training, as published), random weights, all auxiliary losses, random images of one size without padding or padded batches of the sizes
 in a file, ten boxes each. Prints {"ms": ..., "images_per_second": ...,
 "peak_bytes": ..., "sampler": ...}; the clock stops after the GPU has finished the last step.
 """
@@ -12,7 +12,7 @@ import torch
 import transformers
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--model", choices=("deformable_detr", "detr"), required=True)
+parser.add_argument("--model", choices=("deformable_detr", "detr", "rt_detr_r18"), required=True)
 parser.add_argument("--precision", choices=("f32", "tf32", "bf16"), default="f32")
 parser.add_argument("--infer", action="store_true")
 parser.add_argument("--compile", action="store_true", help="the model through torch.compile")
@@ -22,6 +22,7 @@ parser.add_argument("--width", type=int, default=1066)
 parser.add_argument("--sizes", default="", help="padded batches, as scripts/bench/coco_batches.txt")
 parser.add_argument("--steps", type=int, default=20)
 parser.add_argument("--device", default="cuda")
+parser.add_argument("--contiguous", action="store_true", help="channels first, where the default is channels last")
 args = parser.parse_args()
 
 torch.manual_seed(0)
@@ -35,18 +36,25 @@ common = dict(use_timm_backbone=False, use_pretrained_backbone=False, backbone=N
 if args.model == "deformable_detr":
     config = transformers.DeformableDetrConfig(num_queries=300, **common)
     model = transformers.DeformableDetrForObjectDetection(config)
-else:
+elif args.model == "detr":
     config = transformers.DetrConfig(**common)
     model = transformers.DetrForObjectDetection(config)
+else:
+    resnet = transformers.RTDetrResNetConfig(hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic",
+                                             out_features=["stage2", "stage3", "stage4"])
+    model = transformers.RTDetrForObjectDetection(transformers.RTDetrConfig(
+        backbone_config=resnet, freeze_backbone_batch_norms=False, encoder_in_channels=[128, 256, 512], hidden_expansion=0.5,
+        decoder_layers=3, num_labels=91))
 model = model.to(args.device).train(not args.infer)
 parameters = [p for p in model.parameters() if p.requires_grad]
 optimizer = torch.optim.AdamW(parameters, lr=2e-4, weight_decay=1e-4, fused=True)
-model = model.to(memory_format=torch.channels_last)
+layout = torch.contiguous_format if args.contiguous else torch.channels_last
+model = model.to(memory_format=layout)
 
 
 def batch_of(sizes):
     height, width = (max(size[i] for size in sizes) for i in (0, 1))
-    images = torch.randn(len(sizes), 3, height, width, device=args.device).to(memory_format=torch.channels_last)
+    images = torch.randn(len(sizes), 3, height, width, device=args.device).to(memory_format=layout)
     mask = torch.zeros(len(sizes), height, width, dtype=torch.long, device=args.device)
     for i, (h, w) in enumerate(sizes):
         mask[i, :h, :w] = 1

@@ -1,6 +1,6 @@
-// The published Deformable DETR weights on COCO's val2017/000000039769.jpg: the first three queries' first
+// The published weights of Deformable DETR and RT-DETR on COCO's val2017/000000039769.jpg: the first three queries' first
 // three logits and box numbers that transformers' conversion script asserts
-// (convert_deformable_detr_to_pytorch.py). The files are not ours to ship; docs/official_checkpoints.md says
+// (convert_deformable_detr_to_pytorch.py, convert_rt_detr_original_pytorch_checkpoint_to_hf.py). The files are not ours to ship; docs/official_checkpoints.md says
 // where they are and how to run this.
 #include <gtest/gtest.h>
 
@@ -44,6 +44,42 @@ const Published kPublished[] = {
     {"two_stage",
      {{{-6.7108, -4.3213, -6.3777}, {-8.9014, -6.1799, -6.7240}, {-6.9315, -4.4735, -6.2298}}},
      {{{0.2583, 0.5499, 0.4683}, {0.7652, 0.9068, 0.4882}, {0.5490, 0.2763, 0.0564}}}},
+    {"rtdetr_r18vd",
+     {{{-4.3364253, -6.465683, -3.6130402},
+       {-4.083815, -6.4039373, -6.97881},
+       {-4.192215, -7.3410473, -6.9027247}}},
+     {{{0.16868353, 0.19833282, 0.21182671},
+       {0.25559652, 0.55121744, 0.47988364},
+       {0.7698693, 0.4124569, 0.46036878}}}},
+    {"rtdetr_r34vd",
+     {{{-4.3727384, -4.7921476, -5.7299604},
+       {-4.840536, -8.455345, -4.1745796},
+       {-4.1277084, -5.2154565, -5.7852697}}},
+     {{{0.258278, 0.5497808, 0.4732004},
+       {0.16889669, 0.19890057, 0.21138911},
+       {0.76632994, 0.4147879, 0.46851268}}}},
+    {"rtdetr_r50vd",
+     {{{-4.6476398, -5.001154, -4.9785104},
+       {-4.1593494, -4.7038546, -5.946485},
+       {-4.4374595, -4.658361, -6.2352347}}},
+     {{{0.16880608, 0.19992264, 0.21225442},
+       {0.76837635, 0.4122631, 0.46368608},
+       {0.2595386, 0.5483334, 0.4777486}}}},
+    {"rtdetr_r101vd",
+     {{{-4.6162, -4.9189, -4.6656}, {-4.4701, -4.4997, -4.9659}, {-5.6641, -7.9000, -5.0725}}},
+     {{{0.7707, 0.4124, 0.4585}, {0.2589, 0.5492, 0.4735}, {0.1688, 0.1993, 0.2108}}}},
+    {"rtdetr_v2_r18vd",
+     {{{-3.7045, -5.1913, -6.1787}, {-4.0106, -9.3450, -5.2043}, {-4.1287, -4.7463, -5.8634}}},
+     {{{0.2582, 0.5497, 0.4764}, {0.1684, 0.1985, 0.2120}, {0.7665, 0.4146, 0.4669}}}},
+    {"rtdetr_v2_r34vd",
+     {{{-4.6108, -5.9453, -3.8505}, {-3.8702, -6.1136, -5.5677}, {-3.7790, -6.4538, -5.9449}}},
+     {{{0.1691, 0.1984, 0.2118}, {0.2594, 0.5506, 0.4736}, {0.7669, 0.4136, 0.4654}}}},
+    {"rtdetr_v2_r50vd_m",
+     {{{-2.7453, -5.4595, -7.3702}, {-3.1858, -5.3803, -7.9838}, {-5.0293, -7.0083, -4.2888}}},
+     {{{0.7711, 0.4135, 0.4577}, {0.2570, 0.5480, 0.4755}, {0.1694, 0.1992, 0.2127}}}},
+    {"rtdetr_v2_r50vd",
+     {{{-4.7881, -4.6754, -6.1624}, {-5.4441, -6.6486, -4.3840}, {-3.5455, -4.9318, -6.3544}}},
+     {{{0.2588, 0.5487, 0.4747}, {0.5497, 0.2760, 0.0573}, {0.7688, 0.4133, 0.4634}}}},
 };
 
 class OfficialCheckpoint : public testing::TestWithParam<Published> {};
@@ -66,19 +102,19 @@ TEST_P(OfficialCheckpoint, GivesThePublishedNumbers) {
   Batch batch = one_image_batch(read_image(std::string(folder) + "/000000039769.jpg"), config);
   NoGrad no_grad;
   DetectorOutput output = model->forward(detector_input(batch, image_normalization(config)));
-  // The constants have four digits and come from another machine's f32.
-  constexpr double kTolerance = 5e-4;
+  // The constants have few digits and come from another machine's f32.
+  const double tolerance = std::string(GetParam().name).starts_with("rtdetr") ? 1e-3 : 5e-4;
   for (int64_t q = 0; q < 3; ++q) {
     auto logits = output.layers.back().logits.value().select(0, 0).select(0, q).to_vector<float>();
     auto boxes = output.layers.back().boxes.value().select(0, 0).select(0, q).to_vector<float>();
     for (size_t k = 0; k < 3; ++k) {
-      EXPECT_NEAR(logits[k], GetParam().logits[static_cast<size_t>(q)][k], kTolerance) << "query " << q;
-      EXPECT_NEAR(boxes[k], GetParam().boxes[static_cast<size_t>(q)][k], kTolerance) << "query " << q;
+      EXPECT_NEAR(logits[k], GetParam().logits[static_cast<size_t>(q)][k], tolerance) << "query " << q;
+      EXPECT_NEAR(boxes[k], GetParam().boxes[static_cast<size_t>(q)][k], tolerance) << "query " << q;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(DeformableDetr, OfficialCheckpoint, testing::ValuesIn(kPublished),
+INSTANTIATE_TEST_SUITE_P(Published, OfficialCheckpoint, testing::ValuesIn(kPublished),
                          [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

@@ -1,0 +1,169 @@
+// RT-DETR against transformers, which nobody here wrote: from files as they are published, through the reader, the name tables and
+// the inferred configuration, to logits and boxes, the losses and all gradients of a step, and a training curve.
+// scripts/golden/transformers_rt_detr.py makes the files.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/engine.h"
+#include "autograd/scope.h"
+#include "core/formats/safetensors.h"
+#include "models/build.h"
+#include "train/checkpoints/infer_config.h"
+#include "train/checkpoints/init_from.h"
+#include "train/config/options.h"
+#include "train/optimizers/optimizer.h"
+
+namespace saccade {
+namespace {
+
+const std::string kRtDetrFolder = SACCADE_SOURCE_DIR "/tests/golden/rt_detr/";
+
+struct RtDetrFile {
+  const char *name, *weights, *golden;
+};
+
+std::shared_ptr<Detector> load_rt_detr(const std::string& path) {
+  auto file = open_weights(kRtDetrFolder + path);
+  OfficialWeights weights = official_weights(*file);
+  Config given;
+  for (const char* set : {"model.transformer.heads=4", "model.transformer.queries=12"}) apply_set(given, set);
+  auto inferred = infer_config(*file, weights, given);
+  EXPECT_TRUE(inferred.has_value());
+  if (!inferred) return nullptr;
+  Config config = inferred->config;
+  config.MergeFrom(given);
+  // Official files ask for the official code's rectangles.
+  const bool official = path.ends_with(".pth");
+  EXPECT_EQ(config.model().transformer().hybrid_encoder().transposed_position(), official);
+  if (official) apply_set(config, "model.transformer.hybrid_encoder.transposed_position=false");
+  if (path.starts_with("bottleneck")) {
+    apply_set(config, "model.backbone.frozen_batch_norm=true");
+  } else {
+    apply_set(config, "model.backbone.frozen_batch_norm=false");
+    apply_set(config, "model.backbone.frozen_stages=0");
+  }
+  auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
+  InitReport report = fill_model(*file, weights, *model);
+  EXPECT_TRUE(report.missing.empty()) << report.to_string();
+  EXPECT_TRUE(report.skipped.empty()) << report.to_string();
+  return model;
+}
+
+void expect_close(const Tensor& ours, const Tensor& theirs, double tolerance, const std::string& what) {
+  auto a = ours.to_vector<float>(), b = theirs.to_vector<float>();
+  ASSERT_EQ(a.size(), b.size()) << what;
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i]));
+  EXPECT_LE(worst, tolerance) << what;
+}
+
+class RtDetrFiles : public testing::TestWithParam<RtDetrFile> {};
+
+TEST_P(RtDetrFiles, LogitsAndBoxesAreTransformers) {
+  auto model = load_rt_detr(GetParam().weights);
+  ASSERT_NE(model, nullptr);
+  model->set_training(false);
+  SafetensorsReader golden(kRtDetrFolder + GetParam().golden), images(kRtDetrFolder + "images.safetensors");
+  for (bool folded : {true, false}) {
+    ExecutionScope scope;
+    execution().grad_enabled = !folded;
+    for (int b = 0; golden.find(fmt::format("{}.logits", b)); ++b) {
+      DetectorOutput output =
+          model->forward({.images = Var(images.read(fmt::format("{}.images", b)).to(DType::kF32))});
+      const std::string where = fmt::format("batch {}{}", b, folded ? ", folded" : "");
+      expect_close(output.layers.back().logits.value(), golden.read(fmt::format("{}.logits", b)), 1e-4,
+                   where);
+      expect_close(output.layers.back().boxes.value(), golden.read(fmt::format("{}.boxes", b)), 1e-4, where);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, RtDetrFiles,
+                         testing::Values(RtDetrFile{"v1", "basic.safetensors", "basic.golden.safetensors"},
+                                         RtDetrFile{"official_v1", "basic.pth", "basic.golden.safetensors"},
+                                         RtDetrFile{"bottlenecks", "bottleneck.safetensors",
+                                                    "bottleneck.golden.safetensors"},
+                                         RtDetrFile{"v2", "v2.safetensors", "v2.golden.safetensors"}),
+                         [](const auto& p) { return std::string(p.param.name); });
+
+struct RtDetrBatch {
+  Tensor images;
+  std::vector<Target> targets;
+};
+
+RtDetrBatch read_rt_detr_batch(const SafetensorsReader& file, int b) {
+  RtDetrBatch batch{file.read(fmt::format("{}.images", b)).to(DType::kF32), {}};
+  for (int64_t n = 0; n < batch.images.dim(0); ++n) {
+    Target target;
+    target.image_id = n;
+    target.height = batch.images.dim(1);
+    target.width = batch.images.dim(2);
+    target.labels = file.read(fmt::format("{}.{}.labels", b, n)).to_vector<int64_t>();
+    target.boxes = file.read(fmt::format("{}.{}.boxes", b, n)).to_vector<float>();
+    batch.targets.push_back(std::move(target));
+  }
+  return batch;
+}
+
+// The losses of transformers by our names: "loss_vfl_aux_2" is that of the proposals, behind two decoder layers.
+TEST(RtDetrTraining, LossesAndGradientsAreTransformers) {
+  auto model = load_rt_detr("basic.safetensors");
+  model->set_training(true);
+  SafetensorsReader golden(kRtDetrFolder + "basic.training.safetensors");
+  RtDetrBatch batch = read_rt_detr_batch(golden, 0);
+  DetectionLoss loss = model->loss(model->forward({.images = Var(batch.images)}), batch.targets);
+  auto expect_part = [&](const std::string& theirs, const std::string& ours) {
+    for (const auto& [name, value] : loss.parts)
+      if (name == ours) return expect_close(value, golden.read("loss." + theirs), 1e-3, ours);
+    ADD_FAILURE() << "no " << ours;
+  };
+  for (auto [theirs, ours] : {std::pair("loss_vfl", "class"), {"loss_bbox", "bbox"}, {"loss_giou", "giou"}})
+    for (auto [aux, suffix] : {std::pair("", ""), {"_aux_0", "_0"}, {"_aux_1", "_1"}, {"_aux_2", "_enc"}})
+      expect_part(std::string(theirs) + aux, std::string(ours) + suffix);
+  EXPECT_EQ(loss.parts.size(), 12);
+  const double total = golden.read("loss.total").to_vector<float>()[0];
+  EXPECT_NEAR(loss.total.value().item(), total, 1e-4 * total);
+
+  backward(loss.total);
+  auto file = open_weights(kRtDetrFolder + "basic.gradients.safetensors");
+  OfficialWeights gradients = official_weights(*file);
+  size_t compared = 0;
+  for (const NamedTensor& p : model->parameters()) {
+    const NamedWeight* theirs = gradients.find(p.name);
+    ASSERT_NE(theirs, nullptr) << p.name;
+    Tensor expected = read_weight(*file, *theirs);
+    double largest = 0;
+    for (float v : expected.to_vector<float>()) largest = std::max(largest, static_cast<double>(std::abs(v)));
+    // The second term is for what is a sum of large parts, such as the gradients in front of a batch norm.
+    expect_close(p.var.grad(), expected, 1e-3 * (largest + 1e-2), p.name);
+    ++compared;
+  }
+  EXPECT_EQ(compared, gradients.tensors.size());
+}
+
+TEST(RtDetrTraining, FollowsTransformersForThirtySteps) {
+  auto model = load_rt_detr("basic.safetensors");
+  model->set_training(true);
+  SafetensorsReader golden(kRtDetrFolder + "basic.training.safetensors");
+  std::vector<RtDetrBatch> batches{read_rt_detr_batch(golden, 0), read_rt_detr_batch(golden, 1)};
+  OptimizerOptions options;
+  options.learning_rate = 2e-5;
+  options.weight_decay = 1e-4;
+  options.clip_norm = 0.1;
+  Optimizer optimizer(model->parameters(), options);
+  auto losses = golden.read("curve").to_vector<float>();
+  ASSERT_EQ(losses.size(), 30);
+  for (size_t step = 0; step < losses.size(); ++step) {
+    const RtDetrBatch& batch = batches[step % batches.size()];
+    DetectionLoss loss = model->loss(model->forward({.images = Var(batch.images)}), batch.targets);
+    EXPECT_NEAR(loss.total.value().item(), losses[step], 1e-3 * losses[step]) << "step " << step;
+    backward(loss.total);
+    optimizer.step(1.0);
+    optimizer.zero_grad();
+  }
+}
+
+}  // namespace
+}  // namespace saccade
