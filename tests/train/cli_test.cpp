@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "core/formats/safetensors.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/device.h"
 #include "data/formats/data_format.h"
 #include "data/images/image.h"
 #include "tests/train/program.h"
+#include "train/checkpoints/checkpoint.h"
 
 namespace saccade {
 namespace {
@@ -253,6 +255,43 @@ TEST_F(Cli, EvalPredictAndScoreAgree) {
   std::string list = read_bytes(scratch() / "pictures/detections.json");
   for (const char* key : {"\"file_name\":", "\"category_id\":", "\"bbox\":", "\"score\":"})
     EXPECT_NE(list.find(key), std::string::npos) << key;
+}
+
+TEST_F(Cli, TrainSaysWhatItTrainsOrNothing) {
+  Result said = run("train --config tiny.textproto --output said");
+  EXPECT_EQ(said.status, 0) << said.err;
+  for (const char* part :
+       {"4 images, ", " classes; deformable_detr with ", "2 batches of 2 an epoch; 2 steps"})
+    EXPECT_NE(said.out.find(part), std::string::npos) << said.out;
+  Result quiet = run("train --config tiny.textproto --output quiet --quiet");
+  EXPECT_EQ(quiet.status, 0) << quiet.err;
+  EXPECT_EQ(quiet.out + quiet.err, "");
+}
+
+TEST_F(Cli, FrozenParametersKeepTheirBytes) {
+  const std::string train = "train --config tiny.textproto --init-from " + kCheckpoint;
+  expect_works(train + " --output frozen --freeze '^backbone' --freeze input_proj");
+  expect_works(train + " --output trained");
+  const SafetensorsReader before((scratch() / kCheckpoint).string());
+  int frozen = 0, trained = 0;
+  for (const auto& [folder, all_move] : {std::pair{"frozen", false}, std::pair{"trained", true}}) {
+    const SafetensorsReader after((scratch() / folder / "checkpoints/last.safetensors").string());
+    for (const auto& entry : before.entries()) {
+      if (is_training_state(entry.name) || !entry.name.ends_with(".weight")) continue;
+      const bool keeps =
+          !all_move && (entry.name.starts_with("backbone") || entry.name.starts_with("input_proj"));
+      const bool same =
+          before.read(entry.name).to_vector<float>() == after.read(entry.name).to_vector<float>();
+      EXPECT_TRUE(same || !keeps) << entry.name;
+      frozen += keeps;
+      trained += !same;
+    }
+  }
+  EXPECT_GT(frozen, 5);
+  EXPECT_GT(trained, 20);
+  expect_refused(train + " --output none --freeze nosuchparameter",
+                 "\"nosuchparameter\" matches no parameter");
+  expect_refused(train + " --output none --freeze '('", "(");
 }
 
 TEST_F(Cli, PredictTakesPatternsAndChooses) {

@@ -19,6 +19,7 @@
 #include "core/runtime/interrupt.h"
 #include "core/tensor/philox.h"
 #include "models/detection/criterion.h"
+#include "tests/input_error.h"
 #include "tests/models/schema_args.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
@@ -139,7 +140,7 @@ class TinyTask : public TrainingTask {
     return criterion(output, batch.targets, divisor);
   }
   std::vector<std::string> primary_metrics() const override { return {"AP", "AP50"}; }
-  Metrics evaluate() override {
+  Metrics evaluate(bool) override {
     if (--evaluations_until_signal == 0) ::raise(SIGTERM);
     check_interrupt();
     // Any deterministic function of the weights.
@@ -241,6 +242,41 @@ TEST(Trainer, RunsRepeatAndReport) {
   load_model(SafetensorsReader(a.file("last.safetensors")), loaded);
   // A second run in the same folder is a mistake.
   EXPECT_THROW(a.run(), InputError);
+}
+
+// AP50 of the tiny task never rises after its first evaluation, at step 5.
+TEST(Trainer, PatienceEndsARunAndItsResumption) {
+  TestFolder folder;
+  struct PatientRun : TinyRun {
+    explicit PatientRun(const std::string& output) : TinyRun(output) {
+      options.config.mutable_train()->set_best_metric("AP50");
+      options.config.mutable_train()->set_patience(2);
+    }
+  };
+  PatientRun whole(folder / "whole");
+  const TrainingResult result = whole.run();
+  EXPECT_EQ(result.reason, StopReason::kPatience);
+  EXPECT_EQ(result.best_name, "AP50");
+  EXPECT_EQ(result.best_step, kBatches);
+  EXPECT_EQ(result.step, 3 * kBatches);
+  for (int64_t stop : {7, 10, 14}) {
+    PatientRun parts(folder / fmt::format("stop{}", stop));
+    parts.run(false, stop);
+    EXPECT_EQ(PatientRun(parts.options.output).run(true).step, 3 * kBatches);
+    expect_equal_runs(whole, parts);
+  }
+  const TrainingResult again = PatientRun(whole.options.output).run(true);
+  EXPECT_EQ(again.reason, StopReason::kPatience);
+  EXPECT_EQ(again.step, 3 * kBatches);
+  PatientRun more(whole.options.output);
+  more.options.config.mutable_train()->set_patience(0);
+  EXPECT_EQ(more.run(true).step, 4 * kBatches);
+
+  TinyRun wrong(folder / "wrong");
+  wrong.options.config.mutable_train()->set_best_metric("AP51");
+  EXPECT_TRUE(input_error([&] {
+                wrong.run();
+              }).starts_with("train.best_metric: \"AP51\" is not known, expected one of AP, AP50"));
 }
 
 TEST_P(TrainerOn, StopAndResumeEndsInTheSameBits) {

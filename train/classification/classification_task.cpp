@@ -67,6 +67,7 @@ class ClassificationTask final : public TrainingTask {
     return out;
   }
 
+  int64_t image_count() const override { return train_set_->num_images(); }
   std::string images() const override { return images_of(*train_set_); }
   int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
@@ -91,7 +92,8 @@ class ClassificationTask final : public TrainingTask {
     if (!val_set_) return {};
     return evaluator_.primary;
   }
-  Metrics evaluate() override {
+  Metrics evaluate(bool quiet) override {
+    evaluation_.quiet = quiet;
     return evaluate_classifier(*model_, val_set_, evaluator_, evaluation_).metrics;
   }
 

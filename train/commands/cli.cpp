@@ -122,6 +122,11 @@ void add_train(CLI::App& app, Action& action) {
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest whole checkpoint");
   option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
   c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
+  option(c, "--freeze", a->freeze, "REGEX",
+         "do not train the parameters whose names it is found in (repeatable)")
+      ->expected(1)
+      ->take_all();
+  c->add_flag("--quiet", a->quiet, "print nothing but errors");
   add_device(c, a->device);
   option(c, "--max-steps", a->max_steps, "N", "stop after this many optimizer steps; --resume goes on")
       ->check(at_least(1));

@@ -12,7 +12,9 @@ namespace saccade {
 struct TrainArguments {
   std::string config, output, init_from, device = "auto";
   std::vector<std::string> set;
+  std::vector<std::string> freeze;  // parameters that are not trained, by regex
   bool resume = false;
+  bool quiet = false;         // nothing on stdout
   bool reinit_heads = false;  // with init_from
   int64_t max_steps = 0;      // stops there, without changing the schedule; 0: where the configuration ends
 };

@@ -37,6 +37,15 @@ Config configuration(const TrainArguments& arguments) {
   // --max-steps stops a run early; it is its planned length only where the configuration has none.
   bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;
   if (arguments.max_steps > 0 && endless) config.mutable_train()->set_max_steps(arguments.max_steps);
+  // Before the groups of the recipe, since the first that fits counts.
+  config::Optimizer groups;
+  for (const std::string& regex : arguments.freeze) {
+    config::ParameterGroup& group = *groups.add_group();
+    group.set_regex(regex);
+    group.set_frozen(true);
+  }
+  groups.mutable_group()->MergeFrom(config.optimizer().group());
+  config.mutable_optimizer()->mutable_group()->Swap(groups.mutable_group());
   validate_for_training(config);
   return resolve_config(config);
 }
@@ -70,6 +79,11 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
       return fmt::format("stopped after step {}: the {} minutes of train.max_minutes are over{} {}",
                          result.step, config.train().max_minutes(), to_go_on,
                          resume_command(arguments, true));
+    case StopReason::kPatience:
+      return fmt::format(
+          "stopped after step {}: {} has not risen for {} evaluations (train.patience){} {} --set train.patience=0",
+          result.step, result.best_name, config.train().patience(), to_go_on,
+          resume_command(arguments, true));
     case StopReason::kSignal:
       break;
   }
@@ -94,14 +108,17 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
       {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()},
       "train.checkpoint_modules");
   Progress console;
-  if (!notice.empty()) console.message(notice);
+  auto say = [&](const std::string& line) {
+    if (!line.empty() && !options.quiet) console.message(line);
+  };
+  say(notice);
   const TrainingResult result = train(options, *task, folder);
-  if (const std::string line = describe_stop(arguments, config, result); !line.empty()) console.message(line);
+  say(describe_stop(arguments, config, result));
   std::string end = fmt::format("{}: {} steps", arguments.output, result.step);
   if (result.best_step >= 0)
-    end += fmt::format(", best {} {:.4f} after step {}", task->primary_metrics().front(), result.best_metric,
-                       result.best_step);
-  console.message(end);
+    end +=
+        fmt::format(", best {} {:.4f} after step {}", result.best_name, result.best_metric, result.best_step);
+  say(end);
   return result.reason == StopReason::kSignal ? 128 + interrupt_signal() : 0;
 }
 
@@ -121,6 +138,7 @@ int run_train(const TrainArguments& arguments) {
   options.init_from = arguments.init_from;
   options.reinit_heads = arguments.reinit_heads;
   options.stop_at_step = arguments.max_steps;
+  options.quiet = arguments.quiet;
   InterruptScope signals;
   try {
     RunFolder folder(arguments.output);

@@ -22,6 +22,7 @@ constexpr std::string_view kKept[] = {"seed",
                                       "data.batch_size",
                                       "data.drop_last",
                                       "train.accumulate",
+                                      "train.best_metric",
                                       "optimizer.type"};
 // Numbers that may change, but not become 0 or cease to be: tensors of the checkpoint come and go with them.
 constexpr std::string_view kKeptSwitches[] = {"train.ema_decay", "optimizer.momentum"};

@@ -48,6 +48,7 @@ class DetectionTask final : public TrainingTask {
     return notes;
   }
 
+  int64_t image_count() const override { return train_set_->num_images(); }
   std::string images() const override { return images_of(*train_set_); }
   int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
@@ -71,7 +72,8 @@ class DetectionTask final : public TrainingTask {
     if (!val_set_) return {};
     return evaluator_.primary;
   }
-  Metrics evaluate() override {
+  Metrics evaluate(bool quiet) override {
+    evaluation_.quiet = quiet;
     std::vector<Detection> detections = detect(*model_, val_set_, category_ids(), evaluation_);
     return evaluator_.evaluate(val_set_->ground_truth(), detections, {}).metrics;
   }

@@ -1,6 +1,8 @@
 // How a run starts: anew, from other weights, or from its newest whole checkpoint.
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "core/tensor/execution.h"
 #include "train/checkpoints/init_from.h"
 #include "train/config/options.h"
@@ -18,6 +20,7 @@ void TrainingRun::start() {
   info_.category_ids = task_.category_ids();
   info_.images = task_.images();
   info_.seed = config_.seed();
+  result_.best_name = best_metric();
   std::vector<ConfigChange> changes;
   if (from) changes = check_resumable(*from);
   check_memory_need(config_, model_, options_.device);
@@ -42,6 +45,36 @@ void TrainingRun::start() {
   result_.best_metric = info_.best_metric;
   result_.best_step = info_.best_step;
   result_.step = info_.step;
+}
+
+// The metric that decides which weights are the best: larger is better.
+std::string TrainingRun::best_metric() const {
+  std::vector<std::string> names = task_.primary_metrics();
+  std::erase(names, "loss");
+  const std::string& wanted = config_.train().best_metric();
+  if (names.empty()) {
+    if (!wanted.empty() || config_.train().patience() > 0)
+      fail_input("train.{}: nothing is evaluated, expected a data.val",
+                 wanted.empty() ? "patience" : "best_metric");
+    return "";
+  }
+  if (wanted.empty()) return names.front();
+  if (std::find(names.begin(), names.end(), wanted) == names.end())
+    fail_input("train.best_metric: \"{}\" is not known, expected one of {}", wanted, fmt::join(names, ", "));
+  return wanted;
+}
+
+void TrainingRun::describe() {
+  std::string line;
+  if (task_.image_count() > 0)
+    line = fmt::format("{} images, {} classes; ", task_.image_count(), task_.class_names().size());
+  const int64_t all = model_.parameter_count(), trained = model_.parameter_count(true);
+  line += fmt::format("{} with {} parameters{}; ", config_.model().type(), all,
+                      trained == all ? "" : fmt::format(", {} of them trained", trained));
+  line += fmt::format("{} batches of {} an epoch", plan_.batches_per_epoch, config_.data().batch_size());
+  if (plan_.accumulate > 1) line += fmt::format(", {} a step", plan_.accumulate);
+  if (plan_.total_steps < TrainingPlan::kNoLimit) line += fmt::format("; {} steps", plan_.total_steps);
+  log_.message(line);
 }
 
 std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) const {

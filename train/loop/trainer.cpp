@@ -39,6 +39,7 @@ TrainingResult TrainingRun::run() {
   execution().grad_enabled = true;
   start();
   check_interrupt();
+  describe();
   for (const std::string& line : task_.describe_data()) log_.message(line);
   model_.set_training(true);
   if (info_.evaluation_due) {
@@ -46,13 +47,17 @@ TrainingResult TrainingRun::run() {
     save_last();
   }
   const double seconds = config_.train().max_minutes() * 60;
-  bool out_of_time = false, stopping = info_.evaluation_due;
+  bool out_of_time = false, stopping = info_.evaluation_due || out_of_patience();
   if (info_.step < stop_step_) next_batch_ = task_.open_batches(info_.epoch, info_.batch);
   while (info_.step < stop_step_ && !stopping) {
     step();
     out_of_time = seconds > 0 && log_.elapsed_seconds() >= seconds;
     stopping = out_of_time || interrupt_signal() != 0;
     evaluate_and_save(info_.step == stop_step_ || stopping);
+    if (!stopping && plan_.evaluates(info_.step) && out_of_patience()) {
+      stopping = true;
+      log_.write_step(info_.step);
+    }
     stopping = stopping || info_.evaluation_due;
   }
   next_batch_ = nullptr;
@@ -67,9 +72,18 @@ TrainingResult TrainingRun::run() {
   return result_;
 }
 
+bool TrainingRun::out_of_patience() const {
+  const int64_t patience = config_.train().patience();
+  if (patience == 0 || info_.best_step < 0 || info_.evaluation_due) return false;
+  int64_t since = 0;
+  for (int64_t step = info_.best_step + 1; step <= info_.step; ++step) since += plan_.evaluates(step);
+  return since >= patience;
+}
+
 StopReason TrainingRun::stop_reason(bool out_of_time) const {
   if (interrupt_signal() != 0) return StopReason::kSignal;
   if (info_.step >= plan_.total_steps) return StopReason::kComplete;
+  if (out_of_patience()) return StopReason::kPatience;
   return out_of_time ? StopReason::kTime : StopReason::kStep;
 }
 
@@ -113,9 +127,9 @@ void TrainingRun::evaluate(bool scheduled) {
     model_.set_training(false);
     {
       NoGrad no_grad;
-      result_.metrics = task_.evaluate();
+      result_.metrics = task_.evaluate(options_.quiet);
     }
-    keep_if_best(metric_of(result_.metrics, primary.front()), scheduled);
+    keep_if_best(metric_of(result_.metrics, result_.best_name), scheduled);
     model_.set_training(true);
   }
   log_.write_evaluation(info_.step, result_.metrics, primary, log_.elapsed_seconds() - begin, scheduled);

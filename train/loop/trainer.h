@@ -22,12 +22,15 @@ struct TrainerOptions {
   bool quiet = false;  // nothing on stdout
 };
 
-// Why a run ended: the configuration's end, stop_at_step, train.max_minutes or a signal (core/runtime/interrupt.h).
-enum class StopReason { kComplete, kStep, kTime, kSignal };
+// Why a run ended: the configuration's end, stop_at_step, train.max_minutes, train.patience or a signal
+// (core/runtime/interrupt.h).
+enum class StopReason { kComplete, kStep, kTime, kPatience, kSignal };
 
 struct TrainingResult {
   int64_t step = 0;  // optimizer steps done, of all runs
   StopReason reason = StopReason::kComplete;
+  std::string
+      best_name;  // of the metric that decides which weights are the best; "" when nothing is evaluated
   double best_metric = -1;  // of best.safetensors; -1 without evaluations
   int64_t best_step = -1;
   Metrics metrics;  // of the last evaluation

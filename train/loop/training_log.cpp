@@ -22,12 +22,19 @@ double TrainingLog::images_per_second() const {
 
 std::string TrainingLog::status(int64_t step) const {
   const double minutes = options_.config.train().max_minutes();
+  std::string parts;  // of the last decoder layer, or the whole model
+  for (const auto& [name, value] : averages_.means())
+    if (name.starts_with("loss_") && name.find('_', 5) == std::string::npos)
+      parts += fmt::format("{}{} {:.3f}", parts.empty() ? " (" : ", ", name.substr(5), value);
+  if (!parts.empty()) parts += ")";
+  // What the loader made the step wait.
+  const double waiting = averages_.mean("data_ms") / std::max(averages_.mean("step_ms"), 1e-9);
   double left = static_cast<double>(stop_step_ - step) * step_seconds_;
   if (minutes > 0) left = std::min(left, minutes * 60 - elapsed_seconds());
-  return fmt::format("step {}{}  epoch {:.2f}  loss {:.4f}  {:.1f} images/s  ETA {}  {}", step,
-                     stop_step_ < TrainingPlan::kNoLimit ? fmt::format("/{}", stop_step_) : "",
-                     plan_.epochs_after(step), averages_.mean("loss"), images_per_second(),
-                     format_duration(left), format_bytes(resident_bytes()));
+  return fmt::format("step {}{}  epoch {:.2f}  loss {:.4f}{}  {:.1f} images/s  waiting {:.0f} %  ETA {}  {}",
+                     step, stop_step_ < TrainingPlan::kNoLimit ? fmt::format("/{}", stop_step_) : "",
+                     plan_.epochs_after(step), averages_.mean("loss"), parts, images_per_second(),
+                     100 * waiting, format_duration(left), format_bytes(resident_bytes()));
 }
 
 void TrainingLog::add_step(int64_t step, const Metrics& metrics) {

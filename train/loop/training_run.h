@@ -46,6 +46,8 @@ class TrainingRun {
  private:
   // Start: from nothing, from other weights or from a checkpoint.
   void start();
+  std::string best_metric() const;
+  void describe();  // what is trained, on the console
   // Throws InputError when the run of the checkpoint cannot go on with this configuration and data; else what differs.
   std::vector<ConfigChange> check_resumable(const ResumePoint& from) const;
   void resume(const ResumePoint& from, const std::vector<ConfigChange>& changes);
@@ -71,6 +73,8 @@ class TrainingRun {
   void evaluate_if_due();
   void evaluate(bool scheduled);
   void keep_if_best(double metric, bool scheduled);
+  // Whether train.patience scheduled evaluations have passed since the best one.
+  bool out_of_patience() const;
   StopReason stop_reason(bool out_of_time) const;
 
   Ema* ema() { return ema_ ? &*ema_ : nullptr; }

@@ -35,6 +35,7 @@ class TrainingTask {
   // What the user should know about the data, a line each.
   virtual std::vector<std::string> describe_data() const { return {}; }
 
+  virtual int64_t image_count() const { return 0; }  // of the training set; 0: not known
   // Which images it trains on, in a few characters: another set has another name. "": not known.
   virtual std::string images() const { return ""; }
 
@@ -51,8 +52,8 @@ class TrainingTask {
   // The metrics that an evaluation reports on the console; the first decides which weights are the best (the
   // larger, the better). Empty: there is nothing to evaluate on.
   virtual std::vector<std::string> primary_metrics() const = 0;
-  // Metrics of the model, as it is now, on the validation set, the primary ones among them.
-  virtual Metrics evaluate() = 0;
+  // Metrics of the model, as it is now, on the validation set, the primary ones among them. quiet: no progress line
+  virtual Metrics evaluate(bool quiet) = 0;
 };
 
 // The images of a data set by their ids and names, wherever its folder is.
