@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/kernels/attention/attention_heads.h"
-#include "core/kernels/common/tile_cuda.h"
+#include "core/kernels/attention/tile_cuda.h"
 #include "core/tensor/execution.h"
 
 namespace saccade::cuda {
