@@ -10,25 +10,23 @@
 namespace saccade {
 namespace {
 
-constexpr double kTemperature = 10000;
-
 // `channels` sines and cosines, interleaved, of one coordinate.
-void encode(double coordinate, int64_t channels, float* out) {
+void encode(double coordinate, int64_t channels, double temperature, float* out) {
   for (int64_t c = 0; c < channels; c += 2) {
-    double angle =
-        coordinate / std::pow(kTemperature, static_cast<double>(c) / static_cast<double>(channels));
+    double angle = coordinate / std::pow(temperature, static_cast<double>(c) / static_cast<double>(channels));
     out[c] = static_cast<float>(std::sin(angle));
     if (c + 1 < channels) out[c + 1] = static_cast<float>(std::cos(angle));
   }
 }
 
 // [cells, channels]: the encodings of one axis.
-std::vector<float> axis_table(int64_t cells, int64_t valid, int64_t channels, double offset) {
+std::vector<float> axis_table(int64_t cells, int64_t valid, int64_t channels, double offset,
+                              double temperature) {
   std::vector<float> table(static_cast<size_t>(cells * channels));
   double scale = 2 * std::numbers::pi / (static_cast<double>(valid) + 1e-6);
   for (int64_t i = 0; i < cells; ++i) {
     double cell = static_cast<double>(std::min(i, std::max<int64_t>(valid - 1, 0)));
-    encode((cell + 1 + offset) * scale, channels, table.data() + i * channels);
+    encode((cell + 1 + offset) * scale, channels, temperature, table.data() + i * channels);
   }
   return table;
 }
@@ -54,7 +52,7 @@ Var reference_points(const Var& tokens, MapSize map) {
 }
 
 Tensor sine_position_encoding(std::span<const MapSize> valid, MapSize map, int64_t channels, double offset,
-                              Device device) {
+                              Device device, double temperature) {
   SACCADE_CHECK(channels % 4 == 0, "[sine_position_encoding] {} channels, expected a multiple of 4",
                 channels);
   bool same = std::ranges::all_of(valid, [&](const MapSize& v) { return v == valid[0]; });
@@ -62,8 +60,8 @@ Tensor sine_position_encoding(std::span<const MapSize> valid, MapSize map, int64
   Tensor out = Tensor::empty({N, map.cells(), channels});
   float* p = out.data<float>();
   for (int64_t n = 0; n < N; ++n) {
-    auto rows = axis_table(map.height, valid[static_cast<size_t>(n)].height, half, offset);
-    auto columns = axis_table(map.width, valid[static_cast<size_t>(n)].width, half, offset);
+    auto rows = axis_table(map.height, valid[static_cast<size_t>(n)].height, half, offset, temperature);
+    auto columns = axis_table(map.width, valid[static_cast<size_t>(n)].width, half, offset, temperature);
     for (int64_t y = 0; y < map.height; ++y) {
       for (int64_t x = 0; x < map.width; ++x, p += channels) {
         std::copy_n(rows.data() + y * half, half, p);

@@ -22,11 +22,11 @@ Var reference_points(const Var& tokens, MapSize map);
 
 // Sine encoding (Carion et al. 2020) of a map of which the part valid[n] is not padding in image n: first half
 // of the channels from y, second from x; channel pairs are the sine and cosine of the coordinate over
-// 10000^(2i / (C/2)). Coordinates are (cell + 1 + offset) / (valid size + 1e-6) * 2 pi: offset is 0 in DETR and
+// temperature^(2i / (C/2)). Coordinates are (cell + 1 + offset) / (valid size + 1e-6) * 2 pi: offset is 0 in DETR and
 // -0.5 in Deformable DETR. Cells in the padding repeat the last valid one.
 // -> [N, H * W, C] f32; the batch is 1 when all images have the same valid size.
 Tensor sine_position_encoding(std::span<const MapSize> valid, MapSize map, int64_t channels, double offset,
-                              Device device);
+                              Device device, double temperature = 10000);
 
 // Sine encoding of boxes or points in [0, 1]: x [.., K] -> [.., K * channels]; the coordinate times 2 pi
 // (two-stage).

@@ -1,6 +1,21 @@
 #include "models/common/detr_weights.h"
 
 namespace saccade {
+namespace {
+
+// Sampling points of a head and level, of an attention layer.
+int64_t infer_points(const Inference& in, const std::string& attention, int64_t heads, int64_t levels) {
+  int64_t rows = in.size(attention + ".sampling_offsets.weight", 0),
+          group = 2 * heads * std::max<int64_t>(levels, 1);
+  if (group <= 0 || rows % group != 0)
+    fail_input(
+        "{}: \"{}.sampling_offsets.weight\" has {} rows, expected a multiple of 2 x {} heads x {} levels "
+        "(--set model.transformer.heads=...?)",
+        in.path(), attention, rows, heads, levels);
+  return rows / group;
+}
+
+}  // namespace
 
 WeightRules detr_rules() {
   const std::string self = "model.decoder.layers.*.self_attn.",
@@ -33,6 +48,31 @@ InferredTransformer infer_transformer(Inference& in) {
   if (auto dropout = in.argument<double>("dropout")) in.set(t + "dropout", *dropout);
   if (auto aux = in.argument<bool>("aux_loss")) in.set(t + "aux_loss", *aux);
   return out;
+}
+
+int64_t infer_levels(Inference& in, const InferredTransformer& transformer) {
+  const std::string t = "model.transformer.";
+  const int64_t levels = in.size("transformer.level_embed", 0);
+  in.set(t + "levels", levels);
+  auto points = [&](const std::string& attention) {
+    return infer_points(in, attention, transformer.heads, levels);
+  };
+  if (transformer.encoder_layers > 0)
+    in.set(t + "encoder_points", points("transformer.encoder.layers.0.self_attn"));
+  in.set(t + "decoder_points", points("transformer.decoder.layers.0.cross_attn"));
+  return levels;
+}
+
+void infer_projections(Inference& in, int64_t usual) {
+  // Projections of 1x1 read the backbone's last stages, those of 3x3 make further levels.
+  int64_t from_backbone = 0;
+  auto projection = [&] { return fmt::format("input_proj.{}.0.weight", from_backbone); };
+  while (in.has(projection()) && in.size(projection(), 3) == 1) ++from_backbone;
+  if (from_backbone != usual) {
+    std::vector<int64_t> outputs;
+    for (int64_t stage = 5 - from_backbone; stage <= 4; ++stage) outputs.push_back(stage);
+    in.set("model.backbone.outputs", outputs);
+  }
 }
 
 void infer_classes(Inference& in, const std::vector<std::string>& heads, int64_t extra_columns) {

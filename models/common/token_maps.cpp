@@ -1,5 +1,6 @@
 #include "models/common/token_maps.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -72,6 +73,28 @@ TokenMaps make_token_maps(const FeatureLevels& levels, const DetectorInput& inpu
   maps.reference_points = points.to(device);
   if (padded) maps.padding_mask = mask.to(device);
   return maps;
+}
+
+Tensors sine_positions(const TokenMaps& maps, int64_t channels, const SinePositions& options,
+                       const ConstantKeeper* keeper) {
+  const Device device = maps.valid_ratios.device();
+  auto make = [&] {
+    Tensors positions;
+    for (size_t l = 0; l < maps.valid.size(); ++l)
+      positions.push_back(sine_position_encoding(maps.valid[l], maps.levels[static_cast<int64_t>(l)],
+                                                 channels, options.offset, device, options.temperature));
+    return positions;
+  };
+  if (!keeper) return make();
+  CacheKey key;
+  key.add(device, channels, std::bit_cast<int64_t>(options.offset),
+          std::bit_cast<int64_t>(options.temperature));
+  for (size_t l = 0; l < maps.valid.size(); ++l) {
+    const MapSize& level = maps.levels[static_cast<int64_t>(l)];
+    key.add(level.height, level.width);
+    for (const MapSize& v : maps.valid[l]) key.add(v.height, v.width);
+  }
+  return keeper->get(key, make);
 }
 
 Proposals make_proposals(const TokenMaps& maps) {

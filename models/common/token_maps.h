@@ -1,6 +1,7 @@
 // Geometry of the tokens: which are padding, where their centres are.
 #pragma once
 
+#include "layers/constant_keeper.h"
 #include "models/common/transformer.h"
 #include "models/detector.h"
 
@@ -9,6 +10,15 @@ namespace saccade {
 // levels: of input.images. A level's mask is the image's mask resized with nearest neighbours, as the official
 // code does.
 TokenMaps make_token_maps(const FeatureLevels& levels, const DetectorInput& input);
+
+// Sine encoding (Carion et al. 2020) of every level, see layers/position_encoding.h; with a keeper it is made once while the sizes
+// stay the same. -> a level each f32 [N, H * W, C]; its batch is 1 where all images have the same valid size.
+struct SinePositions {
+  double offset = 0;  // 0 in DETR, -0.5 in Deformable DETR: the cell's centre
+  double temperature = 10000;
+};
+Tensors sine_positions(const TokenMaps& maps, int64_t channels, const SinePositions& options,
+                       const ConstantKeeper* keeper = nullptr);
 
 // Two-stage proposals (official gen_encoder_output_proposals): one box per token, centred on it, 0.05 *
 // 2^level wide.

@@ -11,31 +11,10 @@
 namespace saccade {
 namespace {
 
-// The class bias with which every score starts at 0.01 (Lin et al. 2017).
-const double kClassBias = -std::log((1 - 0.01) / 0.01);
-constexpr int64_t kNormGroups = 32;
 // Deformable DETR puts the sine encoding on cell centres.
 constexpr double kPositionOffset = -0.5;
 
 }  // namespace
-
-// One level's 1x1 or strided 3x3 convolution and group norm: `input_proj.{l}.0` and `.1`.
-class DeformableDetr::InputProjection : public Module {
- public:
-  InputProjection(int64_t in, int64_t dim, int64_t kernel) {
-    Conv2dOptions options{.stride = kernel == 1 ? 1 : 2, .padding = kernel / 2};
-    conv_ =
-        make_child<Conv2d>("0", in, dim, kernel, options,
-                           Conv2dInit{.weight = init::xavier_uniform(), .bias_values = init::constant(0)});
-    norm_ = make_child<GroupNorm>("1", std::gcd(kNormGroups, dim), dim);
-  }
-  Var forward(const Var& x) const { return norm_->forward(conv_->forward(x)); }
-  std::string type_name() const override { return "InputProjection"; }
-
- private:
-  std::shared_ptr<Conv2d> conv_;
-  std::shared_ptr<GroupNorm> norm_;
-};
 
 class DeformableDetr::Transformer : public Module {
  public:
@@ -71,15 +50,7 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
   if (!options.two_stage)
     query_embed_ = make_child<QueryEmbedding>("", options.queries, 2 * o.dim, options.extra_query_groups);
   child("backbone.0.body", backbone_);
-  std::vector<int64_t> channels = backbone_->channels();
-  int64_t maps = static_cast<int64_t>(channels.size());
-  SACCADE_CHECK(o.levels >= maps, "[detector] {} levels for {} backbone outputs", o.levels, maps);
-  for (int64_t l = 0; l < o.levels; ++l) {
-    // The first extra level comes from the backbone's last map, the next ones from the level before.
-    int64_t in = l < maps ? channels[static_cast<size_t>(l)] : l == maps ? channels.back() : o.dim;
-    input_proj_.push_back(
-        make_child<InputProjection>(fmt::format("input_proj.{}", l), in, o.dim, l < maps ? 1 : 3));
-  }
+  input_proj_ = make_child<InputProjections>("input_proj", backbone_->channels(), o.levels, o.dim);
   transformer_ = make_child<Transformer>("transformer", options);
 
   // One head for all layers without refinement; otherwise one each, and one for the proposals of the first
@@ -87,16 +58,11 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
   int64_t heads = o.decoder_layers + (options.two_stage ? 1 : 0);
   for (int64_t i = 0; i < heads; ++i) {
     bool fresh = options.box_refine || i == 0;
-    class_embed_.push_back(
-        fresh ? std::make_shared<Linear>(o.dim, logit_columns(),
-                                         LinearOptions{.bias_init = init::constant(kClassBias)})
-              : class_embed_[0]);
+    class_embed_.push_back(fresh ? make_class_head(o.dim, logit_columns()) : class_embed_[0]);
     // Initial boxes: wh = sigmoid(-2) where the head that first predicts a size starts from a point.
-    float size_bias = options.two_stage || (options.box_refine && i > 0) ? 0.f : -2.f;
-    MlpOptions box{.last = LinearOptions{.weight_init = init::constant(0),
-                                         .bias_init = init::values({0, 0, size_bias, size_bias})}};
-    bbox_embed_.push_back(fresh ? std::make_shared<Mlp>(std::vector{o.dim, o.dim, o.dim, int64_t{4}}, box)
-                                : bbox_embed_[0]);
+    bbox_embed_.push_back(
+        fresh ? make_box_head(o.dim, options.two_stage || (options.box_refine && i > 0) ? 0 : -2)
+              : bbox_embed_[0]);
   }
   for (int64_t i = 0; i < heads; ++i)
     child(fmt::format("class_embed.{}", i), class_embed_[static_cast<size_t>(i)]);
@@ -118,62 +84,30 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
 
 // The official heads are clones: all start with the first one's weights (but for the size bias).
 void DeformableDetr::after_initialize(uint64_t, const std::string&) {
-  auto copy_weights = [](const Module& from, Module& to, bool with_last_bias) {
-    auto source = from.named_tensors(), target = to.named_tensors();
-    for (size_t i = 0; i < source.size(); ++i)
-      if (with_last_bias || i + 1 < source.size()) target[i].var.value().copy_from(source[i].var.value());
-  };
   for (size_t i = 1; i < class_embed_.size(); ++i) {
     if (class_embed_[i] == class_embed_[0]) continue;
-    copy_weights(*class_embed_[0], *class_embed_[i], true);
-    copy_weights(*bbox_embed_[0], *bbox_embed_[i], false);
+    copy_tensors(*class_embed_[0], *class_embed_[i]);
+    copy_tensors(*bbox_embed_[0], *bbox_embed_[i], 1);
   }
 }
 
 DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
   ModuleScope scope(*this);
-  const TransformerOptions& o = options_.transformer;
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
-  int64_t N = input.images.dim(0);
-  std::vector<Var> features = backbone_->forward(input.images);
-  std::vector<Var> projected;
-  for (size_t l = 0; l < input_proj_.size(); ++l) {
-    const Var& source = l < features.size()    ? features[l]
-                        : l == features.size() ? features.back()
-                                               : projected.back();
-    projected.push_back(input_proj_[l]->forward(source));
-  }
-
-  FeatureLevels levels;
-  Vars tokens, positions;
-  for (const Var& map : projected) {
-    levels.push_back({map.dim(1), map.dim(2)});
-    tokens.push_back(reshape(map, {N, map.dim(1) * map.dim(2), o.dim}));
-  }
-  TokenMaps maps = make_token_maps(levels, input);
-  for (int64_t l = 0; l < levels.size(); ++l) {
-    Tensor sine = sine_position_encoding(maps.valid[static_cast<size_t>(l)], levels[l], o.dim,
-                                         kPositionOffset, input.images.device());
-    positions.push_back(add(Var(sine), slice(transformer_->level_embed, 0, l, l + 1)));
-  }
-  // Levels whose samples are all alike have a batch of one; the batch must agree before they are joined.
-  int64_t position_batch = 1;
-  for (const Var& p : positions) position_batch = std::max(position_batch, p.dim(0));
-  for (Var& p : positions)
-    if (p.dim(0) != position_batch) p = expand(p, {position_batch, p.dim(1), p.dim(2)});
-
-  Var memory = transformer_->encoder->forward(concat(tokens, 1), concat(positions, 1), maps);
+  const EncodedTokens tokens =
+      encode_levels(input_proj_->forward(backbone_->forward(input.images)), input, *transformer_->encoder,
+                    transformer_->level_embed, {.offset = kPositionOffset}, constants_);
 
   DetectorOutput output;
   Queries queries;
   if (options_.two_stage) {
-    queries = proposed_queries(memory, make_proposals(maps), output.encoder);
+    queries = proposed_queries(tokens.memory, make_proposals(tokens.maps), output.encoder);
   } else {
-    queries = learned_queries(N);
+    queries = learned_queries(input.images.dim(0));
   }
   prepend(make_denoising(input, training(), classes(), options_.denoising), queries);
-  decode(queries, memory, maps, input.record_sampling, output);
+  decode(queries, tokens, input.record_sampling, output);
   if (!options_.aux_loss)
     for (auto* all : {&output.layers, &output.denoising.layers})
       if (all->size() > 1) all->erase(all->begin(), all->end() - 1);
@@ -236,27 +170,22 @@ void DeformableDetr::prepend(DenoisingQueries denoising, Queries& q) const {
   q.denoising = std::move(denoising);
 }
 
-void DeformableDetr::decode(const Queries& q, const Var& memory, const TokenMaps& maps, bool record,
+void DeformableDetr::decode(const Queries& q, const EncodedTokens& tokens, bool record,
                             DetectorOutput& output) {
-  int64_t N = q.target.dim(0), Q = q.target.dim(1), L = maps.valid_ratios.dim(1);
-  Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
-  Var ratios_twice = concat({ratios, ratios}, -1);
   Var target = q.target, reference = q.reference;
   output.query_groups = q.groups.equal;
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
-    int64_t numbers = reference.dim(2);  // 2: (x, y), 4: (x, y, w, h)
-    Var points = mul(reshape(reference, {N, Q, 1, numbers}), numbers == 4 ? ratios_twice : ratios);
-    SACCADE_CHECK(points.dim(2) == L, "[detector] reference points of {} levels, expected {}", points.dim(2),
-                  L);
+    const int64_t numbers = reference.dim(2);  // 2: (x, y), 4: (x, y, w, h)
     if (record) output.sampling.emplace_back();
-    target = transformer_->decoder->layer(i).forward(target, q.position,
-                                                     {.key = memory,
-                                                      .value = memory,
-                                                      .padding_mask = maps.padding_mask,
-                                                      .reference_points = points,
-                                                      .levels = maps.levels,
-                                                      .record = record ? &output.sampling.back() : nullptr},
-                                                     q.groups);
+    target = transformer_->decoder->layer(i).forward(
+        target, q.position,
+        {.key = tokens.memory,
+         .value = tokens.memory,
+         .padding_mask = tokens.maps.padding_mask,
+         .reference_points = references_in_levels(reference, tokens.maps),
+         .levels = tokens.maps.levels,
+         .record = record ? &output.sampling.back() : nullptr},
+        q.groups);
     LayerPrediction prediction;
     prediction.logits = class_embed_[static_cast<size_t>(i)]->forward(target);
     Var offset = bbox_embed_[static_cast<size_t>(i)]->forward(target);

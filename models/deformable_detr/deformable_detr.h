@@ -3,11 +3,9 @@
 // initialisation are the official ones.
 #pragma once
 
-#include "layers/conv2d.h"
 #include "models/backbone.h"
+#include "models/common/deformable_tokens.h"
 #include "models/common/query_embedding.h"
-#include "models/common/token_maps.h"
-#include "models/common/transformer.h"
 #include "models/detection/set_detector.h"
 
 namespace saccade {
@@ -29,7 +27,6 @@ class DeformableDetr : public SetDetector {
 
  private:
   class Transformer;
-  class InputProjection;
   struct Queries {
     Var target, position;  // [N, Q, C]
     Var reference;         // [N, Q, 2 or 4] in [0, 1]
@@ -41,12 +38,11 @@ class DeformableDetr : public SetDetector {
   // The encoded boxes [N, Q, 4] as (position, content) [N, Q, 2 C]: two stages only.
   Var encode_boxes(const Tensor& boxes) const;
   void prepend(DenoisingQueries denoising, Queries& queries) const;
-  void decode(const Queries& queries, const Var& memory, const TokenMaps& maps, bool record,
-              DetectorOutput& output);
+  void decode(const Queries& queries, const EncodedTokens& tokens, bool record, DetectorOutput& output);
 
   DeformableDetrOptions options_;
   std::shared_ptr<Backbone> backbone_;
-  std::vector<std::shared_ptr<InputProjection>> input_proj_;
+  std::shared_ptr<InputProjections> input_proj_;
   std::shared_ptr<Transformer> transformer_;
   std::shared_ptr<QueryEmbedding> query_embed_;  // null with two stages
   // Denoising: the content of its queries by class and, with one stage, their position by box.
@@ -54,6 +50,7 @@ class DeformableDetr : public SetDetector {
   std::shared_ptr<Mlp> ref_point_head_;
   std::vector<std::shared_ptr<Linear>> class_embed_;
   std::vector<std::shared_ptr<Mlp>> bbox_embed_;
+  ConstantKeeper constants_;
 };
 
 bool infer_deformable_detr(Inference& weights);  // see ModelSpec::infer

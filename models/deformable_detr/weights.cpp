@@ -31,18 +31,6 @@ const WeightRules kDeformableDetrNames = weight_rules(
                           .rules = kDeformableDetrNames,
                           .place = WeightNaming::kDetector});
 
-// Sampling points of a head and level, of an attention layer.
-int64_t infer_points(const Inference& in, const std::string& attention, int64_t heads, int64_t levels) {
-  int64_t rows = in.size(attention + ".sampling_offsets.weight", 0),
-          group = 2 * heads * std::max<int64_t>(levels, 1);
-  if (group <= 0 || rows % group != 0)
-    fail_input(
-        "{}: \"{}.sampling_offsets.weight\" has {} rows, expected a multiple of 2 x {} heads x {} levels "
-        "(--set model.transformer.heads=...?)",
-        in.path(), attention, rows, heads, levels);
-  return rows / group;
-}
-
 // Without refinement all layers have one head, which a file may hold under each of its names.
 bool heads_differ(const Inference& in) {
   const char *first = "bbox_embed.0.layers.0.weight", *second = "bbox_embed.1.layers.0.weight";
@@ -55,18 +43,11 @@ bool heads_differ(const Inference& in) {
 }  // namespace
 
 bool infer_deformable_detr(Inference& in) {
-  if (!in.has("transformer.level_embed")) return false;
+  if (!in.has("transformer.level_embed") || in.has(kDinoContent)) return false;
   infer_backbone(in, kOfficialBackbone);
   const std::string t = "model.transformer.";
   const InferredTransformer transformer = infer_transformer(in);
-  const int64_t levels = in.size("transformer.level_embed", 0);
-  in.set(t + "levels", levels);
-  auto points = [&](const std::string& attention) {
-    return infer_points(in, attention, transformer.heads, levels);
-  };
-  if (transformer.encoder_layers > 0)
-    in.set(t + "encoder_points", points("transformer.encoder.layers.0.self_attn"));
-  in.set(t + "decoder_points", points("transformer.decoder.layers.0.cross_attn"));
+  const int64_t levels = infer_levels(in, transformer);
   const bool two_stage = in.has("transformer.enc_output.weight");
   in.set(t + "two_stage", two_stage);
   in.set(t + "box_refine",
@@ -75,15 +56,7 @@ bool infer_deformable_detr(Inference& in) {
     in.set(t + "queries", in.size("query_embed.weight", 0));
   else if (!in.given().get_section("transformer").has("queries"))
     in.set(t + "queries", in.argument_or<int64_t>("num_queries", 300, t + "queries"));
-  // Projections of 1x1 read the backbone's last stages, those of 3x3 make further levels.
-  int64_t from_backbone = 0;
-  auto projection = [&] { return fmt::format("input_proj.{}.0.weight", from_backbone); };
-  while (in.has(projection()) && in.size(projection(), 3) == 1) ++from_backbone;
-  if (from_backbone != (levels == 1 ? 1 : 3)) {
-    std::vector<int64_t> outputs;
-    for (int64_t stage = 5 - from_backbone; stage <= 4; ++stage) outputs.push_back(stage);
-    in.set("model.backbone.outputs", outputs);
-  }
+  infer_projections(in, levels == 1 ? 1 : 3);
   infer_classes(
       in, {"class_embed.0.weight", "transformer.decoder.class_embed.0.weight", "class_embed.weight"}, 0);
   infer_criterion(in, "focal", 2);

@@ -36,7 +36,8 @@ class SetDetector : public Detector {
   }
 
   std::vector<std::string> class_heads() const override {
-    return {"class_embed.", "transformer.decoder.class_embed."};
+    return {"class_embed.", "transformer.decoder.class_embed.", "transformer.enc_out_class_embed.",
+            "label_enc."};
   }
   std::vector<std::string> repeated_heads() const override { return {"class_embed.", "bbox_embed."}; }
 

@@ -101,14 +101,19 @@ void expect_detector_agrees(const Args& args, int64_t height, int64_t width) {
   std::vector<ImageSize> sizes{{height, width}, {height / 2, width - 20}};
   images.slice(0, 1, 2).slice(1, height / 2, height).fill(0);
   images.slice(0, 1, 2).slice(2, width - 20, width).fill(0);
+  std::vector<Target> targets(2);  // for the denoising queries, where the model has them
+  targets[1] = {.image_id = 3, .labels = {1, 2}, .boxes = {0.5f, 0.4f, 0.2f, 0.3f, 0.3f, 0.6f, 0.3f, 0.1f}};
   expect_cuda_agrees(*model, [&](Device device) {
-    DetectorOutput output = model->forward({.images = Var(images.to(device)), .sizes = sizes});
+    DetectorOutput output =
+        model->forward({.images = Var(images.to(device)), .sizes = sizes, .targets = &targets});
     std::vector<std::pair<std::string, Var>> outputs;
     if (output.encoder.logits.defined())
       outputs = {{"proposals' logits", output.encoder.logits}, {"proposals", output.encoder.boxes}};
-    for (const LayerPrediction& layer : output.layers) {
-      outputs.emplace_back("logits", layer.logits);
-      outputs.emplace_back("boxes", layer.boxes);
+    for (const auto* layers : {&output.layers, &output.denoising.layers}) {
+      for (const LayerPrediction& layer : *layers) {
+        outputs.emplace_back("logits", layer.logits);
+        outputs.emplace_back("boxes", layer.boxes);
+      }
     }
     return backward_of(*model, outputs);
   });
@@ -149,7 +154,11 @@ Args classifier(const char* type) {
   return model;
 }
 
-TEST(CudaModels, Detr) { expect_detector_agrees(detector("detr"), 64, 96); }
+TEST(CudaModels, Detr) {
+  Args model = detector("detr");
+  model.section("transformer").section("denoising").set("queries", int64_t{4});
+  expect_detector_agrees(model, 64, 96);
+}
 
 TEST(CudaModels, TwoStageDeformableDetr) {
   Args model = detector("deformable_detr");
@@ -186,6 +195,13 @@ TEST(CudaModels, RtDetrInEvaluation) {
     return Results{{"logits", output.layers.back().logits.value().to(Device::kCpu)},
                    {"boxes", output.layers.back().boxes.value().to(Device::kCpu)}};
   });
+}
+
+TEST(CudaModels, Dino) {
+  Args model = detector("dino");
+  model.section("transformer").set("levels", int64_t{3});
+  model.section("backbone").set("outputs", Ints{3, 4});
+  expect_detector_agrees(model, 128, 160);
 }
 
 // Windows that do not divide the map and shifted ones.

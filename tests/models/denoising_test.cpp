@@ -212,6 +212,7 @@ const NamedModel kModels[] = {
        args.section("transformer").set("two_stage", true);
        return args;
      }},
+    {"DINO", [](bool denoising) { return tiny("dino", denoising); }},
 };
 
 Tensor random_images(int64_t count) {

@@ -58,7 +58,8 @@ TEST(Recipes, RtDetrHasThePublishedSizes) {
 TEST(Recipes, AreThere) {
   std::vector<std::string> there = recipes();
   for (const char* name : {"quickstart", "bccd", "swin_t", "swin_s", "swin_b", "vit_ti", "vit_s", "vit_b",
-                           "dat_t", "dat_s", "dat_b", "deformable_detr_swin_t", "deformable_detr_dat_t"})
+                           "dat_t", "dat_s", "dat_b", "deformable_detr_swin_t", "deformable_detr_dat_t",
+                           "dino_r50_4scale", "dino_r50_5scale", "dino_swin_l", "dino_swin_t", "dino_dat_t"})
     EXPECT_NE(std::find(there.begin(), there.end(), name), there.end()) << name;
 }
 

@@ -1,0 +1,45 @@
+// What Deformable DETR and the models after it share: from a backbone's maps to encoded tokens of several levels, and heads.
+#pragma once
+
+#include "layers/conv2d.h"
+#include "models/common/token_maps.h"
+#include "models/common/transformer.h"
+
+namespace saccade {
+
+// Maps of L levels: `{l}.0`, `{l}.1`, a 1x1 convolution and a group norm of each of the backbone's maps; further levels come by
+// 3x3 convolutions of stride 2, the first one from the backbone's last map, the next ones from the level before.
+class InputProjections : public Module {
+ public:
+  // channels: of the backbone's maps, at most `levels`
+  InputProjections(const std::vector<int64_t>& channels, int64_t levels, int64_t dim);
+  Vars forward(const Vars& features) const;  // [N, H_l, W_l, dim] each
+  std::string type_name() const override { return "InputProjections"; }
+
+ private:
+  struct Level {
+    std::shared_ptr<Conv2d> conv;
+    std::shared_ptr<GroupNorm> norm;
+  };
+  std::vector<Level> levels_;
+};
+
+struct EncodedTokens {
+  Var memory;  // [N, S, C]
+  TokenMaps maps;
+};
+// projected: of input.images; level_embed [L, C] tells the levels apart
+EncodedTokens encode_levels(const Vars& projected, const DetectorInput& input, TransformerEncoder& encoder,
+                            const Var& level_embed, const SinePositions& positions,
+                            const ConstantKeeper& keeper);
+
+// Reference points of queries, [N, Q, 2 or 4] of the un-padded image, in every level's padded coordinates [N, Q, L, 2 or 4].
+Var references_in_levels(const Var& references, const TokenMaps& maps);
+
+// A class head whose scores start at 0.01 (Lin et al. 2017), and a box head that starts without an offset and with this size.
+std::shared_ptr<Linear> make_class_head(int64_t dim, int64_t columns);
+std::shared_ptr<Mlp> make_box_head(int64_t dim, double size_logit);
+// Official heads are clones: `to` gets the tensors of `from`, but for the last ones.
+void copy_tensors(const Module& from, Module& to, size_t but_last = 0);
+
+}  // namespace saccade

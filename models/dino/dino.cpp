@@ -1,0 +1,191 @@
+#include "models/dino/dino.h"
+
+#include "core/kernels/top_k/top_k.h"
+#include "layers/module_scope.h"
+#include "layers/position_encoding.h"
+#include "models/build.h"
+
+namespace saccade {
+namespace {
+
+constexpr double kInverseSigmoidEpsilon = 1e-3;  // other models: 1e-5
+constexpr SinePositions kDinoPositions{.offset = 0, .temperature = 20};
+
+Var dino_logits(const Var& boxes) { return inverse_sigmoid(boxes, kInverseSigmoidEpsilon); }
+
+}  // namespace
+
+// With the norm of what the heads read, and what makes a query's position of its box.
+class Dino::Decoder : public TransformerDecoder {
+ public:
+  explicit Decoder(const TransformerOptions& o) : TransformerDecoder(o, true) {
+    norm = make_child<LayerNorm>("norm", o.dim);
+    ref_point_head = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim},
+                                     MlpOptions{.linear = {.weight_init = init::xavier_uniform()}});
+  }
+
+  std::shared_ptr<LayerNorm> norm;
+  std::shared_ptr<Mlp> ref_point_head;
+};
+
+class Dino::Transformer : public Module {
+ public:
+  Transformer(const DinoOptions& options, int64_t columns) {
+    const TransformerOptions& o = options.transformer;
+    encoder = make_child<TransformerEncoder>("encoder", o, "ms_deform_attn");
+    decoder = make_child<Decoder>("decoder", o);
+    level_embed = param("level_embed", {o.levels, o.dim}, init::normal(0, 1));
+    tgt_embed = param("tgt_embed.weight", {options.queries, o.dim}, init::xavier_uniform());
+    enc_output =
+        make_child<Linear>("enc_output", o.dim, o.dim, LinearOptions{.weight_init = init::xavier_uniform()});
+    enc_output_norm = make_child<LayerNorm>("enc_output_norm", o.dim);
+    enc_out_class_embed = child("enc_out_class_embed", make_class_head(o.dim, columns));
+    enc_out_bbox_embed = child("enc_out_bbox_embed", make_box_head(o.dim, 0));
+  }
+  Var propose(const Var& tokens) const { return enc_output_norm->forward(enc_output->forward(tokens)); }
+  std::string type_name() const override { return "Transformer"; }
+
+  std::shared_ptr<TransformerEncoder> encoder;
+  std::shared_ptr<Decoder> decoder;
+  Var level_embed, tgt_embed;  // [L, C], [Q, C]
+  std::shared_ptr<Linear> enc_output, enc_out_class_embed;
+  std::shared_ptr<LayerNorm> enc_output_norm;
+  std::shared_ptr<Mlp> enc_out_bbox_embed;
+};
+
+Dino::Dino(const DinoOptions& options, std::shared_ptr<Backbone> backbone)
+    : SetDetector(options), options_(options), backbone_(std::move(backbone)) {
+  const TransformerOptions& o = options.transformer;
+  child("backbone.0.body", backbone_);
+  input_proj_ = make_child<InputProjections>("input_proj", backbone_->channels(), o.levels, o.dim);
+  transformer_ = make_child<Transformer>("transformer", options, logit_columns());
+  label_enc_ = make_child<LabelEmbedding>("label_enc", classes(), o.dim);
+  class_embed_ = make_class_head(o.dim, logit_columns());
+  bbox_embed_ = make_box_head(o.dim, 0);
+  for (int64_t i = 0; i < o.decoder_layers; ++i) {
+    for (auto [name, head] : {std::pair<const char*, std::shared_ptr<Module>>{"class_embed.{}", class_embed_},
+                              {"bbox_embed.{}", bbox_embed_}}) {
+      const std::string of_layer = fmt::format(fmt::runtime(name), i);
+      child(of_layer, head);
+      transformer_->decoder->add_head_names(of_layer, head);
+    }
+  }
+}
+
+// The official heads of the proposals are clones of the decoder's.
+void Dino::after_initialize(uint64_t, const std::string&) {
+  copy_tensors(*class_embed_, *transformer_->enc_out_class_embed);
+  copy_tensors(*bbox_embed_, *transformer_->enc_out_bbox_embed);
+}
+
+DetectorOutput Dino::forward(const DetectorInput& input) {
+  ModuleScope scope(*this);
+  const EncodedTokens tokens =
+      encode_levels(input_proj_->forward(backbone_->forward(input.images)), input, *transformer_->encoder,
+                    transformer_->level_embed, kDinoPositions, constants_);
+  DetectorOutput output;
+  output.encoder_classes = true;
+  Var references = choose_references(tokens, output.encoder);
+  const Shape shape{references.dim(0), references.dim(1), options_.transformer.dim};
+  Var content = slice(transformer_->tgt_embed, 0, 0, shape[1]);
+  Var target = expand(reshape(content, {1, shape[1], shape[2]}), shape);
+  const DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
+  if (denoising.count() > 0) {
+    target = concat({label_enc_->forward(denoising), target}, 1);
+    references = concat({sigmoid(dino_logits(Var(denoising.boxes))), references}, 1);
+  }
+  decode(target, references, tokens, denoising, input.record_sampling, output);
+  return output;
+}
+
+Var Dino::choose_references(const EncodedTokens& encoded, LayerPrediction& predictions) const {
+  const Transformer& t = *transformer_;
+  const int64_t N = encoded.memory.dim(0), S = encoded.memory.dim(1), Q = std::min(options_.queries, S);
+  const Proposals proposals = make_proposals(encoded.maps);
+  Var tokens = masked_fill(encoded.memory, proposals.invalid.unsqueeze(-1), 0);
+  Tensor indices = Tensor::empty({N, Q}, DType::kI64, tokens.device());
+  {  // All tokens are scored; what learns are the chosen ones.
+    NoGrad no_grad;
+    Tensor logits = t.enc_out_class_embed->forward(t.propose(tokens)).value().to(DType::kF32).contiguous();
+    Tensor scores = Tensor::empty({N, S}, DType::kF32, tokens.device());
+    kernels::row_max(logits, scores);
+    kernels::top_k(scores, indices);
+  }
+  Var chosen = t.propose(gather_rows(tokens, indices));
+  predictions.logits = t.enc_out_class_embed->forward(chosen);
+  predictions.boxes =
+      sigmoid(add(t.enc_out_bbox_embed->forward(chosen), gather_rows(Var(proposals.logits), indices)));
+  return predictions.boxes.detach();
+}
+
+void Dino::decode(Var target, Var references, const EncodedTokens& tokens, const DenoisingQueries& denoising,
+                  bool record, DetectorOutput& output) {
+  Decoder& decoder = *transformer_->decoder;
+  const int64_t C = options_.transformer.dim, layers = options_.transformer.decoder_layers;
+  QueryGroups groups;
+  if (denoising.count() > 0)
+    groups.leading = make_leading_groups(denoising.groups, denoising.size, target.dim(1), target.device());
+  Var first_level = Var(tokens.maps.valid_ratios.slice(1, 0, 1));  // [N, 1, 2]
+  first_level = concat({first_level, first_level}, -1);
+  Var origin = references;  // what a layer's boxes are relative to; its gradient reaches the layer before
+  for (int64_t i = 0; i < layers; ++i) {
+    Var boxes = mul(references, first_level);
+    auto part = [&](int64_t begin, int64_t end) { return slice(boxes, 2, begin, end); };
+    boxes = concat({part(1, 2), part(0, 1), part(2, 4)}, 2);  // y before x
+    Var position = decoder.ref_point_head->forward(Var(sine_box_encoding(boxes.value(), C / 2)));
+    if (record) output.sampling.emplace_back();
+    target = decoder.layer(i).forward(target, position,
+                                      {.key = tokens.memory,
+                                       .value = tokens.memory,
+                                       .padding_mask = tokens.maps.padding_mask,
+                                       .reference_points = references_in_levels(references, tokens.maps),
+                                       .levels = tokens.maps.levels,
+                                       .record = record ? &output.sampling.back() : nullptr},
+                                      groups);
+    const bool last = i + 1 == layers;
+    if (last || options_.aux_loss) {
+      Var out = decoder.norm->forward(target);
+      add_layer(output, denoising,
+                {class_embed_->forward(out), sigmoid(add(bbox_embed_->forward(out), dino_logits(origin)))});
+    }
+    if (last) break;
+    origin = sigmoid(add(bbox_embed_->forward(target), dino_logits(references)));
+    references = origin.detach();
+  }
+}
+
+namespace {
+
+std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Args& criterion) {
+  const Args& t = model.get_section("transformer");
+  DinoOptions options{.transformer = read_transformer_options(t)};
+  options.read(t, criterion, classes);
+  if (options.extra_query_groups > 0)
+    fail_input("{}.extra_query_groups: not in DINO, which has denoising", t.path());
+  options.transformer.denoising = options.denoising.queries > 0;
+  options.denoising.padding_box = 0.5f;
+  const int64_t levels = options.transformer.levels = t.get_int("levels");
+  t.finish("DINO");
+  // 5 scales: the first stage too.
+  auto backbone = build_backbone(model.get_section("backbone"), levels > 4 ? std::vector<int64_t>{1, 2, 3, 4}
+                                                                           : std::vector<int64_t>{2, 3, 4});
+  const auto maps = static_cast<int64_t>(backbone->channels().size());
+  if (levels < maps)
+    fail_input("{}.levels: {} levels for {} backbone outputs, expected at least as many", t.path(), levels,
+               maps);
+  return std::make_shared<Dino>(options, std::move(backbone));
+}
+
+[[maybe_unused]] const bool dino_registered =
+    model_types().add({.name = "dino",
+                       .summary = "DINO (Zhang et al. 2023)",
+                       .task = "detection",
+                       .file = __FILE__,
+                       .build = build_dino,
+                       .infer = infer_dino,
+                       .preset = "model { transformer { ffn_dim: 2048 dropout: 0 queries: 900 "
+                                 "denoising { queries: 100 box_noise: 0.4 } } }"
+                                 "criterion { class_weight: 1 }"});
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,46 @@
+// DINO (Zhang et al. 2023): Deformable DETR's encoder and decoder layers with mixed query selection (references from the encoder's
+// best proposals, learned content), refined boxes that look forward twice, and contrastive denoising. Parameter names, counts and
+// initialisation are the official ones.
+#pragma once
+
+#include "models/backbone.h"
+#include "models/common/deformable_tokens.h"
+#include "models/detection/set_detector.h"
+
+namespace saccade {
+
+struct DinoOptions : SetDetectorOptions {
+  TransformerOptions transformer;
+};
+
+class Dino : public SetDetector {
+ public:
+  Dino(const DinoOptions& options, std::shared_ptr<Backbone> backbone);
+  DetectorOutput forward(const DetectorInput& input) override;
+  std::string type_name() const override { return "Dino"; }
+
+ protected:
+  void after_initialize(uint64_t seed, const std::string& prefix) override;
+
+ private:
+  class Decoder;
+  class Transformer;
+  // Boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient, and in `predictions` with it.
+  Var choose_references(const EncodedTokens& tokens, LayerPrediction& predictions) const;
+  // target [N, Q, C] and references [N, Q, 4], the denoising queries first
+  void decode(Var target, Var references, const EncodedTokens& tokens, const DenoisingQueries& denoising,
+              bool record, DetectorOutput& output);
+
+  DinoOptions options_;
+  std::shared_ptr<Backbone> backbone_;
+  std::shared_ptr<InputProjections> input_proj_;
+  std::shared_ptr<Transformer> transformer_;
+  std::shared_ptr<LabelEmbedding> label_enc_;
+  std::shared_ptr<Linear> class_embed_;  // of all layers, as the next one
+  std::shared_ptr<Mlp> bbox_embed_;
+  ConstantKeeper constants_;
+};
+
+bool infer_dino(Inference& weights);  // see ModelSpec::infer
+
+}  // namespace saccade
