@@ -9,13 +9,14 @@ constexpr double kBatchNormEps = 1e-5;
 
 }  // namespace
 
-BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable) : frozen_(frozen) {
-  if (frozen) {
+BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable, bool counts_affine)
+    : frozen_(frozen) {
+  if (frozen && !counts_affine) {
     weight_ = buffer("weight", {channels}, 1);
     bias_ = buffer("bias", {channels}, 0);
   } else {
-    weight_ = param("weight", {channels}, init::constant(1), trainable);
-    bias_ = param("bias", {channels}, init::constant(0), trainable);
+    weight_ = param("weight", {channels}, init::constant(1), trainable && !frozen);
+    bias_ = param("bias", {channels}, init::constant(0), trainable && !frozen);
   }
   running_mean_ = buffer("running_mean", {channels}, 0);
   running_var_ = buffer("running_var", {channels}, 1);

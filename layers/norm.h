@@ -10,8 +10,9 @@ namespace saccade {
 // num_batches_tracked is not kept. In training the statistics follow the batches as long as weight or bias is trained.
 class BatchNorm2d : public Module {
  public:
-  // frozen: all four tensors are constants (buffers), as in the DETR family's backbones.
-  BatchNorm2d(int64_t channels, bool frozen, bool trainable = true);
+  // frozen: all four tensors are constants. They are buffers, as in DETR's backbones, or, with counts_affine, weight and bias are
+  // parameters that are not trained, as RT-DETR's are counted.
+  BatchNorm2d(int64_t channels, bool frozen, bool trainable = true, bool counts_affine = false);
   Var forward(const Var& x, Activation activation = Activation::kNone);
   std::string type_name() const override { return frozen_ ? "FrozenBatchNorm2d" : "BatchNorm2d"; }
   // What it comes to with the running statistics, x * scale + shift; without history.

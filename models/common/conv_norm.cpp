@@ -30,7 +30,7 @@ ConvNorm::ConvNorm(int64_t in, int64_t out, const ConvNormOptions& o) : options_
   conv_ = make_child<Conv2d>("conv", in, out, o.kernel,
                              Conv2dOptions{.stride = o.stride, .padding = o.kernel / 2},
                              Conv2dInit{.bias = false, .weight = o.weight_init}, o.trainable);
-  norm_ = make_child<BatchNorm2d>("norm", out, o.frozen_norm, o.trainable);
+  norm_ = make_child<BatchNorm2d>("norm", out, o.frozen_norm, o.trainable, true);
 }
 
 Var ConvNorm::forward(const Var& x) {
