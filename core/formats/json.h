@@ -18,7 +18,9 @@ using JsonValue = simdjson::ondemand::value;
 class JsonFile {
  public:
   // Throws InputError when the file is missing, unreadable, empty or not UTF-8.
-  explicit JsonFile(const std::string& path);
+  // Lists that hold nothing but numbers and lists of them, under a key `skipped` that nobody asks for, are emptied once their grammar is
+  // checked: of COCO's files they are most of what there is, and the parser would index each number.
+  explicit JsonFile(const std::string& path, std::string_view skipped = {});
   JsonFile(const JsonFile&) = delete;
   JsonFile& operator=(const JsonFile&) = delete;
 

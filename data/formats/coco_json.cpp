@@ -77,7 +77,7 @@ class Lists {
 }  // namespace
 
 GroundTruth read_coco(const std::string& path, const ProblemReport& report) {
-  JsonFile json(path);
+  JsonFile json(path, "segmentation");
   GroundTruth truth;
   Lists lists(json, report);
   const Annotation no_area{.area = std::numeric_limits<double>::quiet_NaN()};
