@@ -19,7 +19,7 @@ printf '%s' '[{"image_id":1,"category_id":1.0,"bbox":[0,1,2,3],"score":0.5}]' > 
 clang++ "${flags[@]}" -o "$build/image_fuzz" tests/fuzz/image_fuzz.cpp data/images/{image,orientation,jpeg,png,bmp,webp,stb}.cpp \
   core/formats/{file,output_file,temporary,descriptors,text}.cpp "${libraries[@]}"
 clang++ "${flags[@]}" -o "$build/coco_fuzz" tests/fuzz/coco_fuzz.cpp data/images/{image,orientation,jpeg,png,bmp,webp,stb}.cpp \
-  data/formats/{coco_json,coco_check,findings,ground_truth}.cpp data/evaluation/detections.cpp \
+  data/formats/{coco_json,dataset_check,findings,ground_truth}.cpp data/evaluation/detections.cpp \
   core/formats/{file,output_file,temporary,descriptors,text,json,json_syntax}.cpp "${libraries[@]}"
 "$build/image_fuzz" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -artifact_prefix="$build/" "$build/images"
 "$build/coco_fuzz" -max_total_time="$seconds" -max_len=4096 -timeout=20 -artifact_prefix="$build/" "$build/coco"

@@ -1,6 +1,9 @@
 #include "data/formats/data_format.h"
 
+#include "data/formats/annotated_images.h"
+#include "data/formats/dataset_check.h"
 #include "data/formats/image_check.h"
+#include "data/formats/splits.h"
 
 namespace saccade {
 namespace {
@@ -23,6 +26,12 @@ const DetectionFormat& detection_format(const DataPaths& paths) {
   return format_of(detection_formats(), paths, "coco");
 }
 
+void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); }
+
+GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, const ProblemReport& report) {
+  return part_of(format.read(paths, report), paths);
+}
+
 void look_at_images(const ImageSource& images, const DataPaths& paths, std::vector<std::string>* notes) {
   if (paths.images.empty() || !paths.look_at_images) return;
   for (const std::string& note : check_image_files(images, paths))
@@ -33,7 +42,13 @@ void look_at_images(const ImageSource& images, const DataPaths& paths, std::vect
 
 std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths, LabelScheme labels,
                                                                std::vector<std::string>* notes) {
-  auto dataset = detection_format(paths).open(paths, labels);
+  const DetectionFormat& format = detection_format(paths);
+  std::shared_ptr<const DetectionDataset> dataset;
+  if (format.open != nullptr)
+    dataset = format.open(paths, labels);
+  else
+    dataset = std::make_shared<AnnotatedImages>(paths.annotations, paths.images,
+                                                read_lists(format, paths, fail_at_the_first), labels);
   look_at_images(*dataset, paths, notes);
   return dataset;
 }
@@ -45,22 +60,26 @@ std::shared_ptr<const ClassificationDataset> open_classification_dataset(
   return dataset;
 }
 
-DatasetReport check_detection_dataset(const DataPaths& paths) {
-  const DetectionFormat& format = detection_format(paths);
-  if (format.check != nullptr) return format.check(paths);
+DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left, int threads) {
   DatasetReport report;
   try {
-    open_detection_dataset(paths);
+    const DetectionFormat& format = detection_format(paths);
+    const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
+    const GroundTruth truth = format.read != nullptr ? read_lists(format, paths, add)
+                                                     : open_detection_dataset(paths)->ground_truth();
+    check_ground_truth(truth, paths, threads, report, left);
   } catch (const InputError& e) {
     report.problems.add(e.what());
   }
   return report;
 }
 
-GroundTruth read_ground_truth(const std::string& annotations) {
-  const DetectionFormat& format = detection_format({annotations, ""});
-  if (format.read_ground_truth != nullptr) return format.read_ground_truth(annotations);
-  return format.open({annotations, ""}, LabelScheme::kContiguous)->ground_truth();
+GroundTruth read_ground_truth(const DataPaths& paths) {
+  const DetectionFormat& format = detection_format(paths);
+  if (format.read == nullptr) return format.open(paths, LabelScheme::kContiguous)->ground_truth();
+  GroundTruth truth = read_lists(format, paths, fail_at_the_first);
+  check_ids(truth, [&](const std::string& problem) { fail_input("{}: {}", paths.annotations, problem); });
+  return truth;
 }
 
 }  // namespace saccade

@@ -1,7 +1,9 @@
 // The ways in which data sets lie on disk. A format is one file: the reader and one line that registers it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,8 @@
 
 namespace saccade {
 
+enum class Part { kAll, kTraining, kValidation };
+
 // Where a data set lies, as data.train and data.val of a configuration say.
 struct DataPaths {
   std::string annotations;  // of a detection set
@@ -21,6 +25,18 @@ struct DataPaths {
       false;  // file names may be absolute, hold ".." or be links that lead out of the folder
   bool skip_bad_images = false;  // images that cannot be read are told, not refused
   bool look_at_images = true;    // whether opening a set looks at its images at all
+  // What formats that know classes by their names number them by; empty: as the format says.
+  std::vector<Category> categories = {};
+  // Of a set that is split by a draw (data/formats/splits.h).
+  Part part = Part::kAll;
+  double val_share = 0;
+  uint64_t seed = 0;
+};
+
+// What a folder holds.
+struct DataSplits {
+  std::string format = {};
+  std::optional<DataPaths> train = {}, val = {}, test = {};
 };
 
 struct DetectionFormat {
@@ -28,13 +44,15 @@ struct DetectionFormat {
   std::string summary;  // one line
   // Whether the paths look like this format, whether or not they exist; nullptr: it has to be asked for by name.
   bool (*recognises)(const DataPaths& paths);
-  // Throws InputError naming the file and the place in it.
-  std::shared_ptr<const DetectionDataset> (*open)(const DataPaths& paths, LabelScheme labels);
+  // The lists, in the order of the files; paths.images may be empty where a format can do without. What is wrong with a record is
+  // reported in a line that names the file and the place in it, and the record is left out. Throws InputError for what leaves no list.
+  GroundTruth (*read)(const DataPaths& paths, const ProblemReport& report) = nullptr;
+  // In place of read, a set that is no such lists. Throws InputError naming the file and the place in it.
+  std::shared_ptr<const DetectionDataset> (*open)(const DataPaths& paths, LabelScheme labels) = nullptr;
+  // The usual layouts of a folder in this format, in words, and what of them is there; nullptr: there are none.
+  std::string layout = {};
+  DataSplits (*find)(const std::string& folder) = nullptr;
   std::string file = {};  // where it is registered
-  // Every problem, not only the first; nullptr: the first one that opening the set finds.
-  DatasetReport (*check)(const DataPaths& paths) = nullptr;
-  // The ground truth in the order of the file, read without the images; nullptr: that of open().
-  GroundTruth (*read_ground_truth)(const std::string& annotations) = nullptr;
 };
 
 struct ClassificationFormat {
@@ -67,7 +85,14 @@ std::shared_ptr<const ClassificationDataset> open_classification_dataset(
     std::vector<std::string>* notes = nullptr);
 
 // Of a detection set; the members of its format tell what they do.
-DatasetReport check_detection_dataset(const DataPaths& paths);
-GroundTruth read_ground_truth(const std::string& annotations);
+// Everything that is wrong with a set, not only the first thing. One line per problem, each naming the file or the annotation, image or
+// category id: missing or mistyped fields, numbers that are not finite, boxes of no or negative size or outside their
+// image, unknown and repeated ids, missing or undecodable files and those outside of their folder, and files whose size, as they
+// are shown, differs from what the annotations say. A file that cannot be read at all is one problem. paths.images may be empty: then
+// no image is looked at. Beside it what is allowed but rarely meant, and what there is. `left` gets what is right: records and images
+// with a fault are not in it, boxes are cut to their image, and every image has a size where the images were looked at.
+DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left = nullptr, int threads = 0);
+// Ids are unique and known; the images are not looked at.
+GroundTruth read_ground_truth(const DataPaths& paths);
 
 }  // namespace saccade

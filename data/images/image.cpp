@@ -126,6 +126,22 @@ void check_image_file(const std::string& path) {
   }
 }
 
+ImageSize image_size(const std::string& path) {
+  const InputFile file(path, kImageFile);
+  const std::vector<uint8_t> head = read_bytes(file, 0, std::min(file.size(), kHead));
+  const ImageCodec& codec = codec_of(head, path);
+  auto size_in = [&](const std::vector<uint8_t>& bytes) {
+    const ImageHeader header = checked_header(codec, bytes, path);
+    return turned(header.stored, header.orientation);
+  };
+  try {
+    return size_in(head);
+  } catch (const InputError&) {
+    if (file.size() <= kHead) throw;
+  }
+  return size_in(read_bytes(file, 0, file.size()));
+}
+
 std::string lower_extension(const std::string& path) {
   std::string extension = std::filesystem::path(path).extension().string();
   for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

@@ -45,6 +45,9 @@ ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string&
 // data set. Throws InputError.
 void check_image_file(const std::string& path);
 
+// The size as it is shown, from the first bytes where they suffice. Throws InputError.
+ImageSize image_size(const std::string& path);
+
 // "JPEG, PNG, BMP and WebP".
 inline constexpr const char* kImageFormats = "JPEG, PNG, BMP and WebP";
 // ".jpg" of "a/B.JPG"; "" when there is none.

@@ -63,7 +63,7 @@ std::map<std::string, double> by_name(const CocoMetrics& f) {
 
 void expect_equal(const std::string& gt, const std::string& dt, const std::string& expected_path) {
   SCOPED_TRACE(dt);
-  CocoMetrics f = evaluate_coco(read_coco_ground_truth(gt), read_detections(dt), dt);
+  CocoMetrics f = evaluate_coco(read_ground_truth({gt, ""}), read_detections(dt), dt);
   Expected e = read_expected(expected_path);
   ASSERT_EQ(e.stats.size(), 12u);
   auto got = by_name(f);

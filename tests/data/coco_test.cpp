@@ -143,6 +143,31 @@ TEST(CocoDataset, SurvivesEveryCutAndFlippedByte) {
   }
 }
 
+// Their numbers are out of the parser's sight, but they are JSON.
+TEST(CocoDataset, SegmentationsAreCheckedAndPassedOver) {
+  TestFolder dir;
+  auto error = [&](const std::string& segmentation) {
+    write_bytes(
+        dir / "a.json",
+        R"({"info": {"segmentation": "x"}, "images":[{"id":1,"file_name":"\"segmentation\":[1]","width":4,"height":4}],
+      "annotations":[{"id":1,"image_id":1,"category_id":1,"segmentation" : )" +
+            segmentation + R"(,"bbox":[0,1,2,3]}],"categories":[{"id":1,"name":"a"}]})");
+    return input_error([&] {
+      auto set = load_coco(dir / "a.json", "");
+      EXPECT_EQ(set.file_name(0), "\"segmentation\":[1]");
+      EXPECT_EQ(set.ground_truth().annotations[0].bbox, (std::array<double, 4>{0, 1, 2, 3}));
+    });
+  };
+  for (const char* good : {"[]", "[[1, 2.5e3],\n[-1]]", "{\"counts\":[1,2],\"size\":[3,4]}", "null",
+                           "[[1,null]]", "\"[1\"", "[[ ]]"})
+    EXPECT_EQ(error(good), "no error") << good;
+  for (const char* bad :
+       {"[[1,,2]]", "[[1,2]", "[01]", "[1 2]", "[1,]", "[--1]", "[1]]", "[1x]", "[[1.]]", ""}) {
+    const std::string message = error(bad);
+    EXPECT_NE(message.find("line 2, byte"), std::string::npos) << bad << ": " << message;
+  }
+}
+
 TEST(CocoDataset, WantsEveryImageFile) {
   TestFolder dir;
   write_bytes(dir / "a.json", file_with(""));
@@ -157,7 +182,7 @@ TEST(CocoDataset, WantsEveryImageFile) {
 }
 
 std::vector<std::string> problems_of(const std::string& annotations, const std::string& images) {
-  return check_coco({.annotations = annotations, .images = images}).problems.lines();
+  return check_detection_dataset({.annotations = annotations, .images = images}).problems.lines();
 }
 
 TEST(CocoCheck, ListsEverythingThatIsWrong) {
@@ -224,7 +249,9 @@ TEST(CocoDataset, RefusesWhatNoDataSetHas) {
   for (int i = 0; i < 70000; ++i)
     categories += fmt::format("{}{{\"id\":{},\"name\":\"c\"}}", i ? "," : "", i);
   write_bytes(dir / "a.json", "{\"images\":[],\"annotations\":[],\"categories\":[" + categories + "]}");
-  expect_says(input_error([&] { read_coco_ground_truth(dir / "a.json"); }),
+  expect_says(input_error([&] {
+                read_ground_truth({dir / "a.json", ""});
+              }),
               {"a.json: 70000 categories, expected at most 65536"});
 }
 
@@ -251,10 +278,10 @@ TEST(CocoDataset, KeepsToTheFolderOfImages) {
     for (const char* folder : {"images", "linked"}) {
       DataPaths paths{.annotations = dir / "a.json", .images = dir / folder};
       const std::string message = input_error([&] { open_detection_dataset(paths); });
-      const auto problems = check_coco(paths).problems.lines();
+      const auto problems = check_detection_dataset(paths).problems.lines();
       paths.allow_outside = true;
       EXPECT_EQ(input_error([&] { open_detection_dataset(paths); }), "no error") << name;
-      EXPECT_EQ(check_coco(paths).problems.count(), 0) << name;
+      EXPECT_EQ(check_detection_dataset(paths).problems.count(), 0) << name;
       if (inside) {
         EXPECT_EQ(message, "no error") << name;
         EXPECT_TRUE(problems.empty());
@@ -298,7 +325,7 @@ TEST(CocoCheck, TellsWhatIsRarelyMeant) {
   auto remarks = [&](const std::string& annotations, const std::string& categories) {
     write_bytes(dir / "a.json",
                 "{" + images + "\"annotations\":[" + annotations + "],\"categories\":[" + categories + "]}");
-    const DatasetReport report = check_coco({.annotations = dir / "a.json"});
+    const DatasetReport report = check_detection_dataset({.annotations = dir / "a.json"});
     EXPECT_EQ(report.problems.count(), 0);
     std::string all;
     for (const std::string& line : report.remarks) all += line + ";";
@@ -334,14 +361,14 @@ TEST(CocoCheck, ThousandsOfEqualProblemsAreGrouped) {
   write_bytes(dir / "a.json", "{\"images\":[" + images + "],\"annotations\":[" + annotations +
                                   "],\"categories\":[{\"id\":1,\"name\":\"a\"}]}");
   const DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
-  Findings problems = check_coco(paths).problems;
+  Findings problems = check_detection_dataset(paths).problems;
   EXPECT_EQ(problems.count(), 1001);
   std::vector<std::string> lines = problems.lines();
   ASSERT_EQ(lines.size(), 22u);
   EXPECT_EQ(lines[20], "... and 980 more like these");
   expect_says(lines[21], {"none of the 3000 images is in the folder", "0.png"});
   write_png(Image(4, 4), dir / "7.png");
-  problems = check_coco(paths).problems;
+  problems = check_detection_dataset(paths).problems;
   EXPECT_EQ(problems.count(), 1000 + 2999);
   EXPECT_EQ(problems.lines().size(), 42u);
 }
@@ -358,7 +385,8 @@ TEST(CocoCheck, SaysThatExifTurnsAPicture) {
             "{{\"images\":[{{\"id\":1,\"file_name\":\"a.jpg\",\"width\":{},\"height\":{}}}],\"annotations\":[],"
             "\"categories\":[{{\"id\":1,\"name\":\"a\"}}]}}",
             width, height));
-    const DatasetReport report = check_coco({.annotations = dir / "a.json", .images = dir.path()});
+    const DatasetReport report =
+        check_detection_dataset({.annotations = dir / "a.json", .images = dir.path()});
     EXPECT_EQ(report.problems.count(), ok ? 0 : 1);
     if (!ok)
       expect_says(report.problems.lines()[0],

@@ -44,7 +44,8 @@ TEST(Shapes, IsASoundCocoSetOfSixCategories) {
   EXPECT_EQ(set.num_images(), 150);
   EXPECT_EQ(set.class_names(), shape_names());
   EXPECT_EQ(set.empty_boxes(), 0);
-  EXPECT_EQ(check_coco({.annotations = dir / "annotations.json", .images = dir / "images"}).problems.count(),
+  EXPECT_EQ(check_detection_dataset({.annotations = dir / "annotations.json", .images = dir / "images"})
+                .problems.count(),
             0);
   std::set<int64_t> categories;
   std::set<size_t> counts;

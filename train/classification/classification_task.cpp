@@ -45,15 +45,14 @@ class ClassificationTask final : public TrainingTask {
         evaluation_(evaluator_options(config)),
         evaluator_(classification_evaluator(config)),
         smoothing_(config.criterion().label_smoothing()),
-        train_set_(open_classification_dataset(data_paths(config.data().train(), config), {}, &notes_)) {
+        splits_(data_splits(config, &notes_)),
+        train_set_(open_classification_dataset(*splits_.train, {}, &notes_)) {
     const auto classes = static_cast<int64_t>(train_set_->class_names().size());
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
       fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
                  train_set_->name());
     model_ = build_as<Classifier>(config, classes);
-    if (config.data().has_val())
-      val_set_ = open_classification_dataset(data_paths(config.data().val(), config),
-                                             train_set_->class_names(), &notes_);
+    if (splits_.val) val_set_ = open_classification_dataset(*splits_.val, train_set_->class_names(), &notes_);
   }
 
   Module& model() override { return *model_; }
@@ -103,7 +102,8 @@ class ClassificationTask final : public TrainingTask {
   EvaluatorOptions evaluation_;
   const ClassificationEvaluator& evaluator_;
   double smoothing_;
-  std::vector<std::string> notes_;                                    // about the images of both sets
+  std::vector<std::string> notes_;  // about the images of both sets
+  DataSplits splits_;
   std::shared_ptr<const ClassificationDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Classifier> model_;
 };
@@ -153,9 +153,10 @@ void check_classification_split(const std::string& field, const config::Split& s
 }
 
 std::optional<int64_t> count_class_folders(const Config& config) {
-  const std::string& folder = config.data().train().images();
-  if (folder.empty() || !std::filesystem::exists(folder)) return std::nullopt;
-  DataPaths paths = data_paths(config.data().train(), config);
+  const config::Data& data = config.data();
+  const std::string& source = data.folder().empty() ? data.train().images() : data.folder();
+  if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
+  DataPaths paths = *data_splits(config).train;
   paths.look_at_images = false;
   return static_cast<int64_t>(open_classification_dataset(paths)->class_names().size());
 }

@@ -24,7 +24,7 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
       fail_input("{}: {} is a classifier, expected only --images with one sub-folder for each class", flag,
                  arguments.checkpoint);
   std::vector<std::string> notes;
-  auto images = open_classification_dataset(eval_paths(arguments, model.config), model.class_names, &notes);
+  auto images = open_classification_dataset(eval_paths(arguments, model), model.class_names, &notes);
   for (const std::string& note : images->notes()) print_line(note);
   for (const std::string& note : notes) print_line(note);
   return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);

@@ -11,6 +11,7 @@ namespace saccade {
 
 struct TrainArguments {
   std::string config, output, init_from, device = "auto";
+  std::string data;  // in place of the recipe's data sets: a folder that holds them
   std::vector<std::string> set;
   std::vector<std::string> freeze;  // parameters that are not trained, by regex
   bool resume = false;
@@ -22,8 +23,9 @@ int run_train(const TrainArguments& arguments);
 
 struct EvalArguments {
   std::string checkpoint, annotations, images, detections, json, device = "auto";
-  int64_t batch_size = 0;      // 0: the configuration's
-  bool allow_outside = false;  // images may lie outside of their folder
+  std::string data, split = "val";  // or a folder, and which of its splits
+  int64_t batch_size = 0;           // 0: the configuration's
+  bool allow_outside = false;       // images may lie outside of their folder
 };
 int run_eval(const EvalArguments& arguments);
 
@@ -69,8 +71,16 @@ int run_data_shapes(const ShapesArguments& arguments);
 struct CheckArguments {
   std::string annotations, images;
   bool allow_outside = false;
+  std::string data;  // in place of both: a folder, all of its splits
+  std::string fix;   // what is right goes into this file, or with data into this folder
 };
 int run_data_check(const CheckArguments& arguments);
+
+struct DataConvertArguments {
+  std::string annotations, images, data, output;
+  bool allow_outside = false;
+};
+int run_data_convert(const DataConvertArguments& arguments);
 
 struct ConvertArguments {
   std::string input, output;

@@ -1,6 +1,14 @@
-// saccade data: shapes (a synthetic data set) and check (every fault of a data set).
+// saccade data: shapes (a synthetic data set), check (every fault of a data set) and convert (any format to COCO json).
+#include <filesystem>
+
+#include "core/formats/output_file.h"
+#include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
+#include "data/formats/coco.h"
 #include "data/formats/data_format.h"
+#include "data/formats/named_classes.h"
+#include "data/formats/splits.h"
+#include "data/images/image.h"
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/commands.h"
 #include "train/logs/print.h"
@@ -21,20 +29,93 @@ int run_data_shapes(const ShapesArguments& arguments) {
   return 0;
 }
 
-int run_data_check(const CheckArguments& arguments) {
-  const DatasetReport report = check_detection_dataset({.annotations = arguments.annotations,
-                                                        .images = arguments.images,
-                                                        .allow_outside = arguments.allow_outside});
-  for (const std::string& line : report.summary) print_line(line);
-  for (const std::string& line : report.remarks) print_line("note: {}", line);
-  const int64_t problems = report.problems.count();
-  if (problems == 0) {
-    print_line("{}: no problems found", arguments.annotations);
-    return 0;
+namespace {
+
+// A set, and the file for what is written of it.
+struct Source {
+  DataPaths paths;
+  std::string output;
+};
+
+// One set, or the splits of a folder, each with a file of its name in the folder `output`.
+template <class Arguments>
+std::vector<Source> sources_of(const Arguments& arguments, const std::string& output) {
+  std::vector<Source> sources;
+  if (arguments.data.empty()) {
+    for (auto [flag, value] :
+         {std::pair{"--annotations", &arguments.annotations}, std::pair{"--images", &arguments.images}})
+      if (value->empty()) fail_input("{}: not given, expected --annotations and --images, or --data", flag);
+    sources.push_back({{.annotations = arguments.annotations, .images = arguments.images}, output});
+  } else {
+    if (!arguments.annotations.empty() || !arguments.images.empty())
+      fail_input("--data: {} beside --annotations or --images, expected only one of them", arguments.data);
+    const DataSplits splits = find_splits(arguments.data);
+    for (const SplitNames& split : split_names())
+      if (const auto& paths = splits.*split.split)
+        sources.push_back({*paths, output.empty() ? "" : joined(output, split.names[0] + ".json")});
   }
-  for (const std::string& line : report.problems.lines()) print_line(line);
-  fail_input("{}: {} problem{}, listed above; expected none", arguments.annotations, problems,
+  for (Source& source : sources) source.paths.allow_outside = arguments.allow_outside;
+  if (!output.empty()) {
+    if (!arguments.data.empty()) std::filesystem::create_directories(output);
+    for (const Source& source : sources)
+      check_outputs({{"the output", source.output}}, {{"--annotations", source.paths.annotations}});
+  }
+  return sources;
+}
+
+void write_coco(const Source& source, const GroundTruth& truth) {
+  write_file(source.output,
+             std::string_view(coco_json(truth, "written by saccade from " + source.paths.annotations)));
+  print_line("{}: {} images in {}, {} boxes, {} categories", source.output, truth.images.size(),
+             source.paths.images, truth.annotations.size(), truth.categories.size());
+}
+
+}  // namespace
+
+int run_data_check(const CheckArguments& arguments) {
+  int64_t problems = 0;
+  const std::vector<Source> sources = sources_of(arguments, arguments.fix);
+  std::vector<Category> categories;
+  for (Source source : sources) {
+    source.paths.categories = categories;
+    GroundTruth left;
+    const DatasetReport report = check_detection_dataset(source.paths, &left);
+    if (categories.empty()) categories = left.categories;
+    if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
+    for (const std::string& line : report.summary) print_line(line);
+    for (const std::string& line : report.remarks) print_line("note: {}", line);
+    problems += report.problems.count();
+    for (const std::string& line : report.problems.lines()) print_line(line);
+    if (report.problems.count() == 0) print_line("{}: no problems found", source.paths.annotations);
+    if (arguments.fix.empty()) continue;
+    if (left.images.empty() || left.categories.empty())
+      fail_input("{}: nothing that is right is left of it", source.paths.annotations);
+    write_coco(source, left);
+  }
+  if (problems == 0 || !arguments.fix.empty()) return 0;
+  fail_input("{}: {} problem{}, listed above; expected none",
+             arguments.data.empty() ? arguments.annotations : arguments.data, problems,
              problems == 1 ? "" : "s");
+}
+
+int run_data_convert(const DataConvertArguments& arguments) {
+  std::vector<Category> categories;
+  for (Source source : sources_of(arguments, arguments.output)) {
+    source.paths.categories = categories;
+    std::vector<std::string> notes;
+    auto dataset = open_detection_dataset(source.paths, LabelScheme::kContiguous, &notes);
+    GroundTruth truth = dataset->ground_truth();
+    run_tasks(std::ssize(truth.images), 0, [&](int64_t i) {
+      ImageInfo& image = truth.images[static_cast<size_t>(i)];
+      if (image.width > 0 && image.height > 0) return;
+      const ImageSize size = image_size(dataset->image_path(i));
+      image.width = size.width;
+      image.height = size.height;
+    });
+    if (categories.empty()) categories = truth.categories;
+    write_coco(source, truth);
+  }
+  return 0;
 }
 
 }  // namespace saccade

@@ -22,13 +22,12 @@ namespace {
 
 Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
                                const EvaluatorOptions& options) {
-  if (arguments.annotations.empty())
+  if (arguments.annotations.empty() && arguments.data.empty())
     fail_input(
         "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
         arguments.checkpoint);
   std::vector<std::string> notes;
-  auto dataset =
-      open_detection_dataset(eval_paths(arguments, model.config), LabelScheme::kContiguous, &notes);
+  auto dataset = open_detection_dataset(eval_paths(arguments, model), LabelScheme::kContiguous, &notes);
   for (const std::string& note : notes) print_line(note);
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);

@@ -1,12 +1,40 @@
 // saccade eval: the metrics of a checkpoint on a data set, those of the evaluator that its configuration names.
 #include "core/formats/output_file.h"
 #include "core/tensor/error.h"
+#include "data/formats/splits.h"
 #include "data/images/image.h"
 #include "train/commands/device_choice.h"
 #include "train/commands/task_commands.h"
+#include "train/config/task.h"
 #include "train/logs/print.h"
 
 namespace saccade {
+
+DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
+  const Config& config = model.config;
+  DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
+  if (!arguments.data.empty()) {
+    if (!arguments.annotations.empty() || !arguments.images.empty())
+      fail_input("--data: {} beside --annotations or --images, expected only one of them", arguments.data);
+    const bool is_detection = task_of(config).has_category_ids;
+    DataSplits splits = is_detection ? find_splits(arguments.data) : find_class_splits(arguments.data);
+    if (is_detection) draw_validation(splits, config.data().val_share(), config.seed());
+    for (const SplitNames& names : split_names()) {
+      if (names.names[0] != arguments.split) continue;
+      const auto& split = splits.*names.split;
+      if (!split) fail_input("{}: has no {} images", arguments.data, arguments.split);
+      paths = *split;
+    }
+  } else if (arguments.images.empty()) {
+    fail_input("--images: not given, expected the folder of the images, or --data");
+  }
+  for (size_t k = 0; k < model.category_ids.size(); ++k)
+    if (model.class_names[k] != kNoCategory)
+      paths.categories.push_back({model.category_ids[k], model.class_names[k]});
+  paths.allow_outside = arguments.allow_outside;
+  paths.skip_bad_images = config.data().bad_images() == config::skip;
+  return paths;
+}
 
 int run_eval(const EvalArguments& arguments) {
   check_outputs({{"--detections", arguments.detections}, {"--json", arguments.json}},

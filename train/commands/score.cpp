@@ -11,7 +11,7 @@ namespace saccade {
 int run_score(const ScoreArguments& arguments) {
   check_outputs({{"--json", arguments.json}},
                 {{"--annotations", arguments.annotations}, {"--detections", arguments.detections}});
-  GroundTruth truth = read_ground_truth(arguments.annotations);
+  GroundTruth truth = read_ground_truth({arguments.annotations, ""});
   std::vector<Detection> detections = read_detections(arguments.detections);
   Evaluation evaluation =
       detection_evaluators()

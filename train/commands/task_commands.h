@@ -31,13 +31,9 @@ class Predictor {
   virtual bool has_pictures() const = 0;
 };
 
-// The data set that is evaluated; images that cannot be read are treated as in training.
-inline DataPaths eval_paths(const EvalArguments& arguments, const Config& config) {
-  return {.annotations = arguments.annotations,
-          .images = arguments.images,
-          .allow_outside = arguments.allow_outside,
-          .skip_bad_images = config.data().bad_images() == config::skip};
-}
+// The data set that is evaluated; images that cannot be read are treated as in training. Throws InputError where neither --images nor a
+// folder with the split is given.
+DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model);
 
 struct TaskCommands {
   std::string name;  // the task's (train/config/task.h)

@@ -34,6 +34,11 @@ std::string recipe(const TrainArguments& arguments) {
 
 Config configuration(const TrainArguments& arguments) {
   Config config = load_config(recipe(arguments), arguments.set);
+  if (!arguments.data.empty()) {
+    config.mutable_data()->set_folder(arguments.data);
+    config.mutable_data()->clear_train();
+    config.mutable_data()->clear_val();
+  }
   // --max-steps stops a run early; it is its planned length only where the configuration has none.
   bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;
   if (arguments.max_steps > 0 && endless) config.mutable_train()->set_max_steps(arguments.max_steps);

@@ -106,8 +106,14 @@ void validate_config(const Config& given) {
 void validate_for_training(const Config& config) {
   validate_config(config);
   const TaskSpec& task = task_of(config);
-  task.check_split("data.train", config.data().train());
-  if (config.data().has_val()) task.check_split("data.val", config.data().val());
+  const auto& data = config.data();
+  if (data.folder().empty()) {
+    task.check_split("data.train", data.train());
+    if (data.has_val()) task.check_split("data.val", data.val());
+  } else if (data.has_train() || data.has_val()) {
+    fail_input("data.folder: \"{}\" beside data.{}, expected only one of them", data.folder(),
+               data.has_train() ? "train" : "val");
+  }
   const auto& train = config.train();
   if (train.epochs() <= 0 && train.max_steps() <= 0 && train.max_minutes() <= 0)
     fail_input(

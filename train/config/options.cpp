@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "core/tensor/error.h"
+#include "data/formats/splits.h"
 #include "train/config/config_fields.h"
+#include "train/config/task.h"
 
 namespace saccade {
 
@@ -128,9 +131,35 @@ ScheduleOptions schedule_options(const config::Schedule& s) {
           s.warmup_shape() == "quadratic"};
 }
 
-DataPaths data_paths(const config::Split& split, const Config& config) {
-  return {split.annotations(), split.images(), split.format(), config.data().allow_outside(),
-          config.data().bad_images() == config::skip};
+DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
+  const config::Data& data = config.data();
+  DataSplits splits;
+  if (data.folder().empty()) {
+    auto paths = [](const config::Split& split) {
+      return DataPaths{split.annotations(), split.images(), split.format()};
+    };
+    splits.train = paths(data.train());
+    if (data.has_val()) splits.val = paths(data.val());
+  } else {
+    const bool is_detection = task_of(config).has_category_ids;
+    splits = is_detection ? find_splits(data.folder()) : find_class_splits(data.folder());
+    if (!splits.train) fail_input("{}: no training images are found in the folder", data.folder());
+    const std::string drawn =
+        is_detection ? draw_validation(splits, data.val_share(), config.seed()) : std::string();
+    if (notes != nullptr) {
+      notes->push_back(fmt::format("{}: {} data, {}{}", data.folder(), splits.format, splits.train->images,
+                                   splits.val && drawn.empty() ? " and " + splits.val->images : ""));
+      if (!drawn.empty()) notes->push_back(drawn);
+      if (!splits.val)
+        notes->push_back(fmt::format("{}: has no validation images, so nothing is evaluated", data.folder()));
+    }
+  }
+  for (auto* paths : {&splits.train, &splits.val}) {
+    if (!*paths) continue;
+    (*paths)->allow_outside = data.allow_outside();
+    (*paths)->skip_bad_images = data.bad_images() == config::skip;
+  }
+  return splits;
 }
 
 const DetectionEvaluator& detection_evaluator(const Config& config) {

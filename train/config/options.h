@@ -31,7 +31,9 @@ LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 kernels::ImageNormalization image_normalization(const Config& config);
 OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
 ScheduleOptions schedule_options(const config::Schedule& schedule);
-DataPaths data_paths(const config::Split& split, const Config& config);
+// Where the splits are: as data.train and data.val say, or found in data.folder, which is told in a line that is added to notes. Throws
+// InputError where the folder holds no training images.
+DataSplits data_splits(const Config& config, std::vector<std::string>* notes = nullptr);
 // By eval.evaluator, which names one of the model's kind; unset: coco and top_k. Throw InputError for an unknown one.
 const DetectionEvaluator& detection_evaluator(const Config& config);
 const ClassificationEvaluator& classification_evaluator(const Config& config);

@@ -21,8 +21,8 @@ class DetectionTask final : public TrainingTask {
         loader_(train_loader(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(detection_evaluator(config)),
-        train_set_(open_detection_dataset(data_paths(config.data().train(), config), label_scheme(config),
-                                          &notes_)) {
+        splits_(data_splits(config, &notes_)),
+        train_set_(open_detection_dataset(*splits_.train, label_scheme(config), &notes_)) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
@@ -32,9 +32,9 @@ class DetectionTask final : public TrainingTask {
                      : fmt::format("{} categories", known),
                  train_set_->name(), known);
     model_ = build_as<Detector>(config, classes);
-    if (config.data().has_val()) {
-      val_set_ =
-          open_detection_dataset(data_paths(config.data().val(), config), label_scheme(config), &notes_);
+    if (splits_.val) {
+      splits_.val->categories = train_set_->ground_truth().categories;
+      val_set_ = open_detection_dataset(*splits_.val, label_scheme(config), &notes_);
       check_categories(*val_set_, category_ids(), class_names(), "the training set");
     }
   }
@@ -83,7 +83,8 @@ class DetectionTask final : public TrainingTask {
   LoaderOptions loader_;
   EvaluatorOptions evaluation_;
   const DetectionEvaluator& evaluator_;
-  std::vector<std::string> notes_;                               // about the images of both sets
+  std::vector<std::string> notes_;  // about the images of both sets
+  DataSplits splits_;
   std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Detector> model_;
 };
@@ -98,15 +99,17 @@ void check_detection(const Config& config) {
 
 void check_detection_split(const std::string& field, const config::Split& split) {
   if (!split.format().empty()) detection_formats().find(split.format(), field + ".format");
-  need(field + ".annotations", split.annotations(), "a file of annotations (COCO json)");
+  need(field + ".annotations", split.annotations(), "a file of annotations (COCO json), or data.folder");
   need(field + ".images", split.images(), "the folder of the images");
 }
 
 std::optional<int64_t> count_categories(const Config& config) {
-  const std::string& annotations = config.data().train().annotations();
-  if (annotations.empty() || !std::filesystem::exists(annotations)) return std::nullopt;
-  return open_detection_dataset({annotations, "", config.data().train().format()}, label_scheme(config))
-      ->num_classes();
+  const config::Data& data = config.data();
+  const std::string& source = data.folder().empty() ? data.train().annotations() : data.folder();
+  if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
+  DataPaths paths = *data_splits(config).train;
+  paths.look_at_images = false;
+  return open_detection_dataset(paths, label_scheme(config))->num_classes();
 }
 
 [[maybe_unused]] const bool detection_registered = training_tasks().add(

@@ -5,11 +5,12 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/formats/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
-#include "data/formats/coco.h"
+#include "data/formats/dataset_check.h"
 #include "data/images/image.h"
 #include "data/images/orientation.h"
 
@@ -29,7 +30,7 @@ void check_boxes(const GroundTruth& file, const ProblemReport& report) {
     if (w <= 0 || h <= 0) {
       report(fmt::format("{}: the box [{}, {}, {}, {}] has {} size", where, x, y, w, h,
                          w < 0 || h < 0 ? "a negative" : "no"));
-    } else if (it != images.end()) {
+    } else if (it != images.end() && it->second->width > 0) {
       double width = static_cast<double>(it->second->width), height = static_cast<double>(it->second->height);
       if (x < -kBorderPixels || y < -kBorderPixels || x + w > width + kBorderPixels ||
           y + h > height + kBorderPixels) {
@@ -46,6 +47,7 @@ struct ImageFinding {
   std::string kind, problem;
   int orientation = 1;
   bool is_missing = false;
+  ImageSize size = {};  // as it is shown; 0: it cannot be read
 };
 
 ImageFinding check_image(const ImageInfo& image, const std::string& images_dir,
@@ -63,7 +65,8 @@ ImageFinding check_image(const ImageInfo& image, const std::string& images_dir,
     found.orientation = inspect_image(bytes, path).orientation;
     const Image pixels = decode_image(bytes, path);
     const ImageSize shown{pixels.height, pixels.width}, said{image.height, image.width};
-    if (shown == said) return found;
+    found.size = shown;
+    if (shown == said || said.width <= 0) return found;
     found.kind = "size";
     found.problem = fmt::format("{} has {} x {} pixels, the annotations say {} x {}", where, shown.width,
                                 shown.height, said.width, said.height);
@@ -80,10 +83,14 @@ ImageFinding check_image(const ImageInfo& image, const std::string& images_dir,
   return found;
 }
 
-void check_images(const GroundTruth& file, const DataPaths& paths, int threads, DatasetReport& report) {
+// What was found out about each image; nothing when there is no folder.
+std::vector<ImageFinding> check_images(const GroundTruth& file, const DataPaths& paths, int threads,
+                                       DatasetReport& report) {
   std::error_code error;
-  if (!std::filesystem::is_directory(paths.images, error))
-    return report.problems.add(fmt::format("{}: no such folder of images", paths.images));
+  if (!std::filesystem::is_directory(paths.images, error)) {
+    report.problems.add(fmt::format("{}: no such folder of images", paths.images));
+    return {};
+  }
   std::optional<NamedFolder> folder;
   if (!paths.allow_outside) folder.emplace(paths.images);
   std::vector<ImageFinding> found(file.images.size());
@@ -91,10 +98,11 @@ void check_images(const GroundTruth& file, const DataPaths& paths, int threads, 
     found[static_cast<size_t>(i)] = check_image(file.images[static_cast<size_t>(i)], paths.images, folder);
   });
   auto missing = [](const ImageFinding& f) { return f.is_missing; };
-  if (found.size() > 1 && std::all_of(found.begin(), found.end(), missing))
-    return report.problems.add(
-        fmt::format("{}: none of the {} images is in the folder {} (the first is \"{}\")", paths.annotations,
-                    found.size(), paths.images, file.images[0].file_name));
+  if (found.size() > 1 && std::all_of(found.begin(), found.end(), missing)) {
+    report.problems.add(fmt::format("{}: none of the {} images is in the folder {} (the first is \"{}\")",
+                                    paths.annotations, found.size(), paths.images, file.images[0].file_name));
+    return found;
+  }
   int64_t turned_images = 0;
   for (const ImageFinding& f : found) {
     turned_images += f.orientation > 1;
@@ -103,6 +111,51 @@ void check_images(const GroundTruth& file, const DataPaths& paths, int threads, 
   if (turned_images > 0)
     report.summary.push_back(fmt::format(
         "{} images are turned by their EXIF orientation; boxes count in the turned picture", turned_images));
+  return found;
+}
+
+// The first of each id, without those that `drop` names by their place in the list.
+template <class T, class Drop>
+std::vector<T> first_of_each_id(const std::vector<T>& items, std::unordered_set<int64_t>& ids, Drop drop) {
+  std::vector<T> kept;
+  for (size_t i = 0; i < items.size(); ++i)
+    if (!drop(i) && ids.insert(items[i].id).second) kept.push_back(items[i]);
+  return kept;
+}
+
+// `found` is empty where no image was looked at.
+GroundTruth what_is_left(GroundTruth file, const std::vector<ImageFinding>& found) {
+  for (size_t i = 0; i < found.size(); ++i)
+    if (file.images[i].width <= 0) {
+      file.images[i].width = found[i].size.width;
+      file.images[i].height = found[i].size.height;
+    }
+  GroundTruth left;
+  std::unordered_set<int64_t> images, categories, annotations;
+  left.images = first_of_each_id(file.images, images,
+                                 [&](size_t i) { return !found.empty() && !found[i].problem.empty(); });
+  left.categories = first_of_each_id(file.categories, categories, [](size_t) { return false; });
+  std::unordered_map<int64_t, const ImageInfo*> by_id;
+  for (const ImageInfo& image : left.images) by_id.emplace(image.id, &image);
+  left.annotations = first_of_each_id(file.annotations, annotations, [&](size_t i) {
+    Annotation& a = file.annotations[i];
+    auto image = by_id.find(a.image_id);
+    if (image == by_id.end() || !categories.contains(a.category_id)) return true;
+    auto& [x, y, w, h] = a.bbox;
+    if (a.area < 0) a.area = std::max(w, 0.0) * std::max(h, 0.0);
+    const auto width = static_cast<double>(image->second->width),
+               height = static_cast<double>(image->second->height);
+    if (width > 0 && (x < 0 || y < 0 || x + w > width || y + h > height) && w > 0 && h > 0) {
+      const double right = std::clamp(x + w, 0.0, width), bottom = std::clamp(y + h, 0.0, height);
+      x = std::clamp(x, 0.0, width);
+      y = std::clamp(y, 0.0, height);
+      w = right - x;
+      h = bottom - y;
+      a.area = std::min(a.area, std::max(w, 0.0) * std::max(h, 0.0));
+    }
+    return w <= 0 || h <= 0;
+  });
+  return left;
 }
 
 // How often what key(item) gives comes more than once.
@@ -177,12 +230,14 @@ void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
       fmt::format("{} images, {} of them without boxes; {} boxes, {} of them crowds; {} categories",
                   file.images.size(), file.images.size() - std::min(file.images.size(), with_boxes.size()),
                   file.annotations.size(), crowds, file.categories.size()));
+  std::vector<ImageInfo> sized = file.images;
+  std::erase_if(sized, [](const ImageInfo& i) { return i.width <= 0; });
   using Side = double (*)(const ImageInfo&);
-  if (!file.images.empty())
-    summary.push_back(fmt::format(
-        "images: {} pixels", range_of<std::vector<ImageInfo>, Side>(
-                                 file.images, [](const ImageInfo& i) { return static_cast<double>(i.width); },
-                                 [](const ImageInfo& i) { return static_cast<double>(i.height); })));
+  if (!sized.empty())
+    summary.push_back(fmt::format("images: {} pixels",
+                                  range_of<std::vector<ImageInfo>, Side>(
+                                      sized, [](const ImageInfo& i) { return static_cast<double>(i.width); },
+                                      [](const ImageInfo& i) { return static_cast<double>(i.height); })));
   using BoxSide = double (*)(const Annotation&);
   if (!file.annotations.empty())
     summary.push_back(
@@ -202,26 +257,20 @@ void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
 
 }  // namespace
 
-DatasetReport check_coco(const DataPaths& paths, int threads) {
-  DatasetReport report;
+void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report,
+                        GroundTruth* left) {
   ProblemReport add = [&](const std::string& problem) {
     report.problems.add(fmt::format("{}: {}", paths.annotations, problem));
   };
-  GroundTruth file;
-  try {
-    file = read_coco(paths.annotations, add);
-  } catch (const InputError& e) {
-    report.problems.add(e.what());
-    return report;
-  }
-  if (file.images.empty()) add("the list of images is empty");
-  if (file.categories.empty()) add("the list of categories is empty");
-  check_ids(file, add);
-  check_boxes(file, add);
-  add_summary(file, report.summary);
-  add_remarks(file, report.remarks);
-  if (!paths.images.empty()) check_images(file, paths, threads, report);
-  return report;
+  if (truth.images.empty()) add("the list of images is empty");
+  if (truth.categories.empty()) add("the list of categories is empty");
+  check_ids(truth, add);
+  check_boxes(truth, add);
+  add_summary(truth, report.summary);
+  add_remarks(truth, report.remarks);
+  std::vector<ImageFinding> found;
+  if (!paths.images.empty()) found = check_images(truth, paths, threads, report);
+  if (left != nullptr) *left = what_is_left(truth, found);
 }
 
 }  // namespace saccade

@@ -1,0 +1,91 @@
+#include "data/formats/splits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "core/tensor/error.h"
+#include "core/tensor/philox.h"
+#include "data/formats/named_classes.h"
+
+namespace saccade {
+
+const std::vector<SplitNames>& split_names() {
+  static const std::vector<SplitNames> kNames{{&DataSplits::train, {"train", "training"}},
+                                              {&DataSplits::val, {"val", "valid", "validation"}},
+                                              {&DataSplits::test, {"test", "testing"}}};
+  return kNames;
+}
+
+DataSplits find_splits(const std::string& folder) {
+  if (!is_folder(folder)) fail_input("{}: no such folder", folder);
+  DataSplits found;
+  std::string layouts;
+  for (const auto& [name, format] : detection_formats().all()) {
+    if (format.find == nullptr) continue;
+    layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
+    DataSplits splits = format.find(folder);
+    if (!splits.train && !splits.val && !splits.test) continue;
+    if (!found.format.empty())
+      fail_input("{}: holds a data set as {} and one as {}; data.train and data.val say which, path by path",
+                 folder, found.format, name);
+    for (auto split : {&DataSplits::train, &DataSplits::val, &DataSplits::test})
+      if (splits.*split) (splits.*split)->format = name;
+    found = std::move(splits);
+    found.format = name;
+  }
+  if (found.format.empty())
+    fail_input("{}: no data set is found in the folder, expected one as {}", folder, layouts);
+  return found;
+}
+
+DataSplits find_class_splits(const std::string& folder) {
+  if (!is_folder(folder)) fail_input("{}: no such folder", folder);
+  DataSplits found{.format = "folder"};
+  for (const SplitNames& split : split_names())
+    for (const std::string& name : split.names)
+      if (!(found.*split.split) && is_folder(joined(folder, name)))
+        found.*split.split = DataPaths{.annotations = "", .images = joined(folder, name)};
+  if (!found.train && !found.val && !found.test) found.train = DataPaths{.annotations = "", .images = folder};
+  return found;
+}
+
+std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
+  if (!splits.train || splits.val || share <= 0) return "";
+  splits.val = splits.train;
+  splits.val->part = Part::kValidation;
+  splits.train->part = Part::kTraining;
+  for (auto* paths : {&*splits.train, &*splits.val}) {
+    paths->val_share = share;
+    paths->seed = seed;
+  }
+  return fmt::format(
+      "{}: has no validation images, so {:g} % of the training images, drawn by seed {}, become them",
+      splits.train->annotations, 100 * share, seed);
+}
+
+GroundTruth part_of(GroundTruth truth, const DataPaths& paths) {
+  if (paths.part == Part::kAll) return truth;
+  const auto count = static_cast<int64_t>(truth.images.size());
+  if (count < 2)
+    fail_input("{}: {} images, expected at least 2 where validation images are drawn", paths.annotations,
+               count);
+  std::vector<std::pair<uint64_t, const ImageInfo*>> drawn;
+  const uint64_t key = paths.seed ^ hash_name("validation split");
+  for (const ImageInfo& image : truth.images)
+    drawn.emplace_back(mix_key(key, hash_name(image.file_name)), &image);
+  std::sort(drawn.begin(), drawn.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second->file_name < b.second->file_name;
+  });
+  const auto wanted = std::llround(paths.val_share * static_cast<double>(count));
+  drawn.resize(static_cast<size_t>(std::clamp<int64_t>(wanted, 1, count - 1)));
+  std::unordered_set<int64_t> ids;
+  for (const auto& [order, image] : drawn) ids.insert(image->id);
+  const bool wants_drawn = paths.part == Part::kValidation;
+  std::erase_if(truth.images, [&](const ImageInfo& i) { return ids.contains(i.id) != wants_drawn; });
+  std::erase_if(truth.annotations,
+                [&](const Annotation& a) { return ids.contains(a.image_id) != wants_drawn; });
+  return truth;
+}
+
+}  // namespace saccade

@@ -1,0 +1,29 @@
+// The parts of a data set that lies in one folder.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/formats/data_format.h"
+
+namespace saccade {
+
+// The names that a split's folders and files go by; "train", "val" and "test" come first.
+struct SplitNames {
+  std::optional<DataPaths> DataSplits::*split;
+  std::vector<std::string> names;
+};
+const std::vector<SplitNames>& split_names();
+
+// What a folder holds, in the layout of the one format that knows it. Throws InputError where none does, or several do.
+DataSplits find_splits(const std::string& folder);
+// Of a classifier: the folders of the splits, each with class folders, or the folder itself as the training set.
+DataSplits find_class_splits(const std::string& folder);
+// Where there is no validation split, this share of the training images becomes one; which ones depends on the seed and their names
+// alone. Returns a line that says so; "": nothing was drawn.
+std::string draw_validation(DataSplits& splits, double share, uint64_t seed);
+// The images of a split that is drawn, or all.
+GroundTruth part_of(GroundTruth truth, const DataPaths& paths);
+
+}  // namespace saccade

@@ -1,0 +1,110 @@
+#include "data/formats/yolo_names.h"
+
+#include <yaml.h>
+
+#include <memory>
+#include <optional>
+
+#include "core/formats/file.h"
+#include "core/tensor/error.h"
+#include "data/formats/named_classes.h"
+
+namespace saccade {
+namespace {
+
+constexpr FileKind kYamlFile{"a data.yaml", uint64_t{8} << 20};
+
+// A document in memory; its nodes refer to each other by number, so aliases cost nothing.
+class YamlDocument {
+ public:
+  explicit YamlDocument(const std::string& path) : path_(path) {
+    const std::string text = read_text(path, kYamlFile);
+    yaml_parser_t parser;
+    SACCADE_CHECK(yaml_parser_initialize(&parser) != 0, "{}: out of memory", path);
+    const std::unique_ptr<yaml_parser_t, void (*)(yaml_parser_t*)> guard(&parser, yaml_parser_delete);
+    yaml_parser_set_input_string(&parser, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+    if (yaml_parser_load(&parser, &document_) == 0)
+      fail_input("{}: line {}: no YAML: {}", path, parser.problem_mark.line + 1,
+                 parser.problem != nullptr ? parser.problem : "the text cannot be read");
+  }
+  ~YamlDocument() { yaml_document_delete(&document_); }
+  YamlDocument(const YamlDocument&) = delete;
+  YamlDocument& operator=(const YamlDocument&) = delete;
+
+  const yaml_node_t& root() {
+    const yaml_node_t* node = yaml_document_get_root_node(&document_);
+    if (node == nullptr || node->type != YAML_MAPPING_NODE)
+      fail_input("{}: expected a mapping with the names of the classes", path_);
+    return *node;
+  }
+  const yaml_node_t& node(int index) { return *yaml_document_get_node(&document_, index); }
+  std::optional<std::string> text(int index) {
+    const yaml_node_t& n = node(index);
+    if (n.type != YAML_SCALAR_NODE) return std::nullopt;
+    return std::string(reinterpret_cast<const char*>(n.data.scalar.value), n.data.scalar.length);
+  }
+  [[noreturn]] void fail_at(int index, const std::string& what) {
+    fail_input("{}: line {}: {}", path_, node(index).start_mark.line + 1, what);
+  }
+
+ private:
+  std::string path_;
+  yaml_document_t document_{};
+};
+
+// A list, or a mapping of 0, 1, ... to names in any order.
+std::vector<std::string> read_names(YamlDocument& yaml, int index) {
+  const yaml_node_t& node = yaml.node(index);
+  std::vector<std::string> names;
+  if (node.type == YAML_SEQUENCE_NODE) {
+    for (const int* i = node.data.sequence.items.start; i < node.data.sequence.items.top; ++i) {
+      const auto name = yaml.text(*i);
+      if (!name) yaml.fail_at(*i, "the name of a class must be a word");
+      names.push_back(*name);
+    }
+    return names;
+  }
+  if (node.type != YAML_MAPPING_NODE) yaml.fail_at(index, "names: expected a list of the classes");
+  const auto count = static_cast<size_t>(node.data.mapping.pairs.top - node.data.mapping.pairs.start);
+  std::vector<std::optional<std::string>> found(count);
+  for (const auto* p = node.data.mapping.pairs.start; p < node.data.mapping.pairs.top; ++p) {
+    const auto key = yaml.text(p->key), name = yaml.text(p->value);
+    const auto number = key ? finite_number(*key) : std::nullopt;
+    const size_t at =
+        number && *number >= 0 && *number < static_cast<double>(count) ? static_cast<size_t>(*number) : count;
+    if (at == count || static_cast<double>(at) != *number || found[at])
+      yaml.fail_at(p->key, fmt::format("names: expected each of the numbers 0 to {} once", count - 1));
+    if (!name) yaml.fail_at(p->value, "the name of a class must be a word");
+    found[at] = *name;
+  }
+  for (const auto& name : found) names.push_back(*name);
+  return names;
+}
+
+}  // namespace
+
+YoloYaml read_yolo_yaml(const std::string& path) {
+  YamlDocument yaml(path);
+  YoloYaml out;
+  bool has_names = false;
+  const yaml_node_t& root = yaml.root();
+  for (const auto* p = root.data.mapping.pairs.start; p < root.data.mapping.pairs.top; ++p) {
+    const auto key = yaml.text(p->key);
+    if (!key) continue;
+    if (*key == "names") {
+      out.names = read_names(yaml, p->value);
+      has_names = true;
+    } else if (*key == "path") {
+      out.path = yaml.text(p->value).value_or("");
+    } else if (*key == "train" || *key == "val" || *key == "test") {
+      const auto folder = yaml.text(p->value);
+      if (!folder) yaml.fail_at(p->value, fmt::format("{}: expected one folder of images", *key));
+      if (!folder->empty() && *folder != "null" && *folder != "~") out.folders[*key] = *folder;
+    }
+  }
+  if (!has_names) fail_input("{}: has no \"names\" of the classes", path);
+  check_class_list(out.names, path);
+  return out;
+}
+
+}  // namespace saccade

@@ -1,0 +1,296 @@
+#include "train/commands/cli_commands.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "core/runtime/cpu/thread_team.h"
+#include "train/commands/commands.h"
+#include "train/config/text.h"
+
+namespace saccade {
+
+namespace {
+
+// A new command, and the arguments that its options fill and `run` is given.
+template <class Arguments>
+std::pair<CLI::App*, std::shared_ptr<Arguments>> add_command(CLI::App& parent, Action& action,
+                                                             const char* name, const char* text,
+                                                             int (*run)(const Arguments&)) {
+  CLI::App* command = parent.add_subcommand(name, text);
+  auto arguments = std::make_shared<Arguments>();
+  command->callback([&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
+  return {command, arguments};
+}
+
+template <class T, class Fits>
+CLI::Validator number(const std::string& expected, Fits fits) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        T value{};
+        return parse_number(text, value) && fits(value)
+                   ? ""
+                   : fmt::format("\"{}\" does not fit, expected {}", text, expected);
+      },
+      "");
+}
+CLI::Validator at_least(int64_t low) {
+  return number<int64_t>(fmt::format("a whole number of at least {}", low),
+                         [low](int64_t value) { return value >= low; });
+}
+CLI::Validator between_0_and_1() {
+  return number<double>("a number from 0 to 1", [](double value) { return value >= 0 && value <= 1; });
+}
+
+// Of files and folders: an empty word names none.
+CLI::Validator not_empty() {
+  return CLI::Validator([](std::string& text) { return text.empty() ? "the name is empty" : ""; }, "");
+}
+
+// An option, with the word that stands for its value in the help.
+template <class T>
+CLI::Option* option(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
+  CLI::Option* added = command->add_option(flag, value, text)->type_name(type);
+  const std::string_view kind = type;
+  return kind == "FILE" || kind == "DIR" ? added->check(not_empty()) : added;
+}
+template <class T>
+CLI::Option* required(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
+  return option(command, flag, value, type, text)->required();
+}
+
+// To every command below `app`.
+void add_threads(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    if (!command->get_subcommands({}).empty()) {
+      add_threads(*command);
+      continue;
+    }
+    command
+        ->add_option_function<int>(
+            "--threads", set_thread_count,
+            "threads to compute with (default: OMP_NUM_THREADS, or as many as there are "
+            "processors for this process)")
+        ->type_name("N")
+        ->check(number<int>(fmt::format("a whole number from 1 to {}", max_threads()),
+                            [](int count) { return count >= 1 && count <= max_threads(); }));
+  }
+}
+
+void add_device(CLI::App* command, std::string& device) {
+  option(command, "--device", device, "NAME", "auto, cpu or cuda (default auto)");
+}
+
+void add_json(CLI::App* command, std::string& json) {
+  option(command, "--json", json, "FILE", "write the figures here at full precision");
+}
+
+void add_set(CLI::App* command, std::vector<std::string>& set) {
+  option(command, "--set", set, "PATH=VALUE", "change a config field: path.to.field=value (repeatable)")
+      ->expected(1)
+      ->take_all();
+}
+
+void add_allow_outside(CLI::App* command, bool& allow_outside) {
+  command->add_flag("--allow-outside", allow_outside,
+                    "images may lie outside of their folder: absolute names, \"..\", links");
+}
+
+void add_train(CLI::App& app, Action& action) {
+  auto [c, a] = add_command(app, action, "train", "train a detector or a classifier", run_train);
+  option(c, "--config", a->config, "FILE",
+         "the recipe, a textproto (see configs/); with --resume by default the run's own");
+  required(c, "--output", a->output, "DIR", "folder of the run: config, metrics, checkpoints");
+  option(c, "--data", a->data, "DIR",
+         "in place of the recipe's data: a folder as COCO, YOLO, Pascal VOC or CSV, or of class folders");
+  add_set(c, a->set);
+  c->add_flag("--resume", a->resume, "continue the run in --output from its newest whole checkpoint");
+  option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
+  c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
+  option(c, "--freeze", a->freeze, "REGEX",
+         "do not train the parameters whose names it is found in (repeatable)")
+      ->expected(1)
+      ->take_all();
+  c->add_flag("--quiet", a->quiet, "print nothing but errors");
+  add_device(c, a->device);
+  option(c, "--max-steps", a->max_steps, "N", "stop after this many optimizer steps; --resume goes on")
+      ->check(at_least(1));
+  c->footer(
+      "Examples:\n"
+      "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
+      "  saccade train --config configs/bccd.textproto --output runs/a --set data.batch_size=4 --set seed=7\n"
+      "  saccade train --config configs/bccd.textproto --data my_images --output runs/mine\n"
+      "  saccade train --config configs/bccd.textproto --output runs/a --resume\n"
+      "  saccade train --output runs/a --resume --set train.epochs=100");
+}
+
+void add_eval(CLI::App& app, Action& action) {
+  auto [c, a] =
+      add_command(app, action, "eval", "run a checkpoint over a data set and print its figures", run_eval);
+  required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
+  option(c, "--annotations", a->annotations, "FILE",
+         "of a detector: COCO json, data.yaml, CSV, or a folder of Pascal VOC");
+  option(c, "--images", a->images, "DIR",
+         "folder of the images; of a classifier: with a sub-folder for each class");
+  option(c, "--data", a->data, "DIR", "or a folder as train --data takes it");
+  option(c, "--split", a->split, "NAME", "with --data: train, val or test (default val)")
+      ->check(CLI::IsMember({"train", "val", "test"}));
+  option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
+  add_json(c, a->json);
+  option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
+  add_allow_outside(c, a->allow_outside);
+  add_device(c, a->device);
+  c->footer(
+      "Examples:\n"
+      "  saccade eval --checkpoint runs/a/checkpoints/best.safetensors --annotations val.json --images val/\n"
+      "  saccade eval --checkpoint classifier.safetensors --images val/ --json figures.json");
+}
+
+void add_score(CLI::App& app, Action& action) {
+  auto [c, a] = add_command(app, action, "score", "COCO figures of a detection file", run_score);
+  required(c, "--annotations", a->annotations, "FILE", "COCO instances json");
+  required(c, "--detections", a->detections, "FILE", "COCO result list");
+  add_json(c, a->json);
+  c->add_flag("--per-class", a->per_class, "print the figures of each class too");
+  option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
+  c->footer(
+      "Example:\n  saccade score --annotations val.json --detections detections.json --json figures.json");
+}
+
+void add_predict(CLI::App& app, Action& action) {
+  auto [c, a] =
+      add_command(app, action, "predict",
+                  "draw the detections of a checkpoint on images, or name their classes", run_predict);
+  required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
+  required(c, "--output", a->output, "DIR",
+           "folder for the pictures and detections.json, or predictions.json");
+  option(c, "--threshold", a->threshold, "T", "smallest score that is drawn (default 0.5)")
+      ->check(between_0_and_1());
+  option(c, "--classes", a->classes, "NAME,...", "only these classes, by name or category id")
+      ->delimiter(',')
+      ->check(not_empty());
+  option(c, "--max", a->max, "N", "at most so many detections an image, the best by score")
+      ->check(at_least(1));
+  c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
+  c->add_flag("--crop", a->crop, "also cut every object out, into DIR/crops");
+  c->add_flag("--recursive", a->recursive, "also take the folders in folders");
+  add_device(c, a->device);
+  c->add_option("IMAGE", a->images, "image files, folders of images, or patterns ('shots/*.jpg')")
+      ->required()
+      ->check(not_empty());
+  c->footer(
+      "Example:\n  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/");
+}
+
+void add_bench(CLI::App& app, Action& action) {
+  auto [c, a] =
+      add_command(app, action, "bench", "time a checkpoint's inference on random images", run_bench);
+  c->add_option("CKPT", a->checkpoint, "a checkpoint that train or convert wrote")
+      ->required()
+      ->check(not_empty());
+  option(c, "--batch-size", a->batch_size, "N", "images at a time (default 1)")->check(at_least(1));
+  option(c, "--height", a->height, "H", "of the images (default: the recipe's)")->check(at_least(1));
+  option(c, "--width", a->width, "W", "of the images (default: the recipe's)")->check(at_least(1));
+  option(c, "--seconds", a->seconds, "T", "how long to measure (default 5)")
+      ->check(
+          number<double>("a number of seconds from 0 to 3600", [](double t) { return t >= 0 && t <= 3600; }));
+  add_json(c, a->json);
+  add_device(c, a->device);
+  c->footer("Example:\n  saccade bench runs/a/checkpoints/best.safetensors --batch-size 8 --json bench.json");
+}
+
+void add_summary(CLI::App& app, Action& action) {
+  auto [c, a] =
+      add_command(app, action, "summary", "parameters, MACs and activation memory of a model", run_summary);
+  required(c, "--config", a->config, "FILE", "the recipe, a textproto");
+  add_set(c, a->set);
+  option(c, "--height", a->height, "H", "of the image (default: the recipe's)")->check(at_least(1));
+  option(c, "--width", a->width, "W", "of the image (default: the recipe's)")->check(at_least(1));
+  option(c, "--json", a->json, "FILE", "write the totals here");
+  c->footer(
+      "Example:\n  saccade summary --config configs/deformable_detr_r50.textproto --height 800 --width 1066");
+}
+
+// Where a data set lies.
+template <class Arguments>
+void add_source(CLI::App* command, Arguments& a) {
+  option(command, "--annotations", a.annotations, "FILE",
+         "COCO json, data.yaml, CSV, or a folder of Pascal VOC");
+  option(command, "--images", a.images, "DIR", "folder of the images");
+  option(command, "--data", a.data, "DIR", "or a folder as train --data takes it, with all its splits");
+}
+
+void add_data(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("data", "make, check or convert a data set");
+  c->require_subcommand(1);
+  auto [shapes, s] =
+      add_command(*c, action, "shapes", "draw a synthetic COCO-format data set", run_data_shapes);
+  required(shapes, "--output", s->output, "DIR", "folder for annotations.json and images/");
+  required(shapes, "--images", s->images, "N", "how many images")->check(at_least(1));
+  required(shapes, "--seed", s->seed, "S", "another seed, another data set")->check(at_least(0));
+  option(shapes, "--size", s->size, "PIXELS", "side of the images in pixels")->check(at_least(1));
+  shapes->footer("Example:\n  saccade data shapes --output shapes/train --images 2000 --seed 1");
+  auto [check, k] =
+      add_command(*c, action, "check", "name every bad annotation and image of a data set", run_data_check);
+  add_source(check, *k);
+  option(check, "--fix", k->fix, "OUT",
+         "write what is right as COCO json here; with --data: a folder for the json of each split");
+  add_allow_outside(check, k->allow_outside);
+  check->footer(
+      "Examples:\n"
+      "  saccade data check --annotations train.json --images train/\n"
+      "  saccade data check --data my_images --fix fixed");
+  auto [convert, v] = add_command(*c, action, "convert", "write the annotations of a data set as COCO json",
+                                  run_data_convert);
+  add_source(convert, *v);
+  required(convert, "--output", v->output, "OUT",
+           "the json; with --data: a folder for the json of each split");
+  add_allow_outside(convert, v->allow_outside);
+  convert->footer(
+      "Examples:\n"
+      "  saccade data convert --annotations data.yaml --images train/images --output train.json\n"
+      "  saccade data convert --data my_images --output coco");
+}
+
+void add_convert(CLI::App& app, Action& action) {
+  auto [c, a] = add_command(app, action, "convert", "turn weights of others into a checkpoint", run_convert);
+  c->add_option("IN", a->input, "safetensors, or a .pth file of PyTorch")->required()->check(not_empty());
+  c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required()->check(not_empty());
+  option(c, "--config", a->config, "FILE", "the model, where the weights do not tell it");
+  add_set(c, a->set);
+  option(c, "--annotations", a->annotations, "FILE", "COCO json that names the classes");
+  c->footer(
+      "Examples:\n"
+      "  saccade convert detr-r50-e632da11.pth detr.safetensors\n"
+      "  saccade convert model.safetensors dc5.safetensors --set model.backbone.dilation=true\n"
+      "  saccade convert resnet50.pth resnet50.safetensors");
+}
+
+void add_describe(CLI::App& app, Action& action) {
+  auto [c, a] =
+      add_command(app, action, "describe",
+                  "the arguments, shapes and cost of a layer, or the fields of a config", run_describe);
+  c->add_option(
+      "LAYER", a->layer,
+      "its name in a config; without one, the known layers are listed; \"config\": every field of a config");
+  c->footer("Example:\n  saccade describe ms_deform_attn");
+}
+
+}  // namespace
+
+void add_commands(CLI::App& app, Action& action) {
+  add_train(app, action);
+  add_eval(app, action);
+  add_score(app, action);
+  add_predict(app, action);
+  add_bench(app, action);
+  add_summary(app, action);
+  add_data(app, action);
+  add_convert(app, action);
+  add_describe(app, action);
+  add_threads(app);
+}
+
+}  // namespace saccade

@@ -1,0 +1,15 @@
+// The commands with their flags and examples, as the command line knows them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace saccade {
+
+// What the parsed command line asks for; set by the callback of the chosen command.
+using Action = std::function<int()>;
+
+// Adds all of them to the program; `action` must outlive the parsing.
+void add_commands(CLI::App& app, Action& action);
+
+}  // namespace saccade
