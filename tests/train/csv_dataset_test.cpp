@@ -9,7 +9,6 @@
 #include "tests/input_error.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
-#include "train/commands/commands.h"
 
 namespace saccade {
 namespace {
@@ -37,8 +36,7 @@ TEST(CsvDataset, ReadsBoxesAndClasses) {
   EXPECT_EQ(sample.boxes[0].y2, 20);  // cut to the image
   EXPECT_TRUE(set->make_sample(1, Image(20, 30)).boxes.empty());
   EXPECT_EQ(set->ground_truth().annotations[0].bbox, (std::array<double, 4>{1, 2, 10, 20.5}));
-  // The command line knows it too.
-  EXPECT_EQ(run_data_check({.annotations = path, .images = ""}), 0);
+  EXPECT_EQ(check_detection_dataset({.annotations = path, .images = ""}).problems.count(), 0);
 }
 
 TEST(CsvDataset, NamesTheBadLine) {
