@@ -35,7 +35,7 @@ struct Restore {
   MathMode mode = execution().math;
   ~Restore() {
     execution().math = mode;
-    cuda::set_conv_plan_capacity(256);
+    cuda::set_conv_plan_capacity(cuda::kConvPlanCapacity);
   }
 };
 
@@ -90,6 +90,26 @@ TEST(Cudnn, ThePlanCacheStaysBounded) {
   EXPECT_EQ(cuda::conv_plans().hits, before.hits + 1);
 }
 
+// The heuristic is asked once for sizes near each other, and again where the engine that it named refuses one. What is chosen does
+// not depend on what was asked for before.
+TEST(Cudnn, EnginesAreFoundOnceForManySizes) {
+  auto of_size = [](int64_t height, int64_t width) {
+    auto q = problem(ConvPass::kForward, DType::kBF16, MathMode::kExact);
+    q.H = q.OH = height;
+    q.W = q.OW = width;
+    return q;
+  };
+  cuda::ConvPlanner planner;
+  for (int64_t width = 32; width < 64; ++width) ASSERT_TRUE(planner.make(of_size(32, width)));
+  EXPECT_EQ(planner.heuristics(), 1);
+  ASSERT_TRUE(planner.make(of_size(32, 64)));
+  EXPECT_EQ(planner.heuristics(), 2);
+  ASSERT_TRUE(
+      planner.make(of_size(512, 2)));  // the engine for 1,024 to 2,047 pixels has tiles that are too wide
+  EXPECT_EQ(planner.heuristics(), 3);
+  EXPECT_EQ(of_size(32, 33).typical().key().text(), of_size(33, 32).typical().key().text());
+}
+
 TEST(CudnnDeathTest, AMissingLibraryIsOneLine) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not opened the library yet
   EXPECT_EXIT(
@@ -129,7 +149,7 @@ TEST(Cudnn, TheStandInRefusesWhatTheLibraryRefuses) {
   expect_error("the sizes of x, w and y do not fit", [] {
     auto wrong = problem(ConvPass::kForward, DType::kF32, MathMode::kExact);
     wrong.OH = 4;
-    cuda::ConvPlan::make(wrong);
+    cuda::ConvPlanner().make(wrong);
   });
 }
 

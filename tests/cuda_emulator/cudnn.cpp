@@ -54,6 +54,12 @@ const std::vector<Rule>& rules() {
         {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, 1},
         {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, kNode, 1, 1},
         {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, 1},
+        {CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, kNode, 1, 1},
+        {CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, 1},
+        {CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, 1},
+        {CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, 1},
+        {CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_ATTR_ENGINECFG_ENGINE, kNode, 1, 1},
+        {CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, kNode, 1, kAny, false},
         {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, kNode, 1, 1},
         {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, 1},
         {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 1,
@@ -94,6 +100,8 @@ size_t size_of(cudnnBackendAttributeType_t type) {
 
 // Engines: 0 adds in the order of arrival, 1 uses tensor cores, 2 neither, and needs a workspace.
 constexpr int64_t kWorkspace = 1000;
+// Engine 1 has a tile of 0 or 1; a plan with 1 does no images that are less than four pixels wide.
+constexpr int64_t kWideTile = 4;
 std::vector<int64_t> notes_of(int64_t engine) {
   if (engine == 0) return {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
   if (engine == 1) return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
@@ -132,6 +140,21 @@ cudnnStatus_t validate(Node& n) {
     Convolution c(*ops[0]);
     if (is_bf16(*c.x) != is_bf16(*c.w) || is_bf16(*c.x) != is_bf16(*c.y))
       return refuse(CUDNN_STATUS_NOT_SUPPORTED, "mixed dtypes");
+  }
+  if (n.type == CUDNN_BACKEND_ENGINE_DESCRIPTOR)
+    n.nodes[CUDNN_ATTR_OPERATIONGRAPH_OPS] =
+        child(n, CUDNN_ATTR_ENGINE_OPERATION_GRAPH).nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  if (n.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+    const Node& configuration = child(n, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    const Node& engine = child(configuration, CUDNN_ATTR_ENGINECFG_ENGINE);
+    const bool has_knobs = configuration.nodes.count(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) > 0;
+    if (has_knobs != (number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 1))
+      return bad("knobs of this engine");
+    if (has_knobs &&
+        number(child(configuration, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES), CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE) ==
+            1 &&
+        dims(*Convolution(*engine.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS)[0]).y)[3] < kWideTile)
+      return refuse(CUDNN_STATUS_NOT_SUPPORTED, "the tile is wider than the image");
   }
   if (n.type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR &&
       n.numbers.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).size() !=
@@ -224,6 +247,11 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
       engine->numbers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX] = {engines[static_cast<size_t>(i)]};
       engine->nodes[CUDNN_ATTR_OPERATIONGRAPH_OPS] = ops;
       configuration.nodes[CUDNN_ATTR_ENGINECFG_ENGINE] = {engine};
+      if (engines[static_cast<size_t>(i)] != 1) continue;
+      Ref knob(new Node{CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, true});
+      knob->numbers[CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE] = {CUDNN_KNOB_TYPE_TILE_SIZE};
+      knob->numbers[CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE] = {dims(*Convolution(*ops[0]).y)[3] >= kWideTile};
+      configuration.nodes[CUDNN_ATTR_ENGINECFG_KNOB_CHOICES] = {knob};
     }
     return CUDNN_STATUS_SUCCESS;
   }
@@ -233,9 +261,19 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     *count = 1;
     return CUDNN_STATUS_SUCCESS;
   }
+  if (n.type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR && name == CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) {
+    if (type != kNode) return bad("the knobs of a configuration");
+    auto knobs = n.nodes.find(name);
+    *count = knobs == n.nodes.end() ? 0 : 1;
+    if (*count > 0 && room > 0) node(*static_cast<cudnnBackendDescriptor_t*>(values)) = *knobs->second[0];
+    return CUDNN_STATUS_SUCCESS;
+  }
   std::vector<int64_t> found;
-  if (n.type == CUDNN_BACKEND_ENGINE_DESCRIPTOR && name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE &&
-      type == CUDNN_TYPE_NUMERICAL_NOTE)
+  if (n.type == CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR ||
+      (n.type == CUDNN_BACKEND_ENGINE_DESCRIPTOR && name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX))
+    found = {number(n, name)};
+  else if (n.type == CUDNN_BACKEND_ENGINE_DESCRIPTOR && name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE &&
+           type == CUDNN_TYPE_NUMERICAL_NOTE)
     found = notes_of(number(n, CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
   else if (n.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && n.finalized &&
            name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64)

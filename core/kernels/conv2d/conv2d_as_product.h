@@ -6,8 +6,11 @@
 
 namespace saccade::kernels {
 
+inline bool is_strided_product(const Shape& w, const ConvParams& p) {
+  return w[2] == 1 && w[3] == 1 && p.padding == 0 && p.groups == 1;
+}
 inline bool is_product(const Shape& w, const ConvParams& p) {
-  return w[2] == 1 && w[3] == 1 && p.stride == 1 && p.padding == 0 && p.groups == 1;
+  return is_strided_product(w, p) && p.stride == 1;
 }
 inline Tensor pixels(const Tensor& t) { return t.reshape({t.numel() / t.dim(-1), t.dim(-1)}); }
 inline Tensor matrix(const Tensor& w) { return w.reshape({w.dim(0), w.dim(1)}); }

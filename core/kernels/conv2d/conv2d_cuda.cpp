@@ -1,9 +1,10 @@
-// Convolutions on the GPU: 1x1 ones are matrix products, depthwise ones have kernels of their own, the others
-// go to cuDNN. What cuDNN has no repeatable engine for takes the generic kernel.
+// Convolutions on the GPU: 1x1 ones are matrix products (strided ones of the pixels that they read), depthwise ones have kernels of
+// their own, the others go to cuDNN. What cuDNN has no repeatable engine for takes the generic kernel.
 #include "core/kernels/conv2d/conv2d.h"
 
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/conv2d_cuda_epilogue.h"
+#include "core/kernels/conv2d/conv2d_cuda_pixels.h"
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
 #include "core/kernels/conv2d/depthwise_cuda.h"
 #include "core/runtime/cuda/slow_path.h"
@@ -44,6 +45,13 @@ bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Ten
   return true;
 }
 
+// The pixels of x that a strided 1x1 convolution reads, one for each of y's.
+Tensor pixels_read(const Tensor& x, const Tensor& y, int64_t stride) {
+  Tensor picked = Tensor::empty({x.dim(0), y.dim(1), y.dim(2), x.dim(3)}, x.dtype(), x.device());
+  cuda::pick_pixels(x, stride, picked);
+  return picked;
+}
+
 void note(const char* name, const Tensor& x, const Shape& w, const ConvParams& p) {
   cuda::note_slow_path(fmt::format("{} of {} {} by {}, stride {}, dilation {}, groups {}", name,
                                    name_of(x.dtype()), x.shape().to_string(), w.to_string(), p.stride,
@@ -53,6 +61,8 @@ void note(const char* name, const Tensor& x, const Shape& w, const ConvParams& p
 void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                   Tensor& y) {
   if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
+  if (is_strided_product(w.shape(), p))
+    return forward_as_product(pixels_read(x, y, p.stride), w, bias, act, y);
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_forward(x, w, bias, p, act, y);
   auto q = problem_of(cuda::ConvPass::kForward, x, w.shape(), y, p);
   const Tensor packed = channels_last(w);
@@ -68,6 +78,11 @@ void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const Co
 
 void backward_data_cuda(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
   if (is_product(w.shape(), p)) return backward_data_as_product(dy, w, dx);
+  if (is_strided_product(w.shape(), p)) {
+    Tensor picked = Tensor::empty({dy.dim(0), dy.dim(1), dy.dim(2), dx.dim(3)}, dx.dtype(), dx.device());
+    backward_data_as_product(dy, w, picked);
+    return cuda::spread_pixels(picked, p.stride, dx);
+  }
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_backward_data(dy, w, p, dx);
   if (run(problem_of(cuda::ConvPass::kData, dx, w.shape(), dy, p), dx, channels_last(w), dy)) return;
   note("conv2d_backward_data", dx, w.shape(), p);
@@ -76,6 +91,8 @@ void backward_data_cuda(const Tensor& dy, const Tensor& w, const ConvParams& p, 
 
 void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
   if (is_product(dw.shape(), p)) return backward_weight_as_product(dy, x, dw);
+  if (is_strided_product(dw.shape(), p))
+    return backward_weight_as_product(dy, pixels_read(x, dy, p.stride), dw);
   if (cuda::is_depthwise(dw.shape(), p)) return cuda::depthwise_backward_weight(dy, x, p, dw);
   // No engine writes f32 sums of bf16 products: the sums are f32, the result is rounded to bf16 once and then
   // widened.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 
 namespace saccade::cuda {
 namespace {
@@ -29,12 +31,15 @@ CudnnDescriptor tensor(Uid uid, DType dtype, const Sizes& nchw, bool is_virtual 
   return std::move(t.finalize());
 }
 
+}  // namespace
+
 // The operations of a problem: a convolution and, forward, what follows it. Owns what the graph names.
-struct Graph {
+class ConvPlanner::Graph {
+ public:
   std::vector<CudnnDescriptor> parts, operations;
   CudnnDescriptor graph{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
 
-  explicit Graph(const ConvProblem& q) {
+  Graph(const ConvProblem& q, const ConvPlanner& planner) {
     parts.reserve(16);
     auto keep = [&](CudnnDescriptor d) -> const CudnnDescriptor& { return parts.emplace_back(std::move(d)); };
     const Sizes image{q.N, q.O, q.OH, q.OW};
@@ -80,10 +85,11 @@ struct Graph {
     for (const CudnnDescriptor& o : operations) all.push_back(o.get());
     graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
               std::span<const cudnnBackendDescriptor_t>(all));
-    graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, cudnn_handle());
+    if (!planner.device_) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, cudnn_handle());
     graph.finalize();
   }
 
+ private:
   static CudnnDescriptor convolution_of(const kernels::ConvParams& p) {
     CudnnDescriptor c(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     c.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
@@ -119,6 +125,8 @@ struct Graph {
   }
 };
 
+namespace {
+
 // Whether an engine with these notes may be taken.
 bool acceptable(const ConvProblem& q, const std::vector<cudnnBackendNumericalNote_t>& notes) {
   const bool exact = q.dtype == DType::kF32 && q.math == MathMode::kExact;
@@ -135,33 +143,32 @@ bool acceptable(const ConvProblem& q, const std::vector<cudnnBackendNumericalNot
   });
 }
 
-// The heuristic's configurations of engines, best first.
-std::vector<CudnnDescriptor> configurations(const Graph& graph, cudnnBackendHeurMode_t mode) {
-  CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph);
-  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+// The descriptors that an attribute names, copied into new ones.
+std::vector<CudnnDescriptor> children(const CudnnDescriptor& parent, cudnnBackendAttributeName_t name,
+                                      cudnnBackendDescriptorType_t type) {
   std::vector<CudnnDescriptor> found;
-  if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) return found;  // no engine knows such a graph
-  int64_t count = heuristic.get_into(CUDNN_ATTR_ENGINEHEUR_RESULTS, {});
   std::vector<cudnnBackendDescriptor_t> raw;
-  for (int64_t i = 0; i < count; ++i)
-    raw.push_back(found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
-  count = heuristic.get_into(CUDNN_ATTR_ENGINEHEUR_RESULTS, raw);
-  while (static_cast<int64_t>(found.size()) > count) found.pop_back();
+  for (int64_t i = 0, count = parent.get_into(name, {}); i < count; ++i)
+    raw.push_back(found.emplace_back(type).get());
+  const int64_t count = raw.empty() ? 0 : parent.get_into(name, raw);
+  while (std::ssize(found) > count) found.pop_back();
   return found;
 }
 
-std::vector<cudnnBackendNumericalNote_t> notes_of(const CudnnDescriptor& configuration) {
-  CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  cudnnBackendDescriptor_t raw = engine.get();
-  configuration.get_into(CUDNN_ATTR_ENGINECFG_ENGINE, {&raw, 1});
-  return engine.values<cudnnBackendNumericalNote_t>(
-      CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+ConvEngine engine_of(const CudnnDescriptor& configuration, const CudnnDescriptor& engine) {
+  ConvEngine e;
+  e.index = engine.values<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1).at(0);
+  for (const CudnnDescriptor& knob :
+       children(configuration, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR))
+    e.knobs.emplace_back(
+        knob.values<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0),
+        knob.values<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1).at(0));
+  return e;
 }
 
 // Never destroyed, as the handle.
 LruCache<std::optional<ConvPlan>>& plans() {
-  static auto* plans = new LruCache<std::optional<ConvPlan>>(256);
+  static auto* plans = new LruCache<std::optional<ConvPlan>>(kConvPlanCapacity);
   return *plans;
 }
 
@@ -174,22 +181,120 @@ CacheKey ConvProblem::key() const {
   return key;
 }
 
-std::optional<ConvPlan> ConvPlan::make(const ConvProblem& problem) {
-  Graph graph(problem);
+ConvProblem ConvProblem::typical() const {
+  ConvProblem q = *this;
+  const auto magnitude = std::bit_width(static_cast<uint64_t>(OH * OW));
+  const auto side = static_cast<int64_t>(std::sqrt(0.75 * std::exp2(magnitude)));
+  auto input = [&](int64_t taps) {
+    return (side - 1) * p.stride + p.dilation * (taps - 1) + 1 - 2 * p.padding;
+  };
+  if (side < 1 || input(R) < 1 || input(S) < 1) return q;
+  q.OH = q.OW = side;
+  q.H = input(R);
+  q.W = input(S);
+  return q;
+}
+
+ConvPlanner::ConvPlanner(const std::string& device) {
+  device_.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device_->set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+               std::span<const char>(device.data(), device.size()));
+  device_->finalize();
+}
+
+void ConvPlanner::name_device(CudnnDescriptor& d, cudnnBackendAttributeName_t device,
+                              std::optional<cudnnBackendAttributeName_t> handle) const {
+  if (device_)
+    d.set(device, *device_);
+  else if (handle)
+    d.set(*handle, CUDNN_TYPE_HANDLE, cudnn_handle());
+}
+
+std::optional<ConvPlan> ConvPlanner::plan_of(const CudnnDescriptor& configuration) const {
+  CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+  name_device(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+  if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) return {};  // not this shape, or not on this GPU
+  ConvPlan made(std::move(plan));
+  made.workspace_bytes_ =
+      made.plan_.values<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1).at(0);
+  if (made.workspace_bytes_ > kMaxWorkspace) return {};
+  return made;
+}
+
+std::optional<ConvPlan> ConvPlanner::plan_of(const ConvEngine& e, const Graph& graph) const {
+  CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph).set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {e.index});
+  name_device(engine, CUDNN_ATTR_ENGINE_DEVICEPROP);
+  if (engine.try_finalize() != CUDNN_STATUS_SUCCESS) return {};
+  std::vector<CudnnDescriptor> knobs;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (auto [type, value] : e.knobs) {
+    CudnnDescriptor knob(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, type);
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, {value});
+    raw.push_back(knobs.emplace_back(std::move(knob.finalize())).get());
+  }
+  CudnnDescriptor configuration(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  configuration.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!raw.empty())
+    configuration.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                      std::span<const cudnnBackendDescriptor_t>(raw));
+  if (configuration.try_finalize() != CUDNN_STATUS_SUCCESS) return {};
+  return plan_of(configuration);
+}
+
+// What the heuristic gives for a problem.
+struct ConvPlanner::Choice {
+  ConvEngine engine;
+  ConvPlan plan;
+};
+
+std::optional<ConvPlanner::Choice> ConvPlanner::choose(const ConvProblem& problem, const Graph& graph) {
+  ++heuristics_;
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const CudnnDescriptor& configuration : configurations(graph, mode)) {
-      if (!acceptable(problem, notes_of(configuration))) continue;
-      CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, cudnn_handle());
-      if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) continue;  // not this shape, or not on this GPU
-      ConvPlan made(std::move(plan));
-      made.workspace_bytes_ =
-          made.plan_.values<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1).at(0);
-      if (made.workspace_bytes_ <= kMaxWorkspace) return made;
+    CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph);
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+    name_device(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
+    if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) continue;  // no engine knows such a graph
+    // Best first.
+    for (const CudnnDescriptor& configuration :
+         children(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
+      CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+      cudnnBackendDescriptor_t raw = engine.get();
+      configuration.get_into(CUDNN_ATTR_ENGINECFG_ENGINE, {&raw, 1});
+      if (!acceptable(problem, engine.values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                                                          CUDNN_TYPE_NUMERICAL_NOTE,
+                                                                          CUDNN_NUMERICAL_NOTE_TYPE_COUNT)))
+        continue;
+      if (std::optional<ConvPlan> plan = plan_of(configuration))
+        return Choice{engine_of(configuration, engine), std::move(*plan)};
     }
   }
-  return std::nullopt;
+  return {};
+}
+
+std::optional<ConvPlan> ConvPlanner::make(const ConvProblem& problem) {
+  const Graph graph(problem, *this);
+  const ConvProblem typical = problem.typical();
+  const std::string key = typical.key().text();
+  std::optional<ConvEngine> engine;
+  {
+    std::lock_guard lock(mutex_);
+    auto [known, is_new] = engines_.try_emplace(key);
+    if (is_new)
+      if (std::optional<Choice> choice = choose(typical, Graph(typical, *this)))
+        known->second = std::move(choice->engine);
+    engine = known->second;
+  }
+  if (engine)
+    if (std::optional<ConvPlan> plan = plan_of(*engine, graph)) return plan;
+  // What cannot be fused at one size cannot at another; the caller runs it in two.
+  if (!engine && (problem.bias || problem.relu)) return {};
+  // An engine that is not for this size.
+  if (std::optional<Choice> choice = choose(problem, graph)) return std::move(choice->plan);
+  return {};
 }
 
 void ConvPlan::run(const void* x, const void* w, const void* y, const void* bias) const {
@@ -210,7 +315,8 @@ void ConvPlan::run(const void* x, const void* w, const void* y, const void* bias
 }
 
 std::shared_ptr<const std::optional<ConvPlan>> conv_plan(const ConvProblem& problem) {
-  return plans().get(problem.key().text(), [&] { return ConvPlan::make(problem); });
+  static auto* planner = new ConvPlanner;
+  return plans().get(problem.key().text(), [&] { return planner->make(problem); });
 }
 CacheStats conv_plans() { return plans().stats(); }
 void set_conv_plan_capacity(size_t capacity) { plans().set_capacity(capacity); }

@@ -1,0 +1,222 @@
+// What the real cuDNN answers for GPUs that are only described, on a machine without any: every convolution of every recipe must
+// get an engine whose results repeat, within its workspace, in every precision. Prints how long planning takes.
+// Usage: conv_plans [DEVICE.json ...]     all of tests/cudnn/devices if none is named; exit status 77: cuDNN is not installed
+#include <time.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "core/formats/file.h"
+#include "core/kernels/conv2d/conv2d_as_product.h"
+#include "core/kernels/conv2d/conv2d_cuda_plan.h"
+#include "models/classifier.h"
+#include "models/detector.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/task.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using cuda::ConvPass;
+using cuda::ConvProblem;
+using kernels::ConvParams;
+
+// A convolution as a model called it, at whatever size.
+struct Call {
+  int64_t H, W, C, O, R, S;
+  ConvParams p;
+  bool bias, relu;
+};
+std::vector<Call> calls;
+
+// In place of the CPU's convolutions: notes what is asked for.
+void record(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
+            Tensor& y) {
+  calls.push_back({x.dim(1), x.dim(2), x.dim(3), w.dim(0), w.dim(2), w.dim(3), p, bias.defined(),
+                   act == Activation::kRelu});
+  y.fill(0);
+}
+
+constexpr int64_t kSmall = 256;  // what detectors are run at to see their convolutions
+
+std::vector<Call> calls_of(const Config& config) {
+  ExecutionScope scope;
+  execution().grad_enabled = false;
+  std::shared_ptr<Module> model =
+      build_model(config, config.model().num_classes() > 0 ? config.model().num_classes()
+                                                           : task_of(config).usual_classes);
+  for (const NamedTensor& t : model->named_tensors()) Tensor(t.var.value()).fill(0);
+  model->set_training(false);
+  calls.clear();
+  if (auto* detector = dynamic_cast<Detector*>(model.get()))
+    detector->forward({.images = Var(Tensor::zeros({1, kSmall, kSmall, 3}))});
+  else
+    dynamic_cast<Classifier&>(*model).forward(Var(Tensor::zeros({1, 224, 224, 3})));
+  return calls;
+}
+
+// The size of a map of `cells` on images of kSmall pixels, on images of `length`: halved as often, rounding up.
+int64_t at_size(int64_t cells, int64_t length) {
+  for (int64_t size = kSmall; size > cells; size /= 2) length = ceil_div(length, 2);
+  return length;
+}
+
+struct Precision {
+  const char* name;
+  DType dtype;
+  MathMode math;
+};
+constexpr Precision kPrecisions[] = {{"f32", DType::kF32, MathMode::kExact},
+                                     {"tf32", DType::kF32, MathMode::kTf32},
+                                     {"bf16", DType::kBF16, MathMode::kExact}};
+
+// Those of a training step that go to cuDNN, each once.
+std::vector<ConvProblem> problems_of(const std::vector<Call>& all, bool scaled, int64_t N, int64_t height,
+                                     int64_t width, const Precision& precision) {
+  std::vector<ConvProblem> out;
+  std::set<std::string> seen;
+  for (const Call& c : all) {
+    const Shape w{c.O, c.C / c.p.groups, c.R, c.S};
+    if (kernels::is_strided_product(w, c.p) || c.p.groups == c.O) continue;  // products, depthwise
+    for (ConvPass pass : {ConvPass::kForward, ConvPass::kData, ConvPass::kWeight}) {
+      if (pass == ConvPass::kData && c.C == 3) continue;  // the images
+      ConvProblem q{.pass = pass, .dtype = precision.dtype, .math = precision.math, .N = N};
+      q.H = scaled ? at_size(c.H, height) : c.H;
+      q.W = scaled ? at_size(c.W, width) : c.W;
+      q.C = c.C, q.O = c.O, q.R = c.R, q.S = c.S, q.p = c.p;
+      q.OH = kernels::conv_output_size(q.H, q.R, q.p);
+      q.OW = kernels::conv_output_size(q.W, q.S, q.p);
+      q.bias = pass == ConvPass::kForward && c.bias;
+      q.relu = pass == ConvPass::kForward && c.relu;
+      if (seen.insert(q.key().text()).second) out.push_back(q);
+    }
+  }
+  return out;
+}
+
+// Of this thread's processor, so that other programs do not count.
+double now() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
+}
+
+// As the backend does it: what cannot be fused is run in two.
+bool has_plan(cuda::ConvPlanner& planner, ConvProblem q) {
+  if (planner.make(q)) return true;
+  if (!q.bias && !q.relu) return false;
+  q.bias = q.relu = false;
+  return planner.make(q).has_value();
+}
+
+std::string text(const ConvProblem& q, const Precision& precision) {
+  const char* passes[] = {"forward", "data", "weight"};
+  return fmt::format("{} {} [{}, {}, {}, {}] by [{}, {}, {}, {}], stride {}", precision.name,
+                     passes[static_cast<int>(q.pass)], q.N, q.H, q.W, q.C, q.O, q.C / q.p.groups, q.R, q.S,
+                     q.p.stride);
+}
+
+int check_device(const fs::path& file, const std::vector<std::pair<Config, std::vector<Call>>>& recipes) {
+  cuda::ConvPlanner planner(read_text(file.string(), kTextFile));
+  std::set<std::string> seen;
+  int failed = 0;
+  const double start = now();
+  for (const auto& [config, found] : recipes) {
+    const bool detects = config.model().type() != "classifier";
+    const int64_t N = std::min<int64_t>(config.data().batch_size(), 16);
+    for (const Precision& precision : kPrecisions)
+      for (auto [height, width] : {std::pair{800, 1066}, {1333, 800}})
+        for (const ConvProblem& q : problems_of(found, detects, N, height, width, precision)) {
+          if (!seen.insert(q.key().text()).second || has_plan(planner, q)) continue;
+          fmt::print("  no engine: {}\n", text(q, precision));
+          ++failed;
+        }
+  }
+  fmt::print("{}: {} convolutions, {} without an engine, the heuristic asked {} times, {:.0f} ms\n",
+             file.stem().string(), seen.size(), failed, planner.heuristics(), now() - start);
+  return failed;
+}
+
+// The padded sizes of scripts/bench/coco_batches.txt.
+std::vector<std::pair<int64_t, int64_t>> coco_sizes() {
+  std::vector<std::pair<int64_t, int64_t>> sizes;
+  std::ifstream file(SACCADE_SOURCE_DIR "/scripts/bench/coco_batches.txt");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream numbers(line);
+    int64_t height = 0, width = 0;
+    for (int64_t h = 0, w = 0; numbers >> h >> w;) height = std::max(height, h), width = std::max(width, w);
+    sizes.emplace_back(height, width);
+  }
+  return sizes;
+}
+
+// A training of Deformable DETR R50 on batches of four: planning each new size, and what it was with the heuristic every time.
+void time_planning(const fs::path& file, const std::vector<Call>& found) {
+  const auto sizes = coco_sizes();
+  for (const Precision& precision : kPrecisions) {
+    cuda::ConvPlanner planner(read_text(file.string(), kTextFile));
+    std::set<std::string> planned;
+    std::vector<double> steps;
+    for (auto [height, width] : sizes) {
+      const double start = now();
+      for (const ConvProblem& q : problems_of(found, true, 4, height, width, precision))
+        if (planned.insert(q.key().text()).second) has_plan(planner, q);
+      steps.push_back(now() - start);
+    }
+    double before = 0;
+    constexpr int kSome = 3;
+    for (int i = 0; i < kSome; ++i) {
+      cuda::ConvPlanner fresh(read_text(file.string(), kTextFile));
+      const double start = now();
+      for (const ConvProblem& q : problems_of(found, true, 4, sizes[i].first, sizes[i].second, precision))
+        has_plan(fresh, q);
+      before += (now() - start) / kSome;
+    }
+    double sum = 0;
+    for (double s : steps) sum += s;
+    std::sort(steps.begin(), steps.end());
+    fmt::print(
+        "{} {}: {} COCO batches of Deformable DETR R50, ms of planning a step: mean {:.2f}, median {:.2f}, largest {:.1f}; "
+        "a planner that knows nothing {:.1f}; the heuristic asked {} times for {} plans\n",
+        file.stem().string(), precision.name, steps.size(), sum / static_cast<double>(steps.size()),
+        steps[steps.size() / 2], steps.back(), before, planner.heuristics(), planned.size());
+  }
+}
+
+int run(const std::vector<std::string>& names) {
+  try {
+    cuda::cudnn();
+  } catch (const Error& e) {
+    fmt::print("skipped: {}\n", e.what());
+    return 77;
+  }
+  kernels::conv2d_forward.set_tuned(Device::kCpu, &record);
+  std::vector<std::pair<Config, std::vector<Call>>> recipes;
+  std::vector<Call> r50;
+  for (const auto& entry : fs::directory_iterator(SACCADE_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".textproto") continue;
+    const Config config = resolve_config(load_config(entry.path().string()));
+    recipes.emplace_back(config, calls_of(config));
+    if (entry.path().stem() == "deformable_detr_r50") r50 = recipes.back().second;
+  }
+  std::vector<fs::path> devices(names.begin(), names.end());
+  if (devices.empty())
+    for (const auto& entry : fs::directory_iterator(SACCADE_SOURCE_DIR "/tests/cudnn/devices"))
+      devices.push_back(entry.path());
+  std::sort(devices.begin(), devices.end());
+  int failed = 0;
+  for (const fs::path& device : devices) {
+    failed += check_device(device, recipes);
+    time_planning(device, r50);
+  }
+  return failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace saccade
+
+int main(int argc, char** argv) { return saccade::run({argv + 1, argv + argc}); }
