@@ -10,8 +10,9 @@ bool cuda_is_emulated();
 
 // Counted since the start of the program.
 struct CudaStatistics {
-  int64_t launches = 0;    // kernels, calls of cuBLASLt and cuDNN, copies
-  int64_t host_syncs = 0;  // how often the host waited for the GPU
+  int64_t launches = 0;        // kernels, calls of cuBLASLt and cuDNN, copies
+  int64_t host_syncs = 0;      // how often the host waited for the GPU
+  int64_t uploaded_bytes = 0;  // from the host to the GPU
 };
 CudaStatistics cuda_statistics();
 

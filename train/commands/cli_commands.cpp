@@ -80,7 +80,7 @@ void add_threads(CLI::App& app) {
 }
 
 void add_device(CLI::App* command, std::string& device) {
-  option(command, "--device", device, "NAME", "auto, cpu or cuda (default auto)");
+  option(command, "--device", device, "NAME", "auto, cpu, cuda or cuda:NUMBER (default auto)");
 }
 
 void add_json(CLI::App* command, std::string& json) {

@@ -38,6 +38,7 @@ class StepTimer {
     auto count = [&](const char* name, int64_t n) { out.emplace_back(name, static_cast<double>(n)); };
     count("launches", after.launches - counts_before_.launches);
     count("host_syncs", after.host_syncs - counts_before_.host_syncs);
+    count("uploaded_bytes", after.uploaded_bytes - counts_before_.uploaded_bytes);
     count("allocations", allocator(device_).stats().requests - allocations_before_);
     return out;
   }

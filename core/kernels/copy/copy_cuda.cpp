@@ -20,6 +20,7 @@ constexpr size_t kAlignment = 64;
 
 void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   ++cuda::launches;
+  if (kind == cudaMemcpyHostToDevice) cuda::uploaded_bytes += static_cast<int64_t>(bytes);
   cuda::check(cudaMemcpyAsync(to, from, bytes, kind, stream), "a copy to, from or on the GPU");
 }
 
@@ -71,7 +72,9 @@ struct Staging {
 };
 
 struct StagingPool {
-  static constexpr size_t kMaxOfASize = 4;
+  // One that is written, one that is read, and for small ones some more.
+  static constexpr size_t kLarge = size_t{64} << 20;
+  static constexpr std::ptrdiff_t most_of(size_t size) { return size > kLarge ? 2 : 4; }
   std::mutex mutex;
   std::vector<Staging> all;  // the one that was used longest ago first
 
@@ -81,7 +84,7 @@ struct StagingPool {
     auto of_size = [&](const Staging& s) { return s.device.bytes() == size; };
     auto found = std::find_if(all.begin(), all.end(), of_size);
     if (found != all.end() &&
-        (found->free() || std::count_if(all.begin(), all.end(), of_size) == kMaxOfASize)) {
+        (found->free() || std::count_if(all.begin(), all.end(), of_size) >= most_of(size))) {
       std::rotate(found, found + 1, all.end());
       cuda::wait_for(all.back().host.event());
       return all.back();

@@ -32,6 +32,13 @@ class CudaAllocator final : public Allocator {
     size_t size = bytes + (debug_.guard ? kGuardBytes : 0);
     void* p = nullptr;
     cudaError_t status = cudaMallocAsync(&p, std::max<size_t>(size, 1), stream);
+    if (status == cudaErrorMemoryAllocation) {
+      // What the pool holds for blocks of other sizes may be what is missing: once more when all of it is given back.
+      (void)cudaGetLastError();
+      cuda::synchronize();
+      cuda::check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+      status = cudaMallocAsync(&p, std::max<size_t>(size, 1), stream);
+    }
     if (status == cudaErrorMemoryAllocation) fail_out_of_memory(bytes);
     cuda::check(status, "cudaMallocAsync");
     stats_.active_bytes += static_cast<int64_t>(bytes);
@@ -49,6 +56,10 @@ class CudaAllocator final : public Allocator {
   void deallocate(void* p, size_t bytes) noexcept override {
     std::lock_guard lock(mutex_);
     const auto block = blocks_.find(p);
+    if (block == blocks_.end()) {
+      std::fprintf(stderr, "saccade: memory of the GPU that is not in use was freed\n");
+      std::abort();
+    }
     if (block->second.guarded) check_guard(p, bytes);
     active_by_use_[static_cast<size_t>(block->second.use)] -= static_cast<int64_t>(bytes);
     blocks_.erase(block);

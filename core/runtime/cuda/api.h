@@ -20,7 +20,7 @@ inline void check(cudaError_t status, const char* call) {
 cudaError_t find_kernel_code();
 
 // For cuda_statistics().
-inline std::atomic<int64_t> launches{0}, host_syncs{0};
+inline std::atomic<int64_t> launches{0}, host_syncs{0}, uploaded_bytes{0};
 
 // The stream of all our work; sets the GPU up at the first call. Throws Error when there is none that can be
 // used.

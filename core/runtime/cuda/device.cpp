@@ -65,7 +65,7 @@ bool cuda_is_emulated() {
 #endif
 }
 
-CudaStatistics cuda_statistics() { return {cuda::launches, cuda::host_syncs}; }
+CudaStatistics cuda_statistics() { return {cuda::launches, cuda::host_syncs, cuda::uploaded_bytes}; }
 
 namespace cuda {
 

@@ -9,7 +9,8 @@ namespace saccade::cuda {
 
 // A block of at least `bytes`. When it is destroyed, it is handed out again as soon as the work that our
 // stream had by then is done. Where all blocks together would outgrow kMaxPinned, it waits for that.
-constexpr size_t kMaxPinned = size_t{256} << 20;
+// The images of a batch of 32 at COCO's sizes fit twice beside everything else.
+constexpr size_t kMaxPinned = size_t{1} << 30;
 class PinnedBlock {
  public:
   PinnedBlock() = default;
