@@ -188,15 +188,26 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   return truth;
 }
 
+bool names_classes(const std::string& yaml) {
+  try {
+    read_yolo_yaml(yaml);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
 // Of Ultralytics and Roboflow: a data.yaml that names the folders; or a list of classes beside images and labels.
 DataSplits find_yolo(const std::string& folder) {
   DataSplits splits;
-  std::vector<std::string> yamls = list_files(folder, ".yaml");
-  for (const std::string& name : list_files(folder, ".yml")) yamls.push_back(name);
-  for (const char* usual : {"dataset.yaml", "data.yaml"})
-    if (auto it = std::find(yamls.begin(), yamls.end(), usual); it != yamls.end()) yamls = {usual};
-  if (yamls.size() == 1) {
-    const std::string file = joined(folder, yamls[0]);
+  std::string file;
+  for (const char* usual : {"data.yaml", "dataset.yaml", "data.yml"})
+    if (file.empty() && is_file(joined(folder, usual))) file = joined(folder, usual);
+  // One of another name may be about anything.
+  std::vector<std::string> others = list_files(folder, ".yaml");
+  if (file.empty() && others.size() == 1 && names_classes(joined(folder, others[0])))
+    file = joined(folder, others[0]);
+  if (!file.empty()) {
     const YoloYaml yaml = read_yolo_yaml(file);
     for (const SplitNames& split : split_names()) {
       std::string images = split_folder(yaml, file, split.names[0]);

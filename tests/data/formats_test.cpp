@@ -246,6 +246,7 @@ TEST(Layouts, AreFound) {
             }).find("no data set is found in the folder, expected one as coco ("),
             std::string::npos);
   EXPECT_NE(input_error([&] { find_splits(dir / "none"); }).find("no such folder"), std::string::npos);
+  write_bytes(dir / "compose.yaml", "services: []\n");
   write_bytes(dir / "train.csv", "");
   write_bytes(dir / "train.json", "");
   EXPECT_NE(input_error([&] { find_splits(dir.path()); }).find("holds a data set as coco and one as csv"),
