@@ -4,6 +4,7 @@
 
 #include "core/kernels/common/mma_cuda.h"
 #include "core/runtime/cuda/block.h"
+#include "tests/cuda/buffer.h"
 
 namespace saccade {
 namespace {
@@ -19,29 +20,6 @@ std::string fault_of(void (*kernel)(P...), A... arguments) {
   } catch (const Error&) {
   }
   return emulator::take_fault();
-}
-
-// Device memory of n floats, all written.
-struct Buffer {
-  explicit Buffer(int n, bool written = true) : count(n) {
-    EXPECT_EQ(cudaMallocAsync(&data, static_cast<size_t>(n) * sizeof(float), cuda::stream()), cudaSuccess);
-    if (!written) return;
-    EXPECT_EQ(cudaMemsetAsync(data, 0, static_cast<size_t>(n) * sizeof(float), nullptr), cudaSuccess);
-  }
-  ~Buffer() { EXPECT_EQ(cudaFreeAsync(data, nullptr), cudaSuccess); }
-  float* get() const { return static_cast<float*>(data); }
-  std::vector<float> read() const {
-    std::vector<float> out(static_cast<size_t>(count));
-    EXPECT_EQ(cudaMemcpyAsync(out.data(), data, out.size() * sizeof(float), cudaMemcpyDeviceToHost, nullptr),
-              cudaSuccess);
-    return out;
-  }
-  void* data = nullptr;
-  int count;
-};
-
-void expect_report(const std::string& report, const std::string& part) {
-  EXPECT_NE(report.find(part), std::string::npos) << "report: " << report;
 }
 
 // An access outside of what was allocated: the hooks report it, AddressSanitizer ends the program.
@@ -384,88 +362,6 @@ TEST(Emulator, LoadsMatrices) {
       cuda::launch("read_matrices", &read_matrices, dim3(1), dim3(32), 0, plain.get(), transposed.get(), 4),
       Error);
   expect_report(emulator::take_fault(), "no multiple of 16");
-}
-
-// A stream, an event and pinned memory of n floats.
-struct Beside {
-  explicit Beside(int n) {
-    EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-    EXPECT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
-    void* p = nullptr;
-    EXPECT_EQ(cudaHostAlloc(&p, static_cast<size_t>(n) * sizeof(float), 0), cudaSuccess);
-    pinned = static_cast<float*>(p);
-    for (int i = 0; i < n; ++i) pinned[i] = 1;
-    bytes = static_cast<size_t>(n) * sizeof(float);
-  }
-  ~Beside() {
-    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-    EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
-    EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
-  }
-  cudaStream_t stream = nullptr;
-  cudaEvent_t event = nullptr;
-  float* pinned = nullptr;
-  size_t bytes = 0;
-};
-
-TEST(Emulator, CopiesArriveWhenTheHostHasWaited) {
-  Buffer x(4);
-  Beside beside(4);
-  ASSERT_EQ(cudaMemcpyAsync(beside.pinned, x.data, beside.bytes, cudaMemcpyDeviceToHost, beside.stream),
-            cudaSuccess);
-  ASSERT_EQ(cudaEventRecord(beside.event, beside.stream), cudaSuccess);
-  EXPECT_EQ(cudaEventQuery(beside.event), cudaErrorNotReady);
-  EXPECT_NE(beside.pinned[0], 0);
-  ASSERT_EQ(cudaEventSynchronize(beside.event), cudaSuccess);
-  EXPECT_EQ(cudaEventQuery(beside.event), cudaSuccess);
-  EXPECT_EQ(beside.pinned[0], 0);
-  EXPECT_EQ(emulator::take_fault(), "");
-}
-
-TEST(Emulator, FindsPinnedMemoryThatChangesUnderACopy) {
-  Buffer x(4);
-  Beside beside(4);
-  ASSERT_EQ(cudaMemcpyAsync(x.data, beside.pinned, beside.bytes, cudaMemcpyHostToDevice, beside.stream),
-            cudaSuccess);
-  beside.pinned[3] = 2;
-  EXPECT_NE(cudaStreamSynchronize(beside.stream), cudaSuccess);
-  expect_report(emulator::take_fault(), "pinned memory was changed");
-}
-
-// Of a stream that another one waits for, the host learns by that one.
-TEST(Emulator, WaitingForAStreamIsWaitingForThoseBeforeIt) {
-  for (bool early : {true, false}) {
-    Buffer x(4);
-    Beside first(4), second(4);
-    ASSERT_EQ(cudaMemcpyAsync(x.data, first.pinned, first.bytes, cudaMemcpyHostToDevice, first.stream),
-              cudaSuccess);
-    ASSERT_EQ(cudaEventRecord(first.event, first.stream), cudaSuccess);
-    auto record = [&] { ASSERT_EQ(cudaEventRecord(second.event, second.stream), cudaSuccess); };
-    if (early) record();
-    ASSERT_EQ(cudaStreamWaitEvent(second.stream, first.event, 0), cudaSuccess);
-    if (!early) record();
-    ASSERT_EQ(cudaEventSynchronize(second.event), cudaSuccess);
-    EXPECT_EQ(cudaEventQuery(first.event), early ? cudaErrorNotReady : cudaSuccess);
-  }
-  EXPECT_EQ(emulator::take_fault(), "");
-}
-
-TEST(Emulator, FindsStreamsThatDoNotWaitForEachOther) {
-  for (bool waits : {false, true}) {
-    Buffer x(4), y(4);
-    Beside beside(4);
-    ASSERT_EQ(cudaMemcpyAsync(x.data, beside.pinned, beside.bytes, cudaMemcpyHostToDevice, beside.stream),
-              cudaSuccess);
-    ASSERT_EQ(cudaEventRecord(beside.event, beside.stream), cudaSuccess);
-    if (waits) {
-      ASSERT_EQ(cudaStreamWaitEvent(cuda::stream(), beside.event, 0), cudaSuccess);
-    }
-    cudaError_t status =
-        cudaMemcpyAsync(y.data, x.data, beside.bytes, cudaMemcpyDeviceToDevice, cuda::stream());
-    EXPECT_EQ(status == cudaSuccess, waits);
-    std::string report = emulator::take_fault();
-    EXPECT_EQ(report.find("neither waits for the other") != std::string::npos, !waits) << report;
-  }
 }
 
 TEST(EmulatorDeathTest, HostCodeCannotTouchDeviceMemory) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/tensor/dtype.h"
+#include "tests/cuda_emulator/library_faults.h"
 
 namespace {
 
@@ -215,6 +216,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (cublasStatus_t status = check(*desc, *a, *b, *c, *d, sizes); status != CUBLAS_STATUS_SUCCESS)
     return status;
   if (refused) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (saccade::emulator::library_faults().no_products) return CUBLAS_STATUS_SUCCESS;
   // The library allows every scheme. We do not: one adds in place and one rounds parts to the result's dtype.
   if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_NOT_SUPPORTED;
   Choice choice{{sizes.m, sizes.n, sizes.k},
@@ -238,7 +240,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
                               const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
-                              void* workspace, size_t workspace_bytes, cudaStream_t) {
+                              void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   Sizes sizes;
   if (cublasStatus_t status = check(*desc, *a_layout, *b_layout, *c_layout, *d_layout, sizes);
       status != CUBLAS_STATUS_SUCCESS)
@@ -259,6 +261,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (workspace_bytes < workspace_of(choice)) return CUBLAS_STATUS_INVALID_VALUE;
 
   ++runs;
+  const void* used[] = {a, b, d, workspace};
+  if (!saccade::emulator::order_kernel(*stream, used, sizeof used)) return CUBLAS_STATUS_EXECUTION_FAILED;
   const bool tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   const Side left{static_cast<const char*>(a), *a_layout}, right{static_cast<const char*>(b), *b_layout};
   // One thread does it all: the checks are for bounds and for what nobody wrote.

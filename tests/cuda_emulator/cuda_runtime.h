@@ -229,20 +229,23 @@ inline cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
 inline cudaError_t cudaFreeHost(void* p) {
   return ::saccade::emulator::free_pinned(p) ? cudaSuccess : cudaErrorInvalidValue;
 }
-inline cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t) {
-  *p = ::saccade::emulator::allocate(bytes);
+inline cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
+  *p = ::saccade::emulator::allocate_on(emulated_stream(stream), bytes);
   return *p ? emulated_status() : cudaErrorMemoryAllocation;
 }
-inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) {
-  return ::saccade::emulator::deallocate(p) ? cudaSuccess : cudaErrorInvalidValue;
+inline cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
+  return ::saccade::emulator::free_on(emulated_stream(stream), p) ? cudaSuccess : cudaErrorInvalidValue;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                                    cudaStream_t stream) {
   return ::saccade::emulator::copy_async(to, from, bytes, emulated_stream(stream)) ? cudaSuccess
                                                                                    : cudaErrorLaunchFailure;
 }
-inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
-  return ::saccade::emulator::set(to, value, bytes) ? cudaSuccess : cudaErrorLaunchFailure;
+inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return ::saccade::emulator::order_kernel(emulated_stream(stream), &to, sizeof to) &&
+                 ::saccade::emulator::set(to, value, bytes)
+             ? cudaSuccess
+             : cudaErrorLaunchFailure;
 }
 inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *free = ::saccade::emulator::free_bytes();

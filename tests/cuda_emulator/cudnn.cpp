@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/cuda_emulator/cudnn_graph.h"
+#include "tests/cuda_emulator/library_faults.h"
 
 using namespace saccade::emulator;
 
@@ -99,9 +100,16 @@ size_t size_of(cudnnBackendAttributeType_t type) {
 }
 
 // Engines: 0 adds in the order of arrival, 1 uses tensor cores, 2 neither, and needs a workspace.
-constexpr int64_t kWorkspace = 1000;
 // Engine 1 has a tile of 0 or 1; a plan with 1 does no images that are less than four pixels wide.
 constexpr int64_t kWideTile = 4;
+int64_t workspace_of(int64_t engine) {
+  auto planned = library_faults().workspaces.find(engine);
+  return planned != library_faults().workspaces.end() ? planned->second : engine == 2 ? 1000 : 0;
+}
+int64_t engine_of(const Node& plan) {
+  return number(child(child(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG), CUDNN_ATTR_ENGINECFG_ENGINE),
+                CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+}
 std::vector<int64_t> notes_of(int64_t engine) {
   if (engine == 0) return {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
   if (engine == 1) return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
@@ -156,6 +164,8 @@ cudnnStatus_t validate(Node& n) {
         dims(*Convolution(*engine.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS)[0]).y)[3] < kWideTile)
       return refuse(CUDNN_STATUS_NOT_SUPPORTED, "the tile is wider than the image");
   }
+  if (n.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && library_faults().unfit_engines.count(engine_of(n)))
+    return refuse(CUDNN_STATUS_NOT_SUPPORTED, "an engine that does not fit the problem");
   if (n.type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR &&
       n.numbers.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).size() !=
           n.numbers.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).size())
@@ -164,6 +174,11 @@ cudnnStatus_t validate(Node& n) {
 }
 
 }  // namespace
+
+saccade::emulator::LibraryFaults& saccade::emulator::library_faults() {
+  static LibraryFaults faults;
+  return faults;
+}
 
 size_t cudnnGetVersion() { return 91900; }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
@@ -238,7 +253,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     std::vector<int64_t> engines = number(n, CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A
                                        ? std::vector<int64_t>{0, 1}
                                        : std::vector<int64_t>{2};
-    if (ops.size() > 1 && is_bf16(*Convolution(*ops[0]).x)) engines.clear();
+    if (library_faults().no_engines || (ops.size() > 1 && is_bf16(*Convolution(*ops[0]).x))) engines.clear();
     *count = static_cast<int64_t>(engines.size());
     for (int64_t i = 0; i < std::min(room, *count); ++i) {
       Node& configuration = node(static_cast<cudnnBackendDescriptor_t*>(values)[i]);
@@ -277,10 +292,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     found = notes_of(number(n, CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
   else if (n.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && n.finalized &&
            name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64)
-    found = {number(child(child(n, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG), CUDNN_ATTR_ENGINECFG_ENGINE),
-                    CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 2
-                 ? kWorkspace
-                 : 0};
+    found = {workspace_of(engine_of(n))};
   else
     return bad("attribute " + std::to_string(name) + " cannot be read");
   *count = static_cast<int64_t>(found.size());
@@ -304,7 +316,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
   auto* workspace = std::bit_cast<char*>(number(v, CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
   // One thread does it all: the checks are for bounds and for what nobody wrote.
   saccade::emulator::launch("cudnnBackendExecute", {1, 1, 1}, {1, 1, 1}, 0, [&] {
-    if (index == 2) check_access(workspace, kWorkspace, Access::kWrite);
+    if (int64_t bytes = workspace_of(index); bytes > 0)
+      check_access(workspace, static_cast<size_t>(bytes), Access::kWrite);
     run_operations(engine.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS), pointers, index == 1);
   });
   if (saccade::emulator::fault().empty()) return CUDNN_STATUS_SUCCESS;

@@ -47,7 +47,9 @@ bool set(void* to, int value, size_t bytes);
 
 // ---- streams: work is done at once, and the host learns of it when it waits. Until then a copy into pinned
 // memory has not arrived, and pinned memory that a copy reads must stay as it is. A copy that touches what a
-// copy of another stream wrote, or writes what it read, must come after it: an event says so.
+// copy of another stream wrote, or writes what it read, must come after it: an event says so. The same holds
+// between copies and the kernels, fills, allocations and frees of another stream; a kernel touches the
+// allocations that its arguments point into. The default stream comes before and after everything else.
 struct Stream {
   uint64_t issued = 0, seen = 0;  // works; of `seen` the host knows that they are done
   struct Wait {                   // the work `at` waits for another stream
@@ -64,6 +66,13 @@ Stream& default_stream();
 Stream& new_stream();  // lives to the end of the program
 void record(Event& event, Stream& stream);
 bool happened(const Event& event);  // as far as the host knows; true when nobody recorded it
+// With a seed other than 0 (SACCADE_EMULATOR_EVENTS in the environment sets it for a program) an event that the
+// host does not know of reports done at random moments, as the events of a fast GPU.
+void set_event_seed(uint64_t seed);
+// A kernel with these arguments, an allocation and a free on a stream; false or nullptr after a report.
+bool order_kernel(Stream& stream, const void* arguments, size_t bytes);
+void* allocate_on(Stream& stream, size_t bytes);
+bool free_on(Stream& stream, void* pointer);
 void synchronize(Stream& stream, uint64_t position);
 bool wait(Stream& stream, const Event& event);  // false after a report
 void* allocate_pinned(size_t bytes);

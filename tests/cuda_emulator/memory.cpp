@@ -94,6 +94,15 @@ bool Memory::deallocate(void* pointer) {
   return true;
 }
 
+std::pair<const char*, size_t> Memory::allocation(const void* p) const {
+  auto it = live_.upper_bound(const_cast<void*>(p));
+  if (!contains(p) || it == live_.begin()) return {};
+  --it;
+  const auto* begin = static_cast<const char*>(it->first);
+  return static_cast<const char*>(p) < begin + it->second ? std::pair{begin, it->second}
+                                                          : std::pair<const char*, size_t>{};
+}
+
 void Memory::open() { mprotect(base_, round_up(top_, 4096), PROT_READ | PROT_WRITE); }
 void Memory::close() { mprotect(base_, round_up(top_, 4096), PROT_NONE); }
 

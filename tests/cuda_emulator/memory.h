@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace saccade::emulator {
 
@@ -24,6 +25,8 @@ class Memory {
   bool contains(const void* p) const {
     return static_cast<size_t>(static_cast<const char*>(p) - base_) < kReserved;
   }
+  // The live allocation that p lies in: its begin and size; nullptr for none.
+  std::pair<const char*, size_t> allocation(const void* p) const;
   // Whether host code may touch device memory now: while kernels and copies run.
   void open();
   void close();

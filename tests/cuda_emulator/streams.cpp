@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "core/tensor/philox.h"
 #include "tests/cuda_emulator/emulator.h"
 #include "tests/cuda_emulator/memory.h"
 
@@ -29,27 +31,66 @@ struct Touched {
   bool written;
 };
 
+// The last kernel, fill or allocation of a piece of the GPU's memory. What may be inside a kernel's arguments is
+// known, what it does there is not: it counts as written.
+struct Use {
+  const Stream* stream;
+  uint64_t position;
+};
+
+bool comes_after(const Stream& now, const Stream* other, uint64_t position) {
+  return other == &now || position <= other->seen ||
+         std::any_of(now.waits.begin(), now.waits.end(),
+                     [&](const Stream::Wait& w) { return w.other == other && w.position >= position; });
+}
+
 struct Host {
   std::map<const char*, std::unique_ptr<char[]>> blocks;
   std::map<const char*, size_t> sizes;
   std::vector<std::unique_ptr<Stream>> streams;
   std::vector<PendingCopy> pending;
   std::vector<Touched> touched;
+  std::map<const char*, Use> uses;  // by the begin of the allocation
+  uint64_t event_seed = [] {
+    const char* text = std::getenv("SACCADE_EMULATOR_EVENTS");
+    return text ? std::stoull(text) : 0;
+  }();
+  uint64_t queries = 0;
+
+  // A kernel, a fill or a free of an allocation. A report, or "".
+  std::string use(const Stream& stream, uint64_t position, const char* begin, size_t bytes) {
+    auto last = uses.find(begin);
+    if (&stream == &default_stream()) {
+      if (last != uses.end()) uses.erase(last);
+      return "";
+    }
+    for (const Touched& t : touched)
+      if (t.begin < begin + bytes && begin < t.begin + t.bytes && !comes_after(stream, t.stream, t.position))
+        return "a kernel, a fill or a free does not wait for a copy of another stream";
+    if (last != uses.end() && !comes_after(stream, last->second.stream, last->second.position))
+      return "a kernel, a fill or a free does not wait for one of another stream";
+    uses[begin] = {&stream, position};
+    return "";
+  }
 
   // A report, or "".
   std::string touch(const Touched& now) {
     // Tests use the default stream for what happens before and after everything else.
-    if (!memory().contains(now.begin) || now.stream == &default_stream()) return "";
+    if (!memory().contains(now.begin)) return "";
+    if (now.stream == &default_stream()) {
+      uses.erase(memory().allocation(now.begin).first);
+      return "";
+    }
     for (const Touched& t : touched) {
       if (t.stream == now.stream || !(t.written || now.written) || now.begin >= t.begin + t.bytes ||
           t.begin >= now.begin + now.bytes)
         continue;
-      const auto& waits = now.stream->waits;
-      if (std::none_of(waits.begin(), waits.end(), [&](const Stream::Wait& w) {
-            return w.other == t.stream && w.position >= t.position;
-          }))
+      if (!comes_after(*now.stream, t.stream, t.position))
         return "two streams copy to or from one place, and neither waits for the other";
     }
+    if (auto it = uses.find(memory().allocation(now.begin).first);
+        it != uses.end() && !comes_after(*now.stream, it->second.stream, it->second.position))
+      return "a copy does not wait for the kernel, fill or allocation of another stream";
     touched.push_back(now);
     return "";
   }
@@ -76,7 +117,49 @@ Stream& default_stream() {
 Stream& new_stream() { return *host().streams.emplace_back(std::make_unique<Stream>()); }
 
 void record(Event& event, Stream& stream) { event = {&stream, ++stream.issued}; }
-bool happened(const Event& event) { return !event.stream || event.position <= event.stream->seen; }
+void set_event_seed(uint64_t seed) {
+  host().event_seed = seed;
+  host().queries = 0;
+}
+bool happened(const Event& event) {
+  if (!event.stream || event.position <= event.stream->seen) return true;
+  if (host().event_seed == 0 || mix_key(host().event_seed, ++host().queries) % 2) return false;
+  synchronize(*event.stream, event.position);  // the GPU has come so far by now
+  return true;
+}
+
+bool order_kernel(Stream& stream, const void* arguments, size_t bytes) {
+  ++stream.issued;
+  const char* words = static_cast<const char*>(arguments);
+  for (size_t at = 0; at + sizeof(void*) <= bytes; at += sizeof(void*)) {
+    const void* p = nullptr;
+    std::memcpy(&p, words + at, sizeof p);
+    auto [begin, size] = memory().allocation(p);
+    if (!begin) continue;
+    if (std::string report = host().use(stream, stream.issued, begin, size); !report.empty()) {
+      report_host(report);
+      return false;
+    }
+  }
+  return true;
+}
+void* allocate_on(Stream& stream, size_t bytes) {
+  void* p = allocate(bytes);
+  if (p && &stream != &default_stream()) host().uses[static_cast<char*>(p)] = {&stream, ++stream.issued};
+  return p;
+}
+bool free_on(Stream& stream, void* pointer) {
+  auto [begin, size] = memory().allocation(pointer);
+  std::string report = begin ? host().use(stream, ++stream.issued, begin, size) : "";
+  if (!report.empty()) report_host(report);
+  if (begin) {
+    host().uses.erase(begin);
+    std::erase_if(host().touched, [&, begin = begin, size = size](const Touched& t) {
+      return t.begin < begin + size && begin < t.begin + t.bytes;
+    });
+  }
+  return deallocate(pointer) && report.empty();
+}
 
 void synchronize(Stream& stream, uint64_t position) {
   stream.seen = std::max(stream.seen, position);

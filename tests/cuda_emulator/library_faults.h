@@ -1,0 +1,20 @@
+// What the stand-ins of cuDNN and cuBLASLt are to refuse or to ask for, beyond what they do anyway. For tests.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+
+namespace saccade::emulator {
+
+struct LibraryFaults {
+  // Of cuDNN's engines (cudnn.cpp has 0, 1 and, as a fall-back, 2): whose plans cannot be finalised, and what
+  // they need of workspace, in bytes.
+  std::set<int64_t> unfit_engines;
+  std::map<int64_t, int64_t> workspaces;
+  bool no_engines = false;   // cuDNN's heuristics succeed and find nothing
+  bool no_products = false;  // cuBLASLt's likewise
+};
+LibraryFaults& library_faults();
+
+}  // namespace saccade::emulator
