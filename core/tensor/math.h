@@ -1,5 +1,6 @@
 // Elementary functions for kernels. The f32 ones are branch-free polynomials that compilers vectorise; their
-// largest error is a few ulp (tests/core/math_test.cpp states it). The f64 ones are the C library's.
+// largest error is a few ulp (tests/core/math_test.cpp states it). A GPU's exponential and reciprocal are its own,
+// to two ulp. The f64 ones are the C library's.
 #pragma once
 
 #include <bit>
@@ -16,6 +17,9 @@ SACCADE_HD double fma(double a, double b, double c) { return __builtin_fma(a, b,
 
 // e^x = 2^n e^r with |r| <= ln(2) / 2; polynomial of Cephes' expf. Handles overflow, subnormals and NaN.
 SACCADE_HD float exp(float x) {
+#ifdef __CUDA_ARCH__
+  return ::expf(x);
+#endif
   x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
   constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
@@ -71,12 +75,20 @@ SACCADE_HD float log1p(float x) {
   return d == 0.0f ? x : y;
 }
 
-SACCADE_HD float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+// 1 / x for x from 1 on, infinity included.
+SACCADE_HD float reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+  return __fdividef(1.0f, x);
+#endif
+  return 1.0f / x;
+}
+
+SACCADE_HD float sigmoid(float x) { return reciprocal(1.0f + exp(-x)); }
 
 // Odd polynomial near 0, 1 - 2 / (e^2x + 1) elsewhere.
 SACCADE_HD float tanh(float x) {
   float t = std::fabs(x), s = x * x;
-  float far = std::copysign(1.0f - 2.0f / (exp(2.0f * t) + 1.0f), x);
+  float far = std::copysign(1.0f - 2.0f * reciprocal(exp(2.0f * t) + 1.0f), x);
   float p = -5.590250975e-3f;
   p = fma(p, s, 2.053770684e-2f);
   p = fma(p, s, -5.370909905e-2f);

@@ -33,18 +33,19 @@ __global__ void __launch_bounds__(kMapThreads)
   int64_t c = (i % chunks * kWarp + lane) * kPack, row = i / chunks, sample = row / rows, s = row % rows;
   indices += sample * picks;
   dy += sample * picks * columns + c;
-  float sum[kPack] = {};
+  Pack<float, kPack> sum{};
   for (int64_t first = 0; first < picks; first += kWarp) {
     int64_t k = first + lane;
     unsigned hits = __ballot_sync(kAllLanes, k < picks && indices[k] == s);
     for (; hits; hits &= hits - 1) {
       if (c >= columns) continue;
       auto g = load_pack<kPack>(dy + (first + __ffs(static_cast<int>(hits)) - 1) * columns);
-      for (int j = 0; j < kPack; ++j) sum[j] += static_cast<float>(g.x[j]);
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) sum.x[j] += static_cast<float>(g.x[j]);
     }
   }
   if (c >= columns) return;
-  for (int j = 0; j < kPack; ++j) dx[row * columns + c + j] = sum[j];
+  store_wide<kPack>(dx + row * columns + c, sum);
 }
 
 int64_t row_bytes(const Tensor& x) { return x.dim(2) * static_cast<int64_t>(size_of(x.dtype())); }
@@ -63,7 +64,7 @@ void gather_rows_cuda(const Tensor& x, const Tensor& indices, Tensor& y) {
 
 void scatter_add_rows_cuda(const Tensor& dy, const Tensor& indices, Tensor& dx) {
   int64_t columns = dy.dim(2);
-  dispatch_packs(dy.dtype(), rows_fit_packs(columns, dy), [&]<class T, int kPack>() {
+  dispatch_packs(dy.dtype(), rows_fit_packs(columns, dy, dx), [&]<class T, int kPack>() {
     int64_t chunks = ceil_div(columns, kWarp * kPack), count = dx.dim(0) * dx.dim(1) * chunks;
     launch("scatter_rows", &scatter_rows<T, kPack>, grid_of(count, kMapThreads / kWarp), dim3(kMapThreads), 0,
            dy.data<T>(), indices.data<int64_t>(), dx.data<float>(), dx.dim(1), dy.dim(1), columns, chunks,

@@ -1,6 +1,9 @@
 // Dropout: a thread draws the bits of its pack, one or two calls of Philox; drop path: a pack of a sample.
 #include "core/kernels/random/random.h"
 
+#include <cmath>
+
+#include "core/kernels/copy/copy.h"
 #include "core/runtime/cuda/map.h"
 #include "core/tensor/philox.h"
 
@@ -9,25 +12,63 @@ namespace {
 
 using namespace cuda;
 
+// Philox with the keys of its rounds worked out on the host: instructions take them as constants.
+struct RoundKeys {
+  uint32_t k[10][2];
+
+  explicit RoundKeys(uint64_t key) {
+    for (uint32_t round = 0; round < 10; ++round) {
+      k[round][0] = static_cast<uint32_t>(key) + round * 0x9E3779B9u;
+      k[round][1] = static_cast<uint32_t>(key >> 32) + round * 0xBB67AE85u;
+    }
+  }
+  // As Philox::generate(key, hi, lo).
+  __device__ __forceinline__ Philox generate(uint64_t hi, uint64_t lo) const {
+    Philox r{{static_cast<uint32_t>(lo), static_cast<uint32_t>(lo >> 32), static_cast<uint32_t>(hi),
+              static_cast<uint32_t>(hi >> 32)}};
+#pragma unroll
+    for (int round = 0; round < 10; ++round) {
+      uint64_t p0 = uint64_t{0xD2511F53u} * r.x[0], p1 = uint64_t{0xCD9E8D57u} * r.x[2];
+      r = Philox{{static_cast<uint32_t>(p1 >> 32) ^ r.x[1] ^ k[round][0], static_cast<uint32_t>(p1),
+                  static_cast<uint32_t>(p0 >> 32) ^ r.x[3] ^ k[round][1], static_cast<uint32_t>(p0)}};
+    }
+    return r;
+  }
+};
+
+// uniform_from_bits(bits) >= p as a comparison of integers: bits >= the result. p < 1.
+uint32_t first_kept(float p) {
+  return static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<double>(p), 24))) << 8;
+}
+
 template <class T, int kPack>
 __global__ void __launch_bounds__(kMapThreads)
-    dropout_packs(const T* x, T* y, int64_t n, uint64_t key, uint64_t call, float p, float scale) {
-  int64_t i = (static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) * kPack;
+    dropout_packs(const T* __restrict__ x, T* __restrict__ y, int64_t n, RoundKeys keys, uint64_t call,
+                  uint32_t kept, float scale) {
+  int64_t pack = static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x, i = pack * kPack;
   if (i >= n) return;
-  float factor[kPack];
-  for (int g = 0; g < kPack; g += 4) {
-    Philox bits = Philox::generate(key, call, static_cast<uint64_t>(i + g) / 4);
-    for (int j = 0; j < 4; ++j) factor[g + j] = uniform_from_bits(bits.x[j]) < p ? 0 : scale;
+  // The whole pack is there when its address is: rows end with a pack or are cut by n.
+  bool whole = i + kPack <= n;
+  float v[kPack];
+  if (whole) {
+    load_floats<kPack>(x + i, v);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) v[j] = i + j < n ? static_cast<float>(x[i + j]) : 0.0f;
   }
-  auto drop = [&](T v, float f) { return T(f == 0 ? 0.0f : static_cast<float>(v) * f); };
-  if (i + kPack <= n) {
-    auto a = load_pack<kPack>(x + i);
-    for (int j = 0; j < kPack; ++j) a.x[j] = drop(a.x[j], factor[j]);
-    store_pack<kPack>(y + i, a);
+  Pack<T, kPack> out;
+#pragma unroll
+  for (int g = 0; g < kPack; g += 4) {
+    Philox bits = keys.generate(call, static_cast<uint64_t>(pack * (kPack / 4) + g / 4));
+#pragma unroll
+    for (int j = 0; j < 4; ++j) out.x[g + j] = T(bits.x[j] >= kept ? v[g + j] * scale : 0.0f);
+  }
+  if (whole) {
+    store_pack<kPack>(y + i, out);
   } else {
 #pragma unroll
     for (int j = 0; j < kPack; ++j)
-      if (i + j < n) y[i + j] = drop(x[i + j], factor[j]);
+      if (i + j < n) y[i + j] = out.x[j];
   }
 }
 
@@ -40,20 +81,25 @@ __global__ void __launch_bounds__(kMapThreads)
   if (i >= size) return;
   uint32_t bits = Philox::generate(key, call, sample / 4).x[sample % 4];
   float factor = uniform_from_bits(bits) < p ? 0 : scale;
-  auto a = load_pack<kPack>(x + sample * size + i);
-  for (int j = 0; j < kPack; ++j) a.x[j] = T(factor == 0 ? 0.0f : static_cast<float>(a.x[j]) * factor);
-  store_pack<kPack>(y + sample * size + i, a);
+  Pack<T, kPack> out{};  // a dropped sample is not read
+  if (factor != 0) {
+    float v[kPack];
+    load_floats<kPack>(x + sample * size + i, v);
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) out.x[j] = T(v[j] * factor);
+  }
+  store_whole<kPack>(y + sample * size + i, out);
 }
 
 float keep_scale(double p) { return p < 1 ? static_cast<float>(1 / (1 - p)) : 0; }
 
 void dropout_cuda(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
-  // At p = 1 the scale is 0 and so is every factor.
+  if (p >= 1) return fill(y, 0);
   dispatch_dtype<float, bf16>(x.dtype(), "dropout", [&]<class T>() {
     constexpr int kPack = kPackWidth<T>;
     launch("dropout_packs", &dropout_packs<T, kPack>, grid_of(ceil_div(x.numel(), kPack), kMapThreads),
-           dim3(kMapThreads), 0, x.data<T>(), y.data<T>(), x.numel(), key, call, static_cast<float>(p),
-           keep_scale(p));
+           dim3(kMapThreads), 0, x.data<T>(), y.data<T>(), x.numel(), RoundKeys(key), call,
+           first_kept(static_cast<float>(p)), keep_scale(p));
   });
 }
 bool dropout_supported(const Tensor& x, const double&, const uint64_t&, const uint64_t&, const Tensor& y) {

@@ -79,7 +79,7 @@ __device__ __forceinline__ void store_wide(float* p, const Pack<float, kCount>& 
     Pack<float, kStep> part;
 #pragma unroll
     for (int j = 0; j < kStep; ++j) part.x[j] = value.x[i + j];
-    store_pack<kStep>(p + i, part);
+    store_whole<kStep>(p + i, part);
   }
 }
 // The address, in global memory, stays in its registers; compilers like to add its parts anew for every access.
@@ -90,6 +90,18 @@ __device__ __forceinline__ T* keep_address(T* p) {
   __builtin_assume(__isGlobal(p));
 #endif
   return p;
+}
+
+// A pack whose elements come out of a loop or a branch, where compilers like to store them one by one.
+template <int kCount, class T>
+__device__ __forceinline__ void store_whole(T* p, const Pack<T, kCount>& value) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof value == 16) {
+    __stcg(reinterpret_cast<uint4*>(p), std::bit_cast<uint4>(value));
+    return;
+  }
+#endif
+  store_pack(p, value);
 }
 
 // Whether rows of `columns` elements that start at p can be read in packs of kCount.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -35,6 +37,21 @@ struct KernelName {
   std::string full() const { return line > 0 ? fmt::format("{}:{}", text, line) : text; }
 };
 
+#ifndef SACCADE_EMULATOR
+// More dynamic shared memory than 48 KB must be asked for, once for each kernel.
+inline cudaError_t ask_for_shared(const void* kernel, size_t bytes) {
+  static std::mutex mutex;
+  static std::map<const void*, size_t> granted;
+  std::lock_guard lock(mutex);
+  size_t& most = granted[kernel];
+  if (bytes <= most) return cudaSuccess;
+  cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (status == cudaSuccess) most = bytes;
+  return status;
+}
+#endif
+
 // Runs kernel(arguments...) on our stream.
 template <class... P, class... A>
 void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
@@ -52,11 +69,9 @@ void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t
   cudaError_t status = std::apply(
       [&](auto&... value) {
         void* pointers[] = {static_cast<void*>(&value)..., nullptr};
-        constexpr size_t kDefaultSharedBytes = 48 << 10;  // more dynamic shared memory must be asked for
+        constexpr size_t kDefaultSharedBytes = 48 << 10;
         if (shared_bytes > kDefaultSharedBytes) {
-          cudaError_t asked = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   static_cast<int>(shared_bytes));
+          cudaError_t asked = ask_for_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
           if (asked != cudaSuccess) return asked;
         }
         return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared_bytes,
