@@ -55,10 +55,10 @@ Tensors run(const AttentionProblem& p, bool generic) {
   const auto& b = kernels::attention_backward;
   if (generic) {
     f.generic(p.q, p.k, p.v, p.mask, p.bias, p.params, y, log_sum);
-    b.generic(p.q, p.k, p.v, p.mask, p.bias, p.params, log_sum, p.dy, g[0], g[1], g[2], g[3]);
+    b.generic(p.q, p.k, p.v, p.mask, p.bias, p.params, log_sum, y, p.dy, g[0], g[1], g[2], g[3]);
   } else {
     f(p.q, p.k, p.v, p.mask, p.bias, p.params, y, log_sum);
-    b(p.q, p.k, p.v, p.mask, p.bias, p.params, log_sum, p.dy, g[0], g[1], g[2], g[3]);
+    b(p.q, p.k, p.v, p.mask, p.bias, p.params, log_sum, y, p.dy, g[0], g[1], g[2], g[3]);
   }
   Tensors out{y, log_sum};
   for (Tensor& t : g)

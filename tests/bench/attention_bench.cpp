@@ -40,7 +40,7 @@ void bench(int64_t N, int64_t Q, int64_t S, int64_t heads, int64_t D, double dro
   kernels::AttentionParams params{heads, 1 / std::sqrt(static_cast<double>(D)), dropout, 1, 0};
   double f = best_of(repeats, [&] { kernels::attention_forward(q, k, v, none, none, params, y, log_sum); });
   double b = best_of(repeats, [&] {
-    kernels::attention_backward(q, k, v, none, none, params, log_sum, dy, dq, dk, dv, none);
+    kernels::attention_backward(q, k, v, none, none, params, log_sum, y, dy, dq, dk, dv, none);
   });
   fmt::print("N={} Q={} S={} heads={} D={} dropout={} {}: forward best {:.3f} ms, backward {:.3f} ms\n", N, Q,
              S, heads, D, dropout, name_of(dtype), f, b);

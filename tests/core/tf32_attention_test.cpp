@@ -70,7 +70,7 @@ TEST_F(Tf32Attention, NearTheExactOne) {
       Tensor y = dy.empty_like(), log_sum = Tensor::empty({1, 2, Q}, DType::kF32, device);
       Tensor dq = q.empty_like(), dk = k.empty_like(), dv = v.empty_like(), dbias = bias.empty_like();
       kernels::attention_forward(q, k, v, {}, bias, params, y, log_sum);
-      kernels::attention_backward(q, k, v, {}, bias, params, log_sum, dy, dq, dk, dv, dbias);
+      kernels::attention_backward(q, k, v, {}, bias, params, log_sum, y, dy, dq, dk, dv, dbias);
       return std::vector<Tensor>{y, dq, dk, dv, dbias};
     };
     SCOPED_TRACE(D);

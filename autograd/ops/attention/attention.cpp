@@ -34,7 +34,8 @@ struct Attention {
     Tensor y = Tensor::empty({q.dim(0), q.dim(1), v.dim(2)}, q.dtype(), q.device());
     Tensor lse = Tensor::empty({q.dim(0), params.heads, q.dim(1)}, sum_dtype(q.dtype()), q.device());
     kernels::attention_forward(q, k, v, mask, bias, params, y, lse);
-    ctx.save(q, k, v, mask, bias, lse);
+    // What follows, a linear layer, keeps the output anyway.
+    ctx.save(q, k, v, mask, bias, lse, y.device() == Device::kCuda ? y : Tensor());
     return y;
   }
 
@@ -43,7 +44,7 @@ struct Attention {
     grads.push_back(ctx.needs(3) ? ctx.saved(4).empty_like() : Tensor());
     Tensor g = dy.to(ctx.saved(0).dtype()).contiguous();
     kernels::attention_backward(ctx.saved(0), ctx.saved(1), ctx.saved(2), ctx.saved(3), ctx.saved(4), params,
-                                ctx.saved(5), g, grads[0], grads[1], grads[2], grads[3]);
+                                ctx.saved(5), ctx.saved(6), g, grads[0], grads[1], grads[2], grads[3]);
     if (ctx.needs(3) && bias_rank == 3) grads[3] = grads[3].squeeze(0);
     return grads;
   }

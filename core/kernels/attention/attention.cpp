@@ -16,8 +16,8 @@ void forward_generic(const Tensor& q, const Tensor& k, const Tensor& v, const Te
 }
 
 void backward_generic(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                      const Tensor& bias, const AttentionParams& params, const Tensor& lse, const Tensor& dy,
-                      Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias) {
+                      const Tensor& bias, const AttentionParams& params, const Tensor& lse, const Tensor&,
+                      const Tensor& dy, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias) {
   Tensor delta = lse.empty_like();
   dispatch_float(q.dtype(), "attention", [&]<class T>() {
     AttentionHeads<T> p(q, k, v, mask, bias, params);

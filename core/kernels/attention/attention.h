@@ -44,11 +44,12 @@ inline Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
                    const Tensor& bias, const AttentionParams& params, Tensor& y, Tensor& lse)>
     attention_forward{"attention_forward"};
 
-// Gradients of dot(y, dy); undefined outputs are skipped. The weights are recomputed from lse.
+// Gradients of dot(y, dy); undefined outputs are skipped. The weights are recomputed from lse. y may be undefined;
+// it saves the GPU a pass over the keys.
 // Deterministic: dk and dv of a head are summed by one owner in query order.
 inline Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_padding_mask,
-                   const Tensor& bias, const AttentionParams& params, const Tensor& lse, const Tensor& dy,
-                   Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias)>
+                   const Tensor& bias, const AttentionParams& params, const Tensor& lse, const Tensor& y,
+                   const Tensor& dy, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias)>
     attention_backward{"attention_backward"};
 
 }  // namespace saccade::kernels

@@ -189,8 +189,8 @@ void forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
 }
 
 void backward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& bias,
-                  const AttentionParams& params, const Tensor& lse, const Tensor& dy, Tensor& dq, Tensor& dk,
-                  Tensor& dv, Tensor& dbias) {
+                  const AttentionParams& params, const Tensor& lse, const Tensor&, const Tensor& dy,
+                  Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias) {
   AttentionShape p(q, k, v, mask, bias, params);
   dispatch_dtype<float, bf16>(q.dtype(), "attention",
                               [&]<class T>() { backward_typed<T>(p, q, k, v, lse, dy, dq, dk, dv, dbias); });

@@ -1,6 +1,7 @@
 // Attention backward over the heads of attention_heads.h; the weights are recomputed from lse. Every gradient
 // has one owner that adds in a fixed order, so there are no atomics:
-//   attention_backward_queries  a block owns queries: delta = sum of weight * dweight of a row, dq
+//   attention_backward_queries  a block owns queries: delta = sum of weight * dweight of a row where it is not
+//                               known, dq
 //   attention_backward_keys     a block owns keys: dk, dv; its scores are the transposed ones, so that their
 //                               gradients are in registers as the first operand of the products
 //   attention_backward_pairs    a block owns a tile of the pair terms: adds over the heads that share them
@@ -128,34 +129,42 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_b
 
   Accumulators<kM, kN> w, g;
   float delta[kM][2] = {};
-  for (int s0 = 0; s0 < p.keys; s0 += kN) {
-    __syncthreads();
-    load_keys<kMma, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
-    __syncthreads();
-    if (!active) continue;
-    weights_and_gradients<kMma, kD, false, Heads, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
-                                                                                    q0, s0, w, g);
-    for_each_index<kM, kN>(
-        [&](int m, int j, int i) { delta[m][i / 2] += std::fabs(w[m][j][i]) * g[m][j][i]; });
+  if (p.deltas_known) {
+    for_each_row<kM>([&](int m, int r) {
+      int q = q0 + first + 16 * m + lane_id() / 4 + 8 * r;
+      delta[m][r] = q < p.queries ? p.delta[p.row(head, q)] : 0.0f;
+    });
+  } else {
+    for (int s0 = 0; s0 < p.keys; s0 += kN) {
+      __syncthreads();
+      load_keys<kMma, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
+      __syncthreads();
+      if (!active) continue;
+      weights_and_gradients<kMma, kD, false, Heads, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
+                                                                                      q0, s0, w, g);
+      for_each_index<kM, kN>(
+          [&](int m, int j, int i) { delta[m][i / 2] += std::fabs(w[m][j][i]) * g[m][j][i]; });
+    }
+    for_each_row<kM>([&](int m, int r) {
+      delta[m][r] = warp_sum<4>(delta[m][r]);
+      int q = q0 + first + 16 * m + lane_id() / 4 + 8 * r;
+      if (lane_id() % 4 == 0 && q < p.queries) p.delta[p.row(head, q)] = delta[m][r];
+    });
   }
-  for_each_row<kM>([&](int m, int r) {
-    delta[m][r] = warp_sum<4>(delta[m][r]);
-    int q = q0 + first + 16 * m + lane_id() / 4 + 8 * r;
-    if (lane_id() % 4 == 0 && q < p.queries) p.delta[p.row(head, q)] = delta[m][r];
-  });
 
   bool pairs_here = p.dpairs != nullptr && p.one_member();
   if (!p.wants_dq() && !pairs_here) return;
   Accumulators<kM, kD> dq;
   clear<kM, kD>(dq);
+  bool again = p.deltas_known || p.keys > kN;
   for (int s0 = 0; s0 < p.keys; s0 += kN) {
-    if (p.keys > kN) {  // else the only tile is still there, in shared memory and registers
+    if (again) {  // else the only tile is still there, in shared memory and registers
       __syncthreads();
       load_keys<kMma, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
       __syncthreads();
     }
     if (!active) continue;
-    if (p.keys > kN)
+    if (again)
       weights_and_gradients<kMma, kD, false, Heads, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
                                                                                       q0, s0, w, g);
     for_each_element<kM, kN>(g, [&](float& x, int m, int r, int, int) { x -= delta[m][r]; });

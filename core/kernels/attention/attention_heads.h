@@ -7,6 +7,7 @@
 //   query, key, value, dy(head, i): a row or nullptr for zeros
 //   output, dquery, dkey, dvalue(head, i): a row or nullptr where nothing is stored; filler(head, i, part)
 //   key_term(head, s): 0, or -inf for keys that take no part; has_pair_terms(), pair_term(head, q, s)
+//   deltas_known: whether delta holds numbers already
 //   row(head, q): its place in lse and delta; dpairs [groups, queries, keys] or nullptr
 // Scores are scale * dot + key_term + pair_term. Where all keys of a row take no part, lse is -inf. delta of a
 // row is its sum of weight * d(loss)/d(weight), which is also dot(y, dy).
@@ -31,7 +32,7 @@ struct AttentionHeads {
   int queries, keys, D, Dv, N, H, bias_n, bias_h;
   A scale;
   Dropout dropout;
-  bool packs = false, pairs = false;
+  bool packs = false, pairs = false, deltas_known = false;
   T *y = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
   A *lse = nullptr, *delta = nullptr, *dpairs = nullptr;
 
@@ -69,7 +70,7 @@ struct AttentionHeads {
   // fits(rows, size): whether rows of this size can be read in packs.
   template <class Fits>
   void find_accesses(const Fits& fits) {
-    packs = fits(q, D) && fits(k, D) && fits(v, Dv) && fits(dy_rows, Dv);
+    packs = fits(q, D) && fits(k, D) && fits(v, Dv) && fits(dy_rows, Dv) && fits(y, Dv);
     pairs = D % 2 == 0 && Dv % 2 == 0;
   }
 

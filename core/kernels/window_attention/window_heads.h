@@ -35,6 +35,7 @@ struct WindowHeads {
   int N, C, H, D, Dv, queries, keys, table_side;
   A scale;
   NoDropout dropout;
+  static constexpr bool deltas_known = false;
   bool packs = false, pairs = false;
   T *y = nullptr, *dqkv = nullptr;
   A *lse = nullptr, *delta = nullptr, *dpairs = nullptr;
