@@ -17,12 +17,12 @@ const std::vector<SplitNames>& split_names() {
   return kNames;
 }
 
-DataSplits find_splits(const std::string& folder) {
+DataSplits find_splits(const std::string& folder, const std::string& wanted) {
   if (!is_folder(folder)) fail_input("{}: no such folder", folder);
   DataSplits found;
   std::string layouts;
   for (const auto& [name, format] : detection_formats().all()) {
-    if (format.find == nullptr) continue;
+    if (format.find == nullptr || (!wanted.empty() && name != wanted)) continue;
     layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
     DataSplits splits = format.find(folder);
     if (!splits.train && !splits.val && !splits.test) continue;

@@ -97,7 +97,8 @@ TEST(DataFolder, EveryFormTrainsToTheSameBytes) {
               0);
     detections.push_back(read_bytes(run + "/metrics.json"));
     ASSERT_EQ(run_command({"data", "check", "--data", dir / "data"}), 0);
-    ASSERT_EQ(run_command({"data", "convert", "--data", dir / "data", "--output", run + "/json"}), 0);
+    ASSERT_EQ(run_command({"data", "convert", dir / "data", run + "/json", "--from", form, "--to", "coco"}),
+              0);
     std::string text = read_bytes(run + "/json/train.json") + read_bytes(run + "/json/val.json");
     for (size_t at; (at = text.find("\"description\"")) != std::string::npos;)
       text.erase(at, text.find('}', at) - at);
@@ -145,7 +146,7 @@ TEST(DataFolder, WhatIsWrongIsSaid) {
   write_bytes(dir / "train.csv", "image,class,x1,y1,x2,y2\nb.png,cat,1,1,9,9\nb.png,cat,1,1\n");
   EXPECT_EQ(run_command({"data", "check", "--data", dir.path()}), 2);
   EXPECT_EQ(run_command({"data", "check", "--annotations", dir / "train.csv"}), 2);
-  EXPECT_EQ(run_command({"data", "convert", "--data", dir.path(), "--output", dir / "out"}), 2);
+  EXPECT_EQ(run_command({"data", "convert", dir.path(), dir / "out"}), 2);
   EXPECT_NE(
       input_error([&] { run_data_check({.annotations = "a", .data = dir.path()}); }).find("only one of them"),
       std::string::npos);

@@ -244,14 +244,22 @@ void add_data(CLI::App& app, Action& action) {
       "  saccade data check --data my_images --fix fixed");
   auto [convert, v] = add_command(*c, action, "convert", "write the annotations of a data set as COCO json",
                                   run_data_convert);
-  add_source(convert, *v);
-  required(convert, "--output", v->output, "OUT",
-           "the json; with --data: a folder for the json of each split");
+  convert
+      ->add_option("IN", v->input,
+                   "a folder as train --data takes it, or a file of annotations with --images")
+      ->required()
+      ->check(not_empty());
+  convert->add_option("OUT_DIR", v->output, "folder for train.json, val.json, test.json, or annotations.json")
+      ->required()
+      ->check(not_empty());
+  option(convert, "--images", v->images, "DIR", "folder of the images of the file IN");
+  option(convert, "--from", v->from, "FORMAT", "coco, yolo, voc or csv (default: as the names look)");
+  option(convert, "--to", v->to, "FORMAT", "coco, the default");
   add_allow_outside(convert, v->allow_outside);
   convert->footer(
       "Examples:\n"
-      "  saccade data convert --annotations data.yaml --images train/images --output train.json\n"
-      "  saccade data convert --data my_images --output coco");
+      "  saccade data convert my_images coco\n"
+      "  saccade data convert boxes.csv coco --from csv --images photos");
 }
 
 void add_convert(CLI::App& app, Action& action) {

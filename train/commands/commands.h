@@ -77,7 +77,9 @@ struct CheckArguments {
 int run_data_check(const CheckArguments& arguments);
 
 struct DataConvertArguments {
-  std::string annotations, images, data, output;
+  std::string input, output;      // a folder or a file of annotations; a folder
+  std::string images;             // of a file
+  std::string from, to = "coco";  // formats; from "": as the paths look
   bool allow_outside = false;
 };
 int run_data_convert(const DataConvertArguments& arguments);

@@ -37,7 +37,24 @@ struct Source {
   std::string output;
 };
 
-// One set, or the splits of a folder, each with a file of its name in the folder `output`.
+// The splits of a folder, each with a file of its name in the folder `output`.
+std::vector<Source> splits_of(const std::string& folder, const std::string& format,
+                              const std::string& output) {
+  std::vector<Source> sources;
+  const DataSplits splits = find_splits(folder, format);
+  for (const SplitNames& split : split_names())
+    if (const auto& paths = splits.*split.split)
+      sources.push_back({*paths, output.empty() ? "" : joined(output, split.names[0] + ".json")});
+  return sources;
+}
+
+void prepare_outputs(const std::vector<Source>& sources, const std::string& folder) {
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  for (const Source& source : sources)
+    check_outputs({{"the output", source.output}}, {{"the annotations", source.paths.annotations}});
+}
+
+// One set, or the splits of a folder.
 template <class Arguments>
 std::vector<Source> sources_of(const Arguments& arguments, const std::string& output) {
   std::vector<Source> sources;
@@ -49,17 +66,10 @@ std::vector<Source> sources_of(const Arguments& arguments, const std::string& ou
   } else {
     if (!arguments.annotations.empty() || !arguments.images.empty())
       fail_input("--data: {} beside --annotations or --images, expected only one of them", arguments.data);
-    const DataSplits splits = find_splits(arguments.data);
-    for (const SplitNames& split : split_names())
-      if (const auto& paths = splits.*split.split)
-        sources.push_back({*paths, output.empty() ? "" : joined(output, split.names[0] + ".json")});
+    sources = splits_of(arguments.data, "", output);
   }
   for (Source& source : sources) source.paths.allow_outside = arguments.allow_outside;
-  if (!output.empty()) {
-    if (!arguments.data.empty()) std::filesystem::create_directories(output);
-    for (const Source& source : sources)
-      check_outputs({{"the output", source.output}}, {{"--annotations", source.paths.annotations}});
-  }
+  if (!output.empty()) prepare_outputs(sources, arguments.data.empty() ? "" : output);
   return sources;
 }
 
@@ -99,8 +109,21 @@ int run_data_check(const CheckArguments& arguments) {
 }
 
 int run_data_convert(const DataConvertArguments& arguments) {
+  if (arguments.to != "coco") fail_input("--to: \"{}\" cannot be written, expected coco", arguments.to);
+  if (!arguments.from.empty()) detection_formats().find(arguments.from, "--from");
+  std::vector<Source> sources;
+  if (!arguments.images.empty())
+    sources.push_back({{.annotations = arguments.input, .images = arguments.images, .format = arguments.from},
+                       joined(arguments.output, "annotations.json")});
+  else if (std::filesystem::is_directory(arguments.input))
+    sources = splits_of(arguments.input, arguments.from, arguments.output);
+  else
+    fail_input("--images: not given, expected the folder of the images of {}, or a folder in its place",
+               arguments.input);
+  prepare_outputs(sources, arguments.output);
   std::vector<Category> categories;
-  for (Source source : sources_of(arguments, arguments.output)) {
+  for (Source& source : sources) {
+    source.paths.allow_outside = arguments.allow_outside;
     source.paths.categories = categories;
     std::vector<std::string> notes;
     auto dataset = open_detection_dataset(source.paths, LabelScheme::kContiguous, &notes);
