@@ -29,14 +29,26 @@ Var BatchNorm2d::forward(const Var& x, Activation activation) {
   if (!frozen_)
     return batch_norm(x, weight_, bias_, running_mean_.value(), running_var_.value(),
                       training() && is_trained(), 0.1, kBatchNormEps, activation);
-  auto [scale, shift] = scale_and_shift();
-  return channel_affine(x, scale.value(), shift.value(), activation);
+  const Affine& a = affine();
+  return channel_affine(x, a.scale, a.shift, activation);
 }
 
 std::pair<Var, Var> BatchNorm2d::scale_and_shift() const {
   NoGrad no_grad;
   Var scale = div(weight_, sqrt(add_scalar(running_var_, kBatchNormEps)));
   return {scale, sub(bias_, mul(running_mean_, scale))};
+}
+
+const BatchNorm2d::Affine& BatchNorm2d::affine() {
+  decltype(Affine::made_of) now;
+  for (size_t i = 0; const Var& v : {weight_, bias_, running_mean_, running_var_}) {
+    const auto& storage = v.value().storage();
+    now[i++] = {storage, storage->version()};
+  }
+  if (affine_.scale.defined() && now == affine_.made_of) return affine_;
+  auto [scale, shift] = scale_and_shift();
+  affine_ = {scale.value(), shift.value(), std::move(now)};
+  return affine_;
 }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels) : groups_(groups) {

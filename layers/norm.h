@@ -1,6 +1,10 @@
 // Normalisation layers, with PyTorch's names and defaults.
 #pragma once
 
+#include <array>
+#include <memory>
+#include <utility>
+
 #include "autograd/ops.h"
 #include "layers/module.h"
 
@@ -23,8 +27,16 @@ class BatchNorm2d : public Module {
   // Whoever freezes the parameters, the backbone or a group of the optimizer, freezes the statistics.
   bool is_trained() const;
 
+  // scale_and_shift() of frozen tensors, kept until one of the four changes.
+  struct Affine {
+    Tensor scale, shift;
+    std::array<std::pair<std::shared_ptr<Storage>, uint32_t>, 4> made_of;  // and its version
+  };
+  const Affine& affine();
+
   bool frozen_;
   Var weight_, bias_, running_mean_, running_var_;
+  Affine affine_;
 };
 
 class GroupNorm : public Module {
