@@ -16,6 +16,12 @@ struct MapSize {
   bool operator==(const MapSize&) const = default;
 };
 
+// The centre of cell i of an axis of `length` cells, as a part of the axis.
+template <class T>
+SACCADE_HD T cell_centre(int64_t i, T length) {
+  return (static_cast<T>(i) + T(0.5)) / length;
+}
+
 // The maps of a feature pyramid whose cells form one token axis: those of the first map row by row, then those
 // of the next. Kernels take it by value as well, so the number of maps is bounded.
 class FeatureLevels {

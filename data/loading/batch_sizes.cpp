@@ -34,8 +34,6 @@ void resize_batch(Batch& batch, int64_t height) {
       }
     }
   batch.images = images;
-  batch.padding_mask = Tensor::empty({N, height, width}, DType::kBool);
-  std::fill_n(batch.padding_mask.data<bool>(), N * height * width, false);
   for (Target& t : batch.targets) {
     for (float& area : t.areas) area *= static_cast<float>(height * width) / static_cast<float>(H * W);
     t.height = height;

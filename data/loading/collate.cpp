@@ -38,9 +38,7 @@ Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, i
   int64_t count = static_cast<int64_t>(samples.size());
   Batch batch;
   batch.images = Tensor::empty({count, height, width, 3}, DType::kU8);
-  batch.padding_mask = Tensor::empty({count, height, width}, DType::kBool);
   auto* pixels = batch.images.data<uint8_t>();
-  auto* mask = batch.padding_mask.data<bool>();
   batch.targets = std::move(targets);
   for (const Sample& sample : samples) {
     const Image& image = sample.image;
@@ -48,10 +46,7 @@ Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, i
       int64_t used = y < image.height ? image.width : 0;
       if (used > 0) std::memcpy(pixels, image.row(y), static_cast<size_t>(used * 3));
       std::memset(pixels + used * 3, 0, static_cast<size_t>((width - used) * 3));
-      std::fill(mask, mask + used, false);
-      std::fill(mask + used, mask + width, true);
       pixels += width * 3;
-      mask += width;
     }
   }
   return batch;

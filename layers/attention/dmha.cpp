@@ -3,6 +3,7 @@
 // network moves the points of a regular grid. Names, initialisation and coordinate conventions are the
 // official ones of the CVPR 2022 models.
 #include "layers/attention.h"
+#include "layers/constant_keeper.h"
 #include "layers/conv2d.h"
 #include "layers/module_scope.h"
 #include "layers/norm.h"
@@ -38,7 +39,10 @@ class OffsetNetwork : public Module {
     Var x = conv2d(q, for_every_group(conv_weight_), for_every_group(conv_bias_), options_);
     x = reshape(x, {x.dim(0), x.dim(1), x.dim(2), groups_, channels});
     x = gelu(layer_norm(x, norm_weight_, norm_bias_, kNormEps));
-    Var swapped = index_select(out_weight_, Tensor::from<int64_t>({2}, {1, 0}).to(q.device()));
+    const Tensors order = constants_.get(CacheKey().add(q.device()), [&]() -> Tensors {
+      return {Tensor::from<int64_t>({2}, std::vector<int64_t>{1, 0}, q.device())};
+    });
+    Var swapped = index_select(out_weight_, order[0]);
     return linear(x, reshape(swapped, {2, channels}), {});
   }
   std::string type_name() const override { return "OffsetNetwork"; }
@@ -54,6 +58,7 @@ class OffsetNetwork : public Module {
   int64_t dim_, groups_;
   Conv2dOptions options_;
   Var conv_weight_, conv_bias_, norm_weight_, norm_bias_, out_weight_;
+  ConstantKeeper constants_;
 };
 
 enum class PositionBias { kNone, kFixed, kDepthwise, kRelative };
@@ -140,21 +145,30 @@ class DMHA final : public Attention {
   Var key_points(const Var& q, DType exact) const {
     MapSize keys{key_size(q.dim(1)), key_size(q.dim(2))};
     int64_t N = q.dim(0), S = keys.cells();
-    Tensor reference = cell_centres(keys, -1, 1).to(exact).to(q.device()).unsqueeze(1);
+    // The regular grid and, as (x, y), how far tanh may move a point of it.
+    const Tensors constants =
+        constants_.get(CacheKey().add(0, q.device(), exact, keys.height, keys.width), [&]() -> Tensors {
+          Tensor range = Tensor::from<double>(
+              {2}, std::vector<double>{offset_range_ / static_cast<double>(keys.width),
+                                       offset_range_ / static_cast<double>(keys.height)});
+          return {cell_centres(keys, -1, 1, exact, q.device()).unsqueeze(1), range.to(exact).to(q.device())};
+        });
+    const Tensor& reference = constants[0];
     if (!conv_offset_) return Var(reference.expand({N, groups_, S, 2}));
     Var offsets = cast(reshape(conv_offset_->forward(q), {N, S, groups_, 2}), exact);
     offsets = permute(offsets, std::vector<int>{0, 2, 1, 3});
     if (offset_range_ < 0) return clamp(add(offsets, Var(reference)), -1, 1);
-    Tensor range = Tensor::from<double>({2}, {offset_range_ / static_cast<double>(keys.width),
-                                              offset_range_ / static_cast<double>(keys.height)});
-    return add(mul(tanh(offsets), Var(range.to(exact).to(q.device()))), Var(reference));
+    return add(mul(tanh(offsets), Var(constants[1])), Var(reference));
   }
 
   // Added to the scores, or undefined.
   Var position_bias(const Var& points, int64_t H, int64_t W) const {
     if (position_ == PositionBias::kRelative) {
-      Tensor centres = cell_centres({H, W}, -1, 1).to(points.dtype()).to(points.device());
-      return sampled_position_bias(table_, Var(centres), points);
+      const Tensors centres =
+          constants_.get(CacheKey().add(1, points.device(), points.dtype(), H, W), [&]() -> Tensors {
+            return {cell_centres({H, W}, -1, 1, points.dtype(), points.device())};
+          });
+      return sampled_position_bias(table_, Var(centres[0]), points);
     }
     if (position_ != PositionBias::kFixed) return {};
     if (H != height_ || W != width_)
@@ -173,6 +187,7 @@ class DMHA final : public Attention {
   std::shared_ptr<OffsetNetwork> conv_offset_;
   std::shared_ptr<Conv2d> proj_q_, proj_k_, proj_v_, proj_out_, depthwise_;
   Var table_;
+  ConstantKeeper constants_;
 };
 
 SACCADE_REGISTER_ATTENTION(

@@ -45,7 +45,7 @@ EncodedTokens encode_levels(const Vars& projected, const DetectorInput& input, T
     levels.push_back({map.dim(1), map.dim(2)});
     tokens.push_back(reshape(map, {N, map.dim(1) * map.dim(2), C}));
   }
-  EncodedTokens out{{}, make_token_maps(levels, input)};
+  EncodedTokens out{{}, make_token_maps(levels, input, &keeper)};
   const Tensors sines = sine_positions(out.maps, C, options, &keeper);
   for (int64_t l = 0; l < levels.size(); ++l)
     positions.push_back(add(Var(sines[static_cast<size_t>(l)]), slice(level_embed, 0, l, l + 1)));

@@ -1,10 +1,10 @@
 #include "models/common/token_maps.h"
 
+#include <algorithm>
 #include <bit>
-#include <cmath>
-#include <limits>
 
-#include "layers/position_encoding.h"
+#include "core/kernels/feature_grid/feature_grid.h"
+#include "core/kernels/sine_encoding/sine_encoding.h"
 
 namespace saccade {
 namespace {
@@ -28,101 +28,71 @@ std::vector<MapSize> valid_sizes(const MapSize& level, const DetectorInput& inpu
 
 }  // namespace
 
-TokenMaps make_token_maps(const FeatureLevels& levels, const DetectorInput& input) {
-  int64_t N = input.images.dim(0), L = levels.size(), S = levels.tokens();
+TokenMaps make_token_maps(const FeatureLevels& levels, const DetectorInput& input,
+                          const ConstantKeeper* keeper) {
+  const int64_t N = input.images.dim(0), L = levels.size(), S = levels.tokens();
+  const Device device = input.images.device();
   SACCADE_CHECK(input.sizes.empty() || static_cast<int64_t>(input.sizes.size()) == N,
                 "[detector] {} sizes for {} images", input.sizes.size(), N);
   TokenMaps maps;
   maps.levels = levels;
-  for (const MapSize& level : levels) maps.valid.push_back(valid_sizes(level, input));
-  auto valid = [&](int64_t n, int64_t l) {
-    return maps.valid[static_cast<size_t>(l)][static_cast<size_t>(n)];
-  };
-  auto ratio = [&](int64_t n, int64_t l) {
-    return std::pair(static_cast<float>(valid(n, l).width) / static_cast<float>(levels[l].width),
-                     static_cast<float>(valid(n, l).height) / static_cast<float>(levels[l].height));
-  };
-
-  Tensor ratios = Tensor::empty({N, L, 2}), points = Tensor::empty({N, S, L, 2});
-  Tensor mask = Tensor::empty({N, S}, DType::kBool);
-  float *r = ratios.data<float>(), *p = points.data<float>();
-  bool *m = mask.data<bool>(), padded = false;
-  for (int64_t n = 0; n < N; ++n) {
-    for (int64_t l = 0; l < L; ++l, r += 2) std::tie(r[0], r[1]) = ratio(n, l);
-    for (int64_t l = 0; l < L; ++l) {
-      const MapSize& level = levels[l];
-      MapSize v = valid(n, l);
+  maps.key.add(device, N, L);
+  bool padded = false;
+  for (const MapSize& level : levels) {
+    maps.valid.push_back(valid_sizes(level, input));
+    maps.key.add(level.height, level.width);
+    for (const MapSize& v : maps.valid.back()) {
+      maps.key.add(v.height, v.width);
       padded = padded || v != level;
-      auto [own_x, own_y] = ratio(n, l);
-      for (int64_t y = 0; y < level.height; ++y) {
-        for (int64_t x = 0; x < level.width; ++x, ++m) {
-          *m = y >= v.height || x >= v.width;
-          float centre_x = cell_centre(x, own_x * static_cast<float>(level.width));
-          float centre_y = cell_centre(y, own_y * static_cast<float>(level.height));
-          for (int64_t k = 0; k < L; ++k, p += 2) {
-            auto [ratio_x, ratio_y] = ratio(n, k);
-            p[0] = centre_x * ratio_x;
-            p[1] = centre_y * ratio_y;
-          }
-        }
-      }
     }
   }
-  Device device = input.images.device();
-  maps.valid_ratios = ratios.to(device);
-  maps.reference_points = points.to(device);
-  if (padded) maps.padding_mask = mask.to(device);
+  auto make = [&]() -> Tensors {
+    std::vector<int64_t> sizes;
+    for (size_t n = 0; n < static_cast<size_t>(N); ++n)
+      for (const auto& level : maps.valid) sizes.insert(sizes.end(), {level[n].height, level[n].width});
+    Tensor valid = Tensor::from<int64_t>({N, L, 2}, sizes, device);
+    Tensor ratios = Tensor::empty({N, L, 2}, DType::kF32, device);
+    Tensor points = Tensor::empty({N, S, L, 2}, DType::kF32, device);
+    Tensor mask = Tensor::empty({N, S}, DType::kBool, device);
+    kernels::token_maps(valid, levels, ratios, points, mask);
+    return {valid, ratios, points, mask};
+  };
+  const Tensors made = keeper ? keeper->get(maps.key, make) : make();
+  maps.valid_sizes = made[0];
+  maps.valid_ratios = made[1];
+  maps.reference_points = made[2];
+  if (padded) maps.padding_mask = made[3];
   return maps;
 }
 
 Tensors sine_positions(const TokenMaps& maps, int64_t channels, const SinePositions& options,
                        const ConstantKeeper* keeper) {
-  const Device device = maps.valid_ratios.device();
+  SACCADE_CHECK(channels % 4 == 0, "[sine_positions] {} channels, expected a multiple of 4", channels);
   auto make = [&] {
     Tensors positions;
-    for (size_t l = 0; l < maps.valid.size(); ++l)
-      positions.push_back(sine_position_encoding(maps.valid[l], maps.levels[static_cast<int64_t>(l)],
-                                                 channels, options.offset, device, options.temperature));
+    for (size_t l = 0; l < maps.valid.size(); ++l) {
+      const std::vector<MapSize>& valid = maps.valid[l];
+      const bool same = std::ranges::all_of(valid, [&](const MapSize& v) { return v == valid[0]; });
+      const int64_t batch = same && !valid.empty() ? 1 : std::ssize(valid);
+      positions.push_back(Tensor::empty({batch, maps.levels[static_cast<int64_t>(l)].cells(), channels},
+                                        DType::kF32, maps.valid_sizes.device()));
+    }
+    kernels::sine_maps(maps.valid_sizes, maps.levels, options.offset, options.temperature, positions);
     return positions;
   };
   if (!keeper) return make();
-  CacheKey key;
-  key.add(device, channels, std::bit_cast<int64_t>(options.offset),
-          std::bit_cast<int64_t>(options.temperature));
-  for (size_t l = 0; l < maps.valid.size(); ++l) {
-    const MapSize& level = maps.levels[static_cast<int64_t>(l)];
-    key.add(level.height, level.width);
-    for (const MapSize& v : maps.valid[l]) key.add(v.height, v.width);
-  }
+  CacheKey key = maps.key;
+  key.add(channels, std::bit_cast<int64_t>(options.offset), std::bit_cast<int64_t>(options.temperature));
   return keeper->get(key, make);
 }
 
 Proposals make_proposals(const TokenMaps& maps) {
-  int64_t N = maps.valid_ratios.dim(0), S = maps.levels.tokens();
-  Tensor logits = Tensor::empty({N, S, 4});
-  Tensor invalid = Tensor::empty({N, S}, DType::kBool);
-  float* p = logits.data<float>();
-  bool* bad = invalid.data<bool>();
-  for (int64_t n = 0; n < N; ++n) {
-    double size = 0.05;
-    for (int64_t l = 0; l < maps.levels.size(); ++l, size *= 2) {
-      const MapSize& level = maps.levels[l];
-      const MapSize& v = maps.valid[static_cast<size_t>(l)][static_cast<size_t>(n)];
-      for (int64_t y = 0; y < level.height; ++y) {
-        for (int64_t x = 0; x < level.width; ++x, p += 4, ++bad) {
-          double box[4] = {cell_centre(x, static_cast<double>(v.width)),
-                           cell_centre(y, static_cast<double>(v.height)), size, size};
-          *bad = y >= v.height || x >= v.width;
-          for (double b : box) *bad = *bad || !(b > 0.01 && b < 0.99);
-          for (int i = 0; i < 4; ++i)
-            p[i] = *bad ? std::numeric_limits<float>::infinity()
-                        : static_cast<float>(std::log(box[i] / (1 - box[i])));
-        }
-      }
-    }
-  }
-  Device device = maps.valid_ratios.device();
-  return {logits.to(device), invalid.to(device)};
+  const int64_t N = maps.valid_sizes.dim(0), S = maps.levels.tokens();
+  const Device device = maps.valid_sizes.device();
+  Proposals proposals{Tensor::empty({N, S, 4}, DType::kF32, device),
+                      Tensor::empty({N, S}, DType::kBool, device)};
+  kernels::token_proposals(maps.valid_sizes, maps.levels, proposals.logits, proposals.invalid);
+  return proposals;
 }
 
 }  // namespace saccade

@@ -5,6 +5,7 @@
 // with a norm. DETR's decoder always ends with one, which every layer's output goes through.
 #pragma once
 
+#include "core/runtime/lru_cache.h"
 #include "layers/attention.h"
 #include "layers/mlp.h"
 #include "layers/norm.h"
@@ -33,6 +34,8 @@ TransformerOptions read_transformer_options(const Args& section);
 struct TokenMaps {
   FeatureLevels levels;
   std::vector<std::vector<MapSize>> valid;  // [L][N]: the part of each image's map that is not padding
+  Tensor valid_sizes;                       // i64 [N, L, 2]: their heights and widths, on the device
+  CacheKey key;                             // of all this, for a ConstantKeeper of what follows from it
   Tensor padding_mask;                      // bool [N, S]; undefined: nothing is padded
   Tensor valid_ratios;                      // f32 [N, L, 2] as (x, y): valid part of each level
   Tensor reference_points;  // f32 [N, S, L, 2]: pixel centres, in every level's padded coordinates

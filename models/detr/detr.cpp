@@ -55,9 +55,8 @@ class Detr : public SetDetector {
     Var map = input_proj_->forward(backbone_->forward(input.images).back());
     MapSize level{map.dim(1), map.dim(2)};
     Var tokens = reshape(map, {N, level.cells(), C});
-    TokenMaps maps = make_token_maps({level}, input);
-    Var position = position_ ? position_->forward(level)
-                             : Var(sine_position_encoding(maps.valid[0], level, C, 0, input.images.device()));
+    TokenMaps maps = make_token_maps({level}, input, &constants_);
+    Var position = position_ ? position_->forward(level) : Var(sine_positions(maps, C, {}, &constants_)[0]);
     Var memory = transformer_->encoder->forward(tokens, position, maps);
 
     DetectorOutput output;
@@ -98,6 +97,7 @@ class Detr : public SetDetector {
   // Denoising: the content of its queries by class, and their position by box.
   std::shared_ptr<LabelEmbedding> label_enc_;
   std::shared_ptr<Mlp> ref_point_head_;
+  ConstantKeeper constants_;
 };
 
 std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Args& criterion) {

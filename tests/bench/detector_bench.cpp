@@ -59,16 +59,14 @@ Batch random_batch(const std::vector<ImageSize>& sizes, Rng& rng) {
   }
   Batch batch;
   batch.images = Tensor::empty({N, H, W, 3}, DType::kU8);
-  batch.padding_mask = Tensor::empty({N, H, W}, DType::kBool);
   auto* image = batch.images.data<uint8_t>();
-  auto* mask = batch.padding_mask.data<bool>();
   for (int64_t n = 0; n < N; ++n) {
     const ImageSize size = sizes[static_cast<size_t>(n)];
     for (int64_t y = 0; y < H; ++y)
-      for (int64_t x = 0; x < W; ++x, ++mask) {
-        *mask = y >= size.height || x >= size.width;
+      for (int64_t x = 0; x < W; ++x) {
+        const bool padding = y >= size.height || x >= size.width;
         const uint64_t bits = rng.next();
-        for (int c = 0; c < 3; ++c) *image++ = *mask ? 0 : static_cast<uint8_t>(bits >> (8 * c));
+        for (int c = 0; c < 3; ++c) *image++ = padding ? 0 : static_cast<uint8_t>(bits >> (8 * c));
       }
     Target target;
     target.image_id = n;

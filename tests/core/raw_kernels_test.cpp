@@ -299,15 +299,15 @@ TEST_F(RawKernels, NormalizeImage) {
   compare([](Device device) {
     std::vector<Tensor> out;
     for (int64_t width : {7, 8}) {  // with and without a rest of a pack
-      Tensor images = Tensor::empty({2, 5, width, 3}, DType::kU8),
-             mask = Tensor::empty({2, 5, width}, DType::kBool);
+      Tensor images = Tensor::empty({2, 5, width, 3}, DType::kU8);
       for (int64_t i = 0; i < images.numel(); ++i) images.data<uint8_t>()[i] = static_cast<uint8_t>(i * 37);
-      for (int64_t i = 0; i < mask.numel(); ++i) mask.data<bool>()[i] = i % width > 4;
-      for (DType dtype : {DType::kF32, DType::kBF16}) {
-        Tensor y = Tensor::empty(images.shape(), dtype, device);
-        kernels::normalize_image(images.to(device), mask.to(device), {}, y);
-        out.push_back(y);
-      }
+      for (const Tensor& sizes :
+           {Tensor(), Tensor::from<int64_t>({2, 2}, std::vector<int64_t>{5, 4, 3, width})})
+        for (DType dtype : {DType::kF32, DType::kBF16}) {
+          Tensor y = Tensor::empty(images.shape(), dtype, device);
+          kernels::normalize_image(images.to(device), sizes.defined() ? sizes.to(device) : sizes, {}, y);
+          out.push_back(y);
+        }
     }
     return out;
   });

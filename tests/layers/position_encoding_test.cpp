@@ -15,34 +15,6 @@ double sine(double coordinate, int64_t c, int64_t half) {
   return c % 2 == 0 ? std::sin(angle) : std::cos(angle);
 }
 
-TEST(SinePositionEncoding, FollowsTheFormulaInPaddedMaps) {
-  const int64_t H = 5, W = 7, C = 16, half = C / 2;
-  std::vector<MapSize> valid{{5, 7}, {3, 4}};
-  for (double offset : {0.0, -0.5}) {
-    Tensor encoding = sine_position_encoding(valid, {H, W}, C, offset, Device::kCpu);
-    ASSERT_EQ(encoding.shape(), (Shape{2, H * W, C}));
-    auto values = encoding.to_vector<float>();
-    for (int64_t n = 0; n < 2; ++n) {
-      const MapSize& v = valid[static_cast<size_t>(n)];
-      for (int64_t y = 0; y < v.height; ++y)
-        for (int64_t x = 0; x < v.width; ++x)
-          for (int64_t c = 0; c < C; ++c) {
-            double cell = static_cast<double>(c < half ? y : x) + 1 + offset;
-            double size = static_cast<double>(c < half ? v.height : v.width) + 1e-6;
-            double expected = sine(cell / size * 2 * std::numbers::pi, c % half, half);
-            // f32 rounding of values of at most 1.
-            EXPECT_NEAR(values[static_cast<size_t>(((n * H + y) * W + x) * C + c)], expected, 1e-6);
-          }
-    }
-  }
-}
-
-TEST(SinePositionEncoding, IsSharedByABatchOfEqualSizes) {
-  std::vector<MapSize> valid{{2, 3}, {2, 3}};
-  EXPECT_EQ(sine_position_encoding(valid, {2, 3}, 8, 0, Device::kCpu).dim(0), 1);
-  EXPECT_THROW(sine_position_encoding(valid, {2, 3}, 6, 0, Device::kCpu), Error);
-}
-
 TEST(SineBoxEncoding, EncodesEachNumberOnItsOwn) {
   Tensor boxes = Tensor::from<float>({1, 2}, std::vector<float>{0.25f, 0.75f});
   auto values = sine_box_encoding(boxes, 4).to_vector<float>();

@@ -89,7 +89,6 @@ Batch make_batch(int64_t epoch, int64_t index, int64_t size) {
     batch.targets.push_back(t);
   }
   batch.images = Tensor::from(Shape{size, 4, 4, 3}, bytes);
-  batch.padding_mask = Tensor::zeros({size, 4, 4}, DType::kBool);
   return batch;
 }
 

@@ -22,7 +22,6 @@ Batch noise_batch(int64_t N, ImageSize size) {
   check_image_size(size.height, size.width);
   Batch batch;
   batch.images = Tensor::empty({N, size.height, size.width, 3}, DType::kU8);
-  batch.padding_mask = Tensor::zeros({N, size.height, size.width}, DType::kBool);
   Rng rng(1);
   for (int64_t i = 0; i < batch.images.numel(); ++i)
     batch.images.data<uint8_t>()[i] = static_cast<uint8_t>(rng.next());

@@ -13,25 +13,33 @@ Tensor upload(const Tensor& x, Device device) {
   return y;
 }
 
+// The parts of the images that are not padding; empty when nothing is padded.
+std::vector<ImageSize> padded_sizes(const Batch& batch) {
+  std::vector<ImageSize> sizes;
+  bool padded = false;
+  for (const Target& t : batch.targets) {
+    sizes.push_back({t.height, t.width});
+    padded |= t.height != batch.images.dim(1) || t.width != batch.images.dim(2);
+  }
+  if (!padded) sizes.clear();
+  return sizes;
+}
+
 }  // namespace
 
 Var normalized_images(const Batch& batch, const kernels::ImageNormalization& norm, Device device) {
-  Tensor bytes = upload(batch.images, device), mask = upload(batch.padding_mask, device);
+  std::vector<int64_t> numbers;
+  for (const ImageSize& size : padded_sizes(batch)) numbers.insert(numbers.end(), {size.height, size.width});
+  Tensor sizes;
+  if (!numbers.empty()) sizes = Tensor::from<int64_t>({batch.images.dim(0), 2}, numbers, device);
+  Tensor bytes = upload(batch.images, device);
   Tensor images = Tensor::empty(bytes.shape(), DType::kF32, device);
-  kernels::normalize_image(bytes, mask, norm, images);
+  kernels::normalize_image(bytes, sizes, norm, images);
   return Var(images);
 }
 
 DetectorInput detector_input(const Batch& batch, const kernels::ImageNormalization& norm, Device device) {
-  DetectorInput input;
-  input.images = normalized_images(batch, norm, device);
-  bool padded = false;
-  for (const Target& t : batch.targets) {
-    input.sizes.push_back({t.height, t.width});
-    padded |= t.height != batch.images.dim(1) || t.width != batch.images.dim(2);
-  }
-  if (!padded) input.sizes.clear();
-  return input;
+  return {.images = normalized_images(batch, norm, device), .sizes = padded_sizes(batch)};
 }
 
 }  // namespace saccade

@@ -5,40 +5,55 @@
 namespace saccade::kernels {
 namespace {
 
-template <class T>
-struct NormalizePixel {
-  const uint8_t* x;
-  const bool* mask;
-  float mean[3], std[3];
-  T* y;
-  SACCADE_HD void operator()(int64_t i) const {
-    for (int c = 0; c < 3; ++c) {
-      float v = (static_cast<float>(x[i * 3 + c]) / 255.0f - mean[c]) / std[c];
-      y[i * 3 + c] = static_cast<T>(mask[i] ? 0.0f : v);
-    }
+// The valid part of a row of pixels.
+struct RowWidth {
+  const int64_t* sizes;
+  int64_t height, width;
+  SACCADE_HD int64_t operator()(int64_t row) const {
+    if (!sizes) return width;
+    const int64_t* size = sizes + row / height * 2;
+    return row % height < size[0] ? size[1] : 0;
   }
 };
 
-void normalize_image_generic(const Tensor& images, const Tensor& mask, const ImageNormalization& norm,
+template <class T>
+struct NormalizeRow {
+  const uint8_t* x;
+  RowWidth valid;
+  float mean[3], std[3];
+  T* y;
+  SACCADE_HD void operator()(int64_t row) const {
+    const uint8_t* p = x + row * valid.width * 3;
+    T* q = y + row * valid.width * 3;
+    const int64_t used = valid(row);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < used; ++i)
+      for (int c = 0; c < 3; ++c)
+        q[i * 3 + c] = static_cast<T>((static_cast<float>(p[i * 3 + c]) / 255.0f - mean[c]) / std[c]);
+    for (int64_t i = used * 3; i < valid.width * 3; ++i) q[i] = static_cast<T>(0.0f);
+  }
+};
+
+void normalize_image_generic(const Tensor& images, const Tensor& sizes, const ImageNormalization& norm,
                              Tensor& y) {
   SACCADE_CHECK(images.rank() == 4 && images.dim(3) == 3 && images.dtype() == DType::kU8,
                 "[normalize_image] images {} {}, expected u8 [N, H, W, 3]", name_of(images.dtype()),
                 images.shape().to_string());
   SACCADE_CHECK(
-      mask.dtype() == DType::kBool && mask.shape() == Shape({images.dim(0), images.dim(1), images.dim(2)}),
-      "[normalize_image] mask {} {} for images {}, expected bool [N, H, W]", name_of(mask.dtype()),
-      mask.shape().to_string(), images.shape().to_string());
+      !sizes.defined() || (sizes.dtype() == DType::kI64 && sizes.shape() == Shape({images.dim(0), 2})),
+      "[normalize_image] sizes {} {} for images {}, expected i64 [N, 2]", name_of(sizes.dtype()),
+      sizes.shape().to_string(), images.shape().to_string());
   SACCADE_CHECK(y.shape() == images.shape(), "[normalize_image] output {}, expected {}",
                 y.shape().to_string(), images.shape().to_string());
-  SACCADE_CHECK(images.is_contiguous() && mask.is_contiguous() && y.is_contiguous(),
+  SACCADE_CHECK(images.is_contiguous() && (!sizes.defined() || sizes.is_contiguous()) && y.is_contiguous(),
                 "[normalize_image] needs contiguous tensors");
   dispatch_float(y.dtype(), "normalize_image", [&]<class T>() {
-    NormalizePixel<T> f{images.data<uint8_t>(),
-                        mask.data<bool>(),
-                        {norm.mean[0], norm.mean[1], norm.mean[2]},
-                        {norm.std[0], norm.std[1], norm.std[2]},
-                        y.data<T>()};
-    for_each(mask.numel(), f, 6);
+    NormalizeRow<T> f{images.data<uint8_t>(),
+                      {data_or_null<int64_t>(sizes), images.dim(1), images.dim(2)},
+                      {norm.mean[0], norm.mean[1], norm.mean[2]},
+                      {norm.std[0], norm.std[1], norm.std[2]},
+                      y.data<T>()};
+    for_each(images.dim(0) * images.dim(1), f, 6 * images.dim(2));
   });
 }
 
