@@ -12,7 +12,7 @@ namespace saccade {
 // The size of a map, or of the part of a padded map that is not padding (its top left corner).
 struct MapSize {
   int64_t height = 0, width = 0;  // cells
-  int64_t cells() const { return height * width; }
+  SACCADE_HD int64_t cells() const { return height * width; }
   bool operator==(const MapSize&) const = default;
 };
 

@@ -4,7 +4,7 @@
 # eager and compiled, the faster of the two counting; peak memory; and the time of multi-scale deformable attention. Needs a
 # Python with torch and transformers (PYTHON, default python3) and a build with -DSACCADE_BENCH=ON, or the folder that
 # scripts/package.sh makes.
-# Usage: scripts/bench/gpu.sh [--log FOLDER] [--stages train,infer,varying,compiled,msda] [--models deformable_detr,detr]
+# Usage: scripts/bench/gpu.sh [--log FOLDER] [--stages train,infer,varying,compiled,msda] [--models deformable_detr,detr,rt_detr_r18]
 #                             [--precisions bf16,tf32,f32] [--rounds 1] [--steps 25] [--limit 540] [--rehearse]
 #   --log: keeps the raw lines there; a later call with the same folder adds to them, and its table shows all
 #   --limit: seconds a stage; what does not fit is told as not run     --rehearse: tiny sizes on the CPU, to try the script
@@ -81,8 +81,9 @@ record() { # name, program...
   fi > "$work/line"
   tee -a "$raw" < "$work/line"
 }
+config_of() { [[ $1 == *_r[0-9]* ]] && echo "$1" || echo "$1_r50"; }
 ours() { # what, model, precision, flags...
-  record "$1|$3|saccade" "$bin/detector_bench" --config "configs/$2_r50.textproto" --device "$device" --precision "$3" --steps "$steps" \
+  record "$1|$3|saccade" "$bin/detector_bench" --config "configs/$(config_of "$2").textproto" --device "$device" --precision "$3" --steps "$steps" \
     "${@:4}"
 }
 torch() { # the same
@@ -124,14 +125,15 @@ compiled_runs() {
 }
 msda() {
   [ $device = cuda ] || { echo "deformable attention alone: on a GPU only"; return; }
+  left() { echo $((begin + limit > SECONDS ? begin + limit - SECONDS : 1)); }
   local kind
   for kind in "" bf16 compile "bf16 compile"; do
     # shellcheck disable=SC2086
-    timeout 120 "$python" scripts/bench/msda_torch.py 20 cuda $kind || { echo "msda_torch.py $kind failed"; status=1; }
+    timeout "$(left)" "$python" scripts/bench/msda_torch.py 20 cuda $kind || { echo "msda_torch.py $kind failed"; status=1; }
   done > "$log/msda_torch.txt" 2>&1
   cat "$log/msda_torch.txt"
-  timeout 120 "$bin/gpu_msda_bench" > "$log/msda.txt" 2>&1 || { echo "gpu_msda_bench failed"; status=1; }
-  timeout 120 "$bin/gpu_msda_bench" 20 cold >> "$log/msda.txt" 2>&1 || { echo "gpu_msda_bench failed"; status=1; }
+  timeout "$(left)" "$bin/gpu_msda_bench" > "$log/msda.txt" 2>&1 || { echo "gpu_msda_bench failed"; status=1; }
+  timeout "$(left)" "$bin/gpu_msda_bench" 20 cold >> "$log/msda.txt" 2>&1 || { echo "gpu_msda_bench failed"; status=1; }
   cat "$log/msda.txt"
 }
 

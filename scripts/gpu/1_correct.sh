@@ -11,7 +11,7 @@ if ! timeout 120 bin/test_autograd --gtest_brief=1 --gtest_filter='op_add.cuda:o
     tee "$logs/correct/sanitizer.txt" | head -n 60
   exit 1
 fi
-timeout 420 scripts/gpu_test.sh --quick --limit 150 --log "$logs/correct"
+timeout 390 scripts/gpu_test.sh --quick --limit 150 --log "$logs/correct"
 status=$?
 tar -C "$logs" -czf "$logs/correct.tgz" correct && rm -rf "$logs/correct"
 exit $status

@@ -85,6 +85,9 @@ def list_tests(pattern):
     return tests
 
 
+# After one of these a process can do nothing more on the GPU: its later tests would fail for no fault of theirs.
+STICKY = re.compile("illegal memory access|misaligned address|unspecified launch failure|illegal instruction|"
+                    "device-side assert")
 Outcome = collections.namedtuple("Outcome", "verdict seconds text")  # verdict: passed, failed, skipped, crashed, hung
 
 
@@ -123,8 +126,13 @@ def run(tests, share, environment=None):
             outcomes[current] = Outcome(verdict, time.monotonic() - began, "".join(lines))
             current = None
             state["last"] = time.monotonic()
+            if verdict == "failed" and any(STICKY.search(text) for text in lines):
+                state["why"] = "the GPU's context is lost"
+                kill(process)
+                break
         else:
             lines.append(line)
+    process.stdout.close()
     status = process.wait()
     watcher.join()
     if deadline == 0:

@@ -180,6 +180,11 @@ inline cudaError_t cudaDriverGetVersion(int* version) {
   *version = fault == "no_driver" ? 0 : fault == "old_driver" ? 12040 : 13000;
   return cudaSuccess;
 }
+enum cudaDeviceAttr { cudaDevAttrMemoryPoolsSupported = 115 };
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = ::saccade::emulator::planned_fault() != "no_pools";
+  return cudaSuccess;
+}
 struct cudaFuncAttributes {};
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) {
   return ::saccade::emulator::planned_fault() == "no_kernel_image" ? cudaErrorNoKernelImageForDevice

@@ -32,7 +32,7 @@ std::vector<std::string> launched_kernels();
 uint64_t launches();  // so far
 
 // What SACCADE_EMULATOR_FAULT in the environment asks for, "" for nothing: no_driver, old_driver, no_gpu,
-// old_gpu, no_kernel_image, or memory:BYTES, a GPU with that much memory.
+// old_gpu, no_pools, no_kernel_image, or memory:BYTES, a GPU with that much memory.
 const std::string& planned_fault();
 
 // ---- device memory

@@ -68,6 +68,7 @@ TEST_F(CudaErrors, NamesWhyTheGpuCannotBeUsedAndAutoTakesTheCpu) {
       {"old_driver", "the NVIDIA driver supports CUDA 12.4, this program needs 13.0 or newer"},
       {"no_gpu", "no NVIDIA GPU can be used (no CUDA-capable device is detected)"},
       {"old_gpu", "emulated GPU has compute capability 7.5, this program needs 8.0 or newer"},
+      {"no_pools", "emulated GPU has no memory pools here (cudaMallocAsync), which this program needs"},
       {"no_kernel_image",
        "emulated GPU has compute capability 9.0, this program has code for the emulator only"}};
   for (auto [fault, reason] : faults) {

@@ -16,12 +16,12 @@ namespace {
 void show_only(const std::string& number) {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   std::string chosen = number;
-  if (visible && *visible) {
+  if (visible) {
     std::istringstream names(visible);
     chosen.clear();
     for (size_t i = 0, wanted = std::stoul(number); i <= wanted; ++i)
       if (!std::getline(names, chosen, ','))
-        fail_input("--device cuda:{}: CUDA_VISIBLE_DEVICES shows {} only", number, visible);
+        fail_input("--device cuda:{}: CUDA_VISIBLE_DEVICES shows \"{}\" only", number, visible);
   }
   setenv("CUDA_VISIBLE_DEVICES", chosen.c_str(), 1);
 }

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kMapThreads)
 float keep_scale(double p) { return p < 1 ? static_cast<float>(1 / (1 - p)) : 0; }
 
 void dropout_cuda(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
-  if (p >= 1) return fill(y, 0);
+  if (static_cast<float>(p) >= 1) return fill(y, 0);
   dispatch_dtype<float, bf16>(x.dtype(), "dropout", [&]<class T>() {
     constexpr int kPack = kPackWidth<T>;
     launch("dropout_packs", &dropout_packs<T, kPack>, grid_of(ceil_div(x.numel(), kPack), kMapThreads),

@@ -19,6 +19,9 @@ inline void check(cudaError_t status, const char* call) {
 // Whether the program holds code that the GPU can run: cudaSuccess, or why not.
 cudaError_t find_kernel_code();
 
+// SACCADE_CUDA_SYNC=1 in the environment: every launch waits until its kernel is done, so that errors have the right name.
+bool waits_for_launches();
+
 // For cuda_statistics().
 inline std::atomic<int64_t> launches{0}, host_syncs{0}, uploaded_bytes{0};
 

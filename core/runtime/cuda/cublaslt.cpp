@@ -143,9 +143,9 @@ struct Plan {
   size_t workspace_bytes = 0;
 };
 
-// Never destroyed, as the handle.
+// Some hundred products a size of image, in many sizes. Never destroyed, as the handle.
 LruCache<Plan>& plans() {
-  static auto* plans = new LruCache<Plan>(512);
+  static auto* plans = new LruCache<Plan>(8192);
   return *plans;
 }
 

@@ -1,6 +1,9 @@
 // Finds the GPU at run time, and owns the stream.
 #include "core/tensor/device.h"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "core/runtime/cuda/api.h"
 #include "core/runtime/cuda/cublaslt.h"
 #include "core/runtime/cuda/cudnn.h"
@@ -22,6 +25,8 @@ constexpr const char* kArchitectures = SACCADE_CUDA_ARCHITECTURES;
 std::string version(int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); }
 
 std::string find_problem() {
+  // Before the driver starts, which then does the same for the kernels of libraries.
+  if (cuda::waits_for_launches()) ::setenv("CUDA_LAUNCH_BLOCKING", "1", 0);
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no NVIDIA driver is installed";
   if (driver < kOldestDriver)
@@ -36,6 +41,10 @@ std::string find_problem() {
     return fmt::format("{} has compute capability {}.{}, this program needs {}.{} or newer", properties.name,
                        properties.major, properties.minor, kOldestArchitecture / 10,
                        kOldestArchitecture % 10);
+  if (int pools = 0;
+      cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, 0) != cudaSuccess || pools == 0)
+    return fmt::format("{} has no memory pools here (cudaMallocAsync), which this program needs",
+                       properties.name);
   if (cudaError_t status = cuda::find_kernel_code(); status == cudaErrorNoKernelImageForDevice)
     return fmt::format("{} has compute capability {}.{}, this program has code for {} only", properties.name,
                        properties.major, properties.minor, kArchitectures);
@@ -68,6 +77,14 @@ bool cuda_is_emulated() {
 CudaStatistics cuda_statistics() { return {cuda::launches, cuda::host_syncs, cuda::uploaded_bytes}; }
 
 namespace cuda {
+
+bool waits_for_launches() {
+  static const bool waits = [] {
+    const char* text = std::getenv("SACCADE_CUDA_SYNC");
+    return text && *text && std::string_view(text) != "0";
+  }();
+  return waits;
+}
 
 cudaStream_t stream() {
   static cudaStream_t stream = [] {

@@ -80,6 +80,7 @@ void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t
       values);
 #endif
   ++launches;
+  if (status == cudaSuccess && waits_for_launches()) status = cudaStreamSynchronize(stream());
   if (status != cudaSuccess) check(status, name.full().c_str());
 }
 
