@@ -3,8 +3,8 @@
 
 Usage: scripts/coco_forms.py FOLDER OUT     FOLDER/annotations/SPLIT.json and FOLDER/images; makes OUT/yolo and OUT/voc
 
-Training on the three gives the same checkpoints where the ids of the images follow their names. Images are hard links where that is
-possible, else copies.
+Training on the three gives the same checkpoints where the ids of the images follow their names. Images are hard links where
+that is possible, else copies.
 """
 import json
 import os

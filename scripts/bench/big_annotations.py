@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes annotation files of the size of COCO's train2017 (118,287 images, 860,001 boxes, with segmentations): OUT/big.json, OUT/big.csv.
+"""Writes annotation files of the size of COCO's train2017 (118,287 images, 860,001 boxes, with segmentations):
+OUT/big.json, OUT/big.csv.
 
 Usage: scripts/bench/big_annotations.py OUT
 How long one takes to open, and in how much memory:
-  /usr/bin/time -v build/saccade summary --config configs/deformable_detr_r50.textproto --set data.train.annotations=OUT/big.json
+  /usr/bin/time -v build/saccade summary --config configs/deformable_detr_r50.textproto \\
+    --set data.train.annotations=OUT/big.json
 """
 import pathlib
 import random

@@ -34,7 +34,8 @@ def uniform(bits):
 
 
 def make_denoising(targets, ids, classes, step_key, queries, label_noise, box_noise, padding_box):
-    """targets: (labels, boxes) an image, ids: theirs. -> labels [N, D], boxes [N, D, 4], groups, pairs (image, query, object)"""
+    """targets: (labels, boxes) an image, ids: theirs.
+    -> labels [N, D], boxes [N, D, 4], groups, pairs (image, query, object)"""
     most = max((len(labels) for labels, _ in targets), default=0)
     if most == 0:
         return np.zeros((len(targets), 0), np.int64), np.zeros((len(targets), 0, 4), np.float32), 0, []

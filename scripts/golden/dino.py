@@ -112,7 +112,7 @@ class Dino(nn.Module):
         ratios = torch.stack([torch.stack(((~m[:, 0]).sum(1) / m.shape[2], (~m[:, :, 0]).sum(1) / m.shape[1]), -1)
                               for m in masks], 1).to(dtype)
         centres, proposals = [], []
-        for level, ((h, w), m) in enumerate(zip(shapes, masks)):
+        for level, ((h, w), _) in enumerate(zip(shapes, masks)):
             y, x_ = torch.meshgrid(torch.arange(h, dtype=dtype) + 0.5, torch.arange(w, dtype=dtype) + 0.5, indexing="ij")
             cells = torch.stack((x_, y), -1).reshape(1, h * w, 2)
             centres.append(cells / (ratios[:, None, level] * torch.tensor([w, h], dtype=dtype)))
@@ -126,14 +126,17 @@ class Dino(nn.Module):
         return x, shapes, padding, ratios, logits, valid
 
     def forward(self, images, mask, denoising=None):
-        """denoising: (labels [N, D], boxes [N, D, 4], groups, pairs). -> [(logits, boxes)] of the decoder layers, all queries, and
-        (logits, boxes) of the chosen proposals"""
+        """denoising: (labels [N, D], boxes [N, D, 4], groups, pairs). -> [(logits, boxes)] of the decoder layers, all
+        queries, and (logits, boxes) of the chosen proposals"""
         c, t = self.c, self.transformer
         memory, shapes, padding, ratios, anchors, valid = self.encode(*self.maps(images, mask))
         tokens = t.enc_output_norm(t.enc_output(memory * valid[..., None].to(memory.dtype)))
         scores, boxes = t.enc_out_class_embed(tokens), t.enc_out_bbox_embed(tokens) + anchors
         chosen = scores.max(-1)[0].topk(c.queries, 1)[1]
-        pick = lambda x: x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
+
+        def pick(x):
+            return x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
+
         self.ranked = scores.max(-1)[0].detach().sort(-1, descending=True)[0]
         proposals = (pick(scores), pick(boxes).sigmoid())
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/augment/: what torchvision's v2 operations on Pillow's images, and torch's nearest interpolation, give for
-pictures that a formula makes (make_resize.py) and numbers that stand in the file.
+"""Writes tests/golden/augment/: what torchvision's v2 operations on Pillow's images, and torch's nearest interpolation,
+give for pictures that a formula makes (make_resize.py) and numbers that stand in the file.
 
 Needs torch, torchvision and Pillow (pip install torch torchvision pillow). cases.txt has a line a case:
   photometric height width seed brightness contrast saturation hue contrast_first channels fnv1a64   ("-": not changed)

@@ -2,18 +2,17 @@
 
     /usr/bin/python3 scripts/golden/make_dino.py
 
-Two tiny models (d 16, 2 heads, 2 + 2 layers, 2 points, FFN 24, 10 queries, 5 classes, a ResNet of width 4 with one basic block a
-stage, frozen batch norm), every parameter moved away from its initial value:
+Two tiny models (d 16, 2 heads, 2 + 2 layers, 2 points, FFN 24, 10 queries, 5 classes, a ResNet of width 4 with one basic
+block a stage, frozen batch norm), every parameter moved away from its initial value:
 
     four    4 levels; three padded images of different sizes with 3, 0 and 1 objects
     five    5 levels; one wide image with 2 objects
 
 NAME.weights.safetensors: the state under the official names. NAME.golden.safetensors: input.*, target.I.* as in
-make_small_deformable_detr.py; output.{logits,boxes} [layers, N, Q, .] of the matching queries, dn.{logits,boxes} of the denoising
-ones, enc.{logits,boxes} of the chosen proposals; loss.NAME, parts without weights; grad.NAME. Denoising: 6 queries, label noise 0.5,
-box noise 0.4, the key of the step 77, images numbered from 10; the noise is denoising.py's. All was computed in f64; the seed is one
-where f32 agrees.
-"""
+make_small_deformable_detr.py; output.{logits,boxes} [layers, N, Q, .] of the matching queries, dn.{logits,boxes} of the
+denoising ones, enc.{logits,boxes} of the chosen proposals; loss.NAME, parts without weights; grad.NAME. Denoising: 6
+queries, label noise 0.5, box noise 0.4, the key of the step 77, images numbered from 10; the noise is denoising.py's. All
+was computed in f64; the seed is one where f32 agrees."""
 import copy
 import math
 import os
@@ -28,8 +27,8 @@ from safetensors_io import save
 from small_deformable_detr import Config
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "dino")
-COMMON = dict(d=16, heads=2, encoder_layers=2, decoder_layers=2, ffn=24, encoder_points=2, decoder_points=2, queries=10, classes=5,
-              blocks=(1, 1, 1, 1), width=4, bottleneck=False)
+COMMON = dict(d=16, heads=2, encoder_layers=2, decoder_layers=2, ffn=24, encoder_points=2, decoder_points=2, queries=10,
+              classes=5, blocks=(1, 1, 1, 1), width=4, bottleneck=False)
 VARIANTS = {
     "four": (Config(**COMMON, levels=4), [(64, 80), (56, 72), (48, 80)], [3, 0, 1]),
     "five": (Config(**COMMON, levels=5), [(64, 96)], [2]),
@@ -69,8 +68,10 @@ def run(model, batch):
     weights = {"class": 1.0, "bbox": 5.0, "giou": 2.0}
     total = sum(weights[k.split("_")[0]] * v for k, v in parts.items())
     total.backward()
-    out = {"output.logits": torch.stack([l[:, count:] for l, _ in layers]), "output.boxes": torch.stack([b[:, count:] for _, b in layers]),
-           "dn.logits": torch.stack([l[:, :count] for l, _ in layers]), "dn.boxes": torch.stack([b[:, :count] for _, b in layers]),
+    out = {"output.logits": torch.stack([l[:, count:] for l, _ in layers]),
+           "output.boxes": torch.stack([b[:, count:] for _, b in layers]),
+           "dn.logits": torch.stack([l[:, :count] for l, _ in layers]),
+           "dn.boxes": torch.stack([b[:, :count] for _, b in layers]),
            "enc.logits": proposals[0], "enc.boxes": proposals[1], "loss.total": total}
     out.update({"loss." + k: v for k, v in parts.items()})
     out.update({"grad." + name: p.grad for name, p in all_names(model) if p.grad is not None})
