@@ -108,6 +108,8 @@ bool infer_rt_detr(Inference& in) {
     in.set(t + "hybrid_encoder.transposed_position", true);
   if (!given.has("queries"))
     in.set(t + "queries", in.argument_or<int64_t>("num_queries", 300, t + "queries"));
+  // For how many queries, the embedding does not say; the recipes have 100.
+  if (in.has("decoder.denoising_class_embed.weight")) in.set(t + "denoising.queries", 100);
   const int64_t position_layers = in.count("decoder.query_pos_head.layers.", ".weight");
   in.set(t + "query_position_layers", position_layers);
   // DEIM changes both together, and the activation leaves no trace of its own.

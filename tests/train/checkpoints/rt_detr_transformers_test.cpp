@@ -10,8 +10,11 @@
 #include "autograd/scope.h"
 #include "core/formats/safetensors.h"
 #include "models/build.h"
+#include "tests/test_folder.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
+#include "train/checkpoints/load_model.h"
+#include "train/commands/commands.h"
 #include "train/config/options.h"
 #include "train/optimizers/optimizer.h"
 
@@ -87,6 +90,30 @@ INSTANTIATE_TEST_SUITE_P(Files, RtDetrFiles,
                                                     "bottleneck.golden.safetensors"},
                                          RtDetrFile{"v2", "v2.safetensors", "v2.golden.safetensors"}),
                          [](const auto& p) { return std::string(p.param.name); });
+
+// Published files hold the embedding of the denoising queries; files for evaluation do not.
+TEST(RtDetrConversion, TakesFilesWithTheDenoisingEmbeddingAndWithout) {
+  TestFolder folder;
+  const SafetensorsReader file(kRtDetrFolder + "basic.safetensors");
+  NamedValues tensors;
+  for (const auto& entry : file.entries()) tensors.emplace_back(entry.name, file.read(entry.name));
+  for (bool with : {false, true}) {
+    const std::string in = folder / fmt::format("in{}.safetensors", with),
+                      out = folder / fmt::format("out{}.safetensors", with);
+    const int64_t classes = file.find("model.decoder.class_embed.0.bias")->shape[0];
+    const Tensor rows = Tensor::full({classes + 1, 16}, 0.5, DType::kF32);
+    if (with) tensors.emplace_back("model.denoising_class_embed.weight", rows);
+    write_safetensors(in, tensors, {{"format", "pt"}});
+    run_convert(
+        {.input = in, .output = out, .set = {"model.transformer.heads=4", "model.transformer.queries=12"}});
+    EXPECT_EQ(load_trained_model(out).config.model().transformer().denoising().queries(), with ? 100 : 0);
+    const SafetensorsReader converted(out);
+    const std::string name = "decoder.denoising_class_embed.weight";
+    ASSERT_EQ(converted.find(name) != nullptr, with);
+    if (!with) continue;
+    EXPECT_EQ(converted.read(name).to_vector<float>(), rows.to_vector<float>());
+  }
+}
 
 struct RtDetrBatch {
   Tensor images;
