@@ -10,14 +10,21 @@ namespace {
 
 constexpr int64_t kRepVggBlocks = 3;
 
-// The nearest neighbours of a map twice as fine, as far as `size` goes.
+// The first `size` rows or columns; where one is missing, the last one again.
+Var fit_axis(const Var& x, int axis, int64_t size) {
+  const int64_t have = x.dim(axis);
+  if (have < size) return concat({x, slice(x, axis, have - 1, have)}, axis);
+  return have > size ? slice(x, axis, 0, size) : x;
+}
+
+// Backbones halve odd sizes up or down: a map of about the size of `like` gets exactly that.
+Var fit(const Var& x, const Var& like) { return fit_axis(fit_axis(x, 1, like.dim(1)), 2, like.dim(2)); }
+
+// The nearest neighbours of a map twice as fine.
 Var upsample_twice(const Var& x, const Var& like) {
   const int64_t N = x.dim(0), H = x.dim(1), W = x.dim(2), C = x.dim(3);
   Var wide = expand(reshape(x, {N, H, 1, W, 1, C}), {N, H, 2, W, 2, C});
-  wide = reshape(wide, {N, 2 * H, 2 * W, C});
-  if (like.dim(1) < 2 * H) wide = slice(wide, 1, 0, like.dim(1));
-  if (like.dim(2) < 2 * W) wide = slice(wide, 2, 0, like.dim(2));
-  return wide;
+  return fit(reshape(wide, {N, 2 * H, 2 * W, C}), like);
 }
 
 }  // namespace
@@ -68,7 +75,8 @@ FoldedConv RepVggBlock::folded() const {
 }
 
 CspRepLayer::CspRepLayer(int64_t in, int64_t out, double expansion) {
-  const auto hidden = static_cast<int64_t>(static_cast<double>(out) * expansion);
+  // 120 / 176 of 176 is less than 120.
+  const auto hidden = static_cast<int64_t>(std::floor(static_cast<double>(out) * expansion + 1e-9));
   const ConvNormOptions silu{.activation = Activation::kSilu};
   conv1_ = make_child<ConvNorm>("conv1", in, hidden, silu);
   conv2_ = make_child<ConvNorm>("conv2", in, hidden, silu);
@@ -117,7 +125,7 @@ Var HybridEncoder::attend(const Var& map, const DetectorInput& input) {
     return Tensors{hybrid_position_encoding(size, options_.dim, options_.transposed_position, device)};
   });
   Var tokens = reshape(map, {map.dim(0), size.cells(), options_.dim});
-  tokens = encoder_->forward(tokens, Var(position[0]), make_token_maps({size}, input));
+  tokens = encoder_->forward(tokens, Var(position[0]), make_token_maps({size}, input, &constants_));
   return reshape(tokens, map.shape());
 }
 
@@ -134,7 +142,7 @@ std::vector<Var> HybridEncoder::forward(const std::vector<Var>& features, const 
   }
   for (size_t i = 0; i + 1 < maps.size(); ++i) {
     Var down = downsample_convs_[i]->forward(maps[i]);
-    maps[i + 1] = pan_blocks_[i]->forward(concat({down, maps[i + 1]}, -1));
+    maps[i + 1] = pan_blocks_[i]->forward(concat({fit(down, maps[i + 1]), maps[i + 1]}, -1));
   }
   return maps;
 }

@@ -49,6 +49,7 @@ std::shared_ptr<Module> build_rt_detr(const Args& model, int64_t classes, const 
   if (static_cast<double>(encoder.dim) * encoder.expansion < 1)
     fail_input("{}.expansion: {} of {} channels leaves none", hybrid.path(), encoder.expansion, encoder.dim);
   encoder.attention = transformer;
+  encoder.attention.levels = 1;
   encoder.attention.ffn_dim = hybrid.get_int("ffn_dim");
   encoder.attention.activation = Activation::kGelu;
   encoder.attention.ffn_init = {};

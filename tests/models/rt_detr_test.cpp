@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -182,6 +183,38 @@ TEST(RtDetr, RunsAtAnySizeAndStopsEarly) {
   }
   model->set_training(true);
   EXPECT_EQ(model->forward({.images = Var(noise({1, 64, 64, 3}, 2))}).layers.size(), 3);
+}
+
+// A backbone may halve odd sizes up (convolutions with padding) or down (DAT).
+TEST(RtDetr, JoinsMapsThatDoNotHalveEvenly) {
+  HybridEncoderOptions options{.dim = 16, .attention = {.heads = 4, .ffn_dim = 16, .encoder_layers = 1}};
+  HybridEncoder encoder({8, 8, 8}, options);
+  encoder.initialize(1);
+  const DetectorInput input{.images = Var(noise({1, 64, 64, 3}, 2))};
+  for (auto [first, second, third] : {std::array{MapSize{11, 7}, MapSize{5, 3}, MapSize{2, 1}},
+                                      std::array{MapSize{11, 7}, MapSize{6, 4}, MapSize{3, 2}},
+                                      std::array{MapSize{12, 4}, MapSize{6, 2}, MapSize{3, 1}}}) {
+    std::vector<Var> features;
+    for (MapSize size : {first, second, third})
+      features.push_back(Var(noise({1, size.height, size.width, 8}, 3)));
+    const std::vector<Var> maps = encoder.forward(features, input);
+    for (size_t l = 0; l < 3; ++l) {
+      EXPECT_EQ(maps[l].dim(1), features[l].dim(1)) << l;
+      EXPECT_EQ(maps[l].dim(2), features[l].dim(2)) << l;
+    }
+  }
+}
+
+TEST(RtDetr, TheAttentionOfTheEncoderMaySample) {
+  Args args = rt_detr_args();
+  args.section("transformer").section("encoder_attention").set("type", std::string("ms_deform_attn"));
+  auto model = test::build_detector(args, 7);
+  model->initialize(7);
+  EXPECT_EQ(model->forward({.images = Var(noise({1, 64, 64, 3}, 2))}).layers.size(), 1);
+}
+
+TEST(RtDetr, APartOfTheChannelsIsRounded) {
+  EXPECT_EQ(CspRepLayer(8, 176, 120.0 / 176).parameter_count(), CspRepLayer(8, 176, 0.682).parameter_count());
 }
 
 TEST(RtDetr, NamesTheWrongField) {
