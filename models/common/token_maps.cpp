@@ -5,6 +5,7 @@
 
 #include "core/kernels/feature_grid/feature_grid.h"
 #include "core/kernels/sine_encoding/sine_encoding.h"
+#include "core/kernels/top_k/top_k.h"
 
 namespace saccade {
 namespace {
@@ -93,6 +94,15 @@ Proposals make_proposals(const TokenMaps& maps) {
                       Tensor::empty({N, S}, DType::kBool, device)};
   kernels::token_proposals(maps.valid_sizes, maps.levels, proposals.logits, proposals.invalid);
   return proposals;
+}
+
+Tensor best_tokens(const Tensor& logits, int64_t classes, int64_t count) {
+  const int64_t N = logits.dim(0), S = logits.dim(1);
+  Tensor scores = Tensor::empty({N, S}, DType::kF32, logits.device());
+  kernels::row_max(logits.slice(-1, 0, classes).to(DType::kF32).contiguous(), scores);
+  Tensor indices = Tensor::empty({N, std::min(count, S)}, DType::kI64, logits.device());
+  kernels::top_k(scores, indices);
+  return indices;
 }
 
 }  // namespace saccade

@@ -31,4 +31,8 @@ struct Proposals {
 };
 Proposals make_proposals(const TokenMaps& maps);
 
+// The `count` tokens (or all S, where there are fewer) whose best class scores highest, by falling score; ties go to the lower token.
+// logits [N, S, columns >= classes]; what follows the classes ("no object") does not count. -> i64 [N, min(count, S)]
+Tensor best_tokens(const Tensor& logits, int64_t classes, int64_t count);
+
 }  // namespace saccade

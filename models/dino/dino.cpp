@@ -1,6 +1,5 @@
 #include "models/dino/dino.h"
 
-#include "core/kernels/top_k/top_k.h"
 #include "layers/module_scope.h"
 #include "layers/position_encoding.h"
 #include "models/build.h"
@@ -100,16 +99,13 @@ DetectorOutput Dino::forward(const DetectorInput& input) {
 
 Var Dino::choose_references(const EncodedTokens& encoded, LayerPrediction& predictions) const {
   const Transformer& t = *transformer_;
-  const int64_t N = encoded.memory.dim(0), S = encoded.memory.dim(1), Q = std::min(options_.queries, S);
   const Proposals proposals = make_proposals(encoded.maps);
   Var tokens = masked_fill(encoded.memory, proposals.invalid.unsqueeze(-1), 0);
-  Tensor indices = Tensor::empty({N, Q}, DType::kI64, tokens.device());
+  Tensor indices;
   {  // All tokens are scored; what learns are the chosen ones.
     NoGrad no_grad;
-    Tensor logits = t.enc_out_class_embed->forward(t.propose(tokens)).value().to(DType::kF32).contiguous();
-    Tensor scores = Tensor::empty({N, S}, DType::kF32, tokens.device());
-    kernels::row_max(logits, scores);
-    kernels::top_k(scores, indices);
+    Var logits = t.enc_out_class_embed->forward(t.propose(tokens));
+    indices = best_tokens(logits.value(), classes(), options_.queries);
   }
   Var chosen = t.propose(gather_rows(tokens, indices));
   predictions.logits = t.enc_out_class_embed->forward(chosen);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/kernels/top_k/top_k.h"
 #include "layers/module_scope.h"
 
 namespace saccade {
@@ -74,7 +73,7 @@ void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& i
     tokens.push_back(reshape(map, {map.dim(0), map.dim(1) * map.dim(2), dim}));
   }
   Var memory = concat(tokens, 1);
-  TokenMaps token_maps = make_token_maps(levels, input);
+  TokenMaps token_maps = make_token_maps(levels, input, &constants_);
   Queries queries = select_queries(memory, make_proposals(token_maps), output.encoder);
   prepend(make_denoising(input, training(), options_.classes, options_.denoising), queries);
   output.encoder_classes = true;
@@ -83,15 +82,9 @@ void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& i
 
 RtDetrDecoder::Queries RtDetrDecoder::select_queries(const Var& memory, const Proposals& proposals,
                                                      LayerPrediction& predictions) {
-  const int64_t N = memory.dim(0), S = memory.dim(1), Q = std::min(options_.queries, S);
   Var tokens = enc_output_->forward(masked_fill(memory, proposals.invalid.unsqueeze(-1), 0));
   Var logits = enc_score_head_->forward(tokens);
-
-  Tensor scores = Tensor::empty({N, S}, DType::kF32, memory.device());
-  kernels::row_max(logits.value().to(DType::kF32).contiguous(), scores);
-  Tensor indices = Tensor::empty({N, Q}, DType::kI64, memory.device());
-  kernels::top_k(scores, indices);
-
+  Tensor indices = best_tokens(logits.value(), options_.classes, options_.queries);
   // The box head sees the chosen tokens only.
   Var selected = gather_rows(tokens, indices);
   Var box_logits = add(enc_bbox_head_->forward(selected), gather_rows(Var(proposals.logits), indices));

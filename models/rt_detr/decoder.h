@@ -2,6 +2,7 @@
 // own heads and refines the boxes of the one before. Parameter names are those of the official code of RT-DETRv2.
 #pragma once
 
+#include "layers/constant_keeper.h"
 #include "layers/mlp.h"
 #include "models/common/conv_norm.h"
 #include "models/common/token_maps.h"
@@ -43,6 +44,7 @@ class RtDetrDecoder : public Module {
               DetectorOutput& output);
 
   RtDetrDecoderOptions options_;
+  ConstantKeeper constants_;
   std::vector<std::shared_ptr<ConvNorm>> input_proj_;
   std::shared_ptr<TransformerDecoder> decoder_;
   std::shared_ptr<LabelEmbedding> denoising_class_embed_;  // null without denoising

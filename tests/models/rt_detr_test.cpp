@@ -205,6 +205,12 @@ TEST(RtDetr, JoinsMapsThatDoNotHalveEvenly) {
   }
 }
 
+TEST(RtDetr, NoObjectIsNoTokensBestClass) {
+  const Tensor logits = Tensor::from<float>({1, 3, 3}, {1, 2, 9, 3, 0, 0, 2, 2.5F, 0});
+  EXPECT_EQ(best_tokens(logits, 2, 2).to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(best_tokens(logits, 3, 5).to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
+}
+
 TEST(RtDetr, TheAttentionOfTheEncoderMaySample) {
   Args args = rt_detr_args();
   args.section("transformer").section("encoder_attention").set("type", std::string("ms_deform_attn"));
