@@ -69,16 +69,18 @@ std::vector<std::string> list_images(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
   fs::recursive_directory_iterator it(folder, error), end;
+  std::string open = folder;  // what an error is about
   for (; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     std::error_code broken_link;
+    open = (it->is_directory(broken_link) ? it->path() : it->path().parent_path()).string();
     if (name.starts_with(".")) {
       it.disable_recursion_pending();
     } else if (!it->is_directory(broken_link) && has_image_extension(name)) {
       names.push_back(it->path().lexically_relative(folder).string());
     }
   }
-  if (error) fail_input("{}: the folder of images cannot be read: {}", folder, error.message());
+  if (error) fail_input("{}: the folder of images cannot be read: {}", open, error.message());
   std::sort(names.begin(), names.end());
   return names;
 }

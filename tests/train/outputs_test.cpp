@@ -245,6 +245,9 @@ TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
       {"cp " + image_ + " a.png; mkdir used; echo mine >used/a.png; " + kPredict +
            "used a.png | grep 'a.png is there already and stays' >/dev/null",
        0, "", "[ $(cat used/a.png) = mine ] && [ -s used/a_2.png ]"},
+      {"mkdir -p cropped/crops; echo mine >cropped/crops/a.png; " + kPredict +
+           "cropped --max 1 --crop a.png | grep 'crops/a.png is there already and stays' >/dev/null",
+       0, "", "[ $(cat cropped/crops/a.png) = mine ] && [ -s cropped/crops/a_2.png ]"},
       {"mkdir linked; ln -s ../shapes/annotations.json linked/a.png; cp shapes/annotations.json kept; " +
            kPredict + "linked a.png",
        0, "", "cmp kept shapes/annotations.json && [ -L linked/a.png ]"},
@@ -321,12 +324,16 @@ TEST_F(Outputs, PermissionsThatLackAreOneLine) {
          {kPredict + "hidden/p " + image_, 2, denied},
          {kPredict + "p hidden", 2, denied, "! [ -e p ]"},
          {kPredict + "p hidden/x.png", 2, denied, "! [ -e p ]"},
+         // What lies beside an unreadable folder is read.
+         {"mkdir -p mixed/shut mixed/open; cp " + image_ + " mixed/open/a.png; chmod 0 mixed/shut; " +
+              kPredict + "p2 mixed --recursive",
+          2, "mixed/shut: the folder cannot be read: " + denied, "[ -s p2/a.png ]"},
          {"$S eval --checkpoint hidden/x.safetensors" + kShapes, 2, denied},
          {kScore + "--json hidden/f.json", 2, denied},
          {kScore + "--json fixed_folder/f.json", 2, "no permission to write in fixed_folder"},
          {"$S summary --config hidden/c.textproto", 2, denied},
          {"$S data shapes --images 1 --seed 1 --output hidden/s", 2, denied}});
-  run_script("chmod 755 hidden fixed_folder");
+  run_script("chmod 755 hidden fixed_folder mixed/shut");
 }
 
 }  // namespace

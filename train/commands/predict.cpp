@@ -63,12 +63,12 @@ int run_predict(const PredictArguments& arguments) {
   if (predictor->has_pictures())
     for (PredictInput& input : inputs.images)
       input.picture = names.name(std::filesystem::path(input.path).stem().string());
-  if (const std::string note = names.note(); !note.empty()) print_line(note);
   Workspace workspace(arguments.output);
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
   for (const std::string& problem : inputs.problems) print_error(problem);
   const Predicted done = predict_each(inputs.images, *predictor, workspace, names);
+  if (const std::string note = names.note(); done.images > 0 && !note.empty()) print_line(note);
   const size_t bad = inputs.images.size() - done.images;
   // What is bad has been reported: the rest is done, and the exit status tells.
   const int status = bad + inputs.problems.size() > 0 ? 2 : 0;

@@ -33,36 +33,51 @@ bool is_called_image(const std::string& name) {
   return !name.starts_with(".") && (has_image_extension(name) || has_foreign_image_extension(name));
 }
 
-void expand_folder(const std::string& folder, bool recursive, PredictInputs& inputs) {
-  std::vector<std::string> files;
-  size_t folders = 0, others = 0;
-  std::error_code error;
-  fs::recursive_directory_iterator it(folder, error), end;
-  for (; !error && it != end; it.increment(error)) {
-    std::error_code broken_link;
-    if (it->is_directory(broken_link)) {
-      const bool enters =
-          recursive && !it->is_symlink(broken_link) && !it->path().filename().string().starts_with(".");
-      if (!enters) it.disable_recursion_pending();
-      folders += !enters;
-    } else if (is_called_image(it->path().filename().string())) {
-      files.push_back(it->path().string());
-    } else {
-      ++others;
+struct FolderContents {
+  std::vector<std::string> files, problems;  // images; folders that cannot be read
+  size_t folders = 0, others = 0;            // left out
+};
+
+FolderContents list_folder(const std::string& folder, bool recursive) {
+  FolderContents found;
+  std::vector<fs::path> waiting{folder};
+  while (!waiting.empty()) {
+    const fs::path here = std::move(waiting.back());
+    waiting.pop_back();
+    std::error_code error;
+    fs::directory_iterator it(here, error), end;
+    for (; !error && it != end; it.increment(error)) {
+      std::error_code broken_link;
+      const std::string name = it->path().filename().string();
+      if (it->is_directory(broken_link)) {
+        const bool enters = recursive && !it->is_symlink(broken_link) && !name.starts_with(".");
+        if (enters) waiting.push_back(it->path());
+        found.folders += !enters;
+      } else if (is_called_image(name)) {
+        found.files.push_back(it->path().string());
+      } else {
+        ++found.others;
+      }
     }
+    if (error)
+      found.problems.push_back(
+          fmt::format("{}: the folder cannot be read: {}", here.string(), error.message()));
   }
-  if (error) {
-    inputs.problems.push_back(fmt::format("{}: the folder cannot be read: {}", folder, error.message()));
-    return;
-  }
-  if (files.empty())
+  std::sort(found.files.begin(), found.files.end());
+  std::sort(found.problems.begin(), found.problems.end());
+  return found;
+}
+
+void expand_folder(const std::string& folder, bool recursive, PredictInputs& inputs) {
+  auto [files, problems, folders, others] = list_folder(folder, recursive);
+  if (files.empty() && problems.empty())
     inputs.problems.push_back(
         fmt::format("{}: no images in this folder, expected *.jpg, *.png or the like", folder));
   if (folders + others > 0)
     inputs.notes.push_back(fmt::format("{}: left out: {} sub-folder{}, {} file{} that {} not called an image",
                                        folder, folders, folders == 1 ? "" : "s", others,
                                        others == 1 ? "" : "s", others == 1 ? "is" : "are"));
-  std::sort(files.begin(), files.end());
+  for (std::string& problem : problems) inputs.problems.push_back(std::move(problem));
   for (std::string& file : files) inputs.images.push_back({std::move(file), "", ""});
 }
 
