@@ -290,8 +290,15 @@ TEST_F(Cli, FrozenParametersKeepTheirBytes) {
   EXPECT_GT(frozen, 5);
   EXPECT_GT(trained, 20);
   expect_refused(train + " --output none --freeze nosuchparameter",
-                 "\"nosuchparameter\" matches no parameter");
-  expect_refused(train + " --output none --freeze '('", "(");
+                 "--freeze: \"nosuchparameter\" matches no parameter");
+  expect_refused(train + " --output none --freeze '('", "--freeze: \"(\" is not a regular expression");
+  // Resumed, with or without the option, the run keeps its groups.
+  const std::string config = read_bytes(scratch() / "frozen/config.textproto");
+  EXPECT_NE(config.find("frozen: true"), std::string::npos);
+  for (const char* again : {"", " --freeze '^backbone' --freeze input_proj"}) {
+    expect_works(std::string("train --output frozen --resume") + again);
+    EXPECT_EQ(read_bytes(scratch() / "frozen/config.textproto"), config) << again;
+  }
 }
 
 TEST_F(Cli, PredictTakesPatternsAndChooses) {

@@ -1,11 +1,13 @@
 // saccade train: from a recipe and data sets to checkpoints.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/formats/output_file.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
+#include "layers/name_patterns.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
@@ -18,6 +20,8 @@ namespace saccade {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* kFreeze = "--freeze";
 
 // The recipe: of a run that goes on, its own where no other is given.
 std::string recipe(const TrainArguments& arguments) {
@@ -33,6 +37,7 @@ std::string recipe(const TrainArguments& arguments) {
 }
 
 Config configuration(const TrainArguments& arguments) {
+  NamePatterns(arguments.freeze, kFreeze);
   Config config = load_config(recipe(arguments), arguments.set);
   if (!arguments.data.empty()) {
     config.mutable_data()->set_folder(arguments.data);
@@ -49,7 +54,10 @@ Config configuration(const TrainArguments& arguments) {
     group.set_regex(regex);
     group.set_frozen(true);
   }
-  groups.mutable_group()->MergeFrom(config.optimizer().group());
+  // Without those that a resumed run already has.
+  for (const config::ParameterGroup& group : config.optimizer().group())
+    if (!group.frozen() || std::ranges::find(arguments.freeze, group.regex()) == arguments.freeze.end())
+      *groups.add_group() = group;
   config.mutable_optimizer()->mutable_group()->Swap(groups.mutable_group());
   validate_for_training(config);
   return resolve_config(config);
@@ -108,6 +116,9 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
   }
   if (!arguments.init_from.empty()) open_weights(arguments.init_from);
   std::unique_ptr<TrainingTask> task = task_of(config).make(config);
+  NamePatterns frozen(arguments.freeze, kFreeze);
+  for (const NamedTensor& p : task->model().parameters()) frozen.match(p.name);
+  frozen.finish("parameter of the model");
   check_interrupt();
   task->model().set_recompute(
       {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()},
