@@ -118,6 +118,17 @@ void validate_for_training(const Config& config) {
   if (train.epochs() <= 0 && train.max_steps() <= 0 && train.max_minutes() <= 0)
     fail_input(
         "train.epochs, train.max_steps and train.max_minutes are all 0, expected at least one of them");
+  if (train.patience() > 0 && train.eval_every_epochs() == 0)
+    fail_input("train.patience: {}, but train.eval_every_epochs = 0 evaluates only at the end",
+               train.patience());
+  if (train.ema_tau() > 0 && train.ema_decay() == 0)
+    fail_input("train.ema_tau: {} without train.ema_decay, expected the decay that it leads to",
+               train.ema_tau());
+  const auto& schedule = config.schedule();
+  if (schedule.type() == "flat_cosine" && train.epochs() > 0 &&
+      schedule.flat_epochs() + schedule.end_epochs() > train.epochs())
+    fail_input("schedule.flat_epochs: {} and schedule.end_epochs = {} exceed train.epochs = {}",
+               schedule.flat_epochs(), schedule.end_epochs(), train.epochs());
 }
 
 void need(const std::string& field, const std::string& value, const char* what) {

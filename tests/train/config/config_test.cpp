@@ -198,6 +198,18 @@ TEST(Config, TrainingNeedsDataAndAnEnd) {
   apply_set(c, "data.val.annotations=v.json");
   apply_set(c, "train.epochs=0");
   expect_part(input_error([&] { validate_for_training(c); }), "train.max_steps");
+  for (const auto& [set, error] :
+       {std::pair{"train={eval_every_epochs: 0 patience: 3}",
+                  "train.patience: 3, but train.eval_every_epochs = 0 evaluates only at the end"},
+        {"train={ema_tau: 2000}", "train.ema_tau: 2000 without train.ema_decay"},
+        {"schedule={type: \"flat_cosine\" flat_epochs: 40 end_epochs: 11}",
+         "schedule.flat_epochs: 40 and schedule.end_epochs = 11 exceed train.epochs = 50"},
+        {"schedule={type: \"flat_cosine\" flat_epochs: 40 end_epochs: 10}", "no error"}}) {
+    c.clear_train();
+    c.clear_schedule();
+    apply_set(c, set);
+    expect_part(input_error([&] { validate_for_training(c); }), error);
+  }
 }
 
 TEST(Config, ClassifiersNeedFoldersOnly) {
