@@ -11,6 +11,10 @@
 namespace saccade {
 namespace {
 
+// Of the resized images; the longest that keeps every canvas an image.
+constexpr int64_t kLongestSide = 6688;
+static_assert(4 * kLongestSide * kLongestSide <= kMaxImagePixels);
+
 // Each with its short side resized to `side`, from the top left of a cell that is as large as the largest of them.
 void join_four(Sample& sample, int64_t side, Filter filter, Rng& rng, const AnotherSample& another) {
   SACCADE_CHECK(another != nullptr, "[mosaic] there are no other images here");
@@ -18,7 +22,9 @@ void join_four(Sample& sample, int64_t side, Filter filter, Rng& rng, const Anot
   while (parts.size() < 4) parts.push_back(another(rng));
   int64_t height = 0, width = 0;
   for (Sample& part : parts) {
-    const ImageSize size = detr_size(part.image.height, part.image.width, side, 0);
+    ImageSize size = detr_size(part.image.height, part.image.width, side, kLongestSide);
+    // An image one pixel wide may still be longer.
+    size = {std::min(size.height, kLongestSide), std::min(size.width, kLongestSide)};
     resize(part, size.height, size.width, filter);
     height = std::max(height, size.height);
     width = std::max(width, size.width);
@@ -52,7 +58,8 @@ AffineChange draw_affine(const Image& image, Rng& rng) {
 
 CombineFunction make_mosaic(const AugmentFields& fields) {
   const int64_t side = fields.integer("mosaic_side");
-  SACCADE_CHECK(side >= 1, "[augment] mosaic_side must be at least 1 pixel");
+  SACCADE_CHECK(side >= 1 && side <= kLongestSide, "[augment] mosaic_side must be 1 to {} pixels",
+                kLongestSide);
   return [side, filter = fields.filter, min_visible = fields.number("min_visible")](
              Sample& sample, Rng& rng, const AnotherSample& another) {
     join_four(sample, side, filter, rng, another);

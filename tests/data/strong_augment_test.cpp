@@ -327,6 +327,21 @@ TEST(Mosaic, JoinsFourImagesInPlaceOfZoomAndCrop) {
   }
 }
 
+TEST(Mosaic, StaysAnImageWithTheLongestLines) {
+  AugmentFields fields = strong_fields();
+  fields.values["mosaic"] = {1};
+  fields.values["height"] = {0};
+  const Augmentation steps = make_augmentation(fields);
+  Rng rng(1);
+  const Sample s =
+      augment(marked_sample(1, 20000, 1), steps, rng, 1, [](Rng&) { return marked_sample(24, 24, 2); });
+  EXPECT_EQ(s.image.height, 48);
+  EXPECT_EQ(s.image.width, 2 * 6688);
+  expect_inside(s, 1);
+  fields.values["mosaic_side"] = {6689};
+  EXPECT_THROW(make_augmentation(fields), Error);
+}
+
 TEST(BatchMixup, BlendsEachImageWithTheOneBefore) {
   Batch batch;
   batch.images = Tensor::empty({3, 1, 2, 3}, DType::kU8);
