@@ -35,7 +35,8 @@ struct DenoisingQueries {
 };
 
 // There are max(1, options.queries / T) groups. Every number is drawn from the thread's key (core/tensor/execution.h), the id of
-// the image, the group and the object: the rest of the batch changes nothing. Throws Error as check_target does.
+// the image, the group and the object: the rest of the batch changes none of them, only T and with it the number of groups. Throws
+// Error as check_target does.
 DenoisingQueries make_denoising(const std::vector<Target>& targets, int64_t classes,
                                 const DenoisingOptions& options, Device device);
 // The same when there are options.queries, input.targets and `training`, else none.
