@@ -121,14 +121,6 @@ void validate_for_training(const Config& config) {
   if (train.patience() > 0 && train.eval_every_epochs() == 0)
     fail_input("train.patience: {}, but train.eval_every_epochs = 0 evaluates only at the end",
                train.patience());
-  if (train.ema_tau() > 0 && train.ema_decay() == 0)
-    fail_input("train.ema_tau: {} without train.ema_decay, expected the decay that it leads to",
-               train.ema_tau());
-  const auto& schedule = config.schedule();
-  if (schedule.type() == "flat_cosine" && train.epochs() > 0 &&
-      schedule.flat_epochs() + schedule.end_epochs() > train.epochs())
-    fail_input("schedule.flat_epochs: {} and schedule.end_epochs = {} exceed train.epochs = {}",
-               schedule.flat_epochs(), schedule.end_epochs(), train.epochs());
 }
 
 void need(const std::string& field, const std::string& value, const char* what) {

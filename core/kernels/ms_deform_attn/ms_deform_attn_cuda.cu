@@ -8,6 +8,15 @@ namespace saccade::kernels {
 namespace {
 
 using Source = MsDeformSource<float, cuda::LaneAccess>;
+// What the backward kernels for so many levels read; 0: those of any shape.
+template <int kLevels>
+struct SourceOf {
+  using Type = cuda::LevelSource<kLevels>;
+};
+template <>
+struct SourceOf<0> {
+  using Type = Source;
+};
 
 // Calls f<kLevels>() with their number where the kernels of ms_deform_levels_cuda.h take the shape, else with 0.
 template <class F>
@@ -42,8 +51,7 @@ void backward_cuda(const Tensor& value, const Tensor& reference, const Tensor& o
       raw(doffsets), raw(dlogits),  raw(dvalue)};  // where float atomics add up
   dispatch_dtype<float, bf16>(value.dtype(), "ms_deform_attn", [&]<class T>() {
     with_levels(s, reference, offsets, wide, [&]<int kLevels>() {
-      using Kind = std::conditional_t<(kLevels > 0), cuda::LevelSource<kLevels>, Source>;
-      Kind source(reference, offsets, logits);
+      typename SourceOf<kLevels>::Type source(reference, offsets, logits);
       with_reference_gradient(
           source, s, dreference, doffsets, dlogits, [&](const auto& gradients, bool wanted) {
             cuda::samples_backward<T>(source, wanted, s, dy, dvalue, [&](Tensor& unordered) {
