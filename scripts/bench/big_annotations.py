@@ -4,7 +4,7 @@ OUT/big.json, OUT/big.csv.
 
 Usage: scripts/bench/big_annotations.py OUT
 How long one takes to open, and in how much memory:
-  /usr/bin/time -v build/saccade summary --config configs/deformable_detr_r50.textproto \\
+  /usr/bin/time -v build/saccade summary --config configs/deformable_detr_r50.textproto --set model.num_classes=0 \\
     --set data.train.annotations=OUT/big.json
 """
 import pathlib
