@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/tensor/error.h"
 #include "layers/module_scope.h"
 
 namespace saccade {
@@ -74,6 +75,16 @@ std::shared_ptr<Mlp> make_box_head(int64_t dim, double size_logit) {
   MlpOptions box{
       .last = LinearOptions{.weight_init = init::constant(0), .bias_init = init::values({0, 0, size, size})}};
   return std::make_shared<Mlp>(std::vector{dim, dim, dim, int64_t{4}}, box);
+}
+
+std::shared_ptr<Backbone> build_backbone_of_levels(const Args& model, int64_t levels,
+                                                   const std::vector<int64_t>& default_outputs) {
+  auto backbone = build_backbone(model.get_section("backbone"), default_outputs);
+  const auto maps = static_cast<int64_t>(backbone->channels().size());
+  if (levels < maps)
+    fail_input("{}.levels: {} levels for {} backbone outputs, expected at least as many",
+               model.get_section("transformer").path(), levels, maps);
+  return backbone;
 }
 
 void copy_tensors(const Module& from, Module& to, size_t but_last) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layers/conv2d.h"
+#include "models/backbone.h"
 #include "models/common/token_maps.h"
 #include "models/common/transformer.h"
 
@@ -23,6 +24,11 @@ class InputProjections : public Module {
   };
   std::vector<Level> levels_;
 };
+
+// The backbone of model.backbone for so many levels, the stages that the model wants unless its `outputs` say others. Throws InputError
+// where it has more outputs than there are levels.
+std::shared_ptr<Backbone> build_backbone_of_levels(const Args& model, int64_t levels,
+                                                   const std::vector<int64_t>& default_outputs);
 
 struct EncodedTokens {
   Var memory;  // [N, S, C]

@@ -216,12 +216,8 @@ std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes
     fail_input("{}.two_stage: needs box_refine, as in the official model", t.path());
   if (options.two_stage && options.extra_query_groups > 0)
     fail_input("{}.extra_query_groups: needs learned queries, not two_stage", t.path());
-  auto backbone = build_backbone(model.get_section("backbone"),
-                                 levels == 1 ? std::vector<int64_t>{4} : std::vector<int64_t>{2, 3, 4});
-  const auto maps = static_cast<int64_t>(backbone->channels().size());
-  if (levels < maps)
-    fail_input("{}.levels: {} levels for {} backbone outputs, expected at least as many", t.path(), levels,
-               maps);
+  auto backbone = build_backbone_of_levels(
+      model, levels, levels == 1 ? std::vector<int64_t>{4} : std::vector<int64_t>{2, 3, 4});
   return std::make_shared<DeformableDetr>(options, std::move(backbone));
 }
 

@@ -163,12 +163,8 @@ std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Arg
   const int64_t levels = options.transformer.levels = t.get_int("levels");
   t.finish("DINO");
   // 5 scales: the first stage too.
-  auto backbone = build_backbone(model.get_section("backbone"), levels > 4 ? std::vector<int64_t>{1, 2, 3, 4}
-                                                                           : std::vector<int64_t>{2, 3, 4});
-  const auto maps = static_cast<int64_t>(backbone->channels().size());
-  if (levels < maps)
-    fail_input("{}.levels: {} levels for {} backbone outputs, expected at least as many", t.path(), levels,
-               maps);
+  auto backbone = build_backbone_of_levels(
+      model, levels, levels > 4 ? std::vector<int64_t>{1, 2, 3, 4} : std::vector<int64_t>{2, 3, 4});
   return std::make_shared<Dino>(options, std::move(backbone));
 }
 
