@@ -10,6 +10,7 @@
 #include "core/tensor/execution.h"
 #include "models/build.h"
 #include "tests/models/schema_args.h"
+#include "tests/train/near_golden.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 
@@ -48,21 +49,6 @@ std::shared_ptr<Detector> make_small_dino(const std::string& variant) {
   return detector;
 }
 
-double largest_in(const Tensor& t) {
-  double largest = 0;
-  for (double x : t.to_vector<double>()) largest = std::max(largest, std::abs(x));
-  return largest;
-}
-
-// The slack is for gradients that are zero by symmetry.
-void expect_equal(const Tensor& ours, const Tensor& golden, const std::string& what, double slack = 0) {
-  auto a = ours.to_vector<double>(), b = golden.to_vector<double>();
-  ASSERT_EQ(a.size(), b.size()) << what;
-  double worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
-  EXPECT_LE(worst, 1e-4 * (largest_in(golden) + slack)) << what;
-}
-
 class GoldenDino : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenDino, EqualsPyTorch) {
@@ -95,14 +81,15 @@ TEST_P(GoldenDino, EqualsPyTorch) {
     Tensor logits = golden.read(name + ".logits"), boxes = golden.read(name + ".boxes");
     ASSERT_EQ(static_cast<int64_t>(layers.size()), logits.dim(0));
     for (int64_t l = 0; l < logits.dim(0); ++l) {
-      expect_equal(layers[static_cast<size_t>(l)].logits.value(), logits.select(0, l), name + " logits");
-      expect_equal(layers[static_cast<size_t>(l)].boxes.value(), boxes.select(0, l), name + " boxes");
+      expect_near_golden(layers[static_cast<size_t>(l)].logits.value(), logits.select(0, l),
+                         name + " logits");
+      expect_near_golden(layers[static_cast<size_t>(l)].boxes.value(), boxes.select(0, l), name + " boxes");
     }
   };
   compare_layers(output.layers, "output");
   compare_layers(output.denoising.layers, "dn");
-  expect_equal(output.encoder.logits.value(), golden.read("enc.logits"), "proposal logits");
-  expect_equal(output.encoder.boxes.value(), golden.read("enc.boxes"), "proposal boxes");
+  expect_near_golden(output.encoder.logits.value(), golden.read("enc.logits"), "proposal logits");
+  expect_near_golden(output.encoder.boxes.value(), golden.read("enc.boxes"), "proposal boxes");
 
   const DetectionLoss loss = model->loss(output, targets);
   const std::map<std::string, double> weights{{"class", 1}, {"bbox", 5}, {"giou", 2}};
@@ -127,8 +114,8 @@ TEST_P(GoldenDino, EqualsPyTorch) {
       continue;
     }
     ASSERT_TRUE(n.var.grad().defined()) << n.name;
-    expect_equal(n.var.grad(), golden.read("grad." + n.name), "gradient of " + n.name,
-                 2e-3 * largest_gradient);
+    expect_near_golden(n.var.grad(), golden.read("grad." + n.name), "gradient of " + n.name,
+                       2e-3 * largest_gradient);
     ++compared;
   }
   EXPECT_GT(compared, 100);

@@ -11,6 +11,7 @@
 #include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "tests/models/schema_args.h"
+#include "tests/train/near_golden.h"
 #include "train/optimizers/optimizer.h"
 
 namespace saccade {
@@ -84,21 +85,6 @@ ModelBatch read_model_batch(const SafetensorsReader& file, const std::string& im
   return batch;
 }
 
-double largest_of(const std::vector<double>& v) {
-  double m = 0;
-  for (double x : v) m = std::max(m, std::abs(x));
-  return m;
-}
-
-// max |a - golden| <= 1e-4 (max |golden| + slack)
-void expect_near_golden(const Tensor& ours, const Tensor& golden, const std::string& what, double slack = 0) {
-  auto a = ours.to_vector<double>(), b = golden.to_vector<double>();
-  ASSERT_EQ(a.size(), b.size()) << what;
-  double worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
-  EXPECT_LE(worst, 1e-4 * (largest_of(b) + slack)) << what;
-}
-
 class GoldenModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenModel, EqualsPyTorch) {
@@ -126,7 +112,7 @@ TEST_P(GoldenModel, EqualsPyTorch) {
   double largest_gradient = 0;
   for (const WeightEntry& e : golden.entries())
     if (e.name.starts_with("grad."))
-      largest_gradient = std::max(largest_gradient, largest_of(golden.read(e.name).to_vector<double>()));
+      largest_gradient = std::max(largest_gradient, largest_in(golden.read(e.name)));
   int compared = 0;
   for (const NamedTensor& n : model->named_tensors()) {
     if (n.is_buffer || !golden.find("grad." + n.name)) {
