@@ -44,12 +44,7 @@ TEST(DeformableDetr, StartsAsTheOfficialCode) {
   args.section("backbone").set("depth", int64_t{18});
   auto model = test::build_detector(args, 91);
   model->initialize(7);
-  auto find = [&](const std::string& name) {
-    for (const NamedTensor& t : model->named_tensors())
-      if (t.name == name) return t.var.value().to_vector<float>();
-    ADD_FAILURE() << name;
-    return std::vector<float>{};
-  };
+  auto find = [&](const std::string& name) { return test::values_of(*model, name); };
   // Scores start at 0.01; only the first head starts from boxes of sigmoid(-2); the heads are clones.
   EXPECT_NEAR(find("class_embed.3.bias")[17], -4.59512, 1e-5);
   EXPECT_EQ(find("bbox_embed.0.layers.2.bias"), (std::vector<float>{0, 0, -2, -2}));

@@ -49,12 +49,7 @@ TEST(Dino, StartsAsTheOfficialCode) {
   args.section("transformer").set("encoder_layers", int64_t{1});
   auto model = test::build_detector(args, 91);
   model->initialize(7);
-  auto find = [&](const std::string& name) {
-    for (const NamedTensor& t : model->named_tensors())
-      if (t.name == name) return t.var.value().to_vector<float>();
-    ADD_FAILURE() << name;
-    return std::vector<float>{};
-  };
+  auto find = [&](const std::string& name) { return test::values_of(*model, name); };
   EXPECT_NEAR(find("class_embed.0.bias")[17], -4.59512, 1e-5);
   EXPECT_EQ(find("class_embed.0.weight"), find("transformer.enc_out_class_embed.weight"));
   EXPECT_EQ(find("bbox_embed.0.layers.1.weight"), find("transformer.enc_out_bbox_embed.layers.1.weight"));

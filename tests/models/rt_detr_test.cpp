@@ -152,12 +152,7 @@ Args rt_detr_args() {
 TEST(RtDetr, StartsAsTheOfficialCode) {
   auto model = test::build_detector(rt_detr_args(), 7);
   model->initialize(7);
-  auto find = [&](const std::string& name) {
-    for (const NamedTensor& t : model->named_tensors())
-      if (t.name == name) return t.var.value().to_vector<float>();
-    ADD_FAILURE() << name;
-    return std::vector<float>(100);
-  };
+  auto find = [&](const std::string& name) { return test::values_of(*model, name); };
   for (const char* name : {"decoder.enc_score_head.bias", "decoder.dec_score_head.2.bias"})
     EXPECT_NEAR(find(name)[3], -4.59512, 1e-5) << name;
   for (const char* name : {"decoder.enc_bbox_head.layers.2.weight", "decoder.dec_bbox_head.1.layers.2.bias"})

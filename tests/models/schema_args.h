@@ -1,6 +1,11 @@
 // The arguments of a model as the configuration gives them: the schema's and the family's defaults.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
 #include "models/build.h"
 #include "train/config/config.h"
 
@@ -20,6 +25,14 @@ inline Args schema_criterion(const std::string& type = "deformable_detr") {
 // With the criterion of its family.
 inline std::shared_ptr<Detector> build_detector(const Args& model, int64_t classes) {
   return build_as<Detector>(model, classes, schema_criterion(model.get_string("type", "")));
+}
+
+// Of one of its tensors; zeros, enough for any index of a test, where it has none of that name, which is a failure.
+inline std::vector<float> values_of(const Module& model, const std::string& name) {
+  for (const NamedTensor& t : model.named_tensors())
+    if (t.name == name) return t.var.value().to_vector<float>();
+  ADD_FAILURE() << name;
+  return std::vector<float>(100);
 }
 
 }  // namespace saccade::test
