@@ -32,9 +32,12 @@ struct LeadingGroups {
 LeadingGroups make_leading_groups(int64_t count, int64_t size, int64_t queries, Device device);
 
 struct AttentionInput {
-  Var query;             // [N, Q, C], position already added
-  Var key;               // [N, S, C], position already added (dot-product layers)
-  Var value;             // [N, S, C]
+  Var query;  // [N, Q, C], position already added
+  Var key;    // [N, S, C], position already added (dot-product layers)
+  Var value;  // [N, S, C]
+  // For layers that keep them apart (separates_positions): [N, Q, C] and [N or 1, S, C], not added to query and key. Undefined: there are
+  // none.
+  Var query_position, key_position;
   Tensor padding_mask;   // bool [N, S], true = padded token; undefined: nothing is padded
   Var reference_points;  // [N, Q, L, 2 or 4], normalised to the padded levels (deformable layers)
   FeatureLevels levels;  // the L maps that the S tokens are the cells of; empty where they are no maps
@@ -47,6 +50,8 @@ class Attention : public Module {
   virtual Var forward(const AttentionInput& input) = 0;  // -> [N, Q, C]
   // Whether it heeds AttentionInput::leading; others are not asked to.
   virtual bool supports_leading_groups() const { return false; }
+  // Whether it takes the positions of queries and keys apart from them.
+  virtual bool separates_positions() const { return false; }
 };
 
 // What the model decides; everything else comes from the layer's own arguments.

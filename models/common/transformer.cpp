@@ -104,10 +104,12 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
     : dropout_(o.dropout), pre_norm_(o.pre_norm) {
   auto norm = [&](const char* name) { return make_child<LayerNorm>(name, o.dim); };
   auto cross_attention = [&] {
-    cross_attn_ = child(
-        deformable ? "cross_attn" : "multihead_attn",
-        make_attention(o.decoder_cross_attention, deformable ? "ms_deform_attn" : "multi_head_attention",
-                       attention_shape(o, o.decoder_points, false, deformable)));
+    cross_attn_ = child(deformable ? "cross_attn" : "multihead_attn",
+                        make_attention(o.decoder_cross_attention,
+                                       deformable  ? "ms_deform_attn"
+                                       : o.anchors ? "conditional_attention"
+                                                   : "multi_head_attention",
+                                       attention_shape(o, o.decoder_points, false, deformable)));
   };
   const bool norms_differ = deformable && !o.norms_in_order;
   if (deformable) cross_attention();
@@ -134,7 +136,10 @@ Var TransformerDecoderLayer::forward(const Var& target, const Var& position, Att
     return dropout(attend_in_groups(*self_attn_, x, position, groups), dropout_, training());
   };
   auto to_memory = [&](const Var& x) {
-    memory.query = add(x, position);
+    const Var& place = memory.query_position.defined() ? memory.query_position : position;
+    memory.query = memory.query_position.defined() && cross_attn_->separates_positions() ? x : add(x, place);
+    if (memory.key_position.defined() && !cross_attn_->separates_positions())
+      memory.key = add(memory.key, memory.key_position);
     return dropout(cross_attn_->forward(memory), dropout_, training());
   };
   if (pre_norm_) {
@@ -159,7 +164,7 @@ Vars TransformerDecoder::forward(Var target, const Var& position, const Attentio
   Vars outputs;
   for (auto& layer : layers_) {
     target = layer->forward(target, position, memory, groups);
-    outputs.push_back(norm_->forward(target));
+    outputs.push_back(normalised(target));
   }
   return outputs;
 }

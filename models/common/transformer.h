@@ -19,6 +19,7 @@ struct TransformerOptions {
   double dropout = 0;
   bool pre_norm = false;
   bool denoising = false;                         // the queries may have leading groups
+  bool anchors = false;                           // DETR's decoder gets AttentionInput::query_position
   Activation activation = Activation::kRelu;      // of the feed-forward blocks
   Initializer ffn_init = init::xavier_uniform();  // of their weights
   bool norms_in_order = false;  // a deformable decoder's norm1 is the self-attention's, as in RT-DETR
@@ -80,7 +81,8 @@ struct QueryGroups {
 class TransformerDecoderLayer : public Module {
  public:
   TransformerDecoderLayer(const TransformerOptions& options, bool deformable);
-  // target, position [N, Q, C] -> [N, Q, C]. memory: what the cross-attention reads, all but its query
+  // target, position [N, Q, C] -> [N, Q, C]. memory: what the cross-attention reads, all but its query. With its query_position that
+  // stands there for `position`, and is added, as key_position is, for a layer that does not keep them apart.
   Var forward(const Var& target, const Var& position, AttentionInput memory, const QueryGroups& groups);
   std::string type_name() const override { return "DecoderLayer"; }
 
@@ -99,6 +101,8 @@ class TransformerDecoder : public Module {
   // refines boxes between them.
   Vars forward(Var target, const Var& position, const AttentionInput& memory, const QueryGroups& groups);
   TransformerDecoderLayer& layer(int64_t i) { return *layers_[static_cast<size_t>(i)]; }
+  // DETR's, of every layer's output.
+  Var normalised(const Var& x) const { return norm_->forward(x); }
   // Official files carry Deformable DETR's heads under these names too when boxes are refined.
   void add_head_names(const std::string& name, std::shared_ptr<Module> head) { child(name, std::move(head)); }
   std::string type_name() const override { return "Decoder"; }

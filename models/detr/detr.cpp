@@ -5,14 +5,19 @@
 #include "layers/position_encoding.h"
 #include "models/backbone.h"
 #include "models/build.h"
+#include "models/common/deformable_tokens.h"
 #include "models/common/detr_weights.h"
 #include "models/common/query_embedding.h"
 #include "models/common/token_maps.h"
 #include "models/common/transformer.h"
 #include "models/detection/set_detector.h"
+#include "models/detr/anchor_decoder.h"
 
 namespace saccade {
 namespace {
+
+// Anchors are compared with the centres of the cells.
+constexpr SinePositions kCellCentres{.offset = -0.5};
 
 struct DetrOptions : SetDetectorOptions {
   TransformerOptions transformer;
@@ -23,12 +28,16 @@ class DetrTransformer : public Module {
  public:
   explicit DetrTransformer(const TransformerOptions& o) {
     encoder = make_child<TransformerEncoder>("encoder", o, "multi_head_attention");
-    decoder = make_child<TransformerDecoder>("decoder", o, false);
+    if (o.anchors)
+      decoder = anchor_decoder = make_child<AnchorDecoder>("decoder", o);
+    else
+      decoder = make_child<TransformerDecoder>("decoder", o, false);
   }
   std::string type_name() const override { return "Transformer"; }
 
   std::shared_ptr<TransformerEncoder> encoder;
   std::shared_ptr<TransformerDecoder> decoder;
+  std::shared_ptr<AnchorDecoder> anchor_decoder;  // the same, or null
 };
 
 class Detr : public SetDetector {
@@ -36,16 +45,21 @@ class Detr : public SetDetector {
   Detr(const DetrOptions& options, std::shared_ptr<Backbone> backbone)
       : SetDetector(options), options_(options), backbone_(std::move(backbone)) {
     const TransformerOptions& o = options.transformer;
-    query_embed_ = make_child<QueryEmbedding>("", options.queries, o.dim, options.extra_query_groups);
+    query_embed_ =
+        make_child<QueryEmbedding>("", options.queries, o.anchors ? 4 : o.dim, options.extra_query_groups);
     child("backbone.0.body", backbone_);
     if (options.learned_position) position_ = make_child<LearnedPositionEncoding>("backbone.1", o.dim);
     transformer_ = make_child<DetrTransformer>("transformer", o);
-    class_embed_ = make_child<Linear>("class_embed", o.dim, logit_columns());
-    bbox_embed_ = make_child<Mlp>("bbox_embed", std::vector<int64_t>{o.dim, o.dim, o.dim, 4});
+    class_embed_ = child("class_embed", o.anchors ? make_class_head(o.dim, logit_columns())
+                                                  : std::make_shared<Linear>(o.dim, logit_columns()));
+    bbox_embed_ =
+        child("bbox_embed", o.anchors ? make_box_head(o.dim, 0)
+                                      : std::make_shared<Mlp>(std::vector{o.dim, o.dim, o.dim, int64_t{4}}));
     input_proj_ = make_child<Conv2d>("input_proj", backbone_->channels().back(), o.dim, 1);
     if (o.denoising) {
       label_enc_ = make_child<LabelEmbedding>("label_enc", classes(), o.dim);
-      ref_point_head_ = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim});
+      if (!o.anchors)
+        ref_point_head_ = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim});
     }
   }
 
@@ -57,35 +71,71 @@ class Detr : public SetDetector {
     Var tokens = reshape(map, {N, level.cells(), C});
     TokenMaps maps = make_token_maps({level}, input, &constants_);
     Var position = position_ ? position_->forward(level) : Var(sine_positions(maps, C, {}, &constants_)[0]);
-    Var memory = transformer_->encoder->forward(tokens, position, maps);
-
-    DetectorOutput output;
-    Var position_of_queries = query_embed_->forward();
-    QueryGroups groups{.equal = output.query_groups = query_embed_->groups(), .leading = {}};
-    Shape shape{N, position_of_queries.dim(0), C};
-    Var target = Var(Tensor::zeros(shape, position_of_queries.dtype(), position_of_queries.device()));
-    position_of_queries = expand(position_of_queries, shape);
+    AttentionInput memory{.value = transformer_->encoder->forward(tokens, position, maps),
+                          .padding_mask = maps.padding_mask,
+                          .levels = maps.levels};
     const DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
-    if (denoising.count() > 0) {
-      target = concat({label_enc_->forward(denoising), target}, 1);
-      Var of_boxes = ref_point_head_->forward(Var(sine_box_encoding(denoising.boxes, C / 2)));
-      position_of_queries = concat({of_boxes, position_of_queries}, 1);
-      groups.leading = make_leading_groups(denoising.groups, denoising.size, target.dim(1), target.device());
+    DetectorOutput output;
+    output.query_groups = query_embed_->groups();
+    if (options_.transformer.anchors) {
+      memory.key = memory.value;
+      memory.key_position = Var(sine_positions(maps, C, kCellCentres, &constants_)[0]);
+      decode_anchors(std::move(memory), denoising, output);
+    } else {
+      memory.key = add(memory.value, position);
+      decode(memory, denoising, output);
     }
-    Vars decoded = transformer_->decoder->forward(target, position_of_queries,
-                                                  {.key = add(memory, position),
-                                                   .value = memory,
-                                                   .padding_mask = maps.padding_mask,
-                                                   .levels = maps.levels},
-                                                  groups);
-    if (!options_.aux_loss) decoded = {decoded.back()};
-    for (const Var& x : decoded)
-      add_layer(output, denoising, {class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
+    if (!options_.aux_loss)
+      for (auto* all : {&output.layers, &output.denoising.layers})
+        if (all->size() > 1) all->erase(all->begin(), all->end() - 1);
     return output;
   }
   std::string type_name() const override { return "Detr"; }
 
  private:
+  // What the queries are, the learned ones [groups * Q, C or 4] after those of denoising: all [N, .., C or 4].
+  struct Queries {
+    Var target, learned;
+    QueryGroups groups;
+  };
+  Queries make_queries(int64_t batch, const DenoisingQueries& denoising, int64_t groups) {
+    const Var embed = query_embed_->forward();
+    const Shape shape{batch, embed.dim(0), options_.transformer.dim};
+    Queries q{.target = Var(Tensor::zeros(shape, embed.dtype(), embed.device())),
+              .learned = expand(embed, {batch, embed.dim(0), embed.dim(1)}),
+              .groups = {.equal = groups, .leading = {}}};
+    if (denoising.count() > 0) {
+      q.target = concat({label_enc_->forward(denoising), q.target}, 1);
+      q.groups.leading =
+          make_leading_groups(denoising.groups, denoising.size, q.target.dim(1), q.target.device());
+    }
+    return q;
+  }
+
+  void decode(const AttentionInput& memory, const DenoisingQueries& denoising, DetectorOutput& output) {
+    auto [target, position, groups] = make_queries(memory.value.dim(0), denoising, output.query_groups);
+    if (denoising.count() > 0) {
+      const int64_t half = options_.transformer.dim / 2;
+      position =
+          concat({ref_point_head_->forward(Var(sine_box_encoding(denoising.boxes, half))), position}, 1);
+    }
+    for (const Var& x : transformer_->decoder->forward(target, position, memory, groups))
+      add_layer(output, denoising, {class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
+  }
+
+  void decode_anchors(const AttentionInput& memory, const DenoisingQueries& denoising,
+                      DetectorOutput& output) {
+    auto [target, origin, groups] = make_queries(memory.value.dim(0), denoising, output.query_groups);
+    if (denoising.count() > 0) origin = concat({inverse_sigmoid(Var(denoising.boxes)), origin}, 1);
+    for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
+      target = transformer_->anchor_decoder->run_layer(i, target, sigmoid(origin).value(), memory, groups);
+      Var x = transformer_->decoder->normalised(target);
+      Var box = add(bbox_embed_->forward(x), origin);
+      add_layer(output, denoising, {class_embed_->forward(x), sigmoid(box)});
+      origin = box.detach();
+    }
+  }
+
   DetrOptions options_;
   std::shared_ptr<Backbone> backbone_;
   std::shared_ptr<LearnedPositionEncoding> position_;
@@ -107,6 +157,7 @@ std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Arg
   options.read(t, criterion, classes);
   options.transformer.pre_norm = t.get_bool("pre_norm");
   options.transformer.denoising = options.denoising.queries > 0;
+  options.transformer.anchors = t.get_bool("anchor_queries");
   t.finish("DETR");
   auto backbone = build_backbone(model.get_section("backbone"), {4});
   return std::make_shared<Detr>(options, std::move(backbone));
@@ -122,6 +173,7 @@ bool infer_detr(Inference& in) {
   in.set(t + "pre_norm", in.has("transformer.encoder.norm.weight"));
   in.set(t + "position_encoding", in.has("backbone.1.row_embed.weight") ? "learned" : "sine");
   in.set(t + "queries", in.size("query_embed.weight", 0));
+  in.set(t + "anchor_queries", in.has("transformer.decoder.ref_anchor_head.layers.0.weight"));
   infer_classes(in, {"class_embed.weight"}, 1);
   infer_criterion(in, "softmax", 1);
   return true;

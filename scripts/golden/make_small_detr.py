@@ -8,6 +8,7 @@ constants, dropout 0) with random weights:
     sine, learned, dc5   transformers' DetrForObjectDetection in f64, its weights under the official names; two images of
                          different sizes, one padded. The same weights in small_detr.py give the same numbers, checked here.
     pre_norm             small_detr.py alone (transformers has no pre-norm layers): pre-norm and learned positions
+    anchors              small_detr.py alone: boxes as queries
 
 Losses come from criterion.py (checked here against transformers' own); gradients from autograd. The weights of the stem and
 of layer1 are not trained. sine.training.safetensors: batchB.images, .mask, .I.labels, .I.boxes of four batches (one image
@@ -40,6 +41,7 @@ VARIANTS = {
     "dc5": (Config(**{**COMMON, "blocks": (1, 1, 1, 2), "bottleneck": True, "encoder_layers": 1}, dilation=True),
             [(64, 96), (50, 64)]),
     "pre_norm": (Config(**COMMON, pre_norm=True, learned=True), [(64, 96), (60, 70)]),
+    "anchors": (Config(**{**COMMON, "encoder_layers": 1}, anchors=True), [(96, 64), (60, 50)]),
 }
 STEPS = 30
 
@@ -129,7 +131,7 @@ def make(name, seed):
     g = torch.Generator().manual_seed(seed)
     batch = detr_files.make_images(sizes, [4, 3], g)
     own = Detr(config)
-    if config.pre_norm:
+    if config.pre_norm or config.anchors:
         model, predict, state = shake(own, g).double(), own_predict, own.state_dict()
     else:
         model, predict = shake(transformers_detr.build(config), g).double(), transformers_detr.predict
@@ -138,7 +140,7 @@ def make(name, seed):
     values, pairs = step(model, predict, batch)
     own = own.double()
     own.load_state_dict(state, strict=True)
-    if not config.pre_norm:
+    if not (config.pre_norm or config.anchors):
         again, _ = step(own, own_predict, batch)
         assert again.keys() == values.keys(), again.keys() ^ values.keys()
         assert deviation(values, again) < 1e-9, deviation(values, again)

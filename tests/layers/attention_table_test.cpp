@@ -55,7 +55,21 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
     in.reference_points =
         Var(random({kBatch, queries_, levels_.size(), 2}, rng, 0.2, 0.8, points), needs_grad);
     in.levels = levels_;
+    if (layer_->separates_positions()) {
+      in.query_position = Var(random({kBatch, queries_, kDim}, rng, -1, 1, dtype), needs_grad);
+      in.key_position = Var(random({kBatch, tokens_, kDim}, rng, -1, 1, dtype), needs_grad);
+    }
     return in;
+  }
+
+  // Those of an input that there are, each once.
+  std::vector<std::pair<const char*, Var*>> tensors_of(AttentionInput& in) const {
+    std::vector<std::pair<const char*, Var*>> all{{"query", &in.query},
+                                                  {"reference points", &in.reference_points}};
+    if (!one_map_) all.insert(all.end(), {{"key", &in.key}, {"value", &in.value}});
+    if (in.query_position.defined())
+      all.insert(all.end(), {{"query position", &in.query_position}, {"key position", &in.key_position}});
+    return all;
   }
 
   // The output and the gradients of inputs and parameters, computed on a device and brought to the CPU.
@@ -64,8 +78,7 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
     execution().compute = compute;
     layer_->to(device);
     AttentionInput in = make_input(DType::kF32, false);
-    for (Var* v : {&in.query, &in.key, &in.value, &in.reference_points})
-      *v = Var(v->value().to(device), true);
+    for (auto [name, v] : tensors_of(in)) *v = Var(v->value().to(device), true);
     if (one_map_) in.key = in.value = in.query;
     std::vector<int64_t> mask(static_cast<size_t>(kBatch * tokens_));
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 7 == 3;
@@ -73,8 +86,8 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
     Var out = layer_->forward(in);
     Rng rng(31);
     backward(out, random(out.shape(), rng, -1, 1, out.dtype()).to(device));
-    std::vector<NamedTensor> leaves{{"query", in.query}, {"reference points", in.reference_points}};
-    if (!one_map_) leaves.insert(leaves.end(), {{"key", in.key}, {"value", in.value}});
+    std::vector<NamedTensor> leaves;
+    for (auto [name, v] : tensors_of(in)) leaves.push_back({name, *v});
     for (const NamedTensor& t : layer_->parameters()) leaves.push_back(t);
     std::vector<NamedTensor> results{{"output", Var(out.value().to(Device::kCpu))}};
     for (NamedTensor& leaf : leaves) {
@@ -126,8 +139,8 @@ TEST_P(AttentionLayer, GradientsAreRight) {
   Var out = layer_->forward(in);
   Tensor cotangent = random(out.shape(), rng, -1, 1);
   backward(out, cotangent);
-  Vars leaves{in.query, in.reference_points};
-  if (!one_map_) leaves.insert(leaves.end(), {in.key, in.value});
+  Vars leaves;
+  for (auto [name, v] : tensors_of(in)) leaves.push_back(*v);
   for (const NamedTensor& t : layer_->parameters()) leaves.push_back(t.var);
   for (size_t k = 0; k < leaves.size(); ++k) {
     Var leaf = leaves[k];
@@ -160,7 +173,8 @@ TEST_P(AttentionLayer, MaskedTokensChangeNothing) {
   for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 4 == 1;
   in.padding_mask = Tensor::from<int64_t>({kBatch, tokens_}, mask).to(DType::kBool);
   auto before = layer_->forward(in).value().to_vector<float>();
-  for (Var v : {in.key, in.value}) {
+  for (Var v : {in.key, in.value, in.key_position}) {
+    if (!v.defined()) continue;
     float* p = v.value().data<float>();
     for (size_t i = 0; i < mask.size(); ++i)
       if (mask[i])
@@ -174,7 +188,7 @@ TEST_P(AttentionLayer, ABatchGivesWhatItsSamplesGive) {
   auto both = layer_->forward(in).value();
   for (int64_t n = 0; n < kBatch; ++n) {
     AttentionInput one = in;
-    for (Var* v : {&one.query, &one.key, &one.value, &one.reference_points}) *v = slice(*v, 0, n, n + 1);
+    for (auto [name, v] : tensors_of(one)) *v = slice(*v, 0, n, n + 1);
     if (one_map_) one.key = one.value = one.query;
     auto alone = layer_->forward(one).value().to_vector<float>();
     auto together = both.slice(0, n, n + 1).to_vector<float>();

@@ -26,6 +26,10 @@ int64_t counted(const std::string& name, const Problem& p, const Args& args = {}
   in.value = spec.inputs == AttentionInputs::kOneMap ? in.query : Var(Tensor::zeros({1, p.tokens(), p.dim}));
   in.reference_points = Var(Tensor::full({1, p.queries, p.level_count(), 2}, 0.5));
   in.levels = p.levels;
+  if (layer->separates_positions()) {
+    in.query_position = in.query;
+    in.key_position = in.key;
+  }
   return summarize(*layer, [&] { layer->forward(in); }).macs;
 }
 
@@ -43,6 +47,13 @@ TEST(Complexity, MultiHeadAttention) {
     int64_t Q = p.queries, S = p.tokens(), C = p.dim;
     // Four projections, the scores and the weighted sums.
     EXPECT_EQ(counted("multi_head_attention", p), 2 * Q * C * C + 2 * S * C * C + 2 * Q * S * C);
+  }
+}
+
+TEST(Complexity, ConditionalAttention) {
+  for (const Problem& p : sweep()) {
+    int64_t Q = p.queries, S = p.tokens(), C = p.dim;
+    EXPECT_EQ(counted("conditional_attention", p), 3 * Q * C * C + 3 * S * C * C + 3 * Q * S * C);
   }
 }
 

@@ -198,6 +198,12 @@ struct NamedModel {
 };
 const NamedModel kModels[] = {
     {"DETR", [](bool denoising) { return tiny("detr", denoising); }},
+    {"DETR with anchors",
+     [](bool denoising) {
+       Args args = tiny("detr", denoising);
+       args.section("transformer").set("anchor_queries", true);
+       return args;
+     }},
     {"Deformable DETR", [](bool denoising) { return tiny("deformable_detr", denoising); }},
     {"with refined boxes",
      [](bool denoising) {

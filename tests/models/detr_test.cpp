@@ -133,6 +133,27 @@ TEST(Detr, ExtraQueryGroupsAreForTrainingOnly) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
 }
 
+// A layer that adds positions takes the place of the one that keeps them apart.
+TEST(Detr, AnchorQueriesWithAnotherAttention) {
+  Args args = small_args();
+  args.section("transformer").set("anchor_queries", true);
+  args.section("transformer")
+      .section("decoder_cross_attention")
+      .set("type", std::string("multi_head_attention"));
+  auto model = test::build_detector(args, 4);
+  model->initialize(8);
+  EXPECT_EQ(values_of(*model, "query_embed.weight").size(), 6u * 4);
+  NoGrad no_grad;
+  Tensor images = normal_images({1, 64, 96, 3}, 4);
+  auto boxes = [&] {
+    return model->forward({.images = Var(images), .sizes = {}}).layers.back().boxes.value();
+  };
+  const auto before = boxes().to_vector<float>();
+  for (NamedTensor& t : model->named_tensors())
+    if (t.name == "query_embed.weight") t.var.value().fill(-1);
+  EXPECT_NE(boxes().to_vector<float>(), before);
+}
+
 TEST(Detr, AttentionLayersAreNamedByTheConfiguration) {
   Args args = small_args();
   args.section("transformer").section("encoder_attention").set("type", std::string("ms_deform_attn"));
@@ -170,7 +191,7 @@ TEST(Detr, NamesTheWrongField) {
   expect("levels", int64_t{4}, "4 is not read by DETR, expected 1");
   expect("box_refine", true, "true is not read by DETR, expected false");
   expect("two_stage", true, "true is not read by DETR, expected false");
-  expect("querys", int64_t{5}, "not an argument here, the known ones are aux_loss,");
+  expect("querys", int64_t{5}, "not an argument here, the known ones are anchor_queries, aux_loss,");
 }
 
 // A map beyond the 50 x 50 learned positions is the user's mistake.

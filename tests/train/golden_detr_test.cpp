@@ -175,7 +175,8 @@ TEST_P(SmallDetr, EqualsPyTorch) {
   EXPECT_GT(compared, 80);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, SmallDetr, testing::Values("sine", "learned", "dc5", "pre_norm"),
+INSTANTIATE_TEST_SUITE_P(Variants, SmallDetr,
+                         testing::Values("sine", "learned", "dc5", "pre_norm", "anchors"),
                          [](const auto& variant) { return variant.param; });
 
 TEST(SmallDetrTraining, FirstThirtyLossesEqualPyTorch) {

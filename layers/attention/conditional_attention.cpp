@@ -1,0 +1,64 @@
+// Conditional cross-attention (Meng et al. 2021): the score of a query and a key is the product of their contents plus that of their
+// positions, each with projections of its own. Parameters are named as those of multi_head_attention, with `position_proj_weight`
+// [2C, C] (queries, keys) for the positions.
+#include "layers/attention.h"
+#include "layers/linear.h"
+#include "layers/module_scope.h"
+
+namespace saccade {
+
+class ConditionalAttention final : public Attention {
+ public:
+  ConditionalAttention(const AttentionShape& shape, const Args& args) : dim_(shape.dim) {
+    options_.heads = shape.heads;
+    options_.dropout = args.get_float("dropout", shape.dropout, 0, 1);
+    in_proj_weight_ = param("in_proj_weight", {3 * dim_, dim_}, init::xavier_uniform());
+    in_proj_bias_ = param("in_proj_bias", {3 * dim_}, init::constant(0));
+    position_proj_weight_ = param("position_proj_weight", {2 * dim_, dim_}, init::xavier_uniform());
+    out_proj_ = make_child<Linear>(
+        "out_proj", dim_, dim_,
+        LinearOptions{.weight_init = init::xavier_uniform(), .bias_init = init::constant(0)});
+  }
+
+  Var forward(const AttentionInput& input) override {
+    ModuleScope scope(*this);
+    AttentionOptions options = options_;
+    options.training = training();
+    return out_proj_->forward(attention(with_position(input.query, input.query_position, 0),
+                                        with_position(input.key, input.key_position, 1),
+                                        content(input.value, 2), input.padding_mask, {}, options));
+  }
+  bool separates_positions() const override { return true; }
+  std::string type_name() const override { return "ConditionalAttention"; }
+
+ private:
+  Var content(const Var& x, int64_t part) const {
+    return linear(x, slice(in_proj_weight_, 0, part * dim_, (part + 1) * dim_),
+                  slice(in_proj_bias_, 0, part * dim_, (part + 1) * dim_));
+  }
+
+  // The heads' contents, each with its position behind it: [N, S, 2C], or as they are without positions.
+  Var with_position(const Var& x, const Var& position, int64_t part) const {
+    Var projected = content(x, part);
+    if (!position.defined()) return projected;
+    const int64_t N = x.dim(0), S = x.dim(1), H = options_.heads, D = dim_ / H;
+    Var placed = linear(position, slice(position_proj_weight_, 0, part * dim_, (part + 1) * dim_), {});
+    if (placed.dim(0) != N) placed = expand(placed, {N, S, dim_});
+    return reshape(concat({reshape(projected, {N, S, H, D}), reshape(placed, {N, S, H, D})}, 3),
+                   {N, S, 2 * dim_});
+  }
+
+  int64_t dim_;
+  AttentionOptions options_;
+  Var in_proj_weight_, in_proj_bias_, position_proj_weight_;
+  std::shared_ptr<Linear> out_proj_;
+};
+
+SACCADE_REGISTER_ATTENTION(
+    "conditional_attention", ConditionalAttention,
+    "dot-product attention whose scores add those of contents and of positions (Meng et al. 2021)",
+    "query and its position [N, Q, C], key, its position and value [N, S, C], padding mask [N, S] "
+    "-> [N, Q, C]",
+    "O(N_q C^2 + N_k C^2 + N_q N_k C)");
+
+}  // namespace saccade
