@@ -6,14 +6,15 @@ hides behind a zero), and written to FOLDER:
   VARIANT.safetensors           as save_pretrained writes it, with Hugging Face's names
   basic.pth                     the official names of version 1, under ema.module
   VARIANT.golden.safetensors    the last layer's logits and boxes in evaluation of images.safetensors: squares, rectangles
-  basic.training.safetensors    targets, the weighted losses of one step in training mode, the losses of 30 AdamW steps
+  basic.training.safetensors    targets; the weighted losses of one step in training mode with denoising, and `denoising`, the
+                                embedding of its classes; the losses of 30 AdamW steps without
   basic.gradients.safetensors   the gradients of that step, with Hugging Face's names
 
 Differences of transformers from the official code:
   * The gradient of a layer's box does not reach the layer before; officially it does ("look forward twice"). The boxes of
     the training files are computed from transformers' own outputs as the official code does it.
   * Its position code is right for rectangles; the official one mixes up rows and columns there.
-Denoising is off: it has its own tests.
+Denoising: what transformers would draw is Saccade's noise (denoising.py); queries, masks, the decoder and losses are its own.
 
 tests/train/checkpoints/rt_detr_transformers_test.cpp reads tests/golden/rt_detr.
 
@@ -26,10 +27,12 @@ import re
 import tempfile
 
 import torch
+from denoising import make_denoising
 from safetensors.torch import load_file, save_file
 from transformers import (RTDetrConfig, RTDetrForObjectDetection, RTDetrResNetConfig, RTDetrV2Config,
                           RTDetrV2ForObjectDetection)
 from transformers.loss.loss_rt_detr import RTDetrForObjectDetectionLoss
+from transformers.models.rt_detr import modeling_rt_detr
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "rt_detr")
 VARIANTS = {
@@ -39,16 +42,17 @@ VARIANTS = {
 }
 CLASSES, QUERIES = 5, 12
 STEPS, RATE = 30, 2e-5
+NOISE_KEY, NOISE_QUERIES = 77, 6  # of the step; pairs of queries
 
 
-def make_model(version, layer_type, frozen, expansion, encoder_dim, width):
+def make_model(version, layer_type, frozen, expansion, encoder_dim, width, denoising=0):
     channels = [width * 2 ** i * (4 if layer_type == "bottleneck" else 1) for i in range(4)]
     resnet = RTDetrResNetConfig(embedding_size=width, hidden_sizes=channels, depths=[1, 2, 1, 1], layer_type=layer_type,
                                 out_features=["stage2", "stage3", "stage4"])
     common = dict(backbone_config=resnet, freeze_backbone_batch_norms=frozen, encoder_hidden_dim=encoder_dim,
                   encoder_in_channels=channels[1:], encoder_ffn_dim=32, encoder_attention_heads=4, hidden_expansion=expansion,
                   d_model=16, num_queries=QUERIES, decoder_in_channels=[encoder_dim] * 3, decoder_ffn_dim=24,
-                  decoder_layers=3, decoder_attention_heads=4, num_denoising=0, num_labels=CLASSES)
+                  decoder_layers=3, decoder_attention_heads=4, num_denoising=denoising, num_labels=CLASSES)
     if version == 1:
         return RTDetrForObjectDetection(RTDetrConfig(**common))
     return RTDetrV2ForObjectDetection(RTDetrV2Config(**common))
@@ -134,9 +138,25 @@ def targets_of(generator, count):
     return out
 
 
+def our_noise(targets, num_classes, num_queries, class_embed, num_denoising_queries, label_noise_ratio, box_noise_scale):
+    """In the place of transformers' get_contrastive_denoising_training_group."""
+    labels, boxes, groups, pairs = make_denoising(
+        [(t["class_labels"].tolist(), t["boxes"].float().numpy()) for t in targets], range(len(targets)), num_classes, NOISE_KEY,
+        num_denoising_queries, label_noise_ratio, box_noise_scale, 0)
+    count = labels.shape[1]
+    group = torch.arange(count + num_queries) // (count // groups)
+    group[count:] = -1  # the queries that everybody sees
+    hidden = (group != group[:, None]) & (group != -1)
+    mask = torch.zeros(hidden.shape, dtype=class_embed.weight.dtype).masked_fill(hidden, -torch.inf)
+    positive = [torch.tensor([query for image, query, _ in pairs if image == n], dtype=torch.int64) for n in range(len(targets))]
+    unact = modeling_rt_detr.inverse_sigmoid(torch.from_numpy(boxes).to(class_embed.weight.dtype))
+    return class_embed(torch.from_numpy(labels)), unact, mask, {
+        "dn_positive_idx": positive, "dn_num_group": groups, "dn_num_split": [count, num_queries]}
+
+
 def losses_of(model, images, targets):
     """The weighted losses, with the boxes of the official decoder."""
-    out = model.model(images)
+    out = model.model(images, labels=targets)
     hidden, references = out.intermediate_hidden_states, out.intermediate_reference_points
     boxes = [references[:, 0]]
     for i in range(1, hidden.shape[1]):
@@ -148,7 +168,8 @@ def losses_of(model, images, targets):
     logits = out.intermediate_logits
     total, parts, _ = RTDetrForObjectDetectionLoss(
         logits[:, -1], targets, images.device, boxes[:, -1], model.config, logits, boxes,
-        enc_topk_logits=out.enc_topk_logits, enc_topk_bboxes=out.enc_topk_bboxes)
+        enc_topk_logits=out.enc_topk_logits, enc_topk_bboxes=out.enc_topk_bboxes,
+        denoising_meta_values=out.denoising_meta_values)
     return total, parts
 
 
@@ -208,7 +229,12 @@ def make_training(model, path, seed):
         arrays[f"{b}.images"] = images.permute(0, 2, 3, 1).contiguous().to(torch.bfloat16)
         for n, t in enumerate(targets):
             arrays[f"{b}.{n}.labels"], arrays[f"{b}.{n}.boxes"] = t["class_labels"], t["boxes"]
-    trained = copy.deepcopy(model).double().train()
+    trained = make_model(**VARIANTS["basic"], denoising=NOISE_QUERIES)
+    trained.load_state_dict(model.state_dict(), strict=False)
+    with torch.no_grad():
+        trained.model.denoising_class_embed.weight.normal_(generator=g)[CLASSES] = 0  # what stands for no object
+    arrays["denoising"] = trained.model.denoising_class_embed.weight.detach().clone()
+    trained.double().train()
     total, parts = losses_of(trained, data[0][0].double(), wide(data[0][1]))
     total.backward()
     for name, value in parts.items():
@@ -231,6 +257,7 @@ def main():
     folder = parser.parse_args().folder
     torch.set_num_threads(1)
     os.makedirs(folder, exist_ok=True)
+    modeling_rt_detr.get_contrastive_denoising_training_group = our_noise
     save_file({f"{b}.images": images.permute(0, 2, 3, 1).contiguous().to(torch.bfloat16)
                for b, images in enumerate(batches())}, os.path.join(folder, "images.safetensors"))
     for seed, variant in enumerate(VARIANTS):
