@@ -4,12 +4,14 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "autograd/engine.h"
 #include "core/formats/safetensors.h"
 #include "core/tensor/execution.h"
 #include "models/build.h"
 #include "tests/models/schema_args.h"
+#include "tests/test_folder.h"
 #include "tests/train/near_golden.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
@@ -138,6 +140,44 @@ TEST_P(GoldenDino, IsKnownByItsWeights) {
   auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
   const InitReport report = fill_model(*file, weights, *model);
   EXPECT_TRUE(report.missing.empty() && report.skipped.empty()) << report.to_string();
+}
+
+// Official files of a DINO with a Swin have the backbone's tensors without `body`.
+TEST(Dino, OfficialNamesOfASwin) {
+  const Config config = parse_config(R"(model {
+      type: "dino" num_classes: 5
+      backbone { type: "swin" outputs: [2, 3, 4] arg { key: "embed_dim" int: 8 } arg { key: "depths" ints: [1, 1, 1, 1] }
+                 arg { key: "heads" ints: [1, 1, 2, 2] } arg { key: "window" int: 4 } }
+      transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 8 queries: 4 } })",
+                                     "the test");
+  auto build = [&](uint64_t seed) {
+    auto model = build_as<Detector>(model_args(config), 5, criterion_args(config));
+    model->initialize(seed);
+    return model;
+  };
+  auto trained = build(1), fresh = build(2);
+  NamedValues tensors;
+  std::set<std::string> names;
+  for (const NamedTensor& t : trained->named_tensors()) {
+    std::string name = t.name;
+    if (name.starts_with("backbone.0.body.")) name.erase(11, 5);
+    tensors.emplace_back(name, t.var.value());
+    names.insert(name);
+  }
+  for (const char* name :
+       {"backbone.0.patch_embed.proj.weight", "backbone.0.norm1.weight", "backbone.0.norm3.bias",
+        "backbone.0.layers.0.blocks.0.attn.relative_position_bias_table",
+        "backbone.0.layers.2.downsample.reduction.weight", "transformer.tgt_embed.weight"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  TestFolder folder;
+  const std::string path = folder / "official.safetensors";
+  write_safetensors(path, tensors, {});
+  auto file = open_weights(path);
+  const InitReport report = fill_model(*file, official_weights(*file), *fresh);
+  EXPECT_TRUE(report.missing.empty() && report.skipped.empty()) << report.to_string();
+  const auto want = trained->named_tensors(), got = fresh->named_tensors();
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_EQ(got[i].var.value().to_vector<float>(), want[i].var.value().to_vector<float>()) << want[i].name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, GoldenDino, testing::Values("four", "five"),
