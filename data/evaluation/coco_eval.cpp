@@ -51,12 +51,6 @@ CocoAverages averages(const std::vector<CategoryCurve>& curves) {
           .AR_large = recall(curves, by_area(3))};
 }
 
-// Ascending, each once.
-void sort_ids(std::vector<int64_t>& ids) {
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-}
-
 [[maybe_unused]] const bool coco_evaluator_registered = detection_evaluators().add(
     {.name = "coco",
      .summary = "average precision and recall of boxes, as pycocotools computes them",
@@ -76,11 +70,8 @@ void sort_ids(std::vector<int64_t>& ids) {
 
 CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
                           const std::string& source) {
-  std::vector<int64_t> images, categories;
-  for (const ImageInfo& image : truth.images) images.push_back(image.id);
-  for (const Category& c : truth.categories) categories.push_back(c.id);
-  sort_ids(images);
-  sort_ids(categories);
+  const std::vector<int64_t> images = coco::sorted_ids(truth.images),
+                             categories = coco::sorted_ids(truth.categories);
   CocoMetrics metrics;
   std::vector<CategoryCurve> curves =
       coco::accumulate(coco::match_detections(truth, detections, images, categories, source, metrics.notes));

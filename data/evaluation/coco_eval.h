@@ -42,6 +42,13 @@ CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> d
 
 // The twelve COCO metrics by name, "AP" first.
 Metrics named_metrics(const CocoMetrics& metrics);
+// The same with what they are of, in pycocotools' words.
+struct CocoFigure {
+  const char *name, *kind, *iou, *area;
+  int max_detections;
+  double value;
+};
+std::vector<CocoFigure> coco_figures(const CocoMetrics& metrics);
 // The twelve lines that pycocotools prints, in its order and wording.
 std::string coco_table(const CocoMetrics& metrics);
 // A table with a line for each category.

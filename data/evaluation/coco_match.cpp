@@ -87,17 +87,6 @@ std::vector<Cell> make_cells(const Grouped& truth, const Grouped& found) {
   return cells;
 }
 
-// bbIou of maskApi.c: of a crowd, the share of the detection that it covers.
-double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, bool crowd) {
-  double w = std::min(d[2] + d[0], g[2] + g[0]) - std::max(d[0], g[0]);
-  if (w <= 0) return 0;
-  double h = std::min(d[3] + d[1], g[3] + g[1]) - std::max(d[1], g[1]);
-  if (h <= 0) return 0;
-  double both = w * h, area = d[2] * d[3];
-  double either = crowd ? area : area + g[2] * g[3] - both;
-  return both / either;
-}
-
 bool outside(double area, int range) { return area < kAreaLow[range] || area > kAreaHigh[range]; }
 
 // evaluateImg of cocoeval.py for one cell after another and all area ranges, with memory that is used again.
@@ -232,6 +221,16 @@ bool look_like_corners(const GroundTruth& truth, std::span<const Detection> dete
 }
 
 }  // namespace
+
+double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, bool crowd) {
+  double w = std::min(d[2] + d[0], g[2] + g[0]) - std::max(d[0], g[0]);
+  if (w <= 0) return 0;
+  double h = std::min(d[3] + d[1], g[3] + g[1]) - std::max(d[1], g[1]);
+  if (h <= 0) return 0;
+  double both = w * h, area = d[2] * d[3];
+  double either = crowd ? area : area + g[2] * g[3] - both;
+  return both / either;
+}
 
 Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
                          const std::vector<int64_t>& images, const std::vector<int64_t>& categories,

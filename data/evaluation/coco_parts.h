@@ -69,6 +69,18 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
                          const std::string& source, std::vector<std::string>& notes);
 std::vector<CategoryCurve> accumulate(const Matches& matches);
 
+// bbIou of maskApi.c, of boxes [x, y, width, height]; of a crowd, the share of the detection that it covers.
+double overlap(const std::array<double, 4>& detection, const std::array<double, 4>& object, bool crowd);
+// Ascending, each once.
+template <class Items>
+std::vector<int64_t> sorted_ids(const Items& items) {
+  std::vector<int64_t> ids;
+  for (const auto& item : items) ids.push_back(item.id);
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
 // Cuts [0, n) into chunks of about equal work, one or more a thread; f(begin, end).
 template <class Work, class F>
 void parallel_by_work(size_t n, Work work, F f) {

@@ -45,6 +45,13 @@ Metrics named_metrics(const CocoMetrics& metrics) {
   return named;
 }
 
+std::vector<CocoFigure> coco_figures(const CocoMetrics& metrics) {
+  std::vector<CocoFigure> figures;
+  for (const Line& l : kLines)
+    figures.push_back({l.key, l.title, l.iou, l.area, l.max_detections, metrics.*l.value});
+  return figures;
+}
+
 std::string coco_table(const CocoMetrics& metrics) {
   std::string text;
   for (const Line& l : kLines)

@@ -60,14 +60,16 @@ std::shared_ptr<const ClassificationDataset> open_classification_dataset(
   return dataset;
 }
 
-DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left, int threads) {
+DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left, int threads,
+                                      GroundTruth* all) {
   DatasetReport report;
   try {
     const DetectionFormat& format = detection_format(paths);
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
-    const GroundTruth truth = format.read != nullptr ? read_lists(format, paths, add)
-                                                     : open_detection_dataset(paths)->ground_truth();
+    GroundTruth truth = format.read != nullptr ? read_lists(format, paths, add)
+                                               : open_detection_dataset(paths)->ground_truth();
     check_ground_truth(truth, paths, threads, report, left);
+    if (all != nullptr) *all = std::move(truth);
   } catch (const InputError& e) {
     report.problems.add(e.what());
   }

@@ -24,7 +24,7 @@ struct DataPaths {
   bool allow_outside =
       false;  // file names may be absolute, hold ".." or be links that lead out of the folder
   bool skip_bad_images = false;  // images that cannot be read are told, not refused
-  bool look_at_images = true;    // whether opening a set looks at its images at all
+  bool look_at_images = true;    // whether opening or checking a set looks at its images at all
   // What formats that know classes by their names number them by; empty: as the format says.
   std::vector<Category> categories = {};
   // Of a set that is split by a draw (data/formats/splits.h).
@@ -90,8 +90,10 @@ std::shared_ptr<const ClassificationDataset> open_classification_dataset(
 // image, unknown and repeated ids, missing or undecodable files and those outside of their folder, and files whose size, as they
 // are shown, differs from what the annotations say. A file that cannot be read at all is one problem. paths.images may be empty: then
 // no image is looked at. Beside it what is allowed but rarely meant, and what there is. `left` gets what is right: records and images
-// with a fault are not in it, boxes are cut to their image, and every image has a size where the images were looked at.
-DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left = nullptr, int threads = 0);
+// with a fault are not in it, boxes are cut to their image, and every image has a size where the images were looked at. `all` gets the
+// lists as they are.
+DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left = nullptr, int threads = 0,
+                                      GroundTruth* all = nullptr);
 // Ids are unique and known; the images are not looked at.
 GroundTruth read_ground_truth(const DataPaths& paths);
 

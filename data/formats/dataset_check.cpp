@@ -135,12 +135,12 @@ GroundTruth what_is_left(GroundTruth file, const std::vector<ImageFinding>& foun
   left.images = first_of_each_id(file.images, images,
                                  [&](size_t i) { return !found.empty() && !found[i].problem.empty(); });
   left.categories = first_of_each_id(file.categories, categories, [](size_t) { return false; });
-  std::unordered_map<int64_t, const ImageInfo*> by_id;
-  for (const ImageInfo& image : left.images) by_id.emplace(image.id, &image);
+  std::unordered_map<int64_t, const ImageInfo*> images_by_id;
+  for (const ImageInfo& image : left.images) images_by_id.emplace(image.id, &image);
   left.annotations = first_of_each_id(file.annotations, annotations, [&](size_t i) {
     Annotation& a = file.annotations[i];
-    auto image = by_id.find(a.image_id);
-    if (image == by_id.end() || !categories.contains(a.category_id)) return true;
+    auto image = images_by_id.find(a.image_id);
+    if (image == images_by_id.end() || !categories.contains(a.category_id)) return true;
     auto& [x, y, w, h] = a.bbox;
     if (a.area < 0) a.area = std::max(w, 0.0) * std::max(h, 0.0);
     const auto width = static_cast<double>(image->second->width),
@@ -269,7 +269,7 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   add_summary(truth, report.summary);
   add_remarks(truth, report.remarks);
   std::vector<ImageFinding> found;
-  if (!paths.images.empty()) found = check_images(truth, paths, threads, report);
+  if (!paths.images.empty() && paths.look_at_images) found = check_images(truth, paths, threads, report);
   if (left != nullptr) *left = what_is_left(truth, found);
 }
 

@@ -32,6 +32,8 @@ struct ImageCodec {
   // The pixels as stored, into an image of the header's size. Throws InputError naming the file for every damage that the
   // format can tell.
   void (*decode)(Bytes file, Image& image, const std::string& name);
+  // The picture, stored with this size, 2, 4 or 8 times smaller (sides rounded up), with less work; null: the format has no such thing.
+  Image (*decode_reduced)(Bytes file, ImageSize stored, int reduction, const std::string& name) = nullptr;
 };
 
 extern const ImageCodec kJpegCodec, kPngCodec, kBmpCodec, kWebpCodec;

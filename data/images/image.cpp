@@ -14,6 +14,7 @@
 #include "core/tensor/error.h"
 #include "data/images/codecs.h"
 #include "data/images/orientation.h"
+#include "data/images/resize.h"
 
 namespace saccade {
 namespace {
@@ -93,6 +94,21 @@ Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
   } catch (const std::bad_alloc&) {
     fail_memory(name);
   }
+}
+
+Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name, int64_t side) {
+  const ImageCodec& codec = codec_of(bytes, name);
+  const ImageHeader header = checked_header(codec, bytes, name);
+  const int64_t larger = std::max(header.stored.height, header.stored.width);
+  int reduction = 8;
+  while (reduction > 1 && larger / reduction < side) reduction /= 2;
+  Image image = codec.decode_reduced != nullptr && reduction > 1
+                    ? turned(codec.decode_reduced(bytes, header.stored, reduction, name), header.orientation)
+                    : decode_image(bytes, name);
+  const int64_t longest = std::max(image.height, image.width);
+  if (longest <= side) return image;
+  auto scaled = [&](int64_t v) { return std::max<int64_t>(1, (v * side + longest / 2) / longest); };
+  return resize_image(image, scaled(image.height), scaled(image.width));
 }
 
 ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string& name) {

@@ -34,6 +34,9 @@ struct Image {
 // naming the file when it is missing, damaged, cut off or too large, or another thing than such an image.
 Image read_image(const std::string& path);
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name);
+// The picture for a look at it: within `side` pixels, or as it is where it is smaller; of a large JPEG only as much is decoded as
+// that needs, so pixels are about, not exactly, those of the resized image.
+Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name, int64_t side);
 
 struct ImageInspection {
   ImageSize size;       // as it is shown
@@ -58,6 +61,7 @@ bool has_image_extension(const std::string& path);
 bool has_foreign_image_extension(const std::string& path);
 
 std::vector<uint8_t> encode_png(const Image& image);
+std::vector<uint8_t> encode_jpeg(const Image& image, int quality);
 // Written to a temporary file in the same folder, then renamed. Throws InputError when the file cannot be
 // written.
 void write_png(const Image& image, const std::string& path);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/tensor/error.h"
+#include "core/tensor/integers.h"
 #include "data/images/codecs.h"
 #include "data/images/orientation.h"
 
@@ -121,8 +122,8 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  // Up to the first pixels. False: problem() says what is wrong.
-  bool start(Bytes b, ImageSize size) {
+  // Up to the first pixels, of a picture `reduction` times smaller. False: problem() says what is wrong.
+  bool start(Bytes b, ImageSize size, int reduction) {
     if (setjmp(escape_)) return false;  // NOLINT(cert-err52-cpp): libjpeg's way
     jpeg_create_decompress(&info_);
     info_.progress = &progress_;
@@ -133,6 +134,8 @@ class JpegReader {
       return false;
     }
     if (info_.out_color_space != JCS_CMYK) info_.out_color_space = JCS_RGB;
+    info_.scale_num = 1;
+    info_.scale_denom = static_cast<unsigned>(reduction);
     jpeg_start_decompress(&info_);
     return true;
   }
@@ -166,9 +169,9 @@ void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, uint8_t* rgb) {
   }
 }
 
-void jpeg_decode(Bytes b, Image& image, const std::string& name) {
+void read_pixels(Bytes b, ImageSize size, int reduction, Image& image, const std::string& name) {
   JpegReader reader;
-  bool ok = reader.start(b, {image.height, image.width});
+  bool ok = reader.start(b, size, reduction);
   std::vector<uint8_t> cmyk(ok && reader.is_cmyk() ? static_cast<size_t>(4 * image.width) : 0);
   for (int64_t y = 0; ok && y < image.height; ++y) {
     ok = reader.read_row(cmyk.empty() ? image.row(y) : cmyk.data());
@@ -178,8 +181,19 @@ void jpeg_decode(Bytes b, Image& image, const std::string& name) {
   if (!ok) fail_input("{}: damaged image ({})", name, reader.problem());
 }
 
+void jpeg_decode(Bytes b, Image& image, const std::string& name) {
+  read_pixels(b, {image.height, image.width}, 1, image, name);
+}
+
+Image jpeg_decode_reduced(Bytes b, ImageSize size, int reduction, const std::string& name) {
+  Image image(ceil_div(size.height, reduction), ceil_div(size.width, reduction));
+  read_pixels(b, size, reduction, image, name);
+  return image;
+}
+
 }  // namespace
 
-const ImageCodec kJpegCodec{"JPEG", is_jpeg, jpeg_size, jpeg_looks_whole, jpeg_header, jpeg_decode};
+const ImageCodec kJpegCodec{"JPEG",      is_jpeg,     jpeg_size,          jpeg_looks_whole,
+                            jpeg_header, jpeg_decode, jpeg_decode_reduced};
 
 }  // namespace saccade

@@ -161,18 +161,22 @@ std::optional<int64_t> count_class_folders(const Config& config) {
   return static_cast<int64_t>(open_classification_dataset(paths)->class_names().size());
 }
 
-[[maybe_unused]] const bool classification_registered =
-    training_tasks().add({.name = "classification",
-                          .file = __FILE__,
-                          .check = check_classification,
-                          .check_split = check_classification_split,
-                          .make = [](const Config& config) -> std::unique_ptr<TrainingTask> {
-                            return std::make_unique<ClassificationTask>(config);
-                          },
-                          .count_classes = count_class_folders,
-                          .usual_classes = 1000,
-                          .usual_dataset = "ImageNet",
-                          .has_category_ids = false});
+[[maybe_unused]] const bool classification_registered = training_tasks().add(
+    {.name = "classification",
+     .file = __FILE__,
+     .check = check_classification,
+     .check_split = check_classification_split,
+     .make = [](const Config& config) -> std::unique_ptr<TrainingTask> {
+       return std::make_unique<ClassificationTask>(config);
+     },
+     .open_images = [](const Config& config, std::vector<std::string>& notes) -> TrainingImages {
+       const auto set = open_classification_dataset(*data_splits(config, &notes).train, {}, &notes);
+       return {set, set->class_names()};
+     },
+     .count_classes = count_class_folders,
+     .usual_classes = 1000,
+     .usual_dataset = "ImageNet",
+     .has_category_ids = false});
 
 }  // namespace
 

@@ -110,6 +110,7 @@ std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, co
                          .file = __FILE__,
                          .infer = infer_classes,
                          .evaluate = evaluate_classes,
+                         .report = add_classification_sections,
                          .predictor = class_predictor});
 
 }  // namespace

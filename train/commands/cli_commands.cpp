@@ -223,7 +223,7 @@ void add_source(CLI::App* command, Arguments& a) {
 }
 
 void add_data(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("data", "make, check or convert a data set");
+  CLI::App* c = app.add_subcommand("data", "make, check, look at or convert a data set");
   c->require_subcommand(1);
   auto [shapes, s] =
       add_command(*c, action, "shapes", "draw a synthetic COCO-format data set", run_data_shapes);
@@ -242,6 +242,28 @@ void add_data(CLI::App& app, Action& action) {
       "Examples:\n"
       "  saccade data check --annotations train.json --images train/\n"
       "  saccade data check --data my_images --fix fixed");
+  auto [report, r] = add_command(
+      *c, action, "report", "what is in a data set and what looks odd, as an HTML page", run_data_report);
+  add_source(report, *r);
+  required(report, "--output", r->output, "FILE", "the page, one HTML file");
+  option(report, "--look-at", r->look_at, "N", "look at this many images at most (default 20000)")
+      ->check(at_least(1));
+  add_allow_outside(report, r->allow_outside);
+  report->footer("Example:\n  saccade data report --data my_images --output data.html");
+  auto [show, w] = add_command(
+      *c, action, "show", "draw the batches that training sees, after every augmentation", run_data_show);
+  required(show, "--config", w->config, "FILE", "the recipe, a textproto (see configs/)");
+  required(show, "--output", w->output, "DIR", "folder for the pictures");
+  option(show, "--data", w->data, "DIR", "in place of the recipe's data: a folder as train --data takes it");
+  add_set(show, w->set);
+  option(show, "--batches", w->batches, "N", "how many batches (default 1)")->check(at_least(1));
+  option(show, "--images", w->images, "N", "how many images, in place of whole batches")->check(at_least(1));
+  option(show, "--step", w->step, "K", "begin with what step K of the training gets (default 1)")
+      ->check(at_least(1));
+  show->footer(
+      "Examples:\n"
+      "  saccade data show --config configs/bccd.textproto --output seen\n"
+      "  saccade data show --config configs/bccd.textproto --set data.augment.mosaic=1 --output seen --images 20");
   auto [convert, v] = add_command(*c, action, "convert", "write the annotations of a data set as COCO json",
                                   run_data_convert);
   convert
@@ -260,6 +282,34 @@ void add_data(CLI::App& app, Action& action) {
       "Examples:\n"
       "  saccade data convert my_images coco\n"
       "  saccade data convert boxes.csv coco --from csv --images photos");
+}
+
+void add_report(CLI::App& app, Action& action) {
+  auto [c, a] =
+      add_command(app, action, "report",
+                  "the curves of a run and how good its best checkpoint is, as an HTML page", run_report);
+  c->add_option("RUN", a->run, "the folder of the run")->required()->check(not_empty());
+  option(c, "--output", a->output, "FILE", "the page (default RUN/report.html)");
+  add_json(c, a->json);
+  option(c, "--threshold", a->threshold, "T",
+         "smallest score of a detection that counts in the confusion matrix (default: the best F1's)")
+      ->check(between_0_and_1());
+  option(c, "--checkpoint", a->checkpoint, "FILE", "evaluate this one (default: the run's best)");
+  option(c, "--detections", a->detections, "FILE",
+         "in place of evaluating: a COCO result list of the validation set");
+  option(c, "--annotations", a->annotations, "FILE", "of the validation set, where it has moved");
+  option(c, "--images", a->images, "DIR", "folder of its images, where they have moved");
+  option(c, "--data", a->data, "DIR", "or a folder as train --data takes it");
+  option(c, "--split", a->split, "NAME", "with --data: train, val or test (default val)")
+      ->check(CLI::IsMember({"train", "val", "test"}));
+  c->add_flag("--curves-only", a->curves_only, "only what the run has logged: nothing is evaluated");
+  option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
+  add_allow_outside(c, a->allow_outside);
+  add_device(c, a->device);
+  c->footer(
+      "Examples:\n"
+      "  saccade report runs/a\n"
+      "  saccade report runs/a --output a.html --data /new/place/of/my_images");
 }
 
 void add_convert(CLI::App& app, Action& action) {
@@ -293,6 +343,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_eval(app, action);
   add_score(app, action);
   add_predict(app, action);
+  add_report(app, action);
   add_bench(app, action);
   add_summary(app, action);
   add_data(app, action);

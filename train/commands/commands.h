@@ -76,6 +76,23 @@ struct CheckArguments {
 };
 int run_data_check(const CheckArguments& arguments);
 
+struct DataReportArguments {
+  std::string annotations, images, output;
+  std::string data;  // in place of the first two: a folder, all of its splits
+  bool allow_outside = false;
+  int64_t look_at = 20000;  // images at most
+};
+int run_data_report(const DataReportArguments& arguments);
+
+struct DataShowArguments {
+  std::string config, output;
+  std::string data;  // in place of the recipe's data sets
+  std::vector<std::string> set;
+  int64_t batches = 0, images = 0;  // how many; 0 both: one batch
+  int64_t step = 1;                 // of the training, from which on
+};
+int run_data_show(const DataShowArguments& arguments);
+
 struct DataConvertArguments {
   std::string input, output;      // a folder or a file of annotations; a folder
   std::string images;             // of a file
@@ -83,6 +100,19 @@ struct DataConvertArguments {
   bool allow_outside = false;
 };
 int run_data_convert(const DataConvertArguments& arguments);
+
+struct ReportArguments {
+  std::string run, output;             // output "": RUN/report.html
+  std::string json;                    // the figures at full precision
+  std::string checkpoint, detections;  // in place of the run's best, and of evaluating it
+  // The validation set, where it is not where the run's configuration says; as eval takes it.
+  std::string annotations, images, data, split = "val", device = "auto";
+  std::optional<double> threshold;  // of the confusion matrix and the pictures; unset: the one of the best F1
+  int64_t batch_size = 0;           // 0: the configuration's
+  bool allow_outside = false;
+  bool curves_only = false;  // nothing is evaluated
+};
+int run_report(const ReportArguments& arguments);
 
 struct ConvertArguments {
   std::string input, output;

@@ -1,4 +1,5 @@
-// saccade data: shapes (a synthetic data set), check (every fault of a data set) and convert (any format to COCO json).
+// saccade data: shapes (a synthetic data set), check (every fault of a data set), report (a page about it) and convert (any format to
+// COCO json).
 #include <filesystem>
 
 #include "core/formats/output_file.h"
@@ -9,6 +10,7 @@
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 #include "data/images/image.h"
+#include "data/report/dataset_page.h"
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/commands.h"
 #include "train/logs/print.h"
@@ -35,6 +37,7 @@ namespace {
 struct Source {
   DataPaths paths;
   std::string output;
+  std::string name = {};  // of the split
 };
 
 // The splits of a folder, each with a file of its name in the folder `output`.
@@ -44,7 +47,8 @@ std::vector<Source> splits_of(const std::string& folder, const std::string& form
   const DataSplits splits = find_splits(folder, format);
   for (const SplitNames& split : split_names())
     if (const auto& paths = splits.*split.split)
-      sources.push_back({*paths, output.empty() ? "" : joined(output, split.names[0] + ".json")});
+      sources.push_back(
+          {*paths, output.empty() ? "" : joined(output, split.names[0] + ".json"), split.names[0]});
   return sources;
 }
 
@@ -106,6 +110,91 @@ int run_data_check(const CheckArguments& arguments) {
   fail_input("{}: {} problem{}, listed above; expected none",
              arguments.data.empty() ? arguments.annotations : arguments.data, problems,
              problems == 1 ? "" : "s");
+}
+
+namespace {
+
+ReportedSplit read_for_report(const Source& source, const std::vector<Category>& categories) {
+  ReportedSplit split{.name = source.name.empty() ? "all" : source.name, .paths = source.paths, .truth = {}};
+  split.paths.categories = categories;
+  split.paths.look_at_images = false;
+  DatasetReport report = check_detection_dataset(split.paths, nullptr, 0, &split.truth);
+  if (split.truth.images.empty() || split.truth.categories.empty()) {
+    const std::vector<std::string> lines = report.problems.lines();
+    fail_input("{}", lines.empty() ? source.paths.annotations + ": there is nothing in it" : lines.front());
+  }
+  split.problems = std::move(report.problems);
+  split.remarks = std::move(report.remarks);
+  return split;
+}
+
+ReportedSplit read_class_folders(const Source& source, const std::vector<std::string>& classes) {
+  ReportedSplit split{.name = source.name, .paths = source.paths, .truth = {}};
+  const auto set = open_classification_dataset(source.paths, classes);
+  for (size_t k = 0; k < set->class_names().size(); ++k)
+    split.truth.categories.push_back({static_cast<int64_t>(k), set->class_names()[k]});
+  for (int64_t i = 0; i < set->num_images(); ++i) {
+    split.truth.images.push_back({.id = set->image_id(i), .file_name = set->file_name(i)});
+    split.image_classes.push_back(static_cast<size_t>(set->make_sample(i, Image()).label));
+  }
+  return split;
+}
+
+// The splits of a folder of class folders; none where it is not one.
+std::vector<ReportedSplit> class_splits(const DataReportArguments& arguments) {
+  std::vector<ReportedSplit> splits;
+  const DataSplits found = find_class_splits(arguments.data);
+  std::vector<std::string> classes;
+  for (const SplitNames& names : split_names()) {
+    if (!(found.*names.split)) continue;
+    Source source{*(found.*names.split), "", names.names[0]};
+    source.paths.allow_outside = arguments.allow_outside;
+    source.paths.look_at_images = false;
+    splits.push_back(read_class_folders(source, classes));
+    if (classes.empty())
+      for (const Category& c : splits.back().truth.categories) classes.push_back(c.name);
+  }
+  return splits;
+}
+
+std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments) {
+  std::vector<Source> sources;
+  try {
+    sources = sources_of(arguments, "");
+  } catch (const InputError& no_boxes) {
+    if (arguments.data.empty() || !is_folder(arguments.data)) throw;
+    try {
+      return class_splits(arguments);
+    } catch (const InputError&) {
+      throw no_boxes;
+    }
+  }
+  std::vector<ReportedSplit> splits;
+  std::vector<Category> categories;
+  for (const Source& source : sources) {
+    splits.push_back(read_for_report(source, categories));
+    if (categories.empty()) categories = splits.back().truth.categories;
+  }
+  return splits;
+}
+
+}  // namespace
+
+int run_data_report(const DataReportArguments& arguments) {
+  check_outputs({{"--output", arguments.output}}, {{"--annotations", arguments.annotations}});
+  std::vector<ReportedSplit> splits = reported_splits(arguments);
+  int64_t images = 0;
+  for (const ReportedSplit& split : splits) images += std::ssize(split.truth.images);
+  ProgressCounter progress("report", images, "images");
+  const std::string page =
+      dataset_page(splits, {.title = arguments.data.empty() ? arguments.annotations : arguments.data,
+                            .footer = "Written by saccade " SACCADE_VERSION ".",
+                            .most_images = arguments.look_at,
+                            .progress = [&progress] { progress.add(1); }});
+  progress.finish();
+  write_file(arguments.output, std::string_view(page));
+  print_line("{}: {} images, a page of {} KB", arguments.output, images, page.size() / 1000);
+  return 0;
 }
 
 int run_data_convert(const DataConvertArguments& arguments) {

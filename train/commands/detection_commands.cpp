@@ -14,6 +14,7 @@
 #include "train/commands/task_commands.h"
 #include "train/config/options.h"
 #include "train/detection/evaluator.h"
+#include "train/detection/sampling_points.h"
 #include "train/inference/model_input.h"
 #include "train/logs/print.h"
 
@@ -45,22 +46,6 @@ void infer_boxes(const LoadedModel& model, const Batch& batch, const EvaluatorOp
 }
 
 constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
-
-// Where the last decoder layer looked for one query, in pixels of the original image.
-void add_sampling_points(const SamplingRecord& record, const Batch& batch, int64_t query, int64_t label,
-                         std::vector<DrawnPoint>& points) {
-  const Target& target = batch.targets[0];
-  double x_scale = static_cast<double>(batch.images.dim(2)) / static_cast<double>(target.width) *
-                   static_cast<double>(target.original_width);
-  double y_scale = static_cast<double>(batch.images.dim(1)) / static_cast<double>(target.height) *
-                   static_cast<double>(target.original_height);
-  std::vector<float> xy = record.locations.select(0, 0).select(0, query).to_vector<float>();
-  std::vector<float> weights = record.weights.select(0, 0).select(0, query).to_vector<float>();
-  float largest = *std::max_element(weights.begin(), weights.end());
-  for (size_t i = 0; i < weights.size(); ++i)
-    points.push_back(
-        {xy[2 * i] * x_scale, xy[2 * i + 1] * y_scale, weights[i] / std::max(largest, 1e-9f), label});
-}
 
 // Which labels are shown: those that --classes names, by name or category id; all where it names none.
 std::vector<bool> shown_labels(const PredictArguments& arguments, const LoadedModel& model) {
@@ -199,6 +184,7 @@ std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, cons
                          .file = __FILE__,
                          .infer = infer_boxes,
                          .evaluate = evaluate_detections,
+                         .report = add_detection_sections,
                          .predictor = box_predictor});
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "train/commands/commands.h"
 #include "train/commands/predict_files.h"
 #include "train/inference/evaluation.h"
+#include "train/report/evaluation_sections.h"
 
 namespace saccade {
 
@@ -43,6 +44,8 @@ struct TaskCommands {
   // Both throw InputError for arguments that do not go with the task.
   Evaluation (*evaluate)(const EvalArguments& arguments, const LoadedModel& model,
                          const EvaluatorOptions& options);
+  // The sections of a run's report about its model, and the figures as JSON.
+  std::string (*report)(Page& page, const ReportOptions& options);
   // Refers to the arguments and the model.
   std::unique_ptr<Predictor> (*predictor)(const PredictArguments& arguments, const LoadedModel& model);
 };

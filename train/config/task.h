@@ -6,13 +6,21 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/runtime/registry.h"
+#include "data/formats/image_source.h"
 #include "train/config/config.h"
 
 namespace saccade {
 
 class TrainingTask;  // train/loop/training_task.h
+
+// The images that are trained on, and the names of their labels.
+struct TrainingImages {
+  std::shared_ptr<const ImageSource> images;
+  std::vector<std::string> class_names;
+};
 
 struct TaskSpec {
   std::string name;  // "detection"
@@ -22,6 +30,8 @@ struct TaskSpec {
   void (*check_split)(const std::string& field, const config::Split& split);
   // Builds the model and opens the data sets. Throws InputError for what the configuration or the data sets lack.
   std::unique_ptr<TrainingTask> (*make)(const Config& config);
+  // The training set alone; what there is to say about it is added to notes. Throws InputError.
+  TrainingImages (*open_images)(const Config& config, std::vector<std::string>& notes);
   // How many classes the training data has, or, when it is not at hand, nothing.
   std::optional<int64_t> (*count_classes)(const Config& config);
   int64_t usual_classes;      // in place of those

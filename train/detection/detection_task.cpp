@@ -120,6 +120,11 @@ std::optional<int64_t> count_categories(const Config& config) {
      .make = [](const Config& config) -> std::unique_ptr<TrainingTask> {
        return std::make_unique<DetectionTask>(config);
      },
+     .open_images = [](const Config& config, std::vector<std::string>& notes) -> TrainingImages {
+       const auto set =
+           open_detection_dataset(*data_splits(config, &notes).train, label_scheme(config), &notes);
+       return {set, set->class_names()};
+     },
      .count_classes = count_categories,
      .usual_classes = 91,  // the largest category id and one more, as in the official models
      .usual_dataset = "COCO",

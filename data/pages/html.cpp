@@ -1,0 +1,132 @@
+#include "data/pages/html.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/formats/text.h"
+#include "data/pages/style.h"
+
+namespace saccade {
+
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (char c : escaped(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string count_text(int64_t count) {
+  const std::string digits = std::to_string(count < 0 ? -count : count);
+  std::string out = count < 0 ? "-" : "";
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string number_text(double value) {
+  if (!std::isfinite(value)) return "–";
+  const double size = std::abs(value);
+  if (size >= 999.5) return size < 1e15 ? count_text(std::llround(value)) : fmt::format("{:.3g}", value);
+  if (size > 0 && size < 1e-4) return fmt::format("{:.2e}", value);
+  std::string digits = fmt::format("{:.3g}", value);
+  return digits.find('e') == std::string::npos ? digits : fmt::format("{:.0f}", value);
+}
+
+std::string share_text(double share) {
+  if (!std::isfinite(share)) return "–";
+  if (share > 0 && share < 0.001) return "< 0.1 %";
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
+std::string figure_text(double value) {
+  return std::isfinite(value) && value >= 0 ? fmt::format("{:.3f}", value) : "–";
+}
+
+Html html_table(const std::vector<TableColumn>& columns, const std::vector<std::vector<Html>>& rows) {
+  Html out{"<div class=\"scroll\"><table><thead><tr>"};
+  auto kind = [&](size_t i) { return columns[i].is_number ? " class=\"n\"" : ""; };
+  for (size_t i = 0; i < columns.size(); ++i) {
+    out.code += fmt::format("<th scope=\"col\"{}", kind(i));
+    if (!columns[i].hint.empty()) out += html(" title=\"{}\"", columns[i].hint);
+    out += html(">{}</th>", columns[i].title);
+  }
+  out.code += "</tr></thead><tbody>\n";
+  for (const std::vector<Html>& row : rows) {
+    out.code += "<tr>";
+    for (size_t i = 0; i < row.size(); ++i) out.code += fmt::format("<td{}>{}</td>", kind(i), row[i].code);
+    out.code += "</tr>\n";
+  }
+  out.code += "</tbody></table></div>\n";
+  return out;
+}
+
+Html bar_cell(double share, const std::string& text) {
+  return html("<span class=\"bar\"><i style=\"width:{:.1f}%\"></i></span><span>{}</span>",
+              100 * std::min(std::max(share, 0.0), 1.0), text);
+}
+
+Html tiles(const std::vector<std::pair<std::string, std::string>>& tiles) {
+  Html out{"<div class=\"tiles\">"};
+  for (const auto& [number, word] : tiles) out += html("<div><b>{}</b><span>{}</span></div>", number, word);
+  out.code += "</div>\n";
+  return out;
+}
+
+Html note(const Html& text) { return html("<p class=\"note\">{}</p>\n", text); }
+Html note(const std::string& text) { return note(html("{}", text)); }
+
+Html grid(const char* kind, const std::vector<Html>& elements) {
+  if (elements.empty()) return {};
+  Html out = html("<div class=\"{}\">\n", kind);
+  for (const Html& e : elements) out += e;
+  out.code += "</div>\n";
+  return out;
+}
+
+Html details(const std::string& title, const Html& content) {
+  return html("<details><summary>{}</summary>\n{}</details>\n", title, content);
+}
+
+Page::Page(const std::string& title, const Html& lead) : title_(title), lead_(lead) {}
+
+void Page::section(const std::string& title) {
+  if (sections_ > 0) body_.code += "</section>\n";
+  ++sections_;
+  contents_ += html("<a href=\"#s{}\">{}</a>\n", sections_, title);
+  body_ += html("<section id=\"s{}\"><h2>{}</h2>\n", sections_, title);
+}
+
+std::string Page::finish(const std::string& footer) const {
+  return html(
+             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+             "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>{}</style></head>\n"
+             "<body><header><h1>{}</h1>\n<p class=\"lead\">{}</p></header>\n<nav>{}</nav>\n<main>\n{}{}</main>\n"
+             "<footer>{}</footer></body></html>\n",
+             title_, Html{kPageStyle}, title_, lead_, contents_, body_,
+             Html{sections_ > 0 ? "</section>\n" : ""}, footer)
+      .code;
+}
+
+}  // namespace saccade

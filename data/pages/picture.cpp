@@ -1,0 +1,104 @@
+#include "data/pages/picture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "data/images/resize.h"
+
+namespace saccade {
+namespace {
+
+std::string base64(const std::vector<uint8_t>& bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t n = std::min<size_t>(3, bytes.size() - i);
+    uint32_t three = 0;
+    for (size_t k = 0; k < 3; ++k) three = three << 8 | (k < n ? bytes[i + k] : 0u);
+    for (size_t k = 0; k < 4; ++k) out += k <= n ? kDigits[three >> (18 - 6 * k) & 63u] : '=';
+  }
+  return out;
+}
+
+// Scaled to fit, with the boxes moved into `to`.
+Image scaled(const Image& image, double scale) {
+  const auto side = [&](int64_t v) {
+    return std::max<int64_t>(1, std::llround(static_cast<double>(v) * scale));
+  };
+  return resize_image(image, side(image.height), side(image.width));
+}
+
+std::vector<DrawnBox> moved(std::vector<DrawnBox> boxes, double x, double y, double x_scale, double y_scale) {
+  for (DrawnBox& b : boxes) {
+    b.x1 = (b.x1 - x) * x_scale;
+    b.x2 = (b.x2 - x) * x_scale;
+    b.y1 = (b.y1 - y) * y_scale;
+    b.y2 = (b.y2 - y) * y_scale;
+  }
+  return boxes;
+}
+
+void draw_scaled(Image& small, const std::vector<DrawnBox>& boxes, double x, double y, double width,
+                 double height, const std::vector<std::string>& names) {
+  draw_boxes(small,
+             moved(boxes, x, y, static_cast<double>(small.width) / width,
+                   static_cast<double>(small.height) / height),
+             names);
+}
+
+}  // namespace
+
+Image small_picture(const Image& image, const std::vector<DrawnBox>& boxes,
+                    const std::vector<std::string>& names, int64_t side) {
+  const double scale =
+      std::min(1.0, static_cast<double>(side) / static_cast<double>(std::max(image.width, image.height)));
+  Image small = scaled(image, scale);
+  draw_scaled(small, boxes, 0, 0, static_cast<double>(image.width), static_cast<double>(image.height), names);
+  return small;
+}
+
+Image side_by_side(const Image& left, const Image& right) {
+  const int64_t gap = 6;
+  Image both(std::max(left.height, right.height), left.width + gap + right.width);
+  std::fill(both.rgb.begin(), both.rgb.end(), uint8_t{128});
+  for (int64_t y = 0; y < left.height; ++y) std::copy_n(left.row(y), left.width * 3, both.row(y));
+  for (int64_t y = 0; y < right.height; ++y)
+    std::copy_n(right.row(y), right.width * 3, both.row(y) + (left.width + gap) * 3);
+  return both;
+}
+
+Image cut_around(const Image& image, const DrawnBox& box, const std::vector<DrawnBox>& others,
+                 const std::vector<std::string>& names, int64_t side) {
+  const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
+  auto inside = [](double v, double high) { return std::isfinite(v) ? std::clamp(v, 0.0, high) : 0.0; };
+  const double x1 = inside(box.x1, width), x2 = inside(box.x2, width), y1 = inside(box.y1, height),
+               y2 = inside(box.y2, height);
+  // As much again around it, and at least 48 pixels, so that there is something to see.
+  const double half = std::max({(x2 - x1) * 0.9, (y2 - y1) * 0.9, 24.0});
+  const double cx = (x1 + x2) / 2, cy = (y1 + y2) / 2;
+  const auto left = static_cast<int64_t>(inside(cx - half, width - 1)),
+             top = static_cast<int64_t>(inside(cy - half, height - 1));
+  const auto right = std::max(left + 1, static_cast<int64_t>(std::ceil(inside(cx + half, width)))),
+             bottom = std::max(top + 1, static_cast<int64_t>(std::ceil(inside(cy + half, height))));
+  Image part(bottom - top, right - left);
+  for (int64_t y = top; y < bottom; ++y)
+    std::copy(image.row(y) + left * 3, image.row(y) + right * 3, part.row(y - top));
+  const double scale = static_cast<double>(side) / static_cast<double>(std::max(part.width, part.height));
+  Image small = scaled(part, std::min(scale, 8.0));
+  std::vector<DrawnBox> boxes{box};
+  boxes.insert(boxes.end(), others.begin(), others.end());
+  draw_scaled(small, boxes, static_cast<double>(left), static_cast<double>(top),
+              static_cast<double>(part.width), static_cast<double>(part.height), names);
+  return small;
+}
+
+Html picture(const Image& image, const std::string& description, const Html& caption) {
+  return html(
+      "<figure class=\"picture\"><img src=\"data:image/jpeg;base64,{}\" width=\"{}\" height=\"{}\" alt=\"{}\" "
+      "loading=\"lazy\"><figcaption>{}</figcaption></figure>\n",
+      Html{base64(encode_jpeg(image, 78))}, image.width, image.height, description, caption);
+}
+
+}  // namespace saccade

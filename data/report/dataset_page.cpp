@@ -1,0 +1,168 @@
+#include "data/report/dataset_page.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "data/report/page_parts.h"
+
+namespace saccade {
+namespace report {
+
+size_t Dataset::class_of(int64_t category_id) const {
+  const auto at = std::lower_bound(categories.begin(), categories.end(), category_id,
+                                   [](const Category& c, int64_t id) { return c.id < id; });
+  return at != categories.end() && at->id == category_id ? static_cast<size_t>(at - categories.begin())
+                                                         : class_names.size();
+}
+
+std::string Dataset::name_of(ImagePlace place) const {
+  const std::string& name = image(place).file_name;
+  return splits.size() > 1 ? splits[place.split].name + ": " + name : name;
+}
+
+DrawnBox Dataset::drawn(const ReportedSplit& split, size_t annotation) const {
+  const Annotation& a = split.truth.annotations[annotation];
+  const auto [x, y, w, h] = a.bbox;
+  return {x, y, x + w, y + h, static_cast<int64_t>(class_of(a.category_id))};
+}
+
+Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks& looks) {
+  Dataset data{.splits = splits, .looks = looks, .categories = {}, .class_names = {}, .boxes_of = {}};
+  std::map<int64_t, std::string> names;
+  for (const ReportedSplit& split : splits) {
+    for (const Category& c : split.truth.categories) names.emplace(c.id, c.name);
+    if (!split.image_classes.empty()) data.has_boxes = false;
+    std::unordered_map<int64_t, size_t> places;
+    for (size_t i = 0; i < split.truth.images.size(); ++i) places.emplace(split.truth.images[i].id, i);
+    data.boxes_of.emplace_back(split.truth.images.size());
+    for (size_t k = 0; k < split.truth.annotations.size(); ++k)
+      if (const auto it = places.find(split.truth.annotations[k].image_id); it != places.end())
+        data.boxes_of.back()[it->second].push_back(k);
+  }
+  for (const auto& [id, name] : names) {
+    data.categories.push_back({id, name});
+    data.class_names.push_back(name);
+  }
+  return data;
+}
+
+namespace {
+
+std::string size_range(const std::set<std::pair<int64_t, int64_t>>& sizes) {
+  if (sizes.empty()) return "–";
+  int64_t w0 = INT64_MAX, w1 = 0, h0 = INT64_MAX, h1 = 0;
+  for (const auto& [w, h] : sizes) {
+    w0 = std::min(w0, w);
+    w1 = std::max(w1, w);
+    h0 = std::min(h0, h);
+    h1 = std::max(h1, h);
+  }
+  auto side = [](int64_t low, int64_t high) {
+    return low == high ? std::to_string(low) : fmt::format("{}–{}", low, high);
+  };
+  return side(w0, w1) + " × " + side(h0, h1);
+}
+
+}  // namespace
+
+void add_overview(Page& page, const Dataset& data) {
+  page.section("Overview");
+  std::vector<std::vector<Html>> rows;
+  int64_t images = 0, boxes = 0, most = 0;
+  for (size_t s = 0; s < data.splits.size(); ++s) {
+    const ReportedSplit& split = data.splits[s];
+    std::set<std::pair<int64_t, int64_t>> sizes;
+    for (const ImageInfo& i : split.truth.images)
+      if (i.width > 0) sizes.emplace(i.width, i.height);
+    int64_t empty = 0, largest = 0, crowds = 0, unread = 0;
+    for (const auto& own : data.boxes_of[s]) {
+      empty += own.empty();
+      largest = std::max(largest, std::ssize(own));
+    }
+    for (const Annotation& a : split.truth.annotations) crowds += a.iscrowd;
+    for (const ImageLook& look : data.looks[s]) unread += !look.problem.empty();
+    const auto n = std::ssize(split.truth.images), b = std::ssize(split.truth.annotations);
+    images += n;
+    boxes += b;
+    most = std::max(most, largest);
+    std::vector<Html> row{html("{}", split.name), html("{}", count_text(n))};
+    if (data.has_boxes)
+      for (const std::string& cell :
+           {count_text(b),
+            fmt::format("{:.1f}", n > 0 ? static_cast<double>(b) / static_cast<double>(n) : 0.0),
+            count_text(largest), count_text(empty), count_text(crowds)})
+        row.push_back(html("{}", cell));
+    row.push_back(html("{}", size_range(sizes)));
+    row.push_back(html("{}", count_text(unread)));
+    row.push_back(html("{}", split.paths.annotations.empty() ? split.paths.images : split.paths.annotations));
+    rows.push_back(std::move(row));
+  }
+  std::vector<std::pair<std::string, std::string>> numbers{{count_text(images), "images"}};
+  if (data.has_boxes) numbers.emplace_back(count_text(boxes), "boxes");
+  numbers.emplace_back(count_text(std::ssize(data.class_names)), "classes");
+  if (data.has_boxes) numbers.emplace_back(count_text(most), "most boxes in an image");
+  if (data.splits.size() > 1) numbers.emplace_back(count_text(std::ssize(data.splits)), "splits");
+  page.add(tiles(numbers));
+  std::vector<TableColumn> columns{{"Split", false}, {"Images"}};
+  if (data.has_boxes)
+    for (const char* title : {"Boxes", "an image", "at most", "Images without", "Crowds"})
+      columns.push_back({title});
+  columns.push_back({"Width × height", false});
+  columns.push_back({"Unreadable", true, "images that were looked at and cannot be read"});
+  columns.push_back({"From", false});
+  page.add(html_table(columns, rows));
+  if (data.has_boxes && most > 0)
+    page.add(
+        note(fmt::format("A detector needs more queries (model.transformer.queries) than the {} boxes of the "
+                         "fullest image.",
+                         most)));
+}
+
+void add_faults(Page& page, const Dataset& data) {
+  page.section("Faults");
+  bool any = false;
+  for (size_t s = 0; s < data.splits.size(); ++s) {
+    const ReportedSplit& split = data.splits[s];
+    Findings found = split.problems;
+    for (size_t i = 0; i < data.looks[s].size(); ++i)
+      if (const std::string& why = data.looks[s][i].problem; !why.empty()) {
+        const size_t colon = why.rfind(": ");
+        found.add(colon == std::string::npos ? why : why.substr(colon), why);
+      }
+    if (found.count() == 0 && split.remarks.empty()) continue;
+    any = true;
+    Html list;
+    for (const std::string& line : found.lines()) list += html("<li>{}</li>\n", line);
+    for (const std::string& line : split.remarks)
+      list += html("<li>{} <small>(allowed, but rarely meant)</small></li>\n", line);
+    page.add(html("<h3>{}: {} {}</h3>\n<ul>{}</ul>\n", split.name, count_text(found.count()),
+                  found.count() == 1 ? "problem" : "problems", list));
+  }
+  page.add(any ? note("“saccade data check --fix” writes what is left when the problems are dropped.")
+               : note("None: the lists are whole, and every image that was looked at can be read."));
+}
+
+}  // namespace report
+
+std::string dataset_page(std::vector<ReportedSplit>& splits, const DatasetPageOptions& options) {
+  const ImageLooks looks = look_at_images(splits, options.most_images, options.progress);
+  const report::Dataset data = report::make_dataset(splits, looks);
+  int64_t looked_at = 0;
+  for (const auto& split : looks)
+    for (const ImageLook& look : split) looked_at += look.is_looked_at;
+  Page page("Data set " + options.title,
+            html("What is in it, how it is spread, and what looks odd. {} images were looked at.",
+                 count_text(looked_at)));
+  report::add_overview(page, data);
+  report::add_classes(page, data);
+  if (data.has_boxes) report::add_boxes(page, data);
+  report::add_images(page, data);
+  report::add_duplicates(page, data, looked_at);
+  if (data.has_boxes) report::add_odd_boxes(page, data);
+  report::add_faults(page, data);
+  return page.finish(options.footer);
+}
+
+}  // namespace saccade

@@ -1,0 +1,125 @@
+#include "data/report/odd_boxes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "data/pages/html.h"
+
+namespace saccade {
+namespace {
+
+constexpr double kTinySide = 4, kHugeShare = 0.95, kExtremeRatio = 10, kBorder = 0.5, kSameOverlap = 0.9;
+
+enum Kind { kNoArea, kOutside, kTiny, kHuge, kExtreme, kTwice, kTwoClasses, kKinds };
+
+// Keeps the oddest.
+void add(OddKind& kind, OddBox box) {
+  ++kind.count;
+  auto odder = [](const OddBox& a, const OddBox& b) { return a.measure > b.measure; };
+  const auto at = std::upper_bound(kind.shown.begin(), kind.shown.end(), box, odder);
+  if (kind.shown.size() == kShownOddBoxes && at == kind.shown.end()) return;
+  kind.shown.insert(at, std::move(box));
+  if (kind.shown.size() > kShownOddBoxes) kind.shown.pop_back();
+}
+
+double overlap_of(const Annotation& a, const Annotation& b) {
+  const double w = std::min(a.bbox[0] + a.bbox[2], b.bbox[0] + b.bbox[2]) - std::max(a.bbox[0], b.bbox[0]);
+  const double h = std::min(a.bbox[1] + a.bbox[3], b.bbox[1] + b.bbox[3]) - std::max(a.bbox[1], b.bbox[1]);
+  if (w <= 0 || h <= 0) return 0;
+  return w * h / (a.bbox[2] * a.bbox[3] + b.bbox[2] * b.bbox[3] - w * h);
+}
+
+void look_at_box(const ReportedSplit& split, ImagePlace place, size_t index, std::vector<OddKind>& kinds) {
+  const ImageInfo& image = split.truth.images[place.image];
+  const auto [x, y, w, h] = split.truth.annotations[index].bbox;
+  const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
+  OddBox box{.place = place,
+             .annotation = index,
+             .what = fmt::format("{} × {} pixels", number_text(w), number_text(h))};
+  auto found = [&](Kind kind, double measure) {
+    box.measure = measure;
+    add(kinds[kind], box);
+  };
+  if (w <= 0 || h <= 0) return found(kNoArea, 0);
+  if (std::min(w, h) < kTinySide) found(kTiny, -std::min(w, h));
+  const double ratio = std::max(w / h, h / w);
+  if (ratio > kExtremeRatio) found(kExtreme, ratio);
+  if (width <= 0) return;
+  const double beyond = std::max({-x, -y, x + w - width, y + h - height});
+  if (beyond > kBorder) {
+    OddBox out = box;
+    out.measure = beyond;
+    out.what = fmt::format("{} pixels beyond the border", number_text(beyond));
+    add(kinds[kOutside], out);
+  } else if (w * h > kHugeShare * width * height) {
+    found(kHuge, w * h / (width * height));
+  }
+}
+
+// Pairs of boxes of one image; `own` are places in the list of annotations.
+void look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<size_t>& own,
+                   std::vector<OddKind>& kinds) {
+  const std::vector<Annotation>& all = split.truth.annotations;
+  std::stable_sort(own.begin(), own.end(),
+                   [&](size_t a, size_t b) { return all[a].bbox[0] < all[b].bbox[0]; });
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Annotation& a = all[own[i]];
+    for (size_t k = i + 1; k < own.size(); ++k) {
+      const Annotation& b = all[own[k]];
+      // An overlap of 0.9 needs sides of nearly the same place.
+      if (b.bbox[0] > a.bbox[0] + 0.1 * a.bbox[2]) break;
+      const double overlap = overlap_of(a, b);
+      if (!(overlap > kSameOverlap)) continue;
+      add(kinds[a.category_id == b.category_id ? kTwice : kTwoClasses],
+          {.place = place,
+           .annotation = own[i],
+           .other = static_cast<ptrdiff_t>(own[k]),
+           .measure = overlap,
+           .what = fmt::format("IoU {:.2f}", overlap)});
+    }
+  }
+}
+
+std::vector<OddKind> no_odd_boxes() {
+  std::vector<OddKind> kinds(kKinds);
+  auto name = [&](Kind kind, std::string title, std::string explanation) {
+    kinds[kind].title = std::move(title);
+    kinds[kind].explanation = std::move(explanation);
+  };
+  name(kNoArea, "No area", "a width or height of 0 or less; training leaves them out");
+  name(kOutside, "Outside", "more than half a pixel beyond the border of their image; training cuts them");
+  name(kTiny, "Tiny", fmt::format("a side of less than {} pixels", kTinySide));
+  name(kHuge, "Huge", fmt::format("more than {:.0f} % of the image", 100 * kHugeShare));
+  name(kExtreme, "Long and thin", fmt::format("one side more than {} times the other", kExtremeRatio));
+  name(kTwice, "Nearly the same box twice",
+       fmt::format("two of one class with an IoU above {}", kSameOverlap));
+  name(kTwoClasses, "One box, two classes",
+       fmt::format("two of different classes with an IoU above {}", kSameOverlap));
+  return kinds;
+}
+
+}  // namespace
+
+std::vector<OddKind> find_odd_boxes(const std::vector<ReportedSplit>& splits) {
+  std::vector<OddKind> kinds = no_odd_boxes();
+  for (size_t s = 0; s < splits.size(); ++s) {
+    const GroundTruth& truth = splits[s].truth;
+    std::unordered_map<int64_t, size_t> places;
+    for (size_t i = 0; i < truth.images.size(); ++i) places.emplace(truth.images[i].id, i);
+    std::vector<std::vector<size_t>> of_image(truth.images.size());
+    for (size_t k = 0; k < truth.annotations.size(); ++k) {
+      const auto it = places.find(truth.annotations[k].image_id);
+      if (it == places.end() || truth.annotations[k].iscrowd) continue;
+      look_at_box(splits[s], {s, it->second}, k, kinds);
+      if (truth.annotations[k].bbox[2] > 0 && truth.annotations[k].bbox[3] > 0)
+        of_image[it->second].push_back(k);
+    }
+    for (size_t i = 0; i < of_image.size(); ++i) look_at_pairs(splits[s], {s, i}, of_image[i], kinds);
+  }
+  return kinds;
+}
+
+}  // namespace saccade

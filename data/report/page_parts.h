@@ -1,0 +1,35 @@
+// The sections of the page; dataset_page.cpp puts them together.
+#pragma once
+
+#include "data/pages/picture.h"
+#include "data/report/split.h"
+
+namespace saccade::report {
+
+// What is asked for again and again.
+struct Dataset {
+  const std::vector<ReportedSplit>& splits;
+  const ImageLooks& looks;
+  std::vector<Category> categories;      // of all splits, by id
+  std::vector<std::string> class_names;  // of them
+  // By split and image: places in the list of annotations.
+  std::vector<std::vector<std::vector<size_t>>> boxes_of;
+  bool has_boxes = true;  // else class folders
+
+  size_t class_of(int64_t category_id) const;  // class_names.size() where it is unknown
+  const ImageInfo& image(ImagePlace place) const { return splits[place.split].truth.images[place.image]; }
+  // "val: 12.jpg", the split where there are several.
+  std::string name_of(ImagePlace place) const;
+  DrawnBox drawn(const ReportedSplit& split, size_t annotation) const;
+};
+Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks& looks);
+
+void add_overview(Page& page, const Dataset& data);
+void add_classes(Page& page, const Dataset& data);
+void add_boxes(Page& page, const Dataset& data);
+void add_images(Page& page, const Dataset& data);
+void add_duplicates(Page& page, const Dataset& data, int64_t looked_at);
+void add_odd_boxes(Page& page, const Dataset& data);
+void add_faults(Page& page, const Dataset& data);
+
+}  // namespace saccade::report

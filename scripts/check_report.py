@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Compares the figures that `saccade report --json` has written with pycocotools' and scikit-learn's:
+
+    pip install pycocotools scikit-learn
+    saccade eval --checkpoint RUN/checkpoints/best.safetensors --annotations A --images D --detections detections.json
+    saccade report RUN --annotations A --images D --json figures.json
+    scripts/check_report.py A detections.json figures.json
+
+Prints the largest difference of each kind; fails where one is over 1e-9.
+"""
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent / "golden"))
+from report_figures import best_f1, figures  # noqa: E402
+
+annotations, detections, ours_path = sys.argv[1:4]
+ours = json.loads(Path(ours_path).read_text())
+theirs = figures(annotations, detections, ours["threshold"])
+largest = {}
+
+
+def compare(kind, a, b):
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    if a.shape != b.shape:
+        sys.exit(f"{kind}: {a.shape} numbers, expected {b.shape}")
+    largest[kind] = max(largest.get(kind, 0.0), float(np.abs(a - b).max(initial=0)))
+
+
+compare("COCO figures", [ours["coco"][k] for k in theirs["coco"]], list(theirs["coco"].values()))
+compare("confusion matrix", ours["confusion_matrix"]["counts"], theirs["confusion_matrix"])
+compare("AP by class", [c["AP"] for c in ours["coco"]["per_class"]], [c["AP"] for c in theirs["classes"]])
+for mine, their in zip(ours["classes"], theirs["classes"], strict=True):
+    compare("objects", mine["objects"], their["objects"])
+    for iou in ("iou_50", "iou_75"):
+        for key in ("scores", "precision", "recall", "precision_at_recall"):
+            compare(key, mine[iou][key], their[iou][key])
+        best = mine[iou]["best"]
+        compare("best F1", best["f1"], their[iou]["best_f1"])
+        if best["f1"] >= 0:  # the point of the threshold is one of the curve
+            at = mine[iou]["scores"].index(best["threshold"])
+            compare("best F1", best["f1"], best_f1(their[iou]["precision"][at:at + 1], their[iou]["recall"][at:at + 1], 1))
+for kind, difference in largest.items():
+    print(f"{kind}: largest difference {difference:.3g}")
+sys.exit(max(largest.values()) > 1e-9)

@@ -1,0 +1,226 @@
+// saccade report: its figures against pycocotools and scikit-learn (scripts/golden/make_report.py), and its page.
+#include <gtest/gtest.h>
+#include <simdjson.h>
+
+#include <filesystem>
+
+#include "data/formats/coco.h"
+#include "data/images/image.h"
+#include "tests/input_error.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
+#include "train/commands/commands.h"
+#include "train/report/detection_figures.h"
+#include "train/report/run_metrics.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<double> numbers(simdjson::dom::array list) {
+  std::vector<double> out;
+  for (const auto v : list) out.push_back(double(v));
+  return out;
+}
+
+void expect_near(const std::vector<double>& a, const std::vector<double>& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-9) << what << " " << i;
+}
+
+class ReportGolden : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Cases, ReportGolden, testing::Values("crowds", "large_ids", "many"));
+
+TEST_P(ReportGolden, FiguresAreThoseOfOthers) {
+  const std::string golden = SACCADE_SOURCE_DIR "/tests/golden/", name = GetParam();
+  simdjson::dom::parser parser;
+  simdjson::dom::element expected;
+  ASSERT_EQ(parser.load(golden + "report/" + name + ".json").get(expected), simdjson::SUCCESS);
+  const GroundTruth truth = read_ground_truth({golden + "coco_eval/" + name + ".gt.json", ""});
+  const std::vector<Detection> detections = read_detections(golden + "coco_eval/" + name + ".dt.json");
+  const DetectionFigures f = detection_figures(truth, detections, double(expected["threshold"]), "d");
+  EXPECT_NEAR(f.coco.AP, double(expected["coco"]["AP"]), 1e-9);
+  size_t c = 0;
+  for (const auto row : expected["classes"]) {
+    const std::string where = name + " " + std::to_string(c);
+    ASSERT_LT(c, f.at_50.classes.size());
+    EXPECT_EQ(f.at_50.classes[c].category_id, int64_t(row["category_id"]));
+    EXPECT_EQ(f.at_50.classes[c].objects, int64_t(row["objects"])) << where;
+    EXPECT_NEAR(f.coco.classes[c].AP, double(row["AP"]), 1e-9) << where;
+    for (const auto& [iou, curve] :
+         {std::pair{"iou_50", &f.at_50.classes[c]}, std::pair{"iou_75", &f.at_75.classes[c]}}) {
+      expect_near(curve->scores, numbers(row[iou]["scores"]), where + " scores");
+      expect_near(curve->precision, numbers(row[iou]["precision"]), where + " precision");
+      expect_near(curve->recall, numbers(row[iou]["recall"]), where + " recall");
+      expect_near(curve->at_recall, numbers(row[iou]["precision_at_recall"]), where + " at recall");
+      EXPECT_NEAR(curve->best.f1, double(row[iou]["best_f1"]), 1e-9) << where;
+    }
+    ++c;
+  }
+  EXPECT_EQ(c, f.at_50.classes.size());
+  size_t r = 0;
+  for (const auto row : expected["confusion_matrix"]) {
+    std::vector<int64_t> counts;
+    for (const auto v : row) counts.push_back(int64_t(v));
+    ASSERT_LT(r, f.confusion.counts.size());
+    EXPECT_EQ(f.confusion.counts[r++], counts) << name;
+  }
+  simdjson::dom::element ours;
+  const std::string json = figures_json(f);
+  ASSERT_EQ(parser.parse(json).get(ours), simdjson::SUCCESS) << json;
+}
+
+TEST(Report, OutcomesOfImagesAddUpToTheMatrix) {
+  GroundTruth truth{.images = {{1, "a", 100, 100}, {2, "b", 100, 100}},
+                    .annotations = {},
+                    .categories = {{3, "x"}, {7, "y"}}};
+  truth.annotations = {
+      {1, 1, 3, {0, 0, 10, 10}, 100}, {2, 1, 7, {50, 50, 10, 10}, 100}, {3, 1, 3, {80, 0, 10, 10}, 100}};
+  const std::vector<Detection> found{
+      {1, 3, {0, 0, 10, 9}, 0.9},     // right
+      {1, 3, {0, 0, 10, 8}, 0.95},    // of the same object, less overlap: invented
+      {1, 3, {50, 50, 10, 10}, 0.8},  // another class
+      {2, 7, {0, 0, 5, 5}, 0.7},      // invented
+      {2, 7, {0, 0, 5, 5}, 0.2}};     // below the threshold
+  std::vector<ImageOutcome> images;
+  const ConfusionMatrix m = confusion_matrix(truth, found, 0.5, 0.5, &images);
+  EXPECT_EQ(m.counts, (std::vector<std::vector<int64_t>>{{1, 0, 1}, {1, 0, 0}, {1, 1, 0}}));
+  ASSERT_EQ(images.size(), 2u);
+  EXPECT_EQ(images[0].right, 1);
+  EXPECT_EQ(images[0].confused, 1);
+  EXPECT_EQ(images[0].missed, 1);
+  EXPECT_EQ(images[0].invented, 1);
+  EXPECT_EQ(images[1].invented, 1);
+  EXPECT_DOUBLE_EQ(images[0].f1(), 2.0 / 6);
+}
+
+TEST(Report, MetricsOfSeveralStartsAreRead) {
+  TestFolder dir;
+  write_bytes(dir / "m.jsonl",
+              "{\"type\": \"train\", \"step\": 1, \"loss\": 3, \"elapsed_s\": 10}\n"
+              "{\"type\": \"train\", \"step\": 2, \"loss\": null, \"elapsed_s\": 20}\n"
+              "damaged\n"
+              "{\"type\": \"train\", \"step\": 3, \"loss\": 2, \"epoch\": 1.5, \"elapsed_s\": 5}\n"
+              "{\"type\": \"eval\", \"step\": 3, \"AP\": 0.5, \"AP/a\": 0.5, \"elapsed_s\": 6}\n"
+              "{\"type\": \"eval\", \"step\": 3, \"AP\": 0.6");
+  const RunMetrics m = read_run_metrics(dir / "m.jsonl");
+  EXPECT_EQ(m.seconds, 26);
+  EXPECT_EQ(m.resumed, std::vector<double>{2});
+  EXPECT_EQ(m.train.at("loss").size(), 2u);
+  EXPECT_EQ(m.eval.at("AP").back().y, 0.5);
+  Page page("p", {});
+  add_run_section(page, m, {{0.1, "<backbone>"}});
+  const std::string text = page.finish("f");
+  EXPECT_NE(text.find("where the run was resumed"), std::string::npos);
+  EXPECT_NE(text.find("AP by class"), std::string::npos);
+}
+
+constexpr const char* kReportConfig = R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
+  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 dropout: 0 }
+}
+data {
+  train { annotations: "DIR/set/annotations.json" images: "DIR/set/images" }
+  val { annotations: "DIR/set/annotations.json" images: "DIR/set/images" }
+  batch_size: 2
+  workers: 0
+  augment { height: 64 width: 64 crop_probability: 0 }
+  val_height: 64
+  val_width: 64
+}
+optimizer { group { regex: "backbone" lr_mult: 0.1 } }
+train { max_steps: 3 log_every: 1 }
+)";
+
+TEST(Report, PageOfADetectorHoldsItsFigures) {
+  TestFolder dir;
+  ASSERT_EQ(run_command(
+                {"data", "shapes", "--output", dir / "set", "--images", "6", "--seed", "1", "--size", "64"}),
+            0);
+  std::string set = read_bytes(dir / "set/annotations.json"), config = kReportConfig;
+  const std::string name = "\"name\":\"", hostile = "<script>1</script>";
+  const size_t at = std::min(set.find("\"name\": \""), set.find(name));
+  ASSERT_NE(at, std::string::npos);
+  set.insert(set.find('"', at + 6) + 1, hostile);
+  write_bytes(dir / "set/annotations.json", set);
+  for (size_t k; (k = config.find("DIR")) != std::string::npos;) config.replace(k, 3, dir.path());
+  write_bytes(dir / "c.textproto", config);
+  const std::string run = dir / "run";
+  ASSERT_EQ(run_command({"train", "--config", dir / "c.textproto", "--output", run, "--max-steps", "2"}), 0);
+  ASSERT_EQ(run_command({"train", "--output", run, "--resume"}), 0);
+  ASSERT_EQ(run_command({"report", run, "--json", dir / "f.json"}), 0);
+  const std::string page = read_bytes(run + "/report.html");
+  for (const char* part :
+       {"Loss", "Learning rate", "Gradient norm", "COCO figures", "Average Recall", "Precision and recall",
+        "Confusion matrix", "Worst images", "Where the attention looked", "hidden_dim: 16",
+        "where the run was resumed", "&lt;script&gt;1", "data:image/jpeg;base64,"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  for (const char* part : {"<script", "http:", "https:"})
+    EXPECT_EQ(page.find(part), std::string::npos) << part;
+
+  // The same from a file of the detections; the same bytes from the same files.
+  const std::string best = run + "/checkpoints/best.safetensors";
+  ASSERT_EQ(run_command({"eval", "--checkpoint", best, "--annotations", dir / "set/annotations.json",
+                         "--images", dir / "set/images", "--detections", dir / "d.json"}),
+            0);
+  ASSERT_EQ(run_command({"report", run, "--output", dir / "r2.html", "--detections", dir / "d.json", "--json",
+                         dir / "g.json"}),
+            0);
+  EXPECT_EQ(read_bytes(dir / "f.json"), read_bytes(dir / "g.json"));
+  ASSERT_EQ(run_command({"report", run, "--output", dir / "r3.html"}), 0);
+  EXPECT_EQ(read_bytes(dir / "r3.html"), page);
+
+  fs::rename(dir / "set", dir / "moved");
+  EXPECT_NE(input_error([&] { run_report({.run = run}); }).find("or --annotations and --images"),
+            std::string::npos);
+  ASSERT_EQ(run_command({"report", run, "--output", dir / "r4.html", "--annotations",
+                         dir / "moved/annotations.json", "--images", dir / "moved/images"}),
+            0);
+  EXPECT_EQ(read_bytes(dir / "r4.html"), page);
+  ASSERT_EQ(run_command({"report", run, "--output", dir / "r5.html", "--curves-only"}), 0);
+  EXPECT_EQ(read_bytes(dir / "r5.html").find("COCO figures"), std::string::npos);
+  EXPECT_NE(input_error([&] { run_report({.run = dir / "moved"}); }).find("is no folder of a run"),
+            std::string::npos);
+}
+
+TEST(Report, PageOfAClassifierHoldsItsFigures) {
+  TestFolder dir;
+  for (const char* split : {"train/", "val/"})
+    for (const char* name : {"cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png", "emu/1.png"}) {
+      fs::create_directories(fs::path(dir / (std::string(split) + name)).parent_path());
+      write_png(Image(32, 32), dir / (std::string(split) + name));
+    }
+  write_bytes(dir / "c.textproto", R"(
+model { type: "classifier" backbone { type: "vit" arg { key: "depth" int: 1 } arg { key: "dim" int: 24 }
+        arg { key: "heads" int: 2 } arg { key: "image_size" int: 32 } arg { key: "patch" int: 16 } } }
+data { batch_size: 2 workers: 0 augment { height: 32 width: 32 crop_probability: 0 } val_height: 32 val_width: 32 }
+train { max_steps: 2 log_every: 1 })");
+  const std::string run = dir / "run";
+  ASSERT_EQ(run_command({"train", "--config", dir / "c.textproto", "--data", dir.path(), "--output", run}),
+            0);
+  ASSERT_EQ(run_command({"report", run, "--json", dir / "f.json"}), 0);
+  const std::string page = read_bytes(run + "/report.html");
+  for (const char* part : {"Accuracy", "Confusion matrix", "Worst images", "taken for"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  simdjson::dom::parser parser;
+  simdjson::dom::element figures;
+  ASSERT_EQ(parser.load(dir / "f.json").get(figures), simdjson::SUCCESS);
+  // All images look the same, so one class is chosen for all.
+  int64_t sum = 0, columns = 0;
+  std::vector<int64_t> column(3);
+  for (const auto row : figures["confusion_matrix"]["counts"]) {
+    size_t k = 0;
+    for (const auto v : row) column[k++] += int64_t(v);
+  }
+  for (int64_t v : column) {
+    sum += v;
+    columns += v > 0;
+  }
+  EXPECT_EQ(sum, 5);
+  EXPECT_EQ(columns, 1);
+}
+
+}  // namespace
+}  // namespace saccade

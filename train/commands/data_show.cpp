@@ -1,0 +1,100 @@
+// saccade data show: what the model is given in a step of its training, as pictures.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/tensor/error.h"
+#include "data/images/draw.h"
+#include "train/commands/commands.h"
+#include "train/config/options.h"
+#include "train/config/task.h"
+#include "train/logs/print.h"
+
+namespace saccade {
+namespace {
+
+// Image n of the batch, padding included.
+Image image_of(const Batch& batch, int64_t n) {
+  Image image(batch.images.dim(1), batch.images.dim(2));
+  const Tensor pixels = batch.images.select(0, n);
+  std::copy_n(pixels.data<uint8_t>(), image.rgb.size(), image.rgb.begin());
+  return image;
+}
+
+// The objects of a detection batch.
+std::vector<DrawnBox> boxes_of(const Target& target) {
+  std::vector<DrawnBox> boxes;
+  const auto width = static_cast<double>(target.width), height = static_cast<double>(target.height);
+  for (size_t i = 0; 4 * i + 3 < target.boxes.size(); ++i) {
+    const float* b = target.boxes.data() + 4 * i;
+    const double cx = b[0] * width, cy = b[1] * height, w = b[2] * width, h = b[3] * height;
+    boxes.push_back({cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2, target.labels[i]});
+  }
+  return boxes;
+}
+
+// What a classifier is told of image n, on a frame around it.
+void draw_class(Image& image, const Batch& batch, size_t n, const std::vector<std::string>& names) {
+  auto name_of = [&](size_t i) { return names.at(static_cast<size_t>(batch.targets[i].labels.at(0))); };
+  std::string name = name_of(n);
+  if (batch.lambda < 1)
+    name = fmt::format("{:.2f} {}, {:.2f} {}", batch.lambda, name, 1 - batch.lambda,
+                       name_of(batch.targets.size() - 1 - n));
+  draw_boxes(image, {{0, 0, static_cast<double>(image.width), static_cast<double>(image.height), 0}}, {name});
+}
+
+Config shown_config(const DataShowArguments& arguments) {
+  Config config = load_config(arguments.config, arguments.set);
+  if (!arguments.data.empty()) {
+    config.mutable_data()->set_folder(arguments.data);
+    config.mutable_data()->clear_train();
+    config.mutable_data()->clear_val();
+  }
+  validate_for_training(config);
+  return resolve_config(config);
+}
+
+}  // namespace
+
+int run_data_show(const DataShowArguments& arguments) {
+  if (arguments.batches > 0 && arguments.images > 0)
+    fail_input("--images: {} beside --batches, expected only one of them", arguments.images);
+  const Config config = shown_config(arguments);
+  const TaskSpec& task = task_of(config);
+  std::vector<std::string> notes;
+  const TrainingImages set = task.open_images(config, notes);
+  for (const std::string& note : notes) print_line(note);
+  const int64_t batches_a_step = std::max<int64_t>(config.train().accumulate(), 1);
+  LoaderOptions options = train_loader(config);
+  options.prefetch = 0;
+  options.start_batch = (arguments.step - 1) * batches_a_step;
+  DataLoader loader(set.images, options);
+  std::filesystem::create_directories(arguments.output);
+  const int64_t most_batches = arguments.batches > 0 ? arguments.batches : 1;
+  int64_t images = 0;
+  for (int64_t k = 0; arguments.images > 0 ? images < arguments.images : k < most_batches; ++k) {
+    const Batch batch = *loader.next();
+    for (const std::string& line : batch.skipped) print_line(line);
+    const int64_t step = arguments.step + k / batches_a_step;
+    print_line("step {}, batch {} of epoch {}: {} images of {} x {} pixels", step, batch.index, batch.epoch,
+               batch.targets.size(), batch.images.dim(2), batch.images.dim(1));
+    for (size_t n = 0; n < batch.targets.size(); ++n) {
+      if (arguments.images > 0 && images == arguments.images) break;
+      Image image = image_of(batch, static_cast<int64_t>(n));
+      if (task.has_category_ids)
+        draw_boxes(image, boxes_of(batch.targets[n]), set.class_names);
+      else
+        draw_class(image, batch, n, set.class_names);
+      const std::string name = fmt::format("step{:06}_{:02}.png", step,
+                                           static_cast<int64_t>(n) + k % batches_a_step * options.batch_size);
+      write_png(image, (std::filesystem::path(arguments.output) / name).string());
+      print_line("  {}: {}, {} objects", name, batch.targets[n].file_name, batch.targets[n].labels.size());
+      ++images;
+    }
+  }
+  print_line("{}: {} pictures", arguments.output, images);
+  return 0;
+}
+
+}  // namespace saccade

@@ -1,0 +1,161 @@
+// saccade report: a page about a run, from what it has logged and an evaluation of its best checkpoint.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/formats/file.h"
+#include "core/formats/output_file.h"
+#include "core/runtime/cpu/thread_team.h"
+#include "core/tensor/error.h"
+#include "train/checkpoints/checkpoint.h"
+#include "train/commands/device_choice.h"
+#include "train/commands/task_commands.h"
+#include "train/config/task.h"
+#include "train/logs/print.h"
+#include "train/report/evaluation_sections.h"
+#include "train/report/run_metrics.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+// By what the learning rate is multiplied, and for which parameters.
+std::vector<std::pair<double, std::string>> learning_rate_groups(const Config& config) {
+  std::vector<std::pair<double, std::string>> rates;
+  for (const config::ParameterGroup& group : config.optimizer().group())
+    if (!group.frozen() && group.lr_mult() != 1) rates.emplace_back(group.lr_mult(), group.regex());
+  return rates;
+}
+
+// The validation set: where the run says, but for what is given.
+std::optional<DataPaths> validation_paths(const ReportArguments& arguments, const LoadedModel& model) {
+  std::optional<DataPaths> paths;
+  if (!arguments.data.empty()) {
+    EvalArguments eval{.annotations = arguments.annotations, .images = arguments.images};
+    eval.data = arguments.data;
+    eval.split = arguments.split;
+    paths = eval_paths(eval, model);
+  } else {
+    const bool is_given = !arguments.images.empty();
+    // The recipe's folder may be gone when the paths are given.
+    if (!is_given || model.config.data().folder().empty()) paths = data_splits(model.config).val;
+    if (is_given && !paths) paths.emplace();
+    if (!arguments.annotations.empty()) {
+      if (!paths)
+        fail_input("--images: not given, expected the folder of the images of {}", arguments.annotations);
+      paths->annotations = arguments.annotations;
+      paths->format = "";
+    }
+    if (is_given) paths->images = arguments.images;
+    if (!paths) return paths;
+    for (const std::string& path : {paths->annotations, paths->images})
+      if (std::error_code error; !path.empty() && !fs::exists(path, error))
+        fail_input(
+            "{}: no such file or folder, though the run was evaluated on it; expected --data, or --annotations and --images, "
+            "that say where it is, or --curves-only",
+            path);
+  }
+  paths->allow_outside = paths->allow_outside || arguments.allow_outside;
+  return paths;
+}
+
+void add_facts(Page& page, const std::string& checkpoint, const Config& config, Device device) {
+  page.section("Run");
+  std::string processor = "unknown";
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name")) {
+      processor = line.substr(std::min(line.size(), line.find(':') + 2));
+      break;
+    }
+  std::vector<std::vector<Html>> rows;
+  auto add = [&](const char* name, const std::string& value) {
+    rows.push_back({html("{}", name), html("{}", value)});
+  };
+  if (!checkpoint.empty()) {
+    const SafetensorsReader file(checkpoint);
+    const CheckpointInfo saved = read_checkpoint_info(file);
+    add("Checkpoint", checkpoint);
+    add("Written after step", count_text(saved.step));
+    add("Classes", count_text(std::ssize(saved.class_names)));
+  }
+  add("Model", config.model().type());
+  add("Seed", std::to_string(config.seed()));
+  add("Version", "saccade " SACCADE_VERSION);
+  add("This page was made on",
+      fmt::format("{}, {} threads{}", processor, thread_count(), device == Device::kCpu ? "" : ", a GPU"));
+  page.add(html_table({{"", false}, {"", false}}, rows));
+  page.add(details("The whole configuration",
+                   html("<pre>{}</pre>", Html{[&] {
+                          std::string lines;
+                          std::string text = config_text(config);
+                          for (size_t begin = 0; begin < text.size();) {
+                            const size_t end = std::min(text.find('\n', begin), text.size());
+                            lines += html_escaped(text.substr(begin, end - begin)) + "\n";
+                            begin = end + 1;
+                          }
+                          return lines;
+                        }()})));
+}
+
+}  // namespace
+
+int run_report(const ReportArguments& arguments) {
+  const std::string config_path = arguments.run + "/config.textproto",
+                    output = arguments.output.empty() ? arguments.run + "/report.html" : arguments.output;
+  if (std::error_code error; !fs::exists(config_path, error))
+    fail_input("{}: is no folder of a run, as there is no config.textproto in it", arguments.run);
+  check_outputs({{"--output", output}, {"--json", arguments.json}},
+                {{"--checkpoint", arguments.checkpoint},
+                 {"--annotations", arguments.annotations},
+                 {"--detections", arguments.detections},
+                 {"the configuration of the run", config_path},
+                 {"the metrics of the run", arguments.run + "/metrics.jsonl"}});
+  LoadedModel model;
+  std::string checkpoint = arguments.checkpoint;
+  for (const char* name : {"best", "last"})
+    if (const std::string path = fmt::format("{}/checkpoints/{}.safetensors", arguments.run, name);
+        checkpoint.empty() && fs::exists(path))
+      checkpoint = path;
+  const DeviceChoice choice = choose_device(arguments.device);
+  model.config = resolve_config(load_config(config_path));
+  const RunMetrics metrics = read_run_metrics(arguments.run + "/metrics.jsonl");
+  const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
+  if (evaluates && arguments.detections.empty()) {
+    model = load_trained_model(checkpoint, choice.device);
+    if (!choice.notice.empty()) print_line(choice.notice);
+  }
+  Page page("Run " + arguments.run,
+            html("{}, trained on {} for {} steps.", model.config.model().type(),
+                 model.config.data().folder().empty() ? model.config.data().train().images()
+                                                      : model.config.data().folder(),
+                 count_text(std::llround(metrics.step))));
+  add_run_section(page, metrics, learning_rate_groups(model.config));
+  std::string figures;
+  if (const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt) {
+    const ReportOptions options{.paths = *paths,
+                                .threshold = arguments.threshold,
+                                .detections = arguments.detections,
+                                .source = arguments.detections.empty() ? checkpoint : arguments.detections,
+                                .model = model.module ? &model : nullptr,
+                                .evaluation = evaluator_options(model.config, arguments.batch_size)};
+    figures = task_commands().find(task_of(model.config).name).report(page, options);
+  } else if (evaluates) {
+    page.add(note("The run has no validation set, so nothing is evaluated."));
+  }
+  if (!arguments.json.empty()) {
+    if (figures.empty())
+      fail_input("--json: {}: nothing was evaluated, so there are no figures", arguments.json);
+    write_file(arguments.json, std::string_view(figures));
+  }
+  add_facts(page, checkpoint, model.config, choice.device);
+  const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
+  write_file(output, std::string_view(text));
+  print_line("{}: a page of {} KB", output, text.size() / 1000);
+  return 0;
+}
+
+}  // namespace saccade

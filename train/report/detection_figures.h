@@ -1,0 +1,30 @@
+// How good detections are: all figures of the report of a run.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/confusion.h"
+#include "data/evaluation/detection_curves.h"
+
+namespace saccade {
+
+struct DetectionFigures {
+  CocoMetrics coco;
+  DetectionCurves at_50, at_75;      // IoU
+  double threshold = 0;              // the smallest score that counts below; by default at_50.best's
+  ConfusionMatrix confusion;         // IoU 0.5
+  std::vector<ImageOutcome> images;  // likewise, in the order of the ground truth
+};
+// `source` names the detections in errors, which evaluate_coco throws.
+DetectionFigures detection_figures(const GroundTruth& truth, std::span<const Detection> detections,
+                                   std::optional<double> threshold, const std::string& source);
+
+// An object {"coco", "threshold", "best", "confusion_matrix": {"names", "counts"}, "classes"} at full precision; each class with its
+// curves at IoU 0.5 and 0.75.
+std::string figures_json(const DetectionFigures& figures);
+
+}  // namespace saccade

@@ -1,0 +1,170 @@
+#include "train/report/detection_pictures.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "core/tensor/error.h"
+#include "data/pages/picture.h"
+#include "train/config/options.h"
+#include "train/detection/sampling_points.h"
+#include "train/inference/model_input.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kPairSide = 380, kPointsSide = 520;
+constexpr size_t kWorstImages = 10, kBestImages = 6, kSampled = 4, kQueries = 3;
+
+std::optional<Image> open_image(const DetectionDataset& dataset, size_t index) {
+  try {
+    return read_image(dataset.image_path(static_cast<int64_t>(index)));
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+// What there is to draw on the images, by image id.
+struct Drawings {
+  std::map<int64_t, std::vector<DrawnBox>> truth, found;
+};
+
+Drawings make_drawings(const DetectionDataset& dataset, const std::vector<Detection>& detections,
+                       double threshold) {
+  const std::vector<int64_t>& ids = dataset.category_ids();
+  Drawings drawings;
+  auto add = [&](auto& list, int64_t image, int64_t category, const std::array<double, 4>& b, double score) {
+    const auto at = std::lower_bound(ids.begin(), ids.end(), category);
+    if (at == ids.end() || *at != category) return;
+    list[image].push_back({b[0], b[1], b[0] + b[2], b[1] + b[3], at - ids.begin(), score});
+  };
+  for (const Annotation& a : dataset.ground_truth().annotations)
+    add(drawings.truth, a.image_id, a.category_id, a.bbox, -1);
+  for (const Detection& d : detections)
+    if (d.score >= threshold) add(drawings.found, d.image_id, d.category_id, d.bbox, d.score);
+  return drawings;
+}
+
+// Images by rising F1; of equal ones first that with more errors (worst) or with more objects that are right (best).
+std::vector<size_t> ordered(const std::vector<ImageOutcome>& images, bool worst) {
+  std::vector<size_t> order(images.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const ImageOutcome &x = images[a], &y = images[b];
+    if (worst) return x.f1() != y.f1() ? x.f1() < y.f1() : x.errors() > y.errors();
+    return x.f1() != y.f1() ? x.f1() > y.f1() : x.right > y.right;
+  });
+  return order;
+}
+
+Html outcome_caption(const ImageOutcome& o, const std::string& name) {
+  Html text = html("<b>{}</b><br>F1 {}: {} right", name, figure_text(o.f1()), o.right);
+  if (o.confused > 0) text += html(", {} of another class", o.confused);
+  if (o.missed > 0) text += html(", {} missed", o.missed);
+  if (o.invented > 0) text += html(", {} that {} nothing", o.invented, o.invented == 1 ? "is" : "are");
+  return text;
+}
+
+void add_pairs(Page& page, const char* title, const DetectionDataset& dataset,
+               const std::vector<size_t>& order, size_t most, const Drawings& drawings,
+               const std::vector<ImageOutcome>& images) {
+  std::vector<Html> shown;
+  auto boxes = [](const auto& lists, int64_t id) {
+    const auto it = lists.find(id);
+    return it == lists.end() ? std::vector<DrawnBox>() : it->second;
+  };
+  for (size_t i : order) {
+    if (shown.size() == most) break;
+    const std::optional<Image> image = open_image(dataset, i);
+    if (!image) continue;
+    const int64_t id = images[i].image_id;
+    const std::vector<std::string>& names = dataset.class_names();
+    const Image pair = side_by_side(small_picture(*image, boxes(drawings.truth, id), names, kPairSide),
+                                    small_picture(*image, boxes(drawings.found, id), names, kPairSide));
+    const std::string& name = dataset.file_name(static_cast<int64_t>(i));
+    shown.push_back(picture(pair, name, outcome_caption(images[i], name)));
+  }
+  if (shown.empty()) return;
+  page.add(html("<h3>{}</h3>\n", title));
+  page.add(grid("pictures wide", shown));
+}
+
+// Where the last decoder layer looked for its best queries; "" where its attention has no points.
+Html show_points(const Image& image, const std::string& name, const ReportOptions& options) {
+  const LoadedModel& model = *options.model;
+  auto& detector = model.as<Detector>();
+  Sample sample{.image = image, .boxes = {}};
+  const ImageSize original{image.height, image.width};
+  Rng none(0);
+  sample = augment(std::move(sample), options.evaluation.loader.augment, none);
+  const Batch batch =
+      collate({sample}, {make_target(sample, original)}, options.evaluation.loader.pad_multiple);
+  EvaluationMode mode(detector, options.evaluation.precision);
+  DetectorInput input = detector_input(batch, options.evaluation.normalization, detector.device());
+  input.record_sampling = true;
+  const DetectorOutput output = detector.forward(input);
+  if (output.sampling.empty() || !output.sampling.back().locations.defined()) return {};
+  const auto found = detector.postprocess(output, batch.targets,
+                                          {.max_detections = options.evaluation.max_detections,
+                                           .classes = static_cast<int64_t>(model.category_ids.size())});
+  std::vector<DrawnBox> boxes;
+  std::vector<std::string> names;
+  std::vector<DrawnPoint> points;
+  for (const ImageDetection& d : found.front()) {
+    // Of each query its best class only, and boxes that are apart.
+    auto is_near = [&](const DrawnBox& b) {
+      return std::max(std::abs(b.x1 - d.x1), std::abs(b.x2 - d.x2)) < 0.2 * (d.x2 - d.x1) &&
+             std::max(std::abs(b.y1 - d.y1), std::abs(b.y2 - d.y2)) < 0.2 * (d.y2 - d.y1);
+    };
+    if (boxes.size() == kQueries || std::any_of(boxes.begin(), boxes.end(), is_near)) continue;
+    // A colour of its own for each query.
+    const auto color = std::ssize(boxes);
+    boxes.push_back({d.x1, d.y1, d.x2, d.y2, color, d.score});
+    names.push_back(model.class_names.at(static_cast<size_t>(d.label)));
+    add_sampling_points(output.sampling.back(), batch, d.query, color, points);
+  }
+  const double scale = std::min(
+      1.0, static_cast<double>(kPointsSide) / static_cast<double>(std::max(image.height, image.width)));
+  Image small = small_picture(image, {}, {}, kPointsSide);
+  for (DrawnPoint& p : points) {
+    p.x *= scale;
+    p.y *= scale;
+  }
+  for (DrawnBox& b : boxes) b = {b.x1 * scale, b.y1 * scale, b.x2 * scale, b.y2 * scale, b.label, b.score};
+  draw_points(small, points, 2.2);
+  draw_boxes(small, boxes, names);
+  return picture(small, name, html("{}", name));
+}
+
+}  // namespace
+
+void add_detection_pictures(Page& page, const DetectionDataset& dataset,
+                            const std::vector<Detection>& detections, const DetectionFigures& figures,
+                            const ReportOptions& options) {
+  page.section("Pictures");
+  page.add(note(fmt::format(
+      "Left the truth, right detections with a score of at least {}. F1 is that of the image at IoU 0.5.",
+      figure_text(figures.threshold))));
+  const Drawings drawings = make_drawings(dataset, detections, figures.threshold);
+  const std::vector<size_t> worst = ordered(figures.images, true), best = ordered(figures.images, false);
+  add_pairs(page, "Worst images", dataset, worst, kWorstImages, drawings, figures.images);
+  add_pairs(page, "Best images", dataset, best, kBestImages, drawings, figures.images);
+  if (options.model == nullptr) return;
+  std::vector<Html> shown;
+  for (size_t i = 0; i < std::min(kSampled, best.size()); ++i) {
+    // Some of both ends.
+    const size_t index = i % 2 == 0 ? best[i / 2] : worst[i / 2];
+    const std::optional<Image> image = open_image(dataset, index);
+    if (!image) continue;
+    Html one = show_points(*image, dataset.file_name(static_cast<int64_t>(index)), options);
+    if (!one.code.empty()) shown.push_back(std::move(one));
+  }
+  if (shown.empty()) return;
+  page.add(html("<h3>Where the attention looked</h3>\n"));
+  page.add(note(
+      "The sampling points of the last decoder layer for the three best detections that are apart; the more opaque, "
+      "the more they weigh."));
+  page.add(grid("pictures wide", shown));
+}
+
+}  // namespace saccade

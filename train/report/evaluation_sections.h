@@ -1,0 +1,32 @@
+// The sections of a run's report about how good its model is. Both tasks add theirs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/evaluation/confusion.h"
+#include "data/formats/data_format.h"
+#include "data/pages/html.h"
+#include "train/checkpoints/load_model.h"
+#include "train/inference/evaluation.h"
+
+namespace saccade {
+
+struct ReportOptions {
+  DataPaths paths;                  // the validation set
+  std::optional<double> threshold;  // unset: the best F1's
+  std::string detections = {};      // a file of them in place of evaluating
+  std::string source = {};          // what is judged, for messages
+  // Where the detections are given, there is none.
+  const LoadedModel* model = nullptr;
+  EvaluatorOptions evaluation = {};
+};
+// Both return the figures as JSON. Throw InputError for data that does not go with the model.
+std::string add_detection_sections(Page& page, const ReportOptions& options);
+std::string add_classification_sections(Page& page, const ReportOptions& options);
+
+// Of the classes with most objects where there are many, and what is confused most. `has_background`: the last row and column.
+Html confusion_table(const ConfusionMatrix& matrix, bool has_background);
+
+}  // namespace saccade

@@ -1,0 +1,169 @@
+#include "train/report/run_metrics.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "core/formats/file.h"
+#include "core/tensor/error.h"
+#include "train/logs/progress.h"
+
+namespace saccade {
+namespace {
+
+// Of what is drawn; the rest of the lines (times, counts) is for other readers.
+constexpr size_t kMostSeries = 8;
+
+void add_line(simdjson::dom::object line, RunMetrics& run, double& elapsed, double& base) {
+  std::string_view type;
+  int64_t step = 0;
+  if (line["type"].get(type) != simdjson::SUCCESS || line["step"].get(step) != simdjson::SUCCESS) return;
+  if (type != "train" && type != "eval") return;
+  MetricCurves& curves = type == "train" ? run.train : run.eval;
+  const auto at = static_cast<double>(step);
+  for (const auto field : line) {
+    double value = 0;
+    if (field.key == "step" || field.value.get(value) != simdjson::SUCCESS) continue;
+    std::vector<ChartPoint>& points = curves[std::string(field.key)];
+    if (!points.empty() && points.back().x == at) points.pop_back();  // the later one counts
+    points.push_back({at, value});
+    if (field.key == "epoch") run.epoch = value;
+    if (field.key != "elapsed_s") continue;
+    if (value < elapsed) {  // the clock begins anew with each start
+      base += elapsed;
+      run.resumed.push_back(run.step);
+    }
+    elapsed = value;
+  }
+  run.step = at;
+}
+
+// The metrics of these names that were logged, under other names.
+std::vector<ChartSeries> series_of(const MetricCurves& curves,
+                                   const std::vector<std::pair<std::string, std::string>>& names,
+                                   bool dots = false) {
+  std::vector<ChartSeries> out;
+  for (const auto& [metric, name] : names)
+    if (const auto it = curves.find(metric); it != curves.end() && out.size() < kMostSeries)
+      out.push_back({.name = name, .points = thinned(it->second), .dots = dots && it->second.size() <= 40});
+  return out;
+}
+
+// Figures that COCO has no objects for are -1.
+std::vector<ChartSeries> figures_of(const MetricCurves& curves,
+                                    const std::vector<std::pair<std::string, std::string>>& names) {
+  std::vector<ChartSeries> out = series_of(curves, names, true);
+  for (ChartSeries& s : out) std::erase_if(s.points, [](const ChartPoint& p) { return p.y < 0; });
+  std::erase_if(out, [](const ChartSeries& s) { return s.points.empty(); });
+  return out;
+}
+
+// "class", "bbox", ... of the last decoder layer or the whole model; those of other layers have a number or a word behind them.
+std::vector<std::pair<std::string, std::string>> loss_parts(const MetricCurves& train) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [name, points] : train)
+    if (name.starts_with("loss_") && name.find('_', 5) == std::string::npos)
+      names.emplace_back(name, name.substr(5));
+  return names;
+}
+
+// One prefix, as "AP/": the classes' figures.
+std::vector<std::pair<std::string, std::string>> with_prefix(const MetricCurves& curves,
+                                                             const std::string& prefix) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [name, points] : curves)
+    if (name.starts_with(prefix)) names.emplace_back(name, name.substr(prefix.size()));
+  return names;
+}
+
+std::vector<ChartSeries> learning_rates(const MetricCurves& train,
+                                        const std::vector<std::pair<double, std::string>>& rates) {
+  std::vector<ChartSeries> out =
+      series_of(train, {{"learning_rate", rates.empty() ? "" : "most parameters"}});
+  if (out.empty()) return out;
+  for (const auto& [factor, which] : rates) {
+    if (out.size() == kMostSeries) break;
+    ChartSeries scaled = out.front();
+    scaled.name = which;
+    for (ChartPoint& p : scaled.points) p.y *= factor;
+    out.push_back(std::move(scaled));
+  }
+  return out;
+}
+
+double mean_of(const MetricCurves& curves, const std::string& name) {
+  const auto it = curves.find(name);
+  if (it == curves.end() || it->second.empty()) return NAN;
+  double sum = 0;
+  for (const ChartPoint& p : it->second) sum += p.y;
+  return sum / static_cast<double>(it->second.size());
+}
+
+}  // namespace
+
+RunMetrics read_run_metrics(const std::string& path) {
+  RunMetrics run;
+  simdjson::dom::parser parser;
+  const std::vector<uint8_t> bytes = read_file(path, kLogFile);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  double elapsed = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    simdjson::dom::object line;
+    if (parser.parse(text.substr(begin, end - begin)).get(line) == simdjson::SUCCESS)
+      add_line(line, run, elapsed, run.seconds);
+    begin = end + 1;
+  }
+  run.seconds += elapsed;
+  return run;
+}
+
+void add_run_section(Page& page, const RunMetrics& run,
+                     const std::vector<std::pair<double, std::string>>& rates) {
+  page.section("Training");
+  if (run.train.empty() && run.eval.empty()) {
+    page.add(note("Nothing was logged yet."));
+    return;
+  }
+  auto options = [&](const char* title, const char* subtitle = "") {
+    return ChartOptions{.title = title, .subtitle = subtitle, .x_label = "step", .marks = run.resumed};
+  };
+  std::vector<Html> charts;
+  auto add = [&](const std::vector<ChartSeries>& series, ChartOptions chart) {
+    if (!series.empty()) charts.push_back(line_chart(series, chart));
+  };
+  auto logarithmic = [](ChartOptions chart) {
+    chart.log_y = true;
+    return chart;
+  };
+  auto from_zero = [](ChartOptions chart) {
+    chart.y_low = 0;
+    return chart;
+  };
+  page.add(tiles(
+      {{number_text(run.step), "steps"},
+       {number_text(run.epoch), "epochs"},
+       {format_duration(run.seconds), "in all"},
+       {number_text(mean_of(run.train, "images_per_second")), "images/s, mean"},
+       {share_text(mean_of(run.train, "data_ms") / mean_of(run.train, "step_ms")), "waiting for images"}}));
+  add(series_of(run.train, {{"loss", ""}}), logarithmic(options("Loss", "all parts, all layers")));
+  add(series_of(run.train, loss_parts(run.train)), logarithmic(options("Parts of the loss", "last layer")));
+  add(figures_of(run.eval,
+                 {{"AP", "AP"}, {"AP50", "AP50"}, {"AP75", "AP75"}, {"top1", "top-1"}, {"top5", "top-5"}}),
+      from_zero(options("Validation")));
+  add(figures_of(run.eval, {{"AP_small", "small"}, {"AP_medium", "medium"}, {"AP_large", "large"}}),
+      from_zero(options("AP by size")));
+  add(figures_of(run.eval, with_prefix(run.eval, "AP/")), from_zero(options("AP by class")));
+  add(figures_of(run.eval, {{"loss", ""}}), logarithmic(options("Validation loss")));
+  add(series_of(run.train, {{"top1", ""}}), from_zero(options("Training accuracy", "top-1")));
+  add(learning_rates(run.train, rates), from_zero(options("Learning rate")));
+  add(series_of(run.train, {{"gradient_norm", ""}}),
+      logarithmic(options("Gradient norm", "before clipping")));
+  add(series_of(run.train, {{"images_per_second", ""}}), from_zero(options("Speed", "images/s")));
+  page.add(grid("charts", charts));
+  if (!run.resumed.empty()) page.add(note("Dashed lines: where the run was resumed."));
+}
+
+}  // namespace saccade

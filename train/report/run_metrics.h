@@ -1,0 +1,28 @@
+// What a run has logged.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/pages/chart.h"
+
+namespace saccade {
+
+// The lines of metrics.jsonl of one type: each metric's values over the steps. Numbers that were not finite are left out.
+using MetricCurves = std::map<std::string, std::vector<ChartPoint>>;
+
+struct RunMetrics {
+  MetricCurves train, eval;
+  std::vector<double> resumed;  // the last step before each later start
+  double seconds = 0;           // of all starts
+  double step = 0, epoch = 0;   // of the last line
+};
+// Lines that are damaged are passed over. Throws InputError when there is no such file.
+RunMetrics read_run_metrics(const std::string& path);
+
+// The charts of a run, and its time and speed as numbers. `rates`: by what the learning rate is multiplied for some parameters, and which.
+void add_run_section(Page& page, const RunMetrics& metrics,
+                     const std::vector<std::pair<double, std::string>>& rates);
+
+}  // namespace saccade
