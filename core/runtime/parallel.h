@@ -1,12 +1,14 @@
-// Loops over CPU threads (OpenMP, the pool that oneDNN uses too). Work is cut by index, never by timing, so
+// Loops over CPU threads (core/runtime/cpu/thread_team.h, on which oneDNN runs too). Work is cut by index, never by timing, so
 // results do not depend on the thread count as long as no two indices write the same place.
 #pragma once
-
-#include <omp.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <mutex>
+#include <type_traits>
+
+#include "core/runtime/cpu/thread_team.h"
 
 namespace saccade {
 
@@ -25,24 +27,30 @@ template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;
   if (parallel_debug().ignore_grain) grain = 1;
-  int64_t threads = std::min<int64_t>(omp_get_max_threads(), n / std::max<int64_t>(grain, 1));
-  if (threads <= 1 || omp_in_parallel()) {
+  const int64_t threads = std::min<int64_t>({thread_count(), max_threads(), n / std::max<int64_t>(grain, 1)});
+  if (threads <= 1 || in_parallel()) {
     f(int64_t{0}, n);
     return;
   }
-  std::exception_ptr thrown;
-#pragma omp parallel num_threads(static_cast <int>(threads))
-  {
-    int64_t count = omp_get_num_threads(), i = omp_get_thread_num();
-    int64_t begin = n * i / count, end = n * (i + 1) / count;
-    try {  // an exception that leaves a parallel region ends the program
-      if (begin < end) f(begin, end);
-    } catch (...) {
-#pragma omp critical(saccade_parallel_for)
-      thrown = std::current_exception();
+  struct Loop {
+    std::remove_reference_t<F>& f;
+    int64_t n, threads;
+    std::mutex mutex;
+    std::exception_ptr thrown;
+
+    static void part(void* data, int i) {
+      Loop& loop = *static_cast<Loop*>(data);
+      const int64_t begin = loop.n * i / loop.threads, end = loop.n * (i + 1) / loop.threads;
+      try {
+        if (begin < end) loop.f(begin, end);
+      } catch (...) {
+        std::lock_guard lock(loop.mutex);
+        loop.thrown = std::current_exception();
+      }
     }
-  }
-  if (thrown) std::rethrow_exception(thrown);
+  } loop{f, n, threads, {}, {}};
+  run_parts(static_cast<int>(threads), &Loop::part, &loop);
+  if (loop.thrown) std::rethrow_exception(loop.thrown);
 }
 
 }  // namespace saccade

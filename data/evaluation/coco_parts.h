@@ -86,7 +86,7 @@ template <class Work, class F>
 void parallel_by_work(size_t n, Work work, F f) {
   double total = 0;
   for (size_t i = 0; i < n; ++i) total += work(i);
-  size_t chunks = std::max<size_t>(1, std::min<size_t>(n, static_cast<size_t>(omp_get_max_threads()) * 8));
+  size_t chunks = std::max<size_t>(1, std::min<size_t>(n, static_cast<size_t>(thread_count()) * 8));
   std::vector<size_t> begin{0};
   double sum = 0;
   for (size_t i = 0; i < n; ++i) {

@@ -2,8 +2,10 @@
 // equal bits run to run, and the bounded cache of primitives.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "core/kernels/activation/activation.h"
 #include "core/kernels/conv2d/conv2d.h"
@@ -170,6 +172,33 @@ TEST(Activations, GeluInF32IsTheErfForm) {
     ASSERT_NEAR(y.data<float>()[i], v * cdf, 2e-6) << v;
     ASSERT_NEAR(dz.data<float>()[i], cdf + v * pdf, 2e-6) << v;
   }
+}
+
+// Whole numbers, whose sums have no rounding: the threads' sums must add up to that of one thread.
+TEST(Products, WeightGradientsAddUpForAnyNumberOfThreads) {
+  const int before = thread_count();
+  for (DType dtype : {DType::kF32, DType::kBF16})
+    for (auto [N, channels, window] : {std::array{5, 3, 7}, {2, 16, 3}, {1, 8, 3}}) {
+      auto whole = [&](const Shape& shape, uint64_t seed) {
+        Tensor t = random_tensor(shape, DType::kF32, seed);
+        for (float& v : std::span(t.data<float>(), static_cast<size_t>(t.numel()))) v = std::round(3 * v);
+        return t.to(dtype);
+      };
+      const kernels::ConvParams p{.padding = window / 2};
+      const Tensor x = whole({N, 14, 15, channels}, 1), dy = whole({N, 14, 15, 24}, 2);
+      const Tensor rows = x.reshape({-1, channels}), drows = dy.reshape({-1, 24});
+      std::vector<Tensor> convolution, linear;
+      for (int threads : {1, 2, 3, 4}) {
+        set_thread_count(threads);
+        convolution.push_back(Tensor::full({24, channels, window, window}, NAN));
+        kernels::conv2d_backward_weight(dy, x, p, convolution.back());
+        linear.push_back(Tensor::full({24, channels}, NAN));
+        kernels::linear_backward_weight(drows, rows, linear.back());
+        EXPECT_TRUE(same_bits(convolution.back(), convolution[0]) && same_bits(linear.back(), linear[0]))
+            << name_of(dtype) << ", " << N << " samples, " << threads << " threads";
+      }
+      set_thread_count(before);
+    }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -97,6 +98,36 @@ TEST(ThreadTeam, CountIsOfLoopsToCome) {
   parallel_for(300, 1, [&](int64_t begin, int64_t end) { chunks += end - begin == 100 ? 1 : 100; });
   EXPECT_EQ(chunks, 3);
   set_thread_count(before);
+}
+
+TEST(ThreadTeam, PartsRunOnceEach) {
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    if (repeat % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::vector<int> runs(5);
+    run_parts(
+        5,
+        [](void* data, int i) {
+          ++(*static_cast<std::vector<int>*>(data))[static_cast<size_t>(i)];
+          if (!in_parallel() || omp_get_max_threads() != 1) std::abort();
+        },
+        &runs);
+    EXPECT_EQ(runs, std::vector<int>(5, 1));
+  }
+  EXPECT_FALSE(in_parallel());
+}
+
+// The caller has done a loop's work, or another job's, when a helper comes late.
+TEST(ThreadTeam, PartsAndLoopsTakeTurns) {
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    EXPECT_EQ(places(4), std::vector<int>(4, 1));
+    std::atomic<int64_t> sum{0};
+    parallel_for(8, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) sum += i;
+    });
+    EXPECT_EQ(sum, 28);
+    IndependentLoops scope;
+    EXPECT_EQ(places(3), std::vector<int>(3, 1));
+  }
 }
 
 TEST(Processors, AreThoseOfTheAffinityMask) {

@@ -77,11 +77,7 @@ void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, T
   op->run({dy.raw(), w.raw(), dx.raw()});
 }
 
-void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
-  if (is_product(dw.shape(), p)) return backward_weight_as_product(dy, x, dw);
-  if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3))
-    return dispatch_dtype<float, bf16>(x.dtype(), "conv2d",
-                                       [&]<class T>() { cpu::depthwise_backward_weight<T>(dy, x, p, dw); });
+void backward_weight_direct(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
   auto op = compiled(key_of(kConvBackwardWeight, x, dw, p), [&] {
     Descs d(x, dw, dy, p);
     dnnl::convolution_backward_weights::primitive_desc pd(
@@ -91,6 +87,16 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
                     {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_DIFF_WEIGHTS, d.w, true}});
   });
   op->run({x.raw(), dy.raw(), dw.raw()});
+}
+
+void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
+  if (is_product(dw.shape(), p)) return backward_weight_as_product(dy, x, dw);
+  if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3))
+    return dispatch_dtype<float, bf16>(x.dtype(), "conv2d",
+                                       [&]<class T>() { cpu::depthwise_backward_weight<T>(dy, x, p, dw); });
+  sum_over_samples(x.dim(0), dy.numel() / dy.dim(3), dw, [&](int64_t begin, int64_t end, Tensor& sum) {
+    backward_weight_direct(dy.slice(0, begin, end), x.slice(0, begin, end), p, sum);
+  });
 }
 
 // oneDNN's weight gradient of a strided 1x1 convolution of few channels writes past the end of its scratch memory

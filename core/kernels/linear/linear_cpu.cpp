@@ -47,16 +47,8 @@ void backward_data_cpu(const Tensor& dz, const Tensor& w, Tensor& dx) {
   product(dz, w, false, {}, Activation::kNone, dx);
 }
 
-void backward_weight_cpu(const Tensor& dz, const Tensor& x, Tensor& dw) {
-  if (dz.dtype() == DType::kF32) {
-    // Row-major C = dz^T x; the fastest of oneDNN's three ways for f32.
-    int64_t m = dw.dim(0), n = dw.dim(1), k = x.dim(0);
-    dnnl_status_t status = dnnl_sgemm('T', 'N', m, n, k, 1.0f, dz.data<float>(), m, x.data<float>(), n, 0.0f,
-                                      dw.data<float>(), n);
-    SACCADE_CHECK(status == dnnl_success, "[linear] dnnl_sgemm failed with status {}",
-                  static_cast<int>(status));
-    return;
-  }
+// dw = dz^T x of dtypes narrower than dw's f32
+void backward_weight_low(const Tensor& dz, const Tensor& x, Tensor& dw) {
   int64_t rows = x.dim(0), n = dw.dim(0), k = dw.dim(1);
   Key key(kLinearBackwardWeight);
   key.add(rows, n, k, static_cast<int>(dz.dtype()));
@@ -71,6 +63,21 @@ void backward_weight_cpu(const Tensor& dz, const Tensor& x, Tensor& dw) {
                     {{DNNL_ARG_SRC, src}, {DNNL_ARG_DIFF_DST, dst}, {DNNL_ARG_DIFF_WEIGHTS, out, true}});
   });
   op->run({x.raw(), dz.raw(), dw.raw()});
+}
+
+void backward_weight_cpu(const Tensor& dz, const Tensor& x, Tensor& dw) {
+  if (dz.dtype() == DType::kF32) {
+    // Row-major C = dz^T x; the fastest of oneDNN's three ways for f32.
+    int64_t m = dw.dim(0), n = dw.dim(1), k = x.dim(0);
+    dnnl_status_t status = dnnl_sgemm('T', 'N', m, n, k, 1.0f, dz.data<float>(), m, x.data<float>(), n, 0.0f,
+                                      dw.data<float>(), n);
+    SACCADE_CHECK(status == dnnl_success, "[linear] dnnl_sgemm failed with status {}",
+                  static_cast<int>(status));
+    return;
+  }
+  sum_over_samples(x.dim(0), x.dim(0), dw, [&](int64_t begin, int64_t end, Tensor& sum) {
+    backward_weight_low(dz.slice(0, begin, end), x.slice(0, begin, end), sum);
+  });
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCpu, &forward_cpu, &takes);

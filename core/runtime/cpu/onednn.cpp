@@ -3,7 +3,12 @@
 #include <omp.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
+
+#include "core/runtime/parallel.h"
 
 namespace saccade::onednn {
 namespace {
@@ -27,13 +32,33 @@ Tensor temporary(const Desc& desc) {
 }
 
 void execute(const dnnl::primitive& primitive, std::unordered_map<int, dnnl::memory> arguments,
-             const Desc& scratch) {
+             const Desc& scratch, bool independent) {
+  std::optional<IndependentLoops> scope;
+  if (independent) scope.emplace();
   Tensor buffer;
   if (scratch.get_size() > 0) {
     buffer = temporary(scratch);
     arguments[DNNL_ARG_SCRATCHPAD] = memory_of(scratch, buffer.raw());
   }
   primitive.execute(stream(), arguments);
+}
+
+// Whether no thread of the primitive waits for another: so it is with the implementations named here, but for gradients of weights.
+bool is_independent(const dnnl::primitive_desc_base& pd, const std::vector<Argument>& arguments) {
+  const std::string_view name = pd.impl_info_str();
+  const auto any = [&](auto... start) { return (name.starts_with(start) || ...); };
+  switch (pd.get_kind()) {
+    case dnnl::primitive::kind::matmul:
+      return any("brg");
+    case dnnl::primitive::kind::reorder:
+      return any("jit", "simple");
+    case dnnl::primitive::kind::convolution:
+      return any("brg", "jit") && std::none_of(arguments.begin(), arguments.end(), [](const Argument& a) {
+               return a.index == DNNL_ARG_DIFF_WEIGHTS;
+             });
+    default:
+      return false;
+  }
 }
 
 // oneDNN crashes when there is no room for the code that it writes.
@@ -84,7 +109,7 @@ bool has_bf16() {
   return has;
 }
 
-Key::Key(int kind) { add(kind, omp_get_max_threads(), omp_in_parallel()); }
+Key::Key(int kind) { add(kind, omp_get_max_threads()); }
 
 std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Compiled()>& make) {
   return cache().get(key.text(), [&] {
@@ -93,9 +118,33 @@ std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Com
   });
 }
 
+void sum_over_samples(int64_t samples, int64_t positions, Tensor& dw,
+                      const std::function<void(int64_t begin, int64_t end, Tensor& dw)>& part) {
+  // Adding up costs as much as some positions, and more where the parts leave the cache.
+  constexpr int64_t kPositions = 64, kElements = int64_t{1} << 20;
+  int64_t parts = std::min<int64_t>({omp_get_max_threads(), samples, positions / kPositions});
+  if (parts <= 1 || dw.numel() > kElements || dw.dtype() != DType::kF32) return part(0, samples, dw);
+  std::vector<Tensor> sums(static_cast<size_t>(parts));
+  sums[0] = dw;
+  for (size_t i = 1; i < sums.size(); ++i) sums[i] = Tensor::empty(dw.shape(), dw.dtype());
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      part(samples * i / parts, samples * (i + 1) / parts, sums[static_cast<size_t>(i)]);
+  });
+  parallel_for(dw.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
+    float* sum = dw.data<float>();
+    for (size_t i = 1; i < sums.size(); ++i) {
+      const float* more = sums[i].data<float>();
+      for (int64_t e = begin; e < end; ++e) sum[e] += more[e];
+    }
+  });
+}
+
 Compiled::Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive,
                    const std::vector<Argument>& arguments)
-    : primitive_(std::move(primitive)), scratch_(pd.scratchpad_desc()) {
+    : primitive_(std::move(primitive)),
+      scratch_(pd.scratchpad_desc()),
+      independent_(is_independent(pd, arguments)) {
   for (const Argument& a : arguments) {
     Slot slot{a, pd.query_md(dnnl::query::exec_arg_md, a.index), {}, {}};
     if (slot.wanted != a.desc) {
@@ -103,6 +152,7 @@ Compiled::Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitiv
                                       a.output ? a.desc : slot.wanted, attributes());
       slot.reorder = dnnl::reorder(r);
       slot.reorder_scratch = r.scratchpad_desc();
+      slot.reorder_independent = is_independent(r, {});
     }
     slots_.push_back(std::move(slot));
   }
@@ -122,17 +172,18 @@ void Compiled::run(std::initializer_list<const void*> pointers) const {
     temporaries[i] = temporary(s.wanted);
     dnnl::memory own = memory_of(s.wanted, temporaries[i].raw());
     if (!s.argument.output)
-      execute(s.reorder, {{DNNL_ARG_FROM, user}, {DNNL_ARG_TO, own}}, s.reorder_scratch);
+      execute(s.reorder, {{DNNL_ARG_FROM, user}, {DNNL_ARG_TO, own}}, s.reorder_scratch,
+              s.reorder_independent);
     arguments[s.argument.index] = own;
   }
-  execute(primitive_, arguments, scratch_);
+  execute(primitive_, arguments, scratch_, independent_);
   pointer = pointers.begin();
   for (size_t i = 0; i < slots_.size(); ++i, ++pointer) {
     const Slot& s = slots_[i];
     if (!s.reorder || !s.argument.output) continue;
     dnnl::memory own = memory_of(s.wanted, temporaries[i].raw());
     execute(s.reorder, {{DNNL_ARG_FROM, own}, {DNNL_ARG_TO, memory_of(s.argument.desc, *pointer)}},
-            s.reorder_scratch);
+            s.reorder_scratch, s.reorder_independent);
   }
 }
 

@@ -56,9 +56,11 @@ class Compiled {
     Desc wanted;              // the primitive's layout
     dnnl::primitive reorder;  // empty when the layouts are equal
     Desc reorder_scratch;
+    bool reorder_independent = false;
   };
   dnnl::primitive primitive_;
   Desc scratch_;
+  bool independent_;
   std::vector<Slot> slots_;
 };
 
@@ -71,5 +73,12 @@ class Key : public CacheKey {
 enum Kind : int { kMatmul, kConvForward, kConvBackwardData, kConvBackwardWeight, kLinearBackwardWeight };
 
 std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Compiled()>& make);
+
+// The gradient of weights, f32, a sum over samples of `positions` positions in all: part(begin, end, dw) writes the sum of some
+// of them. Each thread makes its own sum, with primitives of one thread, and they are added in order. oneDNN would cut the work
+// likewise, but its threads then wait for each other without ever giving up their processors, so that beside another program
+// half of the time goes into waiting.
+void sum_over_samples(int64_t samples, int64_t positions, Tensor& dw,
+                      const std::function<void(int64_t begin, int64_t end, Tensor& dw)>& part);
 
 }  // namespace saccade::onednn

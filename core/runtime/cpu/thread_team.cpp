@@ -43,6 +43,8 @@ class Signal {
     value_ = value;
     wake();
   }
+  // From `from` to `to`, if it is `from`.
+  bool take(uint32_t from, uint32_t to) { return value_.compare_exchange_strong(from, to); }
   // Takes 1 off; at 0 the waiting threads are woken.
   void count_down() {
     if (--value_ == 0) wake();
@@ -81,6 +83,18 @@ struct Place {
   int index = 0, size = 1;
 };
 thread_local Place loop_place;
+
+thread_local bool independent_loops = false;
+
+// What a team's threads are to do: an OpenMP loop, which every place runs once, or parts. In a loop threads may wait for each other,
+// some of oneDNN's without ever giving up the processor, so all begin together. What is independent is taken by whoever is there.
+struct Job {
+  void (*loop)(void*) = nullptr;
+  void (*part)(void*, int) = nullptr;
+  void* data = nullptr;
+  int size = 1;
+  bool independent = true;
+};
 
 // Asks the scheduler for short slices (Linux 6.12; others take no notice): as much of the processor as before, but at once
 // when a thread that has slept is wanted. Beside a program that never sleeps, a loop would otherwise wait several milliseconds
@@ -138,23 +152,29 @@ class ThreadTeam {
            problem);
   }
 
-  // body(data) on `size` threads that have been started.
-  void run(void (*body)(void*), void* data, int size) {
-    body_ = body;
-    data_ = data;
-    size_ = size;
-    busy_.set(static_cast<uint32_t>(size - 1));
-    for (int i = 0; i < size - 1; ++i) members_[static_cast<size_t>(i)].order.set(kRun);
-    loop_place = {this, 0, size};
-    body(data);
-    loop_place = {};
+  // On `job.size` threads that have been started. Parts that no helper has begun are the caller's.
+  void run(const Job& job) {
+    job_ = job;
+    busy_.set(static_cast<uint32_t>(job.size - 1));
+    for (int i = 1; i < job.size; ++i) helper(i).order.set(kRun);
+    work(0);
+    if (job.independent)
+      for (int i = 1; i < job.size; ++i)
+        if (helper(i).order.take(kRun, kWait)) {
+          work(i);
+          busy_.count_down();
+        }
     while (uint32_t busy = busy_.get()) busy_.wait_while(busy);
   }
 
   // Until all threads of the loop are here.
   void barrier() {
+    if (job_.independent) {
+      std::fputs("error: a loop that was said to be independent waits for its other threads\n", stderr);
+      std::abort();
+    }
     const uint32_t round = round_.get();
-    if (++arrived_ == size_) {
+    if (++arrived_ == job_.size) {
       arrived_ = 0;
       round_.set(round + 1);
     } else {
@@ -169,22 +189,30 @@ class ThreadTeam {
     std::unique_ptr<std::thread> thread;
   };
 
+  Member& helper(int index) { return members_[static_cast<size_t>(index - 1)]; }
+
+  void work(int index) {
+    loop_place = {this, index, job_.size};
+    if (!job_.independent) barrier();
+    if (job_.part)
+      job_.part(job_.data, index);
+    else
+      job_.loop(job_.data);
+    loop_place = {};
+  }
+
   void serve(Member& member, int index) {
     for (;;) {
       member.order.wait_while(kWait);
       if (member.order.get() == kStop) return;
-      member.order.set(kWait);
-      loop_place = {this, index, size_};
-      body_(data_);
-      loop_place = {};
+      if (!member.order.take(kRun, kWait)) continue;
+      work(index);
       busy_.count_down();
     }
   }
 
   const unsigned forks_ = forks;
-  void (*body_)(void*) = nullptr;
-  void* data_ = nullptr;
-  int size_ = 1;
+  Job job_;
   Signal busy_{0}, round_{0};
   std::atomic<int> arrived_{0};
   std::deque<Member> members_;  // which stay where they are
@@ -210,6 +238,17 @@ std::atomic<int>& thread_setting() {
   return count;
 }
 
+void run_job(const Job& job) {
+  ThreadTeam& team = my_team();
+  try {
+    team.grow(job.size);
+  } catch (const Error& e) {  // compiled loops let no exception pass
+    std::fprintf(stderr, "error: %s\n", e.what());
+    std::_Exit(1);
+  }
+  team.run(job);
+}
+
 }  // namespace
 
 int max_threads() {
@@ -227,6 +266,16 @@ void start_threads() {
   my_team().grow(count);
 }
 
+bool in_parallel() { return loop_place.team != nullptr; }
+
+void run_parts(int parts, void (*part)(void*, int), void* data) {
+  if (parts > 1 && !in_parallel()) return run_job({.part = part, .data = data, .size = parts});
+  for (int i = 0; i < parts; ++i) part(data, i);
+}
+
+IndependentLoops::IndependentLoops() { independent_loops = true; }
+IndependentLoops::~IndependentLoops() { independent_loops = false; }
+
 }  // namespace saccade
 
 // OpenMP as far as our loops and oneDNN need it, with libgomp's calling convention. A loop inside a loop runs on the thread
@@ -243,21 +292,15 @@ void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned) 
     loop_place = outer;
     return;
   }
-  ThreadTeam& team = my_team();
-  try {
-    team.grow(size);
-  } catch (const Error& e) {  // compiled loops let no exception pass
-    std::fprintf(stderr, "error: %s\n", e.what());
-    std::_Exit(1);
-  }
-  team.run(body, data, size);
+  run_job({.loop = body, .data = data, .size = size, .independent = independent_loops});
 }
 
 void GOMP_barrier() {
   if (saccade::loop_place.size > 1) saccade::loop_place.team->barrier();
 }
 
-int omp_get_max_threads() noexcept { return saccade::thread_count(); }
+// Of a loop that begins here.
+int omp_get_max_threads() noexcept { return saccade::in_parallel() ? 1 : saccade::thread_count(); }
 int omp_get_num_threads() noexcept { return saccade::loop_place.size; }
 int omp_get_thread_num() noexcept { return saccade::loop_place.index; }
 int omp_in_parallel() noexcept { return saccade::loop_place.team != nullptr; }

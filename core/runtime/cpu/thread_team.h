@@ -18,4 +18,22 @@ void set_thread_count(int count);
 // Throws InputError when there are to be more than max_threads(), and Error when the machine starts fewer.
 void start_threads();
 
+// Does the calling thread run a part or a loop? Then others that it meets are its own.
+bool in_parallel();
+
+// part(data, i) for 0 <= i < parts, on at most as many threads. Unlike those of an OpenMP loop, parts may not wait for each other:
+// the caller takes what no helper has begun, so that a helper that has no processor is not waited for.
+// Expects parts <= max_threads(); no exception may leave a part.
+void run_parts(int parts, void (*part)(void*, int), void* data);
+
+// While it lives, the OpenMP loops that this thread begins are run as parts: for calls of a library whose threads do not wait for
+// each other.
+class IndependentLoops {
+ public:
+  IndependentLoops();
+  ~IndependentLoops();
+  IndependentLoops(const IndependentLoops&) = delete;
+  IndependentLoops& operator=(const IndependentLoops&) = delete;
+};
+
 }  // namespace saccade
