@@ -8,8 +8,8 @@
 No tuned kernel may use stack or local memory. Beyond that scripts/check_sass.tsv holds, by file and kernel (names with * and
 ?, the first line that fits), the most registers of a thread, the most bytes of stack where some are allowed, the fewest
 128-bit loads and stores of global memory, and the most instructions of the longest innermost loop ("-": not checked). All are
-figures of sm_90, and every line must meet a kernel. Without cuobjdump (CUDA toolkit, or PyPI's nvidia-cuda-cuobjdump) or code
-for sm_90 it says so and checks nothing.
+figures of sm_90, and every line must meet a kernel. Without cuobjdump (CUDA toolkit, or PyPI's nvidia-cuda-cuobjdump and
+nvidia-cuda-nvdisasm, which scripts/setup.sh --checks puts into .cache) or code for sm_90 it says so and checks nothing.
 """
 import argparse
 import collections
@@ -28,7 +28,8 @@ TABLE = os.path.join(ROOT, "scripts", "check_sass.tsv")
 
 def find_cuobjdump():
     found = shutil.which("cuobjdump") or shutil.which("cuobjdump", path="/usr/local/cuda/bin")
-    folders = [p for p in sys.path + [os.path.join(os.environ.get("VIRTUAL_ENV", ""), "lib", "python3*", "site-packages")] if p]
+    environments = [os.path.join(ROOT, ".cache", "cuobjdump"), os.environ.get("VIRTUAL_ENV", "")]
+    folders = [p for p in sys.path + [os.path.join(e, "lib", "python3*", "site-packages") for e in environments] if p]
     for folder in folders:
         found = found or next(iter(glob.glob(os.path.join(folder, "nvidia", "*", "bin", "cuobjdump"))), None)
     return found

@@ -49,3 +49,12 @@ if [ $checks = 1 ] && ! .cache/ruff/bin/ruff --version 2> /dev/null | grep -qx "
   python3 -m venv .cache/ruff
   .cache/ruff/bin/pip install -q --disable-pip-version-check "ruff==$ruff"
 fi
+
+# What reads the machine code that nvcc makes (scripts/check_sass.py), where the toolkit has no cuobjdump of its own.
+if [ $checks = 1 ] && { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } > /dev/null &&
+  ! { command -v cuobjdump || [ -x /usr/local/cuda/bin/cuobjdump ] || [ -d .cache/cuobjdump/bin ]; } > /dev/null; then
+  echo "Installing: cuobjdump and nvdisasm"
+  python3 -m venv .cache/cuobjdump
+  .cache/cuobjdump/bin/pip install -q --disable-pip-version-check nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.* ||
+    { rm -rf .cache/cuobjdump; echo "setup.sh: cuobjdump cannot be fetched; machine code will not be checked" >&2; }
+fi
