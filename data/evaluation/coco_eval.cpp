@@ -1,7 +1,10 @@
 // The metrics of all categories and of each: summarize of cocoeval.py.
 #include "data/evaluation/coco_eval.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 
 #include "data/evaluation/coco_parts.h"
 #include "data/evaluation/evaluators.h"
@@ -51,6 +54,18 @@ CocoAverages averages(const std::vector<CategoryCurve>& curves) {
           .AR_large = recall(curves, by_area(3))};
 }
 
+// Classes of one name are told apart by their ids.
+Metrics class_metrics(const CocoMetrics& metrics) {
+  std::map<std::string, int> uses;
+  for (const CocoClassMetrics& c : metrics.classes) ++uses[c.name];
+  Metrics named;
+  for (const CocoClassMetrics& c : metrics.classes)
+    if (c.AP >= 0)
+      named.emplace_back(uses[c.name] > 1 ? fmt::format("AP/{} ({})", c.name, c.category_id) : "AP/" + c.name,
+                         c.AP);
+  return named;
+}
+
 [[maybe_unused]] const bool coco_evaluator_registered = detection_evaluators().add(
     {.name = "coco",
      .summary = "average precision and recall of boxes, as pycocotools computes them",
@@ -61,8 +76,8 @@ CocoAverages averages(const std::vector<CategoryCurve>& curves) {
            CocoMetrics metrics = evaluate_coco(truth, detections, options.source);
            std::string table = coco_table(metrics);
            if (options.per_class) table += "\n" + coco_class_table(metrics);
-           return Evaluation{named_metrics(metrics), table, coco_json(metrics, options.per_class),
-                             metrics.notes};
+           return Evaluation{named_metrics(metrics), class_metrics(metrics), table,
+                             coco_json(metrics, options.per_class), metrics.notes};
          },
      .file = __FILE__});
 

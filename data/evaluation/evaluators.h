@@ -16,6 +16,7 @@ namespace saccade {
 
 struct Evaluation {
   Metrics metrics;
+  Metrics of_classes = {};         // the main one of each class that has objects, as "AP/NAME"
   std::string table;               // the same for the console, lines
   std::string json;                // the same as an object at full precision
   std::vector<std::string> notes;  // what the user should know, a line each

@@ -7,7 +7,7 @@ namespace saccade {
 namespace {
 
 // Of the drawing, in the units of its viewBox; about CSS pixels.
-constexpr double kWidth = 360, kHeight = 210, kLeft = 46, kRight = 8, kTop = 8, kBottom = 34;
+constexpr double kWidth = 360, kHeight = 210, kLeft = 46, kRight = 14, kTop = 8, kBottom = 34;
 
 struct Axis {
   double low = 0, high = 1;
@@ -48,9 +48,8 @@ Html frame_of(const Axis& x, const Axis& y, const ChartOptions& options) {
               kHeight - kBottom);
   for (double v : x.ticks(5)) {
     const double at = x.place(v);
-    const char* anchor = at > kWidth - 24 ? "end" : "middle";
-    out += html("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{}</text>", std::min(at, kWidth - 2),
-                kHeight - kBottom + 14, anchor, number_text(v));
+    out += html("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>", std::min(at, kWidth - 13),
+                kHeight - kBottom + 14, number_text(v));
   }
   out += html("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>", (kLeft + kWidth - kRight) / 2,
               kHeight - 4, options.x_label);

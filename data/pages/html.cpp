@@ -82,7 +82,7 @@ Html html_table(const std::vector<TableColumn>& columns, const std::vector<std::
 }
 
 Html bar_cell(double share, const std::string& text) {
-  return html("<span class=\"bar\"><i style=\"width:{:.1f}%\"></i></span><span>{}</span>",
+  return html("<span class=\"barred\"><span class=\"bar\"><i style=\"width:{:.1f}%\"></i></span>{}</span>",
               100 * std::min(std::max(share, 0.0), 1.0), text);
 }
 

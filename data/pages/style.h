@@ -41,6 +41,7 @@ th{color:var(--soft);font-weight:550;font-size:13px;white-space:nowrap;vertical-
 td:first-child{overflow-wrap:anywhere;min-width:7em;max-width:34em}
 .n{text-align:right;white-space:nowrap}
 tbody tr:hover{background:var(--faint)}
+.barred{white-space:nowrap}
 .bar{display:inline-block;width:90px;height:9px;background:var(--faint);border-radius:2px;margin-right:9px;overflow:hidden}
 .bar i{display:block;height:100%;background:var(--accent)}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,330px),1fr));gap:14px;margin:12px 0}

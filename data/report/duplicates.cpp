@@ -38,8 +38,8 @@ bool make_signature(const ImagePlace& place, const ImageLook& look, Signature& o
   return true;
 }
 
+// Of hashes that are near each other.
 bool alike(const Signature& a, const Signature& b) {
-  if (std::popcount(a.hash ^ b.hash) > kMostBits) return false;
   if (a.ratio > 1.05 * b.ratio || b.ratio > 1.05 * a.ratio) return false;
   double correlation = 0;
   for (size_t i = 0; i < 256; ++i)
@@ -59,19 +59,24 @@ std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
       if (is_new) groups.push_back({.images = {}, .is_exact = true});
       groups[it->second].images.push_back({s, i});
     }
-  // Each group is held against the first of the others that are unlike each other, so that many like ones cost little.
+  // Each group is held against the first of the others that are unlike each other, so that many like ones cost little. The hashes lie
+  // together: they decide nearly always.
+  std::vector<uint64_t> hashes;
   std::vector<std::pair<Signature, size_t>> leaders;
   for (size_t g = 0; g < groups.size(); ++g) {
     const ImagePlace first = groups[g].images.front();
     Signature own;
     if (!make_signature(first, looks[first.split][first.image], own)) continue;
-    auto leader =
-        std::find_if(leaders.begin(), leaders.end(), [&](const auto& l) { return alike(l.first, own); });
-    if (leader == leaders.end()) {
+    size_t k = 0;
+    while (k < hashes.size() &&
+           !(std::popcount(hashes[k] ^ own.hash) <= kMostBits && alike(leaders[k].first, own)))
+      ++k;
+    if (k == hashes.size()) {
+      hashes.push_back(own.hash);
       leaders.emplace_back(own, g);
       continue;
     }
-    DuplicateGroup& joined = groups[leader->second];
+    DuplicateGroup& joined = groups[leaders[k].second];
     joined.is_exact = false;
     joined.images.insert(joined.images.end(), groups[g].images.begin(), groups[g].images.end());
     groups[g].images.clear();

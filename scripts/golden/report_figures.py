@@ -48,6 +48,12 @@ def best_f1(precision, recall, objects):
     return float(np.max(np.where(p + r > 0, 2 * p * r / np.maximum(p + r, 1e-300), 0)))
 
 
+def overlaps(boxes, annotations, crowd):
+    if not boxes or not annotations:
+        return np.zeros((len(boxes), len(annotations)))
+    return np.asarray(mask.iou(boxes, [a["bbox"] for a in annotations], [crowd] * len(annotations)))
+
+
 def confusions(ev, threshold, min_iou=0.5):
     """Pairs by falling overlap, then score; the labels of all pairs and of what is in none go to scikit-learn."""
     gt, dt, cats = ev.cocoGt, ev.cocoDt, ev.params.catIds
@@ -58,8 +64,8 @@ def confusions(ev, threshold, min_iou=0.5):
         crowds = [a for a in annotations if a.get("iscrowd", 0)]
         found = [d for d in dt.imgToAnns[image] if d["score"] >= threshold and d["category_id"] in cats]
         boxes = [d["bbox"] for d in found]
-        iou = np.asarray(mask.iou(boxes, [o["bbox"] for o in objects], [0] * len(objects))) if boxes and objects else np.zeros((len(found), len(objects)))
-        in_crowd = np.asarray(mask.iou(boxes, [c["bbox"] for c in crowds], [1] * len(crowds))) if boxes and crowds else np.zeros((len(found), 1))
+        iou = overlaps(boxes, objects, 0)
+        in_crowd = overlaps(boxes, crowds, 1)
         pairs = sorted(((d, g) for d in range(len(found)) for g in range(len(objects)) if iou[d, g] >= min_iou),
                        key=lambda p: (-iou[p], -found[p[0]]["score"], p[0], p[1]))
         object_of, taken = {}, set()

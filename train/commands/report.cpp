@@ -22,14 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By what the learning rate is multiplied, and for which parameters.
-std::vector<std::pair<double, std::string>> learning_rate_groups(const Config& config) {
-  std::vector<std::pair<double, std::string>> rates;
-  for (const config::ParameterGroup& group : config.optimizer().group())
-    if (!group.frozen() && group.lr_mult() != 1) rates.emplace_back(group.lr_mult(), group.regex());
-  return rates;
-}
-
 // The validation set: where the run says, but for what is given.
 std::optional<DataPaths> validation_paths(const ReportArguments& arguments, const LoadedModel& model) {
   std::optional<DataPaths> paths;
@@ -133,7 +125,7 @@ int run_report(const ReportArguments& arguments) {
                  model.config.data().folder().empty() ? model.config.data().train().images()
                                                       : model.config.data().folder(),
                  count_text(std::llround(metrics.step))));
-  add_run_section(page, metrics, learning_rate_groups(model.config));
+  add_run_section(page, metrics);
   std::string figures;
   if (const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt) {
     const ReportOptions options{.paths = *paths,

@@ -7,12 +7,17 @@
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
+#include "train/detection/detection_pictures.h"
 #include "train/detection/evaluator.h"
 #include "train/inference/model_input.h"
 #include "train/loop/training_task.h"
 
 namespace saccade {
 namespace {
+
+constexpr double kPictureThreshold = 0.3;
+// Of each evaluation, for TensorBoard.
+constexpr int64_t kPictures = 4, kPictureSide = 400;
 
 class DetectionTask final : public TrainingTask {
  public:
@@ -74,8 +79,22 @@ class DetectionTask final : public TrainingTask {
   }
   Metrics evaluate(bool quiet) override {
     evaluation_.quiet = quiet;
-    std::vector<Detection> detections = detect(*model_, val_set_, category_ids(), evaluation_);
-    return evaluator_.evaluate(val_set_->ground_truth(), detections, {}).metrics;
+    detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
+    Evaluation evaluation = evaluator_.evaluate(val_set_->ground_truth(), detections_, {});
+    evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
+                              evaluation.of_classes.end());
+    return evaluation.metrics;
+  }
+  std::vector<std::pair<std::string, Image>> pictures() override {
+    const DetectionPictures pictures(*val_set_, detections_, kPictureThreshold);
+    std::vector<std::pair<std::string, Image>> drawn;
+    const int64_t wanted = std::min(kPictures, val_set_->num_images());
+    for (int64_t k = 0; k < wanted; ++k) {
+      const int64_t index = k * val_set_->num_images() / wanted;
+      if (const auto pair = pictures.truth_beside_found(index, kPictureSide))
+        drawn.emplace_back(fmt::format("pictures/{}", val_set_->file_name(index)), *pair);
+    }
+    return drawn;
   }
 
  private:
@@ -87,6 +106,7 @@ class DetectionTask final : public TrainingTask {
   DataSplits splits_;
   std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Detector> model_;
+  std::vector<Detection> detections_;  // of the last evaluation
 };
 
 void check_detection(const Config& config) {

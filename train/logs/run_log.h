@@ -29,6 +29,10 @@ class RunLog {
   // JSON lacks (NaN, infinities) become null. TensorBoard shows them as "type/NAME". `early_stop` marks an
   // evaluation that a whole run would not have made.
   void record(const std::string& type, int64_t step, const Metrics& values, bool early_stop = false);
+  // For TensorBoard only, with an evaluation's line: tags begin with "eval/".
+  void pictures(int64_t step, const std::vector<EventPicture>& pictures) {
+    events_->pictures(step, pictures);
+  }
   // All lines are on the disk when this returns; before a checkpoint that relies on them.
   void sync();
 

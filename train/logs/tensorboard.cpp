@@ -188,4 +188,25 @@ void EventWriter::scalars(int64_t step, const Metrics& values) {
   write(encode_event(step, 5, summary));
 }
 
+void EventWriter::pictures(int64_t step, const std::vector<EventPicture>& pictures) {
+  if (pictures.empty()) return;
+  // Value { string tag = 1; Image image = 4 }, Image { int32 height = 1, width = 2, colorspace = 3; bytes encoded_image_string = 4 }
+  std::string summary = encode([&](CodedOutputStream* out) {
+    for (const EventPicture& p : pictures) {
+      const std::string image = encode([&](CodedOutputStream* content) {
+        Wire::WriteInt32(1, static_cast<int32_t>(p.height), content);
+        Wire::WriteInt32(2, static_cast<int32_t>(p.width), content);
+        Wire::WriteInt32(3, 3, content);  // RGB
+        Wire::WriteBytes(4, std::string(p.bytes.begin(), p.bytes.end()), content);
+      });
+      Wire::WriteBytes(1, encode([&](CodedOutputStream* value) {
+                         Wire::WriteBytes(1, p.tag, value);
+                         Wire::WriteBytes(4, image, value);
+                       }),
+                       out);
+    }
+  });
+  write(encode_event(step, 5, summary));
+}
+
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// TensorBoard event files: a TFRecord stream of Event messages with scalar summaries.
+// TensorBoard event files: a TFRecord stream of Event messages with summaries of scalars and pictures.
 // Record: u64 length, u32 masked crc32c of it, the bytes, u32 masked crc32c of them
 // (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details).
 #pragma once
@@ -23,6 +23,13 @@ std::string tfrecord(std::string_view bytes);
 std::vector<std::string> cut_event_files(const std::string& folder, int64_t step,
                                          const std::vector<int64_t>& early_steps);
 
+// A picture in a file's bytes: JPEG or PNG.
+struct EventPicture {
+  std::string tag;
+  int64_t height = 0, width = 0;
+  std::vector<uint8_t> bytes;
+};
+
 class EventWriter {
  public:
   // Opens a new file in the folder, which must exist; several of them, from several starts, read as one run.
@@ -34,6 +41,8 @@ class EventWriter {
 
   // One event with all scalars, flushed.
   void scalars(int64_t step, const Metrics& values);
+  // One event with all pictures, RGB; none for none.
+  void pictures(int64_t step, const std::vector<EventPicture>& pictures);
   const std::string& path() const { return path_; }
 
  private:

@@ -133,6 +133,7 @@ void TrainingRun::evaluate(bool scheduled) {
     model_.set_training(true);
   }
   log_.write_evaluation(info_.step, result_.metrics, primary, log_.elapsed_seconds() - begin, scheduled);
+  log_.write_pictures(info_.step, task_.pictures());
 }
 
 void TrainingRun::keep_if_best(double metric, bool scheduled) {

@@ -70,4 +70,11 @@ void TrainingLog::write_evaluation(int64_t step, const Metrics& metrics,
   message(text + fmt::format(" ({})", format_duration(seconds)));
 }
 
+void TrainingLog::write_pictures(int64_t step, const std::vector<std::pair<std::string, Image>>& pictures) {
+  std::vector<EventPicture> encoded;
+  for (const auto& [name, image] : pictures)
+    encoded.push_back({"eval/" + name, image.height, image.width, encode_jpeg(image, 80)});
+  files_->pictures(step, encoded);
+}
+
 }  // namespace saccade

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "data/images/image.h"
 #include "train/logs/metric_averager.h"
 #include "train/logs/progress.h"
 #include "train/logs/run_log.h"
@@ -36,6 +38,8 @@ class TrainingLog {
   void write_step(int64_t step);
   void write_evaluation(int64_t step, const Metrics& metrics, const std::vector<std::string>& primary,
                         double seconds, bool scheduled);
+  // Of the evaluation after that step.
+  void write_pictures(int64_t step, const std::vector<std::pair<std::string, Image>>& pictures);
 
   double elapsed_seconds() const { return seconds_since(start_); }
 

@@ -88,6 +88,10 @@ void TrainingRun::update_weights(PendingStep& now, std::span<const Tensor> losse
       learning_rate_factor(schedule_, info_.step, plan_.steps_per_epoch(), plan_.total_steps);
   now.gradient_norm = optimizer_->step(factor, losses, ema());
   now.metrics.emplace_back("learning_rate", optimizer_->learning_rate() * factor);
+  for (const config::ParameterGroup& group : config_.optimizer().group())
+    if (!group.frozen() && group.lr_mult() != 1)
+      now.metrics.emplace_back("learning_rate/" + group.regex(),
+                               optimizer_->learning_rate() * factor * group.lr_mult());
 }
 
 void TrainingRun::advance() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/formats/checksum.h"
@@ -54,6 +55,8 @@ class TrainingTask {
   virtual std::vector<std::string> primary_metrics() const = 0;
   // Metrics of the model, as it is now, on the validation set, the primary ones among them. quiet: no progress line
   virtual Metrics evaluate(bool quiet) = 0;
+  // Some images of the validation set with what the last evaluation found on them, each with a name of its own.
+  virtual std::vector<std::pair<std::string, Image>> pictures() { return {}; }
 };
 
 // The images of a data set by their ids and names, wherever its folder is.

@@ -1,12 +1,12 @@
 #include "train/report/detection_pictures.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "core/tensor/error.h"
 #include "data/pages/picture.h"
 #include "train/config/options.h"
+#include "train/detection/detection_pictures.h"
 #include "train/detection/sampling_points.h"
 #include "train/inference/model_input.h"
 
@@ -15,35 +15,6 @@ namespace {
 
 constexpr int64_t kPairSide = 380, kPointsSide = 520;
 constexpr size_t kWorstImages = 10, kBestImages = 6, kSampled = 4, kQueries = 3;
-
-std::optional<Image> open_image(const DetectionDataset& dataset, size_t index) {
-  try {
-    return read_image(dataset.image_path(static_cast<int64_t>(index)));
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-}
-
-// What there is to draw on the images, by image id.
-struct Drawings {
-  std::map<int64_t, std::vector<DrawnBox>> truth, found;
-};
-
-Drawings make_drawings(const DetectionDataset& dataset, const std::vector<Detection>& detections,
-                       double threshold) {
-  const std::vector<int64_t>& ids = dataset.category_ids();
-  Drawings drawings;
-  auto add = [&](auto& list, int64_t image, int64_t category, const std::array<double, 4>& b, double score) {
-    const auto at = std::lower_bound(ids.begin(), ids.end(), category);
-    if (at == ids.end() || *at != category) return;
-    list[image].push_back({b[0], b[1], b[0] + b[2], b[1] + b[3], at - ids.begin(), score});
-  };
-  for (const Annotation& a : dataset.ground_truth().annotations)
-    add(drawings.truth, a.image_id, a.category_id, a.bbox, -1);
-  for (const Detection& d : detections)
-    if (d.score >= threshold) add(drawings.found, d.image_id, d.category_id, d.bbox, d.score);
-  return drawings;
-}
 
 // Images by rising F1; of equal ones first that with more errors (worst) or with more objects that are right (best).
 std::vector<size_t> ordered(const std::vector<ImageOutcome>& images, bool worst) {
@@ -66,23 +37,15 @@ Html outcome_caption(const ImageOutcome& o, const std::string& name) {
 }
 
 void add_pairs(Page& page, const char* title, const DetectionDataset& dataset,
-               const std::vector<size_t>& order, size_t most, const Drawings& drawings,
+               const std::vector<size_t>& order, size_t most, const DetectionPictures& pictures,
                const std::vector<ImageOutcome>& images) {
   std::vector<Html> shown;
-  auto boxes = [](const auto& lists, int64_t id) {
-    const auto it = lists.find(id);
-    return it == lists.end() ? std::vector<DrawnBox>() : it->second;
-  };
   for (size_t i : order) {
     if (shown.size() == most) break;
-    const std::optional<Image> image = open_image(dataset, i);
-    if (!image) continue;
-    const int64_t id = images[i].image_id;
-    const std::vector<std::string>& names = dataset.class_names();
-    const Image pair = side_by_side(small_picture(*image, boxes(drawings.truth, id), names, kPairSide),
-                                    small_picture(*image, boxes(drawings.found, id), names, kPairSide));
+    const auto pair = pictures.truth_beside_found(static_cast<int64_t>(i), kPairSide);
+    if (!pair) continue;
     const std::string& name = dataset.file_name(static_cast<int64_t>(i));
-    shown.push_back(picture(pair, name, outcome_caption(images[i], name)));
+    shown.push_back(picture(*pair, name, outcome_caption(images[i], name)));
   }
   if (shown.empty()) return;
   page.add(html("<h3>{}</h3>\n", title));
@@ -145,16 +108,16 @@ void add_detection_pictures(Page& page, const DetectionDataset& dataset,
   page.add(note(fmt::format(
       "Left the truth, right detections with a score of at least {}. F1 is that of the image at IoU 0.5.",
       figure_text(figures.threshold))));
-  const Drawings drawings = make_drawings(dataset, detections, figures.threshold);
+  const DetectionPictures pictures(dataset, detections, figures.threshold);
   const std::vector<size_t> worst = ordered(figures.images, true), best = ordered(figures.images, false);
-  add_pairs(page, "Worst images", dataset, worst, kWorstImages, drawings, figures.images);
-  add_pairs(page, "Best images", dataset, best, kBestImages, drawings, figures.images);
+  add_pairs(page, "Worst images", dataset, worst, kWorstImages, pictures, figures.images);
+  add_pairs(page, "Best images", dataset, best, kBestImages, pictures, figures.images);
   if (options.model == nullptr) return;
   std::vector<Html> shown;
   for (size_t i = 0; i < std::min(kSampled, best.size()); ++i) {
     // Some of both ends.
     const size_t index = i % 2 == 0 ? best[i / 2] : worst[i / 2];
-    const std::optional<Image> image = open_image(dataset, index);
+    const std::optional<Image> image = open_picture(dataset, static_cast<int64_t>(index));
     if (!image) continue;
     Html one = show_points(*image, dataset.file_name(static_cast<int64_t>(index)), options);
     if (!one.code.empty()) shown.push_back(std::move(one));

@@ -17,14 +17,14 @@ void add_coco(Page& page, const DetectionFigures& figures) {
   page.section("COCO figures");
   std::vector<std::vector<Html>> rows;
   for (const CocoFigure& f : coco_figures(figures.coco))
-    rows.push_back({html("{}", f.name), html("{}", f.kind), html("{}", f.iou), html("{}", f.area),
-                    html("{}", f.max_detections), html("<b>{}</b>", figure_text(f.value))});
+    rows.push_back({html("{}", f.name), html("<b>{}</b>", figure_text(f.value)), html("{}", f.kind),
+                    html("{}", f.iou), html("{}", f.area), html("{}", f.max_detections)});
   page.add(html_table({{"Figure", false},
+                       {"Value"},
                        {"What", false},
                        {"IoU", false},
                        {"Area", false},
-                       {"Detections an image"},
-                       {"Value"}},
+                       {"Detections an image"}},
                       rows));
   page.add(note("As pycocotools computes them. A dash: there is no such object."));
 }

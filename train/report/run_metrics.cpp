@@ -78,19 +78,10 @@ std::vector<std::pair<std::string, std::string>> with_prefix(const MetricCurves&
   return names;
 }
 
-std::vector<ChartSeries> learning_rates(const MetricCurves& train,
-                                        const std::vector<std::pair<double, std::string>>& rates) {
-  std::vector<ChartSeries> out =
-      series_of(train, {{"learning_rate", rates.empty() ? "" : "most parameters"}});
-  if (out.empty()) return out;
-  for (const auto& [factor, which] : rates) {
-    if (out.size() == kMostSeries) break;
-    ChartSeries scaled = out.front();
-    scaled.name = which;
-    for (ChartPoint& p : scaled.points) p.y *= factor;
-    out.push_back(std::move(scaled));
-  }
-  return out;
+std::vector<ChartSeries> learning_rates(const MetricCurves& train) {
+  std::vector<std::pair<std::string, std::string>> names = with_prefix(train, "learning_rate/");
+  names.insert(names.begin(), {"learning_rate", names.empty() ? "" : "most parameters"});
+  return series_of(train, names);
 }
 
 double mean_of(const MetricCurves& curves, const std::string& name) {
@@ -120,8 +111,7 @@ RunMetrics read_run_metrics(const std::string& path) {
   return run;
 }
 
-void add_run_section(Page& page, const RunMetrics& run,
-                     const std::vector<std::pair<double, std::string>>& rates) {
+void add_run_section(Page& page, const RunMetrics& run) {
   page.section("Training");
   if (run.train.empty() && run.eval.empty()) {
     page.add(note("Nothing was logged yet."));
@@ -158,7 +148,7 @@ void add_run_section(Page& page, const RunMetrics& run,
   add(figures_of(run.eval, with_prefix(run.eval, "AP/")), from_zero(options("AP by class")));
   add(figures_of(run.eval, {{"loss", ""}}), logarithmic(options("Validation loss")));
   add(series_of(run.train, {{"top1", ""}}), from_zero(options("Training accuracy", "top-1")));
-  add(learning_rates(run.train, rates), from_zero(options("Learning rate")));
+  add(learning_rates(run.train), from_zero(options("Learning rate")));
   add(series_of(run.train, {{"gradient_norm", ""}}),
       logarithmic(options("Gradient norm", "before clipping")));
   add(series_of(run.train, {{"images_per_second", ""}}), from_zero(options("Speed", "images/s")));

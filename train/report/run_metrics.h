@@ -21,8 +21,7 @@ struct RunMetrics {
 // Lines that are damaged are passed over. Throws InputError when there is no such file.
 RunMetrics read_run_metrics(const std::string& path);
 
-// The charts of a run, and its time and speed as numbers. `rates`: by what the learning rate is multiplied for some parameters, and which.
-void add_run_section(Page& page, const RunMetrics& metrics,
-                     const std::vector<std::pair<double, std::string>>& rates);
+// The charts of a run, and its time and speed as numbers.
+void add_run_section(Page& page, const RunMetrics& metrics);
 
 }  // namespace saccade
