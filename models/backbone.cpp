@@ -18,13 +18,23 @@ std::shared_ptr<Module> build_backbone_classifier(const Args& model, int64_t cla
   return spec.build_classifier(section, classes);
 }
 
+bool infer_classifier(Inference& weights) {
+  for (const auto& [name, spec] : backbones().all()) {
+    if (!spec.infer_classifier || !spec.infer_classifier(weights)) continue;
+    weights.set("model.backbone.type", name);
+    return true;
+  }
+  return false;
+}
+
 [[maybe_unused]] const bool classifier_registered =
     model_types().add({.name = "classifier",
                        .summary = "A backbone with the class head of its official model",
                        .task = "classification",
                        .file = __FILE__,
                        .build = build_backbone_classifier,
-                       .has_transformer = false});
+                       .has_transformer = false,
+                       .infer = infer_classifier});
 
 }  // namespace
 

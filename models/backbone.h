@@ -33,6 +33,8 @@ struct BackboneSpec {
   bool (*infer)(Inference& weights, const std::string& prefix) = nullptr;
   // Reads the fields of the section that the schema has beside `outputs` and `attention`; others read `arg` alone.
   bool typed_fields = false;
+  // As infer, of a classifier with that head: the classes and the size of its images too.
+  bool (*infer_classifier)(Inference& weights) = nullptr;
 };
 
 Registry<BackboneSpec>& backbones();
@@ -42,7 +44,7 @@ std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int
 // The backbone that the weights of a detector have under a prefix. Throws InputError when no rule knows it.
 void infer_backbone(Inference& weights, const std::string& prefix);
 
-// SACCADE_REGISTER_BACKBONE(name, build[, build_classifier[, infer[, typed_fields]]]): as in BackboneSpec
+// SACCADE_REGISTER_BACKBONE(name, build[, build_classifier[, infer[, typed_fields[, infer_classifier]]]]): as in BackboneSpec
 #define SACCADE_REGISTER_BACKBONE(name, ...)             \
   [[maybe_unused]] static const bool name##_registered = \
       ::saccade::backbones().add({#name, __FILE__, __VA_ARGS__})

@@ -89,6 +89,13 @@ int64_t AnnotatedImages::class_of(int64_t category_id) const {
   return std::lower_bound(category_ids_.begin(), category_ids_.end(), category_id) - category_ids_.begin();
 }
 
+std::vector<int64_t> AnnotatedImages::labels_of(int64_t index) const {
+  std::vector<int64_t> labels;
+  for (const Annotation& a : annotations_of(index))
+    if (!a.iscrowd) labels.push_back(class_of(a.category_id));
+  return labels;
+}
+
 Sample AnnotatedImages::make_sample(int64_t index, Image image) const {
   Sample sample;
   for (const Annotation& a : annotations_of(index)) {

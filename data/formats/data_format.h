@@ -31,6 +31,7 @@ struct DataPaths {
   Part part = Part::kAll;
   double val_share = 0;
   uint64_t seed = 0;
+  int64_t most = 0;  // only so many images, the first that have an object; 0: all
 };
 
 // What a folder holds.

@@ -99,6 +99,11 @@ void check_classes(const std::string& folder, const std::vector<std::string>& fo
                  folder, name, expected.size());
 }
 
+// "n01440764": what ImageNet's folders are called, in the order of its classes.
+bool is_wordnet_number(const std::string& name) {
+  return name.size() == 9 && name[0] == 'n' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+}
+
 }  // namespace
 
 ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::string>& classes,
@@ -112,10 +117,13 @@ ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::
   set.folder_ = folder;
   set.ignored_ = top.files;
   set.class_names_ = classes.empty() ? top.folders : classes;
-  if (!classes.empty()) check_classes(folder, top.folders, classes);
+  const bool is_numbered = top.folders.size() == set.class_names_.size() &&
+                           std::all_of(top.folders.begin(), top.folders.end(), is_wordnet_number) &&
+                           std::none_of(classes.begin(), classes.end(), is_wordnet_number);
+  if (!classes.empty() && !is_numbered) check_classes(folder, top.folders, classes);
   Collector collector(folder, allow_outside);
   for (size_t k = 0; k < set.class_names_.size(); ++k) {
-    const std::string& name = set.class_names_[k];
+    const std::string& name = is_numbered ? top.folders[k] : set.class_names_[k];
     collector.collect(name, set.files_, set.ignored_);
     if (set.files_.size() == set.labels_.size())
       fail_input("{}: the class folder has no images, expected *.jpg, *.png or the like",

@@ -14,7 +14,8 @@ class ImageFolder final : public ClassificationDataset {
  public:
   // Looks for images in the class folders and below them; hidden files and folders are passed over, and of links that lead to a
   // folder twice only the first counts. A link out of the folder is refused unless allow_outside. With
-  // `classes`, the sub-folders must be exactly these, and labels are places in that list. Throws InputError
+  // `classes`, the sub-folders must be exactly these, or as many WordNet numbers ("n01440764") that stand for them in their
+  // order; labels are places in that list. Throws InputError
   // when the folder is missing, has no class folders, a class has no image, an image is of a type that is not
   // read (TIFF, GIF), or the classes differ.
   static ImageFolder load(const std::string& folder, const std::vector<std::string>& classes = {},
@@ -29,6 +30,7 @@ class ImageFolder final : public ClassificationDataset {
 
   const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t label(int64_t index) const { return labels_.at(static_cast<size_t>(index)); }
+  std::vector<int64_t> labels_of(int64_t index) const override { return {label(index)}; }
   // Files that are no images, and files outside of the class folders, by name below the folder.
   const std::vector<std::string>& ignored() const { return ignored_; }
   // "DIR: 800 images of 10 classes", and how many files are left out.

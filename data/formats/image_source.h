@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "core/types/image_size.h"
 #include "data/images/sample.h"
 
 namespace saccade {
@@ -17,6 +19,9 @@ class ImageSource {
   // How results refer to the image.
   virtual int64_t image_id(int64_t index) const = 0;
   virtual const std::string& file_name(int64_t index) const = 0;
+  // Labels of its objects (crowds not counted), or its own; and its size, 0 x 0 where that is not known before it is read.
+  virtual std::vector<int64_t> labels_of(int64_t /*index*/) const { return {}; }
+  virtual ImageSize size_of(int64_t /*index*/) const { return {}; }
   // The decoded image with what training sees of its ground truth.
   virtual Sample make_sample(int64_t index, Image image) const = 0;
 };

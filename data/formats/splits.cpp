@@ -64,8 +64,20 @@ std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
       splits.train->annotations, 100 * share, seed);
 }
 
-GroundTruth part_of(GroundTruth truth, const DataPaths& paths) {
-  if (paths.part == Part::kAll) return truth;
+namespace {
+
+void keep_first(GroundTruth& truth, int64_t most) {
+  std::unordered_set<int64_t> kept, with_objects;
+  for (const Annotation& a : truth.annotations)
+    if (!a.iscrowd) with_objects.insert(a.image_id);
+  for (const ImageInfo& image : truth.images)
+    if (std::ssize(kept) < most && with_objects.contains(image.id)) kept.insert(image.id);
+  if (kept.empty()) return;
+  std::erase_if(truth.images, [&](const ImageInfo& i) { return !kept.contains(i.id); });
+  std::erase_if(truth.annotations, [&](const Annotation& a) { return !kept.contains(a.image_id); });
+}
+
+GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
   const auto count = static_cast<int64_t>(truth.images.size());
   if (count < 2)
     fail_input("{}: {} images, expected at least 2 where validation images are drawn", paths.annotations,
@@ -85,6 +97,14 @@ GroundTruth part_of(GroundTruth truth, const DataPaths& paths) {
   std::erase_if(truth.images, [&](const ImageInfo& i) { return ids.contains(i.id) != wants_drawn; });
   std::erase_if(truth.annotations,
                 [&](const Annotation& a) { return ids.contains(a.image_id) != wants_drawn; });
+  return truth;
+}
+
+}  // namespace
+
+GroundTruth part_of(GroundTruth truth, const DataPaths& paths) {
+  if (paths.part != Part::kAll) truth = drawn_part(std::move(truth), paths);
+  if (paths.most > 0) keep_first(truth, paths.most);
   return truth;
 }
 

@@ -24,7 +24,7 @@ DataSplits find_class_splits(const std::string& folder);
 // Where there is no validation split, this share of the training images becomes one; which ones depends on the seed and their names
 // alone. Returns a line that says so; "": nothing was drawn.
 std::string draw_validation(DataSplits& splits, double share, uint64_t seed);
-// The images of a split that is drawn, or all.
+// The images of a split that is drawn, or all; at most paths.most of them.
 GroundTruth part_of(GroundTruth truth, const DataPaths& paths);
 
 }  // namespace saccade

@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <numeric>
 #include <set>
 #include <thread>
 #include <unordered_map>
@@ -56,6 +55,7 @@ struct BadOtherImage : InputError {
 struct Job {
   int64_t epoch = 0, index = 0;
   std::vector<int64_t> images;
+  std::vector<int64_t> repeats;  // how often the epoch had each before; empty: never
   std::vector<Sample> samples;
   std::vector<Target> targets;
   std::vector<std::exception_ptr> errors;           // the first one, by slot, is reported
@@ -66,17 +66,6 @@ struct Job {
 };
 
 }  // namespace
-
-std::vector<int64_t> epoch_order(int64_t count, bool shuffle, uint64_t seed, int64_t epoch) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  if (!shuffle) return order;
-  Rng rng(mix_key(mix_key(seed, hash_name("epoch order")), static_cast<uint64_t>(epoch)));
-  for (size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[static_cast<size_t>(rng.below(static_cast<int64_t>(i)))]);
-  }
-  return order;
-}
 
 // Invariants under mutex_: jobs_ holds the batches from the one next() will return onwards, in order, at most
 // prefetch + 1 of them; (epoch_, index_) is the batch after the last of them.
@@ -104,7 +93,15 @@ class DataLoader::Impl {
     }
     epoch_ = o.start_epoch + o.start_batch / batches_per_epoch_;
     index_ = o.start_batch % batches_per_epoch_;
-    order_ = epoch_order(count, o.shuffle, o.seed, epoch_);
+    std::vector<std::vector<int64_t>> labels;
+    if (o.shuffle && o.sampling != Sampling::kUniform)
+      for (int64_t i = 0; i < count; ++i) labels.push_back(source_->labels_of(i));
+    weights_ = sampling_weights(labels, labels.empty() ? Sampling::kUniform : o.sampling, o.repeat_threshold);
+    for (int64_t i = 0; o.group_by_shape && i < count; ++i) {
+      const ImageSize size = source_->size_of(i);
+      shapes_.push_back(size.height < size.width ? 2 : size.height > size.width ? 1 : 0);
+    }
+    begin_epoch();
     try {
       for (int i = 0; i < o.threads; ++i) threads_.emplace_back([this] { work(); });
     } catch (...) {
@@ -151,6 +148,7 @@ class DataLoader::Impl {
     int64_t begin = index_ * options_.batch_size;
     int64_t end = std::min<int64_t>(begin + options_.batch_size, static_cast<int64_t>(order_.size()));
     job->images.assign(order_.begin() + begin, order_.begin() + end);
+    if (!weights_.empty()) job->repeats.assign(repeats_.begin() + begin, repeats_.begin() + end);
     job->samples.resize(job->images.size());
     job->targets.resize(job->images.size());
     job->errors.resize(job->images.size());
@@ -158,9 +156,22 @@ class DataLoader::Impl {
     jobs_.push_back(std::move(job));
     if (++index_ == batches_per_epoch_) {
       index_ = 0;
-      order_ = epoch_order(source_->num_images(), options_.shuffle, options_.seed, ++epoch_);
+      ++epoch_;
+      begin_epoch();
     }
     return true;
+  }
+
+  // The order of epoch_. Under the mutex.
+  void begin_epoch() {
+    const LoaderOptions& o = options_;
+    order_ = weights_.empty() ? epoch_order(source_->num_images(), o.shuffle, o.seed, epoch_)
+                              : weighted_order(weights_, o.seed, epoch_);
+    if (!shapes_.empty()) order_ = grouped_order(order_, shapes_, o.batch_size);
+    if (weights_.empty()) return;
+    repeats_.clear();
+    std::unordered_map<int64_t, int64_t> seen;
+    for (const int64_t image : order_) repeats_.push_back(seen[image]++);
   }
 
   // The oldest batch with an unclaimed slot, adding batches as the prefetch depth allows. Under the mutex.
@@ -239,7 +250,11 @@ class DataLoader::Impl {
 
   void load_image(Job& job, size_t slot, int64_t index) {
     std::shared_ptr<const Image> cached = decoded(index);
-    Rng rng(mix_key(mix_key(options_.seed, static_cast<uint64_t>(job.epoch)), static_cast<uint64_t>(index)));
+    uint64_t key =
+        mix_key(mix_key(options_.seed, static_cast<uint64_t>(job.epoch)), static_cast<uint64_t>(index));
+    if (!job.repeats.empty() && job.repeats[slot] > 0)
+      key = mix_key(key, static_cast<uint64_t>(job.repeats[slot]));
+    Rng rng(key);
     auto another = [&](Rng& chance) { return another_sample(job, slot, chance); };
     job.samples[slot] =
         augment(source_->make_sample(index, *cached), options_.augment, rng, job.epoch, another);
@@ -325,7 +340,9 @@ class DataLoader::Impl {
   std::condition_variable work_wanted_, batch_ready_;
   std::deque<std::shared_ptr<Job>> jobs_;
   int64_t epoch_ = 0, index_ = 0;
-  std::vector<int64_t> order_;  // of epoch_
+  std::vector<double> weights_;           // of the images; empty: all are the same
+  std::vector<uint8_t> shapes_;           // of the images; empty: not asked for
+  std::vector<int64_t> order_, repeats_;  // of epoch_
   std::exception_ptr failed_;
   std::set<int64_t> reported_;  // bad images that were reported
   bool stopping_ = false;

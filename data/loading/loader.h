@@ -10,6 +10,7 @@
 #include "data/formats/image_source.h"
 #include "data/loading/batch.h"
 #include "data/loading/batch_sizes.h"
+#include "data/loading/epoch_order.h"
 #include "data/loading/mix.h"
 
 namespace saccade {
@@ -23,7 +24,12 @@ enum class BadImages {
 
 struct LoaderOptions {
   int64_t batch_size = 1;
-  bool shuffle = false;    // a new order per epoch, from (seed, epoch); otherwise ascending image id
+  bool shuffle = false;  // a new order per epoch, from (seed, epoch); otherwise ascending image id
+  Sampling sampling =
+      Sampling::kUniform;  // with shuffle: how often an image is drawn; each time it is augmented anew
+  double repeat_threshold = 0.001;  // of Sampling::kRepeatFactor
+  bool group_by_shape =
+      false;               // batches of upright, square or lying images, where the data set knows their sizes
   bool drop_last = false;  // leave out the last, smaller batch of an epoch
   uint64_t seed = 0;
   Augmentation augment;  // each image draws from its own stream (seed, epoch, image index)
@@ -58,8 +64,6 @@ class DataLoader {
   std::unique_ptr<Impl> impl_;
 };
 
-// Image indices of an epoch, a permutation of [0, count).
-std::vector<int64_t> epoch_order(int64_t count, bool shuffle, uint64_t seed, int64_t epoch);
 // The target of an augmented sample; image_id and file_name are left to the caller.
 Target make_target(const Sample& sample, ImageSize original);
 // One batch from augmented samples and their targets. Runs on the calling thread only.

@@ -240,7 +240,14 @@ bool infer_resnet(Inference& in, const std::string& prefix) {
   return true;
 }
 
-SACCADE_REGISTER_BACKBONE(resnet, build_resnet, build_resnet_classifier, infer_resnet, true);
+bool infer_resnet_classifier(Inference& in) {
+  if (!in.has("fc.weight") || !infer_resnet(in, "")) return false;
+  infer_classes(in, "fc.", {.interpolation = "bilinear"});
+  return true;
+}
+
+SACCADE_REGISTER_BACKBONE(resnet, build_resnet, build_resnet_classifier, infer_resnet, true,
+                          infer_resnet_classifier);
 
 // Both names where version 5 of transformers has others in memory than in its files.
 const WeightRules kResNetNames{

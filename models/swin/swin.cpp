@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "layers/module_scope.h"
 #include "models/backbone.h"
@@ -15,6 +16,7 @@
 #include "models/common/pooled_classifier.h"
 #include "models/common/stages.h"
 #include "models/common/vision_block.h"
+#include "models/weights/inference.h"
 
 namespace saccade {
 namespace {
@@ -165,7 +167,35 @@ std::shared_ptr<Classifier> build_swin_classifier(const Args& args, int64_t num_
   return std::make_shared<PooledClassifier>("SwinClassifier", body, "head", num_classes, vision_linear());
 }
 
-SACCADE_REGISTER_BACKBONE(swin, build_swin, build_swin_classifier);
+bool infer_swin_classifier(Inference& in) {
+  const std::string b = "model.backbone.arg.", patches = "patch_embed.proj.weight",
+                    first = "layers.0.blocks.0.";
+  const std::string table = "attn.relative_position_bias_table";
+  if (!in.has("head.weight") || !in.has(patches) || !in.has(first + table) ||
+      !in.has(first + "mlp.fc1.weight"))
+    return false;
+  std::vector<int64_t> depths, heads;
+  auto stage = [&] { return fmt::format("layers.{}.blocks.", depths.size()); };
+  while (in.has(stage() + "0." + table)) {
+    heads.push_back(in.size(stage() + "0." + table, 1));
+    depths.push_back(in.count(stage(), ".norm1.weight"));
+  }
+  const auto places = static_cast<double>(in.size(first + table, 0));  // (2 window - 1) squared
+  const int64_t window = (std::llround(std::sqrt(places)) + 1) / 2, dim = in.size(patches, 0);
+  const int64_t patch = in.size(patches, 2);
+  in.set(b + "embed_dim", dim);
+  in.set(b + "patch", patch);
+  in.set(b + "depths", depths);
+  in.set(b + "heads", heads);
+  in.set(b + "window", window);
+  in.set(b + "mlp_ratio",
+         static_cast<double>(in.size(first + "mlp.fc1.weight", 0)) / static_cast<double>(dim));
+  // The last stage's map is one window.
+  infer_classes(in, "head.", {.side = (window * patch) << (depths.size() - 1), .center = 0.9});
+  return true;
+}
+
+SACCADE_REGISTER_BACKBONE(swin, build_swin, build_swin_classifier, nullptr, false, infer_swin_classifier);
 
 }  // namespace
 }  // namespace saccade

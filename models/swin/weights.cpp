@@ -1,4 +1,6 @@
-// The names of Hugging Face's Swin and of timm's, where they are not the official ones.
+// The names of Hugging Face's Swin and of timm's and torchvision's, where they are not the official ones.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -46,6 +48,25 @@ bool is_timm_swin(const WeightsFile& file) {
      .rules = kSwinNames});
 [[maybe_unused]] const bool timm_swin = weight_namings().add(
     {.name = "timm Swin", .file = __FILE__, .rules = kTimmSwinNames, .recognise = is_timm_swin});
+
+// Stages and the merging between them are numbered together, after the patches.
+const WeightRules kTorchvisionSwinNames = [] {
+  WeightRules rules{{"features.0.0.", "patch_embed.proj."}, {"features.0.2.", "patch_embed.norm."}};
+  for (int stage = 0; stage < 4; ++stage) {
+    const std::string from = fmt::format("features.{}.", 2 * stage + 1),
+                      to = fmt::format("layers.{}.", stage);
+    rules.push_back({from + "*.mlp.0.", to + "blocks.*.mlp.fc1."});
+    rules.push_back({from + "*.mlp.3.", to + "blocks.*.mlp.fc2."});
+    rules.push_back({from + "*.", to + "blocks.*."});
+    rules.push_back({fmt::format("features.{}.", 2 * stage + 2), to + "downsample."});
+  }
+  return rules;
+}();
+[[maybe_unused]] const bool torchvision_swin =
+    weight_namings().add({.name = "torchvision Swin",
+                          .file = __FILE__,
+                          .markers = {"features.1.0.attn.relative_position_bias_table"},
+                          .rules = kTorchvisionSwinNames});
 
 }  // namespace
 }  // namespace saccade

@@ -5,6 +5,7 @@
 // learned ones resized bicubically (a = -0.75, cell centres), as in DeiT's fine-tuning.
 // As a backbone it gives one map, the patch tokens after the last norm, at 1 / patch of the image; a
 // detector's further levels come from its stride-2 convolutions.
+#include <algorithm>
 #include <cmath>
 
 #include "layers/module_scope.h"
@@ -12,6 +13,7 @@
 #include "models/common/patch_embed.h"
 #include "models/common/stages.h"
 #include "models/common/vision_block.h"
+#include "models/weights/inference.h"
 
 namespace saccade {
 namespace {
@@ -180,7 +182,36 @@ std::shared_ptr<Classifier> build_vit_classifier(const Args& args, int64_t num_c
   return std::make_shared<ViTClassifier>(read_vit(args), num_classes);
 }
 
-SACCADE_REGISTER_BACKBONE(vit, build_vit, build_vit_classifier);
+bool infer_vit_classifier(Inference& in) {
+  const std::string b = "model.backbone.arg.", heads = b + "heads", patches = "patch_embed.proj.weight";
+  if (!in.has("head.weight") || !in.has("pos_embed") || !in.has("blocks.0.mlp.fc1.weight") ||
+      !in.has(patches))
+    return false;
+  constexpr int64_t kHeadChannels = 64;  // in all official models
+  const int64_t dim = in.size(patches, 0), patch = in.size(patches, 2);
+  const bool distilled = in.has("head_dist.weight");
+  const double cells = std::sqrt(static_cast<double>(in.size("pos_embed", 1) - (distilled ? 2 : 1)));
+  const int64_t side = patch * std::llround(cells);
+  in.set(b + "patch", patch);
+  in.set(b + "dim", dim);
+  in.set(b + "depth", in.count("blocks.", ".norm1.weight"));
+  in.set(b + "mlp_ratio",
+         static_cast<double>(in.size("blocks.0.mlp.fc1.weight", 0)) / static_cast<double>(dim));
+  in.set(b + "image_size", side);
+  in.set(b + "distilled", distilled);
+  in.set(heads, std::max<int64_t>(1, dim / kHeadChannels));
+  in.assumed.push_back(fmt::format("{}: {}", heads, std::max<int64_t>(1, dim / kHeadChannels)));
+  infer_classes(in, "head.", {.side = side});
+  // ViT's own images are in [-1, 1], DeiT's are normalised as all others'; timm calls the tensors of both the same.
+  const bool is_half = in.naming() == "Hugging Face ViT";
+  if (is_half)
+    for (const char* field : {"data.mean", "data.std"}) in.set(field, "0.5, 0.5, 0.5");
+  in.assumed.push_back(is_half ? "data.mean: 0.5, 0.5, 0.5" : "data.mean: 0.485, 0.456, 0.406");
+  in.assumed.push_back(is_half ? "data.std: 0.5, 0.5, 0.5" : "data.std: 0.229, 0.224, 0.225");
+  return true;
+}
+
+SACCADE_REGISTER_BACKBONE(vit, build_vit, build_vit_classifier, nullptr, false, infer_vit_classifier);
 
 }  // namespace
 }  // namespace saccade

@@ -61,4 +61,12 @@ class Inference {
   std::map<std::string, const NamedWeight*> by_name_;
 };
 
+// Of a classifier: as many classes as its head has, and images of this side, resized and cut as they usually are.
+struct UsualImages {
+  int64_t side = 224;
+  const char* interpolation = "bicubic";
+  double center = 0.875;
+};
+void infer_classes(Inference& weights, const std::string& head, const UsualImages& images);
+
 }  // namespace saccade

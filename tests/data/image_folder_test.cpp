@@ -66,6 +66,19 @@ TEST(ImageFolder, LabelsFollowTheModelsClasses) {
   EXPECT_EQ(set.label(6), 2);
 }
 
+TEST(ImageFolder, WordNetNumbersStandForClassesInTheirOrder) {
+  TestFolder dir;
+  for (const char* name : {"n02000000/a.png", "n01000000/a.png"}) add_image(dir, name);
+  const ImageFolder set = ImageFolder::load(dir.path(), {"tench", "goldfish"});
+  EXPECT_EQ(set.class_names(), (std::vector<std::string>{"tench", "goldfish"}));
+  EXPECT_EQ(set.file_name(0), "n01000000/a.png");
+  EXPECT_EQ(set.label(1), 1);
+  EXPECT_NE(input_error([&] {
+              ImageFolder::load(dir.path(), {"n01000000", "n03000000"});
+            }).find("n02000000"),
+            std::string::npos);
+}
+
 TEST(ImageFolder, RefusesWhatIsNoDataSet) {
   TestFolder dir;
   auto refused = [&](const std::string& folder, const std::vector<std::string>& classes,

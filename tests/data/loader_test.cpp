@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+#include <numeric>
 #include <set>
 
 #include "tests/data/test_files.h"
@@ -117,6 +120,73 @@ TEST(Loader, EveryEpochIsANewPermutation) {
   EXPECT_NE(a, c);
   EXPECT_EQ(a, epoch_order(100, true, 1, 0));
   EXPECT_EQ(std::set<int64_t>(a.begin(), a.end()).size(), 100u);
+}
+
+TEST(Sampling, WeightsFollowTheirFormulas) {
+  // Class 0 is in all four images, 1 in one of them; the last image has nothing.
+  const std::vector<std::vector<int64_t>> images{{0}, {0, 0, 1}, {0}, {}};
+  const double rare = std::sqrt(0.9 / 0.25), usual = std::sqrt(0.9 / 0.75);
+  EXPECT_TRUE(sampling_weights(images, Sampling::kUniform, 0.9).empty());
+  const std::vector<double> repeat = sampling_weights(images, Sampling::kRepeatFactor, 0.9),
+                            balanced = sampling_weights(images, Sampling::kClassBalanced, 0.9);
+  const double repeat_expected[] = {usual, rare, usual, 1}, one = 4.0 / 3,
+               balanced_expected[] = {one, (one + 4) / 2, one, 1};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_DOUBLE_EQ(repeat.at(i), repeat_expected[i]) << i;
+    EXPECT_DOUBLE_EQ(balanced.at(i), balanced_expected[i]) << i;
+  }
+}
+
+TEST(Sampling, AnEpochDrawsByWeight) {
+  std::vector<double> weights(100, 1);
+  for (size_t i = 0; i < 10; ++i) weights[i] = 4.5;  // a third of 135
+  std::vector<double> drawn(100);
+  for (int64_t epoch = 0; epoch < 40; ++epoch) {
+    const std::vector<int64_t> order = weighted_order(weights, 7, epoch);
+    EXPECT_EQ(order, weighted_order(weights, 7, epoch));
+    ASSERT_EQ(order.size(), 100u);
+    std::vector<int> now(100);
+    for (int64_t i : order) ++now.at(static_cast<size_t>(i));
+    for (size_t i = 0; i < 100; ++i) {
+      const double wanted = 100 * weights[i] / 135;
+      EXPECT_TRUE(now[i] == std::floor(wanted) || now[i] == std::ceil(wanted)) << i;
+      drawn[i] += now[i] / 40.0;
+    }
+  }
+  EXPECT_NEAR(std::accumulate(drawn.begin(), drawn.begin() + 10, 0.0), 100.0 / 3, 1);
+}
+
+TEST(Sampling, GroupsFillBatches) {
+  const std::vector<uint8_t> groups{0, 1, 0, 1, 1, 0, 1, 0, 0};
+  EXPECT_EQ(grouped_order({8, 7, 6, 5, 4, 3, 2, 1, 0}, groups, 2),
+            (std::vector<int64_t>{8, 7, 6, 4, 5, 2, 3, 1, 0}));
+}
+
+TEST(Sampling, AnImageThatComesAgainIsAugmentedAnew) {
+  TestFolder dir;
+  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 6));
+  LoaderOptions options;
+  options.batch_size = 6;
+  options.shuffle = true;
+  options.sampling = Sampling::kClassBalanced;
+  options.augment =
+      make_augmentation({{{"short_sides", {20, 21, 22, 23, 24, 25, 26, 27, 28, 29}}, {"long_side", {100}}}});
+  std::map<int64_t, std::set<int64_t>> heights;
+  std::map<int64_t, int> times;
+  for (int64_t epoch = 0; epoch < 8; ++epoch) {
+    options.start_epoch = epoch;
+    const Batch b = take(set, options, 1).at(0);
+    for (const Target& t : b.targets) {
+      heights[epoch * 100 + t.image_id].insert(std::min(t.height, t.width));
+      ++times[epoch * 100 + t.image_id];
+    }
+  }
+  int again = 0, other = 0;
+  for (const auto& [image, n] : times) {
+    again += n > 1;
+    other += heights[image].size() > 1;
+  }
+  EXPECT_TRUE(again == 0 || other > 0) << again << " come again";
 }
 
 TEST(Loader, PadsWithZeros) {

@@ -49,7 +49,10 @@ TEST(CliStart, WrongFlagsAndCommands) {
   expect_refused("trian", "unknown command \"trian\", did you mean \"train\"?");
   expect_refused("--bogus", "unknown flag --bogus");
   expect_refused("train --confg x", "unknown flag --confg, did you mean --config?");
-  expect_refused("train --output x", "--config is required");
+  expect_refused("train --output x", "--config or --model is required");
+  expect_refused("train --model x --config y", "expected no --config beside it");
+  expect_refused("train --model rt_detr_18 --data x", "did you mean \"rt_detr_r18\"?");
+  expect_refused("predict --checkpoint x --output y", "no images, expected IMAGE or --list FILE");
   expect_refused("train --config x --output y --max-steps many", "--max-steps: \"many\" does not fit");
   expect_refused("data", "expected a command, one of shapes, check");
   expect_refused("data shape", "did you mean \"shapes\"?");
@@ -69,6 +72,8 @@ TEST(CliStart, Describe) {
   EXPECT_EQ(one.status, 0);
   EXPECT_NE(one.out.find("points       int     default 4, 1 to 64"), std::string::npos) << one.out;
   expect_refused("describe ms_deform_atn", "did you mean \"ms_deform_attn\"?");
+  EXPECT_NE(run("describe models").out.find("rt_detr_r18  "), std::string::npos);
+  EXPECT_EQ(run("describe quickstart").out, read_bytes(SACCADE_SOURCE_DIR "/configs/quickstart.textproto"));
 }
 
 TEST_F(Cli, WrongConfigs) {
@@ -325,6 +330,29 @@ TEST_F(Cli, PredictTakesPatternsAndChooses) {
     EXPECT_EQ(count(read_bytes(scratch() / "chosen/detections.json"), "\"file_name\""), want) << images;
   }
   expect_refused(predict + "chosen 'nested/*.jpg'", "nested/*.jpg: cannot read the file");
+
+  // Several at a time, in order, from a list with a bad one in it: what the good ones have alone.
+  write_bytes(scratch() / "names.txt", "nested/a.png\r\nnone.png\n\nnested/deeper/b.png\nnested/[c].png\n");
+  expect_works(predict + "one nested/a.png nested/deeper/b.png 'nested/[c].png'");
+  Result listed = run(predict + "listed --list names.txt --batch-size 2");
+  EXPECT_EQ(listed.status, 2);
+  EXPECT_EQ(count(listed.err, "none.png: cannot read the file"), 1) << listed.err;
+  EXPECT_EQ(read_bytes(scratch() / "one/a.png"), read_bytes(scratch() / "listed/a.png"));
+  auto names_of = [&](const char* folder) {
+    std::string names, text = read_bytes(scratch() / folder / "detections.json");
+    for (size_t at = 0; (at = text.find("\"file_name\"", at)) != std::string::npos; ++at)
+      names += text.substr(at, text.find(',', at) - at) + "\n";
+    return names;
+  };
+  EXPECT_EQ(names_of("one"), names_of("listed"));
+  // score finds images by name.
+  expect_works(predict + "scored shapes/images");
+  expect_works(
+      "score --annotations shapes/annotations.json --detections scored/detections.json --json scored.json");
+  expect_works("eval --batch-size 1 --checkpoint " + kCheckpoint + kShapes + "--json evaluated.json");
+  EXPECT_EQ(read_bytes(scratch() / "scored.json"), read_bytes(scratch() / "evaluated.json"));
+  expect_refused("score --annotations shapes/annotations.json --detections one/detections.json",
+                 "no image of the annotations is called \"a.png\"");
 
   expect_works(predict + "cut --max 3 --crop nested/a.png");
   const std::string list = read_bytes(scratch() / "cut/detections.json");

@@ -49,13 +49,17 @@ class Filling {
 
   InitReport run(const InitOptions& options) {
     report_.naming = weights_.naming;
-    for (const NamedWeight& w : weights_.tensors) plan(w, options);
+    const std::string others = other_classes(options.class_names);
+    reinit_heads_ = options.heads == ClassHeads::kReinitialize ||
+                    (options.heads == ClassHeads::kTakeIfSame && (!others.empty() || has_other_head()));
+    if (!reinit_heads_ && !class_heads_.empty()) report_.other_classes = others;
+    for (const NamedWeight& w : weights_.tensors) plan(w);
     for (const auto& [state, sources] : sources_) check_shared(sources);
-    repeat_first_heads(options);
+    repeat_first_heads();
     std::set<const VarState*> filled;
     for (const NamedTensor& t : wanted_) {
       auto it = sources_.find(t.var.state().get());
-      bool head = options.reinit_heads && is_class_head(t.name);
+      bool head = reinit_heads_ && is_class_head(t.name);
       (it != sources_.end() ? report_.loaded
        : head               ? report_.reinitialized
                             : report_.missing)
@@ -80,6 +84,23 @@ class Filling {
   }
   const std::string& dtype(const NamedWeight& w) const { return file_.find(w.parts[0])->dtype; }
 
+  // The classes of a checkpoint of ours, where they are not these; else "".
+  std::string other_classes(const std::vector<std::string>& class_names) const {
+    const auto* ours = dynamic_cast<const SafetensorsReader*>(&file_);
+    if (class_names.empty() || ours == nullptr || !ours->metadata().contains("saccade.config")) return "";
+    const std::vector<std::string> names = read_checkpoint_info(*ours).class_names;
+    if (names == class_names) return "";
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + printable(name);
+    return shortened(text, 100);
+  }
+  bool has_other_head() const {
+    return std::ranges::any_of(weights_.tensors, [&](const NamedWeight& w) {
+      const NamedTensor* t = find((*relation_)(w.name));
+      return t != nullptr && is_class_head(t->name) && t->var.shape() != w.shape;
+    });
+  }
+
   void choose_relation() {
     int64_t best = 0;
     for (const Relation& r : kRelations) {
@@ -100,7 +121,7 @@ class Filling {
           wanted_.empty() ? "none" : wanted_[0].name);
   }
 
-  void plan(const NamedWeight& w, const InitOptions& options) {
+  void plan(const NamedWeight& w) {
     if (is_training_state(w.name)) return;
     const NamedTensor* t = find((*relation_)(w.name));
     if (!t) {
@@ -108,7 +129,7 @@ class Filling {
       return;
     }
     bool head = is_class_head(t->name);
-    if (options.reinit_heads && head) return;
+    if (reinit_heads_ && head) return;
     if (t->var.shape() != w.shape || !is_float_dtype(dtype(w)))
       fail_input(
           "{}: tensor \"{}\" is {} {}, the model's \"{}\" has shape {}{}", file_.path(),
@@ -119,7 +140,7 @@ class Filling {
 
   // transformers writes heads that are equal in all layers once, also where box refinement would let them
   // differ: the first of a list then stands for all.
-  void repeat_first_heads(const InitOptions& options) {
+  void repeat_first_heads() {
     for (const std::string& list : repeated_heads_) {
       auto is_first = [&](const NamedWeight& w) { return w.name.starts_with(list + "0."); };
       if (std::any_of(weights_.tensors.begin(), weights_.tensors.end(), [&](const NamedWeight& w) {
@@ -127,7 +148,7 @@ class Filling {
           }))
         continue;
       for (const NamedTensor& t : wanted_) {
-        if (!t.name.starts_with(list) || (options.reinit_heads && is_class_head(t.name))) continue;
+        if (!t.name.starts_with(list) || (reinit_heads_ && is_class_head(t.name))) continue;
         std::string rest = t.name.substr(list.size());  // "3.layers.0.weight"
         const NamedTensor* first = find(list + ("0" + rest.substr(std::min(rest.find('.'), rest.size()))));
         auto source = first ? sources_.find(first->var.state().get()) : sources_.end();
@@ -155,6 +176,7 @@ class Filling {
   std::vector<std::string> class_heads_, repeated_heads_;
   std::map<std::string, const NamedTensor*> by_name_;
   const Relation* relation_ = nullptr;
+  bool reinit_heads_ = false;
   std::map<const VarState*, Sources> sources_;
   InitReport report_;
 };
@@ -170,6 +192,10 @@ std::string InitReport::to_string() const {
   add("in the file only, skipped", skipped);
   add("class heads, re-initialised", reinitialized);
   add("not in the file, initialised", missing);
+  if (!other_classes.empty())
+    out += fmt::format(
+        "\nwarning: the class heads are those of other classes ({}), --reinit-heads starts them anew",
+        other_classes);
   return out;
 }
 

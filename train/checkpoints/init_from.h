@@ -16,14 +16,18 @@ struct InitReport {
   std::vector<std::string> skipped;        // of the file, without a place in the model
   std::vector<std::string> reinitialized;  // class heads that were asked to start anew
   std::vector<std::string> missing;        // of the model, not in the file: they keep their initial values
+  std::string other_classes;  // what the file's classes are, where the heads were taken and they differ
   // A line for each that is not empty, with its count and the first names.
   std::string to_string() const;
 };
 
+// Class heads of the file: all are taken, none, or only those that were trained for the same classes (as many, and of the same
+// names where the file is a checkpoint of ours). What is not taken keeps its initial values.
+enum class ClassHeads { kTake, kReinitialize, kTakeIfSame };
+
 struct InitOptions {
-  // Class heads keep their initial values whatever the file has: for other classes than the file was trained
-  // on.
-  bool reinit_heads = false;
+  ClassHeads heads = ClassHeads::kTake;
+  std::vector<std::string> class_names = {};  // of the model; empty: not known
 };
 
 // Fills the model's tensors from those of the file with the same official name; a tensor that the model

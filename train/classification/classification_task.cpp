@@ -12,6 +12,7 @@
 #include "train/classification/evaluate.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
+#include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
 #include "train/loop/training_task.h"
 
@@ -40,7 +41,8 @@ double hits(const HostCopy& logits, std::vector<int64_t> labels, double lambda) 
 class ClassificationTask final : public TrainingTask {
  public:
   explicit ClassificationTask(const Config& config)
-      : normalization_(image_normalization(config)),
+      : config_(config),
+        normalization_(image_normalization(config)),
         loader_(train_loader(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(classification_evaluator(config)),
@@ -72,6 +74,10 @@ class ClassificationTask final : public TrainingTask {
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);
   }
+  std::optional<Batch> largest_batch() const override {
+    const std::vector<ImageSize> unknown(static_cast<size_t>(train_set_->num_images()));
+    return saccade::largest_batch(config_, unknown, 0);
+  }
   double loss_normalizer(const Batch& batch) const override {
     return static_cast<double>(batch.targets.size());
   }
@@ -97,6 +103,7 @@ class ClassificationTask final : public TrainingTask {
   }
 
  private:
+  Config config_;
   kernels::ImageNormalization normalization_;
   LoaderOptions loader_;
   EvaluatorOptions evaluation_;
@@ -127,6 +134,7 @@ namespace {
 void check_classification(const Config& config) {
   classification_evaluator(config);
   const auto& data = config.data();
+  if (data.overfit() > 0) fail_input("data.overfit: {}, expected 0 for a classifier", data.overfit());
   if (config.model().has_transformer())
     fail_input("model.transformer: is set, but a classifier is a backbone with a class head");
   if (data.augment().height() == 0)
@@ -152,13 +160,14 @@ void check_classification_split(const std::string& field, const config::Split& s
   need(field + ".images", split.images(), "a folder with one sub-folder of images for each class");
 }
 
-std::optional<int64_t> count_class_folders(const Config& config) {
+std::optional<DataSize> size_of_class_folders(const Config& config) {
   const config::Data& data = config.data();
   const std::string& source = data.folder().empty() ? data.train().images() : data.folder();
   if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
   DataPaths paths = *data_splits(config).train;
   paths.look_at_images = false;
-  return static_cast<int64_t>(open_classification_dataset(paths)->class_names().size());
+  const auto dataset = open_classification_dataset(paths);
+  return DataSize{std::ssize(dataset->class_names()), dataset->num_images()};
 }
 
 [[maybe_unused]] const bool classification_registered = training_tasks().add(
@@ -173,7 +182,7 @@ std::optional<int64_t> count_class_folders(const Config& config) {
        const auto set = open_classification_dataset(*data_splits(config, &notes).train, {}, &notes);
        return {set, set->class_names()};
      },
-     .count_classes = count_class_folders,
+     .data_size = size_of_class_folders,
      .usual_classes = 1000,
      .usual_dataset = "ImageNet",
      .has_category_ids = false});

@@ -70,20 +70,16 @@ class ClassPredictor : public Predictor {
       if (given) fail_input("{}: {} is a classifier, expected a detector", flag, arguments.checkpoint);
   }
 
-  std::vector<std::string> predict(const PredictInput& input, Image image, const Workspace&,
+  std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace&,
                                    PictureNames&) override {
-    Batch batch = one_image_batch(image, model_.config);
-    batch.targets[0].file_name = input.path;
-    std::string top, line = escaped(input.name) + ":";
-    for (const ClassScore& s : best_classes(classify(model_.as<Classifier>(), batch, norm_))) {
-      const std::string& name = model_.class_names.at(s.label);
-      top += fmt::format("{}{{\"class\": {}, \"score\": {}}}", top.empty() ? "" : ", ", json_quote(name),
-                         s.score);
-      line += fmt::format(" {} {:.3f}", printable(name), s.score);
+    const std::vector<float> logits =
+        classify(model_.as<Classifier>(), batch_of(images, model_.config), norm_);
+    const auto classes = static_cast<std::ptrdiff_t>(logits.size() / images.size());
+    auto row = logits.begin();
+    for (const LoadedInput& loaded : images) {
+      add(*loaded.input, {row, row + classes});
+      row += classes;
     }
-    list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", list_.empty() ? "" : ",",
-                         json_quote(input.name), top);
-    lines_ += line + "\n";
     return {};
   }
   std::string list_name() const override { return "predictions.json"; }
@@ -95,6 +91,19 @@ class ClassPredictor : public Predictor {
   bool has_pictures() const override { return false; }
 
  private:
+  void add(const PredictInput& input, const std::vector<float>& logits) {
+    std::string top, line = escaped(input.name) + ":";
+    for (const ClassScore& s : best_classes(logits)) {
+      const std::string& name = model_.class_names.at(s.label);
+      top += fmt::format("{}{{\"class\": {}, \"score\": {}}}", top.empty() ? "" : ", ", json_quote(name),
+                         s.score);
+      line += fmt::format(" {} {:.3f}", printable(name), s.score);
+    }
+    list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", list_.empty() ? "" : ",",
+                         json_quote(input.name), top);
+    lines_ += line + "\n";
+  }
+
   std::string output_;
   const LoadedModel& model_;
   kernels::ImageNormalization norm_;

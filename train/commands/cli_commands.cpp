@@ -102,7 +102,10 @@ void add_train(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "train", "train a detector or a classifier", run_train);
   option(c, "--config", a->config, "FILE",
          "the recipe, a textproto (see configs/); with --resume by default the run's own");
-  required(c, "--output", a->output, "DIR", "folder of the run: config, metrics, checkpoints");
+  option(c, "--model", a->model, "NAME",
+         "or a recipe by its name, fitted to --data (saccade describe models lists them)");
+  option(c, "--output", a->output, "DIR",
+         "folder of the run: config, metrics, checkpoints (default: a new one, runs/NAME-1, -2, ...)");
   option(c, "--data", a->data, "DIR",
          "in place of the recipe's data: a folder as COCO, YOLO, Pascal VOC or CSV, or of class folders");
   add_set(c, a->set);
@@ -113,12 +116,22 @@ void add_train(CLI::App& app, Action& action) {
          "do not train the parameters whose names it is found in (repeatable)")
       ->expected(1)
       ->take_all();
+  option(
+      c, "--overfit", a->overfit, "N",
+      "a check: train 1000 steps on N images without augmentation and evaluate on the same, whose AP comes near 1")
+      ->check(at_least(1));
   c->add_flag("--quiet", a->quiet, "print nothing but errors");
   add_device(c, a->device);
+  option(
+      c, "--trial-batch", a->trial_batch, "NAME",
+      "try a step of the largest batch before the first, for its memory and time: on, off or auto, the default: on a "
+      "GPU, and on a CPU in runs of 500 batches or more")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
   option(c, "--max-steps", a->max_steps, "N", "stop after this many optimizer steps; --resume goes on")
       ->check(at_least(1));
   c->footer(
       "Examples:\n"
+      "  saccade train --data my_images --model rt_detr_r18 --init-from weights.safetensors\n"
       "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
       "  saccade train --config configs/bccd.textproto --output runs/a --set data.batch_size=4 --set seed=7\n"
       "  saccade train --config configs/bccd.textproto --data my_images --output runs/mine\n"
@@ -151,7 +164,8 @@ void add_eval(CLI::App& app, Action& action) {
 void add_score(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "score", "COCO figures of a detection file", run_score);
   required(c, "--annotations", a->annotations, "FILE", "COCO instances json");
-  required(c, "--detections", a->detections, "FILE", "COCO result list");
+  required(c, "--detections", a->detections, "FILE",
+           "COCO result list, or the detections.json of predict, whose images are found by their names");
   add_json(c, a->json);
   c->add_flag("--per-class", a->per_class, "print the figures of each class too");
   option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
@@ -170,6 +184,7 @@ void add_predict(CLI::App& app, Action& action) {
       ->check(between_0_and_1());
   option(c, "--classes", a->classes, "NAME,...", "only these classes, by name or category id")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(not_empty());
   option(c, "--max", a->max, "N", "at most so many detections an image, the best by score")
       ->check(at_least(1));
@@ -177,11 +192,17 @@ void add_predict(CLI::App& app, Action& action) {
   c->add_flag("--crop", a->crop, "also cut every object out, into DIR/crops");
   c->add_flag("--recursive", a->recursive, "also take the folders in folders");
   add_device(c, a->device);
+  option(c, "--list", a->list, "FILE", "take the images that this file lists too, one a line");
+  option(c, "--batch-size", a->batch_size, "N",
+         "images at a time (default 1); those of several sizes may be padded")
+      ->check(
+          number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
   c->add_option("IMAGE", a->images, "image files, folders of images, or patterns ('shots/*.jpg')")
-      ->required()
       ->check(not_empty());
   c->footer(
-      "Example:\n  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/");
+      "Examples:\n"
+      "  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/\n"
+      "  saccade predict --checkpoint best.safetensors --output pictures --list names.txt --batch-size 8");
 }
 
 void add_bench(CLI::App& app, Action& action) {
@@ -329,11 +350,11 @@ void add_convert(CLI::App& app, Action& action) {
 void add_describe(CLI::App& app, Action& action) {
   auto [c, a] =
       add_command(app, action, "describe",
-                  "the arguments, shapes and cost of a layer, or the fields of a config", run_describe);
-  c->add_option(
-      "LAYER", a->layer,
-      "its name in a config; without one, the known layers are listed; \"config\": every field of a config");
-  c->footer("Example:\n  saccade describe ms_deform_attn");
+                  "a layer (arguments, shapes, cost), a recipe, or the fields of a config", run_describe);
+  c->add_option("LAYER", a->layer,
+                "its name in a config, or that of a recipe; without one, the known layers are listed; "
+                "\"models\": the recipes; \"config\": every field of a config");
+  c->footer("Examples:\n  saccade describe ms_deform_attn\n  saccade describe rt_detr_r18");
 }
 
 }  // namespace

@@ -11,11 +11,14 @@ namespace saccade {
 
 struct TrainArguments {
   std::string config, output, init_from, device = "auto";
-  std::string data;  // in place of the recipe's data sets: a folder that holds them
+  std::string model;  // or a recipe by its name, fitted to the data
+  std::string data;   // in place of the recipe's data sets: a folder that holds them
   std::vector<std::string> set;
   std::vector<std::string> freeze;  // parameters that are not trained, by regex
+  int64_t overfit = 0;              // only so many images, see data.overfit
   bool resume = false;
-  bool quiet = false;         // nothing on stdout
+  bool quiet = false;  // nothing on stdout
+  std::string trial_batch = "auto";
   bool reinit_heads = false;  // with init_from
   int64_t max_steps = 0;      // stops there, without changing the schedule; 0: where the configuration ends
 };
@@ -38,6 +41,8 @@ int run_score(const ScoreArguments& arguments);
 struct PredictArguments {
   std::string checkpoint, output, device = "auto";
   std::vector<std::string> images;   // files, folders of images, or patterns (*.jpg)
+  std::string list;                  // a file with more of them, one a line
+  int64_t batch_size = 1;            // images at a time
   std::optional<double> threshold;   // of boxes; unset: 0.5
   std::vector<std::string> classes;  // names or category ids; empty: all
   int64_t max = 0;                   // detections of an image, the best by score; 0: the configuration's
@@ -122,7 +127,8 @@ struct ConvertArguments {
 int run_convert(const ConvertArguments& arguments);
 
 struct DescribeArguments {
-  std::string layer;  // "": lists the layers; "config": the fields of the configuration
+  // "": lists the layers; "models": the recipes, or one of their names; "config": the fields of the configuration
+  std::string layer;
 };
 int run_describe(const DescribeArguments& arguments);
 

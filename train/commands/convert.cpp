@@ -1,5 +1,5 @@
-// saccade convert: turns the weights of other projects into ours. A detector becomes a checkpoint that eval and predict
-// take as it is; other weights become a file of plain tensors under official names, for --init-from. Only the
+// saccade convert: turns the weights of other projects into ours. A detector, and a classifier with its head, becomes a checkpoint that
+// eval and predict take as it is; other weights become a file of plain tensors under official names, for --init-from. Only the
 // values matter to the result: the same tensors always give the same bytes.
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +11,7 @@
 #include "data/formats/coco.h"
 #include "data/formats/data_format.h"
 #include "models/backbone.h"
+#include "models/weights/imagenet_names.h"
 #include "models/weights/weight_naming.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/infer_config.h"
@@ -79,13 +80,19 @@ Classes classes_of(const ConvertArguments& arguments, Config& config) {
   bool coco = with_ids && classes == static_cast<int64_t>(coco_class_names().size());
   if (coco && !config.data().has_labels()) config.mutable_data()->set_labels(config::category_id);
   coco = coco && config.data().labels() == config::category_id;
+  const bool imagenet = !with_ids && classes == std::ssize(imagenet_class_names());
   for (int64_t k = 0; k < classes; ++k) {
+    const auto i = static_cast<size_t>(k);
     if (with_ids) out.ids.push_back(k);
-    out.names.push_back(coco ? coco_class_names()[static_cast<size_t>(k)] : fmt::format("class {}", k));
+    out.names.push_back(coco       ? coco_class_names()[i]
+                        : imagenet ? imagenet_class_names()[i]
+                                   : fmt::format("class {}", k));
   }
   print_line("{} outputs: {}", classes,
-             coco ? "the labels are COCO's category ids"
-                  : "the classes have no names, --annotations gives them those of a data set");
+             coco       ? "the labels are COCO's category ids"
+             : imagenet ? "the classes are ImageNet's"
+             : with_ids ? "the classes have no names, --annotations gives them those of a data set"
+                        : "the classes have no names");
   return out;
 }
 
@@ -107,6 +114,18 @@ bool fits_a_backbone(const OfficialWeights& weights) {
   return false;
 }
 
+// Whether the file has the tensors of the model, and no others.
+bool fits(const OfficialWeights& weights, const Config& config) {
+  size_t known = 0;
+  for (const NamedTensor& t :
+       sketch_model(build_args(config), config.model().num_classes())->named_tensors()) {
+    const NamedWeight* weight = weights.find(t.name);
+    if (weight == nullptr || weight->shape != t.var.shape()) return false;
+    ++known;
+  }
+  return known == weights.tensors.size();
+}
+
 // The configuration that --config and --set give, on top of what the weights imply; nothing when they are not a
 // detector's.
 std::optional<Config> configuration(const ConvertArguments& arguments, const WeightsFile& file,
@@ -117,6 +136,11 @@ std::optional<Config> configuration(const ConvertArguments& arguments, const Wei
     for (const std::string& set : arguments.set) apply_set(given, set);
     inferred = infer_config(file, weights, given);
     if (!inferred) return std::nullopt;
+    const bool is_classifier = !task_of(inferred->config).has_category_ids;
+    if (is_classifier && arguments.set.empty() && !fits(weights, resolve_config(inferred->config))) {
+      print_line("a classifier, but not quite one that is known here");
+      return std::nullopt;
+    }
     for (const std::string& assumption : inferred->assumed)
       print_line("assumed, as the file does not say: {} (--set {}=... changes it)", assumption,
                  assumption.substr(0, assumption.find(':')));
@@ -161,9 +185,8 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
 
 void write_plain(const ConvertArguments& arguments, const WeightsFile& file, const OfficialWeights& weights) {
   if (!arguments.annotations.empty() || !arguments.set.empty())
-    fail_input(
-        "{}: no detector that is known (DETR, Deformable DETR), so --set and --annotations have no meaning",
-        file.path());
+    fail_input("{}: no detector or classifier that is known, so --set and --annotations have no meaning",
+               file.path());
   NamedValues tensors;
   int64_t values = 0;
   for (const NamedWeight& w : weights.tensors) {
@@ -176,7 +199,7 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   bool ours = metadata.contains("saccade.config");
   print_line("{}: {} tensors with {} values, {}", arguments.output, tensors.size(), values,
              ours                       ? "a checkpoint as before"
-             : fits_a_backbone(weights) ? "no detector: for train --init-from"
+             : fits_a_backbone(weights) ? "no detector and no class head: for train --init-from"
                                         : "no names of a model here, so nothing for train --init-from");
 }
 

@@ -1,11 +1,12 @@
 // saccade describe LAYER: what a registered layer is, read from its registration and from the arguments it
-// asks for. saccade describe config: the fields of the configuration, from their schema.
-#include <fmt/ranges.h>
+// asks for. saccade describe config: the fields of the configuration, from their schema; saccade describe models: the recipes.
+#include <algorithm>
 
 #include "core/tensor/error.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
 #include "train/config/nearest.h"
+#include "train/config/recipes.h"
 #include "train/config/rules.h"
 #include "train/logs/print.h"
 
@@ -13,12 +14,29 @@ namespace saccade {
 
 namespace {
 
-void list_layers() {
+using Rows = std::vector<std::pair<std::string, std::string>>;  // names with a line of text
+
+void print_rows(const Rows& rows) {
   size_t width = 0;
-  for (const std::string& name : attention_layers().names()) width = std::max(width, name.size());
-  print_text("Attention layers (saccade describe NAME):\n");
+  for (const auto& [name, text] : rows) width = std::max(width, name.size());
+  for (const auto& [name, text] : rows) print_text("  {:<{}}  {}\n", name, width, text);
+}
+
+void list_layers() {
+  Rows rows;
   for (const std::string& name : attention_layers().names())
-    print_text("  {:<{}}  {}\n", name, width, attention_layers().find(name).summary);
+    rows.emplace_back(name, attention_layers().find(name).summary);
+  print_text("Attention layers (saccade describe NAME):\n");
+  print_rows(rows);
+  print_text("and: models, config\n");
+}
+
+void list_recipes() {
+  Rows rows;
+  for (const Recipe& recipe : recipes()) rows.emplace_back(recipe.name, recipe.title());
+  print_text(
+      "Recipes (saccade describe NAME prints one, saccade train --model NAME --data FOLDER trains with it):\n");
+  print_rows(rows);
 }
 
 void describe_layer(const AttentionSpec& spec) {
@@ -56,19 +74,28 @@ void describe_layer(const AttentionSpec& spec) {
 }  // namespace
 
 int run_describe(const DescribeArguments& arguments) {
-  std::vector<std::string> names = attention_layers().names();
-  if (arguments.layer.empty()) {
+  const std::string& name = arguments.layer;
+  const auto& layers = attention_layers().all();
+  std::vector<std::string> known = attention_layers().names();
+  const auto recipe = std::ranges::find(recipes(), name, &Recipe::name);
+  if (name.empty()) {
     list_layers();
-    return 0;
-  }
-  if (arguments.layer == "config") {
+  } else if (name == "models") {
+    list_recipes();
+  } else if (name == "config") {
     print_text("{}", config_tables());
-    return 0;
+  } else if (recipe != recipes().end()) {
+    print_text("{}", recipe->text);
+  } else if (layers.contains(name)) {
+    describe_layer(layers.at(name));
+  } else {
+    known.insert(known.end(), {"models", "config"});
+    for (const Recipe& r : recipes()) known.push_back(r.name);
+    fail_input(
+        "describe: no layer or recipe \"{}\", did you mean \"{}\"? (saccade describe lists the layers, saccade describe models "
+        "the recipes)",
+        name, nearest_name(name, known));
   }
-  if (std::find(names.begin(), names.end(), arguments.layer) == names.end())
-    fail_input("describe: no layer \"{}\", did you mean \"{}\"? The known ones are {}", arguments.layer,
-               nearest_name(arguments.layer, names), fmt::join(names, ", "));
-  describe_layer(attention_layers().find(arguments.layer));
   return 0;
 }
 

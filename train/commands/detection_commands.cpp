@@ -95,9 +95,9 @@ class BoxPredictor : public Predictor {
         shown_(shown_labels(arguments, model)),
         counts_(model.class_names.size(), 0) {}
 
-  std::vector<std::string> predict(const PredictInput& input, Image image, const Workspace& workspace,
+  std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
                                    PictureNames& names) override {
-    Batch batch = one_image_batch(image, model_.config);
+    const Batch batch = batch_of(images, model_.config);
     DetectorInput detector_in = detector_input(batch, norm_, detector_.device());
     detector_in.record_sampling = arguments_.sampling_points;
     DetectorOutput output = detector_.forward(detector_in);
@@ -105,11 +105,30 @@ class BoxPredictor : public Predictor {
         (output.sampling.empty() || !output.sampling.back().locations.defined()))
       fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
                  arguments_.checkpoint);
-    std::vector<std::string> pictures{input.picture};
+    std::vector<std::string> pictures;
+    const auto detections = detector_.postprocess(output, batch.targets, post_);
+    for (size_t n = 0; n < images.size(); ++n)
+      draw(*images[n].input, images[n].image, detections[n], output, batch, static_cast<int64_t>(n),
+           workspace, names, pictures);
+    return pictures;
+  }
+  std::string list_name() const override { return "detections.json"; }
+  std::string list() const override { return list_; }
+  std::string summary(size_t images) const override {
+    return table() + fmt::format("{}: {} pictures, detections.json with {} detections of score {} or more\n",
+                                 escaped(arguments_.output), images, count_, threshold_);
+  }
+  bool has_pictures() const override { return true; }
+
+ private:
+  // Image n of the batch; adds the names of what it draws.
+  void draw(const PredictInput& input, Image& image, const std::vector<ImageDetection>& detections,
+            const DetectorOutput& output, const Batch& batch, int64_t n, const Workspace& workspace,
+            PictureNames& names, std::vector<std::string>& pictures) {
+    pictures.push_back(input.picture);
     std::vector<DrawnBox> boxes;
     std::vector<DrawnPoint> points;
-    const auto detections = detector_.postprocess(output, batch.targets, post_);
-    for (const ImageDetection& d : detections.front()) {
+    for (const ImageDetection& d : detections) {
       if (d.score < threshold_ || !shown_[static_cast<size_t>(d.label)]) continue;
       if (arguments_.max > 0 && std::ssize(boxes) == arguments_.max) break;
       const DrawnBox box{d.x1, d.y1, d.x2, d.y2, d.label, d.score};
@@ -122,23 +141,14 @@ class BoxPredictor : public Predictor {
       }
       add_to_list(input, box, crop);
       if (arguments_.sampling_points && boxes.size() < kSampledDetections)
-        add_sampling_points(output.sampling.back(), batch, d.query, d.label, points);
+        add_sampling_points(output.sampling.back(), batch, n, d.query, d.label, points);
       boxes.push_back(box);
     }
     draw_points(image, points, std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));
     draw_boxes(image, boxes, model_.class_names);
     write_file(workspace.file(input.picture), encode_drawing(image));
-    return pictures;
   }
-  std::string list_name() const override { return "detections.json"; }
-  std::string list() const override { return list_; }
-  std::string summary(size_t images) const override {
-    return table() + fmt::format("{}: {} pictures, detections.json with {} detections of score {} or more\n",
-                                 escaped(arguments_.output), images, count_, threshold_);
-  }
-  bool has_pictures() const override { return true; }
 
- private:
   // COCO's form, with names for people; `crop`: "" for none
   void add_to_list(const PredictInput& input, const DrawnBox& box, const std::string& crop) {
     const auto label = static_cast<size_t>(box.label);

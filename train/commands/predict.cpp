@@ -29,18 +29,23 @@ struct Predicted {
   std::vector<std::string> pictures;
 };
 
-// Works through the images and puts their results in the workspace.
-Predicted predict_each(const std::vector<PredictInput>& images, Predictor& predictor,
-                       const Workspace& workspace, PictureNames& names) {
+// Works through the images, so many at a time, and puts their results in the workspace.
+Predicted predict_all(const std::vector<PredictInput>& images, size_t batch_size, Predictor& predictor,
+                      const Workspace& workspace, PictureNames& names) {
   Predicted done;
+  std::vector<LoadedInput> batch;
   ProgressCounter progress("predict", static_cast<int64_t>(images.size()), "images");
   for (const PredictInput& input : images) {
-    if (std::optional<Image> image = read_or_report(input.path, progress)) {
-      for (std::string& picture : predictor.predict(input, std::move(*image), workspace, names))
-        done.pictures.push_back(std::move(picture));
-      ++done.images;
-    }
-    progress.add(1);
+    if (std::optional<Image> image = read_or_report(input.path, progress))
+      batch.push_back({&input, std::move(*image)});
+    else
+      progress.add(1);
+    if (batch.empty() || (batch.size() < batch_size && &input != &images.back())) continue;
+    const size_t count = batch.size();
+    for (std::string& picture : predictor.predict(std::exchange(batch, {}), workspace, names))
+      done.pictures.push_back(std::move(picture));
+    done.images += count;
+    progress.add(static_cast<int64_t>(count));
   }
   if (done.images == 0)
     progress.clear();
@@ -53,7 +58,12 @@ Predicted predict_each(const std::vector<PredictInput>& images, Predictor& predi
 
 int run_predict(const PredictArguments& arguments) {
   const DeviceChoice choice = choose_device(arguments.device);
-  PredictInputs inputs = collect_inputs(arguments.images, arguments.recursive);
+  std::vector<std::string> paths = arguments.images;
+  if (!arguments.list.empty())
+    for (std::string& path : listed_paths(arguments.list)) paths.push_back(std::move(path));
+  if (paths.empty())
+    fail_input("saccade predict: no images, expected IMAGE or --list FILE (see saccade predict --help)");
+  PredictInputs inputs = collect_inputs(paths, arguments.recursive);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device);
   std::unique_ptr<Predictor> predictor = task_commands().find(model.task).predictor(arguments, model);
   EvaluationMode mode(*model.module, precision_of(model.config));
@@ -67,7 +77,8 @@ int run_predict(const PredictArguments& arguments) {
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
   for (const std::string& problem : inputs.problems) print_error(problem);
-  const Predicted done = predict_each(inputs.images, *predictor, workspace, names);
+  const Predicted done =
+      predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor, workspace, names);
   if (const std::string note = names.note(); done.images > 0 && !note.empty()) print_line(note);
   const size_t bad = inputs.images.size() - done.images;
   // What is bad has been reported: the rest is done, and the exit status tells.

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -207,13 +208,31 @@ std::vector<uint8_t> encode_drawing(const Image& image) {
   return png;
 }
 
-Batch one_image_batch(const Image& original, const Config& config) {
-  Sample sample;
-  sample.image = original;
-  Rng unused(0);
-  sample = augment(std::move(sample), eval_augment(config), unused);
-  Target target = make_target(sample, {original.height, original.width});
-  return collate({std::move(sample)}, {std::move(target)}, config.data().pad_multiple());
+std::vector<std::string> listed_paths(const std::string& file) {
+  constexpr FileKind kListFile{"a list of paths", uint64_t{1} << 30};
+  std::vector<std::string> paths;
+  std::istringstream lines(read_text(file, kListFile));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) paths.push_back(line);
+  }
+  if (paths.empty()) fail_input("{}: lists no images, expected one path a line", file);
+  return paths;
+}
+
+Batch batch_of(const std::vector<LoadedInput>& images, const Config& config) {
+  const Augmentation to_size = eval_augment(config);
+  std::vector<Sample> samples;
+  std::vector<Target> targets;
+  for (const LoadedInput& loaded : images) {
+    Sample sample;
+    sample.image = loaded.image;
+    Rng unused(0);
+    samples.push_back(augment(std::move(sample), to_size, unused));
+    targets.push_back(make_target(samples.back(), {loaded.image.height, loaded.image.width}));
+    targets.back().file_name = loaded.input->path;
+  }
+  return collate(samples, std::move(targets), config.data().pad_multiple());
 }
 
 Workspace::Workspace(const std::string& output) : output_(output) {

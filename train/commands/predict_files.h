@@ -22,6 +22,11 @@ struct PredictInput {
   std::string picture;  // file name of the picture; "": none
 };
 
+struct LoadedInput {
+  const PredictInput* input;
+  Image image;
+};
+
 struct PredictInputs {
   std::vector<PredictInput> images;   // distinct names
   std::vector<std::string> problems;  // folders that cannot be read or have no images
@@ -54,8 +59,11 @@ void check_list(const std::string& output, const std::string& name);
 // A picture that predict has drawn, as the bytes of a PNG file that says so.
 std::vector<uint8_t> encode_drawing(const Image& image);
 
-// A batch of one image, resized as for evaluation.
-Batch one_image_batch(const Image& original, const Config& config);
+// The paths that a file lists, one a line. Throws InputError.
+std::vector<std::string> listed_paths(const std::string& file);
+
+// A batch of these images, resized as for evaluation.
+Batch batch_of(const std::vector<LoadedInput>& images, const Config& config);
 
 // A temporary folder beside the results that holds them until all are there; leftovers are removed at the end, and by signals.
 class Workspace {

@@ -12,7 +12,7 @@ int run_score(const ScoreArguments& arguments) {
   check_outputs({{"--json", arguments.json}},
                 {{"--annotations", arguments.annotations}, {"--detections", arguments.detections}});
   GroundTruth truth = read_ground_truth({arguments.annotations, ""});
-  std::vector<Detection> detections = read_detections(arguments.detections);
+  std::vector<Detection> detections = read_detections(arguments.detections, &truth);
   Evaluation evaluation =
       detection_evaluators()
           .find(arguments.evaluator, "--evaluator")

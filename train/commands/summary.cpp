@@ -5,6 +5,7 @@
 #include "core/tensor/error.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
+#include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
 
@@ -15,7 +16,7 @@ namespace {
 int64_t class_count(const Config& config) {
   if (config.model().num_classes() > 0) return config.model().num_classes();
   const TaskSpec& task = task_of(config);
-  if (std::optional<int64_t> classes = task.count_classes(config)) return *classes;
+  if (const std::optional<DataSize> size = task.data_size(config)) return size->classes;
   print_text("The training data is not at hand: {} classes are assumed, as in {}.\n", task.usual_classes,
              task.usual_dataset);
   return task.usual_classes;

@@ -17,12 +17,12 @@
 
 namespace saccade {
 
-// The predictions of one run: an image at a time, then their list.
+// The predictions of one run: a batch of images at a time, then their list.
 class Predictor {
  public:
   virtual ~Predictor() = default;
-  // `image` is that of the input; pictures go into the workspace, and their names there are returned.
-  virtual std::vector<std::string> predict(const PredictInput& input, Image image, const Workspace& workspace,
+  // Pictures go into the workspace, and their names there are returned.
+  virtual std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
                                            PictureNames& names) = 0;
   // The file of the list, its elements and what is printed at the end.
   virtual std::string list_name() const = 0;

@@ -11,6 +11,7 @@
 #include "train/checkpoints/run_folder.h"
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
+#include "train/config/recipes.h"
 #include "train/config/task.h"
 #include "train/logs/progress.h"
 #include "train/loop/trainer.h"
@@ -23,10 +24,13 @@ namespace {
 
 constexpr const char* kFreeze = "--freeze";
 
-// The recipe: of a run that goes on, its own where no other is given.
-std::string recipe(const TrainArguments& arguments) {
+// The file of the recipe: of a run that goes on, its own where no other is given.
+std::string recipe_file(const TrainArguments& arguments) {
   if (!arguments.config.empty()) return arguments.config;
-  if (!arguments.resume) fail_input("saccade train: --config is required (see saccade train --help)");
+  if (!arguments.resume)
+    fail_input(
+        "saccade train: --config or --model is required, for example --model rt_detr_r18 --data my_images (see saccade "
+        "train --help)");
   const std::string own = arguments.output + "/config.textproto";
   std::error_code error;
   if (!fs::exists(own, error))
@@ -36,13 +40,54 @@ std::string recipe(const TrainArguments& arguments) {
   return own;
 }
 
-Config configuration(const TrainArguments& arguments) {
-  NamePatterns(arguments.freeze, kFreeze);
-  Config config = load_config(recipe(arguments), arguments.set);
+// The recipe with the edits; what should be known about it is added to notes.
+Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& notes) {
+  const bool has_weights = arguments.resume || !arguments.init_from.empty();
+  if (!arguments.model.empty()) {
+    const Recipe& recipe = find_recipe(arguments.model, "--model");
+    FittedRecipe fitted = fit_recipe(recipe, arguments.data, arguments.set, has_weights);
+    notes.push_back(fmt::format("recipe {}: {}", recipe.name, recipe.title()));
+    for (const std::string& note : fitted.notes) notes.push_back("  " + note);
+    return fitted.config;
+  }
+  const Config read = load_config(recipe_file(arguments));
+  Config config = read;
+  for (const std::string& set : arguments.set) apply_set(config, set);
   if (!arguments.data.empty()) {
     config.mutable_data()->set_folder(arguments.data);
     config.mutable_data()->clear_train();
     config.mutable_data()->clear_val();
+  }
+  notes = config_warnings(read, config, has_weights);
+  return config;
+}
+
+// The check of --overfit: few images over and over, with a rate that falls to its end and without what slows learning by heart.
+void overfit(Config& config, int64_t images) {
+  constexpr int64_t kSteps = 1000, kWarmup = 50, kEvaluations = 4;
+  config::Data& data = *config.mutable_data();
+  data.set_overfit(static_cast<int32_t>(std::min<int64_t>(images, 1'000'000)));
+  data.set_batch_size(static_cast<int32_t>(std::min<int64_t>(data.batch_size(), data.overfit())));
+  config::Train& train = *config.mutable_train();
+  train.set_accumulate(1);
+  train.set_epochs(0);
+  train.set_max_steps(kSteps);
+  train.set_ema_decay(0);
+  const int64_t batches = std::max<int64_t>(data.overfit() / data.batch_size(), 1);
+  train.set_eval_every_epochs(static_cast<double>(kSteps / kEvaluations) / static_cast<double>(batches));
+  config::Schedule& schedule = *config.mutable_schedule();
+  schedule.Clear();
+  schedule.set_type("cosine");
+  schedule.set_warmup_steps(kWarmup);
+  schedule.set_final_ratio(0.01);
+}
+
+Config configuration(const TrainArguments& arguments, std::vector<std::string>& notes) {
+  NamePatterns(arguments.freeze, kFreeze);
+  Config config = chosen_config(arguments, notes);
+  if (arguments.overfit > 0) {
+    overfit(config, arguments.overfit);
+    for (const std::string& set : arguments.set) apply_set(config, set);
   }
   // --max-steps stops a run early; it is its planned length only where the configuration has none.
   bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;
@@ -61,6 +106,17 @@ Config configuration(const TrainArguments& arguments) {
   config.mutable_optimizer()->mutable_group()->Swap(groups.mutable_group());
   validate_for_training(config);
   return resolve_config(config);
+}
+
+// runs/NAME-1, or the first such folder that is not there yet.
+std::string new_run_folder(const TrainArguments& arguments) {
+  if (arguments.resume) fail_input("--resume needs --output: the folder of the run that goes on");
+  const std::string name =
+      arguments.model.empty() ? fs::path(arguments.config).stem().string() : arguments.model;
+  std::error_code error;
+  for (int n = 1;; ++n)
+    if (const std::string folder = fmt::format("runs/{}-{}", name, n); !fs::exists(folder, error))
+      return folder;
 }
 
 std::string quoted(const std::string& word) {
@@ -106,7 +162,7 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
 
 // Trains in the folder; exit status.
 int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOptions& options,
-             const std::string& notice) {
+             const std::vector<std::string>& notes) {
   const Config& config = options.config;
   if (!arguments.resume) {
     folder.refuse_run();
@@ -127,7 +183,7 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
   auto say = [&](const std::string& line) {
     if (!line.empty() && !options.quiet) console.message(line);
   };
-  say(notice);
+  for (const std::string& note : notes) say(note);
   const TrainingResult result = train(options, *task, folder);
   say(describe_stop(arguments, config, result));
   std::string end = fmt::format("{}: {} steps", arguments.output, result.step);
@@ -140,7 +196,12 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
 
 }  // namespace
 
-int run_train(const TrainArguments& arguments) {
+int run_train(const TrainArguments& given) {
+  TrainArguments arguments = given;
+  if (!arguments.model.empty() && (arguments.resume || !arguments.config.empty()))
+    fail_input("--model chooses the recipe of a new run, expected no {} beside it",
+               arguments.resume ? "--resume" : "--config");
+  if (arguments.output.empty()) arguments.output = new_run_folder(arguments);
   if (arguments.resume && !arguments.init_from.empty())
     fail_input("--init-from starts a new run and --resume continues one, expected only one of them");
   if (arguments.reinit_heads && arguments.init_from.empty())
@@ -148,17 +209,24 @@ int run_train(const TrainArguments& arguments) {
   TrainerOptions options;
   const DeviceChoice choice = choose_device(arguments.device);
   options.device = choice.device;
-  options.config = configuration(arguments);
+  std::vector<std::string> notes;
+  options.config = configuration(arguments, notes);
+  notes.insert(notes.begin(), {choice.notice, given.output.empty() ? "the run is " + arguments.output : ""});
   options.output = arguments.output;
   options.resume = arguments.resume;
   options.init_from = arguments.init_from;
-  options.reinit_heads = arguments.reinit_heads;
+  options.heads = arguments.reinit_heads    ? ClassHeads::kReinitialize
+                  : arguments.model.empty() ? ClassHeads::kTake
+                                            : ClassHeads::kTakeIfSame;
   options.stop_at_step = arguments.max_steps;
   options.quiet = arguments.quiet;
+  options.trial_batch = arguments.trial_batch == "on"    ? TrialBatch::kOn
+                        : arguments.trial_batch == "off" ? TrialBatch::kOff
+                                                         : TrialBatch::kAuto;
   InterruptScope signals;
   try {
     RunFolder folder(arguments.output);
-    return train_in(folder, arguments, options, choice.notice);
+    return train_in(folder, arguments, options, notes);
   } catch (const Interrupted&) {
     Progress().message(fmt::format("stopped by {} before a step was done", signal_name(interrupt_signal())));
     return 128 + interrupt_signal();

@@ -77,6 +77,17 @@ LoaderOptions train_loader(const Config& config) {
   o.prefetch = data.prefetch();
   o.cache_mb = data.cache_mb();
   if (data.bad_images() == config::skip) o.bad_images = BadImages::kReplace;
+  o.sampling = data.sampling() == config::repeat_factor    ? Sampling::kRepeatFactor
+               : data.sampling() == config::class_balanced ? Sampling::kClassBalanced
+                                                           : Sampling::kUniform;
+  o.repeat_threshold = data.repeat_threshold();
+  o.group_by_shape = data.group_by_shape();
+  if (data.overfit() > 0) {  // the images as they are evaluated
+    o.augment = eval_augment(config);
+    o.mix = {};
+    o.batch_mixup = {};
+    o.batch_sizes = {};
+  }
   return o;
 }
 
@@ -153,6 +164,14 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
       if (!splits.val)
         notes->push_back(fmt::format("{}: has no validation images, so nothing is evaluated", data.folder()));
     }
+  }
+  if (data.overfit() > 0) {
+    splits.train->most = data.overfit();
+    splits.val = splits.train;
+    if (notes != nullptr)
+      notes->push_back(fmt::format(
+          "data.overfit: training and evaluation on the same {} image{}, without augmentation; AP should come near 1",
+          data.overfit(), data.overfit() == 1 ? "" : "s"));
   }
   for (auto* paths : {&splits.train, &splits.val}) {
     if (!*paths) continue;

@@ -22,6 +22,10 @@ struct TrainingImages {
   std::vector<std::string> class_names;
 };
 
+struct DataSize {
+  int64_t classes = 0, images = 0;
+};
+
 struct TaskSpec {
   std::string name;  // "detection"
   std::string file;
@@ -32,8 +36,8 @@ struct TaskSpec {
   std::unique_ptr<TrainingTask> (*make)(const Config& config);
   // The training set alone; what there is to say about it is added to notes. Throws InputError.
   TrainingImages (*open_images)(const Config& config, std::vector<std::string>& notes);
-  // How many classes the training data has, or, when it is not at hand, nothing.
-  std::optional<int64_t> (*count_classes)(const Config& config);
+  // Of the training data, or, when it is not at hand, nothing.
+  std::optional<DataSize> (*data_size)(const Config& config);
   int64_t usual_classes;      // in place of those
   const char* usual_dataset;  // whose number it is
   bool has_category_ids;      // its classes are categories with ids; else they have names only

@@ -1,5 +1,7 @@
 // Training a detector: the data sets, the detector's own loss and the evaluator of a configuration.
+#include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "data/evaluation/evaluators.h"
 #include "data/formats/data_format.h"
@@ -9,6 +11,7 @@
 #include "train/config/task.h"
 #include "train/detection/detection_pictures.h"
 #include "train/detection/evaluator.h"
+#include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
 #include "train/loop/training_task.h"
 
@@ -22,7 +25,8 @@ constexpr int64_t kPictures = 4, kPictureSide = 400;
 class DetectionTask final : public TrainingTask {
  public:
   explicit DetectionTask(const Config& config)
-      : normalization_(image_normalization(config)),
+      : config_(config),
+        normalization_(image_normalization(config)),
         loader_(train_loader(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(detection_evaluator(config)),
@@ -58,6 +62,16 @@ class DetectionTask final : public TrainingTask {
   int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);
+  }
+  std::optional<Batch> largest_batch() const override {
+    const GroundTruth& truth = train_set_->ground_truth();
+    std::vector<ImageSize> sizes;
+    for (const ImageInfo& image : truth.images) sizes.push_back({image.height, image.width});
+    std::map<int64_t, int64_t> objects;
+    int64_t most = 1;
+    for (const Annotation& a : truth.annotations)
+      if (!a.iscrowd) most = std::max(most, ++objects[a.image_id]);
+    return saccade::largest_batch(config_, sizes, most);
   }
   double loss_normalizer(const Batch& batch) const override {
     size_t objects = 0;
@@ -98,6 +112,7 @@ class DetectionTask final : public TrainingTask {
   }
 
  private:
+  Config config_;
   kernels::ImageNormalization normalization_;
   LoaderOptions loader_;
   EvaluatorOptions evaluation_;
@@ -123,13 +138,14 @@ void check_detection_split(const std::string& field, const config::Split& split)
   need(field + ".images", split.images(), "the folder of the images");
 }
 
-std::optional<int64_t> count_categories(const Config& config) {
+std::optional<DataSize> size_of_detection_data(const Config& config) {
   const config::Data& data = config.data();
   const std::string& source = data.folder().empty() ? data.train().annotations() : data.folder();
   if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
   DataPaths paths = *data_splits(config).train;
   paths.look_at_images = false;
-  return open_detection_dataset(paths, label_scheme(config))->num_classes();
+  const auto dataset = open_detection_dataset(paths, label_scheme(config));
+  return DataSize{dataset->num_classes(), dataset->num_images()};
 }
 
 [[maybe_unused]] const bool detection_registered = training_tasks().add(
@@ -145,7 +161,7 @@ std::optional<int64_t> count_categories(const Config& config) {
            open_detection_dataset(*data_splits(config, &notes).train, label_scheme(config), &notes);
        return {set, set->class_names()};
      },
-     .count_classes = count_categories,
+     .data_size = size_of_detection_data,
      .usual_classes = 91,  // the largest category id and one more, as in the official models
      .usual_dataset = "COCO",
      .has_category_ids = true});

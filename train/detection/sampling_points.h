@@ -9,9 +9,9 @@
 
 namespace saccade {
 
-// Adds the points at which the last decoder layer sampled for one query, in pixels of the original image of a batch of one, as
+// Adds the points at which the last decoder layer sampled for one query of image n, in pixels of its original, as
 // opaque as their weights. `record`: DetectorOutput::sampling.back().
-void add_sampling_points(const SamplingRecord& record, const Batch& batch, int64_t query, int64_t label,
-                         std::vector<DrawnPoint>& points);
+void add_sampling_points(const SamplingRecord& record, const Batch& batch, int64_t n, int64_t query,
+                         int64_t label, std::vector<DrawnPoint>& points);
 
 }  // namespace saccade

@@ -29,7 +29,7 @@ void TrainingRun::start() {
     load_model(*from->file, model_, false);
   else if (!options_.init_from.empty())
     log_.message(options_.init_from + ": " +
-                 init_from(options_.init_from, model_, {.reinit_heads = options_.reinit_heads}).to_string());
+                 init_from(options_.init_from, model_, {options_.heads, task_.class_names()}).to_string());
   {
     MemoryUseScope use(MemoryUse::kParameters);
     model_.to(options_.device);
@@ -74,6 +74,8 @@ void TrainingRun::describe() {
   line += fmt::format("{} batches of {} an epoch", plan_.batches_per_epoch, config_.data().batch_size());
   if (plan_.accumulate > 1) line += fmt::format(", {} a step", plan_.accumulate);
   if (plan_.total_steps < TrainingPlan::kNoLimit) line += fmt::format("; {} steps", plan_.total_steps);
+  line += fmt::format("; learning rate {:g} ({}, {})", config_.optimizer().learning_rate(),
+                      config_.optimizer().type(), config_.schedule().type());
   log_.message(line);
 }
 

@@ -48,7 +48,11 @@ TrainingResult TrainingRun::run() {
   }
   const double seconds = config_.train().max_minutes() * 60;
   bool out_of_time = false, stopping = info_.evaluation_due || out_of_patience();
-  if (info_.step < stop_step_) next_batch_ = task_.open_batches(info_.epoch, info_.batch);
+  if (info_.step < stop_step_ && !stopping) {
+    try_largest_batch();
+    check_interrupt();
+    next_batch_ = task_.open_batches(info_.epoch, info_.batch);
+  }
   while (info_.step < stop_step_ && !stopping) {
     step();
     out_of_time = seconds > 0 && log_.elapsed_seconds() >= seconds;

@@ -5,21 +5,27 @@
 
 #include <string>
 
+#include "train/checkpoints/init_from.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/config/config.h"
 #include "train/loop/training_task.h"
 
 namespace saccade {
 
+// Whether a step of the largest batch is tried before the first, so that memory runs out at once or not at all. kAuto: on a GPU, and
+// where it is a small part of the run. It changes nothing that is trained.
+enum class TrialBatch { kAuto, kOn, kOff };
+
 struct TrainerOptions {
   Config config;          // resolved
   std::string output;     // run folder: config.textproto, metrics.jsonl, event files, checkpoints/
   bool resume = false;    // from the newest whole checkpoint; from the start when the folder holds no run yet
   std::string init_from;  // weights to start from; not when resuming
-  bool reinit_heads = false;  // with init_from: class heads start anew
-  int64_t stop_at_step = 0;   // ends the run early without changing its schedule; 0: no
+  ClassHeads heads = ClassHeads::kTake;  // with init_from
+  int64_t stop_at_step = 0;              // ends the run early without changing its schedule; 0: no
   Device device = Device::kCpu;
   bool quiet = false;  // nothing on stdout
+  TrialBatch trial_batch = TrialBatch::kAuto;
 };
 
 // Why a run ended: the configuration's end, stop_at_step, train.max_minutes, train.patience or a signal

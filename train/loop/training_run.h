@@ -48,6 +48,8 @@ class TrainingRun {
   void start();
   std::string best_metric() const;
   void describe();  // what is trained, on the console
+  // Runs a step of the largest batch, without its update, and says what it takes (trial_batch.cpp). Throws OutOfMemory.
+  void try_largest_batch();
   // Throws InputError when the run of the checkpoint cannot go on with this configuration and data; else what differs.
   std::vector<ConfigChange> check_resumable(const ResumePoint& from) const;
   void resume(const ResumePoint& from, const std::vector<ConfigChange>& changes);

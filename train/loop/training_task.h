@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,8 @@ class TrainingTask {
   virtual int64_t batches_per_epoch() const = 0;
   // A source of batches from batch `batch` of epoch `epoch` on, without end.
   virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
+  // The largest batch that training can meet, of noise; nothing: not known.
+  virtual std::optional<Batch> largest_batch() const { return std::nullopt; }
   // What the batch adds to the normalizer of its step's losses: objects, or images.
   virtual double loss_normalizer(const Batch& batch) const = 0;
   // The loss of one batch: a sum divided by `normalizer`, that of all batches of the step (at least 1).

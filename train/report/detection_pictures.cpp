@@ -84,7 +84,7 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
     const auto color = std::ssize(boxes);
     boxes.push_back({d.x1, d.y1, d.x2, d.y2, color, d.score});
     names.push_back(model.class_names.at(static_cast<size_t>(d.label)));
-    add_sampling_points(output.sampling.back(), batch, d.query, color, points);
+    add_sampling_points(output.sampling.back(), batch, 0, d.query, color, points);
   }
   const double scale = std::min(
       1.0, static_cast<double>(kPointsSide) / static_cast<double>(std::max(image.height, image.width)));

@@ -141,7 +141,7 @@ TEST(InitFrom, HeadsOfOtherClassesStartAnewOnRequest) {
           << error;
       EXPECT_EQ(net.conv.value().to_vector<float>(), conv);  // nothing was changed
     }
-    InitReport report = init_from(folder / "c", *n, {.reinit_heads = true});
+    InitReport report = init_from(folder / "c", *n, {ClassHeads::kReinitialize});
     EXPECT_EQ(report.reinitialized,
               (std::vector<std::string>{"class_embed.0.weight", "class_embed.1.weight"}));
     EXPECT_TRUE(report.missing.empty());
@@ -155,9 +155,9 @@ TEST(InitFrom, HeadsOfOtherClassesStartAnewOnRequest) {
                     {{"backbone.0.body.conv1.weight", Tensor::zeros({2, 4})},
                      {"class_embed.0.weight", Tensor::zeros({4, 2})}},
                     {});
-  for (bool reinit_heads : {false, true})
+  for (ClassHeads heads : {ClassHeads::kTake, ClassHeads::kReinitialize})
     EXPECT_NE(input_error([&] {
-                init_from(folder / "d", net, {.reinit_heads = reinit_heads});
+                init_from(folder / "d", net, {heads});
               }).find("expected weights of the same model"),
               std::string::npos);
 }

@@ -99,7 +99,8 @@ TEST_P(OfficialCheckpoint, GivesThePublishedNumbers) {
   EXPECT_TRUE(fill_model(*file, weights, *model).missing.empty());
   model->set_training(false);
 
-  Batch batch = one_image_batch(read_image(std::string(folder) + "/000000039769.jpg"), config);
+  const PredictInput input{std::string(folder) + "/000000039769.jpg", "", ""};
+  Batch batch = batch_of({{&input, read_image(input.path)}}, config);
   NoGrad no_grad;
   DetectorOutput output = model->forward(detector_input(batch, image_normalization(config)));
   // The constants have few digits and come from another machine's f32.

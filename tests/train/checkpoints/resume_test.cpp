@@ -68,6 +68,33 @@ schedule { type: "flat_cosine" warmup_steps: 3 warmup_shape: "quadratic" flat_ep
 train { epochs: 2.5 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 3 ema_decay: 0.99 ema_tau: 5 }
 )";
 
+// What a training may have besides, at once: drawn and grouped images, large-scale jitter, denoising, accumulation, recomputed and
+// frozen parts, patience.
+constexpr const char* kEverything = R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 1 outputs: [3, 4] }
+  transformer { hidden_dim: 16 heads: 2 encoder_layers: 2 decoder_layers: 2 ffn_dim: 16 queries: 5 levels: 3 dropout: 0.1
+                box_refine: true denoising { queries: 4 } }
+}
+data {
+  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  batch_size: 2
+  workers: 2
+  sampling: repeat_factor
+  repeat_threshold: 0.9
+  group_by_shape: true
+  augment { height: 64 width: 96 scale_min: 0.1 scale_max: 2 pad_as_image: true min_visible: 0.1 mosaic: 0.5 mosaic_side: 48
+            mosaic_stop_epoch: 1 color_probability: 0.5 hue: 0.1 rotate90: 0.5 }
+  val_height: 64
+  val_width: 96
+}
+optimizer { clip_norm: 0.5 group { regex: "encoder.layers.0" frozen: true } group { regex: "backbone" lr_mult: 0.1 } }
+schedule { type: "cosine" warmup_steps: 2 }
+train { epochs: 3 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 2 ema_decay: 0.9 ema_tau: 4 accumulate: 2
+        checkpoint_modules: "encoder.layers.1" patience: 9 }
+)";
+
 constexpr const char* kClassifier = R"(
 model { type: "classifier" backbone { blocks: [1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 } }
 criterion { label_smoothing: 0.1 }
@@ -76,6 +103,7 @@ data {
   val { images: "DIR/classes" }
   batch_size: 4
   workers: 2
+  sampling: class_balanced
   augment { height: 32 width: 32 crop_area_min: 0.3 brightness: 0.3 erase_probability: 0.5 }
   mix { mixup_alpha: 0.8 cutmix_alpha: 1 }
   val_height: 32
@@ -182,6 +210,7 @@ TEST_P(Resume, EndsInTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(All, Resume,
                          testing::Values(ResumeCase{"f32", kResumeConfig, "f32"},
                                          ResumeCase{"bf16", kResumeConfig, "bf16"},
+                                         ResumeCase{"everything", kEverything, "f32"},
                                          ResumeCase{"strong", kStrong, "f32"},
                                          ResumeCase{"classifier_f32", kClassifier, "f32"},
                                          ResumeCase{"classifier_bf16", kClassifier, "bf16"}),

@@ -1,0 +1,204 @@
+// Choosing and starting: a recipe by name fitted to the data, what is said before the first step, and the trial of the largest batch.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/input_error.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
+#include "train/config/recipes.h"
+#include "train/inference/largest_batch.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+Config fitted(const std::string& recipe, const std::string& folder, const std::vector<std::string>& sets = {},
+              bool has_weights = true) {
+  return resolve_config(fit_recipe(find_recipe(recipe, "--model"), folder, sets, has_weights).config);
+}
+
+TEST(Recipes, AreKnownByName) {
+  EXPECT_GE(recipes().size(), 40u);
+  for (const Recipe& recipe : recipes()) {
+    EXPECT_FALSE(recipe.title().empty()) << recipe.name;
+    EXPECT_EQ(recipe.text,
+              read_bytes(std::string(SACCADE_SOURCE_DIR "/configs/") + recipe.name + ".textproto"));
+  }
+  EXPECT_NE(input_error([] {
+              find_recipe("rt_detr_18", "--model");
+            }).find("--model: no recipe \"rt_detr_18\", did you mean \"rt_detr_r18\"?"),
+            std::string::npos);
+}
+
+TEST(Recipes, FollowTheData) {
+  TestFolder dir;
+  ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "few", "--images", "20", "--seed", "1"}), 0);
+  const std::string few = dir / "few";
+  // 18 images are left after the drawn validation set: batches of 2 in place of 16.
+  Config c = fitted("rt_detr_r18", few);
+  EXPECT_EQ(c.data().folder(), few);
+  EXPECT_EQ(c.model().num_classes(), 0);
+  EXPECT_EQ(c.data().batch_size(), 2);
+  EXPECT_DOUBLE_EQ(c.optimizer().learning_rate(), 1e-4 * 2 / 16);
+  EXPECT_EQ(c.train().epochs(), 72);
+  // What the user sets stays, and the rate follows the user's batch.
+  c = fitted("rt_detr_v2_r18", few, {"data.batch_size=4", "train.epochs=10"});
+  EXPECT_EQ(c.data().batch_size(), 4);
+  EXPECT_DOUBLE_EQ(c.optimizer().learning_rate(), 1e-4 * 4 / 16);
+  EXPECT_EQ(c.schedule().warmup_steps(), 4) << "a tenth of 45 steps";
+  c = fitted("detr_r50", few, {"optimizer.learning_rate=0.5"});
+  EXPECT_EQ(c.optimizer().learning_rate(), 0.5);
+  EXPECT_EQ(c.data().labels(), config::contiguous) << "its own are COCO's ids";
+  // The backbone of DETR's recipe is partly frozen, which wants weights.
+  EXPECT_EQ(c.model().backbone().frozen_stages(), 2);
+  c = fitted("detr_r50", few, {}, false);
+  EXPECT_EQ(c.model().backbone().frozen_stages(), 0);
+  EXPECT_FALSE(c.model().backbone().frozen_batch_norm());
+  c = fitted("detr_r50", few, {"model.backbone.frozen_stages=1"}, false);
+  EXPECT_EQ(c.model().backbone().frozen_stages(), 1);
+  // Without a folder the recipe is what it is.
+  c = fitted("rt_detr_r18", "");
+  EXPECT_EQ(c.data().batch_size(), 16);
+  EXPECT_EQ(c.model().num_classes(), 80);
+}
+
+TEST(Recipes, WarningsOfAFile) {
+  const Config read = parse_config(find_recipe("detr_r50", "").text, "detr_r50");
+  Config edited = read;
+  apply_set(edited, "data.batch_size=2");
+  const std::vector<std::string> warnings = config_warnings(read, edited, false);
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_NE(warnings[0].find("2 images a step, where the recipe has 16"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("1.25e-05"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[1].find("random weights"), std::string::npos) << warnings[1];
+  EXPECT_TRUE(config_warnings(read, read, true).empty());
+}
+
+TEST(LargestBatch, OfEachWayToSizeImages) {
+  struct Row {
+    const char* data;
+    std::vector<ImageSize> images;
+    ImageSize expected;
+  };
+  const char* lying = "augment { crop_probability: 0 }";
+  const Row rows[] = {
+      {"augment { height: 64 width: 96 }", {}, {64, 96}},
+      {"augment { height: 64 width: 96 batch_sizes: [32, 80] }", {}, {80, 120}},
+      {"augment { height: 60 width: 96 } pad_multiple: 32", {}, {64, 96}},
+      {lying, {{480, 640}, {300, 900}}, {800, 1332}},
+      {lying, {{480, 640}, {640, 480}}, {1066, 1066}},
+      {lying, {{0, 0}}, {1333, 1333}},
+      {"augment { crop_probability: 0.5 }", {{480, 640}}, {1333, 1333}},
+      {"augment { crop_probability: 0.5 } batch_size: 1", {{480, 640}}, {800, 1333}},
+      {"augment { crop_probability: 0 short_sides: [100, 200] long_side: 150 }", {{100, 100}}, {150, 150}},
+  };
+  for (const Row& row : rows) {
+    const Config config = resolve_config(parse_config(std::string("data { ") + row.data + " }", "test"));
+    const ImageSize size = largest_batch_size(config, row.images);
+    EXPECT_EQ(size, row.expected) << row.data << " " << size.height << " x " << size.width;
+  }
+  const Config config = resolve_config(
+      parse_config("data { batch_size: 3 augment { height: 32 width: 32 mosaic: 1 } }", "test"));
+  const Batch batch = largest_batch(config, {}, 2);
+  EXPECT_EQ(batch.images.shape(), (Shape{3, 32, 32, 3}));
+  EXPECT_EQ(batch.targets.at(2).boxes.size(), 4u * 8);
+}
+
+// With everything that a trial could change: batch norm that learns, dropout, denoising, averages, accumulation.
+constexpr const char* kMovingConfig = R"(
+model {
+  type: "rt_detr"
+  backbone { blocks: [1, 1, 1, 1] width: 8 variant: "d" frozen_batch_norm: false frozen_stages: 0 }
+  transformer { hidden_dim: 16 heads: 2 decoder_layers: 2 ffn_dim: 16 queries: 10 dropout: 0.1
+                hybrid_encoder { dim: 16 ffn_dim: 16 expansion: 0.5 } denoising { queries: 10 } }
+}
+data { batch_size: 2 augment { height: 64 width: 64 batch_sizes: [64, 96] } val_height: 64 val_width: 64 }
+optimizer { learning_rate: 1e-3 }
+schedule { type: "constant" }
+train { epochs: 0 max_steps: 4 eval_every_epochs: 0 ema_decay: 0.9 accumulate: 2 }
+)";
+
+TEST(TrialBatch, ChangesNoByteOfTheTraining) {
+  TestFolder dir;
+  ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "data", "--images", "12", "--seed", "1"}), 0);
+  write_bytes(dir / "config.textproto", kMovingConfig);
+  for (const char* trial : {"on", "off"}) {
+    testing::internal::CaptureStdout();
+    const int status = run_command({"train", "--config", dir / "config.textproto", "--data", dir / "data",
+                                    "--output", dir / trial, "--trial-batch", trial});
+    const std::string out = testing::internal::GetCapturedStdout();
+    ASSERT_EQ(status, 0) << out;
+    EXPECT_EQ(out.find("the largest batch, 2 images of 96 x 96, takes") != std::string::npos, trial[1] == 'n')
+        << out;
+    EXPECT_NE(out.find("learning rate 0.001 (adamw, constant)"), std::string::npos) << out;
+  }
+  EXPECT_TRUE(read_bytes(dir / "on/checkpoints/last.safetensors") ==
+              read_bytes(dir / "off/checkpoints/last.safetensors"));
+}
+
+TEST(TrainModel, NeedsNoConfiguration) {
+  TestFolder dir;
+  const fs::path before = fs::current_path();
+  ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "data", "--images", "9", "--seed", "1"}), 0);
+  fs::current_path(dir.path());
+  auto train = [](std::vector<std::string> more) {
+    std::vector<std::string> words{"train", "--data", "data", "--model", "quickstart", "--max-steps", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    testing::internal::CaptureStdout();
+    const int status = run_command(words);
+    return std::pair(status, testing::internal::GetCapturedStdout());
+  };
+  auto [status, out] = train({});
+  EXPECT_EQ(status, 0) << out;
+  EXPECT_NE(out.find("the run is runs/quickstart-1"), std::string::npos) << out;
+  EXPECT_NE(out.find("data.batch_size: 8 -> 1 (there are few images)"), std::string::npos) << out;
+  EXPECT_NE(out.find("optimizer.learning_rate: 0.001 -> 0.000125 (in proportion to the batch)"),
+            std::string::npos)
+      << out;
+  // A second run has a folder of its own; heads for other classes start anew, those for the same are kept.
+  std::tie(status, out) = train({"--init-from", "runs/quickstart-1/checkpoints/last.safetensors"});
+  EXPECT_EQ(status, 0) << out;
+  EXPECT_TRUE(fs::exists("runs/quickstart-2/config.textproto"));
+  EXPECT_EQ(out.find("re-initialised"), std::string::npos) << out;
+  std::string annotations = read_bytes("data/annotations.json");
+  annotations.replace(annotations.find("\"name\":"), 7, "\"name\": \"a\", \"was\":");
+  write_bytes("data/annotations.json", annotations);
+  std::tie(status, out) = train({"--init-from", "runs/quickstart-1/checkpoints/last.safetensors"});
+  EXPECT_EQ(status, 0) << out;
+  EXPECT_NE(out.find("class heads, re-initialised"), std::string::npos) << out;
+  EXPECT_NE(run_command({"train", "--data", "data", "--model", "quickstart", "--resume", "--output", "x"}),
+            0);
+  fs::current_path(before);
+}
+
+// A small model learns one image by heart, flipped by no augmentation.
+TEST(Overfit, ApproachesAnApOfOne) {
+  TestFolder dir;
+  ASSERT_EQ(run_command(
+                {"data", "shapes", "--output", dir / "data", "--images", "6", "--seed", "3", "--size", "64"}),
+            0);
+  write_bytes(dir / "config.textproto", R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 16 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
+  transformer { hidden_dim: 64 heads: 4 encoder_layers: 1 decoder_layers: 2 ffn_dim: 64 queries: 12 levels: 2 dropout: 0
+                box_refine: true extra_query_groups: 2 }
+}
+data { batch_size: 2 augment { height: 96 width: 96 mosaic: 1 batch_mixup: 1 hue: 0.5 } val_height: 64 val_width: 64 }
+optimizer { learning_rate: 2e-3 clip_norm: 1 }
+train { epochs: 3 }
+)");
+  testing::internal::CaptureStdout();
+  const int status = run_command({"train", "--config", dir / "config.textproto", "--data", dir / "data",
+                                  "--output", dir / "run", "--overfit", "1", "--set", "train.max_steps=250"});
+  const std::string out = testing::internal::GetCapturedStdout();
+  ASSERT_EQ(status, 0) << out;
+  EXPECT_NE(out.find("the same 1 image, without augmentation"), std::string::npos) << out;
+  EXPECT_NE(out.find("1 images, "), std::string::npos) << out;
+  ASSERT_FALSE(logged_numbers(dir / "run", "AP").empty());
+  EXPECT_GT(logged_numbers(dir / "run", "AP").back(), 0.9) << out;
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,138 @@
+#include "train/config/recipes.h"
+
+#include <algorithm>
+
+#include "core/runtime/cpu/processors.h"
+#include "core/tensor/error.h"
+#include "train/config/config_changes.h"
+#include "train/config/nearest.h"
+#include "train/config/task.h"
+#include "train/config/text.h"
+
+namespace saccade {
+namespace {
+
+constexpr const char* kRate = "optimizer.learning_rate";
+
+// Whether an edit changes the field, or a message that holds it.
+bool is_set(const std::vector<std::string>& sets, std::string_view field) {
+  return std::ranges::any_of(sets, [&](std::string_view set) {
+    const std::string_view name = set.substr(0, set.find('='));
+    return field == name || (field.starts_with(name) && field[name.size()] == '.');
+  });
+}
+
+int64_t images_of_step(const Config& config) {
+  const Config c = resolve_config(config);
+  return int64_t{c.data().batch_size()} * c.train().accumulate();
+}
+
+bool is_frozen_resnet(const Config& config) {
+  const config::Backbone backbone = resolve_config(config).model().backbone();
+  return backbone.type() == "resnet" && (backbone.frozen_stages() > 0 || backbone.frozen_batch_norm());
+}
+
+// The rate that goes with another batch than the one it was found for.
+double rate_for(const Config& config, const Config& before) {
+  return resolve_config(before).optimizer().learning_rate() * static_cast<double>(images_of_step(config)) /
+         static_cast<double>(images_of_step(before));
+}
+
+// The part that needs the size of the data.
+void fit_to_size(Config& config, const DataSize& size, const std::vector<std::string>& sets) {
+  constexpr int64_t kBatchesAnEpoch = 8, kWarmupShare = 10;
+  config::Data& data = *config.mutable_data();
+  if (!is_set(sets, "data.batch_size") && images_of_step(config) > size.images / kBatchesAnEpoch)
+    data.set_batch_size(static_cast<int32_t>(std::max<int64_t>(size.images / kBatchesAnEpoch, 1)));
+  const double steps = config.train().epochs() * static_cast<double>(size.images) /
+                       static_cast<double>(images_of_step(config));
+  if (config.train().epochs() > 0 && !is_set(sets, "schedule.warmup_steps") &&
+      config.schedule().warmup_steps() * kWarmupShare > steps)
+    config.mutable_schedule()->set_warmup_steps(static_cast<int32_t>(steps / kWarmupShare));
+}
+
+const char* reason_of(std::string_view field) {
+  if (field == kRate) return " (in proportion to the batch)";
+  if (field == "data.batch_size") return " (there are few images)";
+  if (field == "model.num_classes") return " (as many as the data has)";
+  if (field == "data.workers") return " (the processors here)";
+  if (field == "schedule.warmup_steps") return " (a tenth of the steps)";
+  if (field.starts_with("model.backbone.frozen")) return " (no --init-from, so nothing is learned yet)";
+  return "";
+}
+
+}  // namespace
+
+std::string Recipe::title() const {
+  std::string line = text.substr(0, text.find('\n'));
+  return trim(line.substr(std::min(line.find_first_not_of("# "), line.size())));
+}
+
+std::span<const Recipe> recipes() {
+  static const std::vector<Recipe> all = {
+#include "configs/recipes.inc"
+  };
+  return all;
+}
+
+const Recipe& find_recipe(const std::string& name, const std::string& where) {
+  std::vector<std::string> names;
+  for (const Recipe& recipe : recipes()) {
+    if (recipe.name == name) return recipe;
+    names.push_back(recipe.name);
+  }
+  fail_input("{}: no recipe \"{}\", did you mean \"{}\"? (saccade describe models lists them)", where,
+             shortened(name), nearest_name(name, names));
+}
+
+FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const std::vector<std::string>& sets,
+                        bool has_weights) {
+  const Config before = parse_config(recipe.text, "recipe " + recipe.name);
+  Config config = before;
+  const auto apply = [&] {
+    for (const std::string& set : sets) apply_set(config, set);
+  };
+  if (!folder.empty()) {
+    config::Data& data = *config.mutable_data();
+    data.set_folder(folder);
+    data.clear_train();
+    data.clear_val();
+    data.set_labels(config::contiguous);
+    data.set_workers(std::min(data.workers(), available_processors()));
+    config.mutable_model()->set_num_classes(0);
+  }
+  apply();
+  validate_config(config);
+  if (const auto size = task_of(config).data_size(config); size && !folder.empty())
+    fit_to_size(config, *size, sets);
+  if (!is_set(sets, kRate)) config.mutable_optimizer()->set_learning_rate(rate_for(config, before));
+  if (!has_weights && is_frozen_resnet(config)) {
+    config::Backbone& backbone = *config.mutable_model()->mutable_backbone();
+    backbone.set_frozen_stages(0);
+    backbone.set_frozen_batch_norm(false);
+    apply();
+  }
+  FittedRecipe fitted{config, {}};
+  for (const ConfigChange& c : config_changes(resolve_config(before), resolve_config(config)))
+    if (c.field != "data.folder" && c.field != "data.train" && c.field != "data.val")
+      fitted.notes.push_back(c.to_string() + (is_set(sets, c.field) ? " (--set)" : reason_of(c.field)));
+  return fitted;
+}
+
+std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights) {
+  std::vector<std::string> out;
+  const Config before = resolve_config(read), after = resolve_config(edited);
+  if (images_of_step(before) != images_of_step(after) &&
+      before.optimizer().learning_rate() == after.optimizer().learning_rate())
+    out.push_back(fmt::format(
+        "warning: {} images a step, where the recipe has {} with the same {} {}; in proportion it were {:.3g}",
+        images_of_step(after), images_of_step(before), kRate, after.optimizer().learning_rate(),
+        rate_for(after, before)));
+  if (!has_weights && is_frozen_resnet(after))
+    out.emplace_back(
+        "warning: model.backbone keeps parts of random weights as they are (frozen_stages, frozen_batch_norm); expected "
+        "--init-from, or frozen_stages 0 and frozen_batch_norm false");
+  return out;
+}
+
+}  // namespace saccade

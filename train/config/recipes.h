@@ -1,0 +1,35 @@
+// The recipes of configs/, which are part of the program, and how one is fitted to somebody's own data.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "train/config/config.h"
+
+namespace saccade {
+
+struct Recipe {
+  std::string name, text;
+  std::string title() const;  // its first line, without the sign of a comment
+};
+
+std::span<const Recipe> recipes();  // ascending by name
+// Throws InputError that begins with `where` and names the nearest recipe.
+const Recipe& find_recipe(const std::string& name, const std::string& where);
+
+struct FittedRecipe {
+  Config config;
+  std::vector<std::string> notes;  // what differs from the recipe, and why: a line each
+};
+
+// The recipe for the data of a folder ("": the recipe's own), with the edits of --set, which nothing here overrides. Recipes are for
+// large public sets: the classes are counted in the data, a batch is at most an eighth of the images, the learning rate follows the
+// batch in proportion, a warm-up takes at most a tenth of the steps, and without other weights nothing of the backbone is frozen.
+FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const std::vector<std::string>& sets,
+                        bool has_weights);
+
+// What is unwise about a configuration that was read from a file and then edited: a line each.
+std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights);
+
+}  // namespace saccade

@@ -1,0 +1,86 @@
+#include "train/inference/largest_batch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/tensor/integers.h"
+#include "core/tensor/philox.h"
+#include "data/augment/transforms.h"
+#include "train/config/options.h"
+
+namespace saccade {
+namespace {
+
+// Whether the sides of an image may be other than those of its file, or come in the other order.
+bool changes_shapes(const config::Augment& augment) {
+  return augment.crop_probability() > 0 || augment.rotate90() > 0 || augment.mosaic() > 0 ||
+         augment.zoom_out() > 0 || augment.iou_crop() > 0;
+}
+
+// The short side is fixed: upright and lying images make a batch that is as high as the first and as wide as the others.
+ImageSize largest_of_short_sides(const Config& config, std::span<const ImageSize> images) {
+  const AugmentFields fields = augment_fields(config);
+  const std::vector<int64_t> sides = fields.integers("short_sides");
+  const int64_t longest = fields.integer("long_side");
+  const int64_t side = std::min(*std::max_element(sides.begin(), sides.end()), longest);
+  const bool known =
+      std::ranges::all_of(images, [](const ImageSize& i) { return i.height > 0 && i.width > 0; });
+  if (known && !images.empty() && !changes_shapes(config.data().augment())) {
+    ImageSize largest;
+    for (const ImageSize& image : images) {
+      const ImageSize size = detr_size(image.height, image.width, side, longest);
+      largest = {std::max(largest.height, size.height), std::max(largest.width, size.width)};
+    }
+    return largest;
+  }
+  return {config.data().batch_size() == 1 ? side : longest, longest};
+}
+
+ImageSize largest_of_fixed(const config::Augment& augment) {
+  ImageSize largest{augment.height(), augment.width()};
+  for (int64_t height : augment.batch_sizes()) {
+    if (height <= largest.height) continue;
+    const double ratio = static_cast<double>(augment.width()) / static_cast<double>(augment.height());
+    largest = {height, std::max<int64_t>(1, std::llround(ratio * static_cast<double>(height)))};
+  }
+  return largest;
+}
+
+}  // namespace
+
+ImageSize largest_batch_size(const Config& config, std::span<const ImageSize> images) {
+  const config::Data& data = config.data();
+  const ImageSize size =
+      data.augment().height() > 0 ? largest_of_fixed(data.augment()) : largest_of_short_sides(config, images);
+  const int64_t multiple = std::max(1, data.pad_multiple());
+  return {round_up(size.height, multiple), round_up(size.width, multiple)};
+}
+
+Batch largest_batch(const Config& config, std::span<const ImageSize> images, int64_t objects) {
+  const config::Augment& augment = config.data().augment();
+  const auto [height, width] = largest_batch_size(config, images);
+  if (augment.mosaic() > 0) objects *= 4;
+  if (augment.batch_mixup() > 0) objects *= 2;
+  int64_t count = config.data().batch_size();
+  if (!config.data().drop_last() && !images.empty()) count = std::min(count, std::ssize(images));
+  Batch batch;
+  batch.images = Tensor::empty({count, height, width, 3}, DType::kU8);
+  Rng rng(hash_name("largest batch"));
+  for (uint8_t& pixel : std::span(batch.images.data<uint8_t>(), static_cast<size_t>(batch.images.numel())))
+    pixel = static_cast<uint8_t>(rng.below(256));
+  for (int64_t n = 0; n < count; ++n) {
+    Target target{
+        .image_id = n, .original_height = height, .original_width = width, .height = height, .width = width};
+    target.labels.assign(static_cast<size_t>(std::max<int64_t>(objects, 1)), 0);
+    for (int64_t k = 0; k < objects; ++k) {
+      for (int i = 0; i < 2; ++i) target.boxes.push_back(static_cast<float>(rng.uniform(0.2, 0.8)));
+      for (int i = 0; i < 2; ++i) target.boxes.push_back(static_cast<float>(rng.uniform(0.05, 0.4)));
+      const float* box = &target.boxes[target.boxes.size() - 4];
+      target.areas.push_back(box[2] * box[3] * static_cast<float>(height * width));
+    }
+    batch.targets.push_back(std::move(target));
+  }
+  return batch;
+}
+
+}  // namespace saccade

@@ -1,0 +1,77 @@
+// The step of the largest batch that a run tries before its first.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <set>
+
+#include "autograd/engine.h"
+#include "core/runtime/host_copy.h"
+#include "core/tensor/error.h"
+#include "core/tensor/execution.h"
+#include "train/loop/training_run.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kLongRun = 500;  // batches of a run on a CPU of which one or two are no cost
+
+bool is_wanted(TrialBatch trial, Device device, int64_t batches) {
+  if (trial == TrialBatch::kAuto) return device == Device::kCuda || batches >= kLongRun;
+  return trial == TrialBatch::kOn;
+}
+
+// The buffers of a model (batch-norm statistics) come back at the end of the block.
+class KeptBuffers {
+ public:
+  explicit KeptBuffers(const Module& model) {
+    std::set<const VarState*> parameters;
+    for (const NamedTensor& p : model.parameters()) parameters.insert(p.var.state().get());
+    for (const NamedTensor& t : model.named_tensors())
+      if (!parameters.contains(t.var.state().get())) kept_.emplace_back(t.var, t.var.value().clone());
+  }
+  ~KeptBuffers() {
+    for (auto& [var, value] : kept_) var.value().copy_from(value);
+  }
+  KeptBuffers(const KeptBuffers&) = delete;
+  KeptBuffers& operator=(const KeptBuffers&) = delete;
+
+ private:
+  std::vector<std::pair<Var, Tensor>> kept_;
+};
+
+}  // namespace
+
+void TrainingRun::try_largest_batch() {
+  constexpr double kSlow = 5;  // seconds: the first time sets things up, so what is fast is timed again
+  const int64_t batches = (stop_step_ - info_.step) * plan_.accumulate;
+  if (!is_wanted(options_.trial_batch, options_.device, batches)) return;
+  const std::optional<Batch> batch = task_.largest_batch();
+  if (!batch) return;
+  const Tensor& images = batch->images;
+  const std::string name = fmt::format("{} images of {} x {}", images.dim(0), images.dim(1), images.dim(2));
+  ExecutionScope scope;
+  const KeptBuffers buffers(model_);
+  double seconds = 0;
+  try {
+    for (int i = 0; i < 2 && seconds < kSlow; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      std::optional<MemoryUseScope> use(MemoryUse::kForward);
+      const TrainingLoss loss = task_.loss(*batch, std::max(1.0, task_.loss_normalizer(*batch)), [] {});
+      use.emplace(MemoryUse::kBackward);
+      backward(loss.total);
+      HostCopy(loss.total.value()).data<float>();  // waits for the GPU
+      optimizer_->zero_grad();
+      seconds = seconds_since(start);
+    }
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(fmt::format("the largest batch ({}) does not fit: {}", name, error.what()));
+  }
+  std::string line = fmt::format("the largest batch, {}, takes {:.3g} s and {}", name, seconds,
+                                 format_bytes(allocator(options_.device).stats().peak_bytes));
+  if (stop_step_ < TrainingPlan::kNoLimit)
+    line += fmt::format("; {} steps take at most about {}", stop_step_ - info_.step,
+                        format_duration(seconds * static_cast<double>(batches)));
+  log_.message(line);
+}
+
+}  // namespace saccade
