@@ -3,16 +3,20 @@
 //   detector_bench --config configs/deformable_detr_r50.textproto [--device cpu|cuda] [--precision f32|tf32|bf16] [--infer]
 //                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt] [--steps 20]
 //                  [--set path=value]...
-// prints {"ms": mean of the steps after the first fifth, "images_per_second": ..., "peak_bytes": ...}. The clock stops after the GPU
-// has finished the last step. scripts/bench/gpu.sh runs it beside PyTorch.
+// prints {"ms": mean of the steps after the first fifth, "host_ms": the processor time of the thread that starts the work,
+// "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs" and "uploaded_bytes" of a step. The clock
+// stops after the GPU has finished the last step. scripts/bench/gpu.sh runs it beside PyTorch. Under the emulated GPU with
+// SACCADE_EMULATOR_DRY=1 what is left of a step is the host's work.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "autograd/engine.h"
+#include "core/runtime/gpu.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
 #include "models/build.h"
@@ -39,7 +43,7 @@ std::vector<std::vector<ImageSize>> read_sizes(const Options& o) {
   std::vector<std::vector<ImageSize>> out;
   std::ifstream file(o.sizes);
   int64_t height = 0, width = 0;
-  while (out.size() < steps && file >> height >> width) {
+  while ((out.size() < steps || out.back().size() < batch) && file >> height >> width) {
     if (out.empty() || out.back().size() == batch) out.emplace_back();
     out.back().push_back({height, width});
   }
@@ -107,7 +111,9 @@ int bench(const Options& o) {
   auto finish = [&] { return model->parameters().front().var.value().reshape({-1}).slice(0, 0, 1).item(); };
   auto step = [&] {
     const Batch& batch = batches[next++ % batches.size()];
-    DetectorOutput output = model->forward(detector_input(batch, norm, device));
+    DetectorInput input = detector_input(batch, norm, device);
+    input.targets = &batch.targets;
+    DetectorOutput output = model->forward(input);
     if (o.infer) {  // the predictions must arrive
       output.layers.back().logits.value().to(Device::kCpu);
       output.layers.back().boxes.value().to(Device::kCpu);
@@ -120,14 +126,30 @@ int bench(const Options& o) {
   int64_t warm = std::max<int64_t>(1, o.steps / 5), timed = std::max<int64_t>(1, o.steps - warm);
   for (int64_t i = 0; i < warm; ++i) step();
   finish();
+  auto thread_ms = [] {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
+  };
+  const CudaStatistics before = cuda_statistics();
+  const double host_before = thread_ms();
   auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < timed; ++i) step();
+  const double host_ms = (thread_ms() - host_before) / static_cast<double>(timed);
+  const CudaStatistics after = cuda_statistics();
   finish();
   double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() /
               static_cast<double>(timed);
-  fmt::print("{{\"ms\": {:.3f}, \"images_per_second\": {:.2f}, \"peak_bytes\": {}, \"parameters\": {}}}\n",
-             ms, static_cast<double>(o.batch) * 1e3 / ms, allocator(device).stats().peak_bytes,
-             model->parameter_count());
+  std::string counts;
+  if (device == Device::kCuda)
+    counts = fmt::format(", \"launches\": {}, \"host_syncs\": {}, \"uploaded_bytes\": {}",
+                         (after.launches - before.launches) / timed,
+                         (after.host_syncs - before.host_syncs) / timed,
+                         (after.uploaded_bytes - before.uploaded_bytes) / timed);
+  fmt::print(
+      "{{\"ms\": {:.3f}, \"host_ms\": {:.3f}, \"images_per_second\": {:.2f}, \"peak_bytes\": {}, \"parameters\": {}{}}}\n",
+      ms, host_ms, static_cast<double>(o.batch) * 1e3 / ms, allocator(device).stats().peak_bytes,
+      model->parameter_count(), counts);
   return 0;
 }
 

@@ -46,6 +46,14 @@ struct Warp {
   std::array<std::array<LaneWords, kLanes>, 2> words;
 };
 
+// At the end of the program the names of the kernels, library calls and copies that ran, each with its number, are
+// appended to the file that SACCADE_EMULATOR_KERNELS names.
+void list_kernels();
+const char* kernels_listed() {
+  static const char* path = std::getenv("SACCADE_EMULATOR_KERNELS");
+  return path;
+}
+
 class Machine {
  public:
   void launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,
@@ -114,10 +122,6 @@ class Machine {
   std::vector<std::pair<const void*, size_t>> shared_arrays_;
 };
 
-// At the end of the program the names of the kernels that ran, each with the number of its launches, are
-// appended to the file that SACCADE_EMULATOR_KERNELS names.
-void list_kernels();
-
 Machine& machine() {
   static auto* machine = [] {
     std::atexit(&list_kernels);
@@ -127,7 +131,7 @@ Machine& machine() {
 }
 
 void list_kernels() {
-  const char* path = std::getenv("SACCADE_EMULATOR_KERNELS");
+  const char* path = kernels_listed();
   if (!path) return;
   std::ofstream file(path, std::ios::app);
   for (const auto& [name, launches] : machine().kernels_) file << launches << ' ' << name << '\n';
@@ -147,7 +151,8 @@ std::vector<uint32_t> shuffled(size_t n, Rng& rng) {
 void Machine::launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,
                      const std::function<void()>& body) {
   if (!fault_.empty()) return;
-  ++kernels_[name];
+  emulator::count(name);
+  if (dry()) return;
   kernel_ = name;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x * block.y * block.z == 0 ||
       block.x * block.y * block.z > kMaxThreads || block.z > kMaxThreadsZ || grid.x > kMaxBlocks ||
@@ -304,6 +309,10 @@ void Machine::report_stuck() {
 
 }  // namespace
 
+void count(const std::string& name) {
+  if (!dry() || kernels_listed()) ++machine().kernels_[name];
+}
+
 const std::string& fault() { return machine().fault_; }
 std::string take_fault() { return std::exchange(machine().fault_, ""); }
 void report_host(const std::string& what) {
@@ -348,6 +357,7 @@ bool copy(void* to, const void* from, size_t bytes) {
 }
 
 bool set(void* to, int value, size_t bytes) {
+  if (dry()) return true;
   if (!machine().fault_.empty()) return false;
   std::string wrong = memory().host_write(to, bytes);
   if (!wrong.empty()) {

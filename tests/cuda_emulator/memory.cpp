@@ -22,6 +22,8 @@ constexpr bool kHooks = true;
 #else
 constexpr bool kHooks = false;
 #endif
+// Addresses that are reserved: what is checked has its states and cells beside it, what is not is never touched.
+constexpr size_t kCheckedBytes = size_t{16} << 30, kDryBytes = size_t{1} << 40;
 constexpr size_t kAlignment = 256;  // as cudaMalloc gives
 constexpr size_t kGap = 256;        // between allocations: nobody's
 
@@ -53,10 +55,22 @@ struct Memory::Cell {
   uint8_t write_bytes, read_bytes;  // bit i: byte i
 };
 
+bool dry() {
+  static const bool dry = [] {
+    const char* text = std::getenv("SACCADE_EMULATOR_DRY");
+    return text && *text && *text != '0';
+  }();
+  return dry;
+}
+
 Memory::Memory()
-    : base_(static_cast<char*>(reserve(kReserved, PROT_NONE))),
-      states_(static_cast<uint8_t*>(reserve(kReserved, PROT_READ | PROT_WRITE))),
-      cells_(static_cast<Cell*>(reserve(kReserved / 4 * sizeof(Cell), PROT_READ | PROT_WRITE))) {
+    : reserved_(dry() ? kDryBytes : kCheckedBytes), base_(static_cast<char*>(reserve(reserved_, PROT_NONE))) {
+  if (dry()) {
+    limit = reserved_;
+    return;
+  }
+  states_ = static_cast<uint8_t*>(reserve(reserved_, PROT_READ | PROT_WRITE));
+  cells_ = static_cast<Cell*>(reserve(reserved_ / 4 * sizeof(Cell), PROT_READ | PROT_WRITE));
   const std::string memory = "memory:", &planned = planned_fault();
   if (planned.starts_with(memory)) limit = std::stoull(planned.substr(memory.size()));
 }
@@ -69,13 +83,14 @@ void* Memory::allocate(size_t bytes) {
     p = it->second;
     freed_.erase(it);
   } else {
-    if (top_ + size + kGap > kReserved) return nullptr;
+    if (top_ + size + kGap > reserved_) return nullptr;
     p = base_ + top_;
     hide(base_ + top_ + size, kGap);
     top_ += size + kGap;
   }
   used_ += size;
   live_[p] = bytes;
+  if (dry()) return p;
   std::memset(states_ + (static_cast<char*>(p) - base_), kFresh, bytes);
   show(p, bytes);
   hide(static_cast<char*>(p) + bytes, size - bytes);
@@ -86,8 +101,10 @@ bool Memory::deallocate(void* pointer) {
   auto it = live_.find(pointer);
   if (it == live_.end()) return false;
   size_t size = round_up(std::max<size_t>(it->second, 1), kAlignment);
-  std::memset(states_ + (static_cast<char*>(pointer) - base_), kOutside, it->second);
-  hide(pointer, size);
+  if (!dry()) {
+    std::memset(states_ + (static_cast<char*>(pointer) - base_), kOutside, it->second);
+    hide(pointer, size);
+  }
   used_ -= size;
   freed_.emplace(size, pointer);
   live_.erase(it);

@@ -9,6 +9,12 @@
 
 namespace saccade::emulator {
 
+// SACCADE_EMULATOR_DRY=1 in the environment: kernels, library calls and copies do nothing, nothing is checked, device memory is
+// an address only, and what is copied from it is zero. What is left of a program's time is the host's.
+bool dry();
+// For the list of what ran (SACCADE_EMULATOR_KERNELS).
+void count(const std::string& name);
+
 // Who is looking: a thread of a running kernel.
 struct Observer {
   uint32_t launch = 0;
@@ -23,7 +29,7 @@ class Memory {
   void* allocate(size_t bytes);
   bool deallocate(void* pointer);
   bool contains(const void* p) const {
-    return static_cast<size_t>(static_cast<const char*>(p) - base_) < kReserved;
+    return static_cast<size_t>(static_cast<const char*>(p) - base_) < reserved_;
   }
   // The live allocation that p lies in: its begin and size; nullptr for none.
   std::pair<const char*, size_t> allocation(const void* p) const;
@@ -52,10 +58,10 @@ class Memory {
   std::string check_state(const char* what, const void* p, size_t bytes, bool needs_written) const;
   std::string check_race(const void* p, size_t bytes, const Observer& who, bool write);
 
-  static constexpr size_t kReserved = size_t{16} << 30;
+  const size_t reserved_;
   char* base_;
-  uint8_t* states_;  // one byte a byte
-  Cell* cells_;      // one a four bytes
+  uint8_t* states_ = nullptr;  // one byte a byte
+  Cell* cells_ = nullptr;      // one a four bytes
   size_t top_ = 0, used_ = 0;
   std::map<void*, size_t> live_;
   std::multimap<size_t, void*> freed_;

@@ -122,13 +122,14 @@ void set_event_seed(uint64_t seed) {
   host().queries = 0;
 }
 bool happened(const Event& event) {
-  if (!event.stream || event.position <= event.stream->seen) return true;
+  if (dry() || !event.stream || event.position <= event.stream->seen) return true;
   if (host().event_seed == 0 || mix_key(host().event_seed, ++host().queries) % 2) return false;
   synchronize(*event.stream, event.position);  // the GPU has come so far by now
   return true;
 }
 
 bool order_kernel(Stream& stream, const void* arguments, size_t bytes) {
+  if (dry()) return true;
   ++stream.issued;
   const char* words = static_cast<const char*>(arguments);
   for (size_t at = 0; at + sizeof(void*) <= bytes; at += sizeof(void*)) {
@@ -145,10 +146,12 @@ bool order_kernel(Stream& stream, const void* arguments, size_t bytes) {
 }
 void* allocate_on(Stream& stream, size_t bytes) {
   void* p = allocate(bytes);
-  if (p && &stream != &default_stream()) host().uses[static_cast<char*>(p)] = {&stream, ++stream.issued};
+  if (p && !dry() && &stream != &default_stream())
+    host().uses[static_cast<char*>(p)] = {&stream, ++stream.issued};
   return p;
 }
 bool free_on(Stream& stream, void* pointer) {
+  if (dry()) return deallocate(pointer);
   auto [begin, size] = memory().allocation(pointer);
   std::string report = begin ? host().use(stream, ++stream.issued, begin, size) : "";
   if (!report.empty()) report_host(report);
@@ -162,6 +165,7 @@ bool free_on(Stream& stream, void* pointer) {
 }
 
 void synchronize(Stream& stream, uint64_t position) {
+  if (dry()) return;
   stream.seen = std::max(stream.seen, position);
   for (PendingCopy& copy : host().pending) {
     if (copy.stream != &stream || copy.position > stream.seen) continue;
@@ -187,7 +191,7 @@ bool wait(Stream& stream, const Event& event) {
     report_host("a stream waits for an event that nobody recorded");
     return false;
   }
-  stream.waits.push_back({event.stream, event.position, ++stream.issued});
+  if (!dry()) stream.waits.push_back({event.stream, event.position, ++stream.issued});
   return true;
 }
 
@@ -205,6 +209,12 @@ bool free_pinned(void* pointer) {
 }
 
 bool copy_async(void* to, const void* from, size_t bytes, Stream& stream) {
+  const bool up = memory().contains(to), down = memory().contains(from);
+  count(up && down ? "copy" : up ? "copy to the GPU" : "copy to the host");
+  if (dry()) {
+    if (!up) std::memset(to, 0, bytes);
+    return true;
+  }
   ++stream.issued;
   for (bool written : {false, true}) {
     const auto* place = static_cast<const char*>(written ? to : from);
