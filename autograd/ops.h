@@ -94,6 +94,9 @@ Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift,
 Var group_norm(const Var& x, const Var& weight, const Var& bias, int64_t groups, double eps = 1e-5);
 // Over the last axis of x, or of x + residual when residual (same shape) is defined.
 Var layer_norm(const Var& x, const Var& weight, const Var& bias, double eps = 1e-5, const Var& residual = {});
+// layer_norm of residual + dropout(x, p, training), in the wider of their dtypes.
+Var dropout_norm(const Var& x, double p, bool training, const Var& residual, const Var& weight,
+                 const Var& bias, double eps = 1e-5);
 
 // ---- regularisation; identity when !training or p == 0 ----------------------------------------------------
 // zeroes elements with probability p, scales by 1 / (1 - p)
@@ -149,28 +152,44 @@ Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& off
                    const FeatureLevels& levels);
 
 // ---- losses, all in f32; sums, so that the caller divides -------------------------------------------------
+// Whether the rows (of logits or pairs) are summed all together, to a scalar, or as so many parts of equal size, to [parts].
+struct LossParts {
+  int64_t count = 1;
+  bool together = true;
+  static LossParts apart(int64_t count) { return {count, false}; }
+};
 // logits [..., K]; labels i64 [...], the class or K or -1 for "no object" -> [] sum over everything (RetinaNet's
 // focal loss)
-Var sigmoid_focal_loss(const Var& logits, const Tensor& labels, double alpha, double gamma);
+Var sigmoid_focal_loss(const Var& logits, const Tensor& labels, double alpha, double gamma,
+                       LossParts parts = {});
 // As above with soft targets from quality [...], the IoU in [0, 1] of the labelled class's box (core/kernels/losses/losses.h has the
 // formulas; weights and targets that follow from the logits take no gradient but the background's of iou_aware_loss):
 // target q, weight q for the label, alpha * p^gamma elsewhere (varifocal loss)
-Var varifocal_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha,
-                   double gamma);
+Var varifocal_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
+                   LossParts parts = {});
 // target q^gamma, weight 1 for the label, p^gamma elsewhere (DEIM's matchability-aware loss)
-Var matchability_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double gamma);
+Var matchability_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double gamma,
+                      LossParts parts = {});
 // target p^alpha q^(1 - alpha), at least 0.01, weight 1 for the label, p^gamma elsewhere (IoU-aware BCE loss of Align-DETR, as in
 // LW-DETR)
-Var iou_aware_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha,
-                   double gamma);
+Var iou_aware_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
+                   LossParts parts = {});
 // logits [R, K], labels i64 [R] in [0, K), class_weights [K] or undefined -> sum_i w_i * nll_i  (divide by
 // the sum of w)
 Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_weights,
-                  double label_smoothing = 0);
+                  double label_smoothing = 0, LossParts parts = {});
 // boxes and targets [K, 4] as (cx, cy, w, h) -> sum of 1 - GIoU of the pairs; degenerate boxes give finite
 // values
-Var giou_loss(const Var& boxes, const Tensor& targets);
+Var giou_loss(const Var& boxes, const Tensor& targets, LossParts parts = {});
 // sum |boxes - targets|
-Var l1_loss(const Var& boxes, const Tensor& targets);
+Var l1_loss(const Var& boxes, const Tensor& targets, LossParts parts = {});
+// Numbers of several vectors, each times a factor of its own. parts gets the products, f32 [terms], and the result, [], is their
+// sum, added in this order. Every number of every vector is in one term.
+struct WeightedTerm {
+  size_t vector;
+  int64_t element;
+  double factor;
+};
+Var weighted_sum(const Vars& vectors, const std::vector<WeightedTerm>& terms, Tensor& parts);
 
 }  // namespace saccade

@@ -34,7 +34,9 @@ struct DenoisingOutput {
 
 struct DetectorOutput {
   std::vector<LayerPrediction>
-      layers;               // of the matching queries, in decoder order; the last one is the result
+      layers;  // of the matching queries, in decoder order; the last one is the result
+  // The same as one, [L, N, Q, ...], where the model makes them at once and there is no denoising; else undefined.
+  LayerPrediction stacked = {};
   LayerPrediction encoder;  // two-stage proposals; else undefined
   // The proposals' logits are those of all classes; else column 0 is that of one class, "object".
   bool encoder_classes = false;

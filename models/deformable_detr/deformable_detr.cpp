@@ -174,31 +174,41 @@ void DeformableDetr::decode(const Queries& q, const EncodedTokens& tokens, bool 
                             DetectorOutput& output) {
   Var target = q.target, reference = q.reference;
   output.query_groups = q.groups.equal;
+  Var in_levels = references_in_levels(reference, tokens.maps);
+  Vars targets;  // of the layers that share their heads
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
-    const int64_t numbers = reference.dim(2);  // 2: (x, y), 4: (x, y, w, h)
     if (record) output.sampling.emplace_back();
-    target = transformer_->decoder->layer(i).forward(
-        target, q.position,
-        {.key = tokens.memory,
-         .value = tokens.memory,
-         .padding_mask = tokens.maps.padding_mask,
-         .reference_points = references_in_levels(reference, tokens.maps),
-         .levels = tokens.maps.levels,
-         .record = record ? &output.sampling.back() : nullptr},
-        q.groups);
-    LayerPrediction prediction;
-    prediction.logits = class_embed_[static_cast<size_t>(i)]->forward(target);
-    Var offset = bbox_embed_[static_cast<size_t>(i)]->forward(target);
-    Var origin = inverse_sigmoid(reference);
-    if (numbers == 4) {
-      prediction.boxes = sigmoid(add(offset, origin));
-    } else {
-      Var xy = add(slice(offset, -1, 0, 2), origin);
-      prediction.boxes = sigmoid(concat({xy, slice(offset, -1, 2, 4)}, -1));
+    target = transformer_->decoder->layer(i).forward(target, q.position,
+                                                     {.key = tokens.memory,
+                                                      .value = tokens.memory,
+                                                      .padding_mask = tokens.maps.padding_mask,
+                                                      .reference_points = in_levels,
+                                                      .levels = tokens.maps.levels,
+                                                      .record = record ? &output.sampling.back() : nullptr},
+                                                     q.groups);
+    if (options_.box_refine) {
+      const LayerPrediction prediction = predict(static_cast<size_t>(i), target, reference);
+      reference = prediction.boxes.detach();
+      if (i + 1 < options_.transformer.decoder_layers)
+        in_levels = references_in_levels(reference, tokens.maps);
+      add_layer(output, q.denoising, prediction);
+    } else if (options_.aux_loss || i + 1 == options_.transformer.decoder_layers) {
+      targets.push_back(reshape(target, {1, target.dim(0), target.dim(1), target.dim(2)}));
     }
-    if (options_.box_refine) reference = prediction.boxes.detach();
-    add_layer(output, q.denoising, prediction);
   }
+  if (!targets.empty()) add_layers(output, q.denoising, predict(0, concat(targets, 0), reference));
+}
+
+LayerPrediction DeformableDetr::predict(size_t head, const Var& target, const Var& reference) const {
+  LayerPrediction prediction{.logits = class_embed_[head]->forward(target), .boxes = {}};
+  const Var offset = bbox_embed_[head]->forward(target), origin = inverse_sigmoid(reference);
+  if (reference.dim(2) == 4) {  // (x, y, w, h), else (x, y)
+    prediction.boxes = sigmoid(add(offset, origin));
+  } else {
+    Var xy = add(slice(offset, -1, 0, 2), origin);
+    prediction.boxes = sigmoid(concat({xy, slice(offset, -1, 2, 4)}, -1));
+  }
+  return prediction;
 }
 
 namespace {

@@ -39,6 +39,8 @@ class DeformableDetr : public SetDetector {
   Var encode_boxes(const Tensor& boxes) const;
   void prepend(DenoisingQueries denoising, Queries& queries) const;
   void decode(const Queries& queries, const EncodedTokens& tokens, bool record, DetectorOutput& output);
+  // What a head predicts of targets [..., N, Q, C] around references [N, Q, 2 or 4].
+  LayerPrediction predict(size_t head, const Var& target, const Var& reference) const;
 
   DeformableDetrOptions options_;
   std::shared_ptr<Backbone> backbone_;

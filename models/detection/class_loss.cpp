@@ -26,20 +26,16 @@ std::vector<ClassCandidate> ClassLoss::candidates(const float* logits, int64_t q
 double ClassLoss::score_of(float score) const { return 1 / (1 + std::exp(-static_cast<double>(score))); }
 
 Tensor matched_quality(const Var& logits, const MatchedQueries& matched) {
-  Tensor quality = Tensor::zeros({logits.dim(0), logits.dim(1)}, DType::kF32, logits.device());
+  Tensor quality = Tensor::zeros({logits.dim(0), logits.dim(1), logits.dim(2)}, DType::kF32, logits.device());
   kernels::matched_iou(matched.boxes.to(DType::kF32).contiguous(), matched.truth, matched.indices, quality);
   return quality;
 }
 
-std::vector<int64_t> label_queries(const Var& logits, const MatchedQueries& matched, int64_t background) {
-  std::vector<int64_t> labels(static_cast<size_t>(logits.dim(0) * logits.dim(1)), background);
-  for (size_t i = 0; i < matched.rows.size(); ++i)
-    labels[static_cast<size_t>(matched.rows[i])] = matched.labels[i];
+Tensor label_queries(const Var& logits, const MatchedQueries& matched, int64_t background) {
+  Tensor labels = Tensor::full({logits.dim(0), logits.dim(1), logits.dim(2)}, static_cast<double>(background),
+                               DType::kI64, logits.device());
+  kernels::put_labels(matched.classes, matched.indices, labels);
   return labels;
-}
-
-Tensor to_device(const std::vector<int64_t>& labels, const Var& logits) {
-  return Tensor::from<int64_t>({logits.dim(0), logits.dim(1)}, labels, logits.device());
 }
 
 }  // namespace saccade

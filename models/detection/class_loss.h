@@ -16,11 +16,12 @@ struct ClassLossOptions {
   double no_object_weight = 0;  // softmax: weight of the last class, "no object"
 };
 
-// The matched queries of a batch, as rows of the flattened predictions [N * Q, ...], with their objects.
+// The matched queries of G layers, as rows of the flattened predictions [G * N * Q, ...], with their objects. Every layer has as
+// many.
 struct MatchedQueries {
   std::vector<int64_t> rows, labels;
-  // Where the predictions are: the rows again, i64 [P], the predicted and the true boxes, f32 [P, 4] as (cx, cy, w, h).
-  Tensor indices, boxes, truth;
+  // Where the predictions are: the rows and labels again, i64 [P], the predicted and the true boxes, f32 [P, 4] as (cx, cy, w, h).
+  Tensor indices, classes, boxes, truth;
 };
 
 struct ClassCandidate {
@@ -32,11 +33,14 @@ struct ClassCandidate {
 class ClassLoss {
  public:
   virtual ~ClassLoss() = default;
-  // A sum over the batch, [] f32, and what it is to be divided by: `objects` unless the loss has weights of its own.
-  // logits [N, Q, K].
+  // For each layer of logits [G, N, Q, K] a sum over the batch, f32 [G], and what it is to be divided by: `objects` unless the loss
+  // has weights of its own.
   struct Sum {
-    Var sum;
-    double divisor;
+    Var sums;
+    std::vector<double> divisors;
+    static Sum over(Var sums, double objects) {
+      return {sums, std::vector<double>(static_cast<size_t>(sums.dim(0)), objects)};
+    }
   };
   virtual Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const = 0;
 
@@ -60,12 +64,12 @@ struct ClassLossSpec {
 
 Registry<ClassLossSpec>& class_losses();
 
-// f32 [N, Q]: the IoU of the matched queries' boxes with their objects, 0 for the others.
+// f32 [G, N, Q]: the IoU of the matched queries' boxes with their objects, 0 for the others.
 Tensor matched_quality(const Var& logits, const MatchedQueries& matched);
-// The label of each of the N Q queries; `background` for those that are not matched.
-std::vector<int64_t> label_queries(const Var& logits, const MatchedQueries& matched, int64_t background);
-// The same as i64 [N, Q] where the logits are.
-Tensor to_device(const std::vector<int64_t>& labels, const Var& logits);
+// The label of each query, i64 [G, N, Q] where the logits are; `background` for those that are not matched.
+Tensor label_queries(const Var& logits, const MatchedQueries& matched, int64_t background);
+// The layers' losses apart.
+inline LossParts layers_of(const Var& logits) { return LossParts::apart(logits.dim(0)); }
 
 // SACCADE_REGISTER_CLASS_LOSS(name, Class): Class(const ClassLossOptions&)
 #define SACCADE_REGISTER_CLASS_LOSS(name, Class)                                                       \

@@ -1,27 +1,113 @@
 #include "models/detection/criterion.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
+
+#include "core/runtime/packed_upload.h"
 
 namespace saccade {
 namespace {
 
-MatchedQueries matched_queries(const LayerPrediction& p, const std::vector<MatchedPair>& pairs,
-                               const std::vector<Target>& targets, bool binary) {
-  MatchedQueries out;
+// Layers of one shape: their losses are made together.
+struct Together {
+  LayerPrediction predicted;                      // [G, N, Q, ...]
+  std::vector<int64_t> order;                     // of the layers in the sum, positions in [0, G)
+  std::vector<std::string> suffixes = {};         // in this order
+  double divisor = 1;                             // of the box losses
+  bool binary = false;                            // every object has class 0
+  std::vector<std::vector<MatchedPair>> pairs{};  // of the layers in [0, G), as many of each
+  MatchedQueries matched{};
+  std::array<size_t, 3> uploads{};  // the tables of `matched`
+};
+
+LayerPrediction stacked(std::span<const LayerPrediction> layers) {
+  auto joined = [&](Var LayerPrediction::*part) {
+    Vars all;
+    for (const LayerPrediction& p : layers) {
+      const Shape& s = (p.*part).shape();
+      all.push_back(reshape(p.*part, {1, s[0], s[1], s[2]}));
+    }
+    return all.size() == 1 ? all[0] : concat(all, 0);
+  };
+  return {joined(&LayerPrediction::logits), joined(&LayerPrediction::boxes)};
+}
+
+// The last layer, and with aux the others after it, in rising or falling order.
+std::vector<int64_t> last_first(int64_t layers, bool rising) {
+  std::vector<int64_t> order{layers - 1};
+  for (int64_t i = 0; i + 1 < layers; ++i) order.push_back(rising ? i : layers - 2 - i);
+  return order;
+}
+
+Together together(const std::vector<LayerPrediction>& layers, const LayerPrediction& stack, bool aux,
+                  bool rising, const std::string& suffix) {
+  Together t{.predicted = !aux                     ? stacked({&layers.back(), 1})
+                          : stack.logits.defined() ? stack
+                                                   : stacked(layers),
+             .order = last_first(aux ? std::ssize(layers) : 1, rising)};
+  for (int64_t l : t.order)
+    t.suffixes.push_back(t.suffixes.empty() ? suffix : fmt::format("{}_{}", suffix, l));
+  return t;
+}
+
+// What is matched, as rows of the flattened predictions; the tables for the device are uploaded later.
+void find_matched(Together& t, const std::vector<Target>& targets, PackedUpload& upload) {
+  const Shape& s = t.predicted.logits.shape();
+  MatchedQueries& out = t.matched;
   std::vector<float> boxes;
-  const int64_t Q = p.logits.dim(1);
-  for (const MatchedPair& m : pairs) {
-    const Target& t = targets[static_cast<size_t>(m.image)];
-    out.rows.push_back(m.image * Q + m.query);
-    out.labels.push_back(binary ? 0 : t.labels[static_cast<size_t>(m.object)]);
-    boxes.insert(boxes.end(), t.boxes.begin() + m.object * 4, t.boxes.begin() + m.object * 4 + 4);
+  for (size_t g = 0; g < t.pairs.size(); ++g) {
+    SACCADE_CHECK(t.pairs[g].size() == t.pairs[0].size(),
+                  "[criterion] {} and {} matched queries of two layers", t.pairs[g].size(),
+                  t.pairs[0].size());
+    for (const MatchedPair& m : t.pairs[g]) {
+      const Target& target = targets[static_cast<size_t>(m.image)];
+      out.rows.push_back((static_cast<int64_t>(g) * s[1] + m.image) * s[2] + m.query);
+      out.labels.push_back(t.binary ? 0 : target.labels[static_cast<size_t>(m.object)]);
+      boxes.insert(boxes.end(), target.boxes.begin() + m.object * 4, target.boxes.begin() + m.object * 4 + 4);
+    }
   }
-  const auto P = static_cast<int64_t>(out.rows.size());
-  out.indices = Tensor::from<int64_t>({P}, out.rows, p.logits.device());
-  out.truth = Tensor::from<float>({P, 4}, boxes, p.logits.device());
-  return out;
+  const auto P = std::ssize(out.rows);
+  t.uploads = {upload.add(Shape{P}, out.rows), upload.add(Shape{P}, out.labels),
+               upload.add(Shape{P, 4}, boxes)};
+}
+
+// The losses of all layers: every kind of every stack in one op, and their weighted sum.
+DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& targets,
+                         const CriterionOptions& o, const ClassLoss& class_loss) {
+  PackedUpload upload;
+  for (Together& t : all) find_matched(t, targets, upload);
+  const std::vector<Tensor> tables = upload.upload(all[0].predicted.logits.device());
+  DetectionLoss result;
+  Vars sums;
+  std::vector<WeightedTerm> terms;
+  for (Together& t : all) {
+    const Shape& s = t.predicted.boxes.shape();
+    const auto layers = LossParts::apart(s[0]);
+    MatchedQueries& queries = t.matched;
+    queries.indices = tables[t.uploads[0]];
+    queries.classes = tables[t.uploads[1]];
+    queries.truth = tables[t.uploads[2]];
+    const Var matched = index_select(reshape(t.predicted.boxes, {s[0] * s[1] * s[2], 4}), queries.indices);
+    queries.boxes = matched.value();
+    const ClassLoss::Sum of_class = class_loss.sum(t.predicted.logits, queries, t.divisor);
+    for (int64_t l : t.order) {
+      const double of_boxes[] = {o.bbox_weight / t.divisor, o.giou_weight / t.divisor};
+      terms.push_back({sums.size(), l, o.class_weight / of_class.divisors[static_cast<size_t>(l)]});
+      for (size_t i = 0; i < 2; ++i) terms.push_back({sums.size() + 1 + i, l, of_boxes[i]});
+    }
+    sums.insert(sums.end(), {of_class.sums, l1_loss(matched, queries.truth, layers),
+                             giou_loss(matched, queries.truth, layers)});
+  }
+  Tensor parts;
+  result.total = weighted_sum(sums, terms, parts);
+  for (int64_t i = 0; const Together& t : all)
+    for (const std::string& suffix : t.suffixes)
+      for (const char* name : {"class", "bbox", "giou"})
+        result.parts.emplace_back(name + suffix, parts.select(0, i++));
+  return result;
 }
 
 // class_error and cardinality_error, see SetCriterion::forward.
@@ -86,56 +172,40 @@ DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vec
     for (const Target& t : targets) objects += static_cast<double>(t.labels.size());
   objects = std::max(objects, 1.0);
 
-  // The last layer first, then the earlier ones, then the proposals.
+  // The last layer first, then the earlier ones, then the proposals, then the denoising queries.
+  std::vector<Together> all{together(output.layers, output.stacked, o.aux, true, "")};
   const int64_t groups = output.query_groups;
-  std::vector<LayerPrediction> predictions;
-  std::vector<std::string> suffixes;
+  all[0].divisor = objects * (1 + static_cast<double>((groups - 1) * o.extra_group_repeat));
+  if (output.encoder.logits.defined()) {
+    all.push_back(together({output.encoder}, {}, true, true, "_enc"));
+    all[1].divisor = objects;
+    all[1].binary = !output.encoder_classes;
+  }
   std::vector<MatchLayer> layers;
-  auto add_layer = [&](const LayerPrediction& p, std::string suffix, MatchLayer layer) {
-    layer.logits = p.logits.value();
-    layer.boxes = p.boxes.value();
-    layer.fetch_logits = layers.empty();
-    predictions.push_back(p);
-    suffixes.push_back(std::move(suffix));
-    layers.push_back(std::move(layer));
-  };
-  MatchLayer decoder{.groups = groups, .repeat = o.extra_group_repeat};
-  add_layer(output.layers.back(), "", decoder);
-  for (size_t l = 0; o.aux && l + 1 < output.layers.size(); ++l) {
-    decoder.name = fmt::format("layer {}", l);
-    add_layer(output.layers[l], fmt::format("_{}", l), decoder);
+  for (const Together& t : all) {
+    const Tensor logits = t.predicted.logits.value().to(DType::kF32), boxes = t.predicted.boxes.value();
+    const bool decoder = layers.empty();
+    for (int64_t l : t.order) {
+      MatchLayer layer{.logits = logits.select(0, l), .boxes = boxes.select(0, l), .binary = t.binary};
+      if (decoder) layer.groups = groups, layer.repeat = o.extra_group_repeat;
+      layer.fetch_logits = layers.empty();
+      if (!decoder) layer.name = "the proposals";
+      if (decoder && !layers.empty()) layer.name = fmt::format("layer {}", l);
+      layers.push_back(std::move(layer));
+    }
   }
-  if (output.encoder.logits.defined())
-    add_layer(output.encoder, "_enc", {.binary = !output.encoder_classes, .name = "the proposals"});
   Matching matching = match(layers, targets, o.matcher);
+  for (size_t at = 0; Together & t : all) {
+    t.pairs.resize(t.order.size());
+    for (int64_t l : t.order) t.pairs[static_cast<size_t>(l)] = matching.layers[at++];
+  }
+  if (const DenoisingOutput& dn = output.denoising; !dn.layers.empty()) {
+    all.push_back(together(dn.layers, {}, o.aux, false, "_dn"));
+    all.back().divisor = objects * static_cast<double>(dn.groups);
+    all.back().pairs.assign(all.back().order.size(), dn.pairs);
+  }
 
-  DetectionLoss result;
-  auto add_losses = [&](const LayerPrediction& p, const std::vector<MatchedPair>& pairs, bool binary,
-                        double divisor, const std::string& suffix) {
-    MatchedQueries queries = matched_queries(p, pairs, targets, binary);
-    Var matched = index_select(reshape(p.boxes, {p.boxes.dim(0) * p.boxes.dim(1), 4}), queries.indices);
-    queries.boxes = matched.value();
-    ClassLoss::Sum of_class = class_loss_->sum(p.logits, queries, divisor);
-    auto add_part = [&](const char* name, const Var& sum, double factor) {
-      Var part = mul_scalar(sum, factor);
-      result.parts.emplace_back(name + suffix, part.value());
-      result.total = result.total.defined() ? add(result.total, part) : part;
-    };
-    add_part("class", of_class.sum, o.class_weight / of_class.divisor);
-    add_part("bbox", l1_loss(matched, queries.truth), o.bbox_weight / divisor);
-    add_part("giou", giou_loss(matched, queries.truth), o.giou_weight / divisor);
-  };
-  for (size_t l = 0; l < layers.size(); ++l) {
-    double times_matched = 1 + static_cast<double>((layers[l].groups - 1) * layers[l].repeat);
-    add_losses(predictions[l], matching.layers[l], layers[l].binary, objects * times_matched, suffixes[l]);
-  }
-  const DenoisingOutput& dn = output.denoising;
-  for (size_t l = dn.layers.size(); l-- > 0;) {
-    const bool last = l + 1 == dn.layers.size();
-    if (last || o.aux)
-      add_losses(dn.layers[l], dn.pairs, false, objects * static_cast<double>(dn.groups),
-                 last ? "_dn" : fmt::format("_dn_{}", l));
-  }
+  DetectionLoss result = sum_losses(all, targets, o, *class_loss_);
   add_metrics(layers[0].logits.shape(), matching.logits[0], matching.layers[0], targets, groups, *class_loss_,
               result);
   result.problems = std::move(matching.problems);

@@ -129,4 +129,13 @@ void add_layer(DetectorOutput& output, const DenoisingQueries& queries, const La
   output.denoising.groups = queries.groups;
 }
 
+void add_layers(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
+  auto layer = [](const Var& x, int64_t l) {
+    return reshape(slice(x, 0, l, l + 1), {x.dim(1), x.dim(2), x.dim(3)});
+  };
+  for (int64_t l = 0; l < all.logits.dim(0); ++l)
+    add_layer(output, queries, {layer(all.logits, l), layer(all.boxes, l)});
+  if (queries.count() == 0) output.stacked = all;
+}
+
 }  // namespace saccade

@@ -57,5 +57,7 @@ class LabelEmbedding : public Module {
 
 // Appends what a decoder layer predicts of all queries, of which the first `queries.count()` are the denoising ones.
 void add_layer(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
+// The same of all decoder layers at once, [L, N, Q, ...].
+void add_layers(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
 
 }  // namespace saccade

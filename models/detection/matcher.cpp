@@ -6,6 +6,7 @@
 
 #include "core/kernels/match_cost/match_cost.h"
 #include "core/kernels/softmax/softmax.h"
+#include "core/runtime/packed_upload.h"
 #include "core/runtime/parallel.h"
 
 namespace saccade {
@@ -37,11 +38,14 @@ struct Objects {
 struct DeviceObjects {
   Tensor images, labels, zeros, boxes;
   DeviceObjects(const Objects& objects, Device device) {
-    int64_t R = objects.count();
-    images = Tensor::from<int64_t>({R}, objects.images, device);
-    labels = Tensor::from<int64_t>({R}, objects.labels, device);
-    zeros = Tensor::zeros({R}, DType::kI64, device);
-    boxes = Tensor::from<float>({R, 4}, objects.boxes, device);
+    const int64_t R = objects.count();
+    PackedUpload tables;
+    tables.add(Shape{R}, objects.images);
+    tables.add(Shape{R}, objects.labels);
+    tables.add(Shape{R}, std::vector<int64_t>(static_cast<size_t>(R)));
+    tables.add(Shape{R, 4}, objects.boxes);
+    const std::vector<Tensor> there = tables.upload(device);
+    images = there[0], labels = there[1], zeros = there[2], boxes = there[3];
   }
 };
 

@@ -296,5 +296,47 @@ const Register kL1(Row{"l1_loss",
                          },
                          R"(\[l1_loss\] targets, got f32 \[3, 4\], expected floating \[2, 4\])"}}});
 
+Sample weighted_sum_sample(Rng& rng, const char* label, const std::vector<int64_t>& sizes) {
+  Tensors vectors;
+  std::vector<WeightedTerm> terms;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    vectors.push_back(uniform(rng, {sizes[i]}));
+    // Out of order.
+    for (int64_t k = sizes[i]; k-- > 0;) terms.insert(terms.begin(), {i, k, rng.uniform(-2, 2)});
+  }
+  return {label, vectors,
+          [=](const Vars& v) {
+            Tensor parts;
+            return weighted_sum(v, terms, parts);
+          },
+          [=](const Tensors& in) {
+            double sum = 0;
+            for (const WeightedTerm& t : terms) sum += t.factor * in[t.vector].data<double>()[t.element];
+            return Tensor::scalar(sum, DType::kF64);
+          }};
+}
+
+const Register kWeightedSum(Row{
+    "weighted_sum",
+    Bf16::kExact,
+    {.f32 = 2e-6, .bf16 = 8e-3, .why = "a product and an addition a term; gradients given as bf16 round"},
+    [](Rng& rng) {
+      return std::vector<Sample>{weighted_sum_sample(rng, "one", {1}),
+                                 weighted_sum_sample(rng, "three", {6, 1, 6}),
+                                 weighted_sum_sample(rng, "several launches", {100, 60})};
+    },
+    {{"a number in no term",
+      [] {
+        Tensor parts;
+        weighted_sum({Var(Tensor::zeros({2}))}, {{0, 1, 1}}, parts);
+      },
+      R"(\[weighted_sum\] got 2 numbers for 1 terms)"},
+     {"a number that is not there",
+      [] {
+        Tensor parts;
+        weighted_sum({Var(Tensor::zeros({1}))}, {{0, 1, 1}}, parts);
+      },
+      R"(\[weighted_sum\] term of number 1 of vector 0, which is not there)"}}});
+
 }  // namespace
 }  // namespace saccade::optable

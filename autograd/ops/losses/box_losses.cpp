@@ -10,12 +10,12 @@ struct BoxLoss {
   static constexpr std::array kCasts{Cast::kF32};
   static constexpr auto macs = no_macs;
   Tensor targets;
+  LossParts parts;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     Tensor x = in[0].contiguous(), t = targets.to(x.dtype()).contiguous();
-    int64_t pieces = kGiou ? kernels::loss_pieces(x.dim(0), kernels::kLossPairs)
-                           : kernels::loss_pieces(x.numel(), kernels::kLossElements);
-    return run_loss(ctx, x, pieces, [&](Tensor& partial, Tensor& grad) {
+    int64_t n = kGiou ? x.dim(0) : x.numel(), piece = kGiou ? kernels::kLossPairs : kernels::kLossElements;
+    return run_loss(ctx, x, parts, n, piece, [&](Tensor& partial, Tensor& grad) {
       kGiou ? kernels::giou_loss(x, t, partial, grad) : kernels::l1_loss(x, t, partial, grad);
     });
   }
@@ -25,19 +25,23 @@ struct BoxLoss {
 };
 
 template <bool kGiou>
-Var box_loss(const Var& boxes, const Tensor& targets) {
+Var box_loss(const Var& boxes, const Tensor& targets, LossParts parts) {
   constexpr const char* op = BoxLoss<kGiou>::kName;
   SACCADE_CHECK(boxes.rank() == 2 && boxes.dim(1) == 4, "[{}] boxes, got {}, expected [K, 4]", op,
                 boxes.shape().to_string());
   SACCADE_CHECK(is_float(targets.dtype()) && targets.shape() == boxes.shape(),
                 "[{}] targets, got {} {}, expected floating {}", op, name_of(targets.dtype()),
                 targets.shape().to_string(), boxes.shape().to_string());
-  return run_op(BoxLoss<kGiou>{targets.to(boxes.device())}, {boxes});
+  return run_op(BoxLoss<kGiou>{targets.to(boxes.device()), parts}, {boxes});
 }
 
 }  // namespace
 
-Var giou_loss(const Var& boxes, const Tensor& targets) { return box_loss<true>(boxes, targets); }
-Var l1_loss(const Var& boxes, const Tensor& targets) { return box_loss<false>(boxes, targets); }
+Var giou_loss(const Var& boxes, const Tensor& targets, LossParts parts) {
+  return box_loss<true>(boxes, targets, parts);
+}
+Var l1_loss(const Var& boxes, const Tensor& targets, LossParts parts) {
+  return box_loss<false>(boxes, targets, parts);
+}
 
 }  // namespace saccade

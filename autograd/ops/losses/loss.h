@@ -3,28 +3,34 @@
 #pragma once
 
 #include "autograd/function.h"
+#include "autograd/ops.h"
 #include "core/kernels/elementwise/elementwise.h"
 #include "core/kernels/losses/losses.h"
 #include "core/kernels/reduce/reduce.h"
 
 namespace saccade {
 
-// Runs `kernel(partial, grad)` and returns the sum of the pieces as a scalar of x's dtype.
+// Runs `kernel(partial, grad)` for losses of n rows, pairs or elements, cut into pieces of `piece`, and returns their sum of x's
+// dtype: a scalar, or with parts [parts].
 template <class F>
-Tensor run_loss(Context& ctx, const Tensor& x, int64_t pieces, F&& kernel) {
-  Tensor partial = Tensor::empty({pieces}, DType::kF64, x.device());
+Tensor run_loss(Context& ctx, const Tensor& x, LossParts parts, int64_t n, int64_t piece, F&& kernel) {
+  const int64_t count = parts.count;
+  SACCADE_CHECK(count >= 1 && n % count == 0, "[loss] {} rows do not split into {} parts", n, count);
+  Tensor partial = Tensor::empty({count, kernels::loss_pieces(n / count, piece)}, DType::kF64, x.device());
   Tensor grad = ctx.needs(0) ? x.empty_like() : Tensor();
   kernel(partial, grad);
   ctx.save(grad);
-  Tensor total = Tensor::empty({}, DType::kF64, x.device());
+  Tensor total = Tensor::empty({count, 1}, DType::kF64, x.device());
   kernels::sum_to_shape(partial, 1, total);
-  return total.to(x.dtype());
+  return total.to(x.dtype()).reshape(parts.together ? Shape{} : Shape{count});
 }
 
+// dy: one number a part.
 inline Tensor scale_saved_gradient(const Context& ctx, const Tensor& dy, const Shape& shape) {
   const Tensor& grad = ctx.saved(0);
-  Tensor dx = grad.empty_like();
-  kernels::binary(kernels::BinaryOp::kMul, grad, dy.to(grad.dtype()), dx);
+  const int64_t parts = dy.numel();
+  Tensor rows = grad.reshape({parts, grad.numel() / parts}), dx = rows.empty_like();
+  kernels::binary(kernels::BinaryOp::kMul, rows, dy.to(grad.dtype()).reshape({parts, 1}), dx);
   return dx.reshape(shape);
 }
 

@@ -91,11 +91,7 @@ struct Concat {
                     in[0].shape().to_string(), t.shape().to_string());
     }
     Tensor y = Tensor::empty(shape, in[0].dtype(), in[0].device());
-    int64_t at = 0;
-    for (size_t i = 0; i < in.size(); at += sizes[i++]) {
-      Tensor part = y.slice(axis, at, at + sizes[i]);
-      kernels::copy(in[i], part);
-    }
+    kernels::join(in, axis, y);
     return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
@@ -136,7 +132,10 @@ struct MaskedFill {
 
 }  // namespace
 
-Var reshape(const Var& x, const Shape& shape) { return run_op(Reshape{shape}, {x}); }
+Var reshape(const Var& x, const Shape& shape) {
+  if (x.shape() == shape && x.value().is_contiguous()) return x;
+  return run_op(Reshape{shape}, {x});
+}
 Var permute(const Var& x, std::span<const int> axes) {
   return run_op(Permute{{axes.begin(), axes.end()}}, {x});
 }

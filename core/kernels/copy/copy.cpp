@@ -108,7 +108,17 @@ void copy_into_zeros_generic(const Tensor& x, int axis, int64_t begin, Tensor& y
   fill(after, 0);
 }
 
+void join_generic(std::span<const Tensor> xs, int axis, Tensor& y) {
+  int64_t at = 0;
+  for (const Tensor& x : xs) {
+    Tensor part = y.slice(axis, at, at + x.dim(axis));
+    copy(x, part);
+    at += x.dim(axis);
+  }
+}
+
 SACCADE_REGISTER_KERNEL(copy, &copy_generic);
+SACCADE_REGISTER_KERNEL(join, &join_generic);
 SACCADE_REGISTER_KERNEL(fill, &fill_generic);
 SACCADE_REGISTER_KERNEL(copy_into_zeros, &copy_into_zeros_generic);
 SACCADE_REGISTER_KERNEL(stack_scalars, &stack_scalars_generic);

@@ -11,6 +11,8 @@ inline Kernel<void(Tensor& y, double value)> fill{"fill"};
 inline Kernel<void(const Tensor& x, Tensor& y)> copy{"copy"};
 // y = x from `begin` on along the axis and 0 before and after, of one dtype; y is contiguous.
 inline Kernel<void(const Tensor& x, int axis, int64_t begin, Tensor& y)> copy_into_zeros{"copy_into_zeros"};
+// y = xs one after the other along the axis, of one dtype and device; y is contiguous.
+inline Kernel<void(std::span<const Tensor> xs, int axis, Tensor& y)> join{"join"};
 // Both contiguous, of one shape and dtype, on different devices. Afterwards x may change, and y is there for
 // whoever works on its device next: on the CPU the copy is done, on the GPU it is on its way.
 inline Kernel<void(const Tensor& x, Tensor& y)> copy_between_devices{"copy_between_devices"};

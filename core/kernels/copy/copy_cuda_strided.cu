@@ -1,5 +1,7 @@
 // Copies that turn axes: 32 x 32 tiles pass through shared memory so that both sides use whole sectors. The gradient of a slice
 // is one pass over the whole, zeros included.
+#include <algorithm>
+
 #include "core/kernels/copy/convert.h"
 #include "core/kernels/copy/copy.h"
 #include "core/kernels/copy/transpose.h"
@@ -78,11 +80,67 @@ void copy_into_zeros_cuda(const Tensor& part, int axis, int64_t begin, Tensor& y
       });
 }
 
+// Rows of y are rows of the sources, one after the other; one thread per unit.
+constexpr size_t kMaxJoined = 16;
+template <class Unit>
+struct Joined {
+  const Unit* x[kMaxJoined];
+  uint32_t end[kMaxJoined];  // within a row of y, in units
+};
+template <class Unit>
+__global__ void __launch_bounds__(kMapThreads)
+    join_rows(Joined<Unit> sources, Unit* y, uint32_t length, uint32_t count) {
+  uint32_t i = blockIdx.x * kMapThreads + threadIdx.x;
+  if (i >= count) return;
+  uint32_t row = i / length, k = i - row * length, begin = 0;
+  Unit value{};
+#pragma unroll
+  for (size_t s = 0; s < kMaxJoined; ++s) {
+    const uint32_t end = sources.end[s];
+    if (k >= begin && k < end) value = sources.x[s][static_cast<int64_t>(row) * (end - begin) + k - begin];
+    begin = end;
+  }
+  y[i] = value;
+}
+
+void join_cuda(std::span<const Tensor> xs, int axis, Tensor& y) {
+  if (y.numel() == 0) return;
+  axis = y.shape().axis(axis);
+  auto step = static_cast<uint32_t>(size_of(y.dtype()));  // bytes of a step along the axis
+  for (int a = axis + 1; a < y.rank(); ++a) step *= static_cast<uint32_t>(y.dim(a));
+  uint64_t bits = reinterpret_cast<uintptr_t>(y.raw());
+  for (const Tensor& x : xs) {
+    bits |= static_cast<uint64_t>(x.dim(axis)) * step;
+    if (x.numel() > 0) bits |= reinterpret_cast<uintptr_t>(x.raw());
+  }
+  with_unit({bits}, [&]<class Unit>() {
+    constexpr uint32_t kSize = sizeof(Unit);
+    Joined<Unit> sources{};
+    uint32_t end = 0;
+    for (size_t s = 0; s < kMaxJoined; ++s) {
+      if (s < xs.size()) {
+        sources.x[s] = static_cast<const Unit*>(xs[s].raw());
+        end += static_cast<uint32_t>(xs[s].dim(axis)) * step / kSize;
+      }
+      sources.end[s] = end;
+    }
+    const auto count = static_cast<uint32_t>(y.bytes() / kSize);
+    launch("join_rows", &join_rows<Unit>, grid_of(count, kMapThreads), dim3(kMapThreads), 0, sources,
+           static_cast<Unit*>(y.raw()), end, count);
+  });
+}
+
+bool joins(const std::span<const Tensor>& xs, const int&, const Tensor& y) {
+  return xs.size() <= kMaxJoined && y.bytes() <= INT32_MAX &&
+         std::ranges::all_of(xs, [](const Tensor& x) { return x.is_contiguous(); });
+}
+
 bool counts_bytes(const Tensor&, const int&, const int64_t&, const Tensor& y) {
   return y.bytes() <= INT32_MAX;
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(copy, Device::kCuda, &copy_cuda, &transposes);
+SACCADE_REGISTER_TUNED_KERNEL(join, Device::kCuda, &join_cuda, &joins);
 SACCADE_REGISTER_TUNED_KERNEL(copy_into_zeros, Device::kCuda, &copy_into_zeros_cuda, &counts_bytes);
 
 }  // namespace

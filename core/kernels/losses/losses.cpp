@@ -1,5 +1,7 @@
 #include "core/kernels/losses/losses.h"
 
+#include <algorithm>
+
 #include "core/kernels/common/lane_reduce.h"
 #include "core/kernels/losses/loss_terms.h"
 #include "core/runtime/launch.h"
@@ -29,19 +31,20 @@ struct DenseLoss {
   const T* x;
   const int64_t* labels;
   double* partial;
-  T* grad;  // or null
-  int64_t n, classes;
+  T* grad;                     // or null
+  int64_t n, classes, pieces;  // of a part
   SACCADE_HD void operator()(int64_t i) const {
-    DensePiece piece(i, n, classes);
+    const int64_t part = i / pieces, first = part * (n / classes);
+    DensePiece piece(i % pieces, n, classes);
     // The labels are placed once, so that the loop over the elements has no division.
     T target[kLossElements];
     for (int64_t e = 0; e < piece.length; ++e) target[e] = Term::kElsewhere;
     for (int64_t r = piece.first_row; r <= piece.last_row; ++r) {
-      int64_t at = piece.label_at(r, labels[r], classes);
-      if (at >= 0) target[at] = term.at_label(r);
+      int64_t at = piece.label_at(r, labels[first + r], classes);
+      if (at >= 0) target[at] = term.at_label(first + r);
     }
-    const T* px = x + piece.begin;
-    T* out = grad ? grad + piece.begin : nullptr;
+    const T* px = x + part * n + piece.begin;
+    T* out = grad ? grad + part * n + piece.begin : nullptr;
     const Term f = term;
     for (int64_t e = 0; e < piece.length; ++e) {
       LossTerm<T> value = f(px[e], target[e]);
@@ -59,14 +62,15 @@ struct CrossEntropyRows {
   const int64_t* labels;
   const T* weights;  // or null
   double* partial;
-  T* grad;  // or null
-  int64_t rows, classes;
+  T* grad;                        // or null
+  int64_t rows, pieces, classes;  // rows and pieces of a part
   T smoothing;
   const T* weight_sum;  // or null: all weights are 1
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t end = (i + 1) * kLossRows < rows ? (i + 1) * kLossRows : rows;
+    int64_t first = i / pieces * rows, piece = i % pieces;
+    int64_t end = (piece + 1) * kLossRows < rows ? (piece + 1) * kLossRows : rows;
     double total = 0;
-    for (int64_t r = i * kLossRows; r < end; ++r) total += static_cast<double>(row(r));
+    for (int64_t r = piece * kLossRows; r < end; ++r) total += static_cast<double>(row(first + r));
     partial[i] = total;
   }
   SACCADE_HD T row(int64_t r) const {
@@ -95,12 +99,13 @@ struct GiouPairs {
   const T* boxes;
   const T* targets;
   double* partial;
-  T* grad;  // or null
-  int64_t pairs;
+  T* grad;                // or null
+  int64_t pairs, pieces;  // of a part
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t end = (i + 1) * kLossPairs < pairs ? (i + 1) * kLossPairs : pairs;
+    int64_t first = i / pieces * pairs, piece = i % pieces;
+    int64_t end = (piece + 1) * kLossPairs < pairs ? (piece + 1) * kLossPairs : pairs;
     double total = 0;
-    for (int64_t p = i * kLossPairs; p < end; ++p)
+    for (int64_t p = first + piece * kLossPairs; p < first + end; ++p)
       total += static_cast<double>(giou_pair(boxes + 4 * p, targets + 4 * p, grad ? grad + 4 * p : nullptr));
     partial[i] = total;
   }
@@ -111,10 +116,11 @@ struct L1Piece {
   const T* x;
   const T* targets;
   double* partial;
-  T* grad;  // or null
-  int64_t n;
+  T* grad;            // or null
+  int64_t n, pieces;  // of a part
   SACCADE_HD void operator()(int64_t i) const {
-    int64_t begin = i * kLossElements, length = n - begin < kLossElements ? n - begin : kLossElements;
+    int64_t at = i % pieces * kLossElements, length = n - at < kLossElements ? n - at : kLossElements;
+    int64_t begin = i / pieces * n + at;
     const T *px = x + begin, *pt = targets + begin;
     partial[i] =
         static_cast<double>(lane_sum<T>(length, [=](int64_t e) { return l1_term(px[e], pt[e]).loss; }));
@@ -123,13 +129,21 @@ struct L1Piece {
   }
 };
 
+// Of n rows, pairs or elements, those of a part.
+int64_t of_part(int64_t n, const Tensor& partial) { return n / std::max<int64_t>(partial.dim(0), 1); }
+
 constexpr int64_t kLogisticCost = 40;  // element operations of one Logistic
 
 template <class T, class Term>
 void dense_loss(const Term& term, const Tensor& x, const Tensor& labels, Tensor& partial, Tensor& grad) {
-  DenseLoss<T, Term> f{
-      term,      x.data<T>(), labels.data<int64_t>(), partial.data<double>(), data_or_null<T>(grad),
-      x.numel(), x.dim(1)};
+  DenseLoss<T, Term> f{term,
+                       x.data<T>(),
+                       labels.data<int64_t>(),
+                       partial.data<double>(),
+                       data_or_null<T>(grad),
+                       of_part(x.numel(), partial),
+                       x.dim(1),
+                       partial.dim(1)};
   for_each(partial.numel(), f, kLossElements * kLogisticCost);
 }
 
@@ -176,9 +190,16 @@ void cross_entropy_loss_generic(const Tensor& x, const Tensor& labels, const Ten
                                 double smoothing, Tensor& partial, Tensor& grad) {
   dispatch_dtype<float, double>(x.dtype(), "cross_entropy_loss", [&]<class T>() {
     const T* w = data_or_null<T>(weights);
-    CrossEntropyRows<T> f{
-        x.data<T>(), labels.data<int64_t>(), w,      partial.data<double>(), data_or_null<T>(grad), x.dim(0),
-        x.dim(1),    T(smoothing),           nullptr};
+    CrossEntropyRows<T> f{x.data<T>(),
+                          labels.data<int64_t>(),
+                          w,
+                          partial.data<double>(),
+                          data_or_null<T>(grad),
+                          of_part(x.dim(0), partial),
+                          partial.dim(1),
+                          x.dim(1),
+                          T(smoothing),
+                          nullptr};
     Tensor total;
     if (w && smoothing > 0) {
       total = Tensor::empty({}, x.dtype(), x.device());
@@ -191,16 +212,24 @@ void cross_entropy_loss_generic(const Tensor& x, const Tensor& labels, const Ten
 
 void giou_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
   dispatch_dtype<float, double>(boxes.dtype(), "giou_loss", [&]<class T>() {
-    GiouPairs<T> f{boxes.data<T>(), targets.data<T>(), partial.data<double>(), data_or_null<T>(grad),
-                   boxes.dim(0)};
+    GiouPairs<T> f{boxes.data<T>(),
+                   targets.data<T>(),
+                   partial.data<double>(),
+                   data_or_null<T>(grad),
+                   of_part(boxes.dim(0), partial),
+                   partial.dim(1)};
     for_each(partial.numel(), f, kLossPairs * 60);
   });
 }
 
 void l1_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
   dispatch_dtype<float, double>(boxes.dtype(), "l1_loss", [&]<class T>() {
-    L1Piece<T> f{boxes.data<T>(), targets.data<T>(), partial.data<double>(), data_or_null<T>(grad),
-                 boxes.numel()};
+    L1Piece<T> f{boxes.data<T>(),
+                 targets.data<T>(),
+                 partial.data<double>(),
+                 data_or_null<T>(grad),
+                 of_part(boxes.numel(), partial),
+                 partial.dim(1)};
     for_each(partial.numel(), f, kLossElements * 4);
   });
 }

@@ -1,6 +1,6 @@
-// Losses with their gradients in one pass. A kernel writes `partial`, f64 [pieces], whose sum is the loss
-// (the pieces are cut by shape only), and, when grad is defined, the gradient of that sum with respect to the
-// first tensor. All tensors are contiguous, of one dtype f32 or f64; labels are i64.
+// Losses with their gradients in one pass. The rows (or pairs) are as many parts of equal size as `partial`, f64 [parts, pieces],
+// has rows, whose sums are the parts' losses (the pieces are cut by shape only); grad, when it is defined, gets the gradient of
+// these sums with respect to the first tensor. All tensors are contiguous, of one dtype f32 or f64; labels are i64.
 #pragma once
 
 #include "core/runtime/kernel.h"
@@ -8,12 +8,12 @@
 namespace saccade::kernels {
 
 // Elements per piece of the dense losses, rows per piece of cross_entropy_loss, pairs per piece of the box
-// losses.
+// losses; n of one part.
 inline constexpr int64_t kLossElements = 1024, kLossRows = 16, kLossPairs = 256;
 inline int64_t loss_pieces(int64_t n, int64_t piece) { return ceil_div(n, piece); }
 
-// x, grad [R, K]; labels [R], the class or something outside [0, K) for "no object"; partial
-// [loss_pieces(R * K, kLossElements)]. With z = -x where the class is the label and x elsewhere:
+// x, grad [R, K]; labels [R], the class or something outside [0, K) for "no object"; pieces of
+// kLossElements elements. With z = -x where the class is the label and x elsewhere:
 // w * sigmoid(z)^gamma * log(1 + e^z), w = alpha for the label, 1 - alpha elsewhere (Lin et al. 2017, eq. 5).
 inline Kernel<void(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
                    Tensor& grad)>
@@ -31,16 +31,16 @@ inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality,
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
                    Tensor& partial, Tensor& grad)>
     iou_aware_loss{"iou_aware_loss"};
-// x, grad [R, K], K >= 1; labels [R] in [0, K); weights [K] in x's dtype or undefined; partial
-// [loss_pieces(R, kLossRows)]: (1 - s) * w_label * nll_label + s / K * sum_c w_c * nll_c with smoothing s.
+// x, grad [R, K], K >= 1; labels [R] in [0, K); weights [K] in x's dtype or undefined; pieces of
+// kLossRows rows: (1 - s) * w_label * nll_label + s / K * sum_c w_c * nll_c with smoothing s.
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& weights, double smoothing,
                    Tensor& partial, Tensor& grad)>
     cross_entropy_loss{"cross_entropy_loss"};
-// boxes, targets, grad [P, 4] as (cx, cy, w, h); partial [loss_pieces(P, kLossPairs)]: 1 - GIoU of the pairs
+// boxes, targets, grad [P, 4] as (cx, cy, w, h); pieces of kLossPairs pairs: 1 - GIoU of the pairs
 // (Rezatofighi et al. 2019; gradient: docs/giou_gradient.md).
 inline Kernel<void(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad)> giou_loss{
     "giou_loss"};
-// boxes, targets, grad [P, 4]; partial [loss_pieces(4 P, kLossElements)]: |boxes - targets|, gradient 0 at 0.
+// boxes, targets, grad [P, 4]; pieces of kLossElements numbers: |boxes - targets|, gradient 0 at 0.
 inline Kernel<void(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad)> l1_loss{
     "l1_loss"};
 

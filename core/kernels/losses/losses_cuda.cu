@@ -13,21 +13,31 @@ using namespace cuda;
 constexpr int kThreads = 256;
 static_assert(kLossElements % kThreads == 0 && kLossPairs == kThreads);
 
-// x [rows, classes] of n elements; grad may be null.
+// A part of the rows and of their pieces.
+struct Part {
+  uint32_t part, piece;
+  __device__ explicit Part(uint32_t pieces) : part(blockIdx.x / pieces), piece(blockIdx.x % pieces) {}
+};
+
+// x [rows, classes] of n elements a part; grad may be null.
 template <class Term>
 __global__ void __launch_bounds__(kThreads)
     dense_loss(const float* x, const int64_t* labels, Term term, double* partial, float* grad, uint32_t n,
-               uint32_t classes) {
+               uint32_t classes, uint32_t pieces) {
   SACCADE_SHARED(float, scratch, kWarp);
-  uint32_t first = blockIdx.x * static_cast<uint32_t>(kLossElements) + threadIdx.x;
+  const Part at(pieces);
+  const uint32_t first = at.piece * static_cast<uint32_t>(kLossElements) + threadIdx.x;
+  const uint32_t first_row = at.part * (n / classes);
+  x += static_cast<size_t>(at.part) * n;
+  if (grad) grad += static_cast<size_t>(at.part) * n;
   float sum = 0;
 #pragma unroll
   for (uint32_t e = 0; e < kLossElements; e += kThreads) {
     uint32_t i = first + e;
     if (i >= n) continue;
     uint32_t row = i / classes;
-    bool hit = labels[row] == static_cast<int64_t>(i - row * classes);
-    LossTerm<float> t = term(x[i], hit ? term.at_label(row) : Term::kElsewhere);
+    bool hit = labels[first_row + row] == static_cast<int64_t>(i - row * classes);
+    LossTerm<float> t = term(x[i], hit ? term.at_label(first_row + row) : Term::kElsewhere);
     if (grad) grad[i] = t.slope;
     sum += t.loss;
   }
@@ -38,11 +48,14 @@ __global__ void __launch_bounds__(kThreads)
 // weights and the pointer to their sum may be null (all 1), as may grad.
 __global__ void __launch_bounds__(kLossRows* kWarp)
     cross_entropy_rows(const float* x, const int64_t* labels, const float* weights, const float* weight_sum,
-                       float smoothing, double* partial, float* grad, int64_t rows, int classes) {
+                       float smoothing, double* partial, float* grad, int64_t rows, int classes,
+                       uint32_t pieces) {
   SACCADE_SHARED(double, losses, kLossRows);
+  const Part at(pieces);
   int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  int64_t r = blockIdx.x * kLossRows + warp;
+  int64_t r = at.piece * kLossRows + warp;
   if (r < rows) {  // a whole warp
+    r += at.part * rows;
     const float* px = x + r * classes;
     int label = static_cast<int>(labels[r]);
     float top = px[0];
@@ -81,11 +94,14 @@ __global__ void __launch_bounds__(kLossRows* kWarp)
 
 // One thread per pair; grad may be null.
 __global__ void __launch_bounds__(kThreads)
-    giou_pairs(const float* boxes, const float* targets, double* partial, float* grad, int64_t pairs) {
+    giou_pairs(const float* boxes, const float* targets, double* partial, float* grad, int64_t pairs,
+               uint32_t pieces) {
   SACCADE_SHARED(double, scratch, kWarp);
-  int64_t p = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const Part at(pieces);
+  int64_t p = static_cast<int64_t>(at.piece) * kThreads + threadIdx.x;
   double loss = 0;
   if (p < pairs) {
+    p += at.part * pairs;
     auto b = load_pack<4>(boxes + 4 * p), t = load_pack<4>(targets + 4 * p);
     Pack<float, 4> g;
     loss = static_cast<double>(giou_pair(b.x, t.x, grad ? g.x : nullptr));
@@ -96,13 +112,15 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // One thread per box; grad may be null.
-__global__ void __launch_bounds__(kThreads)
-    l1_boxes(const float* x, const float* targets, double* partial, float* grad, int64_t boxes) {
+__global__ void __launch_bounds__(kThreads) l1_boxes(const float* x, const float* targets, double* partial,
+                                                     float* grad, int64_t boxes, uint32_t pieces) {
   static_assert(kLossElements == 4 * kThreads);
   SACCADE_SHARED(float, scratch, kWarp);
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const Part at(pieces);
+  int64_t i = static_cast<int64_t>(at.piece) * kThreads + threadIdx.x;
   float sum = 0;
   if (i < boxes) {
+    i += at.part * boxes;
     auto a = load_pack<4>(x + 4 * i), b = load_pack<4>(targets + 4 * i);
     for (int j = 0; j < 4; ++j) {
       LossTerm<float> t = l1_term(a.x[j], b.x[j]);
@@ -115,13 +133,15 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = static_cast<double>(sum);
 }
 
-dim3 pieces_of(const Tensor& partial) { return dim3(static_cast<unsigned>(partial.numel())); }
+dim3 blocks_of(const Tensor& partial) { return dim3(static_cast<unsigned>(partial.numel())); }
+uint32_t pieces_of(const Tensor& partial) { return static_cast<uint32_t>(partial.dim(1)); }
 
 template <class Term>
 void launch_dense(const Tensor& x, const Tensor& labels, const Term& term, Tensor& partial, Tensor& grad) {
-  launch("dense_loss", &dense_loss<Term>, pieces_of(partial), dim3(kThreads), 0, x.data<float>(),
+  launch("dense_loss", &dense_loss<Term>, blocks_of(partial), dim3(kThreads), 0, x.data<float>(),
          labels.data<int64_t>(), term, partial.data<double>(), data_or_null<float>(grad),
-         static_cast<uint32_t>(x.numel()), static_cast<uint32_t>(x.dim(1)));
+         static_cast<uint32_t>(x.numel() / partial.dim(0)), static_cast<uint32_t>(x.dim(1)),
+         pieces_of(partial));
 }
 template <class... A>
 bool supports_classes(const Tensor& x, const A&...) {
@@ -163,10 +183,11 @@ void cross_entropy_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor
     total = Tensor::empty({}, DType::kF32, Device::kCuda);
     sum_to_shape(weights, 1, total);
   }
-  launch("cross_entropy_rows", &cross_entropy_rows, pieces_of(partial),
+  launch("cross_entropy_rows", &cross_entropy_rows, blocks_of(partial),
          dim3(static_cast<unsigned>(kLossRows * kWarp)), 0, x.data<float>(), labels.data<int64_t>(),
          data_or_null<float>(weights), data_or_null<float>(total), static_cast<float>(smoothing),
-         partial.data<double>(), data_or_null<float>(grad), x.dim(0), static_cast<int>(x.dim(1)));
+         partial.data<double>(), data_or_null<float>(grad), x.dim(0) / partial.dim(0),
+         static_cast<int>(x.dim(1)), pieces_of(partial));
 }
 
 bool supports_boxes(const Tensor& boxes, const Tensor& targets, const Tensor&, const Tensor& grad) {
@@ -174,13 +195,15 @@ bool supports_boxes(const Tensor& boxes, const Tensor& targets, const Tensor&, c
 }
 
 void giou_loss_cuda(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  launch("giou_pairs", &giou_pairs, pieces_of(partial), dim3(kThreads), 0, boxes.data<float>(),
-         targets.data<float>(), partial.data<double>(), data_or_null<float>(grad), boxes.dim(0));
+  launch("giou_pairs", &giou_pairs, blocks_of(partial), dim3(kThreads), 0, boxes.data<float>(),
+         targets.data<float>(), partial.data<double>(), data_or_null<float>(grad),
+         boxes.dim(0) / partial.dim(0), pieces_of(partial));
 }
 
 void l1_loss_cuda(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  launch("l1_boxes", &l1_boxes, pieces_of(partial), dim3(kThreads), 0, boxes.data<float>(),
-         targets.data<float>(), partial.data<double>(), data_or_null<float>(grad), boxes.dim(0));
+  launch("l1_boxes", &l1_boxes, blocks_of(partial), dim3(kThreads), 0, boxes.data<float>(),
+         targets.data<float>(), partial.data<double>(), data_or_null<float>(grad),
+         boxes.dim(0) / partial.dim(0), pieces_of(partial));
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(focal_loss, Device::kCuda, &focal_loss_cuda, &supports_classes);

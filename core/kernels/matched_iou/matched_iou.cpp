@@ -31,7 +31,18 @@ void matched_iou_generic(const Tensor& boxes, const Tensor& truth, const Tensor&
   });
 }
 
+struct PutLabels {
+  const int64_t *classes, *rows;
+  int64_t* labels;
+  SACCADE_HD void operator()(int64_t i) const { labels[rows[i]] = classes[i]; }
+};
+
+void put_labels_generic(const Tensor& classes, const Tensor& rows, Tensor& labels) {
+  for_each(rows.numel(), PutLabels{classes.data<int64_t>(), rows.data<int64_t>(), labels.data<int64_t>()});
+}
+
 SACCADE_REGISTER_KERNEL(matched_iou, &matched_iou_generic);
+SACCADE_REGISTER_KERNEL(put_labels, &put_labels_generic);
 
 }  // namespace
 }  // namespace saccade::kernels

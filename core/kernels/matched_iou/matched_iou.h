@@ -10,4 +10,7 @@ namespace saccade::kernels {
 inline Kernel<void(const Tensor& boxes, const Tensor& truth, const Tensor& rows, Tensor& quality)>
     matched_iou{"matched_iou"};
 
+// labels[rows[i]] = classes[i]; i64, the rows all different.
+inline Kernel<void(const Tensor& classes, const Tensor& rows, Tensor& labels)> put_labels{"put_labels"};
+
 }  // namespace saccade::kernels

@@ -8,9 +8,9 @@ class FocalLoss : public ClassLoss {
  public:
   explicit FocalLoss(const ClassLossOptions& options) : options_(options) {}
   Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const override {
-    return {sigmoid_focal_loss(logits, to_device(label_queries(logits, matched, -1), logits),
-                               options_.focal_alpha, options_.focal_gamma),
-            objects};
+    return Sum::over(sigmoid_focal_loss(logits, label_queries(logits, matched, -1), options_.focal_alpha,
+                                        options_.focal_gamma, layers_of(logits)),
+                     objects);
   }
 
  private:

@@ -9,9 +9,9 @@ class MatchabilityLoss : public ClassLoss {
  public:
   explicit MatchabilityLoss(const ClassLossOptions& options) : gamma_(options.focal_gamma) {}
   Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const override {
-    return {matchability_loss(logits, to_device(label_queries(logits, matched, -1), logits),
-                              matched_quality(logits, matched), gamma_),
-            objects};
+    return Sum::over(matchability_loss(logits, label_queries(logits, matched, -1),
+                                       matched_quality(logits, matched), gamma_, layers_of(logits)),
+                     objects);
   }
 
  private:

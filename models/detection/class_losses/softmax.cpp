@@ -15,15 +15,23 @@ class SoftmaxLoss : public ClassLoss {
 
   // Divided by the sum of the class weights over all queries.
   Sum sum(const Var& logits, const MatchedQueries& matched, double) const override {
-    int64_t N = logits.dim(0), Q = logits.dim(1), K = logits.dim(2);
-    std::vector<int64_t> labels = label_queries(logits, matched, K - 1);
+    const int64_t G = logits.dim(0), N = logits.dim(1), Q = logits.dim(2), K = logits.dim(3);
     std::vector<float> weights(static_cast<size_t>(K), 1.f);
     weights.back() = static_cast<float>(options_.no_object_weight);
-    double total_weight = 0;
-    for (int64_t label : labels) total_weight += weights[static_cast<size_t>(label)];
-    return {cross_entropy(reshape(logits, {N * Q, K}), to_device(labels, logits).reshape({N * Q}),
-                          Tensor::from<float>({K}, weights, logits.device())),
-            std::max(total_weight, 1e-12)};
+    // Of one query after the other: a sum in another order would round in another way.
+    std::vector<float> weight_of(static_cast<size_t>(G * N * Q), weights.back());
+    for (size_t i = 0; i < matched.rows.size(); ++i)
+      weight_of[static_cast<size_t>(matched.rows[i])] = weights[static_cast<size_t>(matched.labels[i])];
+    std::vector<double> totals;
+    for (int64_t g = 0; g < G; ++g) {
+      double total = 0;
+      for (int64_t i = g * N * Q; i < (g + 1) * N * Q; ++i) total += weight_of[static_cast<size_t>(i)];
+      totals.push_back(std::max(total, 1e-12));
+    }
+    return {cross_entropy(reshape(logits, {G * N * Q, K}),
+                          label_queries(logits, matched, K - 1).reshape({G * N * Q}),
+                          Tensor::from<float>({K}, weights, logits.device()), 0, layers_of(logits)),
+            totals};
   }
 
   bool sees_object(const float*, int64_t columns, int64_t best) const override { return best != columns - 1; }

@@ -9,9 +9,10 @@ class VarifocalLoss : public ClassLoss {
  public:
   explicit VarifocalLoss(const ClassLossOptions& options) : options_(options) {}
   Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const override {
-    return {varifocal_loss(logits, to_device(label_queries(logits, matched, -1), logits),
-                           matched_quality(logits, matched), options_.focal_alpha, options_.focal_gamma),
-            objects};
+    return Sum::over(
+        varifocal_loss(logits, label_queries(logits, matched, -1), matched_quality(logits, matched),
+                       options_.focal_alpha, options_.focal_gamma, layers_of(logits)),
+        objects);
   }
 
  private:
