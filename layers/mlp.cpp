@@ -17,11 +17,15 @@ Mlp::Mlp(const std::vector<int64_t>& channels, const MlpOptions& options)
 }
 
 Var Mlp::forward(const Var& x) const {
+  return dropout(forward_without_last_dropout(x), dropout_, training());
+}
+
+Var Mlp::forward_without_last_dropout(const Var& x) const {
   ModuleScope scope(*this);
   Var y = x;
   for (const auto& layer : layers_) {
-    Activation activation = layer == layers_.back() ? Activation::kNone : activation_;
-    y = dropout(layer->forward(y, activation), dropout_, training());
+    if (layer == layers_.back()) return layer->forward(y);
+    y = dropout(layer->forward(y, activation_), dropout_, training());
   }
   return y;
 }

@@ -20,6 +20,7 @@ class Mlp : public Module {
   // channels: of the input, of the outputs of the layers but the last, of the output
   explicit Mlp(const std::vector<int64_t>& channels, const MlpOptions& options = {});
   Var forward(const Var& x) const;
+  Var forward_without_last_dropout(const Var& x) const;
   std::string type_name() const override { return "MLP"; }
 
  private:

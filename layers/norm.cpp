@@ -68,9 +68,14 @@ LayerNorm::LayerNorm(int64_t channels, double eps) : eps_(eps) {
   bias_ = param("bias", {channels}, init::constant(0));
 }
 
-Var LayerNorm::forward(const Var& x, const Var& residual) const {
+Var LayerNorm::forward(const Var& x) const {
   ModuleScope scope(*this);
-  return layer_norm(x, weight_, bias_, eps_, residual);
+  return layer_norm(x, weight_, bias_, eps_);
+}
+
+Var LayerNorm::forward(const Var& x, const Var& residual, double p) const {
+  ModuleScope scope(*this);
+  return dropout_norm(x, p, training(), residual, weight_, bias_, eps_);
 }
 
 }  // namespace saccade

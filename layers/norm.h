@@ -53,8 +53,9 @@ class GroupNorm : public Module {
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(int64_t channels, double eps = 1e-5);
-  // Of x, or of x + residual when residual is defined.
-  Var forward(const Var& x, const Var& residual = {}) const;
+  Var forward(const Var& x) const;
+  // Of residual + dropout(x, p) while the layer trains, else of residual + x.
+  Var forward(const Var& x, const Var& residual, double p) const;
   std::string type_name() const override { return "LayerNorm"; }
 
  private:

@@ -75,13 +75,13 @@ Var TransformerEncoderLayer::forward(const Var& tokens, const Var& position, con
                        .padding_mask = maps.padding_mask,
                        .reference_points = Var(maps.reference_points),
                        .levels = maps.levels};
-  Var attended = dropout(self_attn_->forward(input), dropout_, training());
+  Var attended = self_attn_->forward(input);
   if (pre_norm_) {
-    Var x = add(tokens, attended);
+    Var x = add(tokens, dropout(attended, dropout_, training()));
     return add(x, feed_forward_->forward(norm2_->forward(x)));
   }
-  Var x = norm1_->forward(attended, tokens);
-  return norm2_->forward(feed_forward_->forward(x), x);
+  Var x = norm1_->forward(attended, tokens, dropout_);
+  return norm2_->forward(feed_forward_->forward_without_last_dropout(x), x, dropout_);
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerOptions& o, const std::string& attention) {
@@ -132,24 +132,23 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
 Var TransformerDecoderLayer::forward(const Var& target, const Var& position, AttentionInput memory,
                                      const QueryGroups& groups) {
   ModuleScope scope(*this);
-  auto among_queries = [&](const Var& x) {
-    return dropout(attend_in_groups(*self_attn_, x, position, groups), dropout_, training());
-  };
+  auto among_queries = [&](const Var& x) { return attend_in_groups(*self_attn_, x, position, groups); };
   auto to_memory = [&](const Var& x) {
     const Var& place = memory.query_position.defined() ? memory.query_position : position;
     memory.query = memory.query_position.defined() && cross_attn_->separates_positions() ? x : add(x, place);
     if (memory.key_position.defined() && !cross_attn_->separates_positions())
       memory.key = add(memory.key, memory.key_position);
-    return dropout(cross_attn_->forward(memory), dropout_, training());
+    return cross_attn_->forward(memory);
   };
   if (pre_norm_) {
-    Var x = add(target, among_queries(self_norm_->forward(target)));
-    x = add(x, to_memory(cross_norm_->forward(x)));
+    auto dropped = [&](const Var& x) { return dropout(x, dropout_, training()); };
+    Var x = add(target, dropped(among_queries(self_norm_->forward(target))));
+    x = add(x, dropped(to_memory(cross_norm_->forward(x))));
     return add(x, feed_forward_->forward(last_norm_->forward(x)));
   }
-  Var x = self_norm_->forward(among_queries(target), target);
-  x = cross_norm_->forward(to_memory(x), x);
-  return last_norm_->forward(feed_forward_->forward(x), x);
+  Var x = self_norm_->forward(among_queries(target), target, dropout_);
+  x = cross_norm_->forward(to_memory(x), x, dropout_);
+  return last_norm_->forward(feed_forward_->forward_without_last_dropout(x), x, dropout_);
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerOptions& o, bool deformable) {

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "autograd/ops.h"
+#include "core/tensor/execution.h"
+#include "core/tensor/philox.h"
 #include "tests/autograd/op_table.h"
 
 namespace saccade::optable {
@@ -211,6 +213,55 @@ Sample layer_norm_case(Rng& rng, const char* label, const Shape& x, bool residua
       {},
       {1, 2}};
 }
+
+// In mixed dtypes the residual stays f32.
+Sample dropout_norm_case(Rng& rng, const char* label, const Shape& x, double p, bool mixed) {
+  constexpr uint64_t kDropoutKey = 0x1234567890ABCDEFull, kCall = 7;
+  Sample plain = layer_norm_case(rng, label, x, true);
+  auto reference = [=, of_sum = plain.reference](const Tensors& in) {
+    Tensors dropped = in;
+    int64_t flat = 0;
+    dropped[0] = build(x, [&](const std::vector<int64_t>& i) {
+      const uint32_t bits = Philox::generate(kDropoutKey, kCall, static_cast<uint64_t>(flat / 4)).x[flat % 4];
+      ++flat;
+      return p > 0 && uniform_from_bits(bits) < static_cast<float>(p) ? 0.0 : at(in[0], i) / (1 - p);
+    });
+    return of_sum(dropped);
+  };
+  return {label,
+          plain.inputs,
+          [=](const Vars& v) {
+            ExecutionScope scope;
+            execution().rng_key = kDropoutKey;
+            execution().rng_calls = kCall;
+            return dropout_norm(v[0], p, true, v[3], v[1], v[2], kEps);
+          },
+          reference,
+          {},
+          mixed ? std::vector<int>{1, 2, 3} : std::vector<int>{1, 2}};
+}
+
+const Register kDropoutNorm(Row{
+    "dropout_norm",
+    Bf16::kInputs,
+    {.f32 = 2e-5, .bf16 = 2e-2, .why = "as layer_norm; bf16: what dropout keeps is rounded once more"},
+    [](Rng& rng) {
+      return std::vector<Sample>{
+          dropout_norm_case(rng, "tokens", {2, 3, 8}, 0.2, false),
+          dropout_norm_case(rng, "mixed", {37, 64}, 0.1, true),
+          dropout_norm_case(rng, "mixed, no dropout", {5, 64}, 0, true),
+          dropout_norm_case(rng, "a warp a row", {19, 160}, 0.5, false),
+          dropout_norm_case(rng, "odd, mixed", {4, 31}, 0.3, true),
+          dropout_norm_case(rng, "a block a row", {2, 1056}, 0.1, true),
+          dropout_norm_case(rng, "no rows", {0, 4}, 0.1, false),
+      };
+    },
+    {{"probability",
+      [] {
+        Var x(Tensor::zeros({2, 3})), w(Tensor::zeros({3}));
+        dropout_norm(x, 1.5, true, x, w, w);
+      },
+      R"(\[dropout_norm\] probability 1.5, expected 0 <= p <= 1)"}}});
 
 const Register kLayerNorm(Row{
     "layer_norm",

@@ -36,7 +36,60 @@ struct LayerNorm {
   }
 };
 
+// Of residual + dropout(x).
+struct DropoutNorm {
+  static constexpr const char* kName = "dropout_norm";
+  static constexpr std::array kCasts{Cast::kSame, Cast::kF32, Cast::kF32, Cast::kSame};
+  static constexpr auto macs = no_macs;
+  double eps, p;
+  DType narrow{};
+  kernels::RowDropout drop{};
+
+  Tensor forward(Context& ctx, const Tensors& in) {
+    const DType type = widest(in[0].dtype(), in[3].dtype());
+    narrow = in[0].dtype();
+    if (p > 0) {
+      const Context::RandomStream stream = ctx.random_stream();
+      drop = {p, stream.key, stream.call};
+    }
+    Tensor x = detail::as_rows(in[0]), residual = detail::as_rows(in[3].to(type)),
+           weight = in[1].to(sum_dtype(type)).contiguous();
+    Tensor sum = residual.empty_like(), y = residual.empty_like(),
+           mean = detail::empty_statistic({y.dim(0)}, y), rstd = mean.empty_like();
+    kernels::dropout_norm_forward(x, drop, residual, weight, in[2].to(sum_dtype(type)).contiguous(), eps, y,
+                                  sum, mean, rstd);
+    ctx.save(sum, weight, mean, rstd);
+    return y.reshape(in[0].shape());
+  }
+
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    const Tensor &sum = ctx.saved(0), &weight = ctx.saved(1);
+    Tensor dresidual = ctx.needs(0) || ctx.needs(3) ? sum.empty_like() : Tensor();
+    // Without dropout, and of one dtype, the two gradients are one.
+    const bool differ = p > 0 || narrow != sum.dtype();
+    Tensor dx = ctx.needs(0) && differ ? Tensor::empty(sum.shape(), narrow, sum.device()) : Tensor();
+    Tensor dweight = ctx.needs(1) ? weight.empty_like() : Tensor();
+    Tensor dbias = ctx.needs(2) ? weight.empty_like() : Tensor();
+    kernels::dropout_norm_backward(detail::as_rows(dy), sum, weight, ctx.saved(2), ctx.saved(3), drop,
+                                   dresidual, dx, dweight, dbias);
+    auto shaped = [&](const Tensor& t) { return t.reshape(dy.shape()); };
+    return {ctx.needs(0) ? shaped(differ ? dx : dresidual) : Tensor(), dweight, dbias,
+            ctx.needs(3) ? shaped(dresidual) : Tensor()};
+  }
+};
+
 }  // namespace
+
+Var dropout_norm(const Var& x, double p, bool training, const Var& residual, const Var& weight,
+                 const Var& bias, double eps) {
+  SACCADE_CHECK(p >= 0 && p <= 1, "[dropout_norm] probability {}, expected 0 <= p <= 1", p);
+  SACCADE_CHECK(x.rank() >= 1, "[dropout_norm] x, got a scalar, expected [..., C]");
+  detail::check_channels("dropout_norm", "weight", weight.shape(), x.shape());
+  detail::check_channels("dropout_norm", "bias", bias.shape(), x.shape());
+  SACCADE_CHECK(residual.shape() == x.shape(), "[dropout_norm] residual, got shape {}, expected {}",
+                residual.shape().to_string(), x.shape().to_string());
+  return run_op(DropoutNorm{eps, training ? p : 0}, {x, weight, bias, residual});
+}
 
 Var layer_norm(const Var& x, const Var& weight, const Var& bias, double eps, const Var& residual) {
   SACCADE_CHECK(x.rank() >= 1, "[layer_norm] x, got a scalar, expected [..., C]");

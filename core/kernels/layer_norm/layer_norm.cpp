@@ -4,6 +4,8 @@
 
 #include "core/kernels/common/column_tiles.h"
 #include "core/kernels/common/lane_reduce.h"
+#include "core/kernels/copy/copy.h"
+#include "core/kernels/random/random.h"
 
 namespace saccade::kernels {
 namespace {
@@ -132,6 +134,28 @@ void backward_generic(const Tensor& dy, const Tensor& x, const Tensor& weight, c
   });
 }
 
+void dropout_norm_forward_generic(const Tensor& x, const RowDropout& drop, const Tensor& residual,
+                                  const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
+                                  Tensor& sum, Tensor& mean, Tensor& rstd) {
+  Tensor kept = x;
+  if (drop.p > 0) {
+    kept = x.empty_like();
+    dropout(x, drop.p, drop.key, drop.call, kept);
+  }
+  layer_norm_forward(kept.to(y.dtype()), residual, weight, bias, eps, y, sum, mean, rstd);
+}
+
+void dropout_norm_backward_generic(const Tensor& dy, const Tensor& sum, const Tensor& weight,
+                                   const Tensor& mean, const Tensor& rstd, const RowDropout& drop,
+                                   Tensor& dresidual, Tensor& dx, Tensor& dweight, Tensor& dbias) {
+  layer_norm_backward(dy, sum, weight, mean, rstd, dresidual, dweight, dbias);
+  if (!dx.defined()) return;
+  const Tensor narrow = dresidual.to(dx.dtype());
+  drop.p > 0 ? dropout(narrow, drop.p, drop.key, drop.call, dx) : copy(narrow, dx);
+}
+
+SACCADE_REGISTER_KERNEL(dropout_norm_forward, &dropout_norm_forward_generic);
+SACCADE_REGISTER_KERNEL(dropout_norm_backward, &dropout_norm_backward_generic);
 SACCADE_REGISTER_KERNEL(layer_norm_forward, &forward_generic);
 SACCADE_REGISTER_KERNEL(layer_norm_backward, &backward_generic);
 

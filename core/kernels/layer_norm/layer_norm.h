@@ -16,4 +16,19 @@ inline Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
                    const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias)>
     layer_norm_backward{"layer_norm_backward"};
 
+// The same of residual + x, of whose elements each is dropped with probability p first (kernels::dropout); p is 0 for none. x may be
+// narrower than residual, whose dtype y and sum have.
+struct RowDropout {
+  double p = 0;
+  uint64_t key = 0, call = 0;
+};
+inline Kernel<void(const Tensor& x, const RowDropout& dropout, const Tensor& residual, const Tensor& weight,
+                   const Tensor& bias, double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd)>
+    dropout_norm_forward{"dropout_norm_forward"};
+// dresidual is that of the residual, dx that of x in x's dtype. Any of dx, dweight, dbias may be undefined.
+inline Kernel<void(const Tensor& dy, const Tensor& sum, const Tensor& weight, const Tensor& mean,
+                   const Tensor& rstd, const RowDropout& dropout, Tensor& dresidual, Tensor& dx,
+                   Tensor& dweight, Tensor& dbias)>
+    dropout_norm_backward{"dropout_norm_backward"};
+
 }  // namespace saccade::kernels

@@ -4,6 +4,7 @@
 #include "core/kernels/layer_norm/layer_norm.h"
 
 #include "core/kernels/common/column_tiles_cuda.h"
+#include "core/kernels/random/dropout_cuda.h"
 
 namespace saccade::kernels {
 namespace {
@@ -25,10 +26,12 @@ __device__ __forceinline__ float sum_of_row(float value, float* scratch) {
   }
 }
 
-template <class T, int kPack, int kPacks, int kWidth>
+// Dropout is that of x, which may be narrower than the rest.
+template <class T, class X, int kPack, int kPacks, int kWidth>
 __global__ void __launch_bounds__(kWidth <= kWarp ? kForwardThreads : kWidth)
-    layer_norm_forward_rows(const T* x, const T* residual, const float* weight, const float* bias, float eps,
-                            T* y, T* sum, float* mean, float* rstd, int64_t rows, int columns) {
+    layer_norm_forward_rows(const X* x, DropoutBits dropout, const T* residual, const float* weight,
+                            const float* bias, float eps, T* y, T* sum, float* mean, float* rstd,
+                            int64_t rows, int columns) {
   SACCADE_SHARED(float, scratch, kWarp);
   int thread = static_cast<int>(threadIdx.x) % kWidth;
   int64_t r = static_cast<int64_t>(blockIdx.x) * (blockDim.x / kWidth) + threadIdx.x / kWidth;
@@ -39,13 +42,17 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kForwardThreads : kWidth)
     int c = (k * kWidth + thread) * kPack;
     for (int j = 0; j < kPack; ++j) v[k][j] = 0;
     if (c >= end) continue;
-    auto a = load_pack<kPack>(x + r * columns + c);
+    const int64_t at = r * columns + c;
+    load_floats<kPack>(x + at, v[k]);
+    if (dropout.on()) dropout.apply<X>(at, v[k]);
     if (residual) {
-      auto b = load_pack<kPack>(residual + r * columns + c);
-      for (int j = 0; j < kPack; ++j) a.x[j] = T(static_cast<float>(a.x[j]) + static_cast<float>(b.x[j]));
-      store_pack<kPack>(sum + r * columns + c, a);
+      float b[kPack];
+      load_floats<kPack>(residual + at, b);
+      Pack<T, kPack> a;
+      for (int j = 0; j < kPack; ++j) a.x[j] = T(v[k][j] + b[j]), v[k][j] = static_cast<float>(a.x[j]);
+      store_pack<kPack>(sum + at, a);
     }
-    for (int j = 0; j < kPack; ++j) v[k][j] = static_cast<float>(a.x[j]), total += v[k][j];
+    for (int j = 0; j < kPack; ++j) total += v[k][j];
   }
   float n = static_cast<float>(columns), mu = sum_of_row<kWidth>(total, scratch) / n, square = 0;
 #pragma unroll
@@ -67,11 +74,13 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kForwardThreads : kWidth)
 }
 
 // dx = rstd (w g - mean(w g) - xh mean(w g xh)), xh = (x - mean) rstd; partial [2, blocks, columns] gets the
-// block's sums of g xh and of g. dx and partial may be null. The blocks take groups of rows in turns.
-template <class T, int kPack, int kPacks, int kWidth>
+// block's sums of g xh and of g. dropped is dx in the dtype of the forward pass's x, after its dropout. dx, dropped and partial may
+// be null, dx only with dropped. The blocks take groups of rows in turns.
+template <class T, class X, int kPack, int kPacks, int kWidth>
 __global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
     layer_norm_backward_rows(const T* dy, const T* x, const float* weight, const float* mean,
-                             const float* rstd, T* dx, float* partial, int64_t rows, int columns) {
+                             const float* rstd, DropoutBits dropout, T* dx, X* dropped, float* partial,
+                             int64_t rows, int columns) {
   SACCADE_SHARED(float, scratch, kWarp);
   int thread = static_cast<int>(threadIdx.x) % kWidth, group = static_cast<int>(threadIdx.x) / kWidth;
   int groups = static_cast<int>(blockDim.x) / kWidth;
@@ -117,6 +126,13 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
       for (int j = 0; j < kPack; ++j)
         out.x[j] = T(inverse * (g[k][j] * w[k][j]) + factor * d[k][j] + constant);
       store_pack<kPack>(dx + r * columns + c, out);
+      if (!dropped) continue;
+      float v[kPack];
+      for (int j = 0; j < kPack; ++j) v[j] = static_cast<float>(X(static_cast<float>(out.x[j])));
+      if (dropout.on()) dropout.apply<X>(r * columns + c, v);
+      Pack<X, kPack> narrow;
+      for (int j = 0; j < kPack; ++j) narrow.x[j] = X(v[j]);
+      store_pack<kPack>(dropped + r * columns + c, narrow);
     }
   }
   if (!partial) return;
@@ -174,44 +190,93 @@ void dispatch_width(int64_t packs, const F& f) {
   }
 }
 
-void forward_cuda(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                  double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
-  const int64_t rows = x.dim(0), columns = x.dim(1);
+// Whether `narrow`, if it is there, can be moved in packs of as many elements as 16 bytes of `wide` are.
+bool rows_fit_half_packs(const Tensor& wide, const Tensor& narrow) {
+  const uintptr_t bytes = narrow.defined() ? 16 / size_of(wide.dtype()) * size_of(narrow.dtype()) : 1;
+  return !narrow.defined() || reinterpret_cast<uintptr_t>(narrow.raw()) % bytes == 0;
+}
+
+DropoutBits bits_of(const RowDropout& drop) {
+  return drop.p > 0 ? DropoutBits(drop.p, drop.key, drop.call) : DropoutBits();
+}
+
+template <class X>
+void run_forward(const Tensor& x, const RowDropout& drop, const Tensor& residual, const Tensor& weight,
+                 const Tensor& bias, double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
+  const int64_t rows = y.dim(0), columns = y.dim(1);
   Tensor added = residual.defined() ? sum : Tensor();
-  bool packs = rows_fit_packs(columns, x, residual, added, weight, bias, y);
-  dispatch_packs(x.dtype(), packs, [&]<class T, int kPack>() {
-    constexpr int kPacksHeld = kHeld / kPack;
-    dispatch_width<kPacksHeld, kWideForward, kPacksHeld>(columns / kPack, [&]<int kPacks, int kWidth>() {
-      int threads = kWidth <= kWarp ? kForwardThreads : kWidth;
-      launch("layer_norm_forward_rows", &layer_norm_forward_rows<T, kPack, kPacks, kWidth>,
-             grid_of(rows, threads / kWidth), dim3(static_cast<unsigned>(threads)), 0, x.data<T>(),
-             data_or_null<T>(residual), weight.data<float>(), bias.data<float>(), static_cast<float>(eps),
-             y.data<T>(), data_or_null<T>(added), mean.data<float>(), rstd.data<float>(), rows,
-             static_cast<int>(columns));
-    });
+  bool packs = rows_fit_packs(columns, y, residual, added, weight, bias) && rows_fit_half_packs(y, x);
+  dispatch_packs(y.dtype(), packs, [&]<class T, int kPack>() {
+    if constexpr (sizeof(X) <= sizeof(T)) {
+      constexpr int kPacksHeld = kHeld / kPack;
+      dispatch_width<kPacksHeld, kWideForward, kPacksHeld>(columns / kPack, [&]<int kPacks, int kWidth>() {
+        int threads = kWidth <= kWarp ? kForwardThreads : kWidth;
+        launch("layer_norm_forward_rows", &layer_norm_forward_rows<T, X, kPack, kPacks, kWidth>,
+               grid_of(rows, threads / kWidth), dim3(static_cast<unsigned>(threads)), 0, x.data<X>(),
+               bits_of(drop), data_or_null<T>(residual), weight.data<float>(), bias.data<float>(),
+               static_cast<float>(eps), y.data<T>(), data_or_null<T>(added), mean.data<float>(),
+               rstd.data<float>(), rows, static_cast<int>(columns));
+      });
+    }
   });
 }
 
-void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                   const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
+void forward_cuda(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                  double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd) {
+  dispatch_dtype<float, bf16>(x.dtype(), "layer_norm", [&]<class X>() {
+    run_forward<X>(x, {}, residual, weight, bias, eps, y, sum, mean, rstd);
+  });
+}
+
+void dropout_norm_forward_cuda(const Tensor& x, const RowDropout& drop, const Tensor& residual,
+                               const Tensor& weight, const Tensor& bias, double eps, Tensor& y, Tensor& sum,
+                               Tensor& mean, Tensor& rstd) {
+  dispatch_dtype<float, bf16>(x.dtype(), "layer_norm", [&]<class X>() {
+    run_forward<X>(x, drop, residual, weight, bias, eps, y, sum, mean, rstd);
+  });
+}
+
+template <class X>
+void run_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                  const Tensor& rstd, const RowDropout& drop, Tensor& dx, Tensor& dropped, Tensor& dweight,
+                  Tensor& dbias) {
   const int64_t rows = x.dim(0), columns = x.dim(1);
   bool affine = dweight.defined() || dbias.defined();
   auto run = [&]<class T, int kPack, int kPacks, int kWidth>() {
     int threads = kWidth <= kWarp ? kBackwardThreads : kWidth;
     int64_t blocks = std::min(ceil_div(rows, 2 * (threads / kWidth)), kBlocks);
     Tensor partial = affine ? Tensor::empty({2, blocks, columns}, DType::kF32, Device::kCuda) : Tensor();
-    launch("layer_norm_backward_rows", &layer_norm_backward_rows<T, kPack, kPacks, kWidth>,
+    launch("layer_norm_backward_rows", &layer_norm_backward_rows<T, X, kPack, kPacks, kWidth>,
            dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0, dy.data<T>(),
-           x.data<T>(), weight.data<float>(), mean.data<float>(), rstd.data<float>(), data_or_null<T>(dx),
-           data_or_null<float>(partial), rows, static_cast<int>(columns));
+           x.data<T>(), weight.data<float>(), mean.data<float>(), rstd.data<float>(), bits_of(drop),
+           data_or_null<T>(dx), data_or_null<X>(dropped), data_or_null<float>(partial), rows,
+           static_cast<int>(columns));
     if (affine)
       launch_join_columns(partial.data<float>(), 2, blocks, columns, 1, 1.0, data_or_null<float>(dweight),
                           data_or_null<float>(dbias));
   };
-  dispatch_packs(x.dtype(), rows_fit_packs(columns, dy, x, weight, dx), [&]<class T, int kPack>() {
-    dispatch_width<kHeldBackward / kPack, kWideBackward, kHeld / kPack>(
-        columns / kPack,
-        [&]<int kPacks, int kWidth>() { run.template operator()<T, kPack, kPacks, kWidth>(); });
+  const bool packs = rows_fit_packs(columns, dy, x, weight, dx) && rows_fit_half_packs(dy, dropped);
+  dispatch_packs(x.dtype(), packs, [&]<class T, int kPack>() {
+    if constexpr (sizeof(X) <= sizeof(T))
+      dispatch_width<kHeldBackward / kPack, kWideBackward, kHeld / kPack>(
+          columns / kPack,
+          [&]<int kPacks, int kWidth>() { run.template operator()<T, kPack, kPacks, kWidth>(); });
+  });
+}
+
+void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                   const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias) {
+  dispatch_dtype<float, bf16>(x.dtype(), "layer_norm", [&]<class X>() {
+    Tensor none;
+    run_backward<X>(dy, x, weight, mean, rstd, {}, dx, none, dweight, dbias);
+  });
+}
+
+void dropout_norm_backward_cuda(const Tensor& dy, const Tensor& sum, const Tensor& weight, const Tensor& mean,
+                                const Tensor& rstd, const RowDropout& drop, Tensor& dresidual, Tensor& dx,
+                                Tensor& dweight, Tensor& dbias) {
+  dispatch_dtype<float, bf16>(dx.defined() ? dx.dtype() : sum.dtype(), "layer_norm", [&]<class X>() {
+    run_backward<X>(dy, sum, weight, mean, rstd, drop, dresidual, dx, dweight, dbias);
   });
 }
 
@@ -220,6 +285,24 @@ bool supported(const Tensor& x, const A&...) {
   return takes_f32_or_bf16(x) && x.dim(1) <= kMaxColumns;
 }
 
+template <int kMaxColumns>
+bool drops(const Tensor& x, const Tensor& narrow, const RowDropout& drop) {
+  const bool narrows = !narrow.defined() || narrow.dtype() == x.dtype() || narrow.dtype() == DType::kBF16;
+  return supported<kMaxColumns>(x) && narrows && static_cast<float>(drop.p) < 1;
+}
+bool drops_forward(const Tensor& x, const RowDropout& drop, const Tensor& residual, const Tensor&,
+                   const Tensor&, const double&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  return drops<kWideForward * kHeld>(residual, x, drop);
+}
+bool drops_backward(const Tensor&, const Tensor& sum, const Tensor&, const Tensor&, const Tensor&,
+                    const RowDropout& drop, const Tensor&, const Tensor& dx, const Tensor&, const Tensor&) {
+  return drops<kWideBackward * kHeld>(sum, dx, drop);
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(dropout_norm_forward, Device::kCuda, &dropout_norm_forward_cuda,
+                              &drops_forward);
+SACCADE_REGISTER_TUNED_KERNEL(dropout_norm_backward, Device::kCuda, &dropout_norm_backward_cuda,
+                              &drops_backward);
 SACCADE_REGISTER_TUNED_KERNEL(layer_norm_forward, Device::kCuda, &forward_cuda,
                               &supported<kWideForward * kHeld>);
 SACCADE_REGISTER_TUNED_KERNEL(layer_norm_backward, Device::kCuda, &backward_cuda,

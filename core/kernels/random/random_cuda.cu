@@ -1,45 +1,14 @@
 // Dropout: a thread draws the bits of its pack, one or two calls of Philox; drop path: a pack of a sample.
 #include "core/kernels/random/random.h"
 
-#include <cmath>
-
 #include "core/kernels/copy/copy.h"
+#include "core/kernels/random/dropout_cuda.h"
 #include "core/runtime/cuda/map.h"
-#include "core/tensor/philox.h"
 
 namespace saccade::kernels {
 namespace {
 
 using namespace cuda;
-
-// Philox with the keys of its rounds worked out on the host: instructions take them as constants.
-struct RoundKeys {
-  uint32_t k[10][2];
-
-  explicit RoundKeys(uint64_t key) {
-    for (uint32_t round = 0; round < 10; ++round) {
-      k[round][0] = static_cast<uint32_t>(key) + round * 0x9E3779B9u;
-      k[round][1] = static_cast<uint32_t>(key >> 32) + round * 0xBB67AE85u;
-    }
-  }
-  // As Philox::generate(key, hi, lo).
-  __device__ __forceinline__ Philox generate(uint64_t hi, uint64_t lo) const {
-    Philox r{{static_cast<uint32_t>(lo), static_cast<uint32_t>(lo >> 32), static_cast<uint32_t>(hi),
-              static_cast<uint32_t>(hi >> 32)}};
-#pragma unroll
-    for (int round = 0; round < 10; ++round) {
-      uint64_t p0 = uint64_t{0xD2511F53u} * r.x[0], p1 = uint64_t{0xCD9E8D57u} * r.x[2];
-      r = Philox{{static_cast<uint32_t>(p1 >> 32) ^ r.x[1] ^ k[round][0], static_cast<uint32_t>(p1),
-                  static_cast<uint32_t>(p0 >> 32) ^ r.x[3] ^ k[round][1], static_cast<uint32_t>(p0)}};
-    }
-    return r;
-  }
-};
-
-// uniform_from_bits(bits) >= p as a comparison of integers: bits >= the result. p < 1.
-uint32_t first_kept(float p) {
-  return static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<double>(p), 24))) << 8;
-}
 
 template <class T, int kPack>
 __global__ void __launch_bounds__(kMapThreads)
@@ -90,8 +59,6 @@ __global__ void __launch_bounds__(kMapThreads)
   }
   store_whole<kPack>(y + sample * size + i, out);
 }
-
-float keep_scale(double p) { return p < 1 ? static_cast<float>(1 / (1 - p)) : 0; }
 
 void dropout_cuda(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
   if (static_cast<float>(p) >= 1) return fill(y, 0);
