@@ -10,11 +10,12 @@ namespace {
 constexpr int64_t kChunk = 8192;
 
 struct SumSquares {
-  const SquareChunk* chunks;
+  SquareList list;
   double* sums;
   SACCADE_HD void operator()(int64_t i) const {
-    const float* x = chunks[i].x;
-    int64_t n = chunks[i].count, j = 0;
+    const SquareItem part = list.cut(i);
+    const float* x = part.x;
+    int64_t n = part.count, j = 0;
     // Eight running sums, so that the compiler can use vectors; their order is fixed.
     double lanes[8] = {};
     for (; j + 8 <= n; j += 8)
@@ -22,7 +23,7 @@ struct SumSquares {
     for (int k = 0; j < n; ++j, ++k) lanes[k] += static_cast<double>(x[j]) * static_cast<double>(x[j]);
     double sum =
         ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-    sums[i] = chunks[i].guard ? 0 * sum : sum;
+    sums[i] = part.guard ? 0 * sum : sum;
   }
 };
 
@@ -38,10 +39,11 @@ struct RootOfSum {
 };
 
 void gradient_norm_generic(Tensor& norm, std::span<const Tensor> grads, std::span<const Tensor> guards) {
-  std::vector<SquareChunk> chunks = square_chunks(norm, grads, guards, kChunk);
-  auto n = static_cast<int64_t>(chunks.size());
-  Tensor table = upload_chunks(chunks, norm.device()), sums = Tensor::empty({n}, DType::kF64, norm.device());
-  for_each(n, SumSquares{chunks_of<SquareChunk>(table), sums.data<double>()}, kChunk);
+  int64_t n = 0;
+  const std::vector<SquareItem> items = square_items(norm, grads, guards, kChunk, n);
+  Tensor table = upload_chunks(items, norm.device()), sums = Tensor::empty({n}, DType::kF64, norm.device());
+  const SquareList list{chunks_of<SquareItem>(table), std::ssize(items), kChunk};
+  for_each(n, SumSquares{list, sums.data<double>()}, kChunk);
   for_each(1, RootOfSum{sums.data<double>(), n, norm.data<double>()}, n);
 }
 

@@ -5,26 +5,39 @@
 
 namespace saccade::kernels {
 
-struct SquareChunk {
+struct SquareItem {
   const float* x;
   int64_t count;
-  bool guard;  // adds 0 when finite, else NaN
+  int64_t first;  // the number of its first chunk
+  bool guard;     // adds 0 when finite, else NaN
 };
 
-inline std::vector<SquareChunk> square_chunks(const Tensor& norm, std::span<const Tensor> grads,
-                                              std::span<const Tensor> guards, int64_t chunk) {
+// The tensors of a norm, cut into chunks of so many elements.
+struct SquareList {
+  const SquareItem* items;
+  int64_t count, chunk;
+  SACCADE_HD SquareItem cut(int64_t i) const {
+    SquareItem part = item_of(items, count, i);
+    const int64_t begin = (i - part.first) * chunk;
+    part.x += begin;
+    part.count = part.count - begin < chunk ? part.count - begin : chunk;
+    return part;
+  }
+};
+
+// Their list; `chunks` becomes the number of their chunks.
+inline std::vector<SquareItem> square_items(const Tensor& norm, std::span<const Tensor> grads,
+                                            std::span<const Tensor> guards, int64_t chunk, int64_t& chunks) {
   SACCADE_CHECK(norm.dtype() == DType::kF64 && norm.numel() == 1, "[gradient_norm] the norm must be one f64");
-  std::vector<SquareChunk> chunks;
+  std::vector<SquareItem> items;
   for (bool guard : {false, true}) {
     for (const Tensor& t : guard ? guards : grads) {
       check_list("gradient_norm", t, t.numel());
-      const float* x = t.data<float>();
-      for_chunks(t.numel(), chunk, [&](int64_t begin, int64_t count) {
-        chunks.push_back({x + begin, count, guard});
-      });
+      items.push_back({t.data<float>(), t.numel(), chunks, guard});
+      chunks += ceil_div(t.numel(), chunk);
     }
   }
-  return chunks;
+  return items;
 }
 
 }  // namespace saccade::kernels

@@ -12,9 +12,9 @@ constexpr int kThreads = kUpdateThreads, kNormThreads = 1024;
 constexpr int64_t kChunk = 16384;  // 16 packs a thread
 
 // The sum of the squares of each chunk: every thread sums its packs in f64, then the block in a fixed order.
-__global__ void __launch_bounds__(kThreads) gradient_squares(const SquareChunk* chunks, double* sums) {
+__global__ void __launch_bounds__(kThreads) gradient_squares(SquareList list, double* sums) {
   SACCADE_SHARED(double, scratch, kWarp);
-  const SquareChunk chunk = chunks[blockIdx.x];
+  const SquareItem chunk = list.cut(blockIdx.x);
   const int64_t packs = aligned(chunk.x) ? chunk.count / kFour : 0;
   double sum = 0;
   for (int64_t i = threadIdx.x; i < packs; i += kThreads) {
@@ -37,12 +37,13 @@ __global__ void __launch_bounds__(kNormThreads)
 }
 
 void gradient_norm_cuda(Tensor& norm, std::span<const Tensor> grads, std::span<const Tensor> guards) {
-  std::vector<SquareChunk> chunks = square_chunks(norm, grads, guards, kChunk);
-  auto n = static_cast<int64_t>(chunks.size());
-  Tensor table = upload_chunks(chunks, norm.device()), sums = Tensor::empty({n}, DType::kF64, norm.device());
+  int64_t n = 0;
+  const std::vector<SquareItem> items = square_items(norm, grads, guards, kChunk, n);
+  Tensor table = upload_chunks(items, norm.device()), sums = Tensor::empty({n}, DType::kF64, norm.device());
+  const SquareList list{chunks_of<SquareItem>(table), std::ssize(items), kChunk};
   if (n > 0)
-    launch("gradient_squares", &gradient_squares, dim3(static_cast<unsigned>(n)), dim3(kThreads), 0,
-           chunks_of<SquareChunk>(table), sums.data<double>());
+    launch("gradient_squares", &gradient_squares, dim3(static_cast<unsigned>(n)), dim3(kThreads), 0, list,
+           sums.data<double>());
   launch("gradient_root", &gradient_root, dim3(1), dim3(kNormThreads), 0, sums.data<double>(), n,
          norm.data<double>());
 }

@@ -55,40 +55,53 @@ __device__ __forceinline__ bool aligned(const P*... p) {
 }
 #endif
 
+// A tensor, or a chunk of it.
 template <class Rates, size_t kStates>
-struct UpdateChunk {
+struct UpdateItem {
   float* p;
   const float* g;
   float* state[kStates > 0 ? kStates : 1];
   float* average;  // null: none
   int64_t count;
   Rates rates;
+  int64_t first;  // the number of its first chunk
 };
 
 template <class Update, size_t... K>
 struct UpdateTensors {
   using Rates = typename Update::Rates;
-  using Chunk = UpdateChunk<Rates, sizeof...(K)>;
-  const Chunk* chunks;
+  using Item = UpdateItem<Rates, sizeof...(K)>;
+  const Item* items;
+  int64_t count, chunk;  // of tensors, and the elements of a chunk
   const double* norm;
   double max_norm;
   Update update;
   float average_weight;
 
+  SACCADE_HD Item cut(int64_t i) const {
+    Item part = item_of(items, count, i);
+    const int64_t begin = (i - part.first) * chunk;
+    part.p += begin;
+    part.g += begin;
+    ((part.state[K] += begin), ...);
+    if (part.average) part.average += begin;
+    part.count = part.count - begin < chunk ? part.count - begin : chunk;
+    return part;
+  }
   // Chunk i, one element after the other.
   SACCADE_HD void operator()(int64_t i) const {
     if (!is_finite(*norm)) return;
-    const Chunk chunk = chunks[i];
+    const Item part = cut(i);
     const Update f = update;
-    run(f, chunk, clip_scale(*norm, max_norm), chunk.p, chunk.g, chunk.state[K]...);
+    run(f, part, clip_scale(*norm, max_norm), part.p, part.g, part.state[K]...);
   }
   template <class... State>
-  SACCADE_HD void run(const Update& f, const Chunk& chunk, float scale, float* __restrict__ p,
+  SACCADE_HD void run(const Update& f, const Item& part, float scale, float* __restrict__ p,
                       const float* __restrict__ g, State* __restrict__... state) const {
-    for (int64_t j = 0; j < chunk.count; ++j) f(chunk.rates, g[j] * scale, p[j], state[j]...);
-    if (!chunk.average) return;
-    float* __restrict__ average = chunk.average;
-    for (int64_t j = 0; j < chunk.count; ++j) average[j] = lerp(average[j], p[j], average_weight);
+    for (int64_t j = 0; j < part.count; ++j) f(part.rates, g[j] * scale, p[j], state[j]...);
+    if (!part.average) return;
+    float* __restrict__ average = part.average;
+    for (int64_t j = 0; j < part.count; ++j) average[j] = lerp(average[j], p[j], average_weight);
   }
 
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
@@ -96,28 +109,27 @@ struct UpdateTensors {
   __device__ __forceinline__ void run_block(int64_t i) const {
     using cuda::load_pack, cuda::store_pack;
     if (!is_finite(*norm)) return;
-    const Chunk chunk = chunks[i];
+    const Item part = cut(i);
     const float scale = clip_scale(*norm, max_norm);
-    const int64_t packs =
-        aligned(chunk.p, chunk.g, chunk.state[K]..., chunk.average) ? chunk.count / kFour : 0;
+    const int64_t packs = aligned(part.p, part.g, part.state[K]..., part.average) ? part.count / kFour : 0;
     for (int64_t k = threadIdx.x; k < packs; k += kUpdateThreads) {
       const int64_t at = k * kFour;
-      auto p = load_pack<kFour>(chunk.p + at);
-      const auto g = load_pack<kFour>(chunk.g + at);
+      auto p = load_pack<kFour>(part.p + at);
+      const auto g = load_pack<kFour>(part.g + at);
       [[maybe_unused]] cuda::Pack<float, kFour> state[sizeof...(K) + 1] = {
-          load_pack<kFour>(chunk.state[K] + at)...};
+          load_pack<kFour>(part.state[K] + at)...};
       cuda::Pack<float, kFour> average{};
-      if (chunk.average) average = load_pack<kFour>(chunk.average + at);
-      for (int e = 0; e < kFour; ++e) update(chunk.rates, g.x[e] * scale, p.x[e], state[K].x[e]...);
-      store_pack(chunk.p + at, p);
-      (store_pack(chunk.state[K] + at, state[K]), ...);
-      if (!chunk.average) continue;
+      if (part.average) average = load_pack<kFour>(part.average + at);
+      for (int e = 0; e < kFour; ++e) update(part.rates, g.x[e] * scale, p.x[e], state[K].x[e]...);
+      store_pack(part.p + at, p);
+      (store_pack(part.state[K] + at, state[K]), ...);
+      if (!part.average) continue;
       for (int e = 0; e < kFour; ++e) average.x[e] = lerp(average.x[e], p.x[e], average_weight);
-      store_pack(chunk.average + at, average);
+      store_pack(part.average + at, average);
     }
-    for (int64_t j = packs * kFour + threadIdx.x; j < chunk.count; j += kUpdateThreads) {
-      update(chunk.rates, chunk.g[j] * scale, chunk.p[j], chunk.state[K][j]...);
-      if (chunk.average) chunk.average[j] = lerp(chunk.average[j], chunk.p[j], average_weight);
+    for (int64_t j = packs * kFour + threadIdx.x; j < part.count; j += kUpdateThreads) {
+      update(part.rates, part.g[j] * scale, part.p[j], part.state[K][j]...);
+      if (part.average) part.average[j] = lerp(part.average[j], part.p[j], average_weight);
     }
   }
 #endif
@@ -130,18 +142,24 @@ __global__ void __launch_bounds__(kUpdateThreads) update_tensors(Tensors tensors
 }
 #endif
 
+// The tensors as the device sees them, and in `chunks` how many chunks they are cut into.
 template <class Update, size_t kStates>
-std::vector<UpdateChunk<typename Update::Rates, kStates>> update_chunks(std::span<OptimizerItem> items,
-                                                                        const UpdateOptions& options,
-                                                                        int64_t chunk) {
-  std::vector<UpdateChunk<typename Update::Rates, kStates>> chunks;
+std::vector<UpdateItem<typename Update::Rates, kStates>> update_items(std::span<OptimizerItem> items,
+                                                                      const UpdateOptions& options,
+                                                                      int64_t chunk, int64_t& chunks) {
+  std::vector<UpdateItem<typename Update::Rates, kStates>> out;
   for (OptimizerItem& item : items) {
     const int64_t n = item.value.numel();
     SACCADE_CHECK(item.state.size() == kStates, "[optimizer] {} state tensors beside {} of other parameters",
                   item.state.size(), kStates);
     for (const Tensor* t : {&item.value, &item.grad}) check_list("optimizer", *t, n);
-    UpdateChunk<typename Update::Rates, kStates> whole{
-        item.value.data<float>(), item.grad.data<float>(), {}, nullptr, n, Update::rates(item, options)};
+    UpdateItem<typename Update::Rates, kStates> whole{item.value.data<float>(),
+                                                      item.grad.data<float>(),
+                                                      {},
+                                                      nullptr,
+                                                      n,
+                                                      Update::rates(item, options),
+                                                      chunks};
     for (size_t k = 0; k < item.state.size(); ++k) {
       check_list("optimizer", item.state[k], n);
       whole.state[k] = item.state[k].template data<float>();
@@ -153,17 +171,10 @@ std::vector<UpdateChunk<typename Update::Rates, kStates>> update_chunks(std::spa
       item.average.bump_version();
     }
     item.value.bump_version();
-    for_chunks(n, chunk, [&](int64_t begin, int64_t count) {
-      auto part = whole;
-      part.p += begin;
-      part.g += begin;
-      for (size_t k = 0; k < item.state.size(); ++k) part.state[k] += begin;
-      if (part.average) part.average += begin;
-      part.count = count;
-      chunks.push_back(part);
-    });
+    out.push_back(whole);
+    chunks += ceil_div(n, chunk);
   }
-  return chunks;
+  return out;
 }
 
 template <size_t>
@@ -180,12 +191,13 @@ bool try_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> it
                                     typename StateReference<K>::type...>) {
     if (items[0].state.size() != sizeof...(K)) return false;
     using Tensors = UpdateTensors<Update, K...>;
-    auto chunks = update_chunks<Update, sizeof...(K)>(items, options, chunk);
-    Tensor table = upload_chunks(chunks, norm.device());
-    if (!chunks.empty())
-      start(static_cast<int64_t>(chunks.size()),
-            Tensors{chunks_of<typename Tensors::Chunk>(table), norm.data<double>(), max_norm, Update(options),
-                    static_cast<float>(average_weight)});
+    int64_t chunks = 0;
+    const auto list = update_items<Update, sizeof...(K)>(items, options, chunk, chunks);
+    Tensor table = upload_chunks(list, norm.device());
+    if (chunks > 0)
+      start(chunks,
+            Tensors{chunks_of<typename Tensors::Item>(table), std::ssize(list), chunk, norm.data<double>(),
+                    max_norm, Update(options), static_cast<float>(average_weight)});
     return true;
   } else {
     return false;
@@ -213,8 +225,8 @@ void update_generic(const Tensor& norm, double max_norm, std::span<OptimizerItem
 }
 
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
-// One launch covers all tensors: a block updates a chunk, 16 packs a thread. The chunks (a few thousand of some 60 bytes for a
-// whole detector) are uploaded at each step.
+// One launch covers all tensors: a block updates a chunk, 16 packs a thread. The list of tensors (a few hundred of some 70 bytes for
+// a whole detector) is uploaded at each step, since the gradients lie elsewhere each time.
 template <class Update>
 void update_cuda(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
                  const UpdateOptions& options, double average_weight) {
