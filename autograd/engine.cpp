@@ -66,6 +66,24 @@ void Node::release() {
 
 namespace detail {
 
+namespace {
+
+// Ops that read the same activation share its copy. Parameters have shadows, or are cast anew so that no copy stays.
+Tensor shared_in_bf16(VarState& s) {
+  const std::shared_ptr<Storage>& storage = s.value.storage();
+  if (s.value.dtype() != DType::kF32 || storage->bf16_shadow || (s.requires_grad && !s.node))
+    return in_bf16(s.value);
+  if (s.bf16_of.lock() != storage || s.bf16_version != storage->version() ||
+      s.in_bf16.shape() != s.value.shape()) {
+    s.in_bf16 = s.value.to(DType::kBF16);
+    s.bf16_of = storage;
+    s.bf16_version = storage->version();
+  }
+  return s.in_bf16;
+}
+
+}  // namespace
+
 Tensors cast_inputs(std::span<const Cast> casts, const Vars& inputs) {
   auto cast_of = [&](size_t i) { return casts[std::min(i, casts.size() - 1)]; };
   DType widest_term = DType::kBF16;
@@ -75,17 +93,17 @@ Tensors cast_inputs(std::span<const Cast> casts, const Vars& inputs) {
     any_f64 |= inputs[i].dtype() == DType::kF64;
     if (cast_of(i) == Cast::kWidest) widest_term = widest(widest_term, inputs[i].dtype());
   }
-  auto cast = [&](const Tensor& t, Cast to) {
+  auto cast = [&](const Var& v, Cast to) {
+    const Tensor& t = v.value();
     if (!is_float(t.dtype()) || to == Cast::kSame) return t;
     if (any_f64) return t.to(DType::kF64);
     DType target = to == Cast::kF32 ? DType::kF32 : to == Cast::kWidest ? widest_term : execution().compute;
-    // A parameter may have a copy in bf16 already.
-    return target == DType::kBF16 ? in_bf16(t) : t.to(target);
+    return target == DType::kBF16 ? shared_in_bf16(*v.state()) : t.to(target);
   };
   Tensors values;
   values.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
-    values.push_back(inputs[i].defined() ? cast(inputs[i].value(), cast_of(i)) : Tensor());
+    values.push_back(inputs[i].defined() ? cast(inputs[i], cast_of(i)) : Tensor());
   return values;
 }
 

@@ -20,14 +20,19 @@ Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, const char* nam
 template <BinaryOp kOp>
 struct Sum {
   static constexpr const char* kName = kOp == BinaryOp::kAdd ? "add" : "sub";
-  static constexpr std::array kCasts{Cast::kWidest};
+  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Shape a, b;
 
   Tensor forward(Context&, const Tensors& in) {
     a = in[0].shape();
     b = in[1].shape();
-    return run_binary(kOp, in[0], in[1], kName);
+    const DType type = widest(in[0].dtype(), in[1].dtype());
+    if (kOp == BinaryOp::kSub || type != DType::kF32 || in[0].dtype() == in[1].dtype())
+      return run_binary(kOp, in[0].to(type), in[1].to(type), kName);
+    Tensor y = Tensor::empty(broadcast_shapes(a, b, kName), type, in[0].device());
+    kernels::add_wide(in[0], in[1], y);
+    return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     Gradients g(2);

@@ -48,9 +48,14 @@ struct AddWide {
 };
 
 void add_wide_generic(const Tensor& a, const Tensor& b, Tensor& y) {
+  if (y.numel() == 0) return;
+  const bool alike = a.shape() == b.shape() && a.is_contiguous() && b.is_contiguous();
+  auto run = [&](const auto* pa, const auto* pb) {
+    alike ? map_each(y.numel(), AddWide{}, y.data<float>(), pa, pb)
+          : map_strided(loop_over(y, a, b), AddWide{}, y.data<float>(), pa, pb);
+  };
   auto with_b = [&](const auto* pa) {
-    b.dtype() == DType::kBF16 ? map_each(y.numel(), AddWide{}, y.data<float>(), pa, b.data<bf16>())
-                              : map_each(y.numel(), AddWide{}, y.data<float>(), pa, b.data<float>());
+    b.dtype() == DType::kBF16 ? run(pa, b.data<bf16>()) : run(pa, b.data<float>());
   };
   a.dtype() == DType::kBF16 ? with_b(a.data<bf16>()) : with_b(a.data<float>());
 }
