@@ -24,6 +24,22 @@ void FoldedConvCache::clear() {
   folded_ = {};
 }
 
+namespace {
+
+FoldedConv fold(const Conv2d& conv, const BatchNorm2d& norm) {
+  auto [scale, shift] = norm.scale_and_shift();
+  const Var& weight = conv.weight();
+  return {mul(weight, reshape(scale, {weight.dim(0), 1, 1, 1})), shift};
+}
+
+std::vector<Var> sources_of(const Conv2d& conv, const BatchNorm2d& norm) {
+  std::vector<Var> all = norm.tensors();
+  all.push_back(conv.weight());
+  return all;
+}
+
+}  // namespace
+
 bool runs_folded(const Module& module) { return !module.training() && !execution().grad_enabled; }
 
 ConvNorm::ConvNorm(int64_t in, int64_t out, const ConvNormOptions& o) : options_(o) {
@@ -42,16 +58,17 @@ Var ConvNorm::forward(const Var& x) {
   return conv2d(x, both.weight, both.bias, conv_->options(), options_.activation);
 }
 
-FoldedConv ConvNorm::folded() const {
-  auto [scale, shift] = norm_->scale_and_shift();
-  const Var& weight = conv_->weight();
-  return {mul(weight, reshape(scale, {weight.dim(0), 1, 1, 1})), shift};
-}
+FoldedConv ConvNorm::folded() const { return fold(*conv_, *norm_); }
+std::vector<Var> ConvNorm::sources() const { return sources_of(*conv_, *norm_); }
 
-std::vector<Var> ConvNorm::sources() const {
-  std::vector<Var> all = norm_->tensors();
-  all.push_back(conv_->weight());
-  return all;
+Var conv_then_norm(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
+                   const Var& x, Activation activation) {
+  if (!runs_folded(owner)) {
+    cache.clear();
+    return norm.forward(conv.forward(x), activation);
+  }
+  const FoldedConv both = cache.get(sources_of(conv, norm), [&] { return fold(conv, norm); });
+  return conv2d(x, both.weight, both.bias, conv.options(), activation);
 }
 
 }  // namespace saccade

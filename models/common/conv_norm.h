@@ -63,5 +63,8 @@ class ConvNorm : public Module {
 
 // Do blocks of several convolutions, or with a norm, run folded? In evaluation, where no gradients are recorded.
 bool runs_folded(const Module& module);
+// The norm of the convolution of x, of modules under other names than a ConvNorm's: one convolution where `owner` runs folded.
+Var conv_then_norm(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
+                   const Var& x, Activation activation = Activation::kNone);
 
 }  // namespace saccade

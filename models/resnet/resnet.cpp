@@ -1,9 +1,12 @@
 // ResNet v1.5 (He et al. 2016; stride in the 3x3 convolution) with torchvision's parameter names, and the registration of both
 // variants.
+#include <array>
+
 #include "layers/conv2d.h"
 #include "layers/module_scope.h"
 #include "layers/norm.h"
 #include "models/backbone.h"
+#include "models/common/conv_norm.h"
 #include "models/common/pooled_classifier.h"
 #include "models/common/stages.h"
 #include "models/resnet/resnet_d.h"
@@ -28,12 +31,13 @@ class Downsample : public Module {
     conv_ = child("0", make_conv(in, out, 1, stride, 1, trainable));
     norm_ = make_child<BatchNorm2d>("1", out, frozen_norm, trainable);
   }
-  Var forward(const Var& x) { return norm_->forward(conv_->forward(x)); }
+  Var forward(const Var& x) { return conv_then_norm(*this, *conv_, *norm_, cache_, x); }
   std::string type_name() const override { return "Downsample"; }
 
  private:
   std::shared_ptr<Conv2d> conv_;
   std::shared_ptr<BatchNorm2d> norm_;
+  FoldedConvCache cache_;
 };
 
 // relu(x' + F(x)): F is two 3x3 convolutions (basic) or 1x1, 3x3, 1x1 with four times the channels
@@ -63,8 +67,8 @@ class ResidualBlock : public Module {
     ModuleScope scope(*this);
     Var y = x;
     for (size_t i = 0; i < convs_.size(); ++i)
-      y = norms_[i]->forward(convs_[i]->forward(y),
-                             i + 1 < convs_.size() ? Activation::kRelu : Activation::kNone);
+      y = conv_then_norm(*this, *convs_[i], *norms_[i], caches_[i], y,
+                         i + 1 < convs_.size() ? Activation::kRelu : Activation::kNone);
     return add_relu(y, downsample_ ? downsample_->forward(x) : x);
   }
   std::string type_name() const override { return "ResidualBlock"; }
@@ -72,6 +76,7 @@ class ResidualBlock : public Module {
  private:
   std::vector<std::shared_ptr<Conv2d>> convs_;
   std::vector<std::shared_ptr<BatchNorm2d>> norms_;
+  std::array<FoldedConvCache, 3> caches_;
   std::shared_ptr<Downsample> downsample_;
 };
 
@@ -119,7 +124,7 @@ class ResNet : public Backbone {
 
   std::vector<Var> forward(const Var& images) override {
     ModuleScope scope(*this);
-    Var x = max_pool2d(bn1_->forward(conv1_->forward(images), Activation::kRelu), 3, 2, 1);
+    Var x = max_pool2d(conv_then_norm(*this, *conv1_, *bn1_, cache_, images, Activation::kRelu), 3, 2, 1);
     std::vector<Var> maps;
     for (int64_t s = 1; s <= options_.outputs.back(); ++s) {
       x = stages_[static_cast<size_t>(s - 1)]->forward(x);
@@ -135,6 +140,7 @@ class ResNet : public Backbone {
   ResNetOptions options_;
   std::shared_ptr<Conv2d> conv1_;
   std::shared_ptr<BatchNorm2d> bn1_;
+  FoldedConvCache cache_;
   std::vector<std::shared_ptr<ResNetStage>> stages_;
   std::vector<int64_t> stage_channels_;
 };
