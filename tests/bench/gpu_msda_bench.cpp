@@ -84,10 +84,11 @@ void bench(const Options& options, bool encoder, DType dtype) {
     double x = rng.uniform(), y = rng.uniform();
     if (encoder) {
       int64_t l = L - 1, cell = i % Q;
-      while (cell < levels.start[l]) --l;
-      cell -= levels.start[l];
-      x = (static_cast<double>(cell % levels.width[l]) + 0.5) / static_cast<double>(levels.width[l]);
-      y = (static_cast<double>(cell / levels.width[l]) + 0.5) / static_cast<double>(levels.height[l]);
+      while (cell < levels.start(l)) --l;
+      cell -= levels.start(l);
+      const auto [height, width] = levels[l];
+      x = cell_centre(cell % width, static_cast<double>(width));
+      y = cell_centre(cell / width, static_cast<double>(height));
     }
     for (int64_t l = 0; l < L; ++l) {
       *r++ = static_cast<float>(x);

@@ -50,12 +50,12 @@ void bench(const char* name, int64_t N, std::initializer_list<std::pair<int64_t,
   Tensor reference = Tensor::empty({N, S, L, 2});
   float* r = reference.data<float>();
   for (int64_t n = 0; n < N; ++n)
-    for (int64_t l = 0; l < L; ++l)
-      for (int64_t y = 0; y < levels.height[l]; ++y)
-        for (int64_t x = 0; x < levels.width[l]; ++x)
+    for (const MapSize& level : levels)
+      for (int64_t y = 0; y < level.height; ++y)
+        for (int64_t x = 0; x < level.width; ++x)
           for (int64_t k = 0; k < L; ++k) {
-            *r++ = (static_cast<float>(x) + 0.5f) / static_cast<float>(levels.width[l]);
-            *r++ = (static_cast<float>(y) + 0.5f) / static_cast<float>(levels.height[l]);
+            *r++ = cell_centre(x, static_cast<float>(level.width));
+            *r++ = cell_centre(y, static_cast<float>(level.height));
           }
   Tensor y = dy.empty_like(), dvalue = value.empty_like(), dreference, doffsets = offsets.empty_like(),
          dlogits = logits.empty_like();
@@ -68,7 +68,7 @@ void bench(const char* name, int64_t N, std::initializer_list<std::pair<int64_t,
   fmt::print(
       "{} {} threads {}: forward median {:.2f} ms (best {:.2f}), backward {:.2f} ({:.2f}), sum {:.2f} "
       "({:.2f})\n",
-      name, name_of(dtype), omp_get_max_threads(), f.median, f.best, b.median, b.best, f.median + b.median,
+      name, name_of(dtype), thread_count(), f.median, f.best, b.median, b.best, f.median + b.median,
       f.best + b.best);
 }
 
