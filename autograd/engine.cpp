@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <string>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/elementwise/elementwise.h"
 #include "core/kernels/reduce/reduce.h"
+#include "core/runtime/profile_range.h"
 
 namespace saccade {
 
@@ -178,7 +180,10 @@ void run(const Var& root, const Tensor& seed, bool checked) {
     SACCADE_CHECK(!node.released(), "[backward] the graph at op {} was already used by another backward",
                   node.name());
     if (current.grad.dtype() != current.dtype) current.grad = current.grad.to(current.dtype);
-    Gradients grads = node.run_backward(current.grad);
+    Gradients grads = [&] {
+      const ProfileRange range([&] { return std::string(node.name()) + " backward"; });
+      return node.run_backward(current.grad);
+    }();
     current.grad = Tensor();
     SACCADE_CHECK(grads.size() == node.edges().size(), "[backward] op {} returned {} gradients for {} inputs",
                   node.name(), grads.size(), node.edges().size());

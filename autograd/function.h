@@ -24,6 +24,7 @@
 
 #include "autograd/scope.h"
 #include "autograd/var.h"
+#include "core/runtime/profile_range.h"
 
 namespace saccade {
 
@@ -136,6 +137,7 @@ Var run_op(Op op, const Vars& inputs) {
   Context ctx;
   ctx.name_ = Op::kName;
   ctx.needs_ = execution().grad_enabled ? detail::needs_mask(inputs) : 0;
+  const ProfileRange range([] { return Op::kName; });
   Tensors values = detail::cast_inputs(Op::kCasts, inputs);
   Var out(op.forward(ctx, values));
   if (OpObserver* observer = execution().observer)

@@ -4,6 +4,7 @@
 
 #include "autograd/engine.h"
 #include "core/kernels/copy/copy.h"
+#include "core/runtime/profile_range.h"
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
@@ -13,6 +14,7 @@
 namespace saccade {
 
 void TrainingRun::step() {
+  const ProfileRange range([] { return "training step"; });
   StepTimer timer(options_.device);
   PendingStep now;
   now.step = info_.step + 1;
@@ -84,6 +86,7 @@ std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& time
 }
 
 void TrainingRun::update_weights(PendingStep& now, std::span<const Tensor> losses) {
+  const ProfileRange range([] { return "optimizer"; });
   const double factor =
       learning_rate_factor(schedule_, info_.step, plan_.steps_per_epoch(), plan_.total_steps);
   now.gradient_norm = optimizer_->step(factor, losses, ema());
