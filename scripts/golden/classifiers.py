@@ -1,6 +1,6 @@
-"""Small classifiers with random weights from timm, torchvision and transformers as their users save them, with the best five classes of
-one picture, for tests/train/checkpoints/classifiers_test.cpp: tests/golden/classifiers/NAME.{safetensors,pth} and expected.txt with a
-line NAME FILE CLASS SCORE CLASS SCORE ... each
+"""Small classifiers with random weights from timm, torchvision and transformers as their users save them, with the best five
+classes of one picture, for tests/train/checkpoints/classifiers_test.cpp: tests/golden/classifiers/NAME.{safetensors,pth} and
+expected.txt with a line NAME FILE CLASS SCORE CLASS SCORE ... each
 
 Usage: python scripts/golden/classifiers.py        needs torch, torchvision, transformers, timm, safetensors, Pillow
 """
@@ -96,18 +96,22 @@ def main():
     vit_hf = dict(image_size=32, patch_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=1, intermediate_size=32,
                   num_labels=7)
     swin = dict(embed_dim=8, depths=[1, 2], num_heads=[1, 2], window_size=4, num_classes=7)
-    resnet = hf.ResNetConfig(embedding_size=4, hidden_sizes=[4, 8, 16, 32], depths=[1, 1, 1, 1], layer_type="basic", num_labels=7)
+    resnet = hf.ResNetConfig(embedding_size=4, hidden_sizes=[4, 8, 16, 32], depths=[1, 1, 1, 1], layer_type="basic",
+                             num_labels=7)
     cases = [
         ("timm_vit", "timm", timm.models.vision_transformer.VisionTransformer(**vit), 32, 0.875, True, IMAGENET),
         ("timm_deit_distilled", "timm", timm.models.deit.VisionTransformerDistilled(**vit), 32, 0.875, True, IMAGENET),
         ("hf_vit", "hf", hf.ViTForImageClassification(hf.ViTConfig(**vit_hf)), 32, 0.875, True, HALF),
         ("torchvision_vit", "pth", torchvision.models.VisionTransformer(
-            image_size=32, patch_size=8, num_layers=2, num_heads=1, hidden_dim=16, mlp_dim=32, num_classes=7), 32, 0.875, True, IMAGENET),
+            image_size=32, patch_size=8, num_layers=2, num_heads=1, hidden_dim=16, mlp_dim=32, num_classes=7),
+         32, 0.875, True, IMAGENET),
         ("timm_swin", "timm", timm.models.swin_transformer.SwinTransformer(img_size=32, **swin), 32, 0.9, True, IMAGENET),
         ("torchvision_swin", "pth", torchvision.models.SwinTransformer(
-            patch_size=[4, 4], embed_dim=8, depths=[1, 2], num_heads=[1, 2], window_size=[4, 4], num_classes=7), 32, 0.9, True, IMAGENET),
+            patch_size=[4, 4], embed_dim=8, depths=[1, 2], num_heads=[1, 2], window_size=[4, 4], num_classes=7),
+         32, 0.9, True, IMAGENET),
         ("hf_resnet", "hf", hf.ResNetForImageClassification(resnet), 224, 0.875, False, IMAGENET),
-        ("torchvision_resnet", "pth", SmallResNet(torchvision.models.resnet.Bottleneck, [1, 2, 1, 1], 7), 224, 0.875, False, IMAGENET),
+        ("torchvision_resnet", "pth", SmallResNet(torchvision.models.resnet.Bottleneck, [1, 2, 1, 1], 7),
+         224, 0.875, False, IMAGENET),
     ]
     lines = []
     for seed, (name, kind, model, side, center, bicubic, norm) in enumerate(cases):

@@ -16,9 +16,11 @@ from safetensors_io import save
 def model_config(c):
     backbone = f"blocks: {list(c.blocks)} width: {c.width} bottleneck: {str(c.bottleneck).lower()}"
     backbone += f" dilation: {str(c.dilation).lower()} frozen_stages: {c.frozen_stages}"
+    position = '"learned"' if c.learned else '"sine"'
+    anchors = " anchor_queries: true" if c.anchors else ""
     transformer = f"""hidden_dim: {c.d} heads: {c.heads} encoder_layers: {c.encoder_layers}
     decoder_layers: {c.decoder_layers} ffn_dim: {c.ffn} dropout: 0 queries: {c.queries} levels: 1
-    pre_norm: {str(c.pre_norm).lower()} position_encoding: "{'learned' if c.learned else 'sine'}"{' anchor_queries: true' if c.anchors else ''} """
+    pre_norm: {str(c.pre_norm).lower()} position_encoding: {position}{anchors} """
     return f"""model {{ type: "detr" num_classes: {c.classes} backbone {{ {backbone} }}
   transformer {{ {transformer}}} }}
 criterion {{ class_loss: softmax class_weight: 1 cost_class: 1 }}

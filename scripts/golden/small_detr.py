@@ -196,8 +196,8 @@ class Detr(nn.Module):
         return layers
 
     def decode_anchors(self, memory, position, padding):
-        """DAB-DETR (Liu et al. 2022): what a layer looks around are the boxes of the one before. Boxes are constants where positions
-        are made of them."""
+        """DAB-DETR (Liu et al. 2022): what a layer looks around are the boxes of the one before. Boxes are constants where
+        positions are made of them."""
         decoder, d = self.transformer.decoder, self.c.d
         box = self.query_embed.weight[None].expand(len(memory), -1, -1)
         x, layers = memory.new_zeros(*box.shape[:2], d), []
@@ -208,7 +208,8 @@ class Detr(nn.Module):
             looking = torch.cat((of_y * height, of_x * width), -1)
             if i > 0:
                 looking = looking * run(decoder.query_scale, x)
-            x = layer(x, run(decoder.ref_point_head, torch.cat((of_x, of_y, of_w, of_h), -1)), memory, position, padding, looking)
+            query_position = run(decoder.ref_point_head, torch.cat((of_x, of_y, of_w, of_h), -1))
+            x = layer(x, query_position, memory, position, padding, looking)
             y = decoder.norm(x)
             box = self.bbox_embed(y) + box
             layers.append((self.class_embed(y), box.sigmoid()))

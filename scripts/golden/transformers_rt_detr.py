@@ -141,14 +141,15 @@ def targets_of(generator, count):
 def our_noise(targets, num_classes, num_queries, class_embed, num_denoising_queries, label_noise_ratio, box_noise_scale):
     """In the place of transformers' get_contrastive_denoising_training_group."""
     labels, boxes, groups, pairs = make_denoising(
-        [(t["class_labels"].tolist(), t["boxes"].float().numpy()) for t in targets], range(len(targets)), num_classes, NOISE_KEY,
-        num_denoising_queries, label_noise_ratio, box_noise_scale, 0)
+        [(t["class_labels"].tolist(), t["boxes"].float().numpy()) for t in targets], range(len(targets)), num_classes,
+        NOISE_KEY, num_denoising_queries, label_noise_ratio, box_noise_scale, 0)
     count = labels.shape[1]
     group = torch.arange(count + num_queries) // (count // groups)
     group[count:] = -1  # the queries that everybody sees
     hidden = (group != group[:, None]) & (group != -1)
     mask = torch.zeros(hidden.shape, dtype=class_embed.weight.dtype).masked_fill(hidden, -torch.inf)
-    positive = [torch.tensor([query for image, query, _ in pairs if image == n], dtype=torch.int64) for n in range(len(targets))]
+    positive = [torch.tensor([query for image, query, _ in pairs if image == n], dtype=torch.int64)
+                for n in range(len(targets))]
     unact = modeling_rt_detr.inverse_sigmoid(torch.from_numpy(boxes).to(class_embed.weight.dtype))
     return class_embed(torch.from_numpy(labels)), unact, mask, {
         "dn_positive_idx": positive, "dn_num_group": groups, "dn_num_split": [count, num_queries]}
