@@ -1,6 +1,7 @@
 // DETR's decoder with boxes as queries (Liu et al. 2022, DAB-DETR). Every layer looks around the boxes of the one before: a query's
 // position is made of its box, and the cross-attention compares it with the positions of the tokens apart from what they hold
-// (conditional_attention), the wider the box, the wider. The heads, one for all layers, correct that box.
+// (conditional_attention), the wider the box, the wider. The heads, one for all layers, correct that box. Unlike in the paper, the
+// sines have DETR's temperature, 10000 and not 20, and no gradient goes through the first layer's positions to the anchors.
 #pragma once
 
 #include "layers/mlp.h"

@@ -119,7 +119,9 @@ class Detr : public SetDetector {
       position =
           concat({ref_point_head_->forward(Var(sine_box_encoding(denoising.boxes, half))), position}, 1);
     }
-    for (const Var& x : transformer_->decoder->forward(target, position, memory, groups))
+    Vars layers = transformer_->decoder->forward(target, position, memory, groups);
+    if (!options_.aux_loss) layers = {layers.back()};
+    for (const Var& x : layers)
       add_layer(output, denoising, {class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
   }
 
@@ -132,7 +134,8 @@ class Detr : public SetDetector {
       Var x = transformer_->decoder->normalised(target);
       Var box = add(bbox_embed_->forward(x), origin);
       add_layer(output, denoising, {class_embed_->forward(x), sigmoid(box)});
-      origin = box.detach();
+      // Each layer's loss trains its own correction; without, the one that there is trains all of them, and the anchors.
+      origin = options_.aux_loss ? box.detach() : box;
     }
   }
 

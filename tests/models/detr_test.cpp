@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "autograd/engine.h"
+#include "autograd/ops.h"
 #include "autograd/scope.h"
 #include "models/build.h"
 #include "tests/input_error.h"
@@ -145,13 +147,33 @@ TEST(Detr, AnchorQueriesWithAnotherAttention) {
   EXPECT_EQ(values_of(*model, "query_embed.weight").size(), 6u * 4);
   NoGrad no_grad;
   Tensor images = normal_images({1, 64, 96, 3}, 4);
-  auto boxes = [&] {
-    return model->forward({.images = Var(images), .sizes = {}}).layers.back().boxes.value();
+  // Classes, unlike boxes, know of the anchors through positions alone.
+  auto logits = [&] {
+    return model->forward({.images = Var(images), .sizes = {}}).layers.back().logits.value();
   };
-  const auto before = boxes().to_vector<float>();
+  const auto before = logits().to_vector<float>();
   for (NamedTensor& t : model->named_tensors())
     if (t.name == "query_embed.weight") t.var.value().fill(-1);
-  EXPECT_NE(boxes().to_vector<float>(), before);
+  EXPECT_NE(logits().to_vector<float>(), before);
+}
+
+// With the losses of all layers and with that of the last alone.
+TEST(Detr, AnchorsLearn) {
+  for (bool aux_loss : {true, false}) {
+    Args args = small_args();
+    args.section("transformer").set("anchor_queries", true);
+    args.section("transformer").set("aux_loss", aux_loss);
+    auto model = test::build_detector(args, 4);
+    model->initialize(8);
+    const DetectorOutput output =
+        model->forward({.images = Var(normal_images({1, 64, 96, 3}, 4)), .sizes = {}});
+    EXPECT_EQ(output.layers.size(), aux_loss ? 2u : 1u);
+    Var loss = sum(output.layers[0].boxes);
+    if (aux_loss) loss = add(loss, sum(output.layers[1].boxes));
+    backward(loss);
+    for (const NamedTensor& t : model->named_tensors())
+      EXPECT_TRUE(t.name != "query_embed.weight" || t.var.grad().defined()) << aux_loss;
+  }
 }
 
 TEST(Detr, AttentionLayersAreNamedByTheConfiguration) {
