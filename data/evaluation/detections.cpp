@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include "core/formats/output_file.h"
@@ -38,35 +39,46 @@ constexpr JsonField<Entry> kFields[] = {{"image_id", "an integer", read_image_id
                                         {"score", "a finite number", read_member<&Entry::score>},
                                         {"file_name", "a string", read_member<&Entry::file_name>, false}};
 
-// Images by their names, and by what is behind the last slash where only one has it.
+// Whether one of two paths ends in the other, at a slash.
+bool ends_in(std::string_view path, std::string_view end) {
+  return path.ends_with(end) && (path.size() == end.size() || path[path.size() - end.size() - 1] == '/');
+}
+
+// Images by the names that lists of detections give them: a path, of which one or the other may lack its first folders.
 class ImageNames {
  public:
   explicit ImageNames(const GroundTruth& truth) {
-    for (const ImageInfo& image : truth.images) {
-      ids_[image.file_name] = image.id;
-      const std::string name = image.file_name.substr(image.file_name.rfind('/') + 1);
-      const auto [it, is_new] = short_ids_.emplace(name, image.id);
-      if (!is_new && it->second != image.id) it->second = kSeveral;
-    }
+    for (const ImageInfo& image : truth.images) images_.emplace(last_part(image.file_name), &image);
   }
   // What is wrong with the name, or "".
-  std::string find(const std::string& name, int64_t& id) const {
-    if (const auto whole = ids_.find(name); whole != ids_.end()) {
-      id = whole->second;
+  std::string find(const std::string& name, int64_t& id) {
+    if (const auto known = found_.find(name); known != found_.end()) {
+      id = known->second;
       return "";
     }
-    const auto it = short_ids_.find(name.substr(name.rfind('/') + 1));
-    if (it == short_ids_.end())
-      return fmt::format("no image of the annotations is called \"{}\"", shortened(name));
-    if (it->second == kSeveral)
-      return fmt::format("several images of the annotations are called \"{}\"", shortened(name));
-    id = it->second;
+    const ImageInfo* image = nullptr;
+    auto [begin, end] = images_.equal_range(last_part(name));
+    for (auto it = begin; it != end; ++it) {
+      const std::string& own = it->second->file_name;
+      if (!ends_in(own, name) && !ends_in(name, own)) continue;
+      if (image && own != name && image->file_name != name)
+        return fmt::format("several images of the annotations may be \"{}\"", shortened(name));
+      if (!image || own == name) image = it->second;
+    }
+    if (!image) return fmt::format("no image of the annotations is called \"{}\"", shortened(name));
+    if (const auto [other, is_new] = names_.emplace(image->id, name); !is_new)
+      return fmt::format("\"{}\" and \"{}\" are both the image \"{}\" of the annotations",
+                         shortened(other->second), shortened(name), shortened(image->file_name));
+    found_.emplace(name, id = image->id);
     return "";
   }
 
  private:
-  static constexpr int64_t kSeveral = INT64_MIN;
-  std::unordered_map<std::string, int64_t> ids_, short_ids_;
+  static std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+  std::unordered_multimap<std::string, const ImageInfo*> images_;
+  std::unordered_map<std::string, int64_t> found_;
+  std::unordered_map<int64_t, std::string> names_;  // by which images were found
 };
 
 }  // namespace

@@ -278,5 +278,30 @@ TEST(CocoEval, ManyCategories) {
   EXPECT_EQ(metrics.classes[static_cast<size_t>(truth.categories[7].id)].name, "x");
 }
 
+// A list may call an image by its path, or by the end of it, but two names are never one image.
+TEST(Detections, FindImagesByTheirNames) {
+  TestFolder dir;
+  const GroundTruth truth{.images = {{.id = 1, .file_name = "a/1.jpg"},
+                                     {.id = 2, .file_name = "b/1.jpg"},
+                                     {.id = 3, .file_name = "2.jpg"}}};
+  const auto read = [&](const std::vector<std::string>& names) {
+    std::string text = "[";
+    for (const std::string& name : names)
+      text += (text.size() > 1 ? "," : "") +
+              (R"({"category_id":1,"bbox":[0,0,1,1],"score":1,"file_name":")" + name + "\"}");
+    write_bytes(dir / "d.json", text + "]");
+    std::vector<int64_t> ids;
+    for (const Detection& d : read_detections(dir / "d.json", &truth)) ids.push_back(d.image_id);
+    return ids;
+  };
+  EXPECT_EQ(read({"my/images/a/1.jpg", "b/1.jpg", "x/2.jpg", "x/2.jpg"}), (std::vector<int64_t>{1, 2, 3, 3}));
+  for (const auto& [names, problem] : {std::pair(std::vector<std::string>{"1.jpg"}, "several images"),
+                                       {{"c/1.jpg"}, "no image"},
+                                       {{"train/2.jpg", "val/2.jpg"}, "both the image \"2.jpg\""}}) {
+    const std::string message = input_error([&] { read(names); });
+    EXPECT_NE(message.find(problem), std::string::npos) << message;
+  }
+}
+
 }  // namespace
 }  // namespace saccade
