@@ -99,6 +99,7 @@ void check_classes(const std::string& folder, const std::vector<std::string>& fo
                  folder, name, expected.size());
 }
 
+constexpr size_t kImageNetClasses = 1000;
 // "n01440764": what ImageNet's folders are called, in the order of its classes.
 bool is_wordnet_number(const std::string& name) {
   return name.size() == 9 && name[0] == 'n' && name.find_first_not_of("0123456789", 1) == std::string::npos;
@@ -117,7 +118,8 @@ ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::
   set.folder_ = folder;
   set.ignored_ = top.files;
   set.class_names_ = classes.empty() ? top.folders : classes;
-  const bool is_numbered = top.folders.size() == set.class_names_.size() &&
+  const bool is_numbered = classes.size() == kImageNetClasses &&
+                           top.folders.size() == set.class_names_.size() &&
                            std::all_of(top.folders.begin(), top.folders.end(), is_wordnet_number) &&
                            std::none_of(classes.begin(), classes.end(), is_wordnet_number);
   if (!classes.empty() && !is_numbered) check_classes(folder, top.folders, classes);
