@@ -18,14 +18,12 @@ bool changes_shapes(const config::Augment& augment) {
 }
 
 // The short side is fixed: upright and lying images make a batch that is as high as the first and as wide as the others.
-ImageSize largest_of_short_sides(const Config& config, std::span<const ImageSize> images) {
-  const AugmentFields fields = augment_fields(config);
-  const std::vector<int64_t> sides = fields.integers("short_sides");
-  const int64_t longest = fields.integer("long_side");
-  const int64_t side = std::min(*std::max_element(sides.begin(), sides.end()), longest);
+ImageSize largest_of_short_side(int64_t short_side, int64_t longest, bool shapes_change, int batch_size,
+                                std::span<const ImageSize> images) {
+  const int64_t side = std::min(short_side, longest);
   const bool known =
       std::ranges::all_of(images, [](const ImageSize& i) { return i.height > 0 && i.width > 0; });
-  if (known && !images.empty() && !changes_shapes(config.data().augment())) {
+  if (known && !images.empty() && !shapes_change) {
     ImageSize largest;
     for (const ImageSize& image : images) {
       const ImageSize size = detr_size(image.height, image.width, side, longest);
@@ -33,7 +31,7 @@ ImageSize largest_of_short_sides(const Config& config, std::span<const ImageSize
     }
     return largest;
   }
-  return {config.data().batch_size() == 1 ? side : longest, longest};
+  return {batch_size == 1 ? side : longest, longest};
 }
 
 ImageSize largest_of_fixed(const config::Augment& augment) {
@@ -46,12 +44,30 @@ ImageSize largest_of_fixed(const config::Augment& augment) {
   return largest;
 }
 
+ImageSize largest_of_training(const Config& config, std::span<const ImageSize> images) {
+  const config::Data& data = config.data();
+  if (data.augment().height() > 0) return largest_of_fixed(data.augment());
+  const AugmentFields fields = augment_fields(config);
+  const std::vector<int64_t> sides = fields.integers("short_sides");
+  return largest_of_short_side(*std::max_element(sides.begin(), sides.end()), fields.integer("long_side"),
+                               changes_shapes(data.augment()), data.batch_size(), images);
+}
+
+// The images as they are evaluated.
+ImageSize largest_of_overfit(const Config& config, std::span<const ImageSize> images) {
+  const ImageSize size = eval_size(config);
+  const config::Data& data = config.data();
+  return data.val_height() > 0
+             ? size
+             : largest_of_short_side(size.height, size.width, false, data.batch_size(), images);
+}
+
 }  // namespace
 
 ImageSize largest_batch_size(const Config& config, std::span<const ImageSize> images) {
   const config::Data& data = config.data();
   const ImageSize size =
-      data.augment().height() > 0 ? largest_of_fixed(data.augment()) : largest_of_short_sides(config, images);
+      data.overfit() > 0 ? largest_of_overfit(config, images) : largest_of_training(config, images);
   const int64_t multiple = std::max(1, data.pad_multiple());
   return {round_up(size.height, multiple), round_up(size.width, multiple)};
 }
@@ -59,8 +75,8 @@ ImageSize largest_batch_size(const Config& config, std::span<const ImageSize> im
 Batch largest_batch(const Config& config, std::span<const ImageSize> images, int64_t objects) {
   const config::Augment& augment = config.data().augment();
   const auto [height, width] = largest_batch_size(config, images);
-  if (augment.mosaic() > 0) objects *= 4;
-  if (augment.batch_mixup() > 0) objects *= 2;
+  if (augment.mosaic() > 0 && config.data().overfit() == 0) objects *= 4;
+  if (augment.batch_mixup() > 0 && config.data().overfit() == 0) objects *= 2;
   int64_t count = config.data().batch_size();
   if (!config.data().drop_last() && !images.empty()) count = std::min(count, std::ssize(images));
   Batch batch;

@@ -69,9 +69,10 @@ void TrainingRun::try_largest_batch() {
   std::string line = fmt::format("the largest batch, {}, takes {:.3g} s and {}", name, seconds,
                                  format_bytes(allocator(options_.device).stats().peak_bytes));
   if (stop_step_ < TrainingPlan::kNoLimit)
-    line += fmt::format("; {} steps take at most about {}", stop_step_ - info_.step,
-                        format_duration(seconds * static_cast<double>(batches)));
+    line += fmt::format("; the forward and backward passes of {} steps take about {}",
+                        stop_step_ - info_.step, format_duration(seconds * static_cast<double>(batches)));
   log_.message(line);
+  allocator(options_.device).reset_peak();
 }
 
 }  // namespace saccade
