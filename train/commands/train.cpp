@@ -62,8 +62,9 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   return config;
 }
 
-// The check of --overfit: few images over and over, with a rate that falls to its end and without what slows learning by heart.
-void overfit(Config& config, int64_t images) {
+// The check of --overfit: few images over and over, with a rate that falls to its end and without what slows learning by heart. The
+// edits of the user count after it.
+void overfit(Config& config, int64_t images, const std::vector<std::string>& sets) {
   constexpr int64_t kSteps = 1000, kWarmup = 50, kEvaluations = 4;
   config::Data& data = *config.mutable_data();
   data.set_overfit(static_cast<int32_t>(std::min<int64_t>(images, 1'000'000)));
@@ -80,14 +81,21 @@ void overfit(Config& config, int64_t images) {
   schedule.set_type("cosine");
   schedule.set_warmup_steps(kWarmup);
   schedule.set_final_ratio(0.01);
+  for (const std::string& set : sets)  // once only what adds to a list
+    if (!set.starts_with("optimizer.group") && !set.starts_with("model")) apply_set(config, set);
 }
 
 Config configuration(const TrainArguments& arguments, std::vector<std::string>& notes) {
   NamePatterns(arguments.freeze, kFreeze);
   Config config = chosen_config(arguments, notes);
   if (arguments.overfit > 0) {
-    overfit(config, arguments.overfit);
-    for (const std::string& set : arguments.set) apply_set(config, set);
+    if (!arguments.model
+             .empty()) {  // a few images need the rate of the recipe, not one in proportion to them
+      const Config recipe = parse_config(find_recipe(arguments.model, "--model").text, arguments.model);
+      config.mutable_optimizer()->set_learning_rate(resolve_config(recipe).optimizer().learning_rate());
+      notes.emplace_back("  optimizer.learning_rate: the recipe's own (--overfit)");
+    }
+    overfit(config, arguments.overfit, arguments.set);
   }
   // --max-steps stops a run early; it is its planned length only where the configuration has none.
   bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;

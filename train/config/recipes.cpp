@@ -1,6 +1,7 @@
 #include "train/config/recipes.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
@@ -17,7 +18,7 @@ constexpr const char* kRate = "optimizer.learning_rate";
 // Whether an edit changes the field, or a message that holds it.
 bool is_set(const std::vector<std::string>& sets, std::string_view field) {
   return std::ranges::any_of(sets, [&](std::string_view set) {
-    const std::string_view name = set.substr(0, set.find('='));
+    const std::string name = trim(std::string(set.substr(0, set.find('='))));
     return field == name || (field.starts_with(name) && field[name.size()] == '.');
   });
 }
@@ -41,9 +42,14 @@ double rate_for(const Config& config, const Config& before) {
 // The part that needs the size of the data.
 void fit_to_size(Config& config, const DataSize& size, const std::vector<std::string>& sets) {
   constexpr int64_t kBatchesAnEpoch = 8, kWarmupShare = 10;
-  config::Data& data = *config.mutable_data();
-  if (!is_set(sets, "data.batch_size") && images_of_step(config) > size.images / kBatchesAnEpoch)
-    data.set_batch_size(static_cast<int32_t>(std::max<int64_t>(size.images / kBatchesAnEpoch, 1)));
+  const auto most =
+      static_cast<int32_t>(std::clamp<int64_t>(size.images / kBatchesAnEpoch, 1, INT32_MAX));  // a step
+  const Config resolved = resolve_config(config);
+  int32_t batch = resolved.data().batch_size(), accumulate = resolved.train().accumulate();
+  if (!is_set(sets, "train.accumulate") && accumulate > std::max(most / batch, 1))
+    config.mutable_train()->set_accumulate(accumulate = std::max(most / batch, 1));
+  if (!is_set(sets, "data.batch_size") && batch > std::max(most / accumulate, 1))
+    config.mutable_data()->set_batch_size(std::max(most / accumulate, 1));
   const double steps = config.train().epochs() * static_cast<double>(size.images) /
                        static_cast<double>(images_of_step(config));
   if (config.train().epochs() > 0 && !is_set(sets, "schedule.warmup_steps") &&
@@ -53,7 +59,7 @@ void fit_to_size(Config& config, const DataSize& size, const std::vector<std::st
 
 const char* reason_of(std::string_view field) {
   if (field == kRate) return " (in proportion to the batch)";
-  if (field == "data.batch_size") return " (there are few images)";
+  if (field == "data.batch_size" || field == "train.accumulate") return " (there are few images)";
   if (field == "model.num_classes") return " (as many as the data has)";
   if (field == "data.workers") return " (the processors here)";
   if (field == "schedule.warmup_steps") return " (a tenth of the steps)";
@@ -89,9 +95,6 @@ FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const s
                         bool has_weights) {
   const Config before = parse_config(recipe.text, "recipe " + recipe.name);
   Config config = before;
-  const auto apply = [&] {
-    for (const std::string& set : sets) apply_set(config, set);
-  };
   if (!folder.empty()) {
     config::Data& data = *config.mutable_data();
     data.set_folder(folder);
@@ -101,16 +104,15 @@ FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const s
     data.set_workers(std::min(data.workers(), available_processors()));
     config.mutable_model()->set_num_classes(0);
   }
-  apply();
+  for (const std::string& set : sets) apply_set(config, set);
   validate_config(config);
   if (const auto size = task_of(config).data_size(config); size && !folder.empty())
     fit_to_size(config, *size, sets);
   if (!is_set(sets, kRate)) config.mutable_optimizer()->set_learning_rate(rate_for(config, before));
   if (!has_weights && is_frozen_resnet(config)) {
     config::Backbone& backbone = *config.mutable_model()->mutable_backbone();
-    backbone.set_frozen_stages(0);
-    backbone.set_frozen_batch_norm(false);
-    apply();
+    if (!is_set(sets, "model.backbone.frozen_stages")) backbone.set_frozen_stages(0);
+    if (!is_set(sets, "model.backbone.frozen_batch_norm")) backbone.set_frozen_batch_norm(false);
   }
   FittedRecipe fitted{config, {}};
   for (const ConfigChange& c : config_changes(resolve_config(before), resolve_config(config)))
