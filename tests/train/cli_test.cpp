@@ -334,17 +334,17 @@ TEST_F(Cli, PredictTakesPatternsAndChooses) {
   // Several at a time, in order, from a list with a bad one in it: what the good ones have alone.
   write_bytes(scratch() / "names.txt", "nested/a.png\r\nnone.png\n\nnested/deeper/b.png\nnested/[c].png\n");
   expect_works(predict + "one nested/a.png nested/deeper/b.png 'nested/[c].png'");
-  Result listed = run(predict + "listed --list names.txt --batch-size 2");
+  Result listed = run(predict + "from_list --list names.txt --batch-size 2");
   EXPECT_EQ(listed.status, 2);
   EXPECT_EQ(count(listed.err, "none.png: cannot read the file"), 1) << listed.err;
-  EXPECT_EQ(read_bytes(scratch() / "one/a.png"), read_bytes(scratch() / "listed/a.png"));
+  EXPECT_EQ(read_bytes(scratch() / "one/a.png"), read_bytes(scratch() / "from_list/a.png"));
   auto names_of = [&](const char* folder) {
     std::string names, text = read_bytes(scratch() / folder / "detections.json");
     for (size_t at = 0; (at = text.find("\"file_name\"", at)) != std::string::npos; ++at)
       names += text.substr(at, text.find(',', at) - at) + "\n";
     return names;
   };
-  EXPECT_EQ(names_of("one"), names_of("listed"));
+  EXPECT_EQ(names_of("one"), names_of("from_list"));
   // score finds images by name.
   expect_works(predict + "scored shapes/images");
   expect_works(
