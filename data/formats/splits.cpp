@@ -17,13 +17,19 @@ const std::vector<SplitNames>& split_names() {
   return kNames;
 }
 
-DataSplits find_splits(const std::string& folder, const std::string& wanted) {
+namespace {
+
+bool is_asked_for(const DetectionFormat& format, const std::string& wanted) {
+  return format.find != nullptr && (wanted.empty() || format.name == wanted);
+}
+
+}  // namespace
+
+DataSplits look_for_splits(const std::string& folder, const std::string& wanted) {
   if (!is_folder(folder)) fail_input("{}: no such folder", folder);
   DataSplits found;
-  std::string layouts;
   for (const auto& [name, format] : detection_formats().all()) {
-    if (format.find == nullptr || (!wanted.empty() && name != wanted)) continue;
-    layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
+    if (!is_asked_for(format, wanted)) continue;
     DataSplits splits = format.find(folder);
     if (!splits.train && !splits.val && !splits.test) continue;
     if (!found.format.empty())
@@ -34,9 +40,17 @@ DataSplits find_splits(const std::string& folder, const std::string& wanted) {
     found = std::move(splits);
     found.format = name;
   }
-  if (found.format.empty())
-    fail_input("{}: no data set is found in the folder, expected one as {}", folder, layouts);
   return found;
+}
+
+DataSplits find_splits(const std::string& folder, const std::string& wanted) {
+  DataSplits found = look_for_splits(folder, wanted);
+  if (!found.format.empty()) return found;
+  std::string layouts;
+  for (const auto& [name, format] : detection_formats().all())
+    if (is_asked_for(format, wanted))
+      layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
+  fail_input("{}: no data set is found in the folder, expected one as {}", folder, layouts);
 }
 
 DataSplits find_class_splits(const std::string& folder) {

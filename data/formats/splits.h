@@ -19,6 +19,8 @@ const std::vector<SplitNames>& split_names();
 // What a folder holds, in the layout of the one format that knows it, or of the one that is named. Throws InputError where none does,
 // or several do.
 DataSplits find_splits(const std::string& folder, const std::string& format = "");
+// Likewise, but where no format knows the folder, the result's format is "".
+DataSplits look_for_splits(const std::string& folder, const std::string& format = "");
 // Of a classifier: the folders of the splits, each with class folders, or the folder itself as the training set.
 DataSplits find_class_splits(const std::string& folder);
 // Where there is no validation split, this share of the training images becomes one; which ones depends on the seed and their names

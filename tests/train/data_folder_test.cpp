@@ -160,5 +160,31 @@ TEST(DataFolder, WhatIsWrongIsSaid) {
             0);
 }
 
+TEST(DataFolder, ReportsReplaceAndHideNothing) {
+  TestFolder dir;
+  ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "set", "--images", "2", "--seed", "1"}), 0);
+  const std::string list = dir / "set/annotations.json", images = dir / "set/images", page = dir / "p.html";
+  write_to(dir / "set/classes.txt", "a");
+  write_to(dir / "classes/cat/1.tif", "x");
+  write_to(dir / "nothing/1.txt", "x");
+  const std::string listed = read_bytes(list);
+  for (const auto& [arguments, error] : std::vector<std::pair<DataReportArguments, std::string>>{
+           {{.output = list, .data = dir / "set"}, "--output is the same file as the annotations"},
+           {{.annotations = list, .images = images, .output = list}, "is the same file as the annotations"},
+           {{.output = dir / "set/images/9.png", .data = dir / "set"}, "is the name of an image"},
+           {{.output = dir / "set/classes.txt", .data = dir / "set"}, "in the folder of the data set"},
+           {{.output = dir / "classes/cat/1.tif", .data = dir / "classes"}, "1.tif: is "},
+           {{.annotations = list, .images = images + "s", .output = page},
+            "imagess: no such folder of images"},
+           {{.output = page, .data = dir / "classes"}, "images of this type are not read"},
+           {{.output = page, .data = dir / "nothing"}, "no data set is found in the folder"}}) {
+    EXPECT_NE(input_error([&] { run_data_report(arguments); }).find(error), std::string::npos)
+        << input_error([&] { run_data_report(arguments); });
+    EXPECT_TRUE(read_bytes(list) == listed && !fs::exists(page)) << error;
+  }
+  for (int time = 0; time < 2; ++time)  // its own page may be replaced
+    EXPECT_EQ(run_command({"data", "report", "--data", dir / "set", "--output", dir / "set/page.html"}), 0);
+}
+
 }  // namespace
 }  // namespace saccade

@@ -114,7 +114,28 @@ int run_data_check(const CheckArguments& arguments) {
 
 namespace {
 
+// The page takes the place of no file that it is about.
+void check_page(const DataReportArguments& arguments, const DataPaths& paths) {
+  namespace fs = std::filesystem;
+  if (has_image_extension(arguments.output))
+    fail_input("{}: is the name of an image, expected one that ends in .html", arguments.output);
+  check_outputs({{"--output", arguments.output}}, {{"the annotations", paths.annotations}});
+  const OutputTarget target = output_target(arguments.output);
+  if (!target.old || target.is_device) return;
+  const fs::path page = fs::weakly_canonical(target.path);
+  if (page.extension() == ".html" || page.extension() == ".htm") return;
+  for (const std::string& folder : {arguments.data, paths.images, paths.annotations}) {
+    if (!is_folder(folder)) continue;
+    if (const fs::path below = page.lexically_relative(fs::weakly_canonical(folder));
+        !below.empty() && *below.begin() != "..")
+      fail_input("{}: is a file in the folder of the data set {}, expected a name that ends in .html",
+                 arguments.output, folder);
+  }
+}
+
 ReportedSplit read_for_report(const Source& source, const std::vector<Category>& categories) {
+  if (!source.paths.images.empty() && !is_folder(source.paths.images))
+    fail_input("{}: no such folder of images", source.paths.images);
   ReportedSplit split{.name = source.name.empty() ? "all" : source.name, .paths = source.paths, .truth = {}};
   split.paths.categories = categories;
   split.paths.look_at_images = false;
@@ -140,10 +161,24 @@ ReportedSplit read_class_folders(const Source& source, const std::vector<std::st
   return split;
 }
 
-// The splits of a folder of class folders; none where it is not one.
-std::vector<ReportedSplit> class_splits(const DataReportArguments& arguments) {
+// Of a folder in which no lists of boxes are found, but folders that may be classes.
+std::optional<DataSplits> class_folders(const DataReportArguments& arguments) {
+  if (!arguments.annotations.empty() || !arguments.images.empty() || !is_folder(arguments.data) ||
+      !look_for_splits(arguments.data).format.empty())
+    return std::nullopt;
+  DataSplits found = find_class_splits(arguments.data);
+  for (const SplitNames& names : split_names()) {
+    if (!(found.*names.split)) continue;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator((found.*names.split)->images, error))
+      if (!entry.path().filename().string().starts_with(".") && is_folder(entry.path().string()))
+        return found;
+  }
+  return std::nullopt;
+}
+
+std::vector<ReportedSplit> class_splits(const DataReportArguments& arguments, const DataSplits& found) {
   std::vector<ReportedSplit> splits;
-  const DataSplits found = find_class_splits(arguments.data);
   std::vector<std::string> classes;
   for (const SplitNames& names : split_names()) {
     if (!(found.*names.split)) continue;
@@ -158,17 +193,18 @@ std::vector<ReportedSplit> class_splits(const DataReportArguments& arguments) {
 }
 
 std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments) {
-  std::vector<Source> sources;
-  try {
-    sources = sources_of(arguments, "");
-  } catch (const InputError& no_boxes) {
-    if (arguments.data.empty() || !is_folder(arguments.data)) throw;
+  if (const std::optional<DataSplits> found = class_folders(arguments)) {
+    for (const SplitNames& names : split_names())
+      if (const auto& paths = *found.*names.split) check_page(arguments, *paths);
     try {
-      return class_splits(arguments);
-    } catch (const InputError&) {
-      throw no_boxes;
+      return class_splits(arguments, *found);
+    } catch (const InputError& e) {
+      fail_input("{} ({} is read as class folders, as no lists of boxes are found in it)", e.what(),
+                 arguments.data);
     }
   }
+  const std::vector<Source> sources = sources_of(arguments, "");
+  for (const Source& source : sources) check_page(arguments, source.paths);
   std::vector<ReportedSplit> splits;
   std::vector<Category> categories;
   for (const Source& source : sources) {
@@ -181,7 +217,6 @@ std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments)
 }  // namespace
 
 int run_data_report(const DataReportArguments& arguments) {
-  check_outputs({{"--output", arguments.output}}, {{"--annotations", arguments.annotations}});
   std::vector<ReportedSplit> splits = reported_splits(arguments);
   int64_t images = 0;
   for (const ReportedSplit& split : splits) images += std::ssize(split.truth.images);
