@@ -1,5 +1,7 @@
 #include "data/report/dataset_page.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -30,9 +32,12 @@ DrawnBox Dataset::drawn(const ReportedSplit& split, size_t annotation) const {
 
 Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks& looks) {
   Dataset data{.splits = splits, .looks = looks, .categories = {}, .class_names = {}, .boxes_of = {}};
-  std::map<int64_t, std::string> names;
+  std::map<int64_t, std::vector<std::string>> names;  // several where splits differ
   for (const ReportedSplit& split : splits) {
-    for (const Category& c : split.truth.categories) names.emplace(c.id, c.name);
+    for (const Category& c : split.truth.categories)
+      if (std::vector<std::string>& known = names[c.id];
+          std::find(known.begin(), known.end(), c.name) == known.end())
+        known.push_back(c.name);
     if (!split.image_classes.empty()) data.has_boxes = false;
     std::unordered_map<int64_t, size_t> places;
     for (size_t i = 0; i < split.truth.images.size(); ++i) places.emplace(split.truth.images[i].id, i);
@@ -41,14 +46,26 @@ Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks&
       if (const auto it = places.find(split.truth.annotations[k].image_id); it != places.end())
         data.boxes_of.back()[it->second].push_back(k);
   }
-  for (const auto& [id, name] : names) {
-    data.categories.push_back({id, name});
-    data.class_names.push_back(name);
+  for (const auto& [id, known] : names) {
+    data.class_names.push_back(fmt::format("{}", fmt::join(known, " / ")));
+    data.categories.push_back({id, data.class_names.back()});
   }
   return data;
 }
 
 namespace {
+
+// Ids that stand for another class than in a split before.
+void find_renamed(std::vector<ReportedSplit>& splits) {
+  std::map<int64_t, std::pair<std::string, std::string>> known;  // a name and the split that has it
+  for (ReportedSplit& split : splits) {
+    for (const Category& c : split.truth.categories)
+      if (const auto it = known.find(c.id); it != known.end() && it->second.first != c.name)
+        split.problems.add(fmt::format("category {} is \"{}\", but \"{}\" in {}", c.id, c.name,
+                                       it->second.first, it->second.second));
+    for (const Category& c : split.truth.categories) known.emplace(c.id, std::pair{c.name, split.name});
+  }
+}
 
 std::string size_range(const std::set<std::pair<int64_t, int64_t>>& sizes) {
   if (sizes.empty()) return "–";
@@ -147,6 +164,7 @@ void add_faults(Page& page, const Dataset& data) {
 }  // namespace report
 
 std::string dataset_page(std::vector<ReportedSplit>& splits, const DatasetPageOptions& options) {
+  report::find_renamed(splits);
   const ImageLooks looks = look_at_images(splits, options.most_images, options.progress);
   const report::Dataset data = report::make_dataset(splits, looks);
   int64_t looked_at = 0;

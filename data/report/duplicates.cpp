@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <tuple>
 #include <unordered_map>
 
 #include "data/report/split.h"
@@ -59,6 +60,10 @@ std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
       if (is_new) groups.push_back({.images = {}, .is_exact = true});
       groups[it->second].images.push_back({s, i});
     }
+  for (DuplicateGroup& g : groups) {  // the images ascend
+    g.copies = std::ssize(g.images) - 1;
+    g.is_exact_leak = g.images.front().split != g.images.back().split;
+  }
   // Each group is held against the first of the others that are unlike each other, so that many like ones cost little. The hashes lie
   // together: they decide nearly always.
   std::vector<uint64_t> hashes;
@@ -78,6 +83,8 @@ std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
     }
     DuplicateGroup& joined = groups[leaders[k].second];
     joined.is_exact = false;
+    joined.copies += groups[g].copies;
+    joined.is_exact_leak |= groups[g].is_exact_leak;
     joined.images.insert(joined.images.end(), groups[g].images.begin(), groups[g].images.end());
     groups[g].images.clear();
   }
@@ -87,7 +94,8 @@ std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
     g.is_leak = g.images.front().split != g.images.back().split;
   }
   std::stable_sort(groups.begin(), groups.end(), [](const DuplicateGroup& a, const DuplicateGroup& b) {
-    return std::pair(a.is_leak, a.is_exact) > std::pair(b.is_leak, b.is_exact);
+    return std::tuple(a.is_leak, a.is_exact_leak, a.is_exact) >
+           std::tuple(b.is_leak, b.is_exact_leak, b.is_exact);
   });
   return groups;
 }

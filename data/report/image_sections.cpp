@@ -95,16 +95,19 @@ void add_images(Page& page, const Dataset& data) {
 void add_duplicates(Page& page, const Dataset& data, int64_t looked_at) {
   page.section("Duplicates");
   const std::vector<DuplicateGroup> groups = find_duplicates(data.looks);
-  int64_t leaks = 0, exact = 0, images = 0;
+  int64_t leaks = 0, exact_leaks = 0, copies = 0, images = 0;
   for (const DuplicateGroup& g : groups) {
     leaks += g.is_leak;
-    exact += g.is_exact;
+    exact_leaks += g.is_exact_leak;
+    copies += g.copies;
     images += std::ssize(g.images) - 1;
   }
+  const bool may_leak = data.splits.size() > 1;
   page.add(tiles({{count_text(std::ssize(groups)), "groups of like images"},
-                  {count_text(exact), "of them with the same bytes"},
                   {count_text(images), "images too many"},
-                  {data.splits.size() > 1 ? count_text(leaks) : "–", "groups in two splits: leaks"}}));
+                  {count_text(copies), "of them with the same bytes"},
+                  {may_leak ? count_text(leaks) : "–", "groups in two splits: leaks"},
+                  {may_leak ? count_text(exact_leaks) : "–", "of them with the same bytes"}}));
   if (leaks > 0)
     page.add(note("An image of the training set in the validation set makes its figures too good."));
   int64_t all = 0;
@@ -116,6 +119,8 @@ void add_duplicates(Page& page, const Dataset& data, int64_t looked_at) {
   auto caption = [&](const DuplicateGroup& g) {
     Html text = html("<b>{}{}</b>", g.is_exact ? "the same bytes" : "nearly the same",
                      g.is_leak ? ", in two splits" : "");
+    if (!g.is_exact && g.copies > 0)
+      text += html(", {} with the bytes of another{}", g.copies, g.is_exact_leak ? " in two splits" : "");
     const size_t named = std::min<size_t>(g.images.size(), 4);
     for (size_t i = 0; i < named; ++i) text += html("<br>{}", data.name_of(g.images[i]));
     if (named < g.images.size()) text += html("<br>and {} more", g.images.size() - named);

@@ -12,6 +12,7 @@ namespace saccade {
 namespace {
 
 constexpr double kTinySide = 4, kHugeShare = 0.95, kExtremeRatio = 10, kBorder = 0.5, kSameOverlap = 0.9;
+constexpr int64_t kMostPairs = 200'000;  // of one image: all of some 600 boxes in one place
 
 enum Kind { kNoArea, kOutside, kTiny, kHuge, kExtreme, kTwice, kTwoClasses, kKinds };
 
@@ -59,18 +60,20 @@ void look_at_box(const ReportedSplit& split, ImagePlace place, size_t index, std
   }
 }
 
-// Pairs of boxes of one image; `own` are places in the list of annotations.
-void look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<size_t>& own,
+// Pairs of boxes of one image; `own` are places in the list of annotations. False: there were too many to look at all.
+bool look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<size_t>& own,
                    std::vector<OddKind>& kinds) {
   const std::vector<Annotation>& all = split.truth.annotations;
   std::stable_sort(own.begin(), own.end(),
                    [&](size_t a, size_t b) { return all[a].bbox[0] < all[b].bbox[0]; });
+  int64_t pairs = 0;
   for (size_t i = 0; i < own.size(); ++i) {
     const Annotation& a = all[own[i]];
     for (size_t k = i + 1; k < own.size(); ++k) {
       const Annotation& b = all[own[k]];
       // An overlap of 0.9 needs sides of nearly the same place.
       if (b.bbox[0] > a.bbox[0] + 0.1 * a.bbox[2]) break;
+      if (++pairs > kMostPairs) return false;
       const double overlap = overlap_of(a, b);
       if (!(overlap > kSameOverlap)) continue;
       add(kinds[a.category_id == b.category_id ? kTwice : kTwoClasses],
@@ -81,6 +84,7 @@ void look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<siz
            .what = fmt::format("IoU {:.2f}", overlap)});
     }
   }
+  return true;
 }
 
 std::vector<OddKind> no_odd_boxes() {
@@ -105,6 +109,7 @@ std::vector<OddKind> no_odd_boxes() {
 
 std::vector<OddKind> find_odd_boxes(const std::vector<ReportedSplit>& splits) {
   std::vector<OddKind> kinds = no_odd_boxes();
+  int64_t crowded = 0;
   for (size_t s = 0; s < splits.size(); ++s) {
     const GroundTruth& truth = splits[s].truth;
     std::unordered_map<int64_t, size_t> places;
@@ -117,8 +122,13 @@ std::vector<OddKind> find_odd_boxes(const std::vector<ReportedSplit>& splits) {
       if (truth.annotations[k].bbox[2] > 0 && truth.annotations[k].bbox[3] > 0)
         of_image[it->second].push_back(k);
     }
-    for (size_t i = 0; i < of_image.size(); ++i) look_at_pairs(splits[s], {s, i}, of_image[i], kinds);
+    for (size_t i = 0; i < of_image.size(); ++i)
+      crowded += !look_at_pairs(splits[s], {s, i}, of_image[i], kinds);
   }
+  if (crowded > 0)
+    for (Kind kind : {kTwice, kTwoClasses})
+      kinds[kind].explanation += fmt::format("; of {} image{} only the first {} pairs were looked at",
+                                             crowded, crowded == 1 ? "" : "s", kMostPairs);
   return kinds;
 }
 

@@ -54,8 +54,10 @@ struct DuplicateGroup {
   std::vector<ImagePlace> images;  // two or more, ascending
   bool is_exact = false;           // the same bytes; else the same picture as far as one sees
   bool is_leak = false;            // in two splits or more
+  int64_t copies = 0;              // images with the bytes of an earlier one
+  bool is_exact_leak = false;      // the same bytes are in two splits or more
 };
-// Leaks first, then exact ones, then by the first image. Pictures of one colour count only with the same bytes.
+// Leaks first, of them those of the same bytes, then exact ones, then by the first image. Pictures of one colour count only with the same bytes.
 std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks);
 
 }  // namespace saccade

@@ -82,6 +82,8 @@ TEST(DatasetReport, DuplicatesAreFound) {
   EXPECT_EQ(groups[0].images, (std::vector<ImagePlace>{{0, 0}, {0, 1}, {1, 1}}));
   EXPECT_TRUE(groups[0].is_leak);
   EXPECT_FALSE(groups[0].is_exact);
+  EXPECT_EQ(groups[0].copies, 1);
+  EXPECT_FALSE(groups[0].is_exact_leak) << "the copy lies in the same split";
 }
 
 TEST(DatasetReport, LooksAtAsManyAsAsked) {
@@ -103,6 +105,26 @@ TEST(DatasetReport, OddBoxesAreCounted) {
     found.push_back(fmt::format("{} {}", kind.title, kind.count));
   EXPECT_EQ(found, (std::vector<std::string>{"No area 1", "Outside 2", "Tiny 1", "Huge 1", "Long and thin 1",
                                              "Nearly the same box twice 1", "One box, two classes 2"}));
+}
+
+TEST(DatasetReport, PairsOfAnImageAreBounded) {
+  TestFolder dir;
+  std::vector<ReportedSplit> splits{make_split(dir, "all", {"a.jpg"})};
+  for (int i = 0; i < 1000; ++i) add_box(splits[0], 1, {10, 10, 30, 30});
+  const std::vector<OddKind> kinds = find_odd_boxes(splits);
+  EXPECT_EQ(kinds[5].count, 200000);
+  EXPECT_NE(kinds[5].explanation.find("of 1 image only the first 200000 pairs"), std::string::npos)
+      << kinds[5].explanation;
+}
+
+TEST(DatasetReport, IdsOfTwoClassesAreSaid) {
+  TestFolder dir;
+  std::vector<ReportedSplit> splits = make_splits(dir);
+  splits[1].truth.categories[0].name = "other";
+  const std::string page = dataset_page(splits, {.title = "set", .footer = "f"});
+  for (const char* part :
+       {"category 1 is &quot;other&quot;, but &quot;plain&quot; in train", "plain / other"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
 }
 
 TEST(DatasetReport, PageHoldsAllAndNothingOfOthersRuns) {
