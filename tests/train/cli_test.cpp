@@ -55,6 +55,7 @@ TEST(CliStart, WrongFlagsAndCommands) {
   expect_refused("predict --checkpoint x --output y", "no images, expected IMAGE or --list FILE");
   expect_refused("train --config x --output y --max-steps many", "--max-steps: \"many\" does not fit");
   expect_refused("data", "expected a command, one of shapes, check");
+  expect_refused("data show --config x --output y --step 9223372036854775807", "does not fit");
   expect_refused("data shape", "did you mean \"shapes\"?");
   expect_refused("data shapes --output x --images 0 --seed 1", "--images: \"0\" does not fit");
   expect_refused("data shapes --output x --images 1 --seed -1", "--seed");

@@ -280,7 +280,8 @@ void add_data(CLI::App& app, Action& action) {
   option(show, "--batches", w->batches, "N", "how many batches (default 1)")->check(at_least(1));
   option(show, "--images", w->images, "N", "how many images, in place of whole batches")->check(at_least(1));
   option(show, "--step", w->step, "K", "begin with what step K of the training gets (default 1)")
-      ->check(at_least(1));
+      ->check(number<int64_t>("a whole number from 1 to 1000000000",
+                              [](int64_t step) { return step >= 1 && step <= 1'000'000'000; }));
   show->footer(
       "Examples:\n"
       "  saccade data show --config configs/bccd.textproto --output seen\n"
