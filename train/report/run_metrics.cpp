@@ -1,5 +1,6 @@
 #include "train/report/run_metrics.h"
 
+#include <fmt/format.h>
 #include <simdjson.h>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ std::vector<ChartSeries> series_of(const MetricCurves& curves,
                                    bool dots = false) {
   std::vector<ChartSeries> out;
   for (const auto& [metric, name] : names)
-    if (const auto it = curves.find(metric); it != curves.end() && out.size() < kMostSeries)
+    if (const auto it = curves.find(metric); it != curves.end())
       out.push_back({.name = name, .points = thinned(it->second), .dots = dots && it->second.size() <= 40});
   return out;
 }
@@ -121,8 +122,14 @@ void add_run_section(Page& page, const RunMetrics& run) {
     return ChartOptions{.title = title, .subtitle = subtitle, .x_label = "step", .marks = run.resumed};
   };
   std::vector<Html> charts;
-  auto add = [&](const std::vector<ChartSeries>& series, ChartOptions chart) {
-    if (!series.empty()) charts.push_back(line_chart(series, chart));
+  auto add = [&](std::vector<ChartSeries> series, ChartOptions chart, const char* things = "") {
+    if (series.empty()) return;
+    if (series.size() > kMostSeries) {
+      chart.subtitle += fmt::format("{}{} of {} {}, the first by name", chart.subtitle.empty() ? "" : ", ",
+                                    kMostSeries, series.size(), things);
+      series.resize(kMostSeries);
+    }
+    charts.push_back(line_chart(series, chart));
   };
   auto logarithmic = [](ChartOptions chart) {
     chart.log_y = true;
@@ -139,16 +146,17 @@ void add_run_section(Page& page, const RunMetrics& run) {
        {number_text(mean_of(run.train, "images_per_second")), "images/s, mean"},
        {share_text(mean_of(run.train, "data_ms") / mean_of(run.train, "step_ms")), "waiting for images"}}));
   add(series_of(run.train, {{"loss", ""}}), logarithmic(options("Loss", "all parts, all layers")));
-  add(series_of(run.train, loss_parts(run.train)), logarithmic(options("Parts of the loss", "last layer")));
+  add(series_of(run.train, loss_parts(run.train)), logarithmic(options("Parts of the loss", "last layer")),
+      "parts");
   add(figures_of(run.eval,
                  {{"AP", "AP"}, {"AP50", "AP50"}, {"AP75", "AP75"}, {"top1", "top-1"}, {"top5", "top-5"}}),
       from_zero(options("Validation")));
   add(figures_of(run.eval, {{"AP_small", "small"}, {"AP_medium", "medium"}, {"AP_large", "large"}}),
       from_zero(options("AP by size")));
-  add(figures_of(run.eval, with_prefix(run.eval, "AP/")), from_zero(options("AP by class")));
+  add(figures_of(run.eval, with_prefix(run.eval, "AP/")), from_zero(options("AP by class")), "classes");
   add(figures_of(run.eval, {{"loss", ""}}), logarithmic(options("Validation loss")));
   add(series_of(run.train, {{"top1", ""}}), from_zero(options("Training accuracy", "top-1")));
-  add(learning_rates(run.train), from_zero(options("Learning rate")));
+  add(learning_rates(run.train), from_zero(options("Learning rate")), "groups");
   add(series_of(run.train, {{"gradient_norm", ""}}),
       logarithmic(options("Gradient norm", "before clipping")));
   add(series_of(run.train, {{"images_per_second", ""}}), from_zero(options("Speed", "images/s")));
