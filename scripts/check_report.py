@@ -32,6 +32,7 @@ def compare(kind, a, b):
 
 compare("COCO figures", [ours["coco"][k] for k in theirs["coco"]], list(theirs["coco"].values()))
 compare("confusion matrix", ours["confusion_matrix"]["counts"], theirs["confusion_matrix"])
+compare("best of all classes", [ours["best"][k] for k in theirs["best"]], list(theirs["best"].values()))
 compare("AP by class", [c["AP"] for c in ours["coco"]["per_class"]], [c["AP"] for c in theirs["classes"]])
 for mine, their in zip(ours["classes"], theirs["classes"], strict=True):
     compare("objects", mine["objects"], their["objects"])

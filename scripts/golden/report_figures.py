@@ -24,13 +24,10 @@ def evaluate(gt_path, dt_path):
 
 def curve(ev, k, t, objects):
     """Of category number k at IoU threshold number t: scores falling, precision and recall of what has at least that score."""
-    images, areas = len(ev.params.imgIds), len(ev.params.areaRng)
-    cells = [e for e in ev.evalImgs[k * areas * images:k * areas * images + images] if e]  # area 0: all
-    def joined(key):
-        return np.concatenate([np.zeros(0)] + [np.asarray(e[key])[t] for e in cells])
-    scores = np.concatenate([np.zeros(0)] + [np.asarray(e["dtScores"]) for e in cells])
-    keep = joined("dtIgnore") == 0
-    hits, scores = (joined("dtMatches") > 0)[keep], scores[keep]
+    return points(*joined_cells(ev, k, t), objects)
+
+
+def points(scores, hits, objects):
     if not len(scores):
         return [], [], []
     if not hits.any():
@@ -39,6 +36,25 @@ def curve(ev, k, t, objects):
     precision, recall, thresholds = precision_recall_curve(hits, scores)
     recall = recall[:-1] * hits.sum() / objects if objects else np.zeros(len(thresholds))
     return thresholds[::-1].tolist(), precision[:-1][::-1].tolist(), recall[::-1].tolist()
+
+
+def joined_cells(ev, k, t):
+    """Of category number k at IoU threshold number t: scores of the detections that count, and which of them hit."""
+    images, areas = len(ev.params.imgIds), len(ev.params.areaRng)
+    cells = [e for e in ev.evalImgs[k * areas * images:k * areas * images + images] if e]  # area 0: all
+    def joined(key):
+        return np.concatenate([np.zeros(0)] + [np.asarray(e[key])[t] for e in cells])
+    keep = joined("dtIgnore") == 0
+    scores = np.concatenate([np.zeros(0)] + [np.asarray(e["dtScores"]) for e in cells])
+    return scores[keep], (joined("dtMatches") > 0)[keep]
+
+
+def best_of_all(ev, t, objects):
+    """The best F1 of one threshold for all categories, and of the thresholds that have it the largest."""
+    cells = [joined_cells(ev, k, t) for k in range(len(ev.params.catIds))]
+    scores, p, r = points(*(np.concatenate(parts) for parts in zip(*cells, strict=True)), objects)
+    f1 = np.round([best_f1([a], [b], objects) for a, b in zip(p, r)], 12)
+    return {"threshold": scores[int(f1.argmax())], "f1": float(f1.max())}
 
 
 def best_f1(precision, recall, objects):
@@ -106,4 +122,5 @@ def figures(gt_path, dt_path, threshold):
         row["AP"] = float(own[own > -1].mean()) if (own > -1).any() else -1.0
         classes.append(row)
     return {"coco": dict(zip(KEYS, map(float, ev.stats))), "threshold": threshold,
+            "best": best_of_all(ev, 0, sum(c["objects"] for c in classes)),
             "confusion_matrix": confusions(ev, threshold), "classes": classes}
