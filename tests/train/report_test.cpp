@@ -9,7 +9,10 @@
 #include "tests/input_error.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
+#include "train/config/config.h"
 #include "train/report/detection_figures.h"
 #include "train/report/run_metrics.h"
 
@@ -41,6 +44,8 @@ TEST_P(ReportGolden, FiguresAreThoseOfOthers) {
   const std::vector<Detection> detections = read_detections(golden + "coco_eval/" + name + ".dt.json");
   const DetectionFigures f = detection_figures(truth, detections, double(expected["threshold"]), "d");
   EXPECT_NEAR(f.coco.AP, double(expected["coco"]["AP"]), 1e-9);
+  EXPECT_EQ(f.at_50.best.threshold, double(expected["best"]["threshold"]));
+  EXPECT_NEAR(f.at_50.best.f1, double(expected["best"]["f1"]), 1e-9);
   size_t c = 0;
   for (const auto row : expected["classes"]) {
     const std::string where = name + " " + std::to_string(c);
@@ -109,11 +114,19 @@ TEST(Report, MetricsOfSeveralStartsAreRead) {
   EXPECT_EQ(m.resumed, std::vector<double>{2});
   EXPECT_EQ(m.train.at("loss").size(), 2u);
   EXPECT_EQ(m.eval.at("AP").back().y, 0.5);
-  Page page("p", {});
-  add_run_section(page, m);
-  const std::string text = page.finish("f");
+  auto page_of = [](const RunMetrics& metrics) {
+    Page page("p", {});
+    add_run_section(page, metrics);
+    return page.finish("f");
+  };
+  const std::string text = page_of(m);
   EXPECT_NE(text.find("where the run was resumed"), std::string::npos);
   EXPECT_NE(text.find("AP by class"), std::string::npos);
+  EXPECT_EQ(text.find("the first by name"), std::string::npos);
+  RunMetrics many = m;
+  for (char c = 'b'; c < 'k'; ++c) many.eval[std::string("AP/") + c] = {{3, 0.5}};
+  many.eval["AP/none"] = {{3, -1}};
+  EXPECT_NE(page_of(many).find("8 of 10 classes, the first by name"), std::string::npos);
 }
 
 constexpr const char* kReportConfig = R"(
@@ -179,6 +192,27 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
   ASSERT_EQ(run_command({"report", run, "--output", dir / "r3.html"}), 0);
   EXPECT_EQ(read_bytes(dir / "r3.html"), page);
 
+  // Nothing that it reads is replaced, and the classes are those of the checkpoint.
+  const std::string in_use = dir / "set/annotations.json", other = dir / "renamed.json";
+  std::string renamed = read_bytes(in_use);
+  renamed.replace(renamed.find(hostile), hostile.size(), "other");
+  write_bytes(other, renamed);
+  for (const auto& [arguments, error] : std::vector<std::pair<ReportArguments, std::string>>{
+           {{.run = run, .output = best}, "--output is the same file as the checkpoint"},
+           {{.run = run, .output = run + "/checkpoints/last.safetensors"},
+            "--output is the same file as the last checkpoint of the run"},
+           {{.run = run, .json = best}, "--json is the same file as the checkpoint"},
+           {{.run = run, .output = in_use}, "--output is the same file as the annotations"},
+           {{.run = run, .json = in_use, .data = dir / "set", .split = "train"},
+            "--json is the same file as the annotations"},
+           {{.run = run, .output = dir / "set/images/1.png"}, "is the name of an image"},
+           {{.run = run, .detections = dir / "d.json", .annotations = other, .images = dir / "set/images"},
+            "expected a data set with the same categories"}}) {
+    const std::string checkpoint = read_bytes(best), annotations = read_bytes(in_use);
+    EXPECT_NE(input_error([&] { run_report(arguments); }).find(error), std::string::npos) << error;
+    EXPECT_TRUE(read_bytes(best) == checkpoint && read_bytes(in_use) == annotations) << error;
+  }
+
   fs::rename(dir / "set", dir / "moved");
   EXPECT_NE(input_error([&] { run_report({.run = run}); }).find("or --annotations and --images"),
             std::string::npos);
@@ -190,6 +224,30 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
   EXPECT_EQ(read_bytes(dir / "r5.html").find("COCO figures"), std::string::npos);
   EXPECT_NE(input_error([&] { run_report({.run = dir / "moved"}); }).find("is no folder of a run"),
             std::string::npos);
+}
+
+// Formats that know classes by name number them by the checkpoint's.
+TEST(Report, ValidationSetsMayLackAClass) {
+  TestFolder dir;
+  fs::create_directories(dir / "set/images");
+  for (const char* name : {"1.png", "2.png"})
+    write_png(Image(64, 64), dir / ("set/images/" + std::string(name)));
+  const std::string header = "image,class,x1,y1,x2,y2\n";
+  write_bytes(dir / "set/train.csv", header + "1.png,cat,1,1,30,30\n2.png,dog,20,20,60,60\n");
+  write_bytes(dir / "set/val.csv", header + "2.png,dog,1,1,30,30\n");
+  std::string config = kReportConfig;
+  for (size_t k; (k = config.find("DIR")) != std::string::npos;) config.replace(k, 3, dir.path());
+  write_bytes(dir / "c.textproto", config);
+  const std::string run = dir / "run";
+  ASSERT_EQ(run_command({"train", "--config", dir / "c.textproto", "--data", dir / "set", "--output", run,
+                         "--max-steps", "1"}),
+            0);
+  EXPECT_EQ(run_command({"report", run}), 0);
+  EXPECT_EQ(
+      run_command({"report", run, "--annotations", dir / "set/val.csv", "--images", dir / "set/images"}), 0);
+  const std::string page = read_bytes(run + "/report.html");
+  EXPECT_NE(page.find("cat"), std::string::npos);
+  EXPECT_NE(page.find("dog"), std::string::npos);
 }
 
 TEST(Report, PageOfAClassifierHoldsItsFigures) {
@@ -227,6 +285,16 @@ train { max_steps: 2 log_every: 1 })");
   }
   EXPECT_EQ(sum, 5);
   EXPECT_EQ(columns, 1);
+
+  // More classes than names, as a checkpoint of others may say.
+  Config wide = resolve_config(load_config(run + "/config.textproto"));
+  wide.mutable_model()->set_num_classes(5);
+  save_checkpoint(dir / "wide.safetensors", *build_model(wide, 5),
+                  {.config = config_text(wide), .class_names = {"cat", "dog", "emu"}});
+  EXPECT_NE(input_error([&] {
+              run_report({.run = run, .checkpoint = dir / "wide.safetensors"});
+            }).find("tells 5 classes apart, but 3 have names"),
+            std::string::npos);
 }
 
 }  // namespace

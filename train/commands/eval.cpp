@@ -10,6 +10,14 @@
 
 namespace saccade {
 
+std::vector<Category> categories_of(const LoadedModel& model) {
+  std::vector<Category> categories;
+  for (size_t k = 0; k < model.category_ids.size(); ++k)
+    if (model.class_names[k] != kNoCategory)
+      categories.push_back({model.category_ids[k], model.class_names[k]});
+  return categories;
+}
+
 DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
   const Config& config = model.config;
   DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
@@ -28,9 +36,7 @@ DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
   } else if (arguments.images.empty()) {
     fail_input("--images: not given, expected the folder of the images, or --data");
   }
-  for (size_t k = 0; k < model.category_ids.size(); ++k)
-    if (model.class_names[k] != kNoCategory)
-      paths.categories.push_back({model.category_ids[k], model.class_names[k]});
+  paths.categories = categories_of(model);
   paths.allow_outside = arguments.allow_outside;
   paths.skip_bad_images = config.data().bad_images() == config::skip;
   return paths;

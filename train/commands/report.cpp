@@ -9,6 +9,7 @@
 #include "core/formats/output_file.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
+#include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/device_choice.h"
 #include "train/commands/task_commands.h"
@@ -21,6 +22,18 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::string run_checkpoint(const std::string& run, const char* name) {
+  return fmt::format("{}/checkpoints/{}.safetensors", run, name);
+}
+
+// What is given, else the best of the run, else the last; "": there is none.
+std::string chosen_checkpoint(const ReportArguments& arguments) {
+  if (!arguments.checkpoint.empty()) return arguments.checkpoint;
+  for (const char* name : {"best", "last"})
+    if (std::string path = run_checkpoint(arguments.run, name); fs::exists(path)) return path;
+  return "";
+}
 
 // The validation set: where the run says, but for what is given.
 std::optional<DataPaths> validation_paths(const ReportArguments& arguments, const LoadedModel& model) {
@@ -49,6 +62,7 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
             "{}: no such file or folder, though the run was evaluated on it; expected --data, or --annotations and --images, "
             "that say where it is, or --curves-only",
             path);
+    paths->categories = categories_of(model);
   }
   paths->allow_outside = paths->allow_outside || arguments.allow_outside;
   return paths;
@@ -100,18 +114,19 @@ int run_report(const ReportArguments& arguments) {
                     output = arguments.output.empty() ? arguments.run + "/report.html" : arguments.output;
   if (std::error_code error; !fs::exists(config_path, error))
     fail_input("{}: is no folder of a run, as there is no config.textproto in it", arguments.run);
+  const std::string checkpoint = chosen_checkpoint(arguments);
+  for (const std::string& path : {output, arguments.json})
+    if (has_image_extension(path))
+      fail_input("{}: is the name of an image, expected one that ends in .html or .json", path);
   check_outputs({{"--output", output}, {"--json", arguments.json}},
-                {{"--checkpoint", arguments.checkpoint},
+                {{"the checkpoint", checkpoint},
+                 {"the best checkpoint of the run", run_checkpoint(arguments.run, "best")},
+                 {"the last checkpoint of the run", run_checkpoint(arguments.run, "last")},
                  {"--annotations", arguments.annotations},
                  {"--detections", arguments.detections},
                  {"the configuration of the run", config_path},
                  {"the metrics of the run", arguments.run + "/metrics.jsonl"}});
   LoadedModel model;
-  std::string checkpoint = arguments.checkpoint;
-  for (const char* name : {"best", "last"})
-    if (const std::string path = fmt::format("{}/checkpoints/{}.safetensors", arguments.run, name);
-        checkpoint.empty() && fs::exists(path))
-      checkpoint = path;
   const DeviceChoice choice = choose_device(arguments.device);
   model.config = resolve_config(load_config(config_path));
   const RunMetrics metrics = read_run_metrics(arguments.run + "/metrics.jsonl");
@@ -119,6 +134,11 @@ int run_report(const ReportArguments& arguments) {
   if (evaluates && arguments.detections.empty()) {
     model = load_trained_model(checkpoint, choice.device);
     if (!choice.notice.empty()) print_line(choice.notice);
+  } else if (evaluates && !checkpoint.empty()) {
+    // The classes alone: the detections are of them.
+    const CheckpointInfo saved = read_checkpoint_info(SafetensorsReader(checkpoint));
+    model.class_names = saved.class_names;
+    model.category_ids = saved.category_ids;
   }
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
@@ -128,11 +148,14 @@ int run_report(const ReportArguments& arguments) {
   add_run_section(page, metrics);
   std::string figures;
   if (const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt) {
+    check_outputs({{"--output", output}, {"--json", arguments.json}},
+                  {{"the annotations", paths->annotations}});
     const ReportOptions options{.paths = *paths,
                                 .threshold = arguments.threshold,
                                 .detections = arguments.detections,
                                 .source = arguments.detections.empty() ? checkpoint : arguments.detections,
-                                .model = model.module ? &model : nullptr,
+                                .checkpoint = checkpoint,
+                                .model = model,
                                 .evaluation = evaluator_options(model.config, arguments.batch_size)};
     figures = task_commands().find(task_of(model.config).name).report(page, options);
   } else if (evaluates) {

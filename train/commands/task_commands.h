@@ -35,6 +35,8 @@ class Predictor {
 // The data set that is evaluated; images that cannot be read are treated as in training. Throws InputError where neither --images nor a
 // folder with the split is given.
 DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model);
+// The model's classes that stand for a category: what formats that know classes by their names number them by.
+std::vector<Category> categories_of(const LoadedModel& model);
 
 struct TaskCommands {
   std::string name;  // the task's (train/config/task.h)

@@ -130,10 +130,10 @@ std::string guesses_json(const Evaluation& evaluation, const ConfusionMatrix& ma
 }  // namespace
 
 std::string add_classification_sections(Page& page, const ReportOptions& options) {
-  if (options.model == nullptr)
+  if (!options.model.module)
     fail_input("--detections: the run is of a classifier, expected that of a detector");
   if (options.threshold) fail_input("--threshold: the run is of a classifier, expected that of a detector");
-  const LoadedModel& model = *options.model;
+  const LoadedModel& model = options.model;
   std::vector<std::string> notes;
   const auto images = open_classification_dataset(options.paths, model.class_names, &notes);
   for (const std::string& line : notes) print_line(line);
@@ -143,6 +143,9 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
     const std::vector<float> logits =
         classify(model.as<Classifier>(), batch, options.evaluation.normalization);
     const size_t classes = logits.size() / batch.targets.size();
+    if (classes != model.class_names.size())
+      fail_input("{}: the model tells {} classes apart, but {} have names; expected as many", options.source,
+                 classes, model.class_names.size());
     for (size_t n = 0; n < batch.targets.size(); ++n) {
       const auto own = std::span<const float>(logits).subspan(n * classes, classes);
       score->add(own, batch.targets[n].labels.at(0));

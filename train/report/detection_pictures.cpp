@@ -54,7 +54,7 @@ void add_pairs(Page& page, const char* title, const DetectionDataset& dataset,
 
 // Where the last decoder layer looked for its best queries; "" where its attention has no points.
 Html show_points(const Image& image, const std::string& name, const ReportOptions& options) {
-  const LoadedModel& model = *options.model;
+  const LoadedModel& model = options.model;
   auto& detector = model.as<Detector>();
   Sample sample{.image = image, .boxes = {}};
   const ImageSize original{image.height, image.width};
@@ -112,7 +112,7 @@ void add_detection_pictures(Page& page, const DetectionDataset& dataset,
   const std::vector<size_t> worst = ordered(figures.images, true), best = ordered(figures.images, false);
   add_pairs(page, "Worst images", dataset, worst, kWorstImages, pictures, figures.images);
   add_pairs(page, "Best images", dataset, best, kBestImages, pictures, figures.images);
-  if (options.model == nullptr) return;
+  if (!options.model.module) return;
   std::vector<Html> shown;
   for (size_t i = 0; i < std::min(kSampled, best.size()); ++i) {
     // Some of both ends.

@@ -148,14 +148,11 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   const auto dataset = open_detection_dataset(options.paths, LabelScheme::kContiguous, &notes);
   for (const std::string& line : notes) print_line(line);
   const GroundTruth& truth = dataset->ground_truth();
-  std::vector<Detection> detections;
-  if (options.model != nullptr) {
-    const LoadedModel& model = *options.model;
-    check_categories(*dataset, model.category_ids, model.class_names, options.source);
-    detections = detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation);
-  } else {
-    detections = read_detections(options.detections);
-  }
+  const LoadedModel& model = options.model;
+  check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);
+  const std::vector<Detection> detections =
+      model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
+                   : read_detections(options.detections);
   const DetectionFigures figures = detection_figures(truth, detections, options.threshold, options.source);
   for (const std::string& line : figures.coco.notes) print_line(line);
   add_coco(page, figures);

@@ -18,8 +18,9 @@ struct ReportOptions {
   std::optional<double> threshold;  // unset: the best F1's
   std::string detections = {};      // a file of them in place of evaluating
   std::string source = {};          // what is judged, for messages
-  // Where the detections are given, there is none.
-  const LoadedModel* model = nullptr;
+  std::string checkpoint = {};      // of the classes, for messages; "": there is none
+  // Where the detections are given, it has no module, and no classes where there is no checkpoint either.
+  const LoadedModel& model;
   EvaluatorOptions evaluation = {};
 };
 // Both return the figures as JSON. Throw InputError for data that does not go with the model.
