@@ -44,11 +44,11 @@ data {
 train { max_steps: 2 }
 )");
   }
-  Outcome train(const std::string& fault, const std::string& device) {
+  Outcome train(const std::string& fault, const std::string& device, const std::string& trial = "off") {
     std::string command = "cd '" + folder_.path() + "' && SACCADE_EMULATOR_FAULT=" + fault +
                           " '" SACCADE_BINARY_DIR
                           "/saccade' train --config tiny.textproto --output run --device " +
-                          device + " >out.txt 2>err.txt";
+                          device + " --trial-batch " + trial + " >out.txt 2>err.txt";
     int raw = std::system(command.c_str());
     return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), read_bytes(folder_ / "out.txt"),
             read_bytes(folder_ / "err.txt")};
@@ -105,6 +105,15 @@ TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesTheStart) {
   const SafetensorsReader last(folder_ / "run/checkpoints/last.safetensors");
   EXPECT_EQ(read_checkpoint_info(last).step, 0);
   EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), "");
+}
+
+TEST_F(CudaErrors, TheTrialFindsOutOfMemoryBeforeTheRunBegins) {
+  const Outcome outcome = train("memory:1500000", "cuda", "auto");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err.find("error: the largest batch (2 images of 64 x 64) does not fit: "), 0U)
+      << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run/checkpoints/last.safetensors"));
 }
 
 }  // namespace

@@ -51,8 +51,9 @@ schedule { type: "constant" }
 train { epochs: 0 max_steps: )" << steps << R"( log_every: 1 ema_decay: 0.9 }
 precision: )" << precision << "\n";
     std::string output = folder_ / name;
-    std::vector<std::string> words{
-        "train", "--config", folder_ / (name + ".textproto"), "--output", output, "--device", device};
+    std::vector<std::string> words{"train",    "--config",      folder_ / (name + ".textproto"),
+                                   "--output", output,          "--device",
+                                   device,     "--trial-batch", trial_};
     words.insert(words.end(), more.begin(), more.end());
     EXPECT_EQ(run_command(words), 0);
     return output;
@@ -67,9 +68,11 @@ precision: )" << precision << "\n";
 
   TestFolder folder_;
   std::string data_;
+  std::string trial_ = "off";  // which takes as long as two steps
 };
 
 TEST_F(CudaTraining, GivesTheLossesOfTheCpu) {
+  trial_ = "auto";
   const int steps = std::getenv("SACCADE_FAST") ? 6 : 20;
   expect_close(train("cpu", "cpu", "f32", steps), train("cuda", "cuda", "f32", steps), 1e-4);
 }
