@@ -43,14 +43,15 @@ void record(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvPara
 
 constexpr int64_t kSmall = 256;  // what detectors are run at to see their convolutions
 
-std::vector<Call> calls_of(const Config& config) {
+// Those of a training step, or of an evaluation, which may fold norms into them.
+std::vector<Call> calls_of(const Config& config, bool training) {
   ExecutionScope scope;
   execution().grad_enabled = false;
   std::shared_ptr<Module> model =
       build_model(config, config.model().num_classes() > 0 ? config.model().num_classes()
                                                            : task_of(config).usual_classes);
   for (const NamedTensor& t : model->named_tensors()) Tensor(t.var.value()).fill(0);
-  model->set_training(false);
+  model->set_training(training);
   calls.clear();
   if (auto* detector = dynamic_cast<Detector*>(model.get()))
     detector->forward({.images = Var(Tensor::zeros({1, kSmall, kSmall, 3}))});
@@ -200,7 +201,7 @@ int run(const std::vector<std::string>& names) {
   for (const auto& entry : fs::directory_iterator(SACCADE_SOURCE_DIR "/configs")) {
     if (entry.path().extension() != ".textproto") continue;
     const Config config = resolve_config(load_config(entry.path().string()));
-    recipes.emplace_back(config, calls_of(config));
+    for (bool training : {false, true}) recipes.emplace_back(config, calls_of(config, training));
     if (entry.path().stem() == "deformable_detr_r50") r50 = recipes.back().second;
   }
   std::vector<fs::path> devices(names.begin(), names.end());
