@@ -21,13 +21,18 @@ KEYS = ["AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large",
         "AR_1", "AR_10", "AR_100", "AR_small", "AR_medium", "AR_large"]
 
 
-def figures(gt_path, dt_path):
+def evaluate(gt_path, dt_path):
     with redirect_stdout(StringIO()):
         gt = COCO(str(gt_path))
         ev = COCOeval(gt, gt.loadRes(str(dt_path)), "bbox")
         ev.evaluate()
         ev.accumulate()
         ev.summarize()
+    return ev
+
+
+def figures(gt_path, dt_path):
+    ev = evaluate(gt_path, dt_path)
     precision, recall = ev.eval["precision"], ev.eval["recall"]  # [T, R, K, A, M], [T, K, A, M]
 
     def mean(x):

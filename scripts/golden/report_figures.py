@@ -1,26 +1,8 @@
 """The figures of `saccade report` from pycocotools and scikit-learn, for make_report.py and scripts/check_report.py."""
-from contextlib import redirect_stdout
-from io import StringIO
-
 import numpy as np
+from make_coco_eval import KEYS, evaluate
 from pycocotools import mask
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 from sklearn.metrics import confusion_matrix, precision_recall_curve
-
-KEYS = ["AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large",
-        "AR_1", "AR_10", "AR_100", "AR_small", "AR_medium", "AR_large"]
-
-
-def evaluate(gt_path, dt_path):
-    with redirect_stdout(StringIO()):
-        gt = COCO(str(gt_path))
-        ev = COCOeval(gt, gt.loadRes(str(dt_path)), "bbox")
-        ev.evaluate()
-        ev.accumulate()
-        ev.summarize()
-    return ev
-
 
 def curve(ev, k, t, objects):
     """Of category number k at IoU threshold number t: scores falling, precision and recall of what has at least that score."""
