@@ -139,6 +139,12 @@ void add_train(CLI::App& app, Action& action) {
       "  saccade train --output runs/a --resume --set train.epochs=100");
 }
 
+void add_data_split(CLI::App* c, std::string& data, std::string& split) {
+  option(c, "--data", data, "DIR", "or a folder as train --data takes it");
+  option(c, "--split", split, "NAME", "with --data: train, val or test (default val)")
+      ->check(CLI::IsMember({"train", "val", "test"}));
+}
+
 void add_eval(CLI::App& app, Action& action) {
   auto [c, a] =
       add_command(app, action, "eval", "run a checkpoint over a data set and print its figures", run_eval);
@@ -147,9 +153,7 @@ void add_eval(CLI::App& app, Action& action) {
          "of a detector: COCO json, data.yaml, CSV, or a folder of Pascal VOC");
   option(c, "--images", a->images, "DIR",
          "folder of the images; of a classifier: with a sub-folder for each class");
-  option(c, "--data", a->data, "DIR", "or a folder as train --data takes it");
-  option(c, "--split", a->split, "NAME", "with --data: train, val or test (default val)")
-      ->check(CLI::IsMember({"train", "val", "test"}));
+  add_data_split(c, a->data, a->split);
   option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
   add_json(c, a->json);
   option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
@@ -321,9 +325,7 @@ void add_report(CLI::App& app, Action& action) {
          "in place of evaluating: a COCO result list of the validation set");
   option(c, "--annotations", a->annotations, "FILE", "of the validation set, where it has moved");
   option(c, "--images", a->images, "DIR", "folder of its images, where they have moved");
-  option(c, "--data", a->data, "DIR", "or a folder as train --data takes it");
-  option(c, "--split", a->split, "NAME", "with --data: train, val or test (default val)")
-      ->check(CLI::IsMember({"train", "val", "test"}));
+  add_data_split(c, a->data, a->split);
   c->add_flag("--curves-only", a->curves_only, "only what the run has logged: nothing is evaluated");
   option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
   add_allow_outside(c, a->allow_outside);

@@ -46,11 +46,7 @@ void draw_class(Image& image, const Batch& batch, size_t n, const std::vector<st
 
 Config shown_config(const DataShowArguments& arguments) {
   Config config = load_config(arguments.config, arguments.set);
-  if (!arguments.data.empty()) {
-    config.mutable_data()->set_folder(arguments.data);
-    config.mutable_data()->clear_train();
-    config.mutable_data()->clear_val();
-  }
+  if (!arguments.data.empty()) use_data_folder(config, arguments.data);
   validate_for_training(config);
   return resolve_config(config);
 }

@@ -53,11 +53,7 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   const Config read = load_config(recipe_file(arguments));
   Config config = read;
   for (const std::string& set : arguments.set) apply_set(config, set);
-  if (!arguments.data.empty()) {
-    config.mutable_data()->set_folder(arguments.data);
-    config.mutable_data()->clear_train();
-    config.mutable_data()->clear_val();
-  }
+  if (!arguments.data.empty()) use_data_folder(config, arguments.data);
   notes = config_warnings(read, config, has_weights);
   return config;
 }

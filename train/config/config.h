@@ -27,6 +27,8 @@ Config parse_config(const std::string& text, const std::string& name);
 //   optimizer.group.0.lr_mult=0.1        an element of a list of messages, by index
 //   optimizer.group={regex: "bias"}      a message in textproto syntax: replaces one, is appended to a list
 void apply_set(Config& config, const std::string& assignment);
+// What is in the folder takes the place of the data sets of the configuration.
+void use_data_folder(Config& config, const std::string& folder);
 
 // Checks every field's rule (configs/rules.proto) and what concerns several fields, naming the field. A model's own
 // arguments are checked when it is built.

@@ -167,4 +167,10 @@ void apply_set(Config& config, const std::string& assignment) {
   }
 }
 
+void use_data_folder(Config& config, const std::string& folder) {
+  config.mutable_data()->set_folder(folder);
+  config.mutable_data()->clear_train();
+  config.mutable_data()->clear_val();
+}
+
 }  // namespace saccade

@@ -96,10 +96,8 @@ FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const s
   const Config before = parse_config(recipe.text, "recipe " + recipe.name);
   Config config = before;
   if (!folder.empty()) {
+    use_data_folder(config, folder);
     config::Data& data = *config.mutable_data();
-    data.set_folder(folder);
-    data.clear_train();
-    data.clear_val();
     data.set_labels(config::contiguous);
     data.set_workers(std::min(data.workers(), available_processors()));
     config.mutable_model()->set_num_classes(0);
