@@ -4,6 +4,8 @@
 //     static constexpr const char* kName = "gelu";
 //     static constexpr std::array kCasts{Cast::kSame};
 //     static constexpr auto macs = no_macs;
+//     // Only where there are attributes (autograd/scope.h).
+//     void describe(OpAttributes& to) const;
 //     // Saves what backward needs: ctx.save(x).
 //     Tensor forward(Context& ctx, const Tensors& in) const;
 //     // One gradient per input.
@@ -139,10 +141,15 @@ Var run_op(Op op, const Vars& inputs) {
   ctx.needs_ = execution().grad_enabled ? detail::needs_mask(inputs) : 0;
   const ProfileRange range([] { return Op::kName; });
   Tensors values = detail::cast_inputs(Op::kCasts, inputs);
+  OpObserver* const observer = execution().observer;
+  OpAttributes attributes;
+  if constexpr (requires { op.describe(attributes); }) {
+    if (observer) op.describe(attributes);
+  }
   Var out(op.forward(ctx, values));
-  if (OpObserver* observer = execution().observer)
-    observer->observe(
-        {Op::kName, values, out.value(), std::as_const(op).macs(values, out.value()), execution().module});
+  if (observer)
+    observer->observe({Op::kName, values, out.value(), std::as_const(op).macs(values, out.value()),
+                       execution().module, attributes});
   if (ctx.needs_ != 0) {
     out.state()->requires_grad = true;
     out.state()->node = std::make_shared<detail::OpNode<Op>>(std::move(op), std::move(ctx), inputs);

@@ -1,5 +1,6 @@
 #include "layers/position_encoding.h"
 
+#include "autograd/scope.h"
 #include "core/kernels/feature_grid/feature_grid.h"
 #include "core/kernels/sine_encoding/sine_encoding.h"
 #include "layers/module_scope.h"
@@ -23,7 +24,9 @@ Tensor sine_box_encoding(const Tensor& x, int64_t channels) {
   shape[-1] *= channels;
   Tensor out = Tensor::empty({x.numel(), channels}, DType::kF32, x.device());
   kernels::sine_encoding(x.to(DType::kF32).contiguous(), out);
-  return out.reshape(shape);
+  out = out.reshape(shape);
+  observe_kernel("sine_encoding", {x}, out, OpAttributes().add("channels", channels));
+  return out;
 }
 
 LearnedPositionEncoding::LearnedPositionEncoding(int64_t channels) {

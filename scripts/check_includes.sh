@@ -32,6 +32,7 @@ rooms=(
   "train/loop: $library train/config train/optimizers train/logs train/checkpoints"
   "train/detection: $library train/config train/logs train/checkpoints train/inference train/loop"
   "train/classification: $library train/config train/logs train/checkpoints train/inference train/loop"
+  "train/export: $library"
   "train/report: $library train/config train/logs train/checkpoints train/inference train/detection train/classification"
   "train/commands: $library train"
   "train: train/commands"
@@ -72,7 +73,7 @@ rooms=$(printf '%s\n' "${rooms[@]}") exceptions=$(printf '%s\n' "${exceptions[@]
     sub(/[">].*/, "", header)
     room = room_of[FILENAME]
     if (!(room in allowed)) next
-    if (header ~ /^(google\/protobuf|configs)\// && room !~ /^(train|tests)/)
+    if (header ~ /^(google\/protobuf|configs|onnx)\// && room !~ /^(train|tests)/)
       fault(FILENAME ":" FNR ": " $0 "; " room " knows nothing of protobuf")
     if (!quoted || (FILENAME " " header) in excepted) next
     count = split(allowed[room], names, " ")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "autograd/scope.h"
 #include "core/kernels/feature_grid/feature_grid.h"
 #include "core/kernels/sine_encoding/sine_encoding.h"
 #include "core/kernels/top_k/top_k.h"
@@ -102,6 +103,7 @@ Tensor best_tokens(const Tensor& logits, int64_t classes, int64_t count) {
   kernels::row_max(logits.slice(-1, 0, classes).to(DType::kF32).contiguous(), scores);
   Tensor indices = Tensor::empty({N, std::min(count, S)}, DType::kI64, logits.device());
   kernels::top_k(scores, indices);
+  observe_kernel("best_tokens", {logits}, indices, OpAttributes().add("classes", classes));
   return indices;
 }
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/kernels/top_k/top_k.h"
 #include "layers/module_scope.h"
 #include "layers/position_encoding.h"
 #include "models/build.h"
@@ -130,17 +129,15 @@ DeformableDetr::Queries DeformableDetr::learned_queries(int64_t batch) {
 
 DeformableDetr::Queries DeformableDetr::proposed_queries(const Var& memory, const Proposals& proposals,
                                                          LayerPrediction& predictions) {
-  int64_t N = memory.dim(0), S = memory.dim(1), C = memory.dim(2), Q = std::min(options_.queries, S);
+  const int64_t C = memory.dim(2);
   Var tokens = masked_fill(memory, proposals.invalid.unsqueeze(-1), 0);
   tokens = transformer_->enc_output_norm->forward(transformer_->enc_output->forward(tokens));
   predictions.logits = class_embed_.back()->forward(tokens);
   Var box_logits = add(bbox_embed_.back()->forward(tokens), Var(proposals.logits));
   predictions.boxes = sigmoid(box_logits);
 
-  // The Q tokens with the highest first-class score, in order of score; ties go to the lower token.
-  Tensor scores = predictions.logits.value().slice(-1, 0, 1).to(DType::kF32).contiguous().reshape({N, S});
-  Tensor indices = Tensor::empty({N, Q}, DType::kI64, memory.device());
-  kernels::top_k(scores, indices);
+  // The tokens are chosen by the score of the first class alone.
+  const Tensor indices = best_tokens(predictions.logits.value(), 1, options_.queries);
   Queries q;
   q.reference = sigmoid(gather_rows(box_logits.detach(), indices));
   Var embed = encode_boxes(q.reference.value());

@@ -34,8 +34,8 @@ TEST(CliStart, HelpIsFast) {
 
 TEST(CliStart, EveryCommandHasHelpWithAnExample) {
   for (const char* command :
-       {"train", "eval", "score", "predict", "bench", "summary", "report", "data report", "data show",
-        "data shapes", "data check", "convert", "describe"}) {
+       {"train", "eval", "score", "predict", "bench", "export", "summary", "report", "data report",
+        "data show", "data shapes", "data check", "convert", "describe"}) {
     Result r = run(std::string(command) + " --help");
     EXPECT_EQ(r.status, 0) << command;
     EXPECT_NE(r.out.find(std::string("saccade ") + command), std::string::npos) << r.out;

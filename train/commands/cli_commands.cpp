@@ -2,64 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <memory>
-#include <string_view>
-#include <utility>
-
 #include "core/runtime/cpu/thread_team.h"
+#include "train/commands/cli_options.h"
 #include "train/commands/commands.h"
-#include "train/config/text.h"
 
 namespace saccade {
 
 namespace {
-
-// A new command, and the arguments that its options fill and `run` is given.
-template <class Arguments>
-std::pair<CLI::App*, std::shared_ptr<Arguments>> add_command(CLI::App& parent, Action& action,
-                                                             const char* name, const char* text,
-                                                             int (*run)(const Arguments&)) {
-  CLI::App* command = parent.add_subcommand(name, text);
-  auto arguments = std::make_shared<Arguments>();
-  command->callback([&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
-  return {command, arguments};
-}
-
-template <class T, class Fits>
-CLI::Validator number(const std::string& expected, Fits fits) {
-  return CLI::Validator(
-      [=](std::string& text) {
-        T value{};
-        return parse_number(text, value) && fits(value)
-                   ? ""
-                   : fmt::format("\"{}\" does not fit, expected {}", text, expected);
-      },
-      "");
-}
-CLI::Validator at_least(int64_t low) {
-  return number<int64_t>(fmt::format("a whole number of at least {}", low),
-                         [low](int64_t value) { return value >= low; });
-}
-CLI::Validator between_0_and_1() {
-  return number<double>("a number from 0 to 1", [](double value) { return value >= 0 && value <= 1; });
-}
-
-// Of files and folders: an empty word names none.
-CLI::Validator not_empty() {
-  return CLI::Validator([](std::string& text) { return text.empty() ? "the name is empty" : ""; }, "");
-}
-
-// An option, with the word that stands for its value in the help.
-template <class T>
-CLI::Option* option(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
-  CLI::Option* added = command->add_option(flag, value, text)->type_name(type);
-  const std::string_view kind = type;
-  return kind == "FILE" || kind == "DIR" ? added->check(not_empty()) : added;
-}
-template <class T>
-CLI::Option* required(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
-  return option(command, flag, value, type, text)->required();
-}
 
 // To every command below `app`.
 void add_threads(CLI::App& app) {
@@ -77,25 +26,6 @@ void add_threads(CLI::App& app) {
         ->check(number<int>(fmt::format("a whole number from 1 to {}", max_threads()),
                             [](int count) { return count >= 1 && count <= max_threads(); }));
   }
-}
-
-void add_device(CLI::App* command, std::string& device) {
-  option(command, "--device", device, "NAME", "auto, cpu, cuda or cuda:NUMBER (default auto)");
-}
-
-void add_json(CLI::App* command, std::string& json) {
-  option(command, "--json", json, "FILE", "write the figures here at full precision");
-}
-
-void add_set(CLI::App* command, std::vector<std::string>& set) {
-  option(command, "--set", set, "PATH=VALUE", "change a config field: path.to.field=value (repeatable)")
-      ->expected(1)
-      ->take_all();
-}
-
-void add_allow_outside(CLI::App* command, bool& allow_outside) {
-  command->add_flag("--allow-outside", allow_outside,
-                    "images may lie outside of their folder: absolute names, \"..\", links");
 }
 
 void add_train(CLI::App& app, Action& action) {
@@ -224,6 +154,43 @@ void add_bench(CLI::App& app, Action& action) {
   add_json(c, a->json);
   add_device(c, a->device);
   c->footer("Example:\n  saccade bench runs/a/checkpoints/best.safetensors --batch-size 8 --json bench.json");
+}
+
+void add_export(CLI::App& app, Action& action) {
+  static constexpr int64_t kMaxBatch = 1024;
+  auto [c, a] = add_command(app, action, "export", "write a checkpoint as an ONNX file", run_export);
+  c->add_option("CKPT", a->checkpoint, "a checkpoint; or a recipe (*.textproto), for random weights")
+      ->required()
+      ->check(not_empty());
+  c->add_option("OUT", a->output, "the file to write (*.onnx)")->required()->check(not_empty());
+  option(c, "--height", a->height, "H", "of the images (default: the recipe's)")->check(at_least(1));
+  option(c, "--width", a->width, "W", "of the images (default: the recipe's)")->check(at_least(1));
+  c->add_option_function<std::string>(
+       "--batch",
+       [batch = &a->batch](const std::string& text) {
+         if (text == "dynamic")
+           *batch = 0;
+         else if (!parse_number(text, *batch) || *batch < 1 || *batch > kMaxBatch)
+           throw CLI::ValidationError(
+               "--batch", fmt::format("\"{}\" does not fit, expected dynamic or a number from 1 to {}", text,
+                                      kMaxBatch));
+       },
+       "images at a time, or dynamic (default 1)")
+      ->type_name("N");
+  option(
+      c, "--input", a->input, "FORM",
+      "what the images are: normalized (default) or unit (from 0 to 1), both f32 [N, 3, H, W], or bytes (u8 [N, H, W, 3])")
+      ->check(CLI::IsMember({"normalized", "unit", "bytes"}));
+  c->add_flag(
+      "--postprocess", a->postprocess,
+      "outputs labels, boxes in pixels and scores (of a classifier labels and scores), not logits and boxes");
+  c->add_flag("--raw-outputs", a->raw_outputs, "with --postprocess: logits and raw_boxes too");
+  option(
+      c, "--sample", a->sample, "FILE",
+      "write 8 images of noise, and the model's outputs for them, as safetensors: to check other programs");
+  add_set(c, a->set);
+  c->footer(
+      "Example:\n  saccade export runs/a/checkpoints/best.safetensors model.onnx --input bytes --postprocess");
 }
 
 void add_summary(CLI::App& app, Action& action) {
@@ -369,6 +336,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_predict(app, action);
   add_report(app, action);
   add_bench(app, action);
+  add_export(app, action);
   add_summary(app, action);
   add_data(app, action);
   add_convert(app, action);

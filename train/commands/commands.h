@@ -59,6 +59,18 @@ struct BenchArguments {
 };
 int run_bench(const BenchArguments& arguments);
 
+struct ExportArguments {
+  std::string checkpoint, output;    // or a recipe, for random weights
+  std::vector<std::string> set;      // of a recipe
+  int64_t height = 0, width = 0;     // 0: the configuration's evaluation size
+  int64_t batch = 1;                 // 0: dynamic
+  std::string input = "normalized";  // what `images` holds: normalized, unit, bytes
+  bool postprocess = false;          // labels, boxes, scores
+  bool raw_outputs = false;          // these too
+  std::string sample;                // noise and the model's outputs for it
+};
+int run_export(const ExportArguments& arguments);
+
 struct SummaryArguments {
   std::string config, json;
   std::vector<std::string> set;

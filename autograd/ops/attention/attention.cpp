@@ -16,6 +16,9 @@ struct Attention {
 
   Tensor mask;
   kernels::AttentionParams params;
+  void describe(OpAttributes& to) const {
+    to.add("mask", mask).add("heads", params.heads).add("scale", params.scale).add("dropout", params.dropout);
+  }
 
   // [N, Q, E] x [N, S, E] scores and [N, Q, S] x [N, S, Ev] sums
   static int64_t macs(const Tensors& in, const Tensor& out) {

@@ -12,6 +12,7 @@ struct GridSample {
 
   bool align_corners;
   bool grouped = false;
+  void describe(OpAttributes& to) const { to.add("align_corners", int64_t{align_corners}); }
 
   static int64_t macs(const Tensors&, const Tensor& out) { return out.numel() * 4; }  // four corners
 

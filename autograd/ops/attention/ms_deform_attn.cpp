@@ -13,6 +13,11 @@ struct MsDeformAttn {
   static constexpr std::array kCasts{Cast::kCompute, Cast::kF32};
 
   FeatureLevels levels;
+  void describe(OpAttributes& to) const {
+    std::vector<int64_t> sizes;
+    for (const MapSize& level : levels) sizes.insert(sizes.end(), {level.height, level.width});
+    to.add("levels", std::move(sizes));
+  }
 
   // Offsets hold two numbers a sample; each sample weighs D channels of four corners, and once more by its
   // attention weight.

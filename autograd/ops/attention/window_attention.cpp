@@ -16,6 +16,10 @@ struct WindowAttention {
 
   Tensor mask;
   kernels::WindowParams params;
+  void describe(OpAttributes& to) const {
+    to.add("mask", mask).add("heads", params.heads).add("window", params.window).add("shift", params.shift);
+    to.add("scale", params.scale);
+  }
 
   // Scores and sums of every window, the tokens that fill up the last windows too.
   int64_t macs(const Tensors& in, const Tensor& out) const {

@@ -31,6 +31,7 @@ struct ScaleShift {
   static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   double scale, shift;
+  void describe(OpAttributes& to) const { to.add("scale", scale).add("shift", shift); }
 
   Tensor forward(Context&, const Tensors& in) const {
     Tensor y = in[0].empty_like();
@@ -50,6 +51,7 @@ struct Clamp {
   static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   double low, high;
+  void describe(OpAttributes& to) const { to.add("low", low).add("high", high); }
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     SACCADE_CHECK(low <= high, "[clamp] bounds out of order, got low {} and high {}", low, high);
@@ -70,6 +72,7 @@ struct InverseSigmoid {
   static constexpr std::array kCasts{Cast::kF32};  // box coordinates
   static constexpr auto macs = no_macs;
   double eps;
+  void describe(OpAttributes& to) const { to.add("eps", eps); }
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     SACCADE_CHECK(eps > 0 && eps < 0.5, "[inverse_sigmoid] eps out of range, got {}, expected 0 < eps < 0.5",

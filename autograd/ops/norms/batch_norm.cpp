@@ -12,6 +12,10 @@ struct BatchNorm {
   static constexpr auto macs = no_macs;
   kernels::BatchNormParams p;
   Tensor running_mean, running_var;
+  void describe(OpAttributes& to) const {
+    to.add("mean", running_mean).add("variance", running_var).add("eps", p.eps);
+    to.add("training", int64_t{p.training}).add("activation", static_cast<int64_t>(p.act));
+  }
 
   Tensor forward(Context& ctx, const Tensors& in) {
     Tensor x = detail::as_rows(in[0]);

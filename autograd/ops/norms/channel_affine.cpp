@@ -12,6 +12,9 @@ struct ChannelAffine {
   static constexpr auto macs = no_macs;
   Tensor scale, shift;
   Activation act;
+  void describe(OpAttributes& to) const {
+    to.add("scale", scale).add("shift", shift).add("activation", static_cast<int64_t>(act));
+  }
 
   Tensor forward(Context& ctx, const Tensors& in) {
     Tensor x = detail::as_rows(in[0]);

@@ -19,6 +19,7 @@ struct GroupNorm {
   static constexpr auto macs = no_macs;
   int64_t groups;
   double eps;
+  void describe(OpAttributes& to) const { to.add("groups", groups).add("eps", eps); }
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     Tensor x = as_samples(in[0]), weight = in[1].contiguous();

@@ -11,6 +11,7 @@ struct LayerNorm {
   static constexpr std::array kCasts{Cast::kWidest, Cast::kF32, Cast::kF32, Cast::kWidest};
   static constexpr auto macs = no_macs;
   double eps;
+  void describe(OpAttributes& to) const { to.add("eps", eps); }
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     Tensor x = detail::as_rows(in[0]), weight = in[1].contiguous(), residual, sum;
@@ -44,6 +45,7 @@ struct DropoutNorm {
   double eps, p;
   DType narrow{};
   kernels::RowDropout drop{};
+  void describe(OpAttributes& to) const { to.add("eps", eps).add("p", p); }
 
   Tensor forward(Context& ctx, const Tensors& in) {
     const DType type = widest(in[0].dtype(), in[3].dtype());

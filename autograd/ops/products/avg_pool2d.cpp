@@ -11,6 +11,7 @@ struct AvgPool2d {
   static constexpr auto macs = no_macs;
   int64_t window;
   Shape x_shape{};
+  void describe(OpAttributes& to) const { to.add("window", window); }
 
   Tensor forward(Context&, const Tensors& in) {
     Tensor x = in[0].contiguous();

@@ -18,6 +18,10 @@ struct Conv2d {
   kernels::ConvParams p;
   Activation act;
   Shape x_shape{}, w_shape{};
+  void describe(OpAttributes& to) const {
+    to.add("stride", p.stride).add("padding", p.padding).add("dilation", p.dilation).add("groups", p.groups);
+    to.add("activation", static_cast<int64_t>(act));
+  }
 
   static int64_t macs(const Tensors& in, const Tensor& out) {
     const Shape& w = in[1].shape();

@@ -12,6 +12,7 @@ struct Linear {
   static constexpr const char* kName = "linear";
   static constexpr std::array kCasts{Cast::kCompute, Cast::kCompute, Cast::kF32};
   Activation act;
+  void describe(OpAttributes& to) const { to.add("activation", static_cast<int64_t>(act)); }
 
   static int64_t macs(const Tensors& in, const Tensor& out) { return out.numel() * in[1].dim(1); }
 

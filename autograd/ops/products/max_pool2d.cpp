@@ -11,6 +11,9 @@ struct MaxPool2d {
   static constexpr auto macs = no_macs;
   kernels::PoolParams p;
   Shape x_shape{};
+  void describe(OpAttributes& to) const {
+    to.add("kernel", p.kernel).add("stride", p.stride).add("padding", p.padding);
+  }
 
   Tensor forward(Context& ctx, const Tensors& in) {
     Tensor x = in[0].contiguous();

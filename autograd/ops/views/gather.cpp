@@ -13,6 +13,7 @@ struct Gather {
   static constexpr auto macs = no_macs;
   Tensor indices;
   int64_t rows = 0;  // S
+  void describe(OpAttributes& to) const { to.add("indices", indices); }
 
   Tensor forward(Context& ctx, const Tensors& in) {
     rows = in[0].dim(1);

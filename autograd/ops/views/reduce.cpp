@@ -14,6 +14,10 @@ struct Reduce {
   bool all, keep_dims;
   Shape from{}, kept{};  // kept: the summed axes as size 1
   double scale = 1;
+  void describe(OpAttributes& to) const {
+    to.add("axes", std::vector<int64_t>(axes.begin(), axes.end()));
+    to.add("all", int64_t{all}).add("keep_dims", int64_t{keep_dims});
+  }
 
   Tensor forward(Context&, const Tensors& in) {
     from = in[0].shape();

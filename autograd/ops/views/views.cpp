@@ -12,6 +12,7 @@ struct Reshape {
   static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Shape shape, from{};
+  void describe(OpAttributes& to) const { to.add("shape", shape); }
 
   Tensor forward(Context&, const Tensors& in) {
     from = in[0].shape();
@@ -27,6 +28,7 @@ struct Permute {
   static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   std::vector<int> axes;
+  void describe(OpAttributes& to) const { to.add("axes", std::vector<int64_t>(axes.begin(), axes.end())); }
 
   Tensor forward(Context&, const Tensors& in) const { return in[0].permute(axes); }
   Gradients backward(const Context&, const Tensor& dy) const {
@@ -44,6 +46,7 @@ struct Slice {
   int axis;
   int64_t begin, end;
   Shape from{};
+  void describe(OpAttributes& to) const { to.add("axis", int64_t{axis}).add("begin", begin).add("end", end); }
 
   Tensor forward(Context&, const Tensors& in) {
     from = in[0].shape();
@@ -75,6 +78,7 @@ struct Concat {
   static constexpr auto macs = no_macs;
   int axis;
   std::vector<int64_t> sizes{};
+  void describe(OpAttributes& to) const { to.add("axis", int64_t{axis}); }
 
   Tensor forward(Context&, const Tensors& in) {
     Shape shape = in[0].shape();
@@ -109,6 +113,7 @@ struct MaskedFill {
   static constexpr auto macs = no_macs;
   Tensor mask;
   double value;
+  void describe(OpAttributes& to) const { to.add("mask", mask).add("value", value); }
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     SACCADE_CHECK(mask.dtype() == DType::kBool, "[masked_fill] mask dtype, got {}, expected bool",

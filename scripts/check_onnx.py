@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Exports models and holds the files against the program itself.
+
+For every recipe with random weights, or for the given checkpoints and recipes: onnx's checker passes, there are no
+infinities, and onnxruntime's logits and boxes of 8 images of noise are those of `saccade export --sample`, to 1e-4 each. With
+--openvino a second runtime reads the file too. Needs onnx, onnxruntime, numpy (and openvino).
+
+Usage: scripts/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic] [--openvino] [--keep DIR]
+       [MODEL...]
+"""
+
+import argparse
+import json
+import pathlib
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOLERANCE = 1e-4
+# Recipes whose queries are tokens, by falling score. Of 900 random scores some lie closer together than rounding errors: their
+# order would be left to chance, and with it the queries'. Of the first few they do not.
+CHOOSE_TOKENS = ("dino", "rt_detr", "two_stage")
+QUERIES = 20
+
+
+def read_safetensors(path):
+    data = pathlib.Path(path).read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    body = data[8 + size :]
+    out = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        out[name] = np.frombuffer(body[begin:end], "<f4").reshape(entry["shape"])
+    return out
+
+
+def finite(model):
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            values = np.frombuffer(tensor.raw_data, "<f4")
+            assert np.isfinite(values).all(), f"{tensor.name} holds infinities"
+
+
+def run_onnxruntime(path, images, batch):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    parts = [session.run(names, {"images": images[i : i + batch]}) for i in range(0, len(images), batch)]
+    return {name: np.concatenate([p[i] for p in parts]) for i, name in enumerate(names)}
+
+
+def run_openvino(path, images, batch):
+    import openvino
+
+    model = openvino.Core().compile_model(str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    results = []
+    for i in range(0, len(images), batch):
+        made = model({"images": images[i : i + batch]})
+        results.append({name: made[output] for output in model.outputs for name in output.names})
+    return {name: np.concatenate([r[name] for r in results]) for name in results[0]}
+
+
+def check(model, arguments, folder):
+    out, sample = folder / "model.onnx", folder / "sample.safetensors"
+    command = [arguments.saccade, "export", str(model), str(out), "--sample", str(sample)]
+    command += ["--batch", arguments.batch]
+    for flag, value in (("--height", arguments.height), ("--width", arguments.width)):
+        command += [flag, value] if value else []
+    if any(part in pathlib.Path(model).name for part in CHOOSE_TOKENS):
+        command += ["--set", f"model.transformer.queries={QUERIES}"]
+    begin = time.time()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    exported = time.time() - begin
+    proto = onnx.load(str(out))
+    onnx.checker.check_model(proto, full_check=True)
+    finite(proto)
+    expected = read_safetensors(sample)
+    images = expected.pop("images").copy()
+    batch = 4 if arguments.batch == "dynamic" else int(arguments.batch)
+    runtimes = {"onnxruntime": run_onnxruntime}
+    if arguments.openvino:
+        runtimes["openvino"] = run_openvino
+    worst = {}
+    for runtime, run in runtimes.items():
+        made = run(out, images, batch)
+        for name, values in expected.items():
+            difference = np.abs(made[name] - values)
+            worst[f"{runtime} {name}"] = float(difference.max())
+    ok = all(value <= TOLERANCE for value in worst.values())
+    text = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
+    size = out.stat().st_size / 1e6
+    costs = f"{len(proto.graph.node)} nodes, {size:.1f} MB, {exported:.0f} s"
+    print(f"{'ok  ' if ok else 'FAIL'} {model}: {text}; {costs}", flush=True)
+    return ok
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--saccade", default=str(ROOT / "build/saccade"))
+    parser.add_argument("--batch", default="1")
+    parser.add_argument("--openvino", action="store_true")
+    parser.add_argument("--keep", help="leave the last files here")
+    parser.add_argument("--height", help="of the images; default: the recipe's")
+    parser.add_argument("--width")
+    parser.add_argument("models", nargs="*")
+    arguments = parser.parse_args()
+    models = arguments.models or sorted((ROOT / "configs").glob("*.textproto"))
+    failed = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(arguments.keep or temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for model in models:
+            try:
+                if not check(model, arguments, folder):
+                    failed.append(str(model))
+            except Exception as error:
+                print(f"FAIL {model}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+                failed.append(str(model))
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    print(f"{len(models) - len(failed)} of {len(models)} models; the largest export took {peak:.1f} GB")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

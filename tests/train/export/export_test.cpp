@@ -1,0 +1,353 @@
+// Exported models as files: their structure here, their numbers in scripts/check_onnx.py, which runs them.
+#ifdef SACCADE_ONNX
+#include "train/export/export.h"
+
+#include <onnx/onnx.pb.h>
+
+#include <cmath>
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "models/classifier.h"
+#include "tests/train/program.h"
+#include "train/checkpoints/load_model.h"
+#include "train/export/lowering.h"
+
+namespace saccade {
+namespace {
+
+onnx::ModelProto parsed(const std::string& file) {
+  onnx::ModelProto proto;
+  EXPECT_TRUE(proto.ParseFromString(file));
+  return proto;
+}
+
+std::string metadata(const onnx::ModelProto& proto, const std::string& key) {
+  for (const auto& entry : proto.metadata_props())
+    if (entry.key() == key) return entry.value();
+  ADD_FAILURE() << "no metadata " << key;
+  return "";
+}
+
+std::vector<int64_t> shape_of(const onnx::ValueInfoProto& value) {  // -1: free
+  std::vector<int64_t> shape;
+  for (const auto& dim : value.type().tensor_type().shape().dim())
+    shape.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
+  return shape;
+}
+
+// The operators of opset 16 that we use. Others, new ones and those of the ml domain, are a decision to be made.
+const std::set<std::string> kOperators{"Abs",
+                                       "Add",
+                                       "AveragePool",
+                                       "Cast",
+                                       "Clip",
+                                       "Concat",
+                                       "Conv",
+                                       "Div",
+                                       "Erf",
+                                       "Exp",
+                                       "Expand",
+                                       "Gather",
+                                       "GatherElements",
+                                       "Gemm",
+                                       "GridSample",
+                                       "Identity",
+                                       "InstanceNormalization",
+                                       "Log",
+                                       "MatMul",
+                                       "Max",
+                                       "MaxPool",
+                                       "Min",
+                                       "Mul",
+                                       "Pow",
+                                       "ReduceMax",
+                                       "ReduceMean",
+                                       "ReduceSum",
+                                       "Relu",
+                                       "Reshape",
+                                       "Shape",
+                                       "Sigmoid",
+                                       "Sin",
+                                       "Cos",
+                                       "Slice",
+                                       "Softmax",
+                                       "Sqrt",
+                                       "Squeeze",
+                                       "Sub",
+                                       "Tanh",
+                                       "TopK",
+                                       "Transpose",
+                                       "Unsqueeze",
+                                       "Where"};
+
+// What onnx.checker looks at, and what we promise beside.
+void check_structure(const onnx::ModelProto& proto) {
+  ASSERT_EQ(proto.opset_import_size(), 1);
+  EXPECT_EQ(proto.opset_import(0).version(), 16);
+  EXPECT_EQ(proto.ir_version(), 8);
+  std::set<std::string> known, nodes, read;
+  for (const auto& in : proto.graph().input()) EXPECT_TRUE(known.insert(in.name()).second) << in.name();
+  for (const auto& t : proto.graph().initializer()) {
+    EXPECT_TRUE(known.insert(t.name()).second) << t.name();
+    size_t count = 1;
+    for (int64_t d : t.dims()) count *= static_cast<size_t>(d);
+    const size_t each = t.data_type() == onnx::TensorProto::INT64  ? 8
+                        : t.data_type() == onnx::TensorProto::BOOL ? 1
+                                                                   : 4;
+    ASSERT_EQ(t.raw_data().size(), count * each) << t.name();
+    if (t.data_type() != onnx::TensorProto::FLOAT) continue;
+    const auto* p = reinterpret_cast<const float*>(t.raw_data().data());
+    for (size_t i = 0; i < count; ++i) ASSERT_TRUE(std::isfinite(p[i])) << t.name();
+  }
+  for (const auto& node : proto.graph().node()) {
+    EXPECT_TRUE(kOperators.contains(node.op_type())) << node.op_type();
+    EXPECT_TRUE(nodes.insert(node.name()).second) << node.name();
+    for (const std::string& in : node.input()) {
+      EXPECT_TRUE(known.contains(in)) << node.name() << " reads " << in << " before it is made";
+      read.insert(in);
+    }
+    for (const std::string& out : node.output()) EXPECT_TRUE(known.insert(out).second) << out;
+  }
+  for (const auto& t : proto.graph().initializer())
+    EXPECT_TRUE(read.contains(t.name())) << t.name() << " is not used";
+  for (const auto& out : proto.graph().output()) EXPECT_TRUE(known.contains(out.name())) << out.name();
+  std::istringstream f32(metadata(proto, "float32_nodes"));
+  size_t listed = 0;
+  for (std::string name; std::getline(f32, name); ++listed) EXPECT_TRUE(nodes.contains(name)) << name;
+  EXPECT_GT(listed, 0u);
+}
+
+int count_nodes(const onnx::ModelProto& proto, const std::string& type) {
+  int count = 0;
+  for (const auto& node : proto.graph().node()) count += node.op_type() == type;
+  return count;
+}
+
+constexpr const char* kSmallBackbone = "backbone { blocks: [1, 1, 1, 1] width: 8 ";
+constexpr const char* kSmallTransformer =
+    "transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 ffn_dim: 16 queries: 5 ";
+
+struct ExportCase {
+  std::string name, model;
+  bool detector = true;
+  std::vector<std::pair<std::string, int>> nodes;  // how many of a type there are
+};
+
+std::string with_resnet(const std::string& type, const std::string& backbone,
+                        const std::string& transformer) {
+  return "model { type: \"" + type + "\" " + kSmallBackbone + backbone + " } " + kSmallTransformer +
+         transformer + " } }";
+}
+
+std::string vision(const std::string& name, const std::string& arguments) {
+  return "model { type: \"classifier\" backbone { type: \"" + name + "\" " + arguments +
+         " } } data { augment { height: 32 width: 32 } val_height: 32 val_width: 32 }";
+}
+
+const std::string kSwin =
+    R"(arg { key: "embed_dim" int: 8 } arg { key: "depths" ints: [2, 2] } arg { key: "heads" ints: [1, 2] } arg { key: "window" int: 3 })";
+const std::string kDat =
+    R"(arg { key: "blocks" string: "LS LD" } arg { key: "dims" ints: [8, 16] } arg { key: "heads" ints: [1, 2] }
+       arg { key: "groups" ints: [1, 2] } arg { key: "window" int: 4 } arg { key: "image_size" int: 64 })";
+const std::string kVit =
+    R"(arg { key: "image_size" int: 32 } arg { key: "dim" int: 16 } arg { key: "depth" int: 1 } arg { key: "heads" int: 2 } arg { key: "distilled" bool: true })";
+
+const ExportCase kCases[] = {
+    // One layer of the encoder, two of the decoder: a sample for each level.
+    {"deformable_detr",
+     with_resnet("deformable_detr", "outputs: [3, 4]", "levels: 3"),
+     true,
+     {{"GridSample", 9}, {"TopK", 0}, {"InstanceNormalization", 3}}},
+    {"refine",
+     with_resnet("deformable_detr", "outputs: [4]", "levels: 1 box_refine: true"),
+     true,
+     {{"GridSample", 3}}},
+    {"two_stage",
+     with_resnet("deformable_detr", "outputs: [3, 4]", "levels: 2 box_refine: true two_stage: true"),
+     true,
+     {{"TopK", 1}, {"Sin", 1}}},
+    {"detr", with_resnet("detr", "", ""), true, {{"GridSample", 0}}},
+    {"detr_learned", with_resnet("detr", "", "position_encoding: \"learned\" pre_norm: true")},
+    // The first layer's boxes are learned: only those of the second depend on the image.
+    {"detr_anchors", with_resnet("detr", "", "anchor_queries: true"), true, {{"Sin", 1}}},
+    {"dino", with_resnet("dino", "outputs: [3, 4]", "levels: 2"), true, {{"TopK", 1}, {"Sin", 2}}},
+    {"rt_detr",
+     with_resnet(
+         "rt_detr", "outputs: [2, 3, 4]",
+         "levels: 3 hybrid_encoder { dim: 16 ffn_dim: 16 } decoder_cross_attention { type: \"ms_deform_attn\" "
+         "arg { key: \"level_points\" ints: [2, 4, 2] } }"),
+     true,
+     {{"TopK", 1}, {"GridSample", 6}}},
+    {"swin_detector", "model { type: \"deformable_detr\" backbone { type: \"swin\" outputs: [1, 2] " + kSwin +
+                          " } " + kSmallTransformer + "levels: 2 } }"},
+    {"swin", vision("swin", kSwin), false, {{"Softmax", 4}}},
+    {"dat", vision("dat", kDat), false, {{"GridSample", 2}}},  // the keys and the table of positions
+    {"vit", vision("vit", kVit), false, {{"Softmax", 1}}},
+};
+
+LoadedModel small_model(const std::string& text) {
+  LoadedModel model;
+  model.config = resolve_config(parse_config(text, "a test"));
+  validate_config(model.config);
+  model.module = build_model(model.config, 3);
+  model.module->initialize(1);
+  return model;
+}
+
+TEST(Export, EveryFamilyIsStandardOperators) {
+  for (const ExportCase& c : kCases) {
+    const LoadedModel model = small_model(c.model);
+    for (int64_t batch : {1, 0}) {
+      SCOPED_TRACE(c.name + (batch ? "" : ", any batch"));
+      const ExportedModel exported = export_model(*model.module, {.height = 64, .width = 96, .batch = batch});
+      const onnx::ModelProto proto = parsed(exported.file);
+      check_structure(proto);
+      const int64_t free = batch == 0 ? -1 : batch;
+      ASSERT_EQ(proto.graph().input_size(), 1);
+      EXPECT_EQ(proto.graph().input(0).name(), "images");
+      EXPECT_EQ(shape_of(proto.graph().input(0)), (std::vector<int64_t>{free, 3, 64, 96}));
+      EXPECT_EQ(exported.outputs, c.detector ? (std::vector<std::string>{"logits", "boxes"})
+                                             : std::vector<std::string>{"logits"});
+      EXPECT_EQ(shape_of(proto.graph().output(0))[0], free);
+      if (c.detector) {
+        EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{free, 5, 4}));
+      }
+      for (auto [type, count] : c.nodes) EXPECT_EQ(count_nodes(proto, type), count) << type;
+      EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
+    }
+  }
+}
+
+TEST(Export, PreAndPostprocessingOnRequest) {
+  const LoadedModel model = small_model(kCases[0].model);
+  const std::shared_ptr<const ClassLoss> focal = class_losses().find("focal").make({});
+  ExportOptions o{
+      .height = 64, .width = 64, .batch = 2, .postprocess = true, .classes = 3, .class_loss = focal.get()};
+  o.max_detections = 7;
+  for (OnnxInput input : {OnnxInput::kUnit, OnnxInput::kBytes}) {
+    o.input = input;
+    o.raw_outputs = input == OnnxInput::kBytes;
+    const onnx::ModelProto proto = parsed(export_model(*model.module, o).file);
+    check_structure(proto);
+    ASSERT_EQ(proto.graph().input_size(), 2);
+    const bool bytes = input == OnnxInput::kBytes;
+    EXPECT_EQ(proto.graph().input(0).type().tensor_type().elem_type(),
+              bytes ? onnx::TensorProto::UINT8 : onnx::TensorProto::FLOAT);
+    EXPECT_EQ(shape_of(proto.graph().input(0)),
+              bytes ? (std::vector<int64_t>{2, 64, 64, 3}) : (std::vector<int64_t>{2, 3, 64, 64}));
+    EXPECT_EQ(proto.graph().input(1).name(), "orig_target_sizes");
+    ASSERT_EQ(proto.graph().output_size(), bytes ? 5 : 3);
+    EXPECT_EQ(proto.graph().output(0).name(), "labels");
+    EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{2, 7, 4}));
+    EXPECT_EQ(shape_of(proto.graph().output(2)), (std::vector<int64_t>{2, 7}));
+  }
+}
+
+// A classifier that does what it is told.
+class Told : public Classifier {
+ public:
+  explicit Told(std::function<Var(const Var&)> function) : function_(std::move(function)) {}
+  Var forward(const Var& images) override { return function_(images); }
+  int64_t num_classes() const override { return 3; }
+  std::string type_name() const override { return "Told"; }
+
+ private:
+  std::function<Var(const Var&)> function_;
+};
+
+Var channel_means(const Var& images) {
+  const int space[] = {1, 2};
+  return mean(images, space);
+}
+
+// What depends on the images and is made behind the back of the ops is never written as a constant.
+TEST(Export, RefusesWhatItCannotWrite) {
+  struct Case {
+    const char* part;
+    std::function<Var(const Var&)> function;
+  };
+  int calls = 0;
+  const Case cases[] = {
+      {"depends on the images, but no op made it",
+       [](const Var& x) { return add(channel_means(x), Var(channel_means(x).value().clone())); }},
+      {"but no op took that part", [](const Var& x) { return channel_means(Var(x.value().slice(1, 0, 4))); }},
+      {"cannot read images of 8 x 8",
+       [](const Var& x) {
+         return conv2d(x, Var(Tensor::zeros({3, 3, 9, 9})), {});
+       }},
+      {"expected the same",
+       [&](const Var& x) { return ++calls < 3 ? channel_means(x) : relu(relu(channel_means(x))); }},
+      {"does not depend on the image",
+       [](const Var&) {
+         return Var(Tensor::zeros({1, 3}));
+       }},
+      {"op [cross_entropy] cannot be written",
+       [](const Var& x) {
+         Var loss = cross_entropy(channel_means(x), Tensor::from<int64_t>({1}, std::vector<int64_t>{1}), {});
+         return add(channel_means(x), loss);
+       }},
+  };
+  for (const Case& c : cases) {
+    Told model(c.function);
+    try {
+      export_model(model, {.height = 8, .width = 8});
+      ADD_FAILURE() << "expected: " << c.part;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(c.part), std::string::npos) << error.what();
+    }
+  }
+}
+
+using ExportCli = Cli;
+
+TEST_F(ExportCli, WritesAFileThatTellsWhatItIs) {
+  expect_works("export " + kCheckpoint + " raw.onnx --sample raw.safetensors");
+  const onnx::ModelProto raw = parsed(read_bytes(scratch() / "raw.onnx"));
+  check_structure(raw);
+  EXPECT_EQ(metadata(raw, "height"), "64");
+  EXPECT_NE(metadata(raw, "class_names").find("\"circle\""), std::string::npos)
+      << metadata(raw, "class_names");
+  EXPECT_EQ(metadata(raw, "mean"), "0.485, 0.456, 0.406");
+  EXPECT_TRUE(fs::exists(scratch() / "raw.safetensors"));
+  expect_works("export " + kCheckpoint +
+               " all.onnx --height 48 --width 80 --batch dynamic --input bytes --postprocess");
+  const onnx::ModelProto all = parsed(read_bytes(scratch() / "all.onnx"));
+  check_structure(all);
+  EXPECT_EQ(shape_of(all.graph().input(0)), (std::vector<int64_t>{-1, 48, 80, 3}));
+  // The same bytes every time.
+  expect_works("export " + kCheckpoint + " again.onnx");
+  EXPECT_EQ(read_bytes(scratch() / "raw.onnx"), read_bytes(scratch() / "again.onnx"));
+  // A recipe has random weights.
+  EXPECT_EQ(run("export tiny.textproto recipe.onnx --set model.num_classes=4").status, 0);
+  EXPECT_EQ(shape_of(parsed(read_bytes(scratch() / "recipe.onnx")).graph().output(0)),
+            (std::vector<int64_t>{1, 5, 4}));
+}
+
+TEST_F(ExportCli, RefusesBadInput) {
+  const std::string out = " refused.onnx ";
+  for (auto [arguments, part] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"none.safetensors" + out, "none.safetensors"},
+           {kCheckpoint, "OUT"},
+           {kCheckpoint + out + "--batch 0", "--batch"},
+           {kCheckpoint + out + "--batch many", "many"},
+           {kCheckpoint + out + "--batch 1025", "1024"},
+           {kCheckpoint + out + "--height 0", "--height"},
+           {kCheckpoint + out + "--height 1000000 --width 1000000", "1000000 x 1000000"},
+           {kCheckpoint + out + "--input pixels", "pixels"},
+           {kCheckpoint + out + "--raw-outputs", "--raw-outputs"},
+           {kCheckpoint + out + "--set seed=2", "--set"},
+           {kCheckpoint + " " + kCheckpoint, kCheckpoint},
+           {kCheckpoint + " shapes", "shapes"},
+           {kCheckpoint + " none/refused.onnx", "none"},
+           {"shapes/annotations.json" + out, "annotations.json"},
+           {"none.textproto" + out, "none.textproto"},
+       })
+    expect_refused("export " + arguments, part);
+  EXPECT_FALSE(fs::exists(scratch() / "refused.onnx"));
+}
+
+}  // namespace
+}  // namespace saccade
+#endif

@@ -1,0 +1,84 @@
+// How commands and their options are defined (cli_commands.cpp, cli_data.cpp).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "train/commands/cli_commands.h"
+#include "train/config/text.h"
+
+namespace saccade {
+
+// A new command, and the arguments that its options fill and `run` is given.
+template <class Arguments>
+std::pair<CLI::App*, std::shared_ptr<Arguments>> add_command(CLI::App& parent, Action& action,
+                                                             const char* name, const char* text,
+                                                             int (*run)(const Arguments&)) {
+  CLI::App* command = parent.add_subcommand(name, text);
+  auto arguments = std::make_shared<Arguments>();
+  command->callback([&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
+  return {command, arguments};
+}
+
+template <class T, class Fits>
+inline CLI::Validator number(const std::string& expected, Fits fits) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        T value{};
+        return parse_number(text, value) && fits(value)
+                   ? ""
+                   : fmt::format("\"{}\" does not fit, expected {}", text, expected);
+      },
+      "");
+}
+inline CLI::Validator at_least(int64_t low) {
+  return number<int64_t>(fmt::format("a whole number of at least {}", low),
+                         [low](int64_t value) { return value >= low; });
+}
+inline CLI::Validator between_0_and_1() {
+  return number<double>("a number from 0 to 1", [](double value) { return value >= 0 && value <= 1; });
+}
+
+// Of files and folders: an empty word names none.
+inline CLI::Validator not_empty() {
+  return CLI::Validator([](std::string& text) { return text.empty() ? "the name is empty" : ""; }, "");
+}
+
+// An option, with the word that stands for its value in the help.
+template <class T>
+CLI::Option* option(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
+  CLI::Option* added = command->add_option(flag, value, text)->type_name(type);
+  const std::string_view kind = type;
+  return kind == "FILE" || kind == "DIR" ? added->check(not_empty()) : added;
+}
+template <class T>
+CLI::Option* required(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
+  return option(command, flag, value, type, text)->required();
+}
+
+inline void add_device(CLI::App* command, std::string& device) {
+  option(command, "--device", device, "NAME", "auto, cpu, cuda or cuda:NUMBER (default auto)");
+}
+
+inline void add_json(CLI::App* command, std::string& json) {
+  option(command, "--json", json, "FILE", "write the figures here at full precision");
+}
+
+inline void add_set(CLI::App* command, std::vector<std::string>& set) {
+  option(command, "--set", set, "PATH=VALUE", "change a config field: path.to.field=value (repeatable)")
+      ->expected(1)
+      ->take_all();
+}
+
+inline void add_allow_outside(CLI::App* command, bool& allow_outside) {
+  command->add_flag("--allow-outside", allow_outside,
+                    "images may lie outside of their folder: absolute names, \"..\", links");
+}
+
+}  // namespace saccade

@@ -1,0 +1,176 @@
+// saccade export: a checkpoint as an ONNX file (docs/onnx.md).
+#include <string>
+
+#include "core/tensor/error.h"
+#include "train/commands/commands.h"
+
+#ifdef SACCADE_ONNX
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "core/formats/json.h"
+#include "core/formats/output_file.h"
+#include "core/formats/safetensors.h"
+#include "core/tensor/philox.h"
+#include "data/images/image.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/options.h"
+#include "train/config/task.h"
+#include "train/export/export.h"
+#include "train/logs/print.h"
+
+namespace saccade {
+namespace {
+
+// Every tensor moved a little from where it starts, for what starts at zero takes part too. Variances are doubled: untrained residual
+// branches add up to activations that saturate every softmax behind them.
+void randomize(Module& model, uint64_t seed) {
+  constexpr double kNoise = 0.02;
+  model.initialize(seed);
+  Rng rng(seed);
+  for (NamedTensor& t : model.named_tensors()) {
+    if (t.var.dtype() != DType::kF32) continue;
+    const float scale = t.name.ends_with("running_var") ? 2 : 1;
+    float* p = t.var.value().data<float>();
+    for (int64_t i = 0; i < t.var.value().numel(); ++i)
+      p[i] = scale * p[i] + static_cast<float>(kNoise * rng.normal());
+    t.var.value().bump_version();
+  }
+}
+
+// A recipe's model with random weights: how fast and how large it will be, before it is trained.
+LoadedModel untrained_model(const ExportArguments& arguments) {
+  LoadedModel model;
+  model.config = load_config(arguments.checkpoint, arguments.set);
+  validate_config(model.config);
+  model.config = resolve_config(model.config);
+  const TaskSpec& task = task_of(model.config);
+  model.task = task.name;
+  const int64_t classes =
+      model.config.model().num_classes() > 0 ? model.config.model().num_classes() : task.usual_classes;
+  for (int64_t k = 0; k < classes; ++k) model.class_names.push_back(std::to_string(k));
+  if (task.name == "detection")
+    for (int64_t k = 0; k < classes; ++k) model.category_ids.push_back(k);
+  model.module = build_model(model.config, classes);
+  randomize(*model.module, model.config.seed());
+  model.module->set_training(false);
+  print_line("{}: a recipe, exported with {} classes and random weights", escaped(arguments.checkpoint),
+             classes);
+  return model;
+}
+
+template <class T, class Quote>
+std::string json_list(const std::vector<T>& values, const Quote& quote) {
+  std::string text = "[";
+  for (const T& value : values) text += (text.size() > 1 ? ", " : "") + quote(value);
+  return text + "]";
+}
+
+// How images come to their size, in words: most differences between runtimes are differences here.
+std::string resize_of(const Config& config) {
+  const config::Data& data = config.data();
+  const std::string filter = config.data().interpolation() == config::bicubic ? "bicubic" : "bilinear";
+  std::string how = data.val_height() == 0 ? "short side and long side bounded, the aspect ratio kept"
+                    : data.val_center() > 0
+                        ? fmt::format("short side to the size / {}, then the centre", data.val_center())
+                        : "stretched to the size";
+  return fmt::format("{}; {} with antialiasing (Pillow's)", how, filter);
+}
+
+ExportOptions export_options(const ExportArguments& arguments, const LoadedModel& model,
+                             const ClassLoss* loss) {
+  const ImageSize size = eval_size(model.config, arguments.height, arguments.width);
+  check_image_size(size.height, size.width);
+  ExportOptions o{.height = size.height, .width = size.width};
+  o.batch = arguments.batch;
+  o.input = arguments.input == "unit"    ? OnnxInput::kUnit
+            : arguments.input == "bytes" ? OnnxInput::kBytes
+                                         : OnnxInput::kNormalized;
+  o.normalization = image_normalization(model.config);
+  o.postprocess = arguments.postprocess;
+  o.raw_outputs = arguments.raw_outputs;
+  o.max_detections = model.config.eval().max_detections();
+  o.classes = static_cast<int64_t>(model.category_ids.size());
+  o.class_loss = loss;
+  o.version = SACCADE_VERSION;
+  o.metadata = {
+      {"task", model.task},
+      {"model", model.config.model().type()},
+      {"resize", resize_of(model.config)},
+      {"class_names", json_list(model.class_names, [](const std::string& name) { return json_quote(name); })},
+      {"category_ids", json_list(model.category_ids, [](int64_t id) { return std::to_string(id); })}};
+  if (model.task == "detection")
+    o.metadata.emplace_back(
+        "boxes", o.postprocess ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
+                               : "cx, cy, w, h as parts of the image");
+  return o;
+}
+
+constexpr int64_t kSampleImages = 8;
+
+// What another runtime's results can be held against: noise, and what this program makes of it.
+void write_sample(const std::string& path, const ExportOptions& o, Module& model) {
+  Tensor images = Tensor::empty({kSampleImages, 3, o.height, o.width});
+  Rng rng(3);
+  for (int64_t i = 0; i < images.numel(); ++i) images.data<float>()[i] = static_cast<float>(rng.normal());
+  const Tensor maps = images.permute({0, 2, 3, 1}).contiguous();
+  std::map<std::string, std::vector<Tensor>> made;
+  {
+    ExecutionScope scope;
+    execution().grad_enabled = false;
+    for (int64_t n = 0; n < kSampleImages; ++n)
+      for (auto& [name, tensor] : raw_outputs_of(model, maps.slice(0, n, n + 1)))
+        made[name].push_back(tensor.clone());
+  }
+  std::vector<std::pair<std::string, Tensor>> tensors{{"images", images}};
+  for (auto& [name, parts] : made) {
+    Shape shape = parts[0].shape();
+    shape[0] = kSampleImages;
+    Tensor all = Tensor::empty(shape);
+    for (size_t n = 0; n < parts.size(); ++n)
+      all.slice(0, static_cast<int64_t>(n), static_cast<int64_t>(n) + 1).copy_from(parts[n]);
+    tensors.emplace_back(name, all);
+  }
+  write_safetensors(path, tensors, {});
+}
+
+}  // namespace
+
+int run_export(const ExportArguments& arguments) {
+  check_outputs({{"OUT", arguments.output}, {"--sample", arguments.sample}},
+                {{"CKPT", arguments.checkpoint}});
+  const bool recipe = arguments.checkpoint.ends_with(".textproto");
+  if (!recipe && !arguments.set.empty())
+    fail_input("--set: {} is a checkpoint, whose model is what it is; expected a recipe (*.textproto)",
+               arguments.checkpoint);
+  if (arguments.raw_outputs && !arguments.postprocess)
+    fail_input("--raw-outputs: without --postprocess the outputs are the raw ones");
+  LoadedModel model = recipe ? untrained_model(arguments) : load_trained_model(arguments.checkpoint);
+  std::shared_ptr<const ClassLoss> loss;
+  if (model.task == "detection")
+    loss = class_losses().find(config::ClassLoss_Name(model.config.criterion().class_loss())).make({});
+  const ExportOptions options = export_options(arguments, model, loss.get());
+  const ExportedModel exported = export_model(*model.module, options);
+  if (!arguments.sample.empty()) write_sample(arguments.sample, options, *model.module);
+  write_file(arguments.output, std::string_view(exported.file));
+  std::string outputs;
+  for (const std::string& name : exported.outputs) outputs += (outputs.empty() ? "" : ", ") + name;
+  print_line("{}: images {} x {}, {} at a time; {}; {} nodes, {:.1f} MB", escaped(arguments.output),
+             options.height, options.width,
+             options.batch == 0 ? std::string("any number") : std::to_string(options.batch), outputs,
+             exported.nodes, static_cast<double>(exported.file.size()) / 1e6);
+  return 0;
+}
+
+}  // namespace saccade
+#else
+
+namespace saccade {
+
+int run_export(const ExportArguments&) {
+  fail_input("saccade export: this program was built without ONNX; install libonnx-dev and build it again");
+}
+
+}  // namespace saccade
+#endif

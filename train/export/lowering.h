@@ -1,0 +1,160 @@
+// How an op becomes ONNX operators: a function that reads a Lowering and gives it the name of the result, and a line that registers it
+// under the op's name:
+//
+//   void lower_sigmoid(Lowering& l) { l.result(l.node("Sigmoid", {l.input(0)})); }
+//   SACCADE_REGISTER_LOWERING("sigmoid", lower_sigmoid);
+//
+// Only ops that depend on the images are lowered; what follows from weights and sizes alone is computed beforehand, a constant.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/kernels/activation/activations.h"
+#include "core/runtime/registry.h"
+#include "core/types/feature_levels.h"
+#include "train/export/graph.h"
+#include "train/export/trace.h"
+
+namespace saccade {
+
+// The names of a trace's values in the graph. Feature maps may be there as [N, H, W, C], as ops see them, as [N, C, H, W], as ONNX's
+// convolutions do, or both: each is made when somebody asks for it.
+class LoweredValues {
+ public:
+  LoweredValues(const Trace& trace, OnnxGraph& graph,
+                std::unordered_map<const Storage*, std::string> parameters)
+      : trace_(trace), graph_(graph), parameters_(std::move(parameters)), names_(trace.values.size()) {}
+
+  const TracedValue& at(int id) const { return trace_.values[static_cast<size_t>(id)]; }
+  bool has_channels_first(int id) const { return !names_[static_cast<size_t>(id)].channels_first.empty(); }
+  std::string name(int id, bool whole_batch = true);
+  std::string channels_first(int id);
+  void set(int id, std::string name) { names_[static_cast<size_t>(id)].plain = std::move(name); }
+  void set_channels_first(int id, std::string name) {
+    names_[static_cast<size_t>(id)].channels_first = std::move(name);
+  }
+  // A constant's value; where axes grow with the batch, as of one image.
+  Tensor constant(int id) const;
+  // A shape as the graph computes it: a constant, or made from the number of images.
+  std::string shape(const TracedValue& value);
+  // one [1, ..] for every image: [N, ..]
+  std::string for_every_image(const Tensor& one, std::string_view hint);
+  bool free_batch() const { return !at(0).grows.empty() && at(0).grows[0]; }
+  OnnxGraph& graph() { return graph_; }
+
+ private:
+  struct Names {
+    std::string plain, channels_first;
+  };
+  const Trace& trace_;
+  OnnxGraph& graph_;
+  std::unordered_map<const Storage*, std::string> parameters_;
+  std::vector<Names> names_;
+  std::string batch();  // [1], of a free batch
+  std::string batch_;
+};
+
+// One op on its way.
+class Lowering {
+ public:
+  Lowering(const TracedOp& op, LoweredValues& values) : op_(op), values_(values) {}
+
+  const std::string& op() const { return op_.name; }
+  size_t inputs() const { return op_.inputs.size(); }
+  bool has(size_t i) const { return i < op_.inputs.size() && op_.inputs[i] >= 0; }
+  const TracedValue& traced(size_t i) const { return values_.at(op_.inputs[i]); }
+  const Shape& shape(size_t i) const { return traced(i).shape; }
+  const TracedValue& result_traced() const { return values_.at(op_.output); }
+  const Shape& result_shape() const { return result_traced().shape; }
+  std::string input(size_t i) { return values_.name(op_.inputs[i]); }
+  // As input; a constant that is the same for all images may come without its copies, for operators that broadcast.
+  std::string broadcast_input(size_t i) { return values_.name(op_.inputs[i], false); }
+  // Of a map [N, H, W, C]: [N, C, H, W].
+  std::string channels_first(size_t i) { return values_.channels_first(op_.inputs[i]); }
+  bool has_channels_first(size_t i) const { return has(i) && values_.has_channels_first(op_.inputs[i]); }
+  // An input or a tensor attribute that must be constant; throws Error where it is not.
+  Tensor constant(size_t i) const { return constant_value(op_.inputs[i]); }
+  Tensor constant(const char* attribute) const { return constant_value(tensor_id(attribute)); }
+  bool has_tensor(const char* attribute) const { return tensor_id(attribute) >= 0; }
+  std::string tensor(const char* attribute) { return values_.name(tensor_id(attribute)); }
+
+  int64_t integer(const char* attribute) const { return get<int64_t>(attribute); }
+  double number(const char* attribute) const { return get<double>(attribute); }
+  const std::vector<int64_t>& integers(const char* attribute) const {
+    return get<std::vector<int64_t>>(attribute);
+  }
+
+  OnnxGraph& graph() { return values_.graph(); }
+  std::string node(std::string_view type, const std::vector<std::string>& in,
+                   const OnnxAttributes& attributes = {}) {
+    return graph().node(type, in, attributes);
+  }
+  std::string constant_node(const Tensor& t, std::string_view hint = "constant") {
+    return graph().constant(t, hint);
+  }
+  // Sizes as ONNX has them: 0 is the input's, -1 what is left.
+  std::string reshape(const std::string& x, const std::vector<int64_t>& sizes) {
+    return node("Reshape", {x, graph().ints(sizes)});
+  }
+  std::string transpose(const std::string& x, const std::vector<int64_t>& axes) {
+    return node("Transpose", {x}, {{"perm", axes}});
+  }
+  std::string slice(const std::string& x, int64_t axis, int64_t begin, int64_t end) {
+    return node("Slice", {x, graph().ints({begin}, "starts"), graph().ints({end}, "ends"),
+                          graph().ints({axis}, "axes")});
+  }
+  std::string activate(Activation activation, const std::string& x);
+  // one [1, ..] for every image: [N, ..]
+  std::string for_every_image(const Tensor& one, std::string_view hint) {
+    return values_.for_every_image(one, hint);
+  }
+  // A shape of this op's as the graph computes it.
+  std::string shape_of(const TracedValue& value) { return values_.shape(value); }
+
+  void result(std::string name) { values_.set(op_.output, std::move(name)); }
+  void result_channels_first(std::string name) { values_.set_channels_first(op_.output, std::move(name)); }
+  [[noreturn]] void refuse(std::string_view why) const { fail("[export] op [{}]: {}", op_.name, why); }
+
+ private:
+  int tensor_id(std::string_view attribute) const {
+    for (const auto& [name, id] : op_.tensors)
+      if (name == attribute) return id;
+    refuse(fmt::format("has no tensor \"{}\"", attribute));
+  }
+  Tensor constant_value(int id) const {
+    if (values_.at(id).depends) refuse("a weight or a table depends on the images");
+    return values_.constant(id);
+  }
+  template <class T>
+  const T& get(const char* attribute) const {
+    const T* value = op_.attributes.find<T>(attribute);
+    if (!value) refuse(fmt::format("has no attribute \"{}\"", attribute));
+    return *value;
+  }
+
+  const TracedOp& op_;
+  LoweredValues& values_;
+};
+
+struct OpLowering {
+  std::string name;  // the op's
+  std::string file;
+  void (*lower)(Lowering& lowering);
+  bool f32 = false;  // its nodes lose too much in half precision: statistics, softmax, coordinates
+};
+
+inline Registry<OpLowering>& op_lowerings() {
+  static Registry<OpLowering> registry("op");
+  return registry;
+}
+
+// SACCADE_REGISTER_LOWERING(op, function[, f32])
+#define SACCADE_REGISTER_LOWERING(op, function, ...)         \
+  [[maybe_unused]] static const bool function##_registered = \
+      ::saccade::op_lowerings().add({op, __FILE__, function __VA_OPT__(, ) __VA_ARGS__})
+
+}  // namespace saccade

@@ -1,0 +1,115 @@
+// Attention of all queries with all keys, and inside windows.
+#include <algorithm>
+
+#include "core/kernels/window_attention/window_attention.h"
+#include "train/export/lowering.h"
+
+namespace saccade {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// softmax(scores) in f32, whatever the products are in.
+std::string softmax(Lowering& l, const std::string& scores) {
+  l.graph().keep_f32(true);
+  const std::string weights = l.node("Softmax", {scores}, {{"axis", -1}});
+  l.graph().keep_f32(false);
+  return weights;
+}
+
+void refuse_mask(const Lowering& l) {
+  if (l.has_tensor("mask")) l.refuse("images with padding cannot be exported; the size is fixed");
+}
+
+void lower_attention(Lowering& l) {
+  refuse_mask(l);
+  if (l.number("dropout") > 0) l.refuse("dropout is for training");
+  const int64_t heads = l.integer("heads"), queries = l.shape(0)[1], keys = l.shape(1)[1];
+  auto split = [&](size_t i, int64_t rows, const Sizes& axes) {  // [N, S, heads * D], the heads moved forward
+    return l.transpose(l.reshape(l.input(i), {0, rows, heads, l.shape(i)[2] / heads}), axes);
+  };
+  const std::string q = l.node("Mul", {split(0, queries, {0, 2, 1, 3}), l.graph().scalar(l.number("scale"))});
+  std::string scores = l.node("MatMul", {q, split(1, keys, {0, 2, 3, 1})});
+  if (l.has(3)) scores = l.node("Add", {scores, l.broadcast_input(3)});
+  const std::string y = l.node("MatMul", {softmax(l, scores), split(2, keys, {0, 2, 1, 3})});
+  l.result(l.reshape(l.transpose(y, {0, 2, 1, 3}), {0, queries, l.shape(2)[2]}));
+}
+SACCADE_REGISTER_LOWERING("attention", lower_attention);
+
+// The relative position bias [heads, T, T] of the tokens of a window, from the table (window_attention.h).
+Tensor window_bias(const Tensor& table, int64_t window, int64_t heads) {
+  int64_t side = 2 * window - 1;  // of the table, which may be made for a larger window
+  while (side * side < table.dim(0)) side += 2;
+  const int64_t tokens = window * window, middle = (side - 1) / 2;
+  Tensor bias = Tensor::empty({heads, tokens, tokens});
+  const Tensor rows = table.contiguous();
+  for (int64_t q = 0; q < tokens; ++q) {
+    for (int64_t k = 0; k < tokens; ++k) {
+      const int64_t y = q / window - k / window + middle, x = q % window - k % window + middle;
+      for (int64_t h = 0; h < heads; ++h)
+        bias.data<float>()[(h * tokens + q) * tokens + k] = rows.data<float>()[(y * side + x) * heads + h];
+    }
+  }
+  return bias;
+}
+
+// [windows, 1, T, T]: what keeps tokens apart that only the shift brought together.
+Tensor region_mask(const kernels::WindowGeometry& map, int tokens) {
+  Tensor mask = Tensor::empty({map.count(), 1, tokens, tokens});
+  float* p = mask.data<float>();
+  for (int w = 0; w < map.count(); ++w)
+    for (int q = 0; q < tokens; ++q)
+      for (int k = 0; k < tokens; ++k)
+        *p++ = map.region(w, q) == map.region(w, k) ? 0.0f : kernels::kOtherRegion;
+  return mask;
+}
+
+// The windows' tokens are picked by index, and put back by index.
+void lower_window_attention(Lowering& l) {
+  refuse_mask(l);
+  const kernels::WindowParams params{l.integer("heads"), l.integer("window"), l.integer("shift"),
+                                     l.number("scale")};
+  const int64_t heads = params.heads, H = l.shape(0)[1], W = l.shape(0)[2], C = l.shape(0)[3] / 3;
+  const kernels::WindowGeometry map(H, W, params);
+  const int64_t tokens = params.window * params.window, windows = map.count();
+  std::vector<int64_t> pick(static_cast<size_t>(windows * tokens)), put(static_cast<size_t>(H * W));
+  for (int w = 0; w < map.count(); ++w) {
+    for (int i = 0; i < static_cast<int>(tokens); ++i) {
+      const int from = map.token(w, i);
+      const int64_t at = w * tokens + i;
+      pick[static_cast<size_t>(at)] = from < 0 ? H * W : from;
+      if (from >= 0) put[static_cast<size_t>(from)] = at;
+    }
+  }
+  std::string qkv = l.reshape(l.input(0), {0, H * W, 3 * C});
+  if (map.fillers() > 0) {  // one more token, which fills the last windows
+    const Tensor filler =
+        l.has(2) ? l.constant(size_t{2}).reshape({1, 1, 3 * C}) : Tensor::zeros({1, 1, 3 * C});
+    qkv = l.node("Concat", {qkv, l.for_every_image(filler, "padding")}, {{"axis", 1}});
+  }
+  qkv = l.node("Gather", {qkv, l.graph().ints(pick, "window_tokens")}, {{"axis", 1}});
+  // [3, N, windows, heads, T, D]
+  qkv = l.transpose(l.reshape(qkv, {0, windows, tokens, 3, heads, C / heads}), {3, 0, 1, 4, 2, 5});
+  auto part = [&](int64_t i) {
+    return l.node("Gather",
+                  {qkv, l.graph().constant(Tensor::from<int64_t>({}, std::vector<int64_t>{i}), "part")},
+                  {{"axis", 0}});
+  };
+  const std::string q = l.node("Mul", {part(0), l.graph().scalar(params.scale)});
+  std::string scores = l.node("MatMul", {q, l.transpose(part(1), {0, 1, 2, 4, 3})});
+  if (l.has(1))
+    scores =
+        l.node("Add", {scores, l.graph().constant(window_bias(l.constant(size_t{1}), params.window, heads),
+                                                  "position_bias")});
+  if (params.shift > 0)
+    scores =
+        l.node("Add", {scores, l.graph().constant(region_mask(map, static_cast<int>(tokens)), "shift_mask")});
+  const std::string y = l.transpose(l.node("MatMul", {softmax(l, scores), part(2)}), {0, 1, 3, 2, 4});
+  const std::string rows = l.reshape(y, {0, windows * tokens, C});
+  l.result(
+      l.reshape(l.node("Gather", {rows, l.graph().ints(put, "map_tokens")}, {{"axis", 1}}), {0, H, W, C}));
+}
+SACCADE_REGISTER_LOWERING("window_attention", lower_window_attention);
+
+}  // namespace
+}  // namespace saccade

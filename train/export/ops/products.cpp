@@ -1,0 +1,64 @@
+// Matrix products, convolutions and pooling.
+#include "train/export/lowering.h"
+
+namespace saccade {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+void lower_conv2d(Lowering& l) {
+  const Shape& w = l.shape(1);
+  std::vector<std::string> in{l.channels_first(0), l.input(1)};
+  if (l.has(2)) in.push_back(l.input(2));
+  const int64_t stride = l.integer("stride"), padding = l.integer("padding"),
+                dilation = l.integer("dilation");
+  const std::string y = l.node("Conv", in,
+                               {{"kernel_shape", Sizes{w[2], w[3]}},
+                                {"strides", Sizes{stride, stride}},
+                                {"pads", Sizes{padding, padding, padding, padding}},
+                                {"dilations", Sizes{dilation, dilation}},
+                                {"group", l.integer("groups")}});
+  l.result_channels_first(l.activate(static_cast<Activation>(l.integer("activation")), y));
+}
+SACCADE_REGISTER_LOWERING("conv2d", lower_conv2d);
+
+// y = act(x weight^T + bias)
+void lower_linear(Lowering& l) {
+  const auto activation = static_cast<Activation>(l.integer("activation"));
+  if (l.shape(0).rank() == 2) {
+    std::vector<std::string> in{l.input(0), l.input(1)};
+    if (l.has(2)) in.push_back(l.input(2));
+    return l.result(l.activate(activation, l.node("Gemm", in, {{"transB", 1}})));
+  }
+  std::string y =
+      l.node("MatMul",
+             {l.input(0), l.graph().constant(l.constant(size_t{1}).transpose(0, 1).contiguous(), "weight")});
+  if (l.has(2)) y = l.node("Add", {y, l.input(2)});
+  l.result(l.activate(activation, y));
+}
+SACCADE_REGISTER_LOWERING("linear", lower_linear);
+
+void lower_matmul(Lowering& l) { l.result(l.node("MatMul", {l.input(0), l.input(1)})); }
+SACCADE_REGISTER_LOWERING("matmul", lower_matmul);
+
+void lower_max_pool2d(Lowering& l) {
+  const int64_t kernel = l.integer("kernel"), stride = l.integer("stride"), padding = l.integer("padding");
+  l.result_channels_first(l.node("MaxPool", {l.channels_first(0)},
+                                 {{"kernel_shape", Sizes{kernel, kernel}},
+                                  {"strides", Sizes{stride, stride}},
+                                  {"pads", Sizes{padding, padding, padding, padding}}}));
+}
+SACCADE_REGISTER_LOWERING("max_pool2d", lower_max_pool2d);
+
+void lower_avg_pool2d(Lowering& l) {
+  const int64_t window = l.integer("window");
+  l.result_channels_first(l.node("AveragePool", {l.channels_first(0)},
+                                 {{"kernel_shape", Sizes{window, window}},
+                                  {"strides", Sizes{window, window}},
+                                  {"ceil_mode", 1},
+                                  {"count_include_pad", 0}}));
+}
+SACCADE_REGISTER_LOWERING("avg_pool2d", lower_avg_pool2d);
+
+}  // namespace
+}  // namespace saccade

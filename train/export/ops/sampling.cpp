@@ -1,0 +1,105 @@
+// Bilinear sampling, by GridSample of opset 16 (whose name of the mode opset 20 changed).
+#include <numbers>
+
+#include "train/export/lowering.h"
+
+namespace saccade {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// maps [N, C, H, W], grid [N, A, B, 2] in [-1, 1] -> [N, C, A, B]; zeros outside
+std::string sample(Lowering& l, const std::string& maps, const std::string& grid, bool align_corners) {
+  return l.node("GridSample", {maps, grid},
+                {{"mode", std::string("bilinear")},
+                 {"padding_mode", std::string("zeros")},
+                 {"align_corners", int64_t{align_corners}}});
+}
+
+// grid = 2 location - 1 for the location in [0, 1]: [N, M, L, Q, P, 2]
+std::string sampling_grid(Lowering& l, const FeatureLevels& levels, int64_t points) {
+  const int64_t Q = l.shape(1)[1], L = levels.size();
+  const bool boxes = l.shape(1)[3] == 4;
+  l.graph().keep_f32(true);
+  const std::string reference = l.reshape(l.input(1), {0, Q, 1, L, 1, boxes ? 4 : 2});
+  auto numbers = [&](int64_t begin, int64_t end) {
+    return boxes ? l.slice(reference, 5, begin, end) : reference;
+  };
+  std::string moved = l.input(2);  // [N, Q, M, L, P, 2]
+  if (boxes) {
+    const double units = 1 / static_cast<double>(points);  // 0.5 / P boxes, and twice that in the grid
+    moved = l.node("Mul", {l.node("Mul", {moved, l.graph().scalar(units)}), numbers(2, 4)});
+  } else {
+    std::vector<float> cells;
+    for (const MapSize& level : levels)
+      cells.insert(cells.end(), {2 / static_cast<float>(level.width), 2 / static_cast<float>(level.height)});
+    moved =
+        l.node("Mul", {moved, l.graph().constant(Tensor::from<float>({1, 1, 1, L, 1, 2}, cells), "cells")});
+  }
+  const std::string centre =
+      l.node("Sub", {l.node("Mul", {numbers(0, 2), l.graph().scalar(2)}), l.graph().scalar(1)});
+  const std::string grid = l.transpose(l.node("Add", {centre, moved}), {0, 2, 3, 1, 4, 5});
+  l.graph().keep_f32(false);
+  return grid;
+}
+
+// value [N, S, M, D], reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2], logits [N, Q, M, L P] -> [N, Q, M D]
+void lower_ms_deform_attn(Lowering& l) {
+  const std::vector<int64_t>& sizes = l.integers("levels");
+  FeatureLevels levels;
+  for (size_t i = 0; i < sizes.size(); i += 2) levels.push_back({sizes[i], sizes[i + 1]});
+  const int64_t L = levels.size(), S = levels.tokens(), M = l.shape(0)[2], D = l.shape(0)[3];
+  const int64_t Q = l.shape(2)[1], P = l.shape(2)[4];
+  const std::string grid = sampling_grid(l, levels, P);
+  const std::string value = l.reshape(l.transpose(l.input(0), {0, 2, 3, 1}), {-1, D, S});  // [N M, D, S]
+  std::vector<std::string> samples;
+  for (int64_t i = 0; i < L; ++i) {
+    const MapSize& level = levels[i];
+    const std::string part =
+        L == 1 ? value : l.slice(value, 2, levels.start(i), levels.start(i) + level.cells());
+    const std::string points = L == 1 ? grid : l.slice(grid, 2, i, i + 1);
+    samples.push_back(sample(l, l.reshape(part, {-1, D, level.height, level.width}),
+                             l.reshape(points, {-1, Q, P, 2}), false));
+  }
+  const std::string sampled =
+      L == 1 ? samples[0] : l.node("Concat", samples, {{"axis", 3}});  // [N M, D, Q, L P]
+  l.graph().keep_f32(true);
+  const std::string weights = l.node("Softmax", {l.input(3)}, {{"axis", -1}});
+  l.graph().keep_f32(false);
+  const std::string by_head = l.reshape(l.transpose(weights, {0, 2, 1, 3}), {-1, 1, Q, L * P});
+  const std::string sums =
+      l.node("ReduceSum", {l.node("Mul", {sampled, by_head}), l.graph().ints({3}, "axes")},
+             {{"keepdims", 0}});  // [N M, D, Q]
+  l.result(l.transpose(l.reshape(sums, {-1, M * D, Q}), {0, 2, 1}));
+}
+SACCADE_REGISTER_LOWERING("ms_deform_attn", lower_ms_deform_attn);
+
+// x [N, H, W, C], grid [N, P, 2] or [N, G, P, 2] -> [N, P, C]
+void lower_grid_sample(Lowering& l) {
+  const Shape &x = l.shape(0), &grid = l.shape(1);
+  const int64_t groups = grid.rank() == 4 ? grid[1] : 1, points = grid[-2], channels = x[3];
+  std::string maps = l.channels_first(0);
+  if (groups > 1) maps = l.reshape(maps, {-1, channels / groups, x[1], x[2]});
+  const std::string places = l.reshape(l.input(1), {-1, points, 1, 2});
+  const std::string y = sample(l, maps, places, l.integer("align_corners") != 0);
+  l.result(l.transpose(l.reshape(y, {-1, channels, points}), {0, 2, 1}));
+}
+SACCADE_REGISTER_LOWERING("grid_sample", lower_grid_sample);
+
+// table [H, rows, columns] sampled at (query point [N or 1, Q, 2] - key point [N, G, S, 2]) / 2 -> [N, H, Q, S]
+void lower_sampled_position_bias(Lowering& l) {
+  const Shape &table = l.shape(0), &keys = l.shape(2);
+  const int64_t heads = table[0], groups = keys[1], S = keys[2], Q = l.shape(1)[1];
+  const std::string half = l.graph().scalar(0.5);
+  const std::string query = l.reshape(l.broadcast_input(1), {0, 1, Q, 1, 2});
+  const std::string key = l.reshape(l.input(2), {0, groups, 1, S, 2});
+  const std::string grid = l.reshape(l.node("Mul", {l.node("Sub", {query, key}), half}), {-1, Q, S, 2});
+  const Tensor one = l.constant(size_t{0}).reshape({1, groups, heads / groups, table[1] * table[2]});
+  const std::string tables =
+      l.reshape(l.for_every_image(one, "table"), {-1, heads / groups, table[1], table[2]});
+  l.result(l.reshape(sample(l, tables, grid, true), {-1, heads, Q, S}));
+}
+SACCADE_REGISTER_LOWERING("sampled_position_bias", lower_sampled_position_bias, true);
+
+}  // namespace
+}  // namespace saccade
