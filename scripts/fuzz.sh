@@ -1,25 +1,65 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of images and annotations with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer; needs clang.
-# What it finds lies in the build folder. Usage: scripts/fuzz.sh [SECONDS a target (60)]
+# Fuzzes the readers of outside files with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer; needs clang. What a target finds
+# lies in build-fuzz/TARGET-crash-*, its corpus in build-fuzz/TARGET, where the next call goes on.
+# Usage: scripts/fuzz.sh [SECONDS a target (60)] [TARGET...]   (image, coco, formats, weights, config, run_log)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1:-60}
+shift || true
+[ $# -gt 0 ] || set -- image coco formats weights config run_log
 build="build-fuzz"
-mkdir -p "$build"
-flags=(-std=c++20 -O1 -g "-fsanitize=fuzzer,address,undefined" -fno-sanitize-recover=all -I. -isystem /usr/include/stb)
-libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -lz -lpthread)
-# Sets of JSON and images as seeds.
-mkdir -p "$build/images" "$build/coco"
-cp tests/golden/images/*.* tests/golden/jpeg/*.jpg "$build/images/"
+mkdir -p "$build"/{image,coco,formats,weights,config,run_log,objects,configs}
+flags=(-std=c++20 -O1 -g "-fsanitize=address,undefined" -fno-sanitize-recover=all -I. "-I$build" -isystem /usr/include/stb -Wno-everything)
+libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -lz -lpthread -lexpat -lyaml -lprotobuf -lre2 -lxxhash)
+
+# Everything that the targets may need becomes an archive; the linker takes what they do need. Data formats register themselves, so
+# they are named.
+protoc "--cpp_out=$build" --proto_path=. --proto_path=/usr/include configs/rules.proto configs/saccade.proto
+printf '' > "$build/configs/recipes.inc"
+sources=(core/formats/*.cpp core/tensor/*.cpp core/runtime/no_cuda.cpp core/runtime/interrupt.cpp core/runtime/cpu/processors.cpp
+  core/kernels/copy/copy.cpp data/images/{image,orientation,jpeg,png,bmp,webp,stb,resize}.cpp data/formats/*.cpp data/evaluation/detections.cpp train/logs/{run_log,tensorboard}.cpp
+  train/config/{config,config_args,config_fields,config_parse,config_set,config_validate,nearest,rules}.cpp layers/{args,name_patterns}.cpp
+  "$build"/configs/*.pb.cc)
+sources+=(tests/fuzz/*.cpp)
+
+# Made anew: what is older than its source or than any header.
+objects=()
+for source in "${sources[@]}"; do
+  object=$build/objects/$(tr / _ <<< "${source%.*}").o
+  case $source in tests/*) ;; *) objects+=("$object") ;; esac
+  if [ ! -e "$object" ] || [ -n "$(find "$source" core data layers models train tests/fuzz -newer "$object" \
+    \( -name '*.h' -o -path "$source" \) -print -quit)" ]; then
+    printf '%s\0%s\0' "$object" "$source"
+  fi
+done > "$build/wanted"
+xargs -0 -r -n 2 -P "$(nproc)" sh -c 'clang++ "$@" || exit 255' compile "${flags[@]}" -fsanitize=fuzzer-no-link -c -o < "$build/wanted"
+rm -f "$build/saccade.a"
+ar rcs "$build/saccade.a" "${objects[@]}"
+
+# Seeds.
+cp tests/golden/images/*.* tests/golden/jpeg/*.jpg "$build/image/"
 printf '%s' '{"images":[{"id":1,"file_name":"a.png","width":4,"height":4}],"annotations":[{"id":1,"image_id":1,"category_id":1,' \
   '"bbox":[0,1,2.5,3e0],"area":1,"iscrowd":0,"segmentation":[[1,2.5]]}],"categories":[{"id":1,"name":"a"}]}' > "$build/coco/a.json"
 printf '%s' '[{"image_id":1,"category_id":1.0,"bbox":[0,1,2,3],"score":0.5}]' > "$build/coco/d.json"
+printf '0image,class,x1,y1,x2,y2,width,height\na.png,"a ""b""",1,2,3.5,4,5,6\nb.png,,,,,,,\n' > "$build/formats/csv"
+printf '1<annotation><filename>a.png</filename><size><width>4</width><height>5</height></size><object><name>a</name><bndbox>%s' \
+  '<xmin>1</xmin><ymin>1</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object></annotation>' > "$build/formats/voc"
+printf '2names:\n  0: a\n  1: "b"\npath: .\ntrain: [images]\nval: images\n' > "$build/formats/yaml"
+printf '30 0.5 0.5 0.25 0.5\n1 1e-1 .2 0.1 0.1\n' > "$build/formats/yolo"
+for recipe in configs/*.textproto; do grep -v '^ *#' "$recipe" > "$build/config/$(basename "$recipe")"; done
+printf 'model { queries: 3 }\noptimizer.group={regex: "bias" lr_mult: 0.1}' > "$build/config/set"
+find tests/golden -size -20k \( -name '*.safetensors' -o -name '*.pth' -o -name '*.pt' \) -exec cp {} "$build/weights/" \;
+printf '{"type": "train", "step": 1, "loss": 2.5}\n{"type": "eval", "step": 5, "AP": null, "early_stop": true}\n{"st' > "$build/run_log/metrics"
+printf '\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22\x09\0\0\x40\x3b\xb9\x9b\xda\x41\x1a\x0dbrain.Event:2' > "$build/run_log/events"
 
-clang++ "${flags[@]}" -o "$build/image_fuzz" tests/fuzz/image_fuzz.cpp data/images/{image,orientation,jpeg,png,bmp,webp,stb}.cpp \
-  core/formats/{file,output_file,temporary,descriptors,text}.cpp "${libraries[@]}"
-clang++ "${flags[@]}" -o "$build/coco_fuzz" tests/fuzz/coco_fuzz.cpp data/images/{image,orientation,jpeg,png,bmp,webp,stb}.cpp \
-  data/formats/{coco_json,dataset_check,findings,ground_truth}.cpp data/evaluation/detections.cpp \
-  core/formats/{file,output_file,temporary,descriptors,text,json,json_syntax}.cpp "${libraries[@]}"
-"$build/image_fuzz" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -artifact_prefix="$build/" "$build/images"
-"$build/coco_fuzz" -max_total_time="$seconds" -max_len=4096 -timeout=20 -artifact_prefix="$build/" "$build/coco"
+for target in "$@"; do
+  formats=()
+  [ "$target" != formats ] || formats=("$build"/objects/data_formats_{csv,voc,yolo}.o)
+  clang++ "${flags[@]}" -fsanitize=fuzzer -o "$build/${target}_fuzz" "$build/objects/tests_fuzz_${target}_fuzz.o" "${formats[@]}" \
+    "$build/saccade.a" "${libraries[@]}"
+  "$build/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=65536 -print_final_stats=1 \
+    -artifact_prefix="$build/$target-" "$build/$target" 2> "$build/$target.log" || { tail -30 "$build/$target.log" >&2 && exit 1; }
+  awk -v target="$target" '/number_of_executed_units/ { runs = $2 } / cov: / { for (i = 1; i < NF; ++i) if ($i == "cov:") edges = $(i + 1) }
+    END { print target ": " runs " inputs, " edges " edges, no finding" }' "$build/$target.log"
+done

@@ -1,0 +1,47 @@
+// libFuzzer: any bytes as the lists of the formats beside COCO; the first one chooses which (scripts/fuzz.sh).
+#include "core/runtime/cpu/thread_team.h"
+#include "data/formats/data_format.h"
+#include "data/formats/voc_xml.h"
+#include "data/formats/yolo_names.h"
+#include "tests/fuzz/fuzz_file.h"
+
+// In place of thread_team.cpp's, which takes the place of GCC's OpenMP and so is not for clang.
+int saccade::thread_count() { return 1; }
+
+namespace {
+
+void read_as(const char* format, const std::string& annotations, const std::string& images) {
+  saccade::DataPaths paths;
+  paths.annotations = annotations;
+  paths.images = images;
+  paths.format = format;
+  saccade::detection_formats().find(format).read(paths, [](const std::string&) {});
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  using namespace saccade::fuzz;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 4) {
+    case 0:
+      attempt([&] { read_as("csv", write("boxes.csv", text), ""); });
+      break;
+    case 1:
+      attempt([&] { saccade::read_voc_xml(write("photo.xml", text)); });
+      break;
+    case 2:
+      attempt([&] { saccade::read_yolo_yaml(write("other.yaml", text)); });
+      break;
+    default: {
+      std::filesystem::create_directories(folder() + "/images");
+      std::filesystem::create_directories(folder() + "/labels");
+      write("images/photo.png", "no picture");
+      write("labels/photo.txt", text);
+      const std::string yaml = write("data.yaml", "names: [a, b]\ntrain: images\n");
+      attempt([&] { read_as("yolo", yaml, folder() + "/images"); });
+    }
+  }
+  return 0;
+}
