@@ -7,7 +7,7 @@
 //   2. samples(rng): small f64 inputs (some hundred elements), away from kinks; add batch 1 and size 0 where
 //   legal.
 //   3. Sample::fn calls the op; Sample::reference computes it with plain loops in f64 from the same inputs.
-//   4. State why the tolerances are what they are; they are relative to the size of the expected values.
+//   4. Say what rounds; scripts/tolerances.sh measures how much and writes the row's line of largest_errors.inc.
 //   5. errors: calls that must throw, with a regex for the message.
 //   6. Run `test_autograd --gtest_filter=op_gelu.*`; a failure prints the line that repeats it.
 #pragma once
@@ -44,14 +44,10 @@ enum class Bf16 {
   kExact,    // inputs given as bf16, every result equals the f32 one: views, maximum, Cast::kF32
 };
 
-// Largest allowed |got - expected| / (|expected| + rms(expected) + magnitude).
-struct Tolerance {
-  double f32;
-  double bf16;              // forward; gradients may be off by gradient_factor times as much
-  const char* why;          // the explanation, printed with a failure
-  double f64 = 1e-12;       // order of summation only
-  double gradcheck = 2e-7;  // central differences with step 1e-5: truncation 1e-10 f''', rounding 1e-11 |f|
-  double gradient_factor = 4;
+// What rounds in an op, printed with a failure. How much it may is measured: five times the largest error that scripts/tolerances.sh
+// met (largest_errors.inc), as |got - expected| / (|expected| + rms(expected) + magnitude).
+struct Rounding {
+  const char* why;
   double magnitude = 1e-3;  // size of the terms that cancel in results near zero
 };
 
@@ -64,7 +60,7 @@ struct ErrorCase {
 struct Row {
   std::string name;
   Bf16 bf16;
-  Tolerance tolerance;
+  Rounding rounding;
   std::function<std::vector<Sample>(Rng&)> samples;
   std::vector<ErrorCase> errors = {};
   // Why the last bits may depend on the number of threads (never on the run); empty: they must not.

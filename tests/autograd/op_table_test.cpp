@@ -60,7 +60,7 @@ struct Product {
 };
 
 Row product_row(Fault fault) {
-  return Row{"product", Bf16::kInputs, {1e-6, 1e-2, "one product"}, [fault](Rng& rng) {
+  return Row{"mul", Bf16::kInputs, {"one product"}, [fault](Rng& rng) {
                Sample s{"plain",
                         {uniform(rng, {4, 3}), uniform(rng, {4, 3})},
                         [fault](const Vars& v) {

@@ -42,9 +42,7 @@ Sample conv_case(Rng& rng, const char* label, const Shape& x, int64_t out, int64
 const Register kConv2d(Row{
     "conv2d",
     Bf16::kCompute,
-    {.f32 = 2e-5,
-     .bf16 = 3e-2,
-     .why =
+    {.why =
          "f32: sums of up to 300 products in any order; bf16: one rounding (2^-9) of each factor and of the "
          "result, cancellation inside the sum"},
     [](Rng& rng) {
@@ -135,9 +133,7 @@ Sample pool_case(Rng& rng, const char* label, const Shape& x, int64_t kernel, in
 const Register kMaxPool2d(Row{
     "max_pool2d",
     Bf16::kExact,
-    {.f32 = 1e-6,
-     .bf16 = 1e-2,
-     .why = "values are copied; a gradient is a sum of at most 9 values, in bf16 rounded once"},
+    {.why = "values are copied; a gradient is a sum of at most 9 values, in bf16 rounded once"},
     [](Rng& rng) {
       return std::vector<Sample>{
           pool_case(rng, "3x3 stride 2", {2, 7, 6, 3}, 3, 2, 1),
@@ -176,7 +172,7 @@ Sample average_case(Rng& rng, const char* label, const Shape& x, int64_t window)
 
 const Register kAvgPool2d(Row{"avg_pool2d",
                               Bf16::kInputs,
-                              {.f32 = 1e-6, .bf16 = 1e-2, .why = "sums of few values, in bf16 rounded once"},
+                              {.why = "sums of few values, in bf16 rounded once"},
                               [](Rng& rng) {
                                 return std::vector<Sample>{
                                     average_case(rng, "2x2", {2, 6, 4, 3}, 2),

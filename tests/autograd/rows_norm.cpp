@@ -69,9 +69,7 @@ Sample batch_norm_case(Rng& rng, const char* label, const Shape& x, bool trainin
 const Register kBatchNorm(Row{
     "batch_norm",
     Bf16::kInputs,
-    {.f32 = 2e-5,
-     .bf16 = 1e-2,
-     .why = "f32: statistics of some hundred values, gradients cancel by a factor of about 10; bf16: "
+    {.why = "f32: statistics of some hundred values, gradients cancel by a factor of about 10; bf16: "
             "statistics are f32, the result is rounded once"},
     [](Rng& rng) {
       std::vector<Sample> samples{
@@ -126,7 +124,7 @@ Sample affine_case(Rng& rng, const char* label, const Shape& x, Activation act) 
 const Register kChannelAffine(Row{
     "channel_affine",
     Bf16::kInputs,
-    {.f32 = 1e-6, .bf16 = 1e-2, .why = "one product and one sum; bf16: one rounding of the result"},
+    {.why = "one product and one sum; bf16: one rounding of the result"},
     [](Rng& rng) {
       std::vector<Sample> samples{
           affine_case(rng, "plain", {2, 3, 4, 5}, Activation::kNone),
@@ -170,7 +168,7 @@ Sample group_norm_case(Rng& rng, const char* label, const Shape& x, int64_t grou
 const Register kGroupNorm(Row{
     "group_norm",
     Bf16::kInputs,
-    {.f32 = 2e-5, .bf16 = 1e-2, .why = "as batch_norm"},
+    {.why = "as batch_norm"},
     [](Rng& rng) {
       return std::vector<Sample>{
           group_norm_case(rng, "maps", {2, 3, 4, 6}, 3),
@@ -241,34 +239,31 @@ Sample dropout_norm_case(Rng& rng, const char* label, const Shape& x, double p, 
           mixed ? std::vector<int>{1, 2, 3} : std::vector<int>{1, 2}};
 }
 
-const Register kDropoutNorm(Row{
-    "dropout_norm",
-    Bf16::kInputs,
-    {.f32 = 2e-5, .bf16 = 2e-2, .why = "as layer_norm; bf16: what dropout keeps is rounded once more"},
-    [](Rng& rng) {
-      return std::vector<Sample>{
-          dropout_norm_case(rng, "tokens", {2, 3, 8}, 0.2, false),
-          dropout_norm_case(rng, "mixed", {37, 64}, 0.1, true),
-          dropout_norm_case(rng, "mixed, no dropout", {5, 64}, 0, true),
-          dropout_norm_case(rng, "a warp a row", {19, 160}, 0.5, false),
-          dropout_norm_case(rng, "odd, mixed", {4, 31}, 0.3, true),
-          dropout_norm_case(rng, "a block a row", {2, 1056}, 0.1, true),
-          dropout_norm_case(rng, "no rows", {0, 4}, 0.1, false),
-      };
-    },
-    {{"probability",
-      [] {
-        Var x(Tensor::zeros({2, 3})), w(Tensor::zeros({3}));
-        dropout_norm(x, 1.5, true, x, w, w);
-      },
-      R"(\[dropout_norm\] probability 1.5, expected 0 <= p <= 1)"}}});
+const Register kDropoutNorm(Row{"dropout_norm",
+                                Bf16::kInputs,
+                                {.why = "as layer_norm; bf16: what dropout keeps is rounded once more"},
+                                [](Rng& rng) {
+                                  return std::vector<Sample>{
+                                      dropout_norm_case(rng, "tokens", {2, 3, 8}, 0.2, false),
+                                      dropout_norm_case(rng, "mixed", {37, 64}, 0.1, true),
+                                      dropout_norm_case(rng, "mixed, no dropout", {5, 64}, 0, true),
+                                      dropout_norm_case(rng, "a warp a row", {19, 160}, 0.5, false),
+                                      dropout_norm_case(rng, "odd, mixed", {4, 31}, 0.3, true),
+                                      dropout_norm_case(rng, "a block a row", {2, 1056}, 0.1, true),
+                                      dropout_norm_case(rng, "no rows", {0, 4}, 0.1, false),
+                                  };
+                                },
+                                {{"probability",
+                                  [] {
+                                    Var x(Tensor::zeros({2, 3})), w(Tensor::zeros({3}));
+                                    dropout_norm(x, 1.5, true, x, w, w);
+                                  },
+                                  R"(\[dropout_norm\] probability 1.5, expected 0 <= p <= 1)"}}});
 
 const Register kLayerNorm(Row{
     "layer_norm",
     Bf16::kInputs,
-    {.f32 = 2e-5,
-     .bf16 = 2e-2,
-     .why = "f32: as batch_norm; bf16: the sum with the residual and the result are rounded once each"},
+    {.why = "f32: as batch_norm; bf16: the sum with the residual and the result are rounded once each"},
     [](Rng& rng) {
       return std::vector<Sample>{
           layer_norm_case(rng, "tokens", {2, 3, 8}, false),

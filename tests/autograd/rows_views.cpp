@@ -5,8 +5,8 @@
 namespace saccade::optable {
 namespace {
 
-constexpr Tolerance kViews{0, 1e-2, "values only move; bf16 gradients of expand are rounded sums"};
-constexpr Tolerance kShortSums{1e-6, 1e-2, "gradients are short sums; bf16 rounds them once"};
+constexpr Rounding kViews{"values only move; bf16 gradients of expand are rounded sums"};
+constexpr Rounding kShortSums{"gradients are short sums; bf16 rounds them once"};
 using Index = std::vector<int64_t>;
 
 const Register kReshape(Row{"reshape",
