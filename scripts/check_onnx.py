@@ -3,10 +3,12 @@
 
 For every recipe with random weights, or for the given checkpoints and recipes: onnx's checker passes, there are no
 infinities, and onnxruntime's logits and boxes of 8 images of noise are those of `saccade export --sample`, to 1e-4 each. With
---openvino a second runtime reads the file too. Needs onnx, onnxruntime, numpy (and openvino).
+--openvino a second runtime reads the file too. With --annotations and --images, of detectors trained in f32, the file with
+pre- and post-processing inside detects in onnxruntime what `saccade eval` does: the APs agree to 1e-3. Needs onnx,
+onnxruntime and numpy, which scripts/setup.sh --checks puts into .cache/onnx (and openvino; for the APs Pillow).
 
-Usage: scripts/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic] [--openvino] [--keep DIR]
-       [MODEL...]
+Usage: scripts/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic] [--openvino]
+       [--keep DIR] [--annotations A.json --images DIR] [MODEL...]
 """
 
 import argparse
@@ -25,6 +27,7 @@ import onnxruntime
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOLERANCE = 1e-4
+AP_TOLERANCE = 1e-3
 # Recipes whose queries are tokens, by falling score. Of 900 random scores some lie closer together than rounding errors: their
 # order would be left to chance, and with it the queries'. Of the first few they do not.
 CHOOSE_TOKENS = ("dino", "rt_detr", "two_stage")
@@ -73,6 +76,51 @@ def run_openvino(path, images, batch):
     return {name: np.concatenate([r[name] for r in results]) for name in results[0]}
 
 
+def detect(path, annotations, images):
+    """COCO's result list of the file's detections, with its own pre- and post-processing."""
+    from PIL import Image
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    about = session.get_modelmeta().custom_metadata_map
+    size = int(about["width"]), int(about["height"])
+    ids = json.loads(about["category_ids"])
+    found = []
+    for image in json.loads(pathlib.Path(annotations).read_text())["images"]:
+        picture = Image.open(pathlib.Path(images) / image["file_name"]).convert("RGB")
+        feed = {
+            "images": np.asarray(picture.resize(size, Image.BILINEAR))[None],
+            "orig_target_sizes": np.array([picture.size], np.int64),
+        }
+        columns = [x[0].tolist() for x in session.run(["labels", "boxes", "scores"], feed)]
+        for label, box, score in zip(*columns, strict=True):
+            x1, y1, x2, y2 = box
+            bbox = [x1, y1, x2 - x1, y2 - y1]
+            found.append({"image_id": image["id"], "category_id": ids[label], "bbox": bbox, "score": score})
+    return found
+
+
+def check_ap(model, arguments, folder):
+    out, ours, theirs, detections = (folder / name for name in ("ap.onnx", "ours.json", "theirs.json", "detections.json"))
+
+    def saccade(*command):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run([arguments.saccade, *map(str, command)], check=True, **quiet)
+
+    data = ["--annotations", arguments.annotations]
+    saccade("export", model, out, "--input", "bytes", "--postprocess")
+    saccade("eval", "--checkpoint", model, *data, "--images", arguments.images, "--json", ours)
+    detections.write_text(json.dumps(detect(out, arguments.annotations, arguments.images)))
+    saccade("score", *data, "--detections", detections, "--json", theirs)
+    here, there = (json.loads(path.read_text()) for path in (ours, theirs))
+    worst = max(abs(here[key] - there[key]) for key in here if key.startswith("A"))
+    ok = abs(here["AP"] - there["AP"]) <= AP_TOLERANCE
+    text = f"AP {here['AP']:.5f}, of the file {there['AP']:.5f}; all figures to {worst:.1e}"
+    print(f"{'ok  ' if ok else 'FAIL'} {model}: {text}", flush=True)
+    return ok
+
+
 def check(model, arguments, folder):
     out, sample = folder / "model.onnx", folder / "sample.safetensors"
     command = [arguments.saccade, "export", str(model), str(out), "--sample", str(sample)]
@@ -115,6 +163,8 @@ def main():
     parser.add_argument("--keep", help="leave the last files here")
     parser.add_argument("--height", help="of the images; default: the recipe's")
     parser.add_argument("--width")
+    parser.add_argument("--annotations")
+    parser.add_argument("--images")
     parser.add_argument("models", nargs="*")
     arguments = parser.parse_args()
     models = arguments.models or sorted((ROOT / "configs").glob("*.textproto"))
@@ -124,7 +174,10 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         for model in models:
             try:
-                if not check(model, arguments, folder):
+                ok = check(model, arguments, folder)
+                if arguments.annotations:
+                    ok = check_ap(model, arguments, folder) and ok
+                if not ok:
                     failed.append(str(model))
             except Exception as error:
                 print(f"FAIL {model}: {type(error).__name__}: {str(error)[:300]}", flush=True)

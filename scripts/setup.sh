@@ -50,6 +50,14 @@ if [ $checks = 1 ] && ! .cache/ruff/bin/ruff --version 2> /dev/null | grep -qx "
   .cache/ruff/bin/pip install -q --disable-pip-version-check "ruff==$ruff"
 fi
 
+# What runs exported models (scripts/check_onnx.py). No part of the program, and nothing else needs it.
+if [ $checks = 1 ] && ! .cache/onnx/bin/python -c 'import onnx, onnxruntime' 2> /dev/null; then
+  echo "Installing: onnx and onnxruntime"
+  python3 -m venv .cache/onnx
+  .cache/onnx/bin/pip install -q --disable-pip-version-check onnx==1.23.2 onnxruntime==1.32.0 ||
+    { rm -rf .cache/onnx; echo "setup.sh: onnxruntime cannot be fetched; exported models will not be run" >&2; }
+fi
+
 # What reads the machine code that nvcc makes (scripts/check_sass.py), where the toolkit has no cuobjdump of its own.
 if [ $checks = 1 ] && { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } > /dev/null &&
   ! { command -v cuobjdump || [ -x /usr/local/cuda/bin/cuobjdump ] || [ -d .cache/cuobjdump/bin ]; } > /dev/null; then
