@@ -121,6 +121,59 @@ def check_ap(model, arguments, folder):
     return ok
 
 
+def postprocessed(logits, boxes, softmax, count):
+    """What the file should make of one image's raw outputs: scores, labels and boxes (x1, y1, x2, y2) of the unit square."""
+    if softmax:
+        exponents = np.exp(logits - logits.max(-1, keepdims=True))
+        scores = exponents / exponents.sum(-1, keepdims=True)
+        if boxes is None:
+            order = np.argsort(-scores, kind="stable")[:5]
+            return scores[order], order, None
+        scores, labels = scores[:, :-1].max(-1), scores[:, :-1].argmax(-1)
+        query = np.argsort(-scores, kind="stable")[:count]
+        scores, labels = scores[query], labels[query]
+    else:
+        flat = logits.reshape(-1)
+        order = np.argsort(-flat, kind="stable")[:count]
+        scores, query, labels = 1 / (1 + np.exp(-flat[order])), order // logits.shape[1], order % logits.shape[1]
+    centre, half = boxes[query, :2], boxes[query, 2:] / 2
+    return scores, labels, np.concatenate([centre - half, centre + half], -1)
+
+
+def check_postprocess(model, expected, images, arguments, folder):
+    """The largest difference of scores and of boxes as parts of the image. Of nearly equal scores any order is right."""
+    out = folder / "postprocess.onnx"
+    command = [arguments.saccade, "export", str(model), str(out), "--batch", "dynamic", "--postprocess", "--raw-outputs"]
+    for flag, value in (("--height", arguments.height), ("--width", arguments.width)):
+        command += [flag, value] if value else []
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    onnx.checker.check_model(onnx.load(str(out)), full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    detector = "boxes" in expected
+    count = 2
+    feed = {"images": images[:count]}
+    sizes = np.array([[200, 100], [640, 480]], np.int64)
+    if detector:
+        feed["orig_target_sizes"] = sizes
+    made = dict(zip(names, session.run(names, feed), strict=True))
+    softmax = session.get_modelmeta().custom_metadata_map["scores"] == "softmax"
+    worst = 0
+    for n in range(count):
+        boxes = made["raw_boxes"][n] if detector else None
+        scores, labels, corners = postprocessed(made["logits"][n], boxes, softmax, made["scores"].shape[1])
+        worst = max(worst, np.abs(scores - made["scores"][n]).max())
+        clear = np.abs(np.diff(scores, prepend=2, append=-1))
+        same = np.minimum(clear[:-1], clear[1:]) > 1e-6  # no neighbour that might take its place
+        assert (labels == made["labels"][n])[same].all(), "other labels"
+        if detector:
+            scale = np.tile(sizes[n], 2)
+            worst = max(worst, np.abs(corners - made["boxes"][n] / scale)[same].max(initial=0))
+    return float(worst)
+
+
 def check(model, arguments, folder):
     out, sample = folder / "model.onnx", folder / "sample.safetensors"
     command = [arguments.saccade, "export", str(model), str(out), "--sample", str(sample)]
@@ -147,6 +200,7 @@ def check(model, arguments, folder):
         for name, values in expected.items():
             difference = np.abs(made[name] - values)
             worst[f"{runtime} {name}"] = float(difference.max())
+    worst["post-processing"] = check_postprocess(model, expected, images, arguments, folder)
     ok = all(value <= TOLERANCE for value in worst.values())
     text = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
     size = out.stat().st_size / 1e6

@@ -97,6 +97,7 @@ ExportOptions export_options(const ExportArguments& arguments, const LoadedModel
   o.metadata = {
       {"task", model.task},
       {"model", model.config.model().type()},
+      {"scores", !loss || loss->extra_columns() > 0 ? "softmax" : "sigmoid"},
       {"resize", resize_of(model.config)},
       {"class_names", json_list(model.class_names, [](const std::string& name) { return json_quote(name); })},
       {"category_ids", json_list(model.category_ids, [](int64_t id) { return std::to_string(id); })}};

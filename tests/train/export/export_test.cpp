@@ -310,6 +310,7 @@ TEST_F(ExportCli, WritesAFileThatTellsWhatItIs) {
   EXPECT_NE(metadata(raw, "class_names").find("\"circle\""), std::string::npos)
       << metadata(raw, "class_names");
   EXPECT_EQ(metadata(raw, "mean"), "0.485, 0.456, 0.406");
+  EXPECT_EQ(metadata(raw, "scores"), "sigmoid");
   EXPECT_TRUE(fs::exists(scratch() / "raw.safetensors"));
   expect_works("export " + kCheckpoint +
                " all.onnx --height 48 --width 80 --batch dynamic --input bytes --postprocess");
