@@ -98,9 +98,9 @@ std::string OnnxGraph::node(std::string_view type, const std::vector<std::string
 std::string OnnxGraph::constant(const Tensor& value, std::string_view hint, bool full_name) {
   const Tensor t = without_infinities(value.contiguous());
   const std::string_view bytes(static_cast<const char*>(t.raw()), t.bytes());
-  const uint64_t sum = checksum(bytes.data(), bytes.size());
+  const std::pair key{keep_f32_, checksum(bytes.data(), bytes.size())};
   const int type = onnx_type(t.dtype());
-  for (auto [it, end] = initializers_.equal_range(sum); it != end; ++it) {
+  for (auto [it, end] = initializers_.equal_range(key); it != end; ++it) {
     const onnx::TensorProto& known = graph_.initializer(it->second);
     if (known.data_type() == type &&
         std::equal(t.shape().begin(), t.shape().end(), known.dims().begin(), known.dims().end()) &&
@@ -112,7 +112,7 @@ std::string OnnxGraph::constant(const Tensor& value, std::string_view hint, bool
   made.set_data_type(type);
   for (int64_t d : t.shape()) made.add_dims(d);
   made.set_raw_data(bytes.data(), bytes.size());
-  initializers_.emplace(sum, graph_.initializer_size() - 1);
+  initializers_.emplace(key, graph_.initializer_size() - 1);
   return made.name();
 }
 

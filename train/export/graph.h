@@ -38,7 +38,7 @@ class OnnxGraph {
   // A node with one output (or several); returns the (first) output's name, which is the node's; the i-th further one is NAME:i.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
                    const OnnxAttributes& attributes = {}, int outputs = 1);
-  // A constant: in the scope, or with a full name. Equal ones are one initializer. Throws Error for NaN; infinities become kOnnxLarge.
+  // A constant: in the scope, or with a full name. Equal ones are one initializer, of nodes that keep f32 another. Throws Error for NaN; infinities become kOnnxLarge.
   std::string constant(const Tensor& value, std::string_view hint = "constant", bool full_name = false);
   std::string scalar(double value) { return constant(Tensor::scalar(value)); }
   std::string ints(const std::vector<int64_t>& values, std::string_view hint = "shape");
@@ -64,7 +64,9 @@ class OnnxGraph {
   bool keep_f32_ = false;
   std::vector<std::string> f32_nodes_;
   std::map<std::string, int> names_;
-  std::multimap<uint64_t, int> initializers_;  // by checksum, as indices
+  // By whether they are of nodes that stay in f32 (converters to f16 take one side of an initializer that both read), and by checksum:
+  // their indices.
+  std::multimap<std::pair<bool, uint64_t>, int> initializers_;
 };
 
 }  // namespace saccade

@@ -34,7 +34,7 @@ Tensor LoweredValues::constant(int id) const {
   return t;
 }
 
-std::string LoweredValues::name(int id, bool whole_batch) {
+std::string LoweredValues::name(int id, bool whole_batch, std::string_view hint) {
   Names& names = names_[static_cast<size_t>(id)];
   const TracedValue& value = at(id);
   if (value.depends) {
@@ -51,7 +51,7 @@ std::string LoweredValues::name(int id, bool whole_batch) {
   const Tensor t = constant(id);
   auto known = parameters_.find(value.constant.storage().get());
   const bool whole = known != parameters_.end() && t.bytes() == t.storage()->bytes();
-  const std::string one = whole ? graph_.constant(t, known->second, true) : graph_.constant(t);
+  const std::string one = whole ? graph_.constant(t, known->second, true) : graph_.constant(t, hint);
   if (!grows || !whole_batch) return one;
   for (int axis = 0; axis < t.rank(); ++axis)
     SACCADE_CHECK(

@@ -31,7 +31,8 @@ class LoweredValues {
 
   const TracedValue& at(int id) const { return trace_.values[static_cast<size_t>(id)]; }
   bool has_channels_first(int id) const { return !names_[static_cast<size_t>(id)].channels_first.empty(); }
-  std::string name(int id, bool whole_batch = true);
+  // hint: the name of a constant that is no parameter
+  std::string name(int id, bool whole_batch = true, std::string_view hint = "constant");
   std::string channels_first(int id);
   void set(int id, std::string name) { names_[static_cast<size_t>(id)].plain = std::move(name); }
   void set_channels_first(int id, std::string name) {
@@ -70,7 +71,9 @@ class Lowering {
   const Shape& shape(size_t i) const { return traced(i).shape; }
   const TracedValue& result_traced() const { return values_.at(op_.output); }
   const Shape& result_shape() const { return result_traced().shape; }
-  std::string input(size_t i) { return values_.name(op_.inputs[i]); }
+  std::string input(size_t i, std::string_view hint = "constant") {
+    return values_.name(op_.inputs[i], true, hint);
+  }
   // As input; a constant that is the same for all images may come without its copies, for operators that broadcast.
   std::string broadcast_input(size_t i) { return values_.name(op_.inputs[i], false); }
   // Of a map [N, H, W, C]: [N, C, H, W].

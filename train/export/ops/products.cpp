@@ -8,8 +8,8 @@ using Sizes = std::vector<int64_t>;
 
 void lower_conv2d(Lowering& l) {
   const Shape& w = l.shape(1);
-  std::vector<std::string> in{l.channels_first(0), l.input(1)};
-  if (l.has(2)) in.push_back(l.input(2));
+  std::vector<std::string> in{l.channels_first(0), l.input(1, "weight")};
+  if (l.has(2)) in.push_back(l.input(2, "bias"));
   const int64_t stride = l.integer("stride"), padding = l.integer("padding"),
                 dilation = l.integer("dilation");
   const std::string y = l.node("Conv", in,
@@ -26,14 +26,14 @@ SACCADE_REGISTER_LOWERING("conv2d", lower_conv2d);
 void lower_linear(Lowering& l) {
   const auto activation = static_cast<Activation>(l.integer("activation"));
   if (l.shape(0).rank() == 2) {
-    std::vector<std::string> in{l.input(0), l.input(1)};
-    if (l.has(2)) in.push_back(l.input(2));
+    std::vector<std::string> in{l.input(0), l.input(1, "weight")};
+    if (l.has(2)) in.push_back(l.input(2, "bias"));
     return l.result(l.activate(activation, l.node("Gemm", in, {{"transB", 1}})));
   }
   std::string y =
       l.node("MatMul",
              {l.input(0), l.graph().constant(l.constant(size_t{1}).transpose(0, 1).contiguous(), "weight")});
-  if (l.has(2)) y = l.node("Add", {y, l.input(2)});
+  if (l.has(2)) y = l.node("Add", {y, l.input(2, "bias")});
   l.result(l.activate(activation, y));
 }
 SACCADE_REGISTER_LOWERING("linear", lower_linear);
