@@ -25,7 +25,7 @@ for program in "$@"; do
     # Failures are what is measured.
     SACCADE_LARGEST_ERRORS=$errors SACCADE_TEST_SEED=$seed "$program" \
       --gtest_filter='op_*.gradcheck:op_*.f*:op_*.bf16:op_*.cuda*' > "$errors.log" 2>&1 || true
-    grep -q "suites* ran" "$errors.log" || { tail -5 "$errors.log" >&2 && exit 1; }
+    grep -qE "suites? ran" "$errors.log" || { tail -5 "$errors.log" >&2 && exit 1; }
   done
 done
 rm -f "$errors.log"

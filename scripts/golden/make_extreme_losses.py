@@ -2,9 +2,9 @@
 
     /tmp/venv/bin/python scripts/golden/make_extreme_losses.py
 
-For each case and class loss (focal, softmax): logits [N, Q, K], boxes [N, Q, 4], I.labels and I.boxes of image I, all exact in f32; `loss`, the
-weighted total of criterion.py in f64, and the gradients of logits and boxes. Where an edge of a box lies on another's, or a
-size is 0, PyTorch's choice between two slopes is its own: such cases have the loss alone.
+For each case and class loss (focal, softmax): logits [N, Q, K], boxes [N, Q, 4], I.labels and I.boxes of image I, all exact in
+f32; `loss`, the weighted total of criterion.py in f64, and the gradients of logits and boxes. Where an edge of a box lies on
+another's, or a size is 0, PyTorch's choice between two slopes is its own: such cases have the loss alone.
 """
 import os
 
@@ -29,9 +29,9 @@ def case(g, objects, queries=4, classes=5):
 
 
 def cases(g):
-    made = {"plain": case(g, [2, 0, 3]), "all_empty": case(g, [0, 0]), "one_image": case(g, [2]), "one_query": case(g, [1, 0, 3], queries=1),
-            "one_class": case(g, [2, 1], classes=1), "thousand_classes": case(g, [3, 1], queries=3, classes=1001),
-            "more_objects_than_queries": case(g, [9, 1])}
+    made = {"plain": case(g, [2, 0, 3]), "all_empty": case(g, [0, 0]), "one_image": case(g, [2]),
+            "one_query": case(g, [1, 0, 3], queries=1), "one_class": case(g, [2, 1], classes=1),
+            "thousand_classes": case(g, [3, 1], queries=3, classes=1001), "more_objects_than_queries": case(g, [9, 1])}
     c = made["huge_logits"] = case(g, [2, 1])
     c["logits"] *= 4000
     c = made["logits_of_1e30_and_1e_30"] = case(g, [2, 2])
