@@ -280,7 +280,7 @@ int status_after_signal(const std::vector<std::string>& arguments, int signal, c
     if (::chdir(folder.c_str()) == 0) ::execv(words[0], words.data());
     ::_exit(127);
   }
-  for (int i = 0; i < 3000 && !fs::exists(path / (".predict-" + std::to_string(child))); ++i)
+  for (int i = 0; i < 3000 && !fs::exists(path); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ::kill(child, signal);
   int status = -1;
@@ -290,19 +290,36 @@ int status_after_signal(const std::vector<std::string>& arguments, int signal, c
   return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
 }
 
-TEST_F(Outputs, AKilledPredictLeavesNothing) {
+// The pictures come as they are made, whole ones; the list at the end.
+TEST_F(Outputs, AKilledPredictLeavesWholePictures) {
+  const std::string picture = fs::path(image_).stem().string() + ".png";
+  ASSERT_EQ(run_script(kPredict + "ended " + image_).status, 0);
   fs::create_directory(scratch() / "old_folder");
   for (int signal : {SIGINT, SIGTERM, SIGHUP})
     for (const char* folder : {"new_folder", "old_folder"}) {
       SCOPED_TRACE(testing::Message() << "signal " << signal << ", " << folder);
-      EXPECT_EQ(status_after_signal(
-                    {"predict", "--checkpoint", kCheckpoint, "--output", folder, image_, "/dev/stdin"},
-                    signal, scratch() / folder),
+      const fs::path path = scratch() / folder;
+      EXPECT_EQ(status_after_signal({"predict", "--threshold", "0", "--checkpoint", kCheckpoint, "--output",
+                                     folder, image_, "/dev/stdin"},
+                                    signal, path / picture),
                 signal);
-      const bool is_old = std::string(folder) == "old_folder";
-      EXPECT_EQ(fs::exists(scratch() / folder), is_old);
-      EXPECT_TRUE(!is_old || fs::is_empty(scratch() / folder));
+      EXPECT_EQ(std::distance(fs::directory_iterator(path), fs::directory_iterator()), 1);
+      EXPECT_EQ(read_bytes(path / picture), read_bytes(scratch() / "ended" / picture));
+      fs::remove(path / picture);
+      if (std::string(folder) == "new_folder") fs::remove(path);
     }
+}
+
+// A large image in tiles: every object once (tests/train/tiles_test.cpp), the same every time and with other batches.
+TEST_F(Outputs, PredictSeesTiles) {
+  const std::string tiles = kPredict + "tiled --tile 32 " + image_;
+  check({{tiles, 0, "", "[ -s tiled/" + fs::path(image_).stem().string() + ".png ]"},
+         {"cp tiled/detections.json tiled.json; " + tiles + " --batch-size 4", 0, "",
+          "cmp tiled.json tiled/detections.json"},
+         {kPredict + "fits --tile 64 " + image_ + " && " + kPredict + "plain " + image_, 0, "",
+          "cmp fits/detections.json plain/detections.json"},
+         {tiles + " --sampling-points", 2, "--sampling-points: with --tile"},
+         {tiles + " --tile-overlap 1", 2, "--tile-overlap"}});
 }
 
 TEST_F(Outputs, IgnoredSignalsAndSizeLimitsEndInOrder) {

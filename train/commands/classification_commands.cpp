@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/formats/json.h"
 #include "core/formats/text.h"
@@ -65,8 +66,9 @@ class ClassPredictor : public Predictor {
     if (arguments.threshold)
       fail_input("--threshold: {} is a classifier, which scores every class; expected a detector",
                  arguments.checkpoint);
-    for (auto [flag, given] : {std::pair{"--classes", !arguments.classes.empty()},
-                               std::pair{"--max", arguments.max > 0}, std::pair{"--crop", arguments.crop}})
+    for (auto [flag, given] :
+         {std::pair{"--classes", !arguments.classes.empty()}, std::pair{"--max", arguments.max > 0},
+          std::pair{"--crop", arguments.crop}, std::pair{"--tile", arguments.tile > 0}})
       if (given) fail_input("{}: {} is a classifier, expected a detector", flag, arguments.checkpoint);
   }
 
@@ -83,7 +85,7 @@ class ClassPredictor : public Predictor {
     return {};
   }
   std::string list_name() const override { return "predictions.json"; }
-  std::string list() const override { return list_; }
+  std::string take_list() override { return std::exchange(list_, {}); }
   std::string summary(size_t images) const override {
     return fmt::format("{}{}: predictions.json with the best classes of {} images\n", lines_,
                        escaped(output_), images);
@@ -99,7 +101,7 @@ class ClassPredictor : public Predictor {
                          s.score);
       line += fmt::format(" {} {:.3f}", printable(name), s.score);
     }
-    list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", list_.empty() ? "" : ",",
+    list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", count_++ ? "," : "",
                          json_quote(input.name), top);
     lines_ += line + "\n";
   }
@@ -108,6 +110,7 @@ class ClassPredictor : public Predictor {
   const LoadedModel& model_;
   kernels::ImageNormalization norm_;
   std::string list_, lines_;
+  int64_t count_ = 0;
 };
 
 std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, const LoadedModel& model) {

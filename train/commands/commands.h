@@ -47,8 +47,10 @@ struct PredictArguments {
   std::vector<std::string> classes;  // names or category ids; empty: all
   int64_t max = 0;                   // detections of an image, the best by score; 0: the configuration's
   bool sampling_points = false;
-  bool crop = false;       // also each object as a picture of its own
-  bool recursive = false;  // also the folders in folders
+  bool crop = false;           // also each object as a picture of its own
+  bool recursive = false;      // also the folders in folders
+  int64_t tile = 0;            // side of the tiles in which an image is seen, in pixels; 0: all at once
+  double tile_overlap = 0.25;  // share of a side that neighbours have in common at least
 };
 int run_predict(const PredictArguments& arguments);
 
@@ -143,5 +145,10 @@ struct DescribeArguments {
   std::string layer;
 };
 int run_describe(const DescribeArguments& arguments);
+
+struct CompletionArguments {
+  std::string shell;
+};
+int run_completion(const CompletionArguments& arguments);
 
 }  // namespace saccade

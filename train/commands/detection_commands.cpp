@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "core/formats/json.h"
 #include "core/formats/output_file.h"
@@ -15,6 +16,7 @@
 #include "train/config/options.h"
 #include "train/detection/evaluator.h"
 #include "train/detection/sampling_points.h"
+#include "train/detection/tiles.h"
 #include "train/inference/model_input.h"
 #include "train/logs/print.h"
 
@@ -93,19 +95,26 @@ class BoxPredictor : public Predictor {
               .classes = static_cast<int64_t>(model.category_ids.size())},
         threshold_(arguments.threshold.value_or(0.5)),
         shown_(shown_labels(arguments, model)),
-        counts_(model.class_names.size(), 0) {}
+        counts_(model.class_names.size(), 0) {
+    if (arguments.tile > 0 && arguments.sampling_points)
+      fail_input(
+          "--sampling-points: with --tile there is no one place for them, expected only one of the two");
+  }
 
   std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
                                    PictureNames& names) override {
+    std::vector<std::string> pictures;
+    if (arguments_.tile > 0) {
+      for (LoadedInput& loaded : images)
+        draw(*loaded.input, loaded.image, in_tiles(loaded), {}, {}, 0, workspace, names, pictures);
+      return pictures;
+    }
     const Batch batch = batch_of(images, model_.config);
-    DetectorInput detector_in = detector_input(batch, norm_, detector_.device());
-    detector_in.record_sampling = arguments_.sampling_points;
-    DetectorOutput output = detector_.forward(detector_in);
+    const DetectorOutput output = forward(batch);
     if (arguments_.sampling_points &&
         (output.sampling.empty() || !output.sampling.back().locations.defined()))
       fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
                  arguments_.checkpoint);
-    std::vector<std::string> pictures;
     const auto detections = detector_.postprocess(output, batch.targets, post_);
     for (size_t n = 0; n < images.size(); ++n)
       draw(*images[n].input, images[n].image, detections[n], output, batch, static_cast<int64_t>(n),
@@ -113,7 +122,7 @@ class BoxPredictor : public Predictor {
     return pictures;
   }
   std::string list_name() const override { return "detections.json"; }
-  std::string list() const override { return list_; }
+  std::string take_list() override { return std::exchange(list_, {}); }
   std::string summary(size_t images) const override {
     return table() + fmt::format("{}: {} pictures, detections.json with {} detections of score {} or more\n",
                                  escaped(arguments_.output), images, count_, threshold_);
@@ -121,6 +130,30 @@ class BoxPredictor : public Predictor {
   bool has_pictures() const override { return true; }
 
  private:
+  DetectorOutput forward(const Batch& batch) {
+    DetectorInput input = detector_input(batch, norm_, detector_.device());
+    input.record_sampling = arguments_.sampling_points;
+    return detector_.forward(input);
+  }
+
+  // --batch-size tiles at a time.
+  std::vector<ImageDetection> in_tiles(const LoadedInput& loaded) {
+    const ImageSize size{loaded.image.height, loaded.image.width};
+    const std::vector<Tile> tiles = tiles_of(size, arguments_.tile, arguments_.tile_overlap);
+    std::vector<std::vector<ImageDetection>> found;
+    while (found.size() < tiles.size()) {
+      std::vector<LoadedInput> parts;
+      for (size_t t = found.size(); t < tiles.size() && std::ssize(parts) < arguments_.batch_size; ++t)
+        parts.push_back({loaded.input, cut_tile(loaded.image, tiles[t])});
+      const Batch batch = batch_of(parts, model_.config);
+      for (auto& detections : detector_.postprocess(forward(batch), batch.targets, post_)) {
+        std::erase_if(detections, [&](const ImageDetection& d) { return d.score < threshold_; });
+        found.push_back(std::move(detections));
+      }
+    }
+    return merge_tiles(size, tiles, found);
+  }
+
   // Image n of the batch; adds the names of what it draws.
   void draw(const PredictInput& input, Image& image, const std::vector<ImageDetection>& detections,
             const DetectorOutput& output, const Batch& batch, int64_t n, const Workspace& workspace,

@@ -24,15 +24,11 @@ std::optional<Image> read_or_report(const std::string& path, ProgressCounter& pr
   }
 }
 
-struct Predicted {
-  size_t images = 0;  // that are not bad
-  std::vector<std::string> pictures;
-};
-
-// Works through the images, so many at a time, and puts their results in the workspace.
-Predicted predict_all(const std::vector<PredictInput>& images, size_t batch_size, Predictor& predictor,
-                      const Workspace& workspace, PictureNames& names) {
-  Predicted done;
+// Works through the images, so many at a time; pictures come to their place as they are made. The list grows in the workspace.
+// Returns how many images are not bad.
+size_t predict_all(const std::vector<PredictInput>& images, size_t batch_size, Predictor& predictor,
+                   Workspace& workspace, PictureNames& names, OutputFile& list) {
+  size_t done = 0;
   std::vector<LoadedInput> batch;
   ProgressCounter progress("predict", static_cast<int64_t>(images.size()), "images");
   for (const PredictInput& input : images) {
@@ -42,12 +38,14 @@ Predicted predict_all(const std::vector<PredictInput>& images, size_t batch_size
       progress.add(1);
     if (batch.empty() || (batch.size() < batch_size && &input != &images.back())) continue;
     const size_t count = batch.size();
-    for (std::string& picture : predictor.predict(std::exchange(batch, {}), workspace, names))
-      done.pictures.push_back(std::move(picture));
-    done.images += count;
+    for (const std::string& picture : predictor.predict(std::exchange(batch, {}), workspace, names))
+      workspace.publish(picture);
+    const std::string elements = predictor.take_list();
+    list.write(elements.data(), elements.size());
+    done += count;
     progress.add(static_cast<int64_t>(count));
   }
-  if (done.images == 0)
+  if (done == 0)
     progress.clear();
   else
     progress.finish();
@@ -77,17 +75,19 @@ int run_predict(const PredictArguments& arguments) {
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
   for (const std::string& problem : inputs.problems) print_error(problem);
-  const Predicted done =
-      predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor, workspace, names);
-  if (const std::string note = names.note(); done.images > 0 && !note.empty()) print_line(note);
-  const size_t bad = inputs.images.size() - done.images;
+  OutputFile elements(workspace.file(list));
+  elements.write("[", 1);
+  const size_t done = predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor,
+                                  workspace, names, elements);
+  if (const std::string note = names.note(); done > 0 && !note.empty()) print_line(note);
+  const size_t bad = inputs.images.size() - done;
   // What is bad has been reported: the rest is done, and the exit status tells.
   const int status = bad + inputs.problems.size() > 0 ? 2 : 0;
-  if (done.images == 0) return status;
-  write_file(workspace.file(list), std::string_view("[" + predictor->list() + "\n]\n"));
-  for (const std::string& picture : done.pictures) workspace.publish(picture);
+  if (done == 0) return status;
+  elements.write("\n]\n", 3);
+  elements.commit();
   workspace.publish(list);
-  print_text(predictor->summary(done.images));
+  print_text(predictor->summary(done));
   if (bad > 0)
     print_line("{}: {} of {} files could not be read", arguments.output, bad, inputs.images.size());
   return status;

@@ -65,7 +65,8 @@ std::vector<std::string> listed_paths(const std::string& file);
 // A batch of these images, resized as for evaluation.
 Batch batch_of(const std::vector<LoadedInput>& images, const Config& config);
 
-// A temporary folder beside the results that holds them until all are there; leftovers are removed at the end, and by signals.
+// A temporary folder beside the results in which each is made before it gets its name; leftovers are removed at the end, and by
+// signals.
 class Workspace {
  public:
   explicit Workspace(const std::string& output);

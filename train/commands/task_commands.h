@@ -24,9 +24,9 @@ class Predictor {
   // Pictures go into the workspace, and their names there are returned.
   virtual std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
                                            PictureNames& names) = 0;
-  // The file of the list, its elements and what is printed at the end.
+  // The file of the list, those of its elements that nobody has taken yet, and what is printed at the end.
   virtual std::string list_name() const = 0;
-  virtual std::string list() const = 0;
+  virtual std::string take_list() = 0;
   virtual std::string summary(size_t images) const = 0;
   // Whether each image has a picture.
   virtual bool has_pictures() const = 0;

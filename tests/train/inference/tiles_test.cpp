@@ -1,0 +1,90 @@
+// Tiles: that they cover the image, and that what lies on a seam is found once.
+#include "train/detection/tiles.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace saccade {
+namespace {
+
+TEST(Tiles, CoverTheImageWithTheirOverlap) {
+  for (const ImageSize size : {ImageSize{1000, 1300}, {640, 641}, {100, 5000}, {7, 9}, {640, 640}})
+    for (double overlap : {0.0, 0.25, 0.9}) {
+      const std::vector<Tile> tiles = tiles_of(size, 640, overlap);
+      const Tile& whole = tiles.back();
+      EXPECT_TRUE(whole.x == 0 && whole.y == 0 && whole.width == size.width && whole.height == size.height);
+      EXPECT_EQ(tiles.size() == 1, size.height <= 640 && size.width <= 640);
+      int64_t row_end = 0, last = -1;
+      for (size_t i = 0; i + 1 < tiles.size(); ++i) {
+        const Tile& t = tiles[i];
+        EXPECT_TRUE(t.x >= 0 && t.y >= 0 && t.x + t.width <= size.width && t.y + t.height <= size.height);
+        if (t.y != last) {
+          EXPECT_TRUE(last < 0 || row_end == size.width);
+          EXPECT_EQ(t.x, 0);
+        } else {
+          EXPECT_LE(t.x, row_end - static_cast<int64_t>(overlap * 640));
+        }
+        row_end = t.x + t.width, last = t.y;
+      }
+      EXPECT_TRUE(tiles.size() == 1 || last + tiles[tiles.size() - 2].height == size.height);
+    }
+}
+
+// Boxes of objects of the image as a tile sees them: cut at its border; nothing where less than a tenth is in it.
+std::vector<ImageDetection> seen(const Tile& tile, const std::vector<ImageDetection>& objects) {
+  std::vector<ImageDetection> out;
+  for (ImageDetection d : objects) {
+    const double area = (d.x2 - d.x1) * (d.y2 - d.y1);
+    d.x1 = std::clamp(d.x1 - double(tile.x), 0.0, double(tile.width));
+    d.x2 = std::clamp(d.x2 - double(tile.x), 0.0, double(tile.width));
+    d.y1 = std::clamp(d.y1 - double(tile.y), 0.0, double(tile.height));
+    d.y2 = std::clamp(d.y2 - double(tile.y), 0.0, double(tile.height));
+    const double share = (d.x2 - d.x1) * (d.y2 - d.y1) / area;
+    d.score *= 1 - 0.1 * double(tile.x % 7) / 7;  // each tile is sure of it in another degree
+    if (share >= 0.1) out.push_back(d);
+  }
+  return out;
+}
+
+TEST(Tiles, EveryObjectIsFoundOnce) {
+  const ImageSize size{1000, 1600};
+  const std::vector<Tile> tiles = tiles_of(size, 400, 0.25);
+  const int64_t seam = tiles[0].width;
+  // On a seam, at a corner of four tiles, larger than a tile, at the image's border, two beside each other, one of another class in
+  // one's place.
+  const std::vector<ImageDetection> objects{
+      {.label = 0, .score = 0.9, .x1 = double(seam) - 60, .y1 = 20, .x2 = double(seam) + 70, .y2 = 100},
+      {.label = 0, .score = 0.8, .x1 = double(seam) - 30, .y1 = 360, .x2 = double(seam) + 30, .y2 = 430},
+      {.label = 1, .score = 0.95, .x1 = 500, .y1 = 450, .x2 = 1400, .y2 = 950},
+      {.label = 1, .score = 0.7, .x1 = 0, .y1 = 600, .x2 = 50, .y2 = 660},
+      {.label = 0, .score = 0.6, .x1 = 100, .y1 = 700, .x2 = 140, .y2 = 760},
+      {.label = 0, .score = 0.55, .x1 = 135, .y1 = 700, .x2 = 175, .y2 = 760},
+      {.label = 2, .score = 0.5, .x1 = 100, .y1 = 700, .x2 = 140, .y2 = 760},
+  };
+  std::vector<std::vector<ImageDetection>> found;
+  for (const Tile& tile : tiles) found.push_back(seen(tile, objects));
+  std::vector<ImageDetection> merged = merge_tiles(size, tiles, found);
+  ASSERT_EQ(merged.size(), objects.size());
+  EXPECT_TRUE(
+      std::is_sorted(merged.begin(), merged.end(), [](auto& a, auto& b) { return a.score > b.score; }));
+  for (const ImageDetection& o : objects)
+    EXPECT_EQ(std::ranges::count_if(merged,
+                                    [&](const ImageDetection& m) {
+                                      return m.label == o.label && m.x1 == o.x1 && m.y1 == o.y1 &&
+                                             m.x2 == o.x2 && m.y2 == o.y2;
+                                    }),
+              1)
+        << o.x1 << " " << o.y1;
+}
+
+TEST(Tiles, WhatAModelToldApartStaysApart) {
+  const std::vector<Tile> tiles{{0, 0, 100, 100}, {0, 0, 200, 100}};
+  const ImageDetection outer{.label = 0, .score = 0.9, .x1 = 10, .y1 = 10, .x2 = 60, .y2 = 60};
+  const ImageDetection inner{.label = 0, .score = 0.8, .x1 = 20, .y1 = 20, .x2 = 40, .y2 = 40};
+  EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer, inner}, {}}).size(), 2u);
+  EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer}, {inner}}).size(), 1u);
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,115 @@
+#include "train/detection/tiles.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace saccade {
+
+namespace {
+
+// Where the tiles of one axis begin.
+std::vector<int64_t> tile_starts(int64_t length, int64_t side, double overlap) {
+  if (length <= side) return {0};
+  const auto common = static_cast<int64_t>(std::ceil(overlap * static_cast<double>(side)));
+  const int64_t step = std::max<int64_t>(side - common, 1);
+  const int64_t steps = (length - side + step - 1) / step;
+  std::vector<int64_t> starts;
+  for (int64_t i = 0; i <= steps; ++i) starts.push_back((length - side) * i / steps);
+  return starts;
+}
+
+// In pixels of the image, with the tiles that it was found in.
+struct TiledDetection {
+  ImageDetection found;
+  std::vector<size_t> tiles;
+  bool is_cut;
+};
+
+bool is_cut_off(const ImageDetection& d, const Tile& tile, ImageSize image) {
+  constexpr double kNear = 0.01;  // of a side: boxes do not end exactly at the border
+  const double x = kNear * static_cast<double>(tile.width), y = kNear * static_cast<double>(tile.height);
+  const auto left = static_cast<double>(tile.x), right = static_cast<double>(tile.x + tile.width);
+  const auto top = static_cast<double>(tile.y), bottom = static_cast<double>(tile.y + tile.height);
+  return (tile.x > 0 && d.x1 < left + x) || (tile.x + tile.width < image.width && d.x2 > right - x) ||
+         (tile.y > 0 && d.y1 < top + y) || (tile.y + tile.height < image.height && d.y2 > bottom - y);
+}
+
+// How much of the smaller box lies in the other.
+double share_of_smaller(const ImageDetection& a, const ImageDetection& b) {
+  const double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
+  const double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
+  if (width <= 0 || height <= 0) return 0;
+  const double smaller = std::min((a.x2 - a.x1) * (a.y2 - a.y1), (b.x2 - b.x1) * (b.y2 - b.y1));
+  return width * height / smaller;
+}
+
+bool are_one(const TiledDetection& a, const TiledDetection& b) {
+  if (a.found.label != b.found.label || share_of_smaller(a.found, b.found) < 0.5) return false;
+  return std::ranges::find_first_of(a.tiles, b.tiles) == a.tiles.end();
+}
+
+void join(TiledDetection& kept, const TiledDetection& other) {
+  kept.tiles.insert(kept.tiles.end(), other.tiles.begin(), other.tiles.end());
+  if (!kept.is_cut) return;  // of two whole views the better one counts
+  kept.is_cut = other.is_cut;
+  kept.found.x1 = std::min(kept.found.x1, other.found.x1);
+  kept.found.y1 = std::min(kept.found.y1, other.found.y1);
+  kept.found.x2 = std::max(kept.found.x2, other.found.x2);
+  kept.found.y2 = std::max(kept.found.y2, other.found.y2);
+}
+
+// In their order, each is kept or joined to the first kept one that it is one with.
+std::vector<TiledDetection> join_once(const std::vector<TiledDetection>& all) {
+  std::vector<TiledDetection> kept;
+  for (const TiledDetection& d : all) {
+    auto same = std::ranges::find_if(kept, [&](const TiledDetection& k) { return are_one(k, d); });
+    if (same == kept.end())
+      kept.push_back(d);
+    else
+      join(*same, d);
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::vector<Tile> tiles_of(ImageSize image, int64_t side, double overlap) {
+  std::vector<Tile> tiles;
+  if (image.height > side || image.width > side)
+    for (int64_t y : tile_starts(image.height, side, overlap))
+      for (int64_t x : tile_starts(image.width, side, overlap))
+        tiles.push_back({x, y, std::min(side, image.width), std::min(side, image.height)});
+  tiles.push_back({0, 0, image.width, image.height});
+  return tiles;
+}
+
+Image cut_tile(const Image& image, const Tile& tile) {
+  Image part(tile.height, tile.width);
+  for (int64_t y = 0; y < tile.height; ++y)
+    std::copy_n(image.row(tile.y + y) + tile.x * 3, tile.width * 3, part.row(y));
+  return part;
+}
+
+std::vector<ImageDetection> merge_tiles(ImageSize image, const std::vector<Tile>& tiles,
+                                        const std::vector<std::vector<ImageDetection>>& found) {
+  std::vector<TiledDetection> all;
+  for (size_t t = 0; t < tiles.size(); ++t)
+    for (ImageDetection d : found[t]) {
+      const auto x = static_cast<double>(tiles[t].x), y = static_cast<double>(tiles[t].y);
+      d.x1 += x, d.x2 += x, d.y1 += y, d.y2 += y;
+      all.push_back({d, {t}, is_cut_off(d, tiles[t], image)});
+    }
+  std::stable_sort(all.begin(), all.end(), [](const TiledDetection& a, const TiledDetection& b) {
+    return a.found.score > b.found.score;
+  });
+  // What was put together may now be one with others: the parts of a large object meet in the view of the whole image.
+  for (size_t before = 0; before != all.size();) {
+    before = all.size();
+    all = join_once(all);
+  }
+  std::vector<ImageDetection> merged;
+  for (const TiledDetection& k : all) merged.push_back(k.found);
+  return merged;
+}
+
+}  // namespace saccade
