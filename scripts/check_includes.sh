@@ -35,6 +35,7 @@ rooms=(
   "train/export: $library"
   "train/report: $library train/config train/logs train/checkpoints train/inference train/detection train/classification"
   "train/commands: $library train"
+  "train/library: $library train"
   "train: train/commands"
   "tests: $library train configs"
 )

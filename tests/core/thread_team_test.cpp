@@ -1,6 +1,7 @@
 // The threads of parallel loops: every index runs once, barriers hold, loops meet each other from anywhere.
 #include "core/runtime/cpu/thread_team.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sched.h>
@@ -35,6 +36,16 @@ TEST(ThreadTeam, RunsEveryPlaceOnce) {
     for (int size : {1, 2, 5, 3}) EXPECT_EQ(places(size), std::vector<int>(static_cast<size_t>(size), 1));
   EXPECT_EQ(omp_get_num_threads(), 1);
   EXPECT_EQ(omp_get_thread_num(), 0);
+}
+
+// Else oneDNN's loops would run on libgomp's threads.
+TEST(ThreadTeam, IsWhatLibrariesFind) {
+  for (const char* name : {"GOMP_parallel", "GOMP_barrier", "omp_get_max_threads", "omp_get_thread_num"}) {
+    Dl_info found{}, own{};
+    ASSERT_NE(::dladdr(::dlsym(RTLD_DEFAULT, name), &found), 0) << name;
+    ASSERT_NE(::dladdr(reinterpret_cast<void*>(&thread_count), &own), 0);
+    EXPECT_EQ(found.dli_fbase, own.dli_fbase) << name << " of " << found.dli_fname;
+  }
 }
 
 TEST(ThreadTeam, WakesThreadsThatSleep) {

@@ -34,9 +34,20 @@ TrainingRun::TrainingRun(const TrainerOptions& options, TrainingTask& task, RunF
 
 TrainingResult TrainingRun::run() {
   ExecutionScope scope;
+  begin();
+  while (go_on()) {
+  }
+  return end();
+}
+
+void TrainingRun::set_execution() {
   set_precision(precision_of(config_));
   execution().deterministic = config_.deterministic();
   execution().grad_enabled = true;
+}
+
+void TrainingRun::begin() {
+  set_execution();
   start();
   check_interrupt();
   describe();
@@ -46,24 +57,37 @@ TrainingResult TrainingRun::run() {
     evaluate_if_due();
     save_last();
   }
-  const double seconds = config_.train().max_minutes() * 60;
-  bool out_of_time = false, stopping = info_.evaluation_due || out_of_patience();
-  if (info_.step < stop_step_ && !stopping) {
+  stopping_ = info_.evaluation_due || out_of_patience();
+  if (info_.step < stop_step_ && !stopping_) {
     try_largest_batch();
     check_interrupt();
     next_batch_ = task_.open_batches(info_.epoch, info_.batch);
   }
-  while (info_.step < stop_step_ && !stopping) {
-    step();
-    out_of_time = seconds > 0 && log_.elapsed_seconds() >= seconds;
-    stopping = out_of_time || interrupt_signal() != 0;
-    evaluate_and_save(info_.step == stop_step_ || stopping);
-    if (!stopping && plan_.evaluates(info_.step) && out_of_patience()) {
-      stopping = true;
-      log_.write_step(info_.step);
-    }
-    stopping = stopping || info_.evaluation_due;
+}
+
+bool TrainingRun::go_on() {
+  if (info_.step >= stop_step_ || stopping_) return false;
+  set_execution();
+  step();
+  const double seconds = config_.train().max_minutes() * 60;
+  out_of_time_ = seconds > 0 && log_.elapsed_seconds() >= seconds;
+  stopping_ = out_of_time_ || interrupt_signal() != 0;
+  evaluate_and_save(info_.step == stop_step_ || stopping_);
+  if (!stopping_ && plan_.evaluates(info_.step) && out_of_patience()) {
+    stopping_ = true;
+    log_.write_step(info_.step);
   }
+  stopping_ = stopping_ || info_.evaluation_due;
+  return true;
+}
+
+void TrainingRun::save() {
+  if (!folder_begun_) begin_folder();
+  finish_pending_step();
+  save_last();
+}
+
+TrainingResult TrainingRun::end() {
   next_batch_ = nullptr;
   log_.clear_progress();
   if (!plan_.evaluates(info_.step) && interrupt_signal() == 0) {
@@ -72,7 +96,7 @@ TrainingResult TrainingRun::run() {
     } catch (const Interrupted&) {  // everything is saved
     }
   }
-  result_.reason = stop_reason(out_of_time);
+  result_.reason = stop_reason(out_of_time_);
   return result_;
 }
 

@@ -42,8 +42,17 @@ class TrainingRun {
  public:
   TrainingRun(const TrainerOptions& options, TrainingTask& task, RunFolder& folder);
   TrainingResult run();
+  // The same in pieces, each in an ExecutionScope of the caller: begin() once, then go_on() until it gives
+  // false: then there was no step to take.
+  void begin();
+  bool go_on();
+  TrainingResult end();
+  void save();  // as it is after the last step
+  int64_t steps_done() const { return info_.step; }
+  const Metrics& step_metrics() const { return step_metrics_; }  // of the last step that is known
 
  private:
+  void set_execution();
   // Start: from nothing, from other weights or from a checkpoint.
   void start();
   std::string best_metric() const;
@@ -96,6 +105,8 @@ class TrainingRun {
   std::function<Batch()> next_batch_;
   CheckpointInfo info_;
   std::optional<PendingStep> pending_;
+  Metrics step_metrics_;
+  bool out_of_time_ = false, stopping_ = false;
   TrainingResult result_;
 };
 

@@ -125,6 +125,7 @@ void TrainingRun::finish_pending_step() {
   metrics.emplace_back("gradient_norm", norm);
   metrics.insert(metrics.end(), s.metrics.begin(), s.metrics.end());
   log_.add_step(s.step, metrics);
+  step_metrics_ = std::move(metrics);
 }
 
 void TrainingRun::fail_nonfinite(const char* what, PendingStep& s, std::span<const size_t> suspects) {

@@ -279,7 +279,8 @@ IndependentLoops::~IndependentLoops() { independent_loops = false; }
 }  // namespace saccade
 
 // OpenMP as far as our loops and oneDNN need it, with libgomp's calling convention. A loop inside a loop runs on the thread
-// that meets it.
+// that meets it. oneDNN has to find them in a program; libsaccade keeps them to itself (train/library/exports.map).
+#pragma GCC visibility push(default)
 extern "C" {
 
 void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned) {
@@ -306,3 +307,4 @@ int omp_get_thread_num() noexcept { return saccade::loop_place.index; }
 int omp_in_parallel() noexcept { return saccade::loop_place.team != nullptr; }
 void omp_set_num_threads(int count) noexcept { saccade::set_thread_count(count); }
 }
+#pragma GCC visibility pop

@@ -1,0 +1,134 @@
+// The C interface over the C++ one. No exception passes.
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include <saccade/saccade.h>
+#include "train/library/saccade.hpp"
+
+struct saccade_model {
+  saccade::Model model;
+};
+struct saccade_result {
+  std::vector<std::vector<saccade::Prediction>> images;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+void remember(const char* text) noexcept {
+  try {
+    last_error = text;
+  } catch (...) {
+    last_error.clear();
+  }
+}
+
+template <class F>
+saccade_status with_status(F&& f) noexcept {
+  try {
+    f();
+    return SACCADE_OK;
+  } catch (const std::invalid_argument& error) {
+    remember(error.what());
+    return SACCADE_BAD_INPUT;
+  } catch (const std::bad_alloc&) {
+    remember("out of memory");
+    return SACCADE_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    remember(error.what());
+    return SACCADE_FAILED;
+  } catch (...) {
+    remember("unknown error");
+    return SACCADE_FAILED;
+  }
+}
+
+void need_pointer(const void* pointer, const char* name) {
+  if (!pointer) throw std::invalid_argument(std::string(name) + ": a null pointer");
+}
+
+bool has_label(const saccade_model* model, int32_t label) {
+  return model && label >= 0 && static_cast<size_t>(label) < model->model.class_names().size();
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* saccade_version(void) { return SACCADE_VERSION; }
+const char* saccade_last_error(void) { return last_error.c_str(); }
+
+saccade_status saccade_set_threads(int32_t count) {
+  return with_status([&] { saccade::set_library_threads(count); });
+}
+
+saccade_status saccade_model_load(const char* checkpoint, const char* device, saccade_model** model) {
+  return with_status([&] {
+    need_pointer(model, "model");
+    *model = nullptr;
+    need_pointer(checkpoint, "checkpoint");
+    need_pointer(device, "device");
+    *model = new saccade_model{saccade::Model(checkpoint, device)};
+  });
+}
+void saccade_model_free(saccade_model* model) { delete model; }
+int32_t saccade_model_is_detector(const saccade_model* model) { return model && model->model.is_detector(); }
+int32_t saccade_model_is_on_gpu(const saccade_model* model) { return model && model->model.is_on_gpu(); }
+int32_t saccade_model_class_count(const saccade_model* model) {
+  return model ? static_cast<int32_t>(model->model.class_names().size()) : 0;
+}
+const char* saccade_model_class_name(const saccade_model* model, int32_t label) {
+  return has_label(model, label) ? model->model.class_names()[static_cast<size_t>(label)].c_str() : nullptr;
+}
+int64_t saccade_model_category_id(const saccade_model* model, int32_t label) {
+  return has_label(model, label) && model->model.is_detector()
+             ? model->model.category_ids()[static_cast<size_t>(label)]
+             : -1;
+}
+
+saccade_status saccade_predict(const saccade_model* model, const saccade_pixels* images, size_t count,
+                               double threshold, saccade_result** result) {
+  return with_status([&] {
+    need_pointer(result, "result");
+    *result = nullptr;
+    need_pointer(model, "model");
+    if (count > 0) need_pointer(images, "images");
+    std::vector<saccade::Pixels> pixels;
+    for (const saccade_pixels* p = images; p != images + count; ++p)
+      pixels.push_back({p->data, p->width, p->height, p->stride, static_cast<saccade::PixelOrder>(p->order)});
+    *result = new saccade_result{model->model.predict(pixels, threshold)};
+  });
+}
+
+saccade_status saccade_predict_file(const saccade_model* model, const char* path, double threshold,
+                                    saccade_result** result) {
+  return with_status([&] {
+    need_pointer(result, "result");
+    *result = nullptr;
+    need_pointer(model, "model");
+    need_pointer(path, "path");
+    *result = new saccade_result{{model->model.predict_file(path, threshold)}};
+  });
+}
+
+size_t saccade_result_count(const saccade_result* result, size_t image) {
+  return result && image < result->images.size() ? result->images[image].size() : 0;
+}
+
+saccade_status saccade_result_get(const saccade_result* result, size_t image, size_t index,
+                                  saccade_prediction* prediction) {
+  return with_status([&] {
+    need_pointer(result, "result");
+    need_pointer(prediction, "prediction");
+    if (index >= saccade_result_count(result, image))
+      throw std::invalid_argument("prediction " + std::to_string(index) + " of image " +
+                                  std::to_string(image) + ": there is none");
+    const saccade::Prediction& p = result->images[image][index];
+    *prediction = {p.label, 0, p.score, p.x1, p.y1, p.x2, p.y2};
+  });
+}
+
+void saccade_result_free(saccade_result* result) { delete result; }
+}

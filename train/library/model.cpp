@@ -1,0 +1,177 @@
+// Inference of libsaccade: one loaded model for any number of threads.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "core/runtime/cpu/thread_team.h"
+#include "train/checkpoints/load_model.h"
+#include "train/classification/evaluate.h"
+#include "train/commands/device_choice.h"
+#include "train/commands/predict_files.h"
+#include "train/config/options.h"
+#include "train/inference/model_input.h"
+#include "train/library/boundary.h"
+#include "train/library/saccade.hpp"
+
+namespace saccade {
+
+namespace {
+
+// The stream of the GPU is one for all threads.
+std::mutex& gpu_turn() {
+  static std::mutex turn;
+  return turn;
+}
+
+// The loops of oneDNN: those of the program run on our threads, as its definitions of OpenMP's functions come before libgomp's. A
+// library must not do that to the program that it is in, so here they are libgomp's, which counts for each thread that calls.
+void set_threads_of_libgomp(int count) {
+  using Set = void (*)(int);
+  static const Set set = [] {
+    void* libgomp = ::dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return libgomp ? reinterpret_cast<Set>(::dlsym(libgomp, "omp_set_num_threads")) : nullptr;
+  }();
+  if (set) set(count);
+}
+
+Image image_of(const Pixels& pixels) {
+  const bool is_grey = pixels.order == PixelOrder::kGreyscale;
+  if (!is_grey && pixels.order != PixelOrder::kRgb && pixels.order != PixelOrder::kBgr)
+    fail_input("pixels: order {}, expected RGB, BGR or grey", static_cast<int>(pixels.order));
+  if (!pixels.data) fail_input("pixels: no data");
+  if (pixels.height < 1 || pixels.width < 1)
+    fail_input("pixels: {} x {}, expected at least 1 x 1", pixels.height, pixels.width);
+  Image image(pixels.height, pixels.width);  // refuses other sizes
+  const int64_t row_bytes = pixels.width * (is_grey ? 1 : 3);
+  const int64_t stride = pixels.stride == 0 ? row_bytes : pixels.stride;
+  if (stride < row_bytes)
+    fail_input("pixels: stride {}, expected at least the {} bytes of a row", stride, row_bytes);
+  for (int64_t y = 0; y < image.height; ++y) {
+    const uint8_t* from = pixels.data + y * stride;
+    uint8_t* to = image.row(y);
+    if (pixels.order == PixelOrder::kRgb) {
+      std::copy_n(from, row_bytes, to);
+      continue;
+    }
+    for (int64_t x = 0; x < image.width; ++x)
+      for (int64_t c = 0; c < 3; ++c) to[x * 3 + c] = is_grey ? from[x] : from[x * 3 + 2 - c];
+  }
+  return image;
+}
+
+}  // namespace
+
+class Model::Impl {
+ public:
+  Impl(const std::string& checkpoint, const std::string& device)
+      : device_(choose_device(device).device),
+        loaded_(load_trained_model(checkpoint, device_)),
+        norm_(image_normalization(loaded_.config)),
+        precision_(precision_of(loaded_.config)),
+        post_{.max_detections = loaded_.config.eval().max_detections(),
+              .classes = std::ssize(loaded_.class_names)} {}
+
+  const LoadedModel& loaded() const { return loaded_; }
+  bool is_detector() const { return loaded_.task == "detection"; }
+  bool is_on_gpu() const { return device_ != Device::kCpu; }
+
+  std::vector<std::vector<Prediction>> predict(std::vector<Image> images, double threshold) const {
+    if (images.empty()) return {};
+    if (!(threshold >= 0 && threshold <= 1)) fail_input("threshold: {}, expected 0 to 1", threshold);
+    const PredictInput unnamed{.path = "pixels", .name = "", .picture = ""};
+    std::vector<LoadedInput> inputs;
+    for (Image& image : images) inputs.push_back({&unnamed, std::move(image)});
+    const Batch batch = batch_of(inputs, loaded_.config);
+    std::unique_lock<std::mutex> turn;
+    if (is_on_gpu()) turn = std::unique_lock(gpu_turn());
+    const NoGrad no_grad;  // and the state of the caller's thread comes back
+    set_precision(precision_);
+    set_threads_of_libgomp(thread_count());
+    return is_detector() ? boxes(batch, threshold) : classes(batch, threshold);
+  }
+
+ private:
+  std::vector<std::vector<Prediction>> boxes(const Batch& batch, double threshold) const {
+    auto& detector = loaded_.as<Detector>();
+    const DetectorOutput output = detector.forward(detector_input(batch, norm_, device_));
+    std::vector<std::vector<Prediction>> found;
+    for (const auto& image : detector.postprocess(output, batch.targets, post_)) {
+      auto& predictions = found.emplace_back();
+      for (const ImageDetection& d : image)
+        if (d.score >= threshold)
+          predictions.push_back({static_cast<int>(d.label), d.score, d.x1, d.y1, d.x2, d.y2});
+    }
+    return found;
+  }
+
+  std::vector<std::vector<Prediction>> classes(const Batch& batch, double threshold) const {
+    const std::vector<float> logits = classify(loaded_.as<Classifier>(), batch, norm_);
+    const size_t K = logits.size() / batch.targets.size();
+    std::vector<std::vector<Prediction>> found;
+    for (size_t n = 0; n < batch.targets.size(); ++n) {
+      const Target& target = batch.targets[n];
+      const float* row = &logits[n * K];
+      const double largest = *std::max_element(row, row + K);
+      double sum = 0;
+      for (size_t k = 0; k < K; ++k) sum += std::exp(row[k] - largest);
+      auto& predictions = found.emplace_back();
+      for (size_t k = 0; k < K; ++k)
+        if (const double score = std::exp(row[k] - largest) / sum; score >= threshold)
+          predictions.push_back({static_cast<int>(k), score, 0, 0, static_cast<double>(target.original_width),
+                                 static_cast<double>(target.original_height)});
+      std::ranges::stable_sort(predictions, std::ranges::greater{}, &Prediction::score);
+    }
+    return found;
+  }
+
+  Device device_;
+  LoadedModel loaded_;
+  kernels::ImageNormalization norm_;
+  Precision precision_;
+  PostprocessOptions post_;
+};
+
+Model::Model(const std::string& checkpoint, const std::string& device)
+    : impl_(with_standard_errors([&] { return std::make_unique<Impl>(checkpoint, device); })) {}
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+
+bool Model::is_detector() const { return impl_->is_detector(); }
+bool Model::is_on_gpu() const { return impl_->is_on_gpu(); }
+const std::vector<std::string>& Model::class_names() const { return impl_->loaded().class_names; }
+const std::vector<int64_t>& Model::category_ids() const { return impl_->loaded().category_ids; }
+
+std::vector<Prediction> Model::predict(const Pixels& image, double threshold) const {
+  return predict(std::vector{image}, threshold).front();
+}
+
+std::vector<std::vector<Prediction>> Model::predict(const std::vector<Pixels>& images,
+                                                    double threshold) const {
+  return with_standard_errors([&] {
+    std::vector<Image> copies;
+    for (const Pixels& pixels : images) copies.push_back(image_of(pixels));
+    return impl_->predict(std::move(copies), threshold);
+  });
+}
+
+std::vector<Prediction> Model::predict_file(const std::string& path, double threshold) const {
+  return with_standard_errors([&] {
+    std::vector<Image> image;
+    image.push_back(read_image(path));
+    return impl_->predict(std::move(image), threshold).front();
+  });
+}
+
+std::string library_version() { return SACCADE_VERSION; }
+
+void set_library_threads(int count) {
+  with_standard_errors([&] {
+    if (count < 1 || count > max_threads()) fail_input("threads: {}, expected 1 to {}", count, max_threads());
+    set_thread_count(count);
+  });
+}
+
+}  // namespace saccade

@@ -1,0 +1,82 @@
+// Training of libsaccade: the trainer's run, a step a call.
+#include "core/tensor/execution.h"
+#include "train/checkpoints/run_folder.h"
+#include "train/commands/device_choice.h"
+#include "train/config/config.h"
+#include "train/config/task.h"
+#include "train/library/boundary.h"
+#include "train/library/saccade.hpp"
+#include "train/loop/training_run.h"
+
+namespace saccade {
+
+namespace {
+
+TrainerOptions trainer_options(const TrainingSetup& setup) {
+  TrainerOptions options;
+  Config config = load_config(setup.config, setup.set);
+  validate_for_training(config);
+  options.config = resolve_config(config);
+  if (setup.output.empty()) fail_input("output: not given, expected the folder of the run");
+  if (setup.resume && !setup.init_from.empty())
+    fail_input("init_from starts a new run and resume continues one, expected only one of them");
+  options.output = setup.output;
+  options.resume = setup.resume;
+  options.init_from = setup.init_from;
+  options.device = choose_device(setup.device).device;
+  options.quiet = true;
+  return options;
+}
+
+}  // namespace
+
+class Training::Impl {
+ public:
+  explicit Impl(const TrainingSetup& setup)
+      : options_(trainer_options(setup)),
+        task_(task_of(options_.config).make(options_.config)),
+        folder_(options_.output),
+        run_(options_, *task_, folder_) {
+    if (!options_.resume) folder_.refuse_run();
+    const auto& modules = options_.config.train().checkpoint_modules();
+    task_->model().set_recompute({modules.begin(), modules.end()}, "train.checkpoint_modules");
+    ExecutionScope scope;
+    run_.begin();
+  }
+
+  bool step() {
+    ExecutionScope scope;
+    return run_.go_on();
+  }
+  void save() {
+    ExecutionScope scope;
+    run_.save();
+  }
+  const TrainingRun& run() const { return run_; }
+
+ private:
+  TrainerOptions options_;
+  std::unique_ptr<TrainingTask> task_;
+  RunFolder folder_;
+  TrainingRun run_;
+};
+
+Training::Training(const TrainingSetup& setup)
+    : impl_(with_standard_errors([&] { return std::make_unique<Impl>(setup); })) {}
+Training::~Training() = default;
+Training::Training(Training&&) noexcept = default;
+Training& Training::operator=(Training&&) noexcept = default;
+
+bool Training::step() {
+  return with_standard_errors([&] { return impl_->step(); });
+}
+int64_t Training::steps_done() const { return impl_->run().steps_done(); }
+std::map<std::string, double> Training::metrics() const {
+  const Metrics& metrics = impl_->run().step_metrics();
+  return {metrics.begin(), metrics.end()};
+}
+void Training::save() {
+  with_standard_errors([&] { impl_->save(); });
+}
+
+}  // namespace saccade
