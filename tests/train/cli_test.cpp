@@ -602,5 +602,61 @@ TEST_F(Cli, Summary) {
     EXPECT_NE(text.find(key), std::string::npos) << text;
 }
 
+// The shells' scripts ask the program, here with the words up to the cursor.
+TEST_F(Cli, CompletesCommandsFlagsAndConfigurations) {
+  const std::vector<std::array<std::string, 2>> cases = {
+      {"tra", "train"},
+      {"data sh", "shapes show"},
+      {"predict --ch", "--checkpoint"},
+      {"eval --split ''", "train val test"},
+      {"eval --split=t", "--split=train --split=test"},
+      {"train --config ''", "FILES"},
+      {"train --config=x", "FILES"},
+      {"train --data x", "FOLDERS"},
+      {"bench ''", "FILES"},
+      {"train --model rt_detr_r1", "rt_detr_r101 rt_detr_r18"},
+      {"train --device cu", "cuda"},
+      {"train --set mod", "model."},
+      {"train --set model.b", "model.backbone."},
+      {"train --set model.backbone.depth=",
+       "model.backbone.depth=18 model.backbone.depth=34 model.backbone.depth=50 "
+       "model.backbone.depth=101"},
+      {"train --set model.backbone.type=s", "model.backbone.type=swin"},
+      {"train --set precision=b", "precision=bf16"},
+      {"train --set=precision=b", "--set=precision=bf16"},
+      {"train --resume --set deterministic=", "deterministic=false deterministic=true"},
+      {"train --set optimizer.group.0.lr_m", "optimizer.group.0.lr_mult="},
+      {"train --set nothing.x", ""},
+      {"completion ''", "bash zsh fish"},
+      {"nonsense ''", "train"},
+  };
+  for (const auto& [words, want] : cases) {
+    SCOPED_TRACE(words);
+    Result r = run("--complete saccade " + words);
+    EXPECT_EQ(r.status, 0);
+    std::ranges::replace(r.out, '\n', ' ');
+    if (words == "nonsense ''")
+      EXPECT_TRUE(r.out.starts_with(want)) << r.out;
+    else
+      EXPECT_EQ(r.out, want.empty() ? "" : want + " ");
+  }
+  Result bash = run_script(
+      "$S completion bash >c.bash; cat >t.bash <<'END'\n. ./c.bash\nCOMP_LINE=\"$S train --set model.backbone.type=sw\" COMP_POINT=999\n"
+      "_saccade\necho \"${COMPREPLY[@]}\"\nEND\nS=\"$S\" bash t.bash");
+  EXPECT_EQ(bash.out, "swin\n") << bash.err;
+  expect_refused("completion tcsh", "tcsh");
+}
+
+TEST_F(Cli, HasPagesOfAManual) {
+  expect_works("--version");
+  EXPECT_EQ(run_script("mkdir man && $S --manual man && ls man").status, 0);
+  const std::string page = read_bytes(scratch() / "man/saccade-data-shapes.1");
+  for (const char* part : {".TH SACCADE\\-DATA\\-SHAPES 1", ".SH SYNOPSIS", "\\fB\\-\\-images\\fR \\fIN\\fR",
+                           ".SH EXAMPLES", ".SH EXIT STATUS"})
+    EXPECT_NE(page.find(part), std::string::npos) << part << "\n" << page;
+  EXPECT_NE(read_bytes(scratch() / "man/saccade.1").find("saccade train"), std::string::npos);
+  expect_refused("--manual nowhere", "nowhere");
+}
+
 }  // namespace
 }  // namespace saccade

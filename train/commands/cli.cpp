@@ -11,11 +11,14 @@
 #include <system_error>
 
 #include "core/formats/descriptors.h"
+#include "core/formats/output_file.h"
 #include "core/formats/temporary.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
 #include "train/commands/cli_commands.h"
+#include "train/commands/shell/completion.h"
+#include "train/commands/shell/version.h"
 #include "train/config/nearest.h"
 #include "train/logs/print.h"
 
@@ -122,6 +125,25 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
   return words;
 }
 
+// What scripts of completion and of packages ask for: `--complete WORD...` prints what may stand in place of the last word, and
+// `--manual DIR` writes the pages of the manual. -1 for another command line.
+int run_for_packages(const CLI::App& app, int argc, const char* const* argv) {
+  if (std::string_view(argv[1]) == "--complete") {
+    std::string text;
+    for (const std::string& word : complete_words(app, {argv + 2, argv + argc})) text += word + "\n";
+    print_text(text);
+    return 0;
+  }
+  if (std::string_view(argv[1]) != "--manual") return -1;
+  return run_action(
+      [&] {
+        for (const ManualPage& page : manual_pages(app, SACCADE_VERSION))
+          write_file(std::string(argv[2]) + "/" + page.name, page.text);
+        return 0;
+      },
+      false);
+}
+
 }  // namespace
 
 void prepare_process() {
@@ -133,11 +155,13 @@ void prepare_process() {
 
 int run_command_line(int argc, const char* const* argv) {
   CLI::App app("Trains, evaluates and runs attention-based object detectors and classifiers.", "saccade");
-  app.set_version_flag("--version", "saccade " SACCADE_VERSION);
+  app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.footer("`saccade COMMAND --help` explains a command and shows examples.");
   Action action;
   add_commands(app, action);
+  if (argc > 2)
+    if (const int status = run_for_packages(app, argc, argv); status >= 0) return status;
   try {
     app.parse(words_of(argc, argv));
   } catch (const CLI::Success& success) {  // --help, --version

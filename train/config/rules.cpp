@@ -20,9 +20,6 @@ namespace saccade {
 namespace pb = google::protobuf;
 using pb::FieldDescriptor;
 
-namespace {
-
-// The names that the registry holds, which a field of the schema names.
 std::vector<std::string> registered_names(const std::string& registry) {
   using Names = std::vector<std::string>;
   static const std::map<std::string, Names (*)()> kRegistries = {
@@ -36,6 +33,8 @@ std::vector<std::string> registered_names(const std::string& registry) {
   SACCADE_CHECK(it != kRegistries.end(), "[config] no registry \"{}\"", registry);
   return it->second();
 }
+
+namespace {
 
 // 65536, 0.5, 1e9
 std::string number_text(double x) {

@@ -13,6 +13,9 @@ namespace saccade {
 
 const config::Rule& rule_of(const google::protobuf::FieldDescriptor* field);
 
+// The names that the registry holds, which a field of the schema names.
+std::vector<std::string> registered_names(const std::string& registry);
+
 // "1 to 64 pixels", "more than 0, at most 1", "sine, learned"; empty where the type says it all.
 std::string allowed_text(const google::protobuf::FieldDescriptor* field);
 

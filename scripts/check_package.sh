@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# The packages in an empty Debian 12: they install, the example of find_package builds and runs, completion completes, the manual is
+# there, and after their removal nothing of them is left. Needs root, debootstrap and the network; minutes.
+# Usage: scripts/check_package.sh FOLDER [BASE]     where the .deb files are; a tree that debootstrap has made, which is copied
+set -euo pipefail
+packages=$(realpath "${1:?usage: scripts/check_package.sh FOLDER [BASE]}")
+base=${2:-}
+examples=$(realpath "$(dirname "$0")/../examples")
+root=$(mktemp -d)
+mounted=0
+leave() {
+  [ $mounted = 0 ] || umount "$root/proc"
+  rm -rf --one-file-system "$root"
+}
+trap leave EXIT
+fail() { echo "error: check_package.sh: $*" >&2; exit 1; }
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
+quietly() { "$@" > "$root.log" 2>&1 || { tail -n 20 "$root.log" >&2; fail "$*"; }; }
+files_of_ours() { find "$root" -xdev -path "$root/proc" -prune -o -path "$root/check" -prune -o -iname '*saccade*' -print; }
+
+if [ -n "$base" ]; then
+  cp -a "$base/." "$root/"
+else
+  quietly debootstrap --variant=minbase bookworm "$root"
+fi
+mount -t proc proc "$root/proc"
+mounted=1
+[ -z "$(files_of_ours)" ] || fail "the tree is not empty"
+mkdir "$root/check"
+cp "$packages"/saccade_*.deb "$packages"/libsaccade*.deb "$root/check/"
+cp -r "$examples" "$root/check/examples"
+quietly inside apt-get update -q
+quietly inside apt-get install -q -y --no-install-recommends g++ cmake make man-db bash-completion
+# shellcheck disable=SC2016  # the shell inside expands it
+quietly inside sh -c 'apt-get install -q -y --no-install-recommends /check/*.deb'
+inside dpkg-query -W "*saccade*"
+inside saccade --version
+
+quietly inside cmake -S /check/examples -B /check/build
+quietly inside cmake --build /check/build
+cat > "$root/check/tiny.textproto" << 'END'
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
+  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 dropout: 0 }
+}
+data { batch_size: 2 workers: 1 augment { height: 64 width: 64 } val_height: 64 val_width: 64 }
+train { max_steps: 2 }
+END
+quietly inside saccade data shapes --output /check/shapes --images 4 --seed 1 --size 64
+quietly inside /check/build/train_steps /check/tiny.textproto /check/run 2 \
+  data.train.annotations=/check/shapes/annotations.json data.train.images=/check/shapes/images
+found=$(inside sh -c '/check/build/detect /check/run/checkpoints/last.safetensors 0 /check/shapes/images/*.png' | wc -l)
+[ "$found" -gt 0 ] || fail "the example finds nothing"
+echo "find_package: the examples build, train and find $found boxes"
+
+# shellcheck disable=SC2016
+completed=$(inside bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader saccade
+  COMP_LINE="saccade train --set model.backbone.type=sw" COMP_POINT=999; _saccade; echo "${COMPREPLY[@]}"')
+[ "$completed" = swin ] || fail "completion gives \"$completed\", expected swin"
+inside man saccade-data-shapes 2> /dev/null | grep -q 'draw a synthetic' || fail "the page of the manual does not show"
+echo "completion completes, the manual shows"
+
+quietly inside apt-get purge -q -y saccade libsaccade0 libsaccade-dev
+quietly inside apt-get autoremove --purge -q -y
+left=$(files_of_ours)
+[ -z "$left" ] || fail "left behind: $left"
+echo "removed: nothing is left"

@@ -1,0 +1,83 @@
+// The commands of `saccade data`.
+#include "train/commands/cli_options.h"
+#include "train/commands/commands.h"
+
+namespace saccade {
+
+namespace {
+
+// Where a data set lies.
+template <class Arguments>
+void add_source(CLI::App* command, Arguments& a) {
+  option(command, "--annotations", a.annotations, "FILE",
+         "COCO json, data.yaml, CSV, or a folder of Pascal VOC");
+  option(command, "--images", a.images, "DIR", "folder of the images");
+  option(command, "--data", a.data, "DIR", "or a folder as train --data takes it, with all its splits");
+}
+
+}  // namespace
+
+void add_data_commands(CLI::App& app, Action& action) {
+  CLI::App* c = app.add_subcommand("data", "make, check, look at or convert a data set");
+  c->require_subcommand(1);
+  auto [shapes, s] =
+      add_command(*c, action, "shapes", "draw a synthetic COCO-format data set", run_data_shapes);
+  required(shapes, "--output", s->output, "DIR", "folder for annotations.json and images/");
+  required(shapes, "--images", s->images, "N", "how many images")->check(at_least(1));
+  required(shapes, "--seed", s->seed, "S", "another seed, another data set")->check(at_least(0));
+  option(shapes, "--size", s->size, "PIXELS", "side of the images in pixels")->check(at_least(1));
+  shapes->footer("Example:\n  saccade data shapes --output shapes/train --images 2000 --seed 1");
+  auto [check, k] =
+      add_command(*c, action, "check", "name every bad annotation and image of a data set", run_data_check);
+  add_source(check, *k);
+  option(check, "--fix", k->fix, "OUT",
+         "write what is right as COCO json here; with --data: a folder for the json of each split");
+  add_allow_outside(check, k->allow_outside);
+  check->footer(
+      "Examples:\n"
+      "  saccade data check --annotations train.json --images train/\n"
+      "  saccade data check --data my_images --fix fixed");
+  auto [report, r] = add_command(
+      *c, action, "report", "what is in a data set and what looks odd, as an HTML page", run_data_report);
+  add_source(report, *r);
+  required(report, "--output", r->output, "FILE", "the page, one HTML file");
+  option(report, "--look-at", r->look_at, "N", "look at this many images at most (default 20000)")
+      ->check(at_least(1));
+  add_allow_outside(report, r->allow_outside);
+  report->footer("Example:\n  saccade data report --data my_images --output data.html");
+  auto [show, w] = add_command(
+      *c, action, "show", "draw the batches that training sees, after every augmentation", run_data_show);
+  required(show, "--config", w->config, "FILE", "the recipe, a textproto (see configs/)");
+  required(show, "--output", w->output, "DIR", "folder for the pictures");
+  option(show, "--data", w->data, "DIR", "in place of the recipe's data: a folder as train --data takes it");
+  add_set(show, w->set);
+  option(show, "--batches", w->batches, "N", "how many batches (default 1)")->check(at_least(1));
+  option(show, "--images", w->images, "N", "how many images, in place of whole batches")->check(at_least(1));
+  option(show, "--step", w->step, "K", "begin with what step K of the training gets (default 1)")
+      ->check(number<int64_t>("a whole number from 1 to 1000000000",
+                              [](int64_t step) { return step >= 1 && step <= 1'000'000'000; }));
+  show->footer(
+      "Examples:\n"
+      "  saccade data show --config configs/bccd.textproto --output seen\n"
+      "  saccade data show --config configs/bccd.textproto --set data.augment.mosaic=1 --output seen --images 20");
+  auto [convert, v] = add_command(*c, action, "convert", "write the annotations of a data set as COCO json",
+                                  run_data_convert);
+  convert
+      ->add_option("IN", v->input,
+                   "a folder as train --data takes it, or a file of annotations with --images")
+      ->required()
+      ->check(not_empty());
+  convert->add_option("OUT_DIR", v->output, "folder for train.json, val.json, test.json, or annotations.json")
+      ->required()
+      ->check(not_empty());
+  option(convert, "--images", v->images, "DIR", "folder of the images of the file IN");
+  option(convert, "--from", v->from, "FORMAT", "coco, yolo, voc or csv (default: as the names look)");
+  option(convert, "--to", v->to, "FORMAT", "coco, the default");
+  add_allow_outside(convert, v->allow_outside);
+  convert->footer(
+      "Examples:\n"
+      "  saccade data convert my_images coco\n"
+      "  saccade data convert boxes.csv coco --from csv --images photos");
+}
+
+}  // namespace saccade

@@ -1,0 +1,257 @@
+#include "train/commands/shell/completion.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <map>
+#include <ranges>
+#include <string_view>
+
+#include "core/tensor/error.h"
+#include "data/evaluation/evaluators.h"
+#include "layers/attention.h"
+#include "train/commands/commands.h"
+#include "train/config/config.h"
+#include "train/config/config_fields.h"
+#include "train/config/recipes.h"
+#include "train/config/rules.h"
+#include "train/logs/print.h"
+
+namespace saccade {
+
+namespace pb = google::protobuf;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Each asks the program with the words up to the cursor, and takes its answer or the names of files.
+constexpr std::string_view kBashScript = R"(# bash completion of saccade
+_saccade() {
+  local line=${COMP_LINE:0:COMP_POINT} words word before
+  read -ra words <<< "$line"
+  [[ $line == *[[:space:]] ]] && words+=("")
+  word=${words[${#words[@]} - 1]}
+  mapfile -t COMPREPLY < <("${words[0]}" --complete "${words[@]}" 2> /dev/null)
+  case "${COMPREPLY[*]}" in
+    FILES) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "${word#--*=}"); return ;;
+    FOLDERS) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "${word#--*=}"); return ;;
+  esac
+  # A word ends at "=" for bash, which puts the answer in place of what comes after it.
+  before=${word%"${word##*=}"}
+  COMPREPLY=("${COMPREPLY[@]#"$before"}")
+  [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[.=] ]] && compopt -o nospace
+}
+complete -F _saccade saccade
+)";
+
+constexpr std::string_view kZshScript = R"(#compdef saccade
+# zsh completion of saccade
+_saccade() {
+  local -a answers
+  answers=("${(@f)$("$words[1]" --complete "${(@)words[1,CURRENT]}" 2> /dev/null)}")
+  case "$answers" in
+    FILES) _files ;;
+    FOLDERS) _files -/ ;;
+    *) local -a open=(${(M)answers:#*[.=]}) closed=(${answers:#*[.=]})
+       compadd -S '' -- $open; compadd -- $closed ;;
+  esac
+}
+if [ "$funcstack[1]" = _saccade ]; then _saccade "$@"; else compdef _saccade saccade; fi
+)";
+
+constexpr std::string_view kFishScript = R"(# fish completion of saccade
+function __saccade_complete
+    set -l answers (saccade --complete (commandline -opc) (commandline -ct) 2> /dev/null)
+    switch "$answers"
+        case FILES
+            __fish_complete_path (commandline -ct)
+        case FOLDERS
+            __fish_complete_directories (commandline -ct)
+        case '*'
+            printf '%s\n' $answers
+    end
+end
+complete -c saccade -f -a '(__saccade_complete)'
+)";
+
+Words beginning_with(const std::string& start, const Words& words) {
+  Words fitting;
+  for (const std::string& word : words)
+    if (word.starts_with(start)) fitting.push_back(word);
+  return fitting;
+}
+
+Words recipe_names() {
+  Words names;
+  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
+  return names;
+}
+
+// Of values that no validator lists.
+Words known_values(const std::string& name) {
+  static const std::map<std::string, Words (*)()> kKnown = {
+      {"model", recipe_names},
+      {"device",
+       [] {
+         return Words{"auto", "cpu", "cuda"};
+       }},
+      {"evaluator", [] { return detection_evaluators().names(); }},
+      {"from",
+       [] {
+         return Words{"coco", "csv", "voc", "yolo"};
+       }},
+      {"to", [] { return Words{"coco"}; }},
+      {"LAYER",
+       [] {
+         Words names = attention_layers().names(), more = recipe_names();
+         names.insert(names.end(), {"config", "models"});
+         names.insert(names.end(), more.begin(), more.end());
+         return names;
+       }},
+  };
+  auto it = kKnown.find(name);
+  return it == kKnown.end() ? Words() : it->second();
+}
+
+Words values_of(const CLI::Option& option, const std::string& start) {
+  const std::string type = option.get_type_name();
+  if (type.starts_with("PATH=VALUE")) return complete_set(start);
+  // CLI11 says "NAME:{train,val,test}".
+  const size_t open = type.find('{'), close = type.rfind('}');
+  if (open != std::string::npos && close > open) {
+    Words choices;
+    for (auto part : std::views::split(std::string_view(type).substr(open + 1, close - open - 1), ','))
+      choices.emplace_back(part.begin(), part.end());
+    return beginning_with(start, choices);
+  }
+  const std::string name = option.get_single_name();
+  if (const Words known = known_values(name); !known.empty()) return beginning_with(start, known);
+  if (type.starts_with("DIR") || name == "RUN" || name == "OUT_DIR") return {"FOLDERS"};
+  const bool is_file = type.starts_with("FILE") || option.get_positional();
+  return is_file ? Words{"FILES"} : Words{};
+}
+
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+// The flag of the command that the word names.
+const CLI::Option* flag_named(const CLI::App& command, const std::string& word) {
+  if (!word.starts_with("-")) return nullptr;
+  for (const CLI::Option* option : command.get_options())
+    if (option->check_name(word)) return option;
+  return nullptr;
+}
+
+// The message type that "model.backbone" leads to; null where there is none.
+const pb::Descriptor* type_at(const std::string& path) {
+  const pb::Descriptor* type = Config::descriptor();
+  for (auto part : std::views::split(path, '.')) {
+    const std::string name(part.begin(), part.end());
+    if (!name.empty() && name.find_first_not_of("0123456789") == std::string::npos) continue;  // of a list
+    const pb::FieldDescriptor* field = type->FindFieldByName(name);
+    type = field ? field->message_type() : nullptr;
+    if (!type) return nullptr;
+  }
+  return type;
+}
+
+Words values_of_field(const pb::FieldDescriptor* field) {
+  const config::Rule& rule = rule_of(field);
+  if (rule.has_registry()) return registered_names(rule.registry());
+  if (rule.choice_size() > 0) return {rule.choice().begin(), rule.choice().end()};
+  if (field->type() == pb::FieldDescriptor::TYPE_BOOL) return {"false", "true"};
+  if (const pb::EnumDescriptor* type = field->enum_type()) {
+    Words names;
+    for (int i = 0; i < type->value_count(); ++i) names.push_back(type->value(i)->name());
+    return names;
+  }
+  const std::string value = field->is_repeated() || field->message_type() ? "" : default_text(field);
+  return value.empty() ? Words() : Words{value};
+}
+
+}  // namespace
+
+std::string completion_script(const std::string& shell) {
+  if (shell == "bash") return std::string(kBashScript);
+  if (shell == "zsh") return std::string(kZshScript);
+  if (shell == "fish") return std::string(kFishScript);
+  fail_input("completion: \"{}\", expected bash, zsh or fish", shortened(shell));
+}
+
+int run_completion(const CompletionArguments& arguments) {
+  print_text(completion_script(arguments.shell));
+  return 0;
+}
+
+Words complete_set(const std::string& word) {
+  const size_t equals = word.find('=');
+  const std::string path = word.substr(0, equals);
+  const size_t dot = path.rfind('.');
+  const std::string before = dot == std::string::npos ? "" : path.substr(0, dot + 1);
+  const std::string name = path.substr(before.size());
+  const pb::Descriptor* type = before.empty() ? Config::descriptor() : type_at(path.substr(0, dot));
+  if (!type) return {};
+  Words words;
+  if (equals != std::string::npos) {
+    const pb::FieldDescriptor* field = type->FindFieldByName(name);
+    if (!field) return {};
+    // Of a list, the value after the last comma.
+    const size_t comma = field->is_repeated() ? word.rfind(',') : std::string::npos;
+    const std::string given = word.substr(0, (comma == std::string::npos ? equals : comma) + 1);
+    for (const std::string& value : values_of_field(field)) words.push_back(given + value);
+  } else {
+    for (int i = 0; i < type->field_count(); ++i) {
+      const pb::FieldDescriptor* field = type->field(i);
+      const bool goes_on = field->message_type() && !field->is_repeated();
+      words.push_back(before + field->name() + (goes_on || field->name() == "arg" ? "." : "="));
+    }
+  }
+  return beginning_with(word, words);
+}
+
+Words complete_words(const CLI::App& app, const Words& words) {
+  if (words.size() < 2) return {};
+  const std::string& last = words.back();
+  const CLI::App* command = &app;
+  const CLI::Option* waiting = nullptr;  // for its value
+  size_t positionals = 0;
+  for (size_t i = 1; i + 1 < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (waiting) {
+      waiting = nullptr;
+      continue;
+    }
+    const auto below = command->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == word; });
+    if (!below.empty()) {
+      command = below.front();
+      positionals = 0;
+    } else if (const CLI::Option* option = flag_named(*command, word)) {
+      if (takes_value(*option)) waiting = option;
+    } else if (!word.starts_with("-")) {
+      ++positionals;
+    }
+  }
+  if (waiting) return values_of(*waiting, last);
+  if (const size_t equals = last.find('='); last.starts_with("--") && equals != std::string::npos) {
+    const CLI::Option* option = flag_named(*command, last.substr(0, equals));
+    Words values = option ? values_of(*option, last.substr(equals + 1)) : Words();
+    for (std::string& value : values)
+      if (value != "FILES" && value != "FOLDERS") value.insert(0, last.substr(0, equals + 1));
+    return values;
+  }
+  Words choices;
+  for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; }))
+    choices.push_back(sub->get_name());
+  if (last.starts_with("-")) {
+    choices.clear();
+    for (const CLI::Option* option : command->get_options())
+      for (const std::string& name : option->get_lnames()) choices.push_back("--" + name);
+  }
+  if (!choices.empty()) return beginning_with(last, choices);
+  const CLI::Option* place = nullptr;  // of the word; the last one takes all that follow
+  for (const CLI::Option* option : command->get_options())
+    if (option->get_positional() && (!place || positionals-- > 0)) place = option;
+  return place ? values_of(*place, last) : Words();
+}
+
+}  // namespace saccade

@@ -1,0 +1,14 @@
+#include "train/commands/shell/version.h"
+
+#include <fmt/format.h>
+
+namespace saccade {
+
+// The macros are of this file alone, so that a commit compiles nothing else anew (CMakeLists.txt).
+std::string version_text() {
+  return fmt::format("saccade {} (commit {})\nCPU: oneDNN, -march={}, compiled by {} {}\nCUDA: {}",
+                     SACCADE_VERSION, SACCADE_COMMIT, SACCADE_MARCH, SACCADE_COMPILER, __VERSION__,
+                     SACCADE_CUDA_FOUND);
+}
+
+}  // namespace saccade
