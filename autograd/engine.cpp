@@ -171,6 +171,20 @@ void run(const Var& root, const Tensor& seed, bool checked) {
       accumulate(grad, grad.defined() ? g : g.to(edge.dtype), edge.dtype);
     }
   };
+  // Where the only gradient of the node is added, if something is there, of the same dtype, that nobody else sees.
+  auto only_sum = [&](const Node& node) -> Tensor* {
+    if (node.edges().size() != 1 || !node.context().needs(0)) return nullptr;
+    const Edge& edge = node.edges()[0];
+    Tensor* sum = nullptr;
+    if (!edge.node) {
+      sum = &edge.leaf->grad;
+    } else if (auto it = queue.find(edge.node->sequence()); it != queue.end()) {
+      sum = &it->second.grad;
+    }
+    const bool ours =
+        sum && sum->defined() && sum->dtype() == edge.dtype && sum->is_contiguous() && sum->unique();
+    return ours ? sum : nullptr;
+  };
   const auto& state = root.state();
   give({state->node, state->node ? nullptr : state, state->value.shape(), state->value.dtype()}, start);
   while (!queue.empty()) {
@@ -180,6 +194,10 @@ void run(const Var& root, const Tensor& seed, bool checked) {
     SACCADE_CHECK(!node.released(), "[backward] the graph at op {} was already used by another backward",
                   node.name());
     if (current.grad.dtype() != current.dtype) current.grad = current.grad.to(current.dtype);
+    if (Tensor* sum = checked ? nullptr : only_sum(node); sum && node.add_backward(current.grad, *sum)) {
+      node.release();
+      continue;
+    }
     Gradients grads = [&] {
       const ProfileRange range([&] { return std::string(node.name()) + " backward"; });
       return node.run_backward(current.grad);

@@ -13,6 +13,10 @@
 //   };
 //   Var gelu(const Var& x) { return run_op(Gelu{}, {x}); }
 //
+// An op of one input whose gradient is zero but for a part may also have
+//   bool add_backward(const Context& ctx, const Tensor& dy, Tensor& sum) const;
+// which adds it to a sum that is there already, contiguous and of dy's dtype, or refuses (false).
+//
 // backward *returns* gradients; the engine accumulates them in a fixed order. The gradient is that of
 // dot(output, dy). A gradient may have another floating dtype than its input: the engine casts it.
 #pragma once
@@ -100,6 +104,7 @@ class Node {
  public:
   virtual ~Node();
   virtual Gradients run_backward(const Tensor& dy) = 0;
+  virtual bool add_backward(const Tensor&, Tensor&) { return false; }
   std::string_view name() const { return context_.name_; }
   uint64_t sequence() const { return sequence_; }
   const std::vector<Edge>& edges() const { return edges_; }
@@ -126,6 +131,12 @@ class OpNode final : public Node {
  public:
   OpNode(Op op, Context context, const Vars& inputs) : Node(std::move(context), inputs), op_(std::move(op)) {}
   Gradients run_backward(const Tensor& dy) override { return op_.backward(context_, dy); }
+  bool add_backward(const Tensor& dy, Tensor& sum) override {
+    if constexpr (requires { op_.add_backward(context_, dy, sum); })
+      return op_.add_backward(context_, dy, sum);
+    else
+      return false;
+  }
 
  private:
   Op op_;

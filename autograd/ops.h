@@ -61,8 +61,12 @@ Var embedding(const Var& weight, const Tensor& indices);  // weight [V, C], indi
 Var masked_fill(const Var& x, const Tensor& mask, double value);
 
 // ---- matrix products (oneDNN, cuBLASLt) -------------------------------------------------------------------
+// The compute dtype, or that of the sums: f32 (f64 for f64) for coordinates and logits, which on a GPU are then never rounded to
+// the compute dtype and need no cast.
+enum class ProductDtype : uint8_t { kCompute, kSums };
 // y = act(x weight^T + bias): x [..., K], weight [N, K] (PyTorch's layout), bias [N] or undefined -> [..., N]
-Var linear(const Var& x, const Var& weight, const Var& bias, Activation activation = Activation::kNone);
+Var linear(const Var& x, const Var& weight, const Var& bias, Activation activation = Activation::kNone,
+           ProductDtype dtype = ProductDtype::kCompute);
 // a [..., M, K] b [..., K, N] -> [..., M, N]; leading axes broadcast
 Var matmul(const Var& a, const Var& b);
 
@@ -90,6 +94,8 @@ Var batch_norm(const Var& x, const Var& weight, const Var& bias, Tensor& running
 // gradient.
 Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift,
                    Activation activation = Activation::kNone);
+// relu(x * scale + shift + residual), residual like x: the end of a residual block with a frozen batch norm.
+Var affine_add_relu(const Var& x, const Tensor& scale, const Tensor& shift, const Var& residual);
 // x [N, ..., C]; statistics per sample and group of C / groups neighbouring channels
 Var group_norm(const Var& x, const Var& weight, const Var& bias, int64_t groups, double eps = 1e-5);
 // Over the last axis of x, or of x + residual when residual (same shape) is defined.

@@ -10,9 +10,9 @@ Linear::Linear(int64_t in, int64_t out, const LinearOptions& options) {
     bias_ = param("bias", {out}, options.bias_init ? options.bias_init : init::linear_default(in));
 }
 
-Var Linear::forward(const Var& x, Activation activation) const {
+Var Linear::forward(const Var& x, Activation activation, ProductDtype dtype) const {
   ModuleScope scope(*this);
-  return linear(x, weight_, bias_, activation);
+  return linear(x, weight_, bias_, activation, dtype);
 }
 
 }  // namespace saccade

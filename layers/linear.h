@@ -15,7 +15,8 @@ struct LinearOptions {
 class Linear : public Module {
  public:
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
-  Var forward(const Var& x, Activation activation = Activation::kNone) const;
+  Var forward(const Var& x, Activation activation = Activation::kNone,
+              ProductDtype dtype = ProductDtype::kCompute) const;
   std::string type_name() const override { return "Linear"; }
   const Var& weight() const { return weight_; }
   const Var& bias() const { return bias_; }

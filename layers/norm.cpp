@@ -33,6 +33,13 @@ Var BatchNorm2d::forward(const Var& x, Activation activation) {
   return channel_affine(x, a.scale, a.shift, activation);
 }
 
+Var BatchNorm2d::forward_add_relu(const Var& x, const Var& residual) {
+  if (!frozen_) return add_relu(forward(x), residual);
+  ModuleScope scope(*this);
+  const Affine& a = affine();
+  return affine_add_relu(x, a.scale, a.shift, residual);
+}
+
 std::pair<Var, Var> BatchNorm2d::scale_and_shift() const {
   NoGrad no_grad;
   Var scale = div(weight_, sqrt(add_scalar(running_var_, kBatchNormEps)));

@@ -18,6 +18,8 @@ class BatchNorm2d : public Module {
   // parameters that are not trained, as RT-DETR's are counted.
   BatchNorm2d(int64_t channels, bool frozen, bool trainable = true, bool counts_affine = false);
   Var forward(const Var& x, Activation activation = Activation::kNone);
+  // relu(norm(x) + residual)
+  Var forward_add_relu(const Var& x, const Var& residual);
   std::string type_name() const override { return frozen_ ? "FrozenBatchNorm2d" : "BatchNorm2d"; }
   // What it comes to with the running statistics, x * scale + shift; without history.
   std::pair<Var, Var> scale_and_shift() const;

@@ -78,10 +78,13 @@ class MSDeformAttn : public Attention {
  private:
   // Offsets [N, Q, M, L, P, 2] and logits [N, Q, M, L P], P the most points that a level has: the others of a level weigh nothing.
   std::pair<Var, Var> sampling(const Var& query, int64_t N, int64_t Q, bool in_boxes) const {
-    Var offsets = sampling_offsets_->forward(query), logits = attention_weights_->forward(query);
+    const bool even = std::ranges::count(level_points_, points_) == levels_;
+    // What the op reads as it comes is not rounded before it.
+    const ProductDtype dtype = even ? ProductDtype::kSums : ProductDtype::kCompute;
+    Var offsets = sampling_offsets_->forward(query, Activation::kNone, dtype),
+        logits = attention_weights_->forward(query, Activation::kNone, dtype);
     const Shape full{N, Q, heads_, levels_, points_, 2};
-    if (std::ranges::count(level_points_, points_) == levels_)
-      return {reshape(offsets, full), reshape(logits, {N, Q, heads_, levels_ * points_})};
+    if (even) return {reshape(offsets, full), reshape(logits, {N, Q, heads_, levels_ * points_})};
     const int64_t all = logits.dim(2) / heads_;
     offsets = reshape(offsets, {N, Q, heads_, all, 2});
     logits = reshape(logits, {N, Q, heads_, all});

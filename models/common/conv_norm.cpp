@@ -71,4 +71,15 @@ Var conv_then_norm(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, F
   return conv2d(x, both.weight, both.bias, conv.options(), activation);
 }
 
+Var conv_norm_add_relu(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
+                       const Var& x, const std::function<Var()>& residual) {
+  if (runs_folded(owner)) {
+    const Var y = conv_then_norm(owner, conv, norm, cache, x);
+    return add_relu(y, residual());
+  }
+  cache.clear();
+  const Var y = conv.forward(x);
+  return norm.forward_add_relu(y, residual());
+}
+
 }  // namespace saccade

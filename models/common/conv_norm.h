@@ -66,5 +66,8 @@ bool runs_folded(const Module& module);
 // The norm of the convolution of x, of modules under other names than a ConvNorm's: one convolution where `owner` runs folded.
 Var conv_then_norm(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
                    const Var& x, Activation activation = Activation::kNone);
+// relu(norm + residual()): the end of a residual block. The residual is made after the convolution has run.
+Var conv_norm_add_relu(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
+                       const Var& x, const std::function<Var()>& residual);
 
 }  // namespace saccade

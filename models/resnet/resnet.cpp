@@ -65,11 +65,12 @@ class ResidualBlock : public Module {
 
   Var forward(const Var& x) {
     ModuleScope scope(*this);
+    const size_t last = convs_.size() - 1;
     Var y = x;
-    for (size_t i = 0; i < convs_.size(); ++i)
-      y = conv_then_norm(*this, *convs_[i], *norms_[i], caches_[i], y,
-                         i + 1 < convs_.size() ? Activation::kRelu : Activation::kNone);
-    return add_relu(y, downsample_ ? downsample_->forward(x) : x);
+    for (size_t i = 0; i < last; ++i)
+      y = conv_then_norm(*this, *convs_[i], *norms_[i], caches_[i], y, Activation::kRelu);
+    return conv_norm_add_relu(*this, *convs_[last], *norms_[last], caches_[last], y,
+                              [&] { return downsample_ ? downsample_->forward(x) : x; });
   }
   std::string type_name() const override { return "ResidualBlock"; }
 

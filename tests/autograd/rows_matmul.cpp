@@ -7,7 +7,8 @@
 namespace saccade::optable {
 namespace {
 
-Sample linear_case(Rng& rng, const char* label, const Shape& x, int64_t n, bool bias, Activation act) {
+Sample linear_case(Rng& rng, const char* label, const Shape& x, int64_t n, bool bias, Activation act,
+                   ProductDtype dtype = ProductDtype::kCompute) {
   int64_t k = x[-1];
   auto reference = [n, k, act](const Tensors& in) {
     Shape shape = in[0].shape();
@@ -30,7 +31,8 @@ Sample linear_case(Rng& rng, const char* label, const Shape& x, int64_t n, bool 
       return (i[0] % 2 == 0 ? 1.0 : -1.0) * (static_cast<double>(k) + 0.5);
     });
   }
-  return {label, {input, w, b}, [act](const Vars& v) { return linear(v[0], v[1], v[2], act); }, reference};
+  return {
+      label, {input, w, b}, [=](const Vars& v) { return linear(v[0], v[1], v[2], act, dtype); }, reference};
 }
 
 const Register kLinear(Row{
@@ -49,6 +51,8 @@ const Register kLinear(Row{
           linear_case(rng, "a vector", {8}, 3, true, Activation::kRelu),
           linear_case(rng, "one by one", {4, 1}, 1, true, Activation::kNone),
           linear_case(rng, "many rows", {601, 3}, 5, true, Activation::kNone),
+          linear_case(rng, "in f32", {3, 5, 8}, 16, true, Activation::kNone, ProductDtype::kSums),
+          linear_case(rng, "in f32, odd", {7, 5}, 3, true, Activation::kGelu, ProductDtype::kSums),
           linear_case(rng, "no rows", {2, 0, 3}, 4, true, Activation::kRelu),
       };
       for (auto [act, name] : activations()) samples.push_back(linear_case(rng, name, {6, 5}, 8, true, act));

@@ -142,6 +142,37 @@ const Register kChannelAffine(Row{
       },
       R"(\[channel_affine\] scale, got shape \[4\], expected \[3\])"}}});
 
+Sample affine_add_relu_case(Rng& rng, const char* label, const Shape& x) {
+  int64_t c = x[-1];
+  Tensor scale = uniform(rng, {c}), shift = alternating(c, 4);  // away from the kink
+  auto reference = [=](const Tensors& in) {
+    return build(x, [&](const std::vector<int64_t>& i) {
+      double z = at(in[0], i) * at(scale, {i.back()}) + at(shift, {i.back()}) + at(in[1], i);
+      return activation_of(Activation::kRelu, z);
+    });
+  };
+  return {label,
+          {uniform(rng, x), uniform(rng, x)},
+          [=](const Vars& v) { return affine_add_relu(v[0], scale, shift, v[1]); },
+          reference};
+}
+
+const Register kAffineAddRelu(Row{
+    "affine_add_relu",
+    Bf16::kInputs,
+    {.why = "one product and two sums; bf16: a rounding of the product and one of the result"},
+    [](Rng& rng) {
+      return std::vector<Sample>{affine_add_relu_case(rng, "a map", {2, 3, 4, 16}),
+                                 affine_add_relu_case(rng, "odd channels", {70, 3}),
+                                 affine_add_relu_case(rng, "no images", {0, 3, 4, 5})};
+    },
+    {{"residual",
+      [] {
+        affine_add_relu(Var(Tensor::zeros({2, 3})), Tensor::zeros({3}), Tensor::zeros({3}),
+                        Var(Tensor::zeros({2, 4})));
+      },
+      R"(\[affine_add_relu\] residual, got shape \[2, 4\], expected \[2, 3\])"}}});
+
 Sample group_norm_case(Rng& rng, const char* label, const Shape& x, int64_t groups) {
   int64_t c = x[-1], size = c / groups;
   auto reference = [=](const Tensors& in) {

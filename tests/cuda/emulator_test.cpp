@@ -4,6 +4,7 @@
 
 #include "core/kernels/common/mma_cuda.h"
 #include "core/runtime/cuda/block.h"
+#include "core/runtime/cuda/tickets.h"
 #include "tests/cuda/buffer.h"
 
 namespace saccade {
@@ -119,6 +120,38 @@ TEST(Emulator, AtomicsDoNotRace) {
   Buffer y(1);
   EXPECT_EQ(fault_of(&atomic_sum, y.get()), "");
   EXPECT_EQ(y.read(), std::vector<float>{2 * kThreads});
+}
+
+// The last block to arrive adds up what both have left, without a fence on one of the sides, or without counting itself.
+enum class Forgotten { kNothing, kFenceBefore, kFenceAfter, kCounter };
+__global__ void sum_of_blocks(float* parts, unsigned* arrived, float* y, Forgotten forgotten) {
+  SACCADE_SHARED(unsigned, before, 1);
+  parts[blockIdx.x * kThreads + threadIdx.x] = 1;
+  if (forgotten != Forgotten::kFenceBefore) __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    before[0] = forgotten == Forgotten::kCounter ? 1 : atomicAdd(arrived, 1u);
+    if (forgotten != Forgotten::kFenceAfter) __threadfence();
+  }
+  __syncthreads();
+  if (before[0] == 0 || threadIdx.x > 0) return;
+  float sum = 0;
+  for (int i = 0; i < 2 * kThreads; ++i)
+    if (forgotten != Forgotten::kCounter || i / kThreads != static_cast<int>(blockIdx.x)) sum += parts[i];
+  if (blockIdx.x == 0 || forgotten != Forgotten::kCounter) y[0] = sum;
+}
+
+TEST(Emulator, BlocksAreOrderedByFencesAroundAnAtomic) {
+  Buffer parts(2 * kThreads), y(1);
+  auto run = [&](Forgotten forgotten) {
+    Buffer counter(1);
+    return fault_of(&sum_of_blocks, parts.get(), reinterpret_cast<unsigned*>(counter.get()), y.get(),
+                    forgotten);
+  };
+  EXPECT_EQ(run(Forgotten::kNothing), "");
+  EXPECT_EQ(y.read(), std::vector<float>{2 * kThreads});
+  for (Forgotten forgotten : {Forgotten::kFenceBefore, Forgotten::kFenceAfter, Forgotten::kCounter})
+    expect_report(run(forgotten), "race: a");
 }
 
 TEST(Emulator, FindsAReadOfWhatNobodyWrote) {

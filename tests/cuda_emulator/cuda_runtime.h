@@ -35,6 +35,8 @@ inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, const char* file = __builtin
   ::saccade::emulator::warp_barrier(mask, file, line);
 }
 
+inline void __threadfence() { ::saccade::emulator::fence(); }
+
 namespace saccade::emulator {
 
 template <class T>

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/tensor/philox.h"
+#include "tests/cuda_emulator/block_order.h"
 #include "tests/cuda_emulator/fiber.h"
 #include "tests/cuda_emulator/memory.h"
 
@@ -166,6 +167,7 @@ void Machine::launch(const std::string& name, Index3 grid, Index3 block, size_t 
     shared_ = static_cast<char*>(memory().allocate(shared_top_));
   }
   ++launches_;
+  block_order().start_launch();
   Rng rng(seed_, launches_);
   memory().open();
   for (uint32_t b : shuffled(size_t{grid.x} * grid.y * grid.z, rng)) {
@@ -190,9 +192,10 @@ void Machine::run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 
   for (unsigned t = 0; t < count; ++t) {
     threads_[t].position = {
         {t % block.x, t / block.x % block.y, t / block.x / block.y}, block_index, block, grid};
-    threads_[t].observer = {launches_, index, t, 0, 0};
+    threads_[t].observer = {launches_, index, t, 0, 0, 0};
   }
   next_ = 0;
+  block_order().start_block(count);
   run_threads(body);
 }
 
@@ -438,6 +441,8 @@ unsigned match(unsigned mask, uint64_t value, const char* file, int line) {
   return out;
 }
 
+void fence() { block_order().fence(machine().current().observer); }
+
 void report_fault(std::string what) { machine().report(std::move(what)); }
 
 void* shared_array(const void* key, size_t bytes) { return machine().shared_array(key, bytes); }
@@ -455,6 +460,7 @@ void check_access(const void* address, size_t bytes, Access access) {
                           ? memory().read(address, bytes, who)
                           : memory().write(address, bytes, who, access == Access::kAtomic);
   if (!wrong.empty()) m.report(std::move(wrong));
+  if (access == Access::kAtomic) block_order().atomic(address, who);
 }
 
 void check_alignment(const void* address, size_t bytes) {

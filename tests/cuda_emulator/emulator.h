@@ -4,7 +4,7 @@
 //   * a read of device or shared memory that nobody has written;
 //   * an access outside an allocation, to the byte (with hooks.cpp, or with AddressSanitizer);
 //   * two threads that touch one place, one of them writing, without a barrier between (with hooks.cpp); a
-//     shuffle or vote is none;
+//     shuffle or vote is none; blocks are ordered by fences around an atomic (block_order.h);
 //   * a load or store at an address that is no multiple of its size, which ends a kernel on a GPU;
 //   * host code that touches device memory.
 // After a report the launch is given up, and every CUDA call fails until take_fault() is called.
@@ -91,6 +91,7 @@ const ThreadPosition& position();
 unsigned lane_of_thread();
 void block_barrier(const char* file, int line);
 void warp_barrier(unsigned mask, const char* file, int line);
+void fence();  // see block_order.h
 // Every lane of the mask gives a value and gets the one of `lane`.
 uint64_t exchange(unsigned mask, uint64_t value, int lane, const char* file, int line);
 // The registers of a lane in an instruction of the whole warp.

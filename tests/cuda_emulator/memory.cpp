@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/cuda_emulator/block_order.h"
 #include "tests/cuda_emulator/emulator.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -52,6 +53,7 @@ struct Memory::Cell {
   uint32_t launch;
   uint32_t write_block, write_thread, read_block, read_thread;
   uint16_t write_block_epoch, write_warp_epoch, read_block_epoch, read_warp_epoch;
+  uint16_t write_fences, read_fences;
   uint8_t write_bytes, read_bytes;  // bit i: byte i
 };
 
@@ -143,9 +145,11 @@ std::string Memory::check_state(const char* what, const void* p, size_t bytes, b
 
 std::string Memory::check_race(const void* p, size_t bytes, const Observer& who, bool write) {
   auto offset = static_cast<size_t>(static_cast<const char*>(p) - base_);
-  // Ordered by a barrier that both passed in between.
-  auto apart = [&](uint32_t block, uint32_t thread, uint16_t block_epoch, uint16_t warp_epoch) {
-    if (block != who.block) return false;
+  // Ordered by a barrier that both passed in between, or from block to block.
+  auto apart = [&](uint32_t block, uint32_t thread, uint16_t block_epoch, uint16_t warp_epoch,
+                   uint16_t fences) {
+    if (block != who.block)
+      return block_order().before({who.launch, block, thread, block_epoch, warp_epoch, fences}, who);
     if (thread == who.thread || block_epoch != who.block_epoch) return true;
     return thread / 32 == who.thread / 32 && warp_epoch != who.warp_epoch;
   };
@@ -160,19 +164,19 @@ std::string Memory::check_race(const void* p, size_t bytes, const Observer& who,
       if (size_t at = 4 * word + i; at >= offset && at < offset + bytes)
         touched |= static_cast<uint8_t>(1u << i);
     if ((c.write_bytes & touched) &&
-        !apart(c.write_block, c.write_thread, c.write_block_epoch, c.write_warp_epoch))
+        !apart(c.write_block, c.write_thread, c.write_block_epoch, c.write_warp_epoch, c.write_fences))
       return describe(write ? "race: a write" : "race: a read", p, bytes) +
              fmt::format(", after a write by thread {} of block {}", c.write_thread, c.write_block);
     if (write && (c.read_bytes & touched) &&
-        !apart(c.read_block, c.read_thread, c.read_block_epoch, c.read_warp_epoch))
+        !apart(c.read_block, c.read_thread, c.read_block_epoch, c.read_warp_epoch, c.read_fences))
       return describe("race: a write", p, bytes) +
              fmt::format(", after a read by thread {} of block {}", c.read_thread, c.read_block);
     if (write) {
       c.write_block = who.block, c.write_thread = who.thread, c.write_bytes = touched;
-      c.write_block_epoch = who.block_epoch, c.write_warp_epoch = who.warp_epoch;
+      c.write_block_epoch = who.block_epoch, c.write_warp_epoch = who.warp_epoch, c.write_fences = who.fences;
     } else {
       c.read_block = who.block, c.read_thread = who.thread, c.read_bytes = touched;
-      c.read_block_epoch = who.block_epoch, c.read_warp_epoch = who.warp_epoch;
+      c.read_block_epoch = who.block_epoch, c.read_warp_epoch = who.warp_epoch, c.read_fences = who.fences;
     }
   }
   return "";

@@ -20,6 +20,7 @@ struct Observer {
   uint32_t launch = 0;
   uint32_t block = 0, thread = 0;            // linear
   uint16_t block_epoch = 0, warp_epoch = 0;  // barriers passed
+  uint16_t fences = 0;
 };
 
 class Memory {

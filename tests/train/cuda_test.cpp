@@ -165,21 +165,21 @@ TEST_F(CudaTraining, UploadsImagesAndTargetsAlone) {
     bool for_sanitizers;  // the others are left to builds without a sanitizer
   };
   const Row rows[] = {
-      {"plain", "model { " + resnet + "transformer { levels: 4 " + small + "} }", 515, false},
+      {"plain", "model { " + resnet + "transformer { levels: 4 " + small + "} }", 490, false},
       {"two_stage",
-       "model { " + resnet + "transformer { levels: 4 box_refine: true two_stage: true " + small + "} }", 565,
+       "model { " + resnet + "transformer { levels: 4 box_refine: true two_stage: true " + small + "} }", 535,
        true},
-      {"detr", "model { type: \"detr\" " + resnet + "transformer { " + small + "} }", 440, false},
+      {"detr", "model { type: \"detr\" " + resnet + "transformer { " + small + "} }", 420, false},
       {"dino", "model { type: \"dino\" " + resnet + "transformer { levels: 4 " + small + denoising + "} }",
-       730, false},
-      {"rt_detr", rt_detr + "} }", 1105, false},
-      {"rt_detr_denoising", rt_detr + denoising + "} }", 1210, true},
+       700, false},
+      {"rt_detr", rt_detr + "} }", 1085, false},
+      {"rt_detr_denoising", rt_detr + denoising + "} }", 1190, true},
       {"dat",
        R"(model { backbone { type: "dat" arg { key: "blocks" string: "L S D D" } arg { key: "dims" ints: [8, 8, 16, 16] }
                  arg { key: "heads" ints: [1, 1, 2, 2] } arg { key: "groups" ints: [1, 1, 1, 2] } arg { key: "window" int: 4 }
                  arg { key: "image_size" int: 64 } outputs: [2, 3, 4] } transformer { levels: 3 )" +
            small + "} }",
-       685, true}};
+       665, true}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
     if (std::getenv("SACCADE_FAST") && !row.for_sanitizers) continue;

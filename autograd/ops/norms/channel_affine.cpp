@@ -34,13 +34,50 @@ struct ChannelAffine {
   }
 };
 
+struct AffineAddRelu {
+  static constexpr const char* kName = "affine_add_relu";
+  static constexpr std::array kCasts{Cast::kWidest};
+  static constexpr auto macs = no_macs;
+  Tensor scale, shift;
+
+  Tensor forward(Context& ctx, const Tensors& in) {
+    Tensor x = detail::as_rows(in[0]);
+    scale = detail::as_statistic(scale, x);
+    shift = detail::as_statistic(shift, x);
+    Tensor y = x.empty_like();
+    kernels::affine_add_relu_forward(x, scale, shift, detail::as_rows(in[1]), y);
+    ctx.save(y);
+    return y.reshape(in[0].shape());
+  }
+
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    const Tensor rows = detail::as_rows(dy);
+    Tensor dx = ctx.needs(0) ? rows.empty_like() : Tensor(),
+           dresidual = ctx.needs(1) ? rows.empty_like() : Tensor();
+    kernels::affine_add_relu_backward(rows, ctx.saved(0), scale, dx, dresidual);
+    auto shaped = [&](const Tensor& t) { return t.defined() ? t.reshape(dy.shape()) : t; };
+    return {shaped(dx), shaped(dresidual)};
+  }
+};
+
+void check_affine(std::string_view op, const Var& x, const Tensor& scale, const Tensor& shift) {
+  SACCADE_CHECK(x.rank() >= 1, "[{}] x, got a scalar, expected [..., C]", op);
+  detail::check_channels(op, "scale", scale.shape(), x.shape());
+  detail::check_channels(op, "shift", shift.shape(), x.shape());
+}
+
 }  // namespace
 
 Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift, Activation activation) {
-  SACCADE_CHECK(x.rank() >= 1, "[channel_affine] x, got a scalar, expected [..., C]");
-  detail::check_channels("channel_affine", "scale", scale.shape(), x.shape());
-  detail::check_channels("channel_affine", "shift", shift.shape(), x.shape());
+  check_affine("channel_affine", x, scale, shift);
   return run_op(ChannelAffine{scale.to(x.device()), shift.to(x.device()), activation}, {x});
+}
+
+Var affine_add_relu(const Var& x, const Tensor& scale, const Tensor& shift, const Var& residual) {
+  check_affine("affine_add_relu", x, scale, shift);
+  SACCADE_CHECK(residual.shape() == x.shape(), "[affine_add_relu] residual, got shape {}, expected {}",
+                residual.shape().to_string(), x.shape().to_string());
+  return run_op(AffineAddRelu{scale.to(x.device()), shift.to(x.device())}, {x, residual});
 }
 
 }  // namespace saccade

@@ -53,7 +53,7 @@ struct Conv2d {
     Tensor dx, dw, db,
         rows = dy.contiguous().reshape({dy.numel() / std::max<int64_t>(channels, 1), channels});
     if (ctx.needs(2)) db = Tensor::empty({channels}, sum_dtype(type), dy.device());
-    Tensor dz = detail::product_gradient(act, rows, saved, false, db).reshape(dy.shape());
+    Tensor dz = detail::product_gradient(act, rows, saved, type, false, db).reshape(dy.shape());
     if (ctx.needs(0)) {
       dx = Tensor::empty(x_shape, type, dy.device());
       kernels::conv2d_backward_data(dz, w, p, dx);

@@ -22,10 +22,14 @@ Tensor activated_product(const Context& ctx, Activation act, Tensor& y, const Pr
   return slope ? z : ctx.needs_any() ? y : Tensor();
 }
 
-// dz of dy [R, N] and, unless undefined, the bias gradient; `saved` is as above. dy is overwritten when in_place.
-inline Tensor product_gradient(Activation act, const Tensor& dy, const Tensor& saved, bool in_place,
-                               Tensor& bias_grad) {
-  Tensor dz = act == Activation::kNone ? Tensor() : in_place ? dy : dy.empty_like();
+// dz, of `dtype`, of dy [R, N] and, unless undefined, the bias gradient; `saved` is as above. dy, of `dtype` or wider, is
+// overwritten when in_place.
+inline Tensor product_gradient(Activation act, const Tensor& dy, const Tensor& saved, DType dtype,
+                               bool in_place, Tensor& bias_grad) {
+  const bool same = dy.dtype() == dtype;
+  Tensor dz;
+  if (act != Activation::kNone || !same)
+    dz = same && in_place ? dy : Tensor::empty(dy.shape(), dtype, dy.device());
   if (dz.defined() || bias_grad.defined()) kernels::activation_backward(act, dy, saved, dz, bias_grad);
   return dz.defined() ? dz : dy;
 }

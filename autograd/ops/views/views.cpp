@@ -57,6 +57,13 @@ struct Slice {
     kernels::copy_into_zeros(dy, axis, begin, dx);
     return {dx};
   }
+  bool add_backward(const Context&, const Tensor& dy, Tensor& sum) const {
+    Tensor part = sum.slice(axis, begin, end);
+    if (!part.is_contiguous() || part.dtype() != dy.dtype())
+      return false;  // kernels write no strided results
+    kernels::binary(kernels::BinaryOp::kAdd, part, dy, part);
+    return true;
+  }
 };
 
 struct Expand {

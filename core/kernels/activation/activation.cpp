@@ -1,6 +1,7 @@
 #include "core/kernels/activation/activation.h"
 
 #include "core/kernels/common/column_tiles.h"
+#include "core/kernels/copy/copy.h"
 
 namespace saccade::kernels {
 namespace {
@@ -55,6 +56,11 @@ void forward_generic(Activation act, const Tensor& z, Tensor& y, Tensor& slope) 
 }
 
 void backward_generic(Activation act, const Tensor& dy, const Tensor& saved, Tensor& dz, Tensor& bias_grad) {
+  if (dz.defined() && dz.dtype() != dy.dtype()) {
+    Tensor wide = dy.empty_like();
+    backward_generic(act, dy, saved, wide, bias_grad);
+    return copy(wide, dz);
+  }
   int64_t rows = dy.dim(0), columns = dy.dim(1);
   with_activation(act, [&]<class F>() {
     dispatch_float(dy.dtype(), "activation", [&]<class T>() {

@@ -2,6 +2,7 @@
 #include "core/kernels/activation/activation.h"
 
 #include "core/kernels/common/column_tiles_cuda.h"
+#include "core/kernels/copy/copy.h"
 #include "core/runtime/cuda/map.h"
 
 namespace saccade::kernels {
@@ -37,10 +38,10 @@ __global__ void __launch_bounds__(kMapThreads) activate_with_slope(int64_t n, co
   store_pack<kPack>(slope + i, s);
 }
 
-template <class F, class T, int kPack>
+template <class F, class T, class Z, int kPack>
 struct BackwardColumns {
   const T *dy, *saved;
-  T* dz;  // or null
+  Z* dz;  // or null
   int64_t columns;
   __device__ BackwardColumns at(int64_t, int64_t c) const {
     return {dy + c, saved ? saved + c : nullptr, dz ? dz + c : nullptr, columns};
@@ -49,12 +50,13 @@ struct BackwardColumns {
     auto g = load_pack<kPack>(dy + r * columns);
     Pack<T, kPack> s{};
     if constexpr (!is_identity<F>) s = load_pack<kPack>(saved + r * columns);
+    Pack<Z, kPack> z;
     for (int j = 0; j < kPack; ++j) {
       float d = gradient_of_saved<F>(static_cast<float>(s.x[j]), static_cast<float>(g.x[j]));
       sum[0][j] += d;
-      g.x[j] = T(d);
+      z.x[j] = Z(d);
     }
-    if (dz) store_pack<kPack>(dz + r * columns, g);
+    if (dz) store_pack<kPack>(dz + r * columns, z);
   }
 };
 
@@ -85,9 +87,30 @@ void forward_cuda(Activation act, const Tensor& z, Tensor& y, Tensor& slope) {
   });
 }
 
+template <class F, class T, class Z>
+void sum_bias_gradient(const Tensor& dy, const T* saved, Z* dz, Tensor& bias_grad) {
+  const T* pd = dy.data<T>();
+  int64_t columns = dy.dim(1);
+  auto run = [&]<int kPack>() {
+    sum_columns<kPack, 1>(ColumnTiles(1, dy.dim(0), columns, kPack),
+                          BackwardColumns<F, T, Z, kPack>{pd, saved, dz, columns}, 1.0,
+                          bias_grad.data<float>());
+  };
+  constexpr int kPack = kPackWidth<T>;
+  if (packs_fit<kPack>(pd, columns) && packs_fit<kPack>(saved, columns) && packs_fit<kPack>(dz, columns))
+    run.template operator()<kPack>();
+  else
+    run.template operator()<1>();
+}
+
 void backward_cuda(Activation act, const Tensor& dy, const Tensor& saved, Tensor& dz, Tensor& bias_grad) {
   if (dy.dtype() == DType::kF64 || dy.numel() == 0)
     return activation_backward.generic(act, dy, saved, dz, bias_grad);
+  if (dz.defined() && dz.dtype() != dy.dtype()) {
+    if (act != Activation::kNone) return activation_backward.generic(act, dy, saved, dz, bias_grad);
+    if (!bias_grad.defined()) return copy(dy, dz);
+    return sum_bias_gradient<Identity, float>(dy, dy.data<float>(), dz.data<bf16>(), bias_grad);
+  }
   with_types(act, dy.dtype(), [&]<class F, class T>() {
     const T *pd = dy.data<T>(), *ps = is_identity<F> ? pd : saved.data<T>();
     T* out = data_or_null<T>(dz);
@@ -95,17 +118,7 @@ void backward_cuda(Activation act, const Tensor& dy, const Tensor& saved, Tensor
       if (out) map_each(dy.numel(), Gradient<F, T>{}, out, pd, ps);
       return;
     }
-    int64_t rows = dy.dim(0), columns = dy.dim(1);
-    auto run = [&]<int kPack>() {
-      sum_columns<kPack, 1>(ColumnTiles(1, rows, columns, kPack),
-                            BackwardColumns<F, T, kPack>{pd, ps, out, columns}, 1.0, bias_grad.data<float>());
-    };
-    constexpr int kPack = kPackWidth<T>;
-    auto fits = [&](const T* p) { return packs_fit<kPack>(p, columns); };
-    if (fits(pd) && fits(ps) && fits(out))
-      run.template operator()<kPack>();
-    else
-      run.template operator()<1>();
+    sum_bias_gradient<F>(dy, ps, out, bias_grad);
   });
 }
 

@@ -14,4 +14,12 @@ inline Kernel<void(const Tensor& dy, const Tensor& saved, const Tensor& scale, c
                    Activation act, Tensor& dx)>
     channel_affine_backward{"channel_affine_backward"};
 
+// y = relu(x * scale + shift + residual), residual like x.
+inline Kernel<void(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& residual,
+                   Tensor& y)>
+    affine_add_relu_forward{"affine_add_relu_forward"};
+// Of x and the residual; either may be undefined, not both.
+inline Kernel<void(const Tensor& dy, const Tensor& y, const Tensor& scale, Tensor& dx, Tensor& dresidual)>
+    affine_add_relu_backward{"affine_add_relu_backward"};
+
 }  // namespace saccade::kernels

@@ -49,6 +49,49 @@ __global__ void __launch_bounds__(kColumnThreads)
   }
 }
 
+// y = relu(x scale + shift + residual)
+template <class T, int kPack>
+__global__ void __launch_bounds__(kColumnThreads)
+    affine_add_relu(ColumnTiles t, const T* __restrict__ x, const float* __restrict__ scale,
+                    const float* __restrict__ shift, const T* __restrict__ residual, T* __restrict__ y) {
+  ColumnPlace p = t.place();
+  if (p.row >= p.end) return;
+  auto a = load_pack<kPack>(scale + p.column), b = load_pack<kPack>(shift + p.column);
+#pragma unroll 4
+  for (int64_t r = p.row; r < p.end; r += t.levels()) {
+    int64_t at = r * t.columns + p.column;
+    auto v = load_pack<kPack>(x + at), add = load_pack<kPack>(residual + at);
+    for (int j = 0; j < kPack; ++j) {
+      float z = static_cast<float>(v.x[j]) * a.x[j] + b.x[j];
+      v.x[j] = T(Relu::value(z + static_cast<float>(add.x[j])));
+    }
+    store_pack<kPack>(y + at, v);
+  }
+}
+
+// Either result may be null.
+template <class T, int kPack>
+__global__ void __launch_bounds__(kColumnThreads)
+    affine_add_relu_gradients(ColumnTiles t, const T* __restrict__ dy, const T* __restrict__ y,
+                              const float* __restrict__ scale, T* __restrict__ dx,
+                              T* __restrict__ dresidual) {
+  ColumnPlace p = t.place();
+  if (p.row >= p.end) return;
+  auto a = load_pack<kPack>(scale + p.column);
+#pragma unroll 4
+  for (int64_t r = p.row; r < p.end; r += t.levels()) {
+    int64_t at = r * t.columns + p.column;
+    auto g = load_pack<kPack>(dy + at), own = load_pack<kPack>(y + at), scaled = g;
+    for (int j = 0; j < kPack; ++j) {
+      float d = Relu::gradient(static_cast<float>(own.x[j]), static_cast<float>(g.x[j]));
+      g.x[j] = T(d);
+      scaled.x[j] = T(d * a.x[j]);
+    }
+    if (dresidual) store_pack<kPack>(dresidual + at, g);
+    if (dx) store_pack<kPack>(dx + at, scaled);
+  }
+}
+
 // visit<F, T, kPack>(tiles)
 template <class Visit>
 void dispatch_affine(const Tensor& x, Activation act, bool packs, const Visit& visit) {
@@ -76,6 +119,30 @@ void backward_cuda(const Tensor& dy, const Tensor& saved, const Tensor& scale, c
                   });
 }
 
+void add_relu_cuda(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& residual,
+                   Tensor& y) {
+  dispatch_packs(
+      x.dtype(), rows_fit_packs(x.dim(1), x, residual, y, scale, shift), [&]<class T, int kPack>() {
+        ColumnTiles t(1, x.dim(0), x.dim(1), kPack, kApplyBlocks);
+        launch("affine_add_relu", &affine_add_relu<T, kPack>, t.grid(), dim3(kColumnThreads), 0, t,
+               x.data<T>(), scale.data<float>(), shift.data<float>(), residual.data<T>(), y.data<T>());
+      });
+}
+
+void add_relu_backward_cuda(const Tensor& dy, const Tensor& y, const Tensor& scale, Tensor& dx,
+                            Tensor& dresidual) {
+  dispatch_packs(dy.dtype(), rows_fit_packs(dy.dim(1), dy, y, scale, dx, dresidual),
+                 [&]<class T, int kPack>() {
+                   ColumnTiles t(1, dy.dim(0), dy.dim(1), kPack, kApplyBlocks);
+                   launch("affine_add_relu_gradients", &affine_add_relu_gradients<T, kPack>, t.grid(),
+                          dim3(kColumnThreads), 0, t, dy.data<T>(), y.data<T>(), scale.data<float>(),
+                          data_or_null<T>(dx), data_or_null<T>(dresidual));
+                 });
+}
+
+SACCADE_REGISTER_TUNED_KERNEL(affine_add_relu_forward, Device::kCuda, &add_relu_cuda, &takes_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(affine_add_relu_backward, Device::kCuda, &add_relu_backward_cuda,
+                              &takes_f32_or_bf16);
 SACCADE_REGISTER_TUNED_KERNEL(channel_affine_forward, Device::kCuda, &forward_cuda, &takes_f32_or_bf16);
 SACCADE_REGISTER_TUNED_KERNEL(channel_affine_backward, Device::kCuda, &backward_cuda, &takes_f32_or_bf16);
 

@@ -1,14 +1,17 @@
 // Kernels over the columns of row-major matrices [batch, rows, columns]: how threads are laid over them, and
-// sums of columns in two stages. Both depend on the shape only.
+// sums of columns: every block sums a run of rows, and the last one of a tile adds up the runs. The order depends on the shape
+// only.
 #pragma once
 
 #include "core/runtime/cuda/block.h"
+#include "core/runtime/cuda/tickets.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade::cuda {
 
 constexpr int kColumnThreads = 256;
-constexpr int64_t kSumBlocks = 1024;      // of sums: each leaves a row of partial sums
+constexpr int64_t kSumBlocks = 1024;  // of sums that a second kernel joins: each leaves a row of partial sums
+constexpr int64_t kTicketBlocks = 384;    // of sums that their last block joins: three a multiprocessor
 constexpr int64_t kApplyBlocks = 4096;    // of kernels that keep nothing
 constexpr int64_t kMaxRowsAtOnce = 1024;  // up to so many, one block sums a whole column
 
@@ -59,41 +62,71 @@ struct ColumnTiles {
   }
 };
 
-// partial[s, b, run, c] = sum over the run's rows of what values.at(batch, column)(row, sum) adds to sum[s],
-// for kPack columns at once. Without partial there is one run, whose sums times scale go to first[b, c] and
-// second[b, c] (s = 1); either may be null.
+// The sums over the levels of a block, in the threads of level 0. shared: kPack floats a thread.
+template <int kPack>
+__device__ __forceinline__ void sum_levels(const ColumnTiles& t, const ColumnPlace& p, float (&sum)[kPack],
+                                           float* shared) {
+  int thread = static_cast<int>(threadIdx.x);
+  for (int j = 0; j < kPack; ++j) shared[j * kColumnThreads + thread] = sum[j];
+  for (int half = t.levels() / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (p.level < half)
+      for (int j = 0; j < kPack; ++j)
+        shared[j * kColumnThreads + thread] += shared[j * kColumnThreads + thread + half * t.lanes];
+  }
+  for (int j = 0; j < kPack; ++j) sum[j] = shared[j * kColumnThreads + thread];
+  __syncthreads();
+}
+
+// first[b, c] and second[b, c] (s = 0 and 1, either may be null) = scale times the sum over the rows of what
+// values.at(batch, column)(row, sum) adds to sum[s], for kPack columns at once. With more than one run the runs leave
+// partial[s, b, run, c], and the last block of a tile to arrive adds them up.
 template <int kPack, int kSums, class Out, class Values>
 __global__ void __launch_bounds__(kColumnThreads)
-    column_sums(ColumnTiles t, Values values, float* partial, double scale, Out* first, Out* second) {
+    column_sums(ColumnTiles t, Values values, float* partial, unsigned* arrived, double scale, Out* first,
+                Out* second) {
   SACCADE_SHARED(float, shared, kColumnThreads* kPack);
   ColumnPlace p = t.place();
-  int levels = t.levels(), thread = static_cast<int>(threadIdx.x);
+  const int levels = t.levels();
+  const bool mine = p.level == 0 && p.column < t.columns;
   float sum[kSums][kPack] = {};
   if (p.row < p.end) {
     auto column = values.at(p.batch, p.column);
 #pragma unroll 4
     for (int64_t r = p.row; r < p.end; r += levels) column(r, sum);
   }
-  for (int s = 0; s < kSums; ++s) {
-    for (int j = 0; j < kPack; ++j) shared[j * kColumnThreads + thread] = sum[s][j];
-    for (int half = levels / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (p.level < half)
-        for (int j = 0; j < kPack; ++j)
-          shared[j * kColumnThreads + thread] += shared[j * kColumnThreads + thread + half * t.lanes];
+  if (partial) {
+    auto at = [&](int s, int64_t run) {
+      return partial + ((s * t.batch + p.batch) * t.runs + run) * t.columns + p.column;
+    };
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) {
+      sum_levels(t, p, sum[s], shared);
+      if (!mine) continue;
+      Pack<float, kPack> out;
+      for (int j = 0; j < kPack; ++j) out.x[j] = sum[s][j];
+      store_wide<kPack>(at(s, p.run), out);
     }
-    if (p.level == 0 && p.column < t.columns) {
-      int64_t at = ((partial ? s * t.batch : 0) + p.batch) * t.runs + p.run;
-      Out* result = s == 0 ? first : second;
-      for (int j = 0; j < kPack; ++j) {
-        float total = shared[j * kColumnThreads + thread];
-        if (partial)
-          partial[at * t.columns + p.column + j] = total;
-        else if (result)
-          result[at * t.columns + p.column + j] = static_cast<Out>(scale * static_cast<double>(total));
+    if (!is_last_block(arrived + p.batch * t.tiles + blockIdx.x % t.tiles, static_cast<unsigned>(t.runs)))
+      return;
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) {
+      for (int j = 0; j < kPack; ++j) sum[s][j] = 0;
+      const int64_t end = p.column < t.columns ? t.runs : 0;
+#pragma unroll 8
+      for (int64_t run = p.level; run < end; run += levels) {
+        auto part = load_wide<kPack>(at(s, run));
+        for (int j = 0; j < kPack; ++j) sum[s][j] += part.x[j];
       }
     }
-    __syncthreads();
+  }
+#pragma unroll
+  for (int s = 0; s < kSums; ++s) {
+    sum_levels(t, p, sum[s], shared);
+    Out* result = s == 0 ? first : second;
+    if (!mine || !result) continue;
+    for (int j = 0; j < kPack; ++j)
+      result[p.batch * t.columns + p.column + j] = static_cast<Out>(scale * static_cast<double>(sum[s][j]));
   }
 }
 
@@ -136,15 +169,14 @@ void launch_join_columns(const float* partial, int64_t count, int64_t runs, int6
 template <int kPack, int kSums, class Out, class Values>
 void sum_columns(const ColumnTiles& tiles, const Values& values, double scale, Out* first,
                  Out* second = nullptr) {
-  const bool alone = tiles.rows <= kMaxRowsAtOnce;
-  const ColumnTiles t = alone ? tiles.in_one_run() : tiles;
+  const ColumnTiles t = tiles.rows <= kMaxRowsAtOnce
+                            ? tiles.in_one_run()
+                            : ColumnTiles(tiles.batch, tiles.rows, tiles.columns, tiles.pack, kTicketBlocks);
+  static_assert(kTicketBlocks <= kTickets, "a tile of more than one run has a counter");
   Tensor partial;
-  if (!alone) partial = Tensor::empty({kSums, t.batch, t.runs, t.columns}, DType::kF32, Device::kCuda);
+  if (t.runs > 1) partial = Tensor::empty({kSums, t.batch, t.runs, t.columns}, DType::kF32, Device::kCuda);
   launch("column_sums", &column_sums<kPack, kSums, Out, Values>, t.grid(), dim3(kColumnThreads), 0, t, values,
-         alone ? nullptr : partial.data<float>(), scale, first, second);
-  if (alone) return;
-  launch_join_columns(partial.data<float>(), kSums * t.batch, t.runs, t.columns, t.batch, scale, first,
-                      second);
+         data_or_null<float>(partial), t.runs > 1 ? tickets() : nullptr, scale, first, second);
 }
 
 }  // namespace saccade::cuda

@@ -1,5 +1,5 @@
 // The linear layer's three products. Matrices are contiguous; x, w, y, dz, dx share one floating dtype T;
-// bias and the weight gradient have acc_t<T>.
+// bias and the weight gradient have acc_t<T>, and y may have it.
 #pragma once
 
 #include "core/kernels/activation/activations.h"

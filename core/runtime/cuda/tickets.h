@@ -1,0 +1,28 @@
+// The last block of a kernel to arrive finishes the work of all: what it sums lies in memory, in an order of its own, so the
+// result does not depend on who is last.
+#pragma once
+
+#include "core/runtime/cuda/launch.h"
+
+namespace saccade::cuda {
+
+// Counters that are zero between kernels.
+constexpr int64_t kTickets = 1024;
+unsigned* tickets();
+
+// In the last of `count` blocks that come here with this counter: true, in all its threads, which then see what all of the blocks
+// have written before. The counter is zero again.
+__device__ inline bool is_last_block(unsigned* ticket, unsigned count) {
+  SACCADE_SHARED(unsigned, before, 1);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    before[0] = atomicAdd(ticket, 1u);
+    __threadfence();
+    if (before[0] == count - 1) *ticket = 0;
+  }
+  __syncthreads();
+  return before[0] == count - 1;
+}
+
+}  // namespace saccade::cuda
