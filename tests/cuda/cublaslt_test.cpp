@@ -170,6 +170,31 @@ TEST(CublasLt, ReadsABiasAtAnyAddress) {
   }
 }
 
+// Sizes of a class share an algorithm, whichever of them comes first; a sum that is cut in two takes no odd number of terms.
+TEST(CublasLt, ThousandsOfRowsShareAnAlgorithm) {
+  auto heuristics_of = [](int64_t rows) {
+    const Tensor x = random_tensor({rows, 3}, 1), w = random_tensor({2, 3}, 2),
+                 dz = random_tensor({rows, 2}, 3);
+    Tensor y = Tensor::empty({rows, 2}, DType::kF32, Device::kCuda), dw = w.empty_like();
+    const uint64_t before = emulator::product_heuristics();
+    kernels::linear_forward(x, w, {}, Activation::kNone, y);
+    kernels::linear_backward_weight(dz, x, dw);
+    Tensor want_y = y.empty_like(), want_dw = dw.empty_like();
+    kernels::linear_forward.generic(x, w, {}, Activation::kNone, want_y);
+    kernels::linear_backward_weight.generic(dz, x, want_dw);
+    expect_near(y.to_vector<float>(), want_y.to_vector<float>(), kF32);
+    expect_near(dw.to_vector<float>(), want_dw.to_vector<float>(), 1e-3);
+    return emulator::product_heuristics() - before;
+  };
+  EXPECT_EQ(heuristics_of(4200), 2u);  // for 4,608
+  EXPECT_EQ(heuristics_of(4500), 0u);
+  EXPECT_EQ(heuristics_of(4501), 1u);  // of the weights' gradient
+  EXPECT_EQ(heuristics_of(4700), 2u);  // for 5,120
+  EXPECT_EQ(heuristics_of(4200), 0u);
+  EXPECT_EQ(heuristics_of(40), 2u);
+  EXPECT_EQ(heuristics_of(42), 2u);
+}
+
 TEST(CublasLt, KeepsABoundedNumberOfPlans) {
   const size_t capacity = cuda::product_plans().capacity;
   EXPECT_GE(capacity, 256u);  // the shapes of a training step

@@ -1,7 +1,9 @@
 #include "tests/cuda_emulator/cublasLt.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <set>
 #include <vector>
 
 #include "core/tensor/dtype.h"
@@ -14,7 +16,7 @@ using saccade::emulator::Access;
 using saccade::emulator::check_access;
 
 bool refused = false;
-uint64_t runs = 0;
+uint64_t runs = 0, heuristics = 0;
 
 template <class T>
 cublasStatus_t assign(T& target, const void* value, size_t bytes) {
@@ -65,16 +67,24 @@ cublasStatus_t check(const EmulatedMatmulDesc& desc, const EmulatedMatrixLayout&
 
 // What an algorithm was chosen for; a product of anything else is refused.
 struct Choice {
-  uint64_t sizes[3], leading[3];
   uint32_t epilogue;
   uint8_t alignment[3];  // in units of 2 bytes, less one
   uint8_t parts;         // of the sums
 };
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t));
 
-size_t workspace_of(const Choice& choice) {
-  return choice.parts > 1 ? choice.parts * choice.sizes[0] * choice.sizes[1] * sizeof(float) : 0;
+size_t workspace_of(const Choice& choice, const Sizes& sizes) {
+  return choice.parts > 1 ? choice.parts * sizes.m * sizes.n * sizeof(float) : 0;
 }
+
+// With which sizes an algorithm was found or checked; others are not run.
+using Known = std::array<uint64_t, 8>;
+Known known(const Choice& choice, const Sizes& sizes, const EmulatedMatrixLayout& a,
+            const EmulatedMatrixLayout& b, const EmulatedMatrixLayout& d) {
+  auto leading = [](const EmulatedMatrixLayout& m) { return static_cast<uint64_t>(m.leading); };
+  return {sizes.m, sizes.n, sizes.k, leading(a), leading(b), leading(d), choice.epilogue, choice.parts};
+}
+std::set<Known> validated;
 
 float load(const char* p, cudaDataType_t type, bool tf32) {
   if (type == CUDA_R_16BF) {
@@ -219,20 +229,37 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (saccade::emulator::library_faults().no_products) return CUBLAS_STATUS_SUCCESS;
   // The library allows every scheme. We do not: one adds in place and one rounds parts to the result's dtype.
   if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_NOT_SUPPORTED;
-  Choice choice{{sizes.m, sizes.n, sizes.k},
-                {static_cast<uint64_t>(a->leading), static_cast<uint64_t>(b->leading),
-                 static_cast<uint64_t>(d->leading)},
-                desc->epilogue};
+  ++heuristics;
+  Choice choice{desc->epilogue};
   for (size_t i = 0; i < 3; ++i)
     choice.alignment[i] = static_cast<uint8_t>(preference->alignment[i == 2 ? 3 : i] / 2 - 1);
   // Long sums of small results are cut in two where the workspace suffices.
   choice.parts = sizes.k >= 4 * std::max(sizes.m, sizes.n) ? 2 : 1;
-  if (workspace_of(choice) > preference->workspace) choice.parts = 1;
+  if (workspace_of(choice, sizes) > preference->workspace) choice.parts = 1;
+  validated.insert(known(choice, sizes, *a, *b, *d));
   *results = {};
   std::memcpy(&results->algo, &choice, sizeof choice);
-  results->workspaceSize = workspace_of(choice);
+  results->workspaceSize = workspace_of(choice, sizes);
   results->state = CUBLAS_STATUS_SUCCESS;
   *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// An odd number of products cannot be cut in two.
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                       cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t* algo,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  Sizes sizes;
+  if (cublasStatus_t status = check(*desc, *a, *b, *c, *d, sizes); status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  Choice choice;
+  std::memcpy(&choice, algo, sizeof choice);
+  if (choice.epilogue != desc->epilogue || (choice.parts > 1 && sizes.k % 2 != 0))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  validated.insert(known(choice, sizes, *a, *b, *d));
+  *result = {};
+  result->workspaceSize = workspace_of(choice, sizes);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -249,16 +276,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     return CUBLAS_STATUS_NOT_SUPPORTED;
   Choice choice;
   std::memcpy(&choice, algo, sizeof choice);
-  if (choice.sizes[0] != sizes.m || choice.sizes[1] != sizes.n || choice.sizes[2] != sizes.k ||
-      choice.leading[0] != static_cast<uint64_t>(a_layout->leading) ||
-      choice.leading[1] != static_cast<uint64_t>(b_layout->leading) ||
-      choice.leading[2] != static_cast<uint64_t>(d_layout->leading) || choice.epilogue != desc->epilogue)
+  if (choice.epilogue != desc->epilogue ||
+      !validated.contains(known(choice, sizes, *a_layout, *b_layout, *d_layout)))
     return CUBLAS_STATUS_INVALID_VALUE;
   const void* pointers[] = {a, b, d};
   for (size_t i = 0; i < 3; ++i)
     if (reinterpret_cast<uintptr_t>(pointers[i]) % ((choice.alignment[i] + 1u) * 2) != 0)
       return CUBLAS_STATUS_INVALID_VALUE;
-  if (workspace_bytes < workspace_of(choice)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (workspace_bytes < workspace_of(choice, sizes)) return CUBLAS_STATUS_INVALID_VALUE;
 
   ++runs;
   const void* used[] = {a, b, d, workspace};
@@ -267,7 +292,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   const Side left{static_cast<const char*>(a), *a_layout}, right{static_cast<const char*>(b), *b_layout};
   // One thread does it all: the checks are for bounds and for what nobody wrote.
   saccade::emulator::launch("cublasLtMatmul", {1, 1, 1}, {1, 1, 1}, 0, [&] {
-    if (workspace_of(choice) > 0) check_access(workspace, workspace_of(choice), Access::kWrite);
+    if (size_t bytes = workspace_of(choice, sizes); bytes > 0) check_access(workspace, bytes, Access::kWrite);
     const size_t element = size_of(d_layout->type);
     const auto* bias = static_cast<const char*>(desc->bias);
     if (desc->epilogue & CUBLASLT_EPILOGUE_BIAS) check_access(bias, sizes.m * element, Access::kRead);
@@ -296,6 +321,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 namespace saccade::emulator {
 
 uint64_t products_run() { return runs; }
+uint64_t product_heuristics() { return heuristics; }
 void refuse_products(bool refuse) { refused = refuse; }
 
 }  // namespace saccade::emulator

@@ -3,14 +3,17 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "core/runtime/cuda/api.h"
 #include "core/runtime/cuda/library_functions.h"
 #include "core/runtime/cuda/slow_path.h"
 #include "core/tensor/execution.h"
+#include "core/tensor/integers.h"
 
 namespace saccade::cuda {
 namespace {
@@ -20,6 +23,7 @@ namespace {
   F(cublasLtGetStatusString)              \
   F(cublasLtGetVersion)                   \
   F(cublasLtMatmul)                       \
+  F(cublasLtMatmulAlgoCheck)              \
   F(cublasLtMatmulAlgoGetHeuristic)       \
   F(cublasLtMatmulDescCreate)             \
   F(cublasLtMatmulDescDestroy)            \
@@ -149,10 +153,88 @@ LruCache<Plan>& plans() {
   return *plans;
 }
 
+// The algorithms that the heuristic chose, by class of sizes. Never destroyed, as the handle.
+LruCache<std::optional<cublasLtMatmulHeuristicResult_t>>& algorithms() {
+  static auto* algorithms = new LruCache<std::optional<cublasLtMatmulHeuristicResult_t>>(8192);
+  return *algorithms;
+}
+
+// Numbers of tokens, in the images' sizes, are many; an algorithm is chosen for the end of an eighth of a power of two, so that it
+// does not depend on which size came first. Numbers of channels stay.
+int64_t size_of_class(int64_t n) {
+  constexpr int64_t kTokens = 4096;
+  if (n < kTokens) return n;
+  const auto step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n))) / 8;
+  return ceil_div(n, step) * step;
+}
+Matrices of_class(Matrices m) {
+  m.rows = size_of_class(m.rows);
+  m.columns = size_of_class(m.columns);
+  m.leading = std::max(m.leading, m.transposed ? m.rows : m.columns);
+  return m;
+}
+
+struct Product {
+  int64_t batch;
+  Matrices a, b, c;
+  uint32_t bias_alignment;  // 0: none
+  bool relu, tf32;
+
+  CacheKey key() const {
+    CacheKey key;
+    for (const Matrices& m : {a, b, c})
+      key.add(m.dtype, m.rows, m.columns, m.transposed, m.leading, m.batch_stride, alignment_of(m.data));
+    key.add(batch, bias_alignment, relu, tf32);
+    return key;
+  }
+};
+
+std::optional<cublasLtMatmulHeuristicResult_t> ask_heuristic(const Product& p, const Operation& operation) {
+  const Layout a = describe(p.a, p.batch), b = describe(p.b, p.batch), c = describe(p.c, p.batch);
+  Preference preference;
+  check(api().cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate");
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  // A sum that is cut into parts keeps them in f32 in the workspace and adds them in a step of its own.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.data));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.c.data));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
+  cublasLtMatmulHeuristicResult_t choice;
+  int found = 0;
+  cublasStatus_t status = api().cublasLtMatmulAlgoGetHeuristic(
+      handle(), operation.get(), b.get(), a.get(), c.get(), c.get(), preference.get(), 1, &choice, &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) return {};
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  check(choice.state, "cublasLtMatmulAlgoGetHeuristic");
+  return choice;
+}
+
+// That of the class where it takes these sizes, else one for them alone.
+std::optional<cublasLtMatmulHeuristicResult_t> find_algorithm(const Product& p, const Plan& plan) {
+  Product of_all = p;
+  if (p.batch == 1) of_all.a = of_class(p.a), of_all.b = of_class(p.b), of_all.c = of_class(p.c);
+  const CacheKey key = of_all.key();
+  if (key.text() == p.key().text()) return ask_heuristic(p, plan.operation);
+  const auto shared = algorithms().get(key.text(), [&] { return ask_heuristic(of_all, plan.operation); });
+  if (*shared) {
+    cublasLtMatmulHeuristicResult_t here = {};
+    if (api().cublasLtMatmulAlgoCheck(handle(), plan.operation.get(), plan.b.get(), plan.a.get(),
+                                      plan.c.get(), plan.c.get(), &(*shared)->algo,
+                                      &here) == CUBLAS_STATUS_SUCCESS &&
+        here.workspaceSize <= kWorkspaceBytes) {
+      here.algo = (*shared)->algo;
+      return here;
+    }
+  }
+  return ask_heuristic(p, plan.operation);
+}
+
 // c = a b in rows is c^T = b^T a^T in columns: our right side is the library's left one, and our columns,
 // along which the bias runs, are its rows. (It has no bias for results in rows.)
-Plan make_plan(int64_t batch, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias,
-               bool relu, bool tf32) {
+Plan make_plan(const Product& p, const Tensor& bias) {
+  const auto& [batch, a, b, c, bias_alignment, relu, tf32] = p;
   Plan plan;
   check(api().cublasLtMatmulDescCreate(plan.operation.address(),
                                        tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -171,27 +253,11 @@ Plan make_plan(int64_t batch, const Matrices& a, const Matrices& b, const Matric
   plan.b = describe(b, batch);
   plan.c = describe(c, batch);
 
-  Preference preference;
-  check(api().cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate");
-  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
-  // A sum that is cut into parts keeps them in f32 in the workspace and adds them in a step of its own.
-  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b.data));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a.data));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c.data));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(c.data));
-  cublasLtMatmulHeuristicResult_t choice;
-  int found = 0;
-  cublasStatus_t status =
-      api().cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation.get(), plan.b.get(), plan.a.get(),
-                                           plan.c.get(), plan.c.get(), preference.get(), 1, &choice, &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) return plan;
-  check(status, "cublasLtMatmulAlgoGetHeuristic");
-  check(choice.state, "cublasLtMatmulAlgoGetHeuristic");
+  const std::optional<cublasLtMatmulHeuristicResult_t> choice = find_algorithm(p, plan);
+  if (!choice) return plan;
   plan.supported = true;
-  plan.algorithm = choice.algo;
-  plan.workspace_bytes = choice.workspaceSize;
+  plan.algorithm = choice->algo;
+  plan.workspace_bytes = choice->workspaceSize;
   return plan;
 }
 
@@ -233,19 +299,20 @@ bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices
   constexpr int64_t kMaxBatch = 65535;
   for (int64_t first = 0; first < batch; first += kMaxBatch) {
     const int64_t count = std::min(batch - first, kMaxBatch);
-    const Matrices left = from(a, first), right = from(b, first), result = from(c, first);
-    CacheKey key;
-    for (const Matrices& m : {left, right, result})
-      key.add(m.dtype, m.rows, m.columns, m.transposed, m.leading, m.batch_stride, alignment_of(m.data));
-    key.add(count, added.defined() ? alignment_of(added.raw()) : 0, relu, tf32);
-    auto plan =
-        plans().get(key.text(), [&] { return make_plan(count, left, right, result, added, relu, tf32); });
+    const Product p{count,
+                    from(a, first),
+                    from(b, first),
+                    from(c, first),
+                    added.defined() ? alignment_of(added.raw()) : 0,
+                    relu,
+                    tf32};
+    auto plan = plans().get(p.key().text(), [&] { return make_plan(p, added); });
     if (!plan->supported) {
-      note_slow_path(fmt::format("product of {} matrices [{}, {}] by [{}, {}] in {}", count, left.rows,
-                                 left.columns, right.rows, right.columns, name_of(left.dtype)));
+      note_slow_path(fmt::format("product of {} matrices [{}, {}] by [{}, {}] in {}", count, p.a.rows,
+                                 p.a.columns, p.b.rows, p.b.columns, name_of(p.a.dtype)));
       return false;
     }
-    run(*plan, left, right, result, added);
+    run(*plan, p.a, p.b, p.c, added);
   }
   return true;
 }
