@@ -91,6 +91,7 @@ const Register kAttention(Row{
           attention_case(rng, "padding and bias", {1, 2, 3, 2, 2, 2, {2, 2, 3}, {false, true, false}}),
           attention_case(rng, "dropout", {2, 4, 7, 2, 4, 2, {}, {}, 0.3}),
           attention_case(rng, "several tiles of queries and keys", {1, 70, 67, 2, 16, 16}),
+          attention_case(rng, "several tiles, dropout", {1, 33, 70, 1, 24, 32, {}, {}, 0.25}),
           attention_case(rng, "several tiles, dropout, shared bias",
                          {1, 33, 70, 2, 24, 32, {1, 33, 70}, {}, 0.25}),
           attention_case(rng, "heads of 64, bias per head", {2, 18, 66, 1, 64, 40, {1, 18, 66}}),

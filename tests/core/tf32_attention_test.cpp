@@ -1,4 +1,5 @@
-// Attention with tf32 products on the GPU against the exact one on the CPU.
+// Attention with tf32 products on the GPU against the exact one on the CPU, and its backward with five products in all three
+// kinds of arithmetic.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,15 +30,17 @@ Tensor normal_tensor(Rng& rng, const Shape& shape) {
   return t;
 }
 
-// The largest difference beside the root mean square of what is expected.
-double relative_error(const Tensor& got, const Tensor& expected) {
+// The largest difference beside the root mean square of what is expected, and, where results are rounded, beside their own size.
+double relative_error(const Tensor& got, const Tensor& expected, bool rounded = false) {
   auto a = got.to_vector<double>(), b = expected.to_vector<double>();
   double worst = 0, square = 0;
+  for (double x : b) square += x * x;
+  const double size = std::sqrt(square / static_cast<double>(b.size()));
   for (size_t i = 0; i < a.size(); ++i) {
-    worst = std::isnan(a[i]) ? INFINITY : std::max(worst, std::abs(a[i] - b[i]));
-    square += b[i] * b[i];
+    const double off = std::abs(a[i] - b[i]) / (size + (rounded ? std::abs(b[i]) : 0));
+    worst = std::isnan(a[i]) ? INFINITY : std::max(worst, off);
   }
-  return worst / std::sqrt(square / static_cast<double>(b.size()));
+  return worst;
 }
 
 // Rounding a factor to tf32 is off by at most 2^-11; a score of size 4 by some 2e-3, and so are the weights.
@@ -75,6 +78,51 @@ TEST_F(Tf32Attention, NearTheExactOne) {
     };
     SCOPED_TRACE(D);
     expect_rounded(run(Device::kCuda), run(Device::kCpu));
+  }
+}
+
+// More than one tile of keys, odd sizes, keys that take no part; the heads of the last row are so many that a block owns several
+// tiles of keys.
+TEST_F(Tf32Attention, FiveProductsNearTheGenericGradients) {
+  constexpr int64_t kManyHeads = 133;
+  struct Size {
+    int64_t Q, S, heads, D, Dv;
+    double dropout;
+  };
+  struct Kind {
+    const char* name;
+    DType dtype;
+    MathMode math;
+    double tolerance;  // bf16: weights and their gradients are rounded by 2^-9 before they are summed
+  };
+  for (Size s : {Size{37, 150, 2, 16, 12, 0.2}, Size{70, 131, 1, 32, 32, 0}, Size{66, 70, 1, 33, 64, 0.3},
+                 Size{35, 70, 1, 128, 72, 0}, Size{3, 140, kManyHeads, 2, 3, 0}}) {
+    for (const Kind& kind : {Kind{"f32", DType::kF32, MathMode::kExact, 2e-5},
+                             Kind{"tf32", DType::kF32, MathMode::kTf32, kTf32Rounding},
+                             Kind{"bf16", DType::kBF16, MathMode::kExact, 5e-2}}) {
+      if (s.heads == kManyHeads && kind.math == MathMode::kTf32) continue;  // slow to emulate
+      SCOPED_TRACE(fmt::format("{}, heads of {}", kind.name, s.D));
+      execution().math = kind.math;
+      auto run = [&](Device device) {
+        Rng rng(13);
+        auto draw = [&](int64_t rows, int64_t size) {
+          return normal_tensor(rng, {1, rows, s.heads * size}).to(kind.dtype).to(device);
+        };
+        Tensor q = draw(s.Q, s.D), k = draw(s.S, s.D), v = draw(s.S, s.Dv), dy = draw(s.Q, s.Dv), none;
+        Tensor mask = Tensor::empty({1, s.S}, DType::kBool);
+        for (int64_t i = 0; i < mask.numel(); ++i) mask.data<bool>()[i] = i % 7 == 3 || i >= mask.numel() - 9;
+        mask = mask.to(device);
+        kernels::AttentionParams params{s.heads, 1 / std::sqrt(static_cast<double>(s.D)), s.dropout, 5, 9};
+        Tensor y = dy.empty_like(), log_sum = Tensor::empty({1, s.heads, s.Q}, DType::kF32, device);
+        Tensor dq = q.empty_like(), dk = k.empty_like(), dv = v.empty_like();
+        kernels::attention_forward(q, k, v, mask, {}, params, y, log_sum);
+        kernels::attention_backward(q, k, v, mask, {}, params, log_sum, y, dy, dq, dk, dv, none);
+        return std::vector<Tensor>{dq, dk, dv};
+      };
+      const std::vector<Tensor> got = run(Device::kCuda), want = run(Device::kCpu);
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_LT(relative_error(got[i], want[i], true), kind.tolerance) << "result " << i;
+    }
   }
 }
 

@@ -2,7 +2,7 @@
 // attention_cuda_backward.h.
 #include "core/kernels/attention/attention.h"
 
-#include "core/kernels/attention/attention_cuda_backward.h"
+#include "core/kernels/attention/attention_cuda_backward_tiles.h"
 #include "core/kernels/attention/attention_cuda_forward.h"
 
 namespace saccade::kernels {
@@ -68,6 +68,9 @@ void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
       cuda::find_accesses(p);
       cuda::launch("attention_deltas", &attention_deltas<Stored<kMma>>,
                    cuda::grid_of(delta.numel() * kDeltaLanes, kDeltaThreads), dim3(kDeltaThreads), 0, p);
+      // The gradient of the bias is left to the kernels whose blocks own queries or pairs.
+      if (p.wants_dq() && p.wants_key_gradients() && !p.dpairs && p.queries > 0)
+        return cuda::launch_five_products<kMma, kD>(p);
     }
     cuda::launch_attention_backward<kMma, kD>(p);
   });

@@ -246,6 +246,89 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
   }
 }
 
+// Rows of P [.., kN] in shared memory are so far apart that neither the stores of store_turned nor the loads of
+// product_transposed meet in a bank.
+template <Mma kMma, int kN>
+inline constexpr int kTurnStride = kN + (kMma == Mma::kBf16 ? 8 : 4);
+
+// The warp's rows of P to shared memory, as factors of product_transposed.
+template <Mma kMma, int kM, int kN>
+__device__ __forceinline__ void store_turned(Stored<kMma>* rows, const Accumulators<kM, kN>& p) {
+  using T = Stored<kMma>;
+  int g = lane_id() / 4, t = lane_id() % 4;
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int j = 0; j < kN / 8; ++j)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        Pack<T, 2> pair;
+        for (int e = 0; e < 2; ++e) {
+          float x = p[m][j][2 * r + e];
+          pair.x[e] = T(kMma == Mma::kTf32 ? round_tf32(x) : x);
+        }
+        store_pack(rows + (16 * m + 8 * r + g) * kTurnStride<kMma, kN> + 8 * j + 2 * t, pair);
+      }
+}
+
+// Row r of a lane, 0 or 1, in the result of product_transposed; its columns are those of out_column.
+template <Mma kMma>
+__device__ __forceinline__ int turned_row(int r) {
+  int g = lane_id() / 4;
+  return kMma == Mma::kFma ? 2 * g + r : g + 8 * r;
+}
+
+// acc [16, kOut] = P^T B for 16 columns of P from p on; P [kRows, kN] as store_turned left it, b points at
+// [kRows, kOut] in a tile of kD columns.
+template <Mma kMma, int kRows, int kN, int kD, int kOut>
+__device__ __forceinline__ void product_transposed(Accumulators<1, kOut>& acc, const Stored<kMma>* p,
+                                                   const Stored<kMma>* b) {
+  constexpr int kStride = kTileStride<kMma, kD>, kRow = kTurnStride<kMma, kN>;
+  [[maybe_unused]] int g = lane_id() / 4, t = lane_id() % 4;
+  clear<1, kOut>(acc);
+  if constexpr (kMma == Mma::kFma) {
+#pragma unroll 4
+    for (int k = 0; k < kRows; ++k) {
+      auto x = load_pack<2>(p + k * kRow + 2 * g);
+#pragma unroll
+      for (int j = 0; j < kOut / 8; j += 2) {
+        auto y = load_pack<4>(b + k * kStride + out_column<kMma>(j));
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) acc[0][j + e / 2][2 * r + e % 2] += x.x[r] * y.x[e];
+      }
+    }
+  } else if constexpr (kMma == Mma::kTf32) {
+    // Rows 2t and 2t + 1 take the places t and t + 4, as in add_product.
+#pragma unroll
+    for (int k = 0; k < kRows; k += 8) {
+      const float *x0 = p + (k + 2 * t) * kRow + g, *y = b + (k + 2 * t) * kStride + g;
+      uint32_t x[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] = std::bit_cast<uint32_t>(x0[i / 2 * kRow + i % 2 * 8]);
+#pragma unroll
+      for (int d = 0; d < kOut / 8; ++d)
+        mma_tf32(acc[0][d], x, std::bit_cast<uint32_t>(y[8 * d]),
+                 std::bit_cast<uint32_t>(y[kStride + 8 * d]));
+    }
+  } else {
+    int matrix = lane_id() / 8, r = lane_id() % 8;
+#pragma unroll
+    for (int k = 0; k < kRows; k += 16) {
+      uint32_t x[4];
+      load_matrices<true>(x, p + (k + matrix / 2 * 8 + r) * kRow + matrix % 2 * 8);
+#pragma unroll
+      for (int d = 0; d < kOut / 8; d += 2) {
+        uint32_t y[4];
+        load_matrices<true>(y, b + (k + matrix % 2 * 8 + r) * kStride + 8 * d + matrix / 2 * 8);
+        mma_bf16(acc[0][d], x, y[0], y[1]);
+        mma_bf16(acc[0][d + 1], x, y[2], y[3]);
+      }
+    }
+  }
+}
+
 // Row 16m + g + 8r of a second product, times `factor`, to the D elements at `row`; `pairs`: two of them may
 // be written at once.
 template <Mma kMma, int kM, int kD, class T>

@@ -12,16 +12,11 @@ namespace saccade::cuda {
 
 constexpr int kWindowRows = 64;  // tokens, at most: four warps of 16
 
-// Weights lie in rows of a stride with which neither the stores nor the loads of product_transposed meet in a
-// bank.
-template <Mma kMma>
-inline constexpr int kWeightStride = kWindowRows + (kMma == Mma::kBf16 ? 8 : 4);
-
 template <Mma kMma, int kD>
 struct WindowBackwardShared {
   using T = Stored<kMma>;
   static constexpr size_t kTile = tile_bytes<kMma, kD>(kWindowRows);
-  static constexpr size_t kWeights = sizeof(T) * kWindowRows * kWeightStride<kMma>;
+  static constexpr size_t kWeights = sizeof(T) * kWindowRows * kTurnStride<kMma, kWindowRows>;
   T *q, *dy, *k, *v, *weights, *gradients;
   float *lse, *key_terms, *rest;
 
@@ -37,62 +32,6 @@ struct WindowBackwardShared {
         key_terms(lse + kWindowRows),
         rest(key_terms + kWindowRows) {}
 };
-
-// The warp's rows of P to shared memory, as factors of product_transposed.
-template <Mma kMma>
-__device__ __forceinline__ void store_weights(Stored<kMma>* rows, const Accumulators<1, kWindowRows>& p) {
-  using T = Stored<kMma>;
-  int g = lane_id() / 4, t = lane_id() % 4;
-#pragma unroll
-  for (int j = 0; j < kWindowRows / 8; ++j)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      Pack<T, 2> pair;
-      for (int e = 0; e < 2; ++e) {
-        float x = p[0][j][2 * r + e];
-        pair.x[e] = T(kMma == Mma::kTf32 ? round_tf32(x) : x);
-      }
-      store_pack(rows + (8 * r + g) * kWeightStride<kMma> + 8 * j + 2 * t, pair);
-    }
-}
-
-// acc = P^T B for 16 columns of P from p on; P [64, 64] as store_weights left it, b points at [64, kD].
-template <Mma kMma, int kD>
-__device__ __forceinline__ void product_transposed(Accumulators<1, kD>& acc, const Stored<kMma>* p,
-                                                   const Stored<kMma>* b) {
-  constexpr int kStride = kTileStride<kMma, kD>, kRow = kWeightStride<kMma>;
-  clear<1, kD>(acc);
-  if constexpr (kMma == Mma::kBf16) {
-    int matrix = lane_id() / 8, r = lane_id() % 8;
-#pragma unroll
-    for (int k = 0; k < kWindowRows; k += 16) {
-      uint32_t x[4];
-      load_matrices<true>(x, p + (k + matrix / 2 * 8 + r) * kRow + matrix % 2 * 8);
-#pragma unroll
-      for (int d = 0; d < kD / 8; d += 2) {
-        uint32_t y[4];
-        load_matrices<true>(y, b + (k + matrix % 2 * 8 + r) * kStride + 8 * d + matrix / 2 * 8);
-        mma_bf16(acc[0][d], x, y[0], y[1]);
-        mma_bf16(acc[0][d + 1], x, y[2], y[3]);
-      }
-    }
-  } else {
-    static_assert(kMma == Mma::kTf32);
-    int g = lane_id() / 4, t = lane_id() % 4;
-    // Rows 2t and 2t + 1 take the places t and t + 4, as in add_product.
-#pragma unroll
-    for (int k = 0; k < kWindowRows; k += 8) {
-      const float *x0 = p + (k + 2 * t) * kRow + g, *y = b + (k + 2 * t) * kStride + g;
-      uint32_t x[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] = std::bit_cast<uint32_t>(x0[i / 2 * kRow + i % 2 * 8]);
-#pragma unroll
-      for (int d = 0; d < kD / 8; ++d)
-        mma_tf32(acc[0][d], x, std::bit_cast<uint32_t>(y[8 * d]),
-                 std::bit_cast<uint32_t>(y[kStride + 8 * d]));
-    }
-  }
-}
 
 // Block b: head b % H of the windows of run b / H. displacements [runs, H, side, side]: the sums of the
 // gradients of the pairs (q, k) by the place of q as seen from k; null where they are not wanted.
@@ -129,8 +68,8 @@ __global__ void __launch_bounds__(kWindowRows * 2)
         g[0][j][e] = w[0][j][e] * (g[0][j][e] - delta[e / 2]);
         sum[0][j][e] += g[0][j][e];
       });
-      store_weights<kMma>(shared.weights + first * kWeightStride<kMma>, w);
-      store_weights<kMma>(shared.gradients + first * kWeightStride<kMma>, g);
+      store_turned<kMma, 1, kN>(shared.weights + first * kTurnStride<kMma, kWindowRows>, w);
+      store_turned<kMma, 1, kN>(shared.gradients + first * kTurnStride<kMma, kWindowRows>, g);
       if (p.wants_dq()) {
         Accumulators<1, kD> dq;
         clear<1, kD>(dq);
@@ -144,14 +83,14 @@ __global__ void __launch_bounds__(kWindowRows * 2)
     } else if (i == 0) {  // rows without tokens are zeros
       Accumulators<1, kN> zeros;
       clear<1, kN>(zeros);
-      store_weights<kMma>(shared.weights + first * kWeightStride<kMma>, zeros);
-      store_weights<kMma>(shared.gradients + first * kWeightStride<kMma>, zeros);
+      store_turned<kMma, 1, kN>(shared.weights + first * kTurnStride<kMma, kWindowRows>, zeros);
+      store_turned<kMma, 1, kN>(shared.gradients + first * kTurnStride<kMma, kWindowRows>, zeros);
     }
     __syncthreads();
     if (!active) continue;
     Accumulators<1, kD> dk, dv;
-    product_transposed<kMma, kD>(dv, shared.weights + first, shared.dy);
-    product_transposed<kMma, kD>(dk, shared.gradients + first, shared.q);
+    product_transposed<kMma, kN, kN, kD, kD>(dv, shared.weights + first, shared.dy);
+    product_transposed<kMma, kN, kN, kD, kD>(dk, shared.gradients + first, shared.q);
     store_key_gradients<kMma, 1, kD>(p, head, first, dk, dv);
   }
   if (displacements == nullptr) return;
