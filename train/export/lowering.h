@@ -7,15 +7,12 @@
 // Only ops that depend on the images are lowered; what follows from weights and sizes alone is computed beforehand, a constant.
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "core/kernels/activation/activations.h"
 #include "core/runtime/registry.h"
-#include "core/types/feature_levels.h"
 #include "train/export/graph.h"
 #include "train/export/trace.h"
 
@@ -95,9 +92,6 @@ class Lowering {
   std::string node(std::string_view type, const std::vector<std::string>& in,
                    const OnnxAttributes& attributes = {}) {
     return graph().node(type, in, attributes);
-  }
-  std::string constant_node(const Tensor& t, std::string_view hint = "constant") {
-    return graph().constant(t, hint);
   }
   // Sizes as ONNX has them: 0 is the input's, -1 what is left.
   std::string reshape(const std::string& x, const std::vector<int64_t>& sizes) {

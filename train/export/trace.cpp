@@ -30,8 +30,9 @@ class Tracer final : public OpObserver {
     int value;
   };
 
-  // The value that a tensor is, where one is known.
-  std::optional<int> find(const Tensor& t) {
+  // The value that a tensor is, where one is known. Only what an op has just made may be a new part of something that depends on the
+  // images.
+  std::optional<int> find(const Tensor& t, bool just_made = false) {
     auto it = views_.find(t.storage().get());
     if (it == views_.end()) return std::nullopt;
     std::vector<View>& views = it->second;
@@ -46,7 +47,7 @@ class Tracer final : public OpObserver {
         return v.value;
       depends |= trace_.values[static_cast<size_t>(v.value)].depends;
     }
-    SACCADE_CHECK(!depends,
+    SACCADE_CHECK(just_made || !depends,
                   "[export] a tensor {} is a part of what an op made of the images, but no op took that part",
                   t.shape().to_string());
     return std::nullopt;
@@ -78,24 +79,9 @@ class Tracer final : public OpObserver {
     for (const auto& [name, value] : op.attributes.all())
       if (const Tensor* t = std::get_if<Tensor>(&value)) traced.tensors.emplace_back(name, read(*t));
     // What shares everything with an input is that input.
-    if (find_output(op.output)) return;
+    if (find(op.output, true)) return;
     traced.output = add(op.output, depends, true);
     trace_.ops.push_back(std::move(traced));
-  }
-
-  // As find, of a tensor that an op has just made: it may be a new part of something known.
-  bool find_output(const Tensor& t) {
-    auto it = views_.find(t.storage().get());
-    if (it == views_.end()) return false;
-    if (it->second.front().storage.lock() != t.storage()) {
-      views_.erase(it);
-      return false;
-    }
-    for (const View& v : it->second)
-      if (v.version == t.storage()->version() && v.begin == t.raw() && v.shape == t.shape() &&
-          v.strides == t.strides() && v.dtype == t.dtype())
-        return true;
-    return false;
   }
 
   Trace trace_;

@@ -1,6 +1,5 @@
 // Bilinear sampling, by GridSample of opset 16 (whose name of the mode opset 20 changed).
-#include <numbers>
-
+#include "core/types/feature_levels.h"
 #include "train/export/lowering.h"
 
 namespace saccade {
