@@ -16,7 +16,8 @@ trap leave EXIT
 fail() { echo "error: check_package.sh: $*" >&2; exit 1; }
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
 quietly() { "$@" > "$root.log" 2>&1 || { tail -n 20 "$root.log" >&2; fail "$*"; }; }
-files_of_ours() { find "$root" -xdev -path "$root/proc" -prune -o -path "$root/check" -prune -o -iname '*saccade*' -print; }
+# Not what others keep for themselves: man saves the pages that it has shown, apt what it has fetched.
+files_of_ours() { find "$root" -xdev \( -path "$root/proc" -o -path "$root/check" -o -path "$root/var/cache" \) -prune -o -iname '*saccade*' -print; }
 
 if [ -n "$base" ]; then
   cp -a "$base/." "$root/"
