@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/elementwise/elementwise.h"
@@ -32,7 +35,8 @@ Gradients Context::empty_gradients(size_t n) const {
 
 Context::RandomStream Context::random_stream() {
   if (!has_stream_) {
-    stream_ = {execution().rng_key, execution().rng_calls++};
+    ExecutionState& state = execution();
+    stream_ = {state.rng_key, state.rng_calls++, state.sample_first, state.samples};
     has_stream_ = true;
   }
   return stream_;
@@ -144,7 +148,41 @@ void accumulate(Tensor& slot, const Tensor& term, DType dtype) {
   slot = sum;
 }
 
-void run(const Var& root, const Tensor& seed, bool checked) {
+// Which leaves of a graph are still to be given something.
+class OpenLeaves {
+ public:
+  OpenLeaves(Node* root, const LeafObserver& done) : done_(done) {
+    if (!root) return;
+    std::vector<Node*> nodes{root};
+    std::unordered_set<const Node*> seen{root};
+    while (!nodes.empty()) {
+      Node* node = nodes.back();
+      nodes.pop_back();
+      own_graphs_ += node->has_own_graph();
+      for (const Edge& edge : node->edges()) {
+        if (edge.leaf) ++terms_[edge.leaf.get()];
+        if (edge.node && seen.insert(edge.node.get()).second) nodes.push_back(edge.node.get());
+      }
+    }
+  }
+  void given(VarState& leaf) {
+    if (--terms_[&leaf] > 0) return;
+    own_graphs_ > 0 ? waiting_.push_back(&leaf) : done_(leaf);
+  }
+  void walked(const Node& node) {
+    if (!node.has_own_graph() || --own_graphs_ > 0) return;
+    for (VarState* leaf : waiting_) done_(*leaf);
+    waiting_.clear();
+  }
+
+ private:
+  const LeafObserver& done_;
+  std::unordered_map<const VarState*, int64_t> terms_;
+  int64_t own_graphs_ = 0;
+  std::vector<VarState*> waiting_;
+};
+
+void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* observer = nullptr) {
   SACCADE_CHECK(root.defined() && root.requires_grad(), "[backward] the root does not require a gradient");
   Tensor start = seed;
   if (!start.defined()) {
@@ -159,6 +197,8 @@ void run(const Var& root, const Tensor& seed, bool checked) {
     Tensor grad;
     DType dtype = DType::kF32;  // that the node wants
   };
+  std::optional<OpenLeaves> leaves;
+  if (observer) leaves.emplace(root.state()->node.get(), *observer);
   std::map<uint64_t, Pending, std::greater<>> queue;  // by creation order, newest first
   auto give = [&](const Edge& edge, const Tensor& g) {
     if (edge.node) {
@@ -169,6 +209,7 @@ void run(const Var& root, const Tensor& seed, bool checked) {
     } else {
       Tensor& grad = edge.leaf->grad;
       accumulate(grad, grad.defined() ? g : g.to(edge.dtype), edge.dtype);
+      if (leaves) leaves->given(*edge.leaf);
     }
   };
   // Where the only gradient of the node is added, if something is there, of the same dtype, that nobody else sees.
@@ -195,6 +236,9 @@ void run(const Var& root, const Tensor& seed, bool checked) {
                   node.name());
     if (current.grad.dtype() != current.dtype) current.grad = current.grad.to(current.dtype);
     if (Tensor* sum = checked ? nullptr : only_sum(node); sum && node.add_backward(current.grad, *sum)) {
+      for (size_t i = 0; leaves && i < node.edges().size(); ++i)
+        if (node.context().needs(i) && node.edges()[i].leaf) leaves->given(*node.edges()[i].leaf);
+      if (leaves) leaves->walked(node);
       node.release();
       continue;
     }
@@ -219,6 +263,7 @@ void run(const Var& root, const Tensor& seed, bool checked) {
       grads[i] = Tensor();
       give(edge, g);
     }
+    if (leaves) leaves->walked(node);
     node.release();
   }
 }
@@ -226,6 +271,7 @@ void run(const Var& root, const Tensor& seed, bool checked) {
 }  // namespace
 
 void backward(const Var& root, const Tensor& seed) { run(root, seed, false); }
+void backward(const Var& root, const LeafObserver& done) { run(root, {}, false, &done); }
 void backward_checked(const Var& root, const Tensor& seed) { run(root, seed, true); }
 
 }  // namespace saccade

@@ -70,6 +70,9 @@ class Context {
   // Key and call number of this op's random stream; fixed at forward, so backward redraws the same numbers.
   struct RandomStream {
     uint64_t key, call;
+    int64_t sample_first, samples;  // of the execution state
+    // The place of the first of `count` equal parts of the samples' tensor among those of all processes.
+    int64_t first_of(int64_t count) const { return samples > 0 ? count / samples * sample_first : 0; }
   };
   RandomStream random_stream();
 
@@ -105,6 +108,8 @@ class Node {
   virtual ~Node();
   virtual Gradients run_backward(const Tensor& dy) = 0;
   virtual bool add_backward(const Tensor&, Tensor&) { return false; }
+  // Whether its backward adds to leaves that are not among its inputs: ops that say kHasOwnGraph.
+  virtual bool has_own_graph() const = 0;
   std::string_view name() const { return context_.name_; }
   uint64_t sequence() const { return sequence_; }
   const std::vector<Edge>& edges() const { return edges_; }
@@ -136,6 +141,9 @@ class OpNode final : public Node {
       return op_.add_backward(context_, dy, sum);
     else
       return false;
+  }
+  bool has_own_graph() const override {
+    return requires { Op::kHasOwnGraph; };
   }
 
  private:

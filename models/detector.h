@@ -53,6 +53,8 @@ struct DetectorInput {
   bool record_sampling = false;
   // In training, [N]: for queries that are made from the objects. Else null.
   const std::vector<Target>* targets = nullptr;
+  // Objects of the image that has the most, where other processes have further images of the batch; else 0.
+  int64_t most_objects = 0;
 };
 
 struct DetectionLoss {

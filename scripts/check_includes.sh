@@ -13,6 +13,7 @@ rooms=(
   "core/runtime: core/tensor"
   "core/kernels: core/tensor core/types core/runtime"
   "core/formats: core/tensor"
+  "core/distributed: core/tensor core/runtime"
   "autograd: core"
   "layers: core autograd"
   "models: core autograd layers"

@@ -12,7 +12,7 @@ checks=0
 for argument in "$@"; do
   case "$argument" in
     # The formatting of other versions differs, so the version is part of the check.
-    --checks) packages+=(git clang-format-14 shellcheck python3-venv) checks=1 ;;
+    --checks) packages+=(openmpi-bin git clang-format-14 shellcheck python3-venv) checks=1 ;;
     --tidy) packages+=(clang-tidy-14 libomp-14-dev) ;;
     *) echo "error: setup.sh: unknown argument $argument, expected --checks or --tidy" >&2; exit 2 ;;
   esac

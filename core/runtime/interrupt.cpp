@@ -16,7 +16,8 @@ struct HandledSignal {
   const char* name;
   struct sigaction before = {};
 };
-std::array<HandledSignal, 3> handled{{{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
+std::array<HandledSignal, 4> handled{
+    {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}, {SIGUSR1, "SIGUSR1"}}};
 
 std::atomic<int> requested{0};
 std::atomic<int64_t> requested_at{0};  // milliseconds

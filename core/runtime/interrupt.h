@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as a request: long work looks at it where it can stop without losing anything.
+// SIGINT, SIGTERM, SIGHUP and SIGUSR1 (which mpirun and schedulers pass on) as a request: long work looks at it where it can stop without losing anything.
 #pragma once
 
 #include <exception>

@@ -37,6 +37,9 @@ struct ExecutionState {
   // Philox key of dropout and drop path, and the number of random ops run so far under it.
   uint64_t rng_key = 0;
   uint64_t rng_calls = 0;
+  // Where tensors have the images of one process of several: the place of the first among those of all, and how many there are; 0: all.
+  // So random ops draw for each image what they would draw in one process.
+  int64_t sample_first = 0, samples = 0;
   OpObserver* observer = nullptr;
   // Identifies the innermost running module (layers/module_scope.h); null outside of all.
   const void* module = nullptr;

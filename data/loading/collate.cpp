@@ -52,4 +52,14 @@ Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, i
   return batch;
 }
 
+void pad_batch(Batch& batch, int64_t height, int64_t width) {
+  const int64_t N = batch.images.dim(0), H = batch.images.dim(1), W = batch.images.dim(2);
+  if (H == height && W == width) return;
+  Tensor padded = Tensor::zeros({N, height, width, 3}, DType::kU8);
+  for (int64_t row = 0; row < N * H; ++row)
+    std::memcpy(padded.data<uint8_t>() + (row / H * height + row % H) * width * 3,
+                batch.images.data<uint8_t>() + row * W * 3, static_cast<size_t>(W * 3));
+  batch.images = padded;
+}
+
 }  // namespace saccade

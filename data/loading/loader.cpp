@@ -54,6 +54,8 @@ struct BadOtherImage : InputError {
 // last slot builds the batch.
 struct Job {
   int64_t epoch = 0, index = 0;
+  int64_t whole = 0, part_begin = 0,
+          part_end = 0;  // this process's part of the images; empty where it has all
   std::vector<int64_t> images;
   std::vector<int64_t> repeats;  // how often the epoch had each before; empty: never
   std::vector<Sample> samples;
@@ -86,6 +88,7 @@ class DataLoader::Impl {
         o.threads >= 0 && o.prefetch >= 0 && o.cache_mb >= 0 && o.start_epoch >= 0 && o.start_batch >= 0,
         "[loader] {} threads, {} batches ready, {} MiB of cache, from epoch {} and batch {}, expected at least 0",
         o.threads, o.prefetch, o.cache_mb, o.start_epoch, o.start_batch);
+    SACCADE_CHECK(o.rank >= 0 && o.rank < o.ranks, "[loader] rank {} of {}", o.rank, o.ranks);
     check_mix_options(o.mix);
     batches_per_epoch_ = o.drop_last ? count / o.batch_size : ceil_div(count, o.batch_size);
     if (batches_per_epoch_ == 0) {
@@ -117,11 +120,12 @@ class DataLoader::Impl {
     if (jobs_.empty() && !add_job()) return std::nullopt;
     std::shared_ptr<Job> job = jobs_.front();
     work_wanted_.notify_all();
-    if (threads_.empty()) {
+    if (threads_.empty() || job->images.empty()) {
       while (job->claimed < job->images.size()) run_slot(lock, job);
     } else {
       batch_ready_.wait(lock, [&] { return job->ready; });
     }
+    if (job->images.empty()) finish(*job);  // this process has no part of a small batch
     jobs_.pop_front();
     work_wanted_.notify_all();
     for (const auto& error : job->errors) {
@@ -139,14 +143,41 @@ class DataLoader::Impl {
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
 
  private:
+  // To the next batch.
+  void advance() {
+    if (++index_ < batches_per_epoch_) return;
+    index_ = 0;
+    ++epoch_;
+    begin_epoch();
+  }
+
+  // Whether batches of the epoch are mixed of several images.
+  bool is_mixed(int64_t epoch) const {
+    return options_.mix.on() ||
+           (options_.batch_mixup.probability > 0 && options_.batch_mixup.epochs.contains(epoch));
+  }
+
   // False when there are no more batches. Under the mutex.
   bool add_job() {
+    while (options_.sharing == Sharing::kTurns && index_ % options_.ranks != options_.rank &&
+           (options_.epochs == 0 || epoch_ < options_.epochs))
+      advance();
     if (options_.epochs > 0 && epoch_ >= options_.epochs) return false;
     auto job = std::make_shared<Job>();
     job->epoch = epoch_;
     job->index = index_;
     int64_t begin = index_ * options_.batch_size;
     int64_t end = std::min<int64_t>(begin + options_.batch_size, static_cast<int64_t>(order_.size()));
+    job->whole = end - begin;
+    const int64_t rank = options_.rank, ranks = options_.ranks;
+    if (ranks > 1 && options_.sharing == Sharing::kParts) {
+      job->part_begin = job->whole * rank / ranks;
+      job->part_end = job->whole * (rank + 1) / ranks;
+      if (!is_mixed(job->epoch)) {  // else each needs images of others
+        end = begin + job->part_end;
+        begin += job->part_begin;
+      }
+    }
     job->images.assign(order_.begin() + begin, order_.begin() + end);
     if (!weights_.empty()) job->repeats.assign(repeats_.begin() + begin, repeats_.begin() + end);
     job->samples.resize(job->images.size());
@@ -154,11 +185,7 @@ class DataLoader::Impl {
     job->errors.resize(job->images.size());
     job->bad.resize(job->images.size());
     jobs_.push_back(std::move(job));
-    if (++index_ == batches_per_epoch_) {
-      index_ = 0;
-      ++epoch_;
-      begin_epoch();
-    }
+    advance();
     return true;
   }
 
@@ -283,7 +310,8 @@ class DataLoader::Impl {
       if (error) return;
     }
     if (options_.bad_images == BadImages::kLeaveOut) leave_out(job);
-    if (job.samples.empty()) return;
+    const bool is_part = options_.ranks > 1 && options_.sharing == Sharing::kParts;
+    if (job.samples.empty() && !is_part) return;
     job.batch = collate(job.samples, std::move(job.targets), options_.pad_multiple);
     job.batch.epoch = job.epoch;
     job.batch.index = job.index;
@@ -300,6 +328,21 @@ class DataLoader::Impl {
       resize_batch(job.batch, heights[static_cast<size_t>(rng.below(std::ssize(heights)))]);
     }
     job.samples.clear();
+    if (is_part) take_part(job);
+  }
+
+  // Of what the whole batch was mixed of, or of nothing but the part, the part.
+  static void take_part(Job& job) {
+    Batch& batch = job.batch;
+    batch.first = job.part_begin;
+    batch.whole = job.whole;
+    const auto count = static_cast<int64_t>(batch.targets.size());
+    if (count == job.part_end - job.part_begin) return;
+    if (batch.lambda != 1)
+      for (int64_t n = job.part_begin; n < job.part_end; ++n)
+        batch.partner_labels.push_back(batch.targets[static_cast<size_t>(count - 1 - n)].labels.at(0));
+    batch.images = batch.images.slice(0, job.part_begin, job.part_end).contiguous();
+    batch.targets = {batch.targets.begin() + job.part_begin, batch.targets.begin() + job.part_end};
   }
 
   Rng batch_rng(const Job& job, std::string_view purpose) const {

@@ -22,6 +22,10 @@ enum class BadImages {
   kLeaveOut,  // its batch is smaller, and may have no targets and no tensors at all
 };
 
+// How several processes share the images: each one's loader yields its part of every batch, a run of images (none, where there are fewer
+// images than processes), or whole batches in turn.
+enum class Sharing { kParts, kTurns };
+
 struct LoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;  // a new order per epoch, from (seed, epoch); otherwise ascending image id
@@ -43,6 +47,9 @@ struct LoaderOptions {
   int64_t cache_mb = 0;  // decoded images kept in memory until this is full; sets that fit are decoded once
   // Where to begin (resume), and how many epochs there are from epoch 0 (0: no end).
   int64_t start_epoch = 0, start_batch = 0, epochs = 0;
+  // The process and how many there are. The parts of all processes together are the batches of one.
+  int64_t rank = 0, ranks = 1;
+  Sharing sharing = Sharing::kParts;
 };
 
 class DataLoader {
@@ -68,5 +75,7 @@ class DataLoader {
 Target make_target(const Sample& sample, ImageSize original);
 // One batch from augmented samples and their targets. Runs on the calling thread only.
 Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, int64_t pad_multiple);
+// Adds padding, up to this size.
+void pad_batch(Batch& batch, int64_t height, int64_t width);
 
 }  // namespace saccade

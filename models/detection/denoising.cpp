@@ -57,8 +57,8 @@ DenoisingOptions DenoisingOptions::read(const Args& transformer) {
 }
 
 DenoisingQueries make_denoising(const std::vector<Target>& targets, int64_t classes,
-                                const DenoisingOptions& options, Device device) {
-  size_t most = 0;
+                                const DenoisingOptions& options, Device device, int64_t most_objects) {
+  auto most = static_cast<size_t>(most_objects);
   for (const Target& t : targets) {
     check_target(t, classes);
     most = std::max(most, t.labels.size());
@@ -101,7 +101,7 @@ DenoisingQueries make_denoising(const std::vector<Target>& targets, int64_t clas
 DenoisingQueries make_denoising(const DetectorInput& input, bool training, int64_t classes,
                                 const DenoisingOptions& options) {
   if (!training || !input.targets || options.queries == 0) return {};
-  return make_denoising(*input.targets, classes, options, input.images.device());
+  return make_denoising(*input.targets, classes, options, input.images.device(), input.most_objects);
 }
 
 LabelEmbedding::LabelEmbedding(int64_t classes, int64_t channels) {

@@ -34,11 +34,11 @@ struct DenoisingQueries {
   int64_t count() const { return groups * size; }
 };
 
-// There are max(1, options.queries / T) groups. Every number is drawn from the thread's key (core/tensor/execution.h), the id of
+// There are max(1, options.queries / T) groups, with T at least most_objects. Every number is drawn from the thread's key (core/tensor/execution.h), the id of
 // the image, the group and the object: the rest of the batch changes none of them, only T and with it the number of groups. Throws
 // Error as check_target does.
 DenoisingQueries make_denoising(const std::vector<Target>& targets, int64_t classes,
-                                const DenoisingOptions& options, Device device);
+                                const DenoisingOptions& options, Device device, int64_t most_objects = 0);
 // The same when there are options.queries, input.targets and `training`, else none.
 DenoisingQueries make_denoising(const DetectorInput& input, bool training, int64_t classes,
                                 const DenoisingOptions& options);

@@ -76,7 +76,7 @@ TEST(Rng, BelowCoversItsRange) {
 
 TEST(Dropout, KeepsTheStatedShare) {
   Tensor x = Tensor::full({1000, 1000}, 1), y = x.empty_like();
-  kernels::dropout(x, 0.1, 42, 0, y);
+  kernels::dropout(x, 0.1, 42, 0, 0, y);
   int64_t dropped = 0;
   for (float v : y.to_vector<float>()) dropped += v == 0;
   EXPECT_NEAR(static_cast<double>(dropped) / 1e6, 0.1, 0.0015);  // five standard errors
@@ -91,8 +91,8 @@ TEST(Dropout, TunedKernelDrawsTheGenericMask) {
       for (double p : {0.1, 0.5, 1.0}) {
         Tensor v = x.to(dtype), a = v.empty_like(), b = v.empty_like();
         // The call number and a key with all bits in use.
-        kernels::dropout(v, p, 0x9E3779B97F4A7C15ull, (uint64_t{3} << 32) + 5, a);
-        kernels::dropout.generic(v, p, 0x9E3779B97F4A7C15ull, (uint64_t{3} << 32) + 5, b);
+        kernels::dropout(v, p, 0x9E3779B97F4A7C15ull, (uint64_t{3} << 32) + 5, 0, a);
+        kernels::dropout.generic(v, p, 0x9E3779B97F4A7C15ull, (uint64_t{3} << 32) + 5, 0, b);
         EXPECT_EQ(a.to_vector<float>(), b.to_vector<float>()) << n << " " << name_of(dtype) << " " << p;
       }
     }

@@ -48,8 +48,9 @@ ResumePoint open_resume_point(const std::string& path) {
 
 }  // namespace
 
-RunFolder::RunFolder(const std::string& path) : path_(path) {
+RunFolder::RunFolder(const std::string& path, bool writes) : path_(path), writes_(writes) {
   if (path.empty()) fail_input("--output: is empty, expected the folder of the run");
+  if (!writes_) return;
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_directory(path, error))
     fail_input("{}: is a file, expected a folder", path);
@@ -62,6 +63,7 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
 }
 
 RunFolder::~RunFolder() {
+  if (!writes_) return;
   // Only empty folders go. Who has the lock next makes checkpoints/ anew.
   ::rmdir((path_ + "/checkpoints").c_str());
   lock_.reset();
@@ -100,6 +102,7 @@ std::optional<ResumePoint> RunFolder::resume_point() {
 }
 
 void RunFolder::remove_leftovers() const {
+  if (!writes_) return;
   // Those of OutputFile, of save_last, and of programs of before.
   auto is_leftover = [](const std::string& name) {
     return (name.starts_with(".saccade-") && name.ends_with(".tmp")) ||
@@ -117,7 +120,9 @@ void RunFolder::remove_leftovers() const {
   }
 }
 
-void RunFolder::write_config(const std::string& text) const { write_file(config(), text); }
+void RunFolder::write_config(const std::string& text) const {
+  if (writes_) write_file(config(), text);
+}
 
 void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer,
                           const Ema* ema) {
@@ -126,6 +131,7 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
         "training stopped after step {}: the model's tensor {} is not finite; the last good checkpoint is "
         "kept",
         info.step, name);
+  if (!writes_) return;
   // Whole and on the disk before anything else changes. A killed process leaves it for remove_leftovers().
   const std::string next = checkpoint(".last.safetensors.tmp-next");
   save_checkpoint(next, model, info, &optimizer, ema);
@@ -146,12 +152,13 @@ void RunFolder::keep_previous() const {
 }
 
 void RunFolder::save_best(const Module& model, const CheckpointInfo& info, bool scheduled) const {
+  if (!writes_) return;
   if (!scheduled && is_there(best())) name_again(best(), kept_aside());
   save_checkpoint(best(), model, info);
 }
 
 void RunFolder::restore_best() const {
-  if (!is_there(kept_aside())) return;
+  if (!writes_ || !is_there(kept_aside())) return;
   rename_file(kept_aside(), best());
   ::unlink(kept_aside().c_str());  // still there when both were one file
 }

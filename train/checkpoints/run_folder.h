@@ -20,8 +20,9 @@ struct ResumePoint {
 
 class RunFolder {
  public:
-  // Creates the folder with its checkpoints/, and holds it for this process (RunLock). Throws InputError when that is impossible.
-  explicit RunFolder(const std::string& path);
+  // Creates the folder with its checkpoints/, and holds it for this process (RunLock). Throws InputError when that is impossible. Of
+  // several processes that train together one is the writer; to the others the folder is there to be read, and what writes does nothing.
+  explicit RunFolder(const std::string& path, bool writes = true);
   // Removes folders in which nothing was written.
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -59,7 +60,7 @@ class RunFolder {
   void keep_previous() const;
 
   std::string path_;
-  bool created_ = false;
+  bool writes_, created_ = false;
   bool last_is_whole_ = true;  // else `previous`, from which the run goes on, is the only whole checkpoint
   std::optional<RunLock> lock_;
 };

@@ -25,9 +25,16 @@ std::vector<int64_t> labels_of(const Batch& batch) {
   return labels;
 }
 
+// Of the images that theirs were mixed with.
+std::vector<int64_t> partner_labels_of(const Batch& batch) {
+  if (!batch.partner_labels.empty()) return batch.partner_labels;
+  std::vector<int64_t> labels = labels_of(batch);
+  std::reverse(labels.begin(), labels.end());
+  return labels;
+}
+
 // Images whose best class is their own, or for mixed ones that of the larger part.
-double hits(const HostCopy& logits, std::vector<int64_t> labels, double lambda) {
-  if (lambda < 0.5) std::reverse(labels.begin(), labels.end());
+double hits(const HostCopy& logits, const std::vector<int64_t>& labels) {
   const float* values = logits.data<float>();
   const size_t classes = static_cast<size_t>(logits.numel()) / labels.size();
   double count = 0;
@@ -86,9 +93,10 @@ class ClassificationTask final : public TrainingTask {
     Var logits = model_->forward(normalized_images(batch, normalization_, model_->device()));
     forward_done();
     Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / normalizer);
-    auto metrics = [scores = HostCopy(logits.value().to(DType::kF32)), labels = labels_of(batch),
-                    lambda = batch.lambda]() -> Metrics {
-      return {{"top1", hits(scores, labels, lambda) / static_cast<double>(labels.size())}};
+    auto metrics = [scores = HostCopy(logits.value().to(DType::kF32)),
+                    labels = batch.lambda < 0.5 ? partner_labels_of(batch) : labels_of(batch)]() -> Metrics {
+      if (labels.empty()) return {};  // this process has no part of the batch
+      return {{"top1", hits(scores, labels) / static_cast<double>(labels.size())}};
     };
     return {total, {{"class", total.value()}}, metrics};
   }
@@ -125,7 +133,7 @@ Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing) {
   };
   Var own = towards();
   if (batch.lambda == 1) return own;
-  std::reverse(labels.begin(), labels.end());
+  labels = partner_labels_of(batch);
   return add(mul_scalar(own, batch.lambda), mul_scalar(towards(), 1 - batch.lambda));
 }
 

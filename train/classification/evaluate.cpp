@@ -20,13 +20,21 @@ std::vector<float> classify(Classifier& model, const Batch& batch,
 
 Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
                                const ClassificationEvaluator& evaluator, const EvaluatorOptions& options) {
+  size_t classes = 0;
+  // Rows of an image's logits and its class, of which there are far fewer than a float counts.
+  const std::vector<float> rows =
+      collect<float>(model, images, options, [&](const Batch& batch, std::vector<float>& all) {
+        const std::vector<float> logits = classify(model, batch, options.normalization);
+        classes = logits.size() / batch.targets.size();
+        for (size_t n = 0; n < batch.targets.size(); ++n) {
+          all.insert(all.end(), logits.data() + n * classes, logits.data() + (n + 1) * classes);
+          all.push_back(static_cast<float>(batch.targets[n].labels.at(0)));
+        }
+      });
+  if (!process_group().is_first()) return {};
   std::unique_ptr<ClassificationScore> score = evaluator.start();
-  for_each_batch(model, images, options, [&](const Batch& batch) {
-    std::vector<float> logits = classify(model, batch, options.normalization);
-    const size_t classes = logits.size() / batch.targets.size();
-    for (size_t n = 0; n < batch.targets.size(); ++n)
-      score->add(std::span<const float>(logits).subspan(n * classes, classes), batch.targets[n].labels.at(0));
-  });
+  for (size_t at = 0; at < rows.size(); at += classes + 1)
+    score->add(std::span<const float>(rows).subspan(at, classes), static_cast<int64_t>(rows[at + classes]));
   return score->result();
 }
 

@@ -32,11 +32,11 @@ int fail_with(int status, std::string_view message) {
 }
 
 // The raw text of a file system's error has no place in front; paths are the user's, the rest is the machine's.
-int fail_with(const std::filesystem::filesystem_error& error) {
+CommandFailure failure_of(const std::filesystem::filesystem_error& error) {
   const std::error_code& code = error.code();
   const bool of_machine = code == std::errc::no_space_on_device || code == std::errc::io_error ||
                           code == std::errc::not_enough_memory || code == std::errc::too_many_files_open;
-  return fail_with(of_machine ? 1 : 2, fmt::format("{}: {}", error.path1().string(), code.message()));
+  return {of_machine ? 1 : 2, fmt::format("{}: {}", error.path1().string(), code.message())};
 }
 
 // "saccade data shapes" of the innermost command that was recognised.
@@ -88,22 +88,9 @@ int run_action(const Action& action, bool is_training) {
       signals.wait_if_ending();
       throw;
     }
-  } catch (const InputError& error) {
-    return fail_with(2, error.what());
-  } catch (const OutOfMemory& error) {
-    return fail_with(
-        1, fmt::format("{}. A smaller data.batch_size, train.checkpoint_modules or precision: bf16 need less",
-                       error.what()));
-  } catch (const std::bad_alloc&) {
-    return fail_with(1, "out of memory");
-  } catch (const std::filesystem::filesystem_error& error) {
-    return fail_with(error);
-  } catch (const std::system_error& error) {
-    const bool of_threads = error.code() == std::errc::resource_unavailable_try_again;
-    return fail_with(
-        1, of_threads ? "no more threads can be started: a limit of processes or of memory" : error.what());
-  } catch (const std::exception& error) {
-    return fail_with(1, error.what());
+  } catch (...) {
+    const CommandFailure failure = current_failure();
+    return fail_with(failure.status, failure.line);
   }
 }
 
@@ -145,6 +132,28 @@ int run_for_packages(const CLI::App& app, int argc, const char* const* argv) {
 }
 
 }  // namespace
+
+CommandFailure current_failure() {
+  try {
+    throw;
+  } catch (const InputError& error) {
+    return {2, error.what()};
+  } catch (const OutOfMemory& error) {
+    return {
+        1, fmt::format("{}. A smaller data.batch_size, train.checkpoint_modules or precision: bf16 need less",
+                       error.what())};
+  } catch (const std::bad_alloc&) {
+    return {1, "out of memory"};
+  } catch (const std::filesystem::filesystem_error& error) {
+    return failure_of(error);
+  } catch (const std::system_error& error) {
+    const bool of_threads = error.code() == std::errc::resource_unavailable_try_again;
+    return {1,
+            of_threads ? "no more threads can be started: a limit of processes or of memory" : error.what()};
+  } catch (const std::exception& error) {
+    return {1, error.what()};
+  }
+}
 
 void prepare_process() {
   occupy_standard_streams();

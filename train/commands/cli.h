@@ -2,11 +2,20 @@
 // exit status (0 done, 2 the user's input is wrong, 1 anything else).
 #pragma once
 
+#include <string>
+
 namespace saccade {
 
 // First of all in main(): closed standard streams get descriptors of their own, and SIGPIPE and SIGXFSZ end nothing.
 void prepare_process();
 
 int run_command_line(int argc, const char* const* argv);
+
+// How the exception that is being handled ends a command.
+struct CommandFailure {
+  int status;
+  std::string line;
+};
+CommandFailure current_failure();
 
 }  // namespace saccade

@@ -59,6 +59,17 @@ void add_train(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"auto", "on", "off"}));
   option(c, "--max-steps", a->max_steps, "N", "stop after this many optimizer steps; --resume goes on")
       ->check(at_least(1));
+  option(
+      c, "--processes", a->processes, "N",
+      "train with N processes on this machine, which share every batch: one a GPU, or CPU processes over Open MPI")
+      ->check(CLI::Range(1, 1024));
+  option(c, "--rank", a->ranks.rank, "N",
+         "which of several processes this is (default: as mpirun, srun or torchrun say)")
+      ->check(CLI::Range(0, 65535));
+  option(c, "--ranks", a->ranks.size, "N", "how many there are")->check(CLI::Range(1, 65536));
+  option(c, "--local-rank", a->ranks.local_rank, "N", "which of those of this machine (default: --rank)")
+      ->check(CLI::Range(0, 65535));
+  option(c, "--master", a->ranks.master, "HOST:PORT", "where rank 0 listens, for processes on GPUs");
   c->footer(
       "Examples:\n"
       "  saccade train --data my_images --model rt_detr_r18 --init-from weights.safetensors\n"
@@ -66,7 +77,9 @@ void add_train(CLI::App& app, Action& action) {
       "  saccade train --config configs/bccd.textproto --output runs/a --set data.batch_size=4 --set seed=7\n"
       "  saccade train --config configs/bccd.textproto --data my_images --output runs/mine\n"
       "  saccade train --config configs/bccd.textproto --output runs/a --resume\n"
-      "  saccade train --output runs/a --resume --set train.epochs=100");
+      "  saccade train --output runs/a --resume --set train.epochs=100\n"
+      "  saccade train --config configs/bccd.textproto --output runs/a --processes 2\n"
+      "  mpirun -n 4 saccade train --config configs/bccd.textproto --output runs/a");
 }
 
 void add_data_split(CLI::App* c, std::string& data, std::string& split) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/distributed/ranks.h"
+
 namespace saccade {
 
 struct TrainArguments {
@@ -21,8 +23,13 @@ struct TrainArguments {
   std::string trial_batch = "auto";
   bool reinit_heads = false;  // with init_from
   int64_t max_steps = 0;      // stops there, without changing the schedule; 0: where the configuration ends
+  int64_t processes = 0;      // starts so many that train together; 0: this one trains
+  RankFlags ranks;            // which of several this one is
 };
 int run_train(const TrainArguments& arguments);
+// Starts arguments.processes processes of this program on this machine and waits for them. SIGINT and SIGTERM end the run after its
+// step, with everything saved. (launch.cpp)
+int launch_processes(const TrainArguments& arguments);
 
 struct EvalArguments {
   std::string checkpoint, annotations, images, detections, json, device = "auto";

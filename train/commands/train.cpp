@@ -2,17 +2,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <thread>
 
+#include "core/distributed/process_group.h"
 #include "core/formats/output_file.h"
+#include "core/runtime/cpu/processors.h"
+#include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
 #include "layers/name_patterns.h"
 #include "train/checkpoints/run_folder.h"
+#include "train/commands/cli.h"
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
 #include "train/config/recipes.h"
 #include "train/config/task.h"
+#include "train/logs/print.h"
 #include "train/logs/progress.h"
 #include "train/loop/trainer.h"
 
@@ -160,7 +167,7 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
     case StopReason::kSignal:
       break;
   }
-  return fmt::format("stopped by {} after step {}, which is saved{} {}", signal_name(interrupt_signal()),
+  return fmt::format("stopped by {} after step {}, which is saved{} {}", signal_name(result.signal),
                      result.step, to_go_on, resume_command(arguments, true));
 }
 
@@ -170,9 +177,10 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
   const Config& config = options.config;
   if (!arguments.resume) {
     folder.refuse_run();
-    check_outputs(
-        {{"the configuration of the run", folder.config()}, {"the metrics of the run", folder.metrics()}},
-        {{"--config", arguments.config}});
+    if (process_group().is_first())
+      check_outputs(
+          {{"the configuration of the run", folder.config()}, {"the metrics of the run", folder.metrics()}},
+          {{"--config", arguments.config}});
   }
   if (!arguments.init_from.empty()) open_weights(arguments.init_from);
   std::unique_ptr<TrainingTask> task = task_of(config).make(config);
@@ -195,17 +203,29 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
     end +=
         fmt::format(", best {} {:.4f} after step {}", result.best_name, result.best_metric, result.best_step);
   say(end);
-  return result.reason == StopReason::kSignal ? 128 + interrupt_signal() : 0;
+  return result.reason == StopReason::kSignal ? 128 + result.signal : 0;
 }
 
 }  // namespace
 
-int run_train(const TrainArguments& given) {
+namespace {
+
+// Of the processors of this machine, where neither the user nor the launcher has given each process its own.
+void divide_threads(int processes) {
+  const int available = available_processors();
+  if (std::getenv("OMP_NUM_THREADS") || thread_count() != available) return;
+  if (available * processes > static_cast<int>(std::thread::hardware_concurrency()))
+    set_thread_count(std::max(1, available / processes));
+}
+
+int train_as_one_rank(const TrainArguments& given) {
   TrainArguments arguments = given;
+  ProcessGroup& group = process_group();
   if (!arguments.model.empty() && (arguments.resume || !arguments.config.empty()))
     fail_input("--model chooses the recipe of a new run, expected no {} beside it",
                arguments.resume ? "--resume" : "--config");
-  if (arguments.output.empty()) arguments.output = new_run_folder(arguments);
+  if (arguments.output.empty())
+    arguments.output = group.exchange(group.is_first() ? new_run_folder(arguments) : "")[0];
   if (arguments.resume && !arguments.init_from.empty())
     fail_input("--init-from starts a new run and --resume continues one, expected only one of them");
   if (arguments.reinit_heads && arguments.init_from.empty())
@@ -216,6 +236,7 @@ int run_train(const TrainArguments& given) {
   std::vector<std::string> notes;
   options.config = configuration(arguments, notes);
   notes.insert(notes.begin(), {choice.notice, given.output.empty() ? "the run is " + arguments.output : ""});
+  if (!group.alone()) notes.insert(notes.begin(), group.ranks().to_string());
   options.output = arguments.output;
   options.resume = arguments.resume;
   options.init_from = arguments.init_from;
@@ -223,17 +244,46 @@ int run_train(const TrainArguments& given) {
                   : arguments.model.empty() ? ClassHeads::kTake
                                             : ClassHeads::kTakeIfSame;
   options.stop_at_step = arguments.max_steps;
-  options.quiet = arguments.quiet;
+  options.quiet = arguments.quiet || !group.is_first();
   options.trial_batch = arguments.trial_batch == "on"    ? TrialBatch::kOn
                         : arguments.trial_batch == "off" ? TrialBatch::kOff
                                                          : TrialBatch::kAuto;
+  RunFolder folder(arguments.output, group.is_first());
+  return train_in(folder, arguments, options, notes);
+}
+
+}  // namespace
+
+int run_train(const TrainArguments& arguments) {
+  if (arguments.processes > 0) return launch_processes(arguments);
   InterruptScope signals;
+  const Ranks ranks = find_ranks(arguments.ranks, [](const char* name) { return std::getenv(name); });
+  auto train_or_stop = [&] {
+    try {
+      return train_as_one_rank(arguments);
+    } catch (const Interrupted&) {
+      const int status = 128 + interrupt_signal();
+      const std::string line =
+          fmt::format("stopped by {} before a step was done", signal_name(interrupt_signal()));
+      if (process_group().is_first()) Progress().message(line);
+      process_group().fail(line, status);
+      return status;
+    }
+  };
+  if (ranks.size == 1) return train_or_stop();
+  divide_threads(ranks.local_size);
   try {
-    RunFolder folder(arguments.output);
-    return train_in(folder, arguments, options, notes);
-  } catch (const Interrupted&) {
-    Progress().message(fmt::format("stopped by {} before a step was done", signal_name(interrupt_signal())));
-    return 128 + interrupt_signal();
+    join_processes(ranks, choose_device(arguments.device).device);
+    const int status = train_or_stop();
+    process_group().finish();
+    leave_processes();
+    return status;
+  } catch (...) {
+    // Another rank that waits for this one would wait for ever.
+    const CommandFailure failure = current_failure();
+    process_group().fail(failure.line, failure.status);
+    print_error(failure.line);
+    std::_Exit(failure.status);  // a thread may still wait for the others
   }
 }
 

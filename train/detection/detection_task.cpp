@@ -81,6 +81,7 @@ class DetectionTask final : public TrainingTask {
   TrainingLoss loss(const Batch& batch, double objects, const std::function<void()>& forward_done) override {
     DetectorInput input = detector_input(batch, normalization_, model_->device());
     input.targets = &batch.targets;
+    input.most_objects = batch.most_objects;
     DetectorOutput output = model_->forward(input);
     forward_done();
     DetectionLoss loss = model_->loss(output, batch.targets, objects);
@@ -94,6 +95,7 @@ class DetectionTask final : public TrainingTask {
   Metrics evaluate(bool quiet) override {
     evaluation_.quiet = quiet;
     detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
+    if (!process_group().is_first()) return {};
     Evaluation evaluation = evaluator_.evaluate(val_set_->ground_truth(), detections_, {});
     evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
                               evaluation.of_classes.end());

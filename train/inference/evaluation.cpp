@@ -1,6 +1,9 @@
 #include "train/inference/evaluation.h"
 
+#include <map>
+
 #include "core/runtime/interrupt.h"
+#include "core/tensor/error.h"
 #include "train/logs/progress.h"
 
 namespace saccade {
@@ -34,6 +37,48 @@ void for_each_batch(Module& model, const std::shared_ptr<const ImageSource>& ima
     progress.add(static_cast<int64_t>(batch->targets.size()));
   }
   progress.finish();
+}
+
+std::string collect_bytes(Module& model, const std::shared_ptr<const ImageSource>& images,
+                          const EvaluatorOptions& options,
+                          const std::function<std::string(const Batch&)>& visit) {
+  ProcessGroup& group = process_group();
+  EvaluatorOptions own = options;
+  own.loader.rank = group.rank();
+  own.loader.ranks = group.size();
+  own.loader.sharing = Sharing::kTurns;
+  own.quiet = options.quiet || !group.is_first();
+  std::string found, problem;  // found: of each batch the number of bytes and the bytes
+  try {
+    for_each_batch(model, images, own, [&](const Batch& batch) {
+      const AloneScope alone;  // nothing is summed over images here
+      const std::string bytes = visit(batch);
+      const uint64_t head[] = {static_cast<uint64_t>(batch.index), bytes.size()};
+      found.append(reinterpret_cast<const char*>(head), sizeof(head));
+      found += bytes;
+    });
+  } catch (const Interrupted&) {
+    problem = "interrupted";
+  } catch (const InputError& error) {
+    problem = fmt::format("error {}", error.what());
+  }
+  // One that stops stops all.
+  const std::vector<std::string> problems = group.exchange(problem);
+  for (size_t r = 0; r < problems.size(); ++r) {
+    if (problems[r] == "interrupted") throw Interrupted();
+    if (!problems[r].empty()) fail_input("rank {}: {}", r, problems[r].substr(6));
+  }
+  std::map<uint64_t, std::string> batches;
+  for (const std::string& part : group.exchange(found, false))
+    for (size_t at = 0; at < part.size();) {
+      uint64_t head[2];
+      std::memcpy(head, part.data() + at, sizeof(head));
+      batches[head[0]] = part.substr(at + sizeof(head), head[1]);
+      at += sizeof(head) + head[1];
+    }
+  std::string all;
+  for (const auto& [index, bytes] : batches) all += bytes;
+  return all;
 }
 
 }  // namespace saccade

@@ -20,6 +20,8 @@ void TrainingRun::start() {
   info_.category_ids = task_.category_ids();
   info_.images = task_.images();
   info_.seed = config_.seed();
+  info_.step = from ? from->info.step : 0;
+  check_same_run();
   result_.best_name = best_metric();
   std::vector<ConfigChange> changes;
   if (from) changes = check_resumable(*from);
@@ -37,6 +39,7 @@ void TrainingRun::start() {
   optimizer_.emplace(model_.parameters(), optimizer_options(config_.optimizer()));
   if (config_.train().ema_decay() > 0)
     ema_.emplace(model_, config_.train().ema_decay(), config_.train().ema_tau());
+  if (!group_.alone()) sum_.emplace(group_, optimizer_->parameters());
   folder_.remove_leftovers();
   if (from)
     resume(*from, changes);
@@ -120,7 +123,7 @@ void TrainingRun::resume(const ResumePoint& from, const std::vector<ConfigChange
   for (const ConfigChange& c : changes) log_.message("changed " + c.to_string());
   folder_.restore_best();
   folder_.write_config(info_.config);
-  const bool dropped = log_.open(info_.step);
+  const bool dropped = group_.exchange(log_.open(info_.step) ? "1" : "0")[0] == "1";
   info_.evaluation_due = info_.evaluation_due || (dropped && plan_.evaluates(info_.step));
   folder_begun_ = true;
 }

@@ -69,9 +69,8 @@ bool TrainingRun::go_on() {
   if (info_.step >= stop_step_ || stopping_) return false;
   set_execution();
   step();
-  const double seconds = config_.train().max_minutes() * 60;
-  out_of_time_ = seconds > 0 && log_.elapsed_seconds() >= seconds;
-  stopping_ = out_of_time_ || interrupt_signal() != 0;
+  out_of_time_ = is_out_of_time();
+  stopping_ = out_of_time_ || stop_signal() != 0;
   evaluate_and_save(info_.step == stop_step_ || stopping_);
   if (!stopping_ && plan_.evaluates(info_.step) && out_of_patience()) {
     stopping_ = true;
@@ -90,14 +89,21 @@ void TrainingRun::save() {
 TrainingResult TrainingRun::end() {
   next_batch_ = nullptr;
   log_.clear_progress();
-  if (!plan_.evaluates(info_.step) && interrupt_signal() == 0) {
+  if (!plan_.evaluates(info_.step) && stop_signal() == 0) {
     try {
       evaluate(false);
     } catch (const Interrupted&) {  // everything is saved
     }
   }
   result_.reason = stop_reason(out_of_time_);
+  result_.signal = stop_signal();
   return result_;
+}
+
+bool TrainingRun::is_out_of_time() const {
+  if (!group_.alone()) return agreed_out_of_time_;
+  const double seconds = config_.train().max_minutes() * 60;
+  return seconds > 0 && log_.elapsed_seconds() >= seconds;
 }
 
 bool TrainingRun::out_of_patience() const {
@@ -109,7 +115,7 @@ bool TrainingRun::out_of_patience() const {
 }
 
 StopReason TrainingRun::stop_reason(bool out_of_time) const {
-  if (interrupt_signal() != 0) return StopReason::kSignal;
+  if (stop_signal() != 0) return StopReason::kSignal;
   if (info_.step >= plan_.total_steps) return StopReason::kComplete;
   if (out_of_patience()) return StopReason::kPatience;
   return out_of_time ? StopReason::kTime : StopReason::kStep;
@@ -149,19 +155,21 @@ void TrainingRun::evaluate(bool scheduled) {
   const std::vector<std::string> primary = task_.primary_metrics();
   if (primary.empty()) return;
   const double begin = log_.elapsed_seconds();
+  execution().samples = 0;
   log_.clear_progress();
   {
     EmaScope averages(ema());
     model_.set_training(false);
     {
       NoGrad no_grad;
-      result_.metrics = task_.evaluate(options_.quiet);
+      result_.metrics = task_.evaluate(options_.quiet || !group_.is_first());
     }
+    if (!group_.alone()) share_metrics(result_.metrics);
     keep_if_best(metric_of(result_.metrics, result_.best_name), scheduled);
     model_.set_training(true);
   }
   log_.write_evaluation(info_.step, result_.metrics, primary, log_.elapsed_seconds() - begin, scheduled);
-  log_.write_pictures(info_.step, task_.pictures());
+  if (group_.is_first()) log_.write_pictures(info_.step, task_.pictures());
 }
 
 void TrainingRun::keep_if_best(double metric, bool scheduled) {

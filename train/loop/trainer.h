@@ -35,6 +35,7 @@ enum class StopReason { kComplete, kStep, kTime, kPatience, kSignal };
 struct TrainingResult {
   int64_t step = 0;  // optimizer steps done, of all runs
   StopReason reason = StopReason::kComplete;
+  int signal = 0;  // with kSignal
   std::string
       best_name;  // of the metric that decides which weights are the best; "" when nothing is evaluated
   double best_metric = -1;  // of best.safetensors; -1 without evaluations

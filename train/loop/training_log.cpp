@@ -7,13 +7,14 @@
 namespace saccade {
 
 bool TrainingLog::open(int64_t resume_step) {
+  if (!writes_) return false;
   files_.emplace(options_.output, resume_step);
   for (const std::string& note : files_->notes()) message(note);
   return files_->dropped_evaluation();
 }
 
 void TrainingLog::message(const std::string& line) {
-  if (!options_.quiet) progress_.message(line);
+  if (prints()) progress_.message(line);
 }
 
 double TrainingLog::images_per_second() const {
@@ -41,7 +42,7 @@ void TrainingLog::add_step(int64_t step, const Metrics& metrics) {
   averages_.add_step(metrics);
   const double seconds = metric_of(metrics, "step_ms") / 1e3;
   step_seconds_ = step_seconds_ == 0 ? seconds : 0.95 * step_seconds_ + 0.05 * seconds;
-  if (!options_.quiet && progress_.due()) progress_.update(status(step));
+  if (prints() && progress_.due()) progress_.update(status(step));
   if (step % std::max(options_.config.train().log_every(), 1) == 0) write_step(step);
 }
 
@@ -55,7 +56,7 @@ void TrainingLog::write_step(int64_t step) {
                {"peak_memory_mb", static_cast<double>(allocator(options_.device).stats().peak_bytes) / 1e6},
                {"rss_mb", static_cast<double>(resident_bytes()) / 1e6},
                {"elapsed_s", elapsed_seconds()}});
-  files_->record("train", step, line);
+  if (files_) files_->record("train", step, line);
   averages_ = MetricAverager();
 }
 
@@ -64,13 +65,14 @@ void TrainingLog::write_evaluation(int64_t step, const Metrics& metrics,
   Metrics line{{"epoch", plan_.epochs_after(step)}};
   line.insert(line.end(), metrics.begin(), metrics.end());
   line.insert(line.end(), {{"seconds", seconds}, {"elapsed_s", elapsed_seconds()}});
-  files_->record("eval", step, line, !scheduled);
+  if (files_) files_->record("eval", step, line, !scheduled);
   std::string text = fmt::format("evaluation after step {}:", step);
   for (const std::string& name : primary) text += fmt::format(" {} {:.3f}", name, metric_of(metrics, name));
   message(text + fmt::format(" ({})", format_duration(seconds)));
 }
 
 void TrainingLog::write_pictures(int64_t step, const std::vector<std::pair<std::string, Image>>& pictures) {
+  if (!files_) return;
   std::vector<EventPicture> encoded;
   for (const auto& [name, image] : pictures)
     encoded.push_back({"eval/" + name, image.height, image.width, encode_jpeg(image, 80)});

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/distributed/process_group.h"
 #include "data/images/image.h"
 #include "train/logs/metric_averager.h"
 #include "train/logs/progress.h"
@@ -25,7 +26,9 @@ class TrainingLog {
   // was taken out.
   bool open(int64_t resume_step);
   // What was written so far is on the disk when this returns.
-  void sync() { files_->sync(); }
+  void sync() {
+    if (files_) files_->sync();
+  }
   // A line on the console that stays.
   void message(const std::string& line);
   // Removes the progress line from the console.
@@ -47,6 +50,9 @@ class TrainingLog {
   std::string status(int64_t step) const;
   double images_per_second() const;
 
+  bool prints() const { return writes_ && !options_.quiet; }
+
+  const bool writes_ = process_group().is_first();  // of several processes one
   const TrainerOptions& options_;
   const TrainingPlan& plan_;
   int64_t stop_step_;

@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "core/distributed/process_group.h"
 #include "core/runtime/host_copy.h"
+#include "core/runtime/interrupt.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/config/config_changes.h"
 #include "train/loop/plan.h"
 #include "train/loop/step_timer.h"
 #include "train/loop/trainer.h"
 #include "train/loop/training_log.h"
+#include "train/optimizers/gradient_sum.h"
 #include "train/optimizers/schedule.h"
 
 namespace saccade {
@@ -68,6 +71,12 @@ class TrainingRun {
   // One step, in order.
   void step();
   void read_batches(PendingStep& now);
+  // What the ranks of a process group agree on, in shared_step.cpp: what the batches of all have together, their losses, and when to stop.
+  void check_same_run();
+  void share_batches(PendingStep& now, double& normalizer, double& images, const std::string& problem);
+  void share_losses(PendingStep& now, std::vector<Tensor>& losses);
+  void share_metrics(Metrics& metrics) const;
+  std::string first_finding(const std::string& own) const;
   // Adds up the gradients of the batches; returns their losses.
   std::vector<Tensor> backpropagate(PendingStep& now, StepTimer& timer);
   void update_weights(PendingStep& now, std::span<const Tensor> losses);
@@ -88,8 +97,15 @@ class TrainingRun {
   bool out_of_patience() const;
   StopReason stop_reason(bool out_of_time) const;
 
+  // The signal that ends the run, on all ranks after the same step.
+  int stop_signal() const { return group_.alone() ? interrupt_signal() : agreed_signal_; }
+  bool is_out_of_time() const;
+
   Ema* ema() { return ema_ ? &*ema_ : nullptr; }
 
+  ProcessGroup& group_ = process_group();
+  int agreed_signal_ = 0;
+  bool agreed_out_of_time_ = false;
   const TrainerOptions& options_;
   TrainingTask& task_;
   const Config& config_;
@@ -102,6 +118,7 @@ class TrainingRun {
   TrainingLog log_;
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;
+  std::optional<GradientSum> sum_;  // of several ranks
   std::function<Batch()> next_batch_;
   CheckpointInfo info_;
   std::optional<PendingStep> pending_;

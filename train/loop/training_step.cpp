@@ -39,19 +39,34 @@ void TrainingRun::step() {
 // All batches of the step first: the losses are divided by the normalizer of all of them, as for one large batch.
 void TrainingRun::read_batches(PendingStep& now) {
   double normalizer = 0, images = 0;
-  for (int64_t i = 0; i < plan_.accumulate; ++i) {
+  auto save = [&] {
+    if (!folder_begun_) return;
+    finish_pending_step();
+    save_last();
+  };
+  std::string problem;
+  for (int64_t i = 0; i < plan_.accumulate && problem.empty(); ++i) {
     try {
       now.batches.push_back(next_batch_());
-    } catch (const InputError&) {  // a file that cannot be read ends the run, but takes no step with it
-      if (folder_begun_) {
-        finish_pending_step();
-        save_last();
+    } catch (const InputError& error) {  // a file that cannot be read ends the run, but takes no step with it
+      if (group_.alone()) {
+        save();
+        throw;
       }
-      throw;
+      problem = error.what();
+      break;
     }
     for (const std::string& line : now.batches.back().skipped) log_.message(line);
     normalizer += task_.loss_normalizer(now.batches.back());
     images += static_cast<double>(now.batches.back().targets.size());
+  }
+  if (!group_.alone()) {
+    try {
+      share_batches(now, normalizer, images, problem);
+    } catch (const InputError&) {
+      save();
+      throw;
+    }
   }
   now.normalizer = std::max(1.0, normalizer);
   now.metrics.emplace_back("images", images);
@@ -63,6 +78,8 @@ std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& time
   execution().rng_calls = 0;
   std::vector<Tensor> losses;
   for (const Batch& batch : now.batches) {
+    execution().sample_first = batch.first;
+    execution().samples = batch.whole > 0 ? std::ssize(batch.targets) : 0;
     now.first_calls.push_back(execution().rng_calls);
     std::optional<MemoryUseScope> use(MemoryUse::kForward);
     TrainingLoss loss = task_.loss(batch, now.normalizer, [&] { timer.end_part("forward_ms"); });
@@ -74,13 +91,21 @@ std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& time
     }
     losses.push_back(Tensor::empty({static_cast<int64_t>(scalars.size())}, DType::kF32, loss.total.device()));
     kernels::stack_scalars(losses.back(), scalars);
-    now.losses.push_back({std::move(names), HostCopy(losses.back()), std::move(loss.metrics)});
+    now.losses.push_back(
+        {std::move(names), sum_ ? HostCopy() : HostCopy(losses.back()), std::move(loss.metrics)});
     timer.end_part("criterion_ms");
     // The matching has waited for the GPU, so the numbers of the step before are there.
     finish_pending_step();
     use.emplace(MemoryUse::kBackward);
-    backward(loss.total);
+    if (sum_ && &batch == &now.batches.back())
+      sum_->backward_and_start(loss.total);
+    else
+      backward(loss.total);
     timer.end_part("backward_ms");
+  }
+  if (sum_) {
+    share_losses(now, losses);
+    timer.end_part("ranks_ms");
   }
   return losses;
 }
@@ -131,6 +156,7 @@ void TrainingRun::finish_pending_step() {
 void TrainingRun::fail_nonfinite(const char* what, PendingStep& s, std::span<const size_t> suspects) {
   std::string finding;
   const Batch* batch = nullptr;
+  std::optional<AloneScope> alone(std::in_place);
   execution().rng_key = s.rng_key;
   for (size_t i : suspects) {
     batch = &s.batches[i];
@@ -141,13 +167,18 @@ void TrainingRun::fail_nonfinite(const char* what, PendingStep& s, std::span<con
     });
     if (!finding.empty()) break;
   }
+  alone.reset();
+  if (!finding.empty()) finding = fmt::format("{}; first bad: {}", images_of(*batch), finding);
+  finding = first_finding(finding);
   if (finding.empty())
-    finding = "nothing when the step is repeated, so only a sum over the step's batches overflows";
+    finding = fmt::format(
+        "{}; first bad: nothing when the step is repeated, so only a sum over the step's batches overflows",
+        images_of(*batch));
   const std::string kept = fmt::format("{} keeps step {}", folder_.last(),
                                        read_checkpoint_info(SafetensorsReader(folder_.last())).step);
   log_.clear_progress();
-  fail("training stopped at step {}: the {} is not finite; batch {} of epoch {}: {}; first bad: {}; {}",
-       s.step, what, batch->index, batch->epoch, images_of(*batch), finding, kept);
+  fail("training stopped at step {}: the {} is not finite; batch {} of epoch {}: {}; {}", s.step, what,
+       batch->index, batch->epoch, finding, kept);
 }
 
 }  // namespace saccade

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/distributed/process_group.h"
 #include "core/formats/checksum.h"
 #include "core/types/metrics.h"
 #include "data/loading/loader.h"
@@ -42,7 +43,7 @@ class TrainingTask {
   virtual std::string images() const { return ""; }
 
   virtual int64_t batches_per_epoch() const = 0;
-  // A source of batches from batch `batch` of epoch `epoch` on, without end.
+  // A source of batches from batch `batch` of epoch `epoch` on, without end; of each the part of this process (core/distributed).
   virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
   // The largest batch that training can meet, of noise; nothing: not known.
   virtual std::optional<Batch> largest_batch() const { return std::nullopt; }
@@ -75,6 +76,8 @@ inline std::string images_of(const ImageSource& set) {
 // The loader of a training set as open_batches wants it.
 inline std::function<Batch()> endless_batches(std::shared_ptr<const ImageSource> images,
                                               LoaderOptions options, int64_t epoch, int64_t batch) {
+  options.rank = process_group().rank();
+  options.ranks = process_group().size();
   options.start_epoch = epoch;
   options.start_batch = batch;
   auto loader = std::make_shared<DataLoader>(std::move(images), std::move(options));

@@ -8,6 +8,7 @@
 #include "core/runtime/host_copy.h"
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
+#include "core/tensor/integers.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {
@@ -45,8 +46,13 @@ void TrainingRun::try_largest_batch() {
   constexpr double kSlow = 5;  // seconds: the first time sets things up, so what is fast is timed again
   const int64_t batches = (stop_step_ - info_.step) * plan_.accumulate;
   if (!is_wanted(options_.trial_batch, options_.device, batches)) return;
-  const std::optional<Batch> batch = task_.largest_batch();
+  std::optional<Batch> batch = task_.largest_batch();
   if (!batch) return;
+  const AloneScope alone;
+  if (const int64_t part = ceil_div(batch->images.dim(0), group_.size()); part < batch->images.dim(0)) {
+    batch->images = batch->images.slice(0, 0, part).contiguous();
+    batch->targets.resize(static_cast<size_t>(part));
+  }
   const Tensor& images = batch->images;
   const std::string name = fmt::format("{} images of {} x {}", images.dim(0), images.dim(1), images.dim(2));
   ExecutionScope scope;

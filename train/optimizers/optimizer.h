@@ -55,6 +55,11 @@ class Optimizer {
   void load_state(const std::function<Tensor(const std::string&)>& find);
 
   double learning_rate() const { return options_.learning_rate; }
+  std::vector<Var> parameters() const {  // those that are trained
+    std::vector<Var> out;
+    for (const Slot& s : slots_) out.push_back(s.var);
+    return out;
+  }
   int64_t parameter_count() const { return static_cast<int64_t>(slots_.size()); }
 
  private:

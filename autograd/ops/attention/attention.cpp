@@ -32,6 +32,7 @@ struct Attention {
       auto stream = ctx.random_stream();
       params.key = stream.key;
       params.call = stream.call;
+      params.first_row = stream.first_of(q.dim(0) * params.heads * q.dim(1));
     }
     if (mask.defined()) mask = mask.contiguous();
     Tensor y = Tensor::empty({q.dim(0), q.dim(1), v.dim(2)}, q.dtype(), q.device());

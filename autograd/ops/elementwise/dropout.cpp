@@ -22,9 +22,11 @@ struct Dropout {
   Tensor run(const Tensor& x) const {
     Tensor y = x.empty_like();
     if constexpr (kPath) {
-      kernels::drop_path(x.contiguous(), p, stream.key, stream.call, y);
+      kernels::drop_path(x.contiguous(), p, stream.key, stream.call,
+                         static_cast<uint64_t>(stream.first_of(x.dim(0))), y);
     } else {
-      kernels::dropout(x.contiguous(), p, stream.key, stream.call, y);
+      kernels::dropout(x.contiguous(), p, stream.key, stream.call,
+                       static_cast<uint64_t>(stream.first_of(x.numel()) / 4 * 4), y);
     }
     return y;
   }

@@ -2,6 +2,7 @@
 
 #include "autograd/ops.h"
 #include "autograd/ops/norms/norm_inputs.h"
+#include "core/distributed/process_group.h"
 
 namespace saccade {
 namespace {
@@ -16,6 +17,8 @@ struct BatchNorm {
     to.add("mean", running_mean).add("variance", running_var).add("eps", p.eps);
     to.add("training", int64_t{p.training}).add("activation", static_cast<int64_t>(p.act));
   }
+  ProcessGroup* group = nullptr;  // whose statistics are those of all its images
+  Tensor rows = {};
 
   Tensor forward(Context& ctx, const Tensors& in) {
     Tensor x = detail::as_rows(in[0]);
@@ -23,7 +26,11 @@ struct BatchNorm {
     Tensor moving_mean = detail::as_statistic(running_mean, x),
            moving_var = detail::as_statistic(running_var, x);
     Tensor y = x.empty_like(), mean = detail::empty_statistic({x.dim(1)}, x), rstd = mean.empty_like();
-    kernels::batch_norm_forward(x, weight, bias, p, moving_mean, moving_var, y, mean, rstd);
+    if (p.training && !process_group().alone()) group = &process_group();
+    if (group)
+      forward_with_others(x, weight, bias, moving_mean, moving_var, y, mean, rstd);
+    else
+      kernels::batch_norm_forward(x, weight, bias, p, moving_mean, moving_var, y, mean, rstd);
     if (p.training) {
       store(moving_mean, running_mean);
       store(moving_var, running_var);
@@ -32,6 +39,20 @@ struct BatchNorm {
     ctx.save(x, weight, bias, mean, rstd);
     return y.reshape(in[0].shape());
   }
+
+  void forward_with_others(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& moving_mean,
+                           Tensor& moving_var, Tensor& y, Tensor& mean, Tensor& rstd) {
+    const int64_t C = x.dim(1);
+    Tensor own = Tensor::empty({3, C}, DType::kF64, x.device());
+    Tensor all = Tensor::empty({group->size(), 3, C}, DType::kF64, x.device());
+    kernels::batch_norm_moments(x, own);
+    group->gather(own, all);
+    rows = Tensor::empty({C}, DType::kF64, x.device());
+    Tensor mu = mean.empty_like(), variance = mean.empty_like();
+    kernels::batch_norm_join(all, p.momentum, moving_mean, moving_var, mu, variance, rows);
+    kernels::batch_norm_forward(x, weight, bias, fixed(), mu, variance, y, mean, rstd);
+  }
+  kernels::BatchNormParams fixed() const { return {false, p.act, p.momentum, p.eps}; }
 
   static void store(const Tensor& from, Tensor& to) {
     if (from.storage() == to.storage())
@@ -44,11 +65,26 @@ struct BatchNorm {
     const Tensor& x = ctx.saved(0);
     const Tensor& mean = ctx.saved(3);
     Tensor dx = ctx.needs(0) ? x.empty_like() : Tensor();
+    if (group) return backward_with_others(ctx, detail::as_rows(dy), dx, dy.shape());
     Tensor dweight = ctx.needs(1) ? mean.empty_like() : Tensor();
     Tensor dbias = ctx.needs(2) ? mean.empty_like() : Tensor();
     kernels::batch_norm_backward(detail::as_rows(dy), x, ctx.saved(1), ctx.saved(2), mean, ctx.saved(4), p,
                                  dx, dweight, dbias);
     return {dx.defined() ? dx.reshape(dy.shape()) : dx, dweight, dbias};
+  }
+
+  Gradients backward_with_others(const Context& ctx, const Tensor& dy, Tensor& dx, const Shape& shape) const {
+    const Tensor &x = ctx.saved(0), &weight = ctx.saved(1), &mean = ctx.saved(3), &rstd = ctx.saved(4);
+    const int64_t C = x.dim(1);
+    Tensor own = Tensor::empty({2, C}, mean.dtype(), mean.device());
+    Tensor dbias = own.slice(0, 0, 1).reshape({C}), dweight = own.slice(0, 1, 2).reshape({C});
+    kernels::batch_norm_backward(dy, x, weight, ctx.saved(2), mean, rstd, fixed(), dx, dweight, dbias);
+    Tensor all = Tensor::empty({group->size(), 2, C}, mean.dtype(), mean.device());
+    group->gather(own, all);
+    if (dx.defined()) kernels::batch_norm_spread(x, weight, mean, rstd, all, rows, dx);
+    // The optimizer adds up those of all processes.
+    return {dx.defined() ? dx.reshape(shape) : dx, ctx.needs(1) ? dweight : Tensor(),
+            ctx.needs(2) ? dbias : Tensor()};
   }
 };
 

@@ -52,7 +52,7 @@ struct DropoutNorm {
     narrow = in[0].dtype();
     if (p > 0) {
       const Context::RandomStream stream = ctx.random_stream();
-      drop = {p, stream.key, stream.call};
+      drop = {p, stream.key, stream.call, static_cast<uint64_t>(stream.first_of(in[0].numel()) / 4 * 4)};
     }
     Tensor x = detail::as_rows(in[0]), residual = detail::as_rows(in[3].to(type)),
            weight = in[1].to(sum_dtype(type)).contiguous();

@@ -17,21 +17,24 @@ struct AttentionParams {
   double scale = 1;            // of the scores
   double dropout = 0;          // probability that a weight is zeroed; the others grow by 1 / (1 - dropout)
   uint64_t key = 0, call = 0;  // Philox stream of the dropout mask, which is redrawn in backward
+  int64_t first_row = 0;       // of the mask, not 0 where the tensors are a part of larger ones
 };
 
 // The dropout mask. Rows count as in lse: (n * heads + h) * Q + q.
 struct Dropout {
   float probability, factor;  // factor: of the weights that stay
   uint64_t key, call;
+  int64_t first_row;
 
   explicit Dropout(const AttentionParams& p)
       : probability(static_cast<float>(p.dropout)),
         factor(static_cast<float>(1 / (1 - p.dropout))),
         key(p.key),
-        call(p.call) {}
+        call(p.call),
+        first_row(p.first_row) {}
   // The numbers of weights 4 * block + 0..3 of a row of `keys` keys, and what one means for its weight.
   SACCADE_HD Philox draw(int64_t row, int64_t block, int64_t keys) const {
-    return Philox::generate(key, call, static_cast<uint64_t>(row * ((keys + 3) / 4) + block));
+    return Philox::generate(key, call, static_cast<uint64_t>((first_row + row) * ((keys + 3) / 4) + block));
   }
   SACCADE_HD bool drops(uint32_t number) const { return uniform_from_bits(number) < probability; }
   // What weight s of a row is multiplied by.

@@ -25,4 +25,17 @@ inline Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
                    Tensor& dweight, Tensor& dbias)>
     batch_norm_backward{"batch_norm_backward"};
 
+// For statistics of images of several processes. moments f64 [3, C]: R, the mean and the sum of squared deviations of each column.
+inline Kernel<void(const Tensor& x, Tensor& moments)> batch_norm_moments{"batch_norm_moments"};
+// Those of R processes, moments [R, 3, C], joined in their order: the mean and variance of all rows, and how many there are (rows,
+// f64 [C]). The running ones move by momentum towards them as in batch_norm_forward.
+inline Kernel<void(const Tensor& moments, double momentum, Tensor& running_mean, Tensor& running_var,
+                   Tensor& mean, Tensor& variance, Tensor& rows)>
+    batch_norm_join{"batch_norm_join"};
+// What the gradient of x in training has beyond that of fixed statistics, for the rows of all processes: dx -= weight rstd (s1 + (x -
+// mean) rstd s2) / rows, where s1 and s2 are the sums of dbias and dweight, sums [R, 2, C], over the processes.
+inline Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                   const Tensor& sums, const Tensor& rows, Tensor& dx)>
+    batch_norm_spread{"batch_norm_spread"};
+
 }  // namespace saccade::kernels

@@ -140,7 +140,7 @@ void dropout_norm_forward_generic(const Tensor& x, const RowDropout& drop, const
   Tensor kept = x;
   if (drop.p > 0) {
     kept = x.empty_like();
-    dropout(x, drop.p, drop.key, drop.call, kept);
+    dropout(x, drop.p, drop.key, drop.call, drop.first, kept);
   }
   layer_norm_forward(kept.to(y.dtype()), residual, weight, bias, eps, y, sum, mean, rstd);
 }
@@ -151,7 +151,7 @@ void dropout_norm_backward_generic(const Tensor& dy, const Tensor& sum, const Te
   layer_norm_backward(dy, sum, weight, mean, rstd, dresidual, dweight, dbias);
   if (!dx.defined()) return;
   const Tensor narrow = dresidual.to(dx.dtype());
-  drop.p > 0 ? dropout(narrow, drop.p, drop.key, drop.call, dx) : copy(narrow, dx);
+  drop.p > 0 ? dropout(narrow, drop.p, drop.key, drop.call, drop.first, dx) : copy(narrow, dx);
 }
 
 SACCADE_REGISTER_KERNEL(dropout_norm_forward, &dropout_norm_forward_generic);

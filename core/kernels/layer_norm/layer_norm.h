@@ -20,7 +20,7 @@ inline Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
 // narrower than residual, whose dtype y and sum have.
 struct RowDropout {
   double p = 0;
-  uint64_t key = 0, call = 0;
+  uint64_t key = 0, call = 0, first = 0;
 };
 inline Kernel<void(const Tensor& x, const RowDropout& dropout, const Tensor& residual, const Tensor& weight,
                    const Tensor& bias, double eps, Tensor& y, Tensor& sum, Tensor& mean, Tensor& rstd)>

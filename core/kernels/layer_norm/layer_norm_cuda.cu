@@ -197,7 +197,7 @@ bool rows_fit_half_packs(const Tensor& wide, const Tensor& narrow) {
 }
 
 DropoutBits bits_of(const RowDropout& drop) {
-  return drop.p > 0 ? DropoutBits(drop.p, drop.key, drop.call) : DropoutBits();
+  return drop.p > 0 ? DropoutBits(drop.p, drop.key, drop.call, drop.first) : DropoutBits();
 }
 
 template <class X>

@@ -42,24 +42,28 @@ inline float keep_scale(double p) { return p < 1 ? static_cast<float>(1 / (1 - p
 // What a kernel knows of a dropout with p < 1; without one it is all zeros.
 struct DropoutBits {
   RoundKeys keys{0};
-  uint64_t call = 0;
+  uint64_t call = 0, first = 0;
   uint32_t kept = 0;
   float scale = 0;
 
   DropoutBits() = default;
-  DropoutBits(double p, uint64_t key, uint64_t call_)
-      : keys(key), call(call_), kept(first_kept(static_cast<float>(p))), scale(keep_scale(p)) {}
+  DropoutBits(double p, uint64_t key, uint64_t call_, uint64_t first_)
+      : keys(key),
+        call(call_),
+        first(first_),
+        kept(first_kept(static_cast<float>(p))),
+        scale(keep_scale(p)) {}
   __device__ bool on() const { return scale != 0; }
   // Elements i to i + kCount of a tensor of T's, as kernels::dropout has them; kCount is 1 or a multiple of 4 that divides i.
   template <class T, int kCount>
   __device__ __forceinline__ void apply(int64_t i, float (&v)[kCount]) const {
     if constexpr (kCount == 1) {
-      const uint32_t bits = keys.generate(call, static_cast<uint64_t>(i / 4)).x[i % 4];
+      const uint32_t bits = keys.generate(call, first / 4 + static_cast<uint64_t>(i / 4)).x[i % 4];
       v[0] = static_cast<float>(T(bits >= kept ? v[0] * scale : 0.0f));
     } else {
 #pragma unroll
       for (int g = 0; g < kCount; g += 4) {
-        const Philox bits = keys.generate(call, static_cast<uint64_t>((i + g) / 4));
+        const Philox bits = keys.generate(call, first / 4 + static_cast<uint64_t>((i + g) / 4));
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           v[g + j] = static_cast<float>(T(bits.x[j] >= kept ? v[g + j] * scale : 0.0f));

@@ -54,12 +54,12 @@ inline Bits philox_8(uint64_t key, uint64_t hi, uint64_t counter) {
 
 // Drops and scales the 32 elements of a block.
 struct Dropper {
-  uint64_t key, call;
-  __m512i threshold;  // dropped when the upper 24 bits are below it
+  uint64_t key, call, first;  // first: a number of four elements
+  __m512i threshold;          // dropped when the upper 24 bits are below it
   __m512 scale;
 
   void run(const float* x, float* y, uint64_t block) const {
-    Bits bits = philox_8(key, call, block * 8);
+    Bits bits = philox_8(key, call, first + block * 8);
     store(bits.low, x, y);
     store(bits.high, x + 16, y + 16);
   }
@@ -70,10 +70,10 @@ struct Dropper {
 };
 
 template <class T>
-void run(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
+void run(const Tensor& x, double p, uint64_t key, uint64_t call, uint64_t first_element, Tensor& y) {
   // uniform < p with 24-bit uniforms is an integer comparison.
   double below = std::ceil(static_cast<double>(static_cast<float>(p)) * 0x1p24);
-  Dropper dropper{key, call, _mm512_set1_epi32(static_cast<int>(below)),
+  Dropper dropper{key, call, first_element / 4, _mm512_set1_epi32(static_cast<int>(below)),
                   _mm512_set1_ps(static_cast<float>(p < 1 ? 1 / (1 - p) : 0))};
   const T* from = x.data<T>();
   T* to = y.data<T>();
@@ -94,8 +94,10 @@ void run(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
   });
 }
 
-void dropout_avx512(const Tensor& x, double p, uint64_t key, uint64_t call, Tensor& y) {
-  dispatch_dtype<float, bf16>(x.dtype(), "dropout", [&]<class T>() { run<T>(x, p, key, call, y); });
+void dropout_avx512(const Tensor& x, double p, uint64_t key, uint64_t call, uint64_t first_element,
+                    Tensor& y) {
+  dispatch_dtype<float, bf16>(x.dtype(), "dropout",
+                              [&]<class T>() { run<T>(x, p, key, call, first_element, y); });
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(dropout, Device::kCpu, &dropout_avx512, &takes_f32_or_bf16);

@@ -1,0 +1,111 @@
+#include "core/distributed/ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "core/tensor/error.h"
+#include "core/tensor/philox.h"
+
+namespace saccade {
+namespace {
+
+struct Launcher {
+  const char* name;
+  const char *rank, *size, *local_rank;
+  const char* local_size;  // or with `nodes` the number of machines
+  bool nodes;
+  const char* job;              // of which all ranks have the same and other jobs another
+  const char* needs = nullptr;  // counts only where this is set, too
+};
+constexpr std::array kLaunchers{
+    Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+             "OMPI_COMM_WORLD_LOCAL_SIZE", false, "PMIX_NAMESPACE"},
+    Launcher{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", false, "PMI_ID"},
+    // A script of sbatch has the variables of its job too, but only srun starts a process for each rank.
+    Launcher{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NNODES", true, "SLURM_JOB_ID",
+             "SLURM_STEP_ID"},
+    Launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false,
+             "TORCHELASTIC_RUN_ID"},
+};
+
+std::optional<int> number(const Environment& variable, const char* name) {
+  const char* text = name ? variable(name) : nullptr;
+  if (!text) return std::nullopt;
+  const std::string_view word = text;
+  int value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size() || value < 0)
+    fail_input("{}: \"{}\", expected a number of at least 0", name, shortened(word));
+  return value;
+}
+
+void check(const Ranks& r) {
+  if (r.size < 1 || r.rank >= r.size)
+    fail_input("rank {} of {} ({}), expected a rank below the number of processes", r.rank, r.size, r.source);
+}
+
+void read_master(const std::string& text, const char* where, Ranks& r) {
+  const size_t colon = text.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), r.port);
+  if (error != std::errc() || end != port.data() + port.size() || colon == 0 || r.port < 1 || r.port > 65535)
+    fail_input("{}: \"{}\", expected HOST:PORT of rank 0", where, shortened(text));
+  r.host = text.substr(0, colon);
+}
+
+std::optional<Ranks> ask(const Launcher& l, const Environment& variable) {
+  if (l.needs && !variable(l.needs)) return std::nullopt;
+  const auto rank = number(variable, l.rank), size = number(variable, l.size);
+  if (!rank || !size) return std::nullopt;
+  Ranks r;
+  r.source = l.name;
+  r.rank = *rank;
+  r.size = *size;
+  r.local_rank = number(variable, l.local_rank).value_or(r.rank);
+  const int locals = number(variable, l.local_size).value_or(l.nodes ? 1 : r.size);
+  r.local_size = l.nodes ? (r.size + std::max(locals, 1) - 1) / std::max(locals, 1) : locals;
+  const char* job = variable(l.job);
+  r.job = hash_name(job ? job : l.name);
+  return r;
+}
+
+}  // namespace
+
+std::string Ranks::to_string() const {
+  if (source.empty()) return "one process";
+  return fmt::format("rank {} of {} (local rank {}), as {} says", rank, size, local_rank, source);
+}
+
+Ranks find_ranks(const RankFlags& flags, const Environment& variable) {
+  Ranks r;
+  if (flags.rank >= 0 || flags.size >= 0) {
+    if (flags.rank < 0 || flags.size < 0)
+      fail_input("--{}: is given alone, expected --rank and --ranks", flags.rank < 0 ? "ranks" : "rank");
+    r.source = "the command line";
+    r.rank = static_cast<int>(flags.rank);
+    r.size = static_cast<int>(flags.size);
+    r.local_rank = static_cast<int>(flags.local_rank >= 0 ? flags.local_rank : flags.rank);
+    r.local_size = r.size;
+    r.job = hash_name(flags.master);
+  } else {
+    for (const Launcher& launcher : kLaunchers)
+      if (const auto found = ask(launcher, variable)) {
+        r = *found;
+        break;
+      }
+  }
+  check(r);
+  const char *host = variable("MASTER_ADDR"), *port = variable("MASTER_PORT");
+  if (!flags.master.empty())
+    read_master(flags.master, "--master", r);
+  else if (host && port)
+    read_master(fmt::format("{}:{}", host, port), "MASTER_ADDR:MASTER_PORT", r);
+  return r;
+}
+
+}  // namespace saccade

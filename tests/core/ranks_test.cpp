@@ -1,0 +1,61 @@
+// Who says which rank a process is.
+#include "core/distributed/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/input_error.h"
+
+namespace saccade {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Ranks found(const Variables& variables, const RankFlags& flags = {}) {
+  return find_ranks(flags, [&](const char* name) {
+    const auto at = variables.find(name);
+    return at == variables.end() ? nullptr : at->second.c_str();
+  });
+}
+
+const Variables kOpenMpi{{"OMPI_COMM_WORLD_RANK", "5"},
+                         {"OMPI_COMM_WORLD_SIZE", "8"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
+const Variables kTorchrun{{"RANK", "3"},
+                          {"WORLD_SIZE", "4"},
+                          {"LOCAL_RANK", "1"},
+                          {"LOCAL_WORLD_SIZE", "2"},
+                          {"MASTER_ADDR", "node7"},
+                          {"MASTER_PORT", "29500"}};
+
+TEST(Ranks, AreTakenFromTheFirstLauncherThatSaysThem) {
+  Variables slurm{
+      {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "0"}, {"SLURM_NNODES", "3"}};
+  Variables both = kTorchrun;
+  both.insert(kOpenMpi.begin(), kOpenMpi.end());
+  EXPECT_EQ(found({}).to_string(), "one process");
+  EXPECT_EQ(found(slurm).size, 1);  // a script of sbatch
+  slurm["SLURM_STEP_ID"] = "0";
+  EXPECT_EQ(found(slurm).to_string(), "rank 2 of 6 (local rank 0), as Slurm says");
+  EXPECT_EQ(found(slurm).local_size, 2);
+  EXPECT_EQ(found({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).to_string(),
+            "rank 1 of 2 (local rank 1), as PMI says");
+  EXPECT_EQ(found(kTorchrun).to_string(), "rank 3 of 4 (local rank 1), as torchrun says");
+  EXPECT_EQ(found(kTorchrun).host, "node7");
+  EXPECT_EQ(found(kTorchrun).port, 29500);
+  EXPECT_EQ(found(both).to_string(), "rank 5 of 8 (local rank 1), as Open MPI says");
+  EXPECT_EQ(found(both, {.rank = 0, .size = 2, .master = "a:1"}).to_string(),
+            "rank 0 of 2 (local rank 0), as the command line says");
+}
+
+TEST(Ranks, RefuseWhatMakesNoSense) {
+  EXPECT_THROW(found({}, {.rank = 1}), InputError);
+  EXPECT_THROW(found({}, {.rank = 2, .size = 2}), InputError);
+  EXPECT_THROW(found({{"RANK", "x"}, {"WORLD_SIZE", "2"}}), InputError);
+  EXPECT_THROW(found({}, {.rank = 0, .size = 2, .master = "host"}), InputError);
+}
+
+}  // namespace
+}  // namespace saccade

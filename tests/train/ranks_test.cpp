@@ -1,0 +1,118 @@
+// Training by several processes over Open MPI: the same as by one, and what happens when one of them fails.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "tests/run_command.h"
+#include "tests/train/program.h"
+
+namespace saccade {
+namespace {
+
+// Random masks, statistics of batches, denoising and a last batch with fewer images than four ranks.
+constexpr const char* kModel = R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
+  transformer {
+    hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 ffn_dim: 16 queries: 8 levels: 2 dropout: 0.1
+    denoising { queries: 10 }
+  }
+}
+data {
+  train { annotations: "shapes7/annotations.json" images: "shapes7/images" }
+  val { annotations: "shapes7/annotations.json" images: "shapes7/images" }
+  batch_size: 4
+  workers: 1
+  augment { height: 64 width: 64 scale_min: 0.6 scale_max: 1.2 }
+  val_height: 64
+  val_width: 64
+}
+train { max_steps: 6 log_every: 1 ema_decay: 0.9 eval_every_epochs: 3 }
+)";
+
+class RankTraining : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (run_script("command -v mpirun").status != 0) GTEST_SKIP() << "mpirun is not installed";
+    if (fs::exists(scratch() / "shapes7")) return;
+    write_bytes(scratch() / "ranks.textproto", kModel);
+    expect_works("data shapes --output shapes7 --images 7 --seed 3 --size 64");
+  }
+  static Result train(const std::string& output, int processes, const std::string& more = "") {
+    return run_script(fmt::format(
+        "OMP_NUM_THREADS=1 timeout -k 5 60 \"$S\" train --config ranks.textproto --output {} {} {}", output,
+        processes > 1 ? fmt::format("--processes {}", processes) : "", more));
+  }
+  static void expect_trains(const std::string& output, int processes, const std::string& more = "") {
+    const Result r = train(output, processes, more);
+    EXPECT_EQ(r.status, 0) << r.err << r.out;
+  }
+  static std::string last_of(const std::string& run) {
+    return read_bytes(scratch() / run / "checkpoints/last.safetensors");
+  }
+  static void expect_same_curves(const std::string& one, const std::string& other, double tolerance) {
+    for (const char* name : {"loss", "gradient_norm", "AP"}) {
+      const auto a = logged_numbers((scratch() / one).string(), name),
+                 b = logged_numbers((scratch() / other).string(), name);
+      ASSERT_EQ(a.size(), b.size()) << name;
+      ASSERT_FALSE(a.empty()) << name;
+      for (size_t i = 0; i < a.size(); ++i)
+        EXPECT_NEAR(b[i], a[i], tolerance * std::max(std::fabs(a[i]), 1e-3)) << name << " " << i;
+    }
+  }
+};
+
+TEST_F(RankTraining, EqualsOneProcessAndItselfAndGoesOnWithOtherRanks) {
+  expect_trains("one", 1);
+  expect_trains("three", 3);
+  expect_same_curves("one", "three", 1e-5);
+  expect_trains("again", 3);
+  EXPECT_EQ(last_of("again"), last_of("three"));
+  expect_trains("stopped", 2, "--max-steps 3");
+  expect_trains("stopped", 4, "--resume");
+  expect_same_curves("one", "stopped", 1e-4);
+}
+
+// The process of rank 1 of the run gets a signal after its first step.
+constexpr const char* kSignalRankOne = R"(
+OMP_NUM_THREADS=1 SACCADE_RANK_TIMEOUT=2 timeout -k 5 60 "$S" train --config ranks.textproto --output {0} --processes 2 --quiet \
+  --set train.max_steps=1000000 --set train.eval_every_epochs=0 &
+launcher=$!
+for i in $(seq 300); do [ -s {0}/metrics.jsonl ] && break; sleep 0.1; done
+for p in $(grep -lz '^OMPI_COMM_WORLD_RANK=1$' /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
+  tr '\0' ' ' <"/proc/$p/cmdline" | grep -q -- '--output {0} ' && kill -{1} "$p"
+done
+wait $launcher
+)";
+
+TEST_F(RankTraining, EndsWhenARankIsKilledOrHangsAndGoesOn) {
+  const std::pair<const char*, const char*> cases[] = {{"KILL", "has ended"},
+                                                       {"STOP", "has been silent for 2 s"}};
+  for (const auto& [signal, words] : cases) {
+    const std::string folder = std::string("run_") + signal;
+    const auto start = std::chrono::steady_clock::now();
+    const Result r = run_script(fmt::format(kSignalRankOne, folder, signal));
+    EXPECT_EQ(r.status, 1) << r.err;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+    EXPECT_NE(r.err.find("error: rank 1 of 2 (process "), std::string::npos) << r.err;
+    EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
+  }
+  expect_trains("run_KILL", 2, "--resume");
+}
+
+TEST_F(RankTraining, RefusesARankWithAnotherConfiguration) {
+  const Result r = run_script(
+      "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1\n"
+      "T='train --config ranks.textproto --output unequal --quiet'\n"
+      "timeout -k 5 60 mpirun --oversubscribe -n 1 \"$S\" $T : -n 1 \"$S\" $T --set seed=5");
+  EXPECT_EQ(r.status, 2) << r.err;
+  EXPECT_NE(r.err.find("error: rank 1 has another configuration than rank 0: seed: "), std::string::npos)
+      << r.err;
+  EXPECT_FALSE(fs::exists(scratch() / "unequal/checkpoints"));
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,134 @@
+// saccade train --processes N: the same command in N processes of this machine. Open MPI's mpirun starts those that compute on CPUs; those
+// on GPUs are started here, and find each other through MASTER_ADDR and MASTER_PORT as under torchrun.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/distributed/rank_channel.h"
+#include "core/runtime/cpu/processors.h"
+#include "core/runtime/interrupt.h"
+#include "core/tensor/error.h"
+#include "train/commands/commands.h"
+#include "train/commands/device_choice.h"
+
+namespace saccade {
+namespace {
+
+// The words of this command without --processes.
+std::vector<std::string> own_words() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  bool skip = false;
+  for (std::string word; std::getline(file, word, '\0');) {
+    if (skip || word == "--processes")
+      skip = !skip;
+    else if (!word.starts_with("--processes="))
+      words.push_back(word);
+  }
+  if (!words.empty()) words[0] = std::filesystem::read_symlink("/proc/self/exe").string();
+  return words;
+}
+
+struct Launch {
+  std::vector<std::string> words;
+  std::vector<std::string> variables;  // beside those of this process
+};
+
+// In a process group of its own: a Ctrl-C on the terminal comes to this process alone, which passes it on.
+pid_t start(const Launch& launch) {
+  std::vector<char*> words, variables;
+  for (const std::string& word : launch.words) words.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& variable : launch.variables)
+    variables.push_back(const_cast<char*>(variable.c_str()));
+  for (char** v = environ; *v; ++v) {
+    const std::string_view name(*v, std::strcspn(*v, "="));
+    bool replaced = false;
+    for (const std::string& variable : launch.variables)
+      replaced |= variable.starts_with(fmt::format("{}=", name));
+    if (!replaced) variables.push_back(*v);
+  }
+  words.push_back(nullptr);
+  variables.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t pid = 0;
+  const int problem = ::posix_spawnp(&pid, words[0], nullptr, &attributes, words.data(), variables.data());
+  posix_spawnattr_destroy(&attributes);
+  if (problem == ENOENT)
+    fail_input(
+        "--processes: there is no {}, which starts them: install Open MPI (apt-get install openmpi-bin)",
+        words[0]);
+  if (problem != 0) fail("{} cannot be started: {}", words[0], std::strerror(problem));
+  return pid;
+}
+
+// Settings of mpirun as variables: another MPI's mpirun would not know the flags.
+Launch over_mpi(const TrainArguments& arguments) {
+  Launch launch;
+  launch.words = {"mpirun", "-n", std::to_string(arguments.processes)};
+  for (const std::string& word : own_words()) launch.words.push_back(word);
+  launch.variables = {"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_hwloc_base_binding_policy=none",
+                      "OMPI_MCA_orte_execute_quiet=1"};
+  if (::geteuid() == 0)  // mpirun asks whether root means it
+    launch.variables.insert(launch.variables.end(),
+                            {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  return launch;
+}
+
+// As that of a process that trains alone: mpirun's is that of the first rank that ends, which may have been killed.
+int status_of(int raw) {
+  const int status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), signal = status - 128;
+  const bool is_request = signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGUSR1;
+  return status <= 2 || is_request ? status : 1;
+}
+
+}  // namespace
+
+int launch_processes(const TrainArguments& arguments) {
+  std::vector<Launch> launches;
+  if (choose_device(arguments.device).device == Device::kCpu) {
+    launches.push_back(over_mpi(arguments));
+  } else {
+    const RankListener free_port(0, true);
+    for (int64_t r = 0; r < arguments.processes; ++r)
+      launches.push_back(
+          {own_words(),
+           {fmt::format("RANK={}", r), fmt::format("WORLD_SIZE={}", arguments.processes),
+            fmt::format("LOCAL_RANK={}", r), fmt::format("LOCAL_WORLD_SIZE={}", arguments.processes),
+            "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", free_port.port()),
+            fmt::format("TORCHELASTIC_RUN_ID={}", ::getpid())}});
+  }
+  InterruptScope signals;
+  std::vector<pid_t> running;
+  for (const Launch& launch : launches) running.push_back(start(launch));
+  int status = 0, passed_on = 0;
+  while (!running.empty()) {
+    int raw = 0;
+    const pid_t ended = ::waitpid(-1, &raw, WNOHANG);
+    if (ended > 0 && std::erase(running, ended) > 0 && status == 0) status = status_of(raw);
+    if (ended < 0 && errno == ECHILD) break;
+    // mpirun passes SIGUSR1 on; SIGINT and SIGTERM would end the ranks at once.
+    if (const int signal = interrupt_signal(); signal != 0 && passed_on == 0) {
+      passed_on = signal;
+      for (const pid_t pid : running) ::kill(pid, SIGUSR1);
+    }
+    if (ended <= 0) ::poll(nullptr, 0, 50);
+  }
+  return passed_on != 0 && status != 1 && status != 2 ? 128 + passed_on : status;
+}
+
+}  // namespace saccade

@@ -1,0 +1,149 @@
+// What the ranks of a process group tell each other, so that all of them take the step that one process would take.
+#include <dlfcn.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/formats/checksum.h"
+#include "core/formats/file.h"
+#include "core/tensor/error.h"
+#include "train/loop/training_run.h"
+
+namespace saccade {
+namespace {
+
+// The program, or the library that this code lies in.
+std::string program_checksum() {
+  Dl_info info = {};
+  const bool known = ::dladdr(reinterpret_cast<void*>(&join_processes), &info) != 0 && info.dli_fname;
+  std::FILE* file = std::fopen(known ? info.dli_fname : "/proc/self/exe", "rb");
+  if (!file) return "";
+  Checksum sum;
+  std::vector<char> buffer(1 << 20);
+  while (const size_t bytes = std::fread(buffer.data(), 1, buffer.size(), file))
+    sum.add(buffer.data(), bytes);
+  std::fclose(file);
+  return checksum_text(sum.value());
+}
+
+constexpr char kEnd = '\0';  // of a field of a message
+
+std::vector<std::string> fields_of(const std::string& message) {
+  std::vector<std::string> fields;
+  std::istringstream in(message);
+  for (std::string field; std::getline(in, field, kEnd);) fields.push_back(field);
+  return fields;
+}
+
+}  // namespace
+
+// Before anything is trained: a difference would show later as weights that nobody can explain.
+void TrainingRun::check_same_run() {
+  if (group_.alone()) return;
+  const std::vector<std::string> own{program_checksum(), info_.config, info_.images,
+                                     std::to_string(info_.step)};
+  const std::vector<std::string> all =
+      group_.exchange(fmt::format("{}", fmt::join(own, std::string(1, kEnd))));
+  const std::vector<std::string> first = fields_of(all[0]);
+  for (int r = 1; r < group_.size(); ++r) {
+    const std::vector<std::string> other = fields_of(all[static_cast<size_t>(r)]);
+    if (other == first) continue;
+    if (other.size() != first.size() || other[0] != first[0])
+      fail_input("rank {} runs another program than rank 0, expected the same file on all machines", r);
+    if (other[1] != first[1])
+      fail_input(
+          "rank {} has another configuration than rank 0: {}", r,
+          config_changes(parse_config(first[1], "rank 0"), parse_config(other[1], "rank")).at(0).to_string());
+    if (other[2] != first[2])
+      fail_input("rank {} has other training images ({}) than rank 0 ({})", r, other[2], first[2]);
+    fail_input(
+        "rank {} goes on after step {}, rank 0 after step {}: expected a run folder that all ranks share", r,
+        other[3], first[3]);
+  }
+}
+
+// The losses are divided by the objects of all ranks, and all pad as one process would.
+void TrainingRun::share_batches(PendingStep& now, double& normalizer, double& images,
+                                const std::string& problem) {
+  std::string own = fmt::format("{} {}", normalizer, images);
+  for (const Batch& batch : now.batches) {
+    size_t most = 0;
+    for (const Target& t : batch.targets) most = std::max(most, t.labels.size());
+    own += fmt::format(" {} {} {}", batch.images.dim(1), batch.images.dim(2), most);
+  }
+  const std::vector<std::string> all = group_.exchange(own + kEnd + problem);
+  normalizer = images = 0;
+  std::vector<std::array<int64_t, 3>> largest(static_cast<size_t>(plan_.accumulate));
+  for (size_t r = 0; r < all.size(); ++r) {
+    const std::vector<std::string> fields = fields_of(all[r]);
+    if (fields.size() > 1) fail_input("rank {}: {}", r, fields[1]);
+    std::istringstream numbers(fields.at(0));
+    double objects = 0, count = 0;
+    numbers >> objects >> count;
+    normalizer += objects;
+    images += count;
+    for (auto& sizes : largest)
+      for (int64_t& size : sizes) {
+        int64_t other = 0;
+        numbers >> other;
+        size = std::max(size, other);
+      }
+    SACCADE_CHECK(!numbers.fail(), "[ranks] rank {} has no batch", r);
+  }
+  for (size_t i = 0; i < now.batches.size(); ++i) {
+    pad_batch(now.batches[i], largest[i][0], largest[i][1]);
+    now.batches[i].most_objects = largest[i][2];
+  }
+}
+
+void TrainingRun::share_losses(PendingStep& now, std::vector<Tensor>& losses) {
+  int64_t count = 0;
+  for (const Tensor& t : losses) count += t.numel();
+  Tensor all = Tensor::empty({count}, DType::kF32, options_.device);
+  auto each = [&](auto&& visit) {
+    int64_t begin = 0;
+    for (size_t i = 0; i < losses.size(); ++i) {
+      Tensor place = all.slice(0, begin, begin + losses[i].numel());
+      visit(i, place);
+      begin += losses[i].numel();
+    }
+  };
+  each([&](size_t i, Tensor& place) { place.copy_from(losses[i]); });
+  const double seconds = config_.train().max_minutes() * 60;
+  const bool out_of_time = seconds > 0 && log_.elapsed_seconds() >= seconds;
+  const std::vector<std::string> words =
+      sum_->finish(all, fmt::format("{} {}", interrupt_signal(), out_of_time ? 1 : 0));
+  for (size_t r = 0; r < words.size(); ++r) {
+    std::istringstream in(words[r]);
+    int signal = 0, late = 0;
+    in >> signal >> late;
+    agreed_signal_ = std::max(agreed_signal_, signal);
+    if (r == 0) agreed_out_of_time_ = late != 0;
+  }
+  each([&](size_t i, Tensor& place) {
+    losses[i] = place;
+    now.losses[i].values = HostCopy(place);
+  });
+  const ProcessGroup::SumTimes times = group_.take_times();
+  now.metrics.emplace_back("reduction_ms", times.busy_ms);
+  now.metrics.emplace_back("reduction_wait_ms", times.waited_ms);
+}
+
+// Those of rank 0, which has the detections of all.
+void TrainingRun::share_metrics(Metrics& metrics) const {
+  std::string own;
+  for (const auto& [name, value] : metrics) own += fmt::format("{}{}{}{}", value, kEnd, name, kEnd);
+  const std::vector<std::string> fields = fields_of(group_.exchange(group_.is_first() ? own : "")[0]);
+  metrics.clear();
+  for (size_t i = 0; i + 1 < fields.size(); i += 2) metrics.emplace_back(fields[i + 1], std::stod(fields[i]));
+}
+
+std::string TrainingRun::first_finding(const std::string& own) const {
+  const std::vector<std::string> all = group_.exchange(own);
+  for (size_t r = 0; r < all.size(); ++r)
+    if (!all[r].empty()) return group_.alone() ? own : fmt::format("rank {}: {}", r, all[r]);
+  return "";
+}
+
+}  // namespace saccade
