@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/commands/cli.h"
+#include "train/commands/cli/cli.h"
 
 namespace saccade {
 

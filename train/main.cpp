@@ -1,4 +1,4 @@
-#include "train/commands/cli.h"
+#include "train/commands/cli/cli.h"
 
 int main(int argc, char** argv) {
   saccade::prepare_process();

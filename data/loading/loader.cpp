@@ -54,8 +54,7 @@ struct BadOtherImage : InputError {
 // last slot builds the batch.
 struct Job {
   int64_t epoch = 0, index = 0;
-  int64_t whole = 0, part_begin = 0,
-          part_end = 0;  // this process's part of the images; empty where it has all
+  int64_t whole = 0, part_begin = 0, part_end = 0;  // this process's part; empty where it has all
   std::vector<int64_t> images;
   std::vector<int64_t> repeats;  // how often the epoch had each before; empty: never
   std::vector<Sample> samples;

@@ -1,5 +1,5 @@
 // ResNet as a classifier: torchvision's names and sizes. (Its body is compared with PyTorch in
-// tests/train/golden_model_test.cpp.)
+// tests/train/golden/golden_model_test.cpp.)
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // DETR's names, initial values and wrong configurations. Its numbers are compared with other implementations
-// in tests/train/golden_detr_test.cpp, its parameter counts in tests/train/config/recipes_test.cpp.
+// in tests/train/golden/golden_detr_test.cpp, its parameter counts in tests/train/config/recipes_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>

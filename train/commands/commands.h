@@ -1,4 +1,4 @@
-// The commands of the program: what each is given on the command line (train/commands/cli.cpp) and the function that
+// The commands of the program: what each is given on the command line (train/commands/cli/cli.cpp) and the function that
 // runs it. A command returns the exit status, or throws InputError (exit 2) or another exception (exit 1).
 #pragma once
 

@@ -14,7 +14,7 @@
 #include "core/tensor/error.h"
 #include "layers/name_patterns.h"
 #include "train/checkpoints/run_folder.h"
-#include "train/commands/cli.h"
+#include "train/commands/cli/cli.h"
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
 #include "train/config/recipes.h"

@@ -1,9 +1,9 @@
-#include "train/commands/cli_commands.h"
+#include "train/commands/cli/cli_commands.h"
 
 #include <fmt/format.h>
 
 #include "core/runtime/cpu/thread_team.h"
-#include "train/commands/cli_options.h"
+#include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
 namespace saccade {

@@ -1,5 +1,5 @@
 // The commands of `saccade data`.
-#include "train/commands/cli_options.h"
+#include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
 namespace saccade {

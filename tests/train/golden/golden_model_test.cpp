@@ -11,7 +11,7 @@
 #include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "tests/models/schema_args.h"
-#include "tests/train/near_golden.h"
+#include "tests/train/golden/near_golden.h"
 #include "train/optimizers/optimizer.h"
 
 namespace saccade {

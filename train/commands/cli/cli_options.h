@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/commands/cli_commands.h"
+#include "train/commands/cli/cli_commands.h"
 #include "train/config/text.h"
 
 namespace saccade {

@@ -1,4 +1,4 @@
-#include "train/commands/cli.h"
+#include "train/commands/cli/cli.h"
 
 #include <fmt/ranges.h>
 
@@ -16,7 +16,7 @@
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
-#include "train/commands/cli_commands.h"
+#include "train/commands/cli/cli_commands.h"
 #include "train/commands/shell/completion.h"
 #include "train/commands/shell/version.h"
 #include "train/config/nearest.h"

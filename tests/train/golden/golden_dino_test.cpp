@@ -12,7 +12,7 @@
 #include "models/build.h"
 #include "tests/models/schema_args.h"
 #include "tests/test_folder.h"
-#include "tests/train/near_golden.h"
+#include "tests/train/golden/near_golden.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 
