@@ -27,9 +27,12 @@ Tensor LoweredValues::constant(int id) const {
   Tensor t = value.constant;
   for (int axis = 0; axis < t.rank(); ++axis) {
     if (value.grows.empty() || !value.grows[static_cast<size_t>(axis)]) continue;
-    SACCADE_CHECK(t.dim(axis) % trace_.batch == 0, "[export] a constant {} does not split into {} images",
-                  t.shape().to_string(), trace_.batch);
-    t = t.slice(axis, 0, t.dim(axis) / trace_.batch);
+    SACCADE_CHECK(
+        t.dim(axis) == trace_.batch,
+        "[export] a constant {} for {} images cannot be repeated for a batch of any size; export for "
+        "one of a fixed size",
+        t.shape().to_string(), trace_.batch);
+    t = t.slice(axis, 0, 1);
   }
   return t;
 }
@@ -53,12 +56,6 @@ std::string LoweredValues::name(int id, bool whole_batch, std::string_view hint)
   const bool whole = known != parameters_.end() && t.bytes() == t.storage()->bytes();
   const std::string one = whole ? graph_.constant(t, known->second, true) : graph_.constant(t, hint);
   if (!grows || !whole_batch) return one;
-  for (int axis = 0; axis < t.rank(); ++axis)
-    SACCADE_CHECK(
-        !value.grows[static_cast<size_t>(axis)] || t.dim(axis) == 1,
-        "[export] a constant {} for each image cannot be repeated for a batch of any size; export for one of a "
-        "fixed size",
-        t.shape().to_string());
   return names.plain = graph_.node("Expand", {one, shape(value)});
 }
 

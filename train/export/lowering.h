@@ -35,7 +35,7 @@ class LoweredValues {
   void set_channels_first(int id, std::string name) {
     names_[static_cast<size_t>(id)].channels_first = std::move(name);
   }
-  // A constant's value; where axes grow with the batch, as of one image.
+  // A constant's value; where axes grow with the batch, as of one image. Throws Error where that is more than one row.
   Tensor constant(int id) const;
   // A shape as the graph computes it: a constant, or made from the number of images.
   std::string shape(const TracedValue& value);
