@@ -2,11 +2,18 @@
 
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
+#include "core/formats/checksum.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
 namespace {
+
+uint64_t checksum_of(const Tensor& t) {
+  const Tensor x = t.contiguous();
+  return checksum(x.raw(), x.bytes());
+}
 
 class Tracer final : public OpObserver {
  public:
@@ -55,7 +62,13 @@ class Tracer final : public OpObserver {
 
   int add(const Tensor& t, bool depends, bool made_by_op) {
     const int id = static_cast<int>(trace_.values.size());
-    trace_.values.push_back({t.shape(), t.dtype(), depends, made_by_op, depends ? Tensor() : t, {}});
+    trace_.values.push_back({t.shape(),
+                             t.dtype(),
+                             depends,
+                             made_by_op,
+                             depends ? Tensor() : t,
+                             depends ? 0 : checksum_of(t),
+                             {}});
     views_[t.storage().get()].push_back(
         {t.storage(), t.storage()->version(), t.raw(), t.shape(), t.strides(), t.dtype(), id});
     return id;
@@ -118,36 +131,71 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return x.dtype() == y.dtype() && x.shape() == y.shape() && std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
 }
 
-// Is b, along the axes that grow, a repeated?
-bool repeats(const Tensor& a, Tensor b, const std::vector<bool>& grows) {
+// One image's part along an axis, where those of all images are the same.
+std::optional<Tensor> part_of_each(const Tensor& t, int axis, int64_t images) {
+  if (t.dim(axis) % images != 0) return std::nullopt;
+  const int64_t each = t.dim(axis) / images;
+  const Tensor part = t.slice(axis, 0, each);
+  for (int64_t i = 1; i < images; ++i)
+    if (!same_bytes(part, t.slice(axis, i * each, (i + 1) * each))) return std::nullopt;
+  return part;
+}
+
+// Are a, for `images`, and b, for twice as many, along the axes that grow the same thing for every image?
+bool repeats(Tensor a, Tensor b, const std::vector<bool>& grows, int64_t images) {
   for (int axis = 0; axis < a.rank(); ++axis) {
     if (!grows[static_cast<size_t>(axis)]) continue;
-    const int64_t half = a.dim(axis);
-    if (!same_bytes(b.slice(axis, 0, half), b.slice(axis, half, 2 * half))) return false;
-    b = b.slice(axis, 0, half);
+    const std::optional<Tensor> x = part_of_each(a, axis, images), y = part_of_each(b, axis, 2 * images);
+    if (!x || !y) return false;
+    a = *x;
+    b = *y;
   }
   return same_bytes(a, b);
 }
 
+bool same_attribute(const OpAttributes::Value& a, const OpAttributes::Value& b) {
+  return a.index() == b.index() && std::visit(
+                                       [&](const auto& x) {
+                                         using T = std::decay_t<decltype(x)>;
+                                         if constexpr (std::is_same_v<T, Tensor>)
+                                           return true;  // compared as values
+                                         else
+                                           return x == std::get<T>(b);
+                                       },
+                                       a);
+}
+
+void compare_attributes(const TracedOp& x, const TracedOp& y) {
+  const auto &a = x.attributes.all(), &b = y.attributes.all();
+  SACCADE_CHECK(a.size() == b.size(), "[export] the attributes of op [{}] differ from image to image",
+                x.name);
+  for (size_t i = 0; i < a.size(); ++i)
+    SACCADE_CHECK(
+        a[i].first == b[i].first && same_attribute(a[i].second, b[i].second),
+        "[export] the attribute \"{}\" of op [{}] depends on the images or on how many there are, and "
+        "would be written as a constant",
+        a[i].first, x.name);
+}
+
 // Which axes of the values are twice as long in the run with twice as many images.
-void compare_value(TracedValue& a, const TracedValue& b, bool more, const TracedOp& reader) {
+void compare_value(TracedValue& a, const TracedValue& b, int64_t images, bool more, const TracedOp& reader) {
   SACCADE_CHECK(a.shape.rank() == b.shape.rank() && a.dtype == b.dtype && a.depends == b.depends &&
                     a.made_by_op == b.made_by_op,
                 "[export] what [{}] reads differs from image to image in kind", reader.name);
-  if (!a.grows.empty() || a.shape.rank() == 0) {
-    SACCADE_CHECK(a.shape.rank() > 0 || a.depends || a.made_by_op || same_bytes(a.constant, b.constant),
-                  "[export] a number that [{}] reads depends on the images, but no op made it", reader.name);
-    return;
-  }
+  if (!a.grows.empty()) return;  // known from an op before
   for (int axis = 0; axis < a.shape.rank(); ++axis) {
     const bool same = a.shape[axis] == b.shape[axis], twice = more && b.shape[axis] == 2 * a.shape[axis];
     SACCADE_CHECK(same || twice, "[export] {} and {}: the shape of what [{}] reads depends on the images",
                   a.shape.to_string(), b.shape.to_string(), reader.name);
     a.grows.push_back(!same);
   }
-  if (a.depends || a.made_by_op) return;
-  const bool one_storage = a.constant.storage() == b.constant.storage() && a.shape == b.shape;
-  SACCADE_CHECK(one_storage || repeats(a.constant, b.constant, a.grows),
+  if (a.depends) return;
+  SACCADE_CHECK(checksum_of(a.constant) == a.checksum && checksum_of(b.constant) == b.checksum,
+                "[export] a tensor {} that [{}] reads is overwritten afterwards, so it is no constant",
+                a.shape.to_string(), reader.name);
+  if (a.made_by_op) return;
+  const bool same = a.shape == b.shape && a.checksum == b.checksum;
+  SACCADE_CHECK(same || repeats(a.constant, b.constant, a.grows, images),
                 "[export] a tensor {} that [{}] reads depends on the images, but no op made it",
                 a.shape.to_string(), reader.name);
 }
@@ -161,9 +209,10 @@ void compare(Trace& a, const Trace& b, bool more) {
     SACCADE_CHECK(x.name == y.name && x.inputs == y.inputs && x.tensors == y.tensors && x.output == y.output,
                   "[export] op {} is [{}] for one image and [{}] for another, expected the same", i, x.name,
                   y.name);
+    compare_attributes(x, y);
     auto check = [&](int id) {
       if (id >= 0)
-        compare_value(a.values[static_cast<size_t>(id)], b.values[static_cast<size_t>(id)], more, x);
+        compare_value(a.values[static_cast<size_t>(id)], b.values[static_cast<size_t>(id)], a.batch, more, x);
     };
     for (int id : x.inputs) check(id);
     for (const auto& [name, id] : x.tensors) check(id);

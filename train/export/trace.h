@@ -2,6 +2,7 @@
 // with more of them) tells what depends on the images and which axes grow with the batch.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@ struct TracedValue {
   bool depends = false;     // on the images; the others have a `constant`
   bool made_by_op = false;  // else it was there before, or a kernel made it
   Tensor constant;
+  uint64_t checksum = 0;    // of the constant when it was first read
   std::vector<bool> grows;  // [rank]: this axis is proportional to the batch
 };
 
@@ -44,9 +46,8 @@ using TracedRun = std::function<std::vector<Tensor>(const Tensor& images)>;
 
 // Traces run(images), images [N, H, W, 3], and holds it against run(others), of as many or, from two on, of twice as many images (of one
 // image, what repeats something for every image would be no op). The model must have run before: what it keeps from run to run is
-// there. Throws Error
-// when the two runs take different ops, or when a tensor that an op reads, and that none made, differs: it depends on the images in a way
-// that cannot be written down.
+// there. Throws Error when the two runs take different ops, or ops with other attributes, or when a tensor that an op reads, and that
+// none made, differs or is overwritten: it depends on the images, or on how many there are, in a way that cannot be written down.
 Trace trace_model(const TracedRun& run, const Tensor& images, const Tensor& others);
 
 }  // namespace saccade

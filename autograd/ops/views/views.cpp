@@ -12,7 +12,6 @@ struct Reshape {
   static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Shape shape, from{};
-  void describe(OpAttributes& to) const { to.add("shape", shape); }
 
   Tensor forward(Context&, const Tensors& in) {
     from = in[0].shape();

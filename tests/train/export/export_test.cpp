@@ -267,11 +267,40 @@ TEST(Export, RefusesWhatItCannotWrite) {
   struct Case {
     const char* part;
     std::function<Var(const Var&)> function;
+    int64_t batch = 1;
   };
   int calls = 0;
+  Var filled(Tensor::zeros({1, 3}));
   const Case cases[] = {
       {"depends on the images, but no op made it",
        [](const Var& x) { return add(channel_means(x), Var(channel_means(x).value().clone())); }},
+      {"attribute \"scale\" of op [scale_shift]",
+       [](const Var& x) { return mul_scalar(channel_means(x), channel_means(x).value().data<float>()[0]); }},
+      {"attribute \"end\" of op [slice]",
+       [](const Var& x) {
+         const int64_t rows = std::signbit(x.value().data<float>()[0]) ? 4 : 6;
+         return mean(reshape(slice(x, 1, 0, rows), {1, rows * 8, 3}), std::vector<int>{1});
+       }},
+      {"attribute \"scale\" of op [scale_shift]",
+       [](const Var& x) { return mul_scalar(channel_means(x), 1.0 / static_cast<double>(x.dim(0))); }, 0},
+      {"is overwritten afterwards",
+       [&](const Var& x) {
+         filled.value().copy_from(channel_means(x).value());
+         return add(channel_means(x), filled);
+       }},
+      {"cannot be repeated for a batch of any size",
+       [](const Var& x) {
+         const int64_t rows = 2 * x.dim(0);
+         return add(reshape(x, {rows, 96}), Var(Tensor::full({rows, 96}, 1)));
+       },
+       0},
+      {"depends on the images, but no op made it",  // two images of the trace, and not every one of a batch
+       [](const Var& x) {
+         Tensor turns = Tensor::empty({x.dim(0), 3});
+         for (int64_t i = 0; i < turns.numel(); ++i) turns.data<float>()[i] = static_cast<float>(i / 3 % 2);
+         return add(channel_means(x), Var(turns));
+       },
+       0},
       {"but no op took that part", [](const Var& x) { return channel_means(Var(x.value().slice(1, 0, 4))); }},
       {"cannot read images of 8 x 8",
        [](const Var& x) {
@@ -292,7 +321,7 @@ TEST(Export, RefusesWhatItCannotWrite) {
   for (const Case& c : cases) {
     Told model(c.function);
     try {
-      export_model(model, {.height = 8, .width = 8});
+      export_model(model, {.height = 8, .width = 8, .batch = c.batch});
       ADD_FAILURE() << "expected: " << c.part;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(c.part), std::string::npos) << error.what();
