@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/kernels/batch_norm/batch_norm.h"
 #include "core/kernels/copy/copy.h"
 #include "core/kernels/match_cost/match_cost.h"
 #include "core/kernels/matched_iou/matched_iou.h"
@@ -108,6 +109,53 @@ TEST_F(RawKernels, Optimizers) {
 }
 
 // Neither the weights nor the averages move when a gradient or a loss is not finite.
+// Three processes' shares of a batch, one of them empty: outputs, gradients and statistics are those of the whole batch.
+TEST_F(RawKernels, BatchNormOfProcesses) {
+  constexpr int64_t kRows = 11, kChannels = 5;
+  const kernels::BatchNormParams whole{true, Activation::kRelu, 0.1, 1e-5},
+      given{false, Activation::kRelu, 0.1, 1e-5};
+  const std::vector<std::pair<int64_t, int64_t>> shares{{0, 7}, {7, 7}, {7, kRows}};
+  auto run = [&](Device device, bool shared) {
+    Rng rng(7);
+    auto put = [&](const Shape& shape, double low = -1) { return uniform(rng, shape, low).to(device); };
+    Tensor x = put({kRows, kChannels}), dy = put({kRows, kChannels}), weight = put({kChannels}),
+           bias = put({kChannels});
+    Tensor running_mean = put({kChannels}), running_var = put({kChannels}, 0.5);
+    Tensor y = x.empty_like(), dx = x.empty_like(), mean = bias.empty_like(), rstd = bias.empty_like();
+    if (!shared) {
+      Tensor dweight = bias.empty_like(), dbias = bias.empty_like();
+      kernels::batch_norm_forward(x, weight, bias, whole, running_mean, running_var, y, mean, rstd);
+      kernels::batch_norm_backward(dy, x, weight, bias, mean, rstd, whole, dx, dweight, dbias);
+      return std::vector<Tensor>{y, dx, running_mean, running_var};
+    }
+    Tensor moments = Tensor::empty({3, 3, kChannels}, DType::kF64, device),
+           rows = Tensor::empty({kChannels}, DType::kF64, device);
+    Tensor variance = bias.empty_like(), joined = bias.empty_like(),
+           sums = Tensor::empty({3, 2, kChannels}, DType::kF32, device);
+    for (size_t r = 0; r < 3; ++r) {
+      Tensor own = moments.select(0, static_cast<int64_t>(r));
+      kernels::batch_norm_moments(x.slice(0, shares[r].first, shares[r].second), own);
+    }
+    kernels::batch_norm_join(moments, 0.1, running_mean, running_var, joined, variance, rows);
+    auto part = [&](const Tensor& t, size_t r) { return t.slice(0, shares[r].first, shares[r].second); };
+    for (size_t r = 0; r < 3; ++r) {
+      Tensor out = part(y, r), in = part(dx, r), own = sums.select(0, static_cast<int64_t>(r));
+      Tensor dbias = own.select(0, 0), dweight = own.select(0, 1);
+      kernels::batch_norm_forward(part(x, r), weight, bias, given, joined, variance, out, mean, rstd);
+      kernels::batch_norm_backward(part(dy, r), part(x, r), weight, bias, mean, rstd, given, in, dweight,
+                                   dbias);
+    }
+    for (size_t r = 0; r < 3; ++r) {
+      Tensor in = part(dx, r);
+      kernels::batch_norm_spread(part(x, r), weight, mean, rstd, sums, rows, in);
+    }
+    return std::vector<Tensor>{y, dx, running_mean, running_var};
+  };
+  const std::vector<Tensor> want = run(Device::kCpu, false), got = run(Device::kCpu, true);
+  for (size_t i = 0; i < want.size(); ++i) expect_near(got[i], want[i]);
+  compare([&](Device device) { return run(device, true); });
+}
+
 TEST_F(RawKernels, NonFiniteStepsChangeNothing) {
   for (bool in_loss : {false, true}) {
     compare([&](Device device) {
