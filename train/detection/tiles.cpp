@@ -34,18 +34,20 @@ bool is_cut_off(const ImageDetection& d, const Tile& tile, ImageSize image) {
          (tile.y > 0 && d.y1 < top + y) || (tile.y + tile.height < image.height && d.y2 > bottom - y);
 }
 
-// How much of the smaller box lies in the other.
-double share_of_smaller(const ImageDetection& a, const ImageDetection& b) {
-  const double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
-  const double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  if (width <= 0 || height <= 0) return 0;
-  const double smaller = std::min((a.x2 - a.x1) * (a.y2 - a.y1), (b.x2 - b.x1) * (b.y2 - b.y1));
-  return width * height / smaller;
-}
+double area_of(const ImageDetection& d) { return (d.x2 - d.x1) * (d.y2 - d.y1); }
 
-bool are_one(const TiledDetection& a, const TiledDetection& b) {
-  if (a.found.label != b.found.label || share_of_smaller(a.found, b.found) < 0.5) return false;
-  return std::ranges::find_first_of(a.tiles, b.tiles) == a.tiles.end();
+// The IoU of two that are one object, else 0. A view that ends in an object shows a part of it, which is small beside the whole: of such
+// a part the share counts that lies in the other box. A whole small box in a larger one is an object of its own.
+double overlap_if_one(const TiledDetection& a, const TiledDetection& b) {
+  if (a.found.label != b.found.label) return 0;
+  if (std::ranges::find_first_of(a.tiles, b.tiles) != a.tiles.end()) return 0;
+  const double width = std::min(a.found.x2, b.found.x2) - std::max(a.found.x1, b.found.x1);
+  const double height = std::min(a.found.y2, b.found.y2) - std::max(a.found.y1, b.found.y1);
+  if (width <= 0 || height <= 0) return 0;
+  const double common = width * height, area_a = area_of(a.found), area_b = area_of(b.found);
+  const bool is_part = area_a < area_b ? a.is_cut : b.is_cut;
+  const double iou = common / (area_a + area_b - common);
+  return (is_part ? common / std::min(area_a, area_b) : iou) >= 0.5 ? iou : 0;
 }
 
 void join(TiledDetection& kept, const TiledDetection& other) {
@@ -58,15 +60,18 @@ void join(TiledDetection& kept, const TiledDetection& other) {
   kept.found.y2 = std::max(kept.found.y2, other.found.y2);
 }
 
-// In their order, each is kept or joined to the first kept one that it is one with.
+// In their order, each is kept or joined to the kept one that it is one with, of several that with which it overlaps most.
 std::vector<TiledDetection> join_once(const std::vector<TiledDetection>& all) {
   std::vector<TiledDetection> kept;
   for (const TiledDetection& d : all) {
-    auto same = std::ranges::find_if(kept, [&](const TiledDetection& k) { return are_one(k, d); });
-    if (same == kept.end())
-      kept.push_back(d);
-    else
+    TiledDetection* same = nullptr;
+    double most = 0;
+    for (TiledDetection& k : kept)
+      if (const double overlap = overlap_if_one(k, d); overlap > most) same = &k, most = overlap;
+    if (same)
       join(*same, d);
+    else
+      kept.push_back(d);
   }
   return kept;
 }

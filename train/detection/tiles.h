@@ -22,9 +22,10 @@ std::vector<Tile> tiles_of(ImageSize image, int64_t side, double overlap);
 Image cut_tile(const Image& image, const Tile& tile);
 
 // The detections of one image from those of its tiles, whose boxes are in pixels of their tile. By falling score (then tile, then order),
-// each is kept, or joined to the first kept one of its class from another tile with which it shares at least half of the smaller box
-// (Akyol et al. 2022, "Slicing Aided Hyper Inference"), until nothing is left to join. A kept box that the border of a tile has cut
-// off then covers both. Detections of one tile are never joined, as the model has told them apart.
+// each is kept, or joined to a kept one of its class from another tile with which it has an IoU of at least 0.5, or, where the smaller of
+// the two boxes is cut off by the border of its tile, at least half of that box in common (Akyol et al. 2022, "Slicing Aided Hyper
+// Inference"); of several to that with the highest IoU, until nothing is left to join. A kept box that the border of a tile has cut off
+// then covers both. Detections of one tile are never joined, as the model has told them apart.
 std::vector<ImageDetection> merge_tiles(ImageSize image, const std::vector<Tile>& tiles,
                                         const std::vector<std::vector<ImageDetection>>& found);
 

@@ -83,7 +83,34 @@ TEST(Tiles, WhatAModelToldApartStaysApart) {
   const ImageDetection outer{.label = 0, .score = 0.9, .x1 = 10, .y1 = 10, .x2 = 60, .y2 = 60};
   const ImageDetection inner{.label = 0, .score = 0.8, .x1 = 20, .y1 = 20, .x2 = 40, .y2 = 40};
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer, inner}, {}}).size(), 2u);
-  EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer}, {inner}}).size(), 1u);
+  EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer}, {inner}}).size(), 2u);
+  // At the border of its tile the smaller is part of something, which may be the larger.
+  const ImageDetection part{.label = 0, .score = 0.8, .x1 = 80, .y1 = 20, .x2 = 100, .y2 = 40};
+  const ImageDetection whole{.label = 0, .score = 0.7, .x1 = 80, .y1 = 20, .x2 = 180, .y2 = 60};
+  EXPECT_EQ(merge_tiles({100, 200}, tiles, {{part}, {whole}}).size(), 1u);
+}
+
+ImageDetection row_box(double score, double x1, double x2, double y1 = 20, double y2 = 40) {
+  return {.label = 0, .score = score, .x1 = x1, .y1 = y1, .x2 = x2, .y2 = y2};
+}
+
+TEST(Tiles, ABoxAroundManyAndNeighboursSwallowNothing) {
+  const std::vector<Tile> tiles{{0, 0, 100, 100}, {75, 0, 100, 100}, {0, 0, 175, 100}};
+  const ImageSize size{100, 175};
+  for (double score : {0.9, 0.4})
+    EXPECT_EQ(merge_tiles(size, tiles,
+                          {{row_box(score, 10, 20), row_box(score, 40, 50)},
+                           {row_box(score, 30, 40), row_box(score, 60, 70)},
+                           {row_box(0.7, 5, 150, 10, 50)}})
+                  .size(),
+              5u);
+  // Two that overlap, each found in one tile, both in the whole: each joins its own.
+  const std::vector<ImageDetection> merged = merge_tiles(size, tiles,
+                                                         {{row_box(0.9, 78, 94)},
+                                                          {row_box(0.8, 86 - 75, 98 - 75)},
+                                                          {row_box(0.7, 78, 94), row_box(0.6, 86, 98)}});
+  ASSERT_EQ(merged.size(), 2u);
+  EXPECT_TRUE(merged[0].x1 == 78 && merged[0].x2 == 94 && merged[1].x1 == 86 && merged[1].x2 == 98);
 }
 
 }  // namespace
