@@ -226,7 +226,10 @@ TEST_F(Outputs, PredictGoesOnAfterABadFile) {
   check({{kPredict + "good_out shapes/images", 0, "", "diff -r good_out mixed_out"},
          {kPredict + "pair '[a,b]'", 0, "", "[ -s pair/a.png ]"},
          {kPredict + "pair2 mixed/below " + image_, 2, "mixed/below: no images in this folder",
-          "[ -s pair2/detections.json ]"}});
+          "[ -s pair2/detections.json ]"},
+         // Nothing new to list, and the old list would be that of other images.
+         {kPredict + "pair2 mixed/cut.png", 2,
+          "mixed/cut.png: ", "! [ -e pair2/detections.json ] && [ -n \"$(ls pair2)\" ]"}});
 }
 
 TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
@@ -236,9 +239,10 @@ TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
       {"mkdir pics; cp " + image_ + " pics/photo.png; " + kPredict + "pics pics/photo.png", 0, "",
        "cmp " + image_ + " pics/photo.png && [ -s pics/photo_2.png ]"},
       // Again: a picture of its own is replaced.
-      {"cp pics/photo_2.png first.png; chmod 600 pics/photo_2.png; " + kPredict + "pics pics/photo.png", 0,
-       "",
-       "cmp first.png pics/photo_2.png && [ $(stat -c %a pics/photo_2.png) = 600 ] && ! [ -e pics/photo_3.png ]"},
+      {"cp pics/photo_2.png first.png; chmod 600 pics/photo_2.png pics/detections.json; " + kPredict +
+           "pics pics/photo.png",
+       0, "",
+       "cmp first.png pics/photo_2.png && [ $(stat -c %a pics/photo_2.png) = 600 ] && [ $(stat -c %a pics/detections.json) = 600 ] && ! [ -e pics/photo_3.png ]"},
       // Its own picture as an input stays too.
       {kPredict + "pics pics/photo_2.png", 0, "",
        "cmp first.png pics/photo_2.png && [ -s pics/photo_2_2.png ]"},
@@ -299,6 +303,8 @@ TEST_F(Outputs, AKilledPredictLeavesWholePictures) {
     for (const char* folder : {"new_folder", "old_folder"}) {
       SCOPED_TRACE(testing::Message() << "signal " << signal << ", " << folder);
       const fs::path path = scratch() / folder;
+      // The list of an earlier run is not left beside the pictures of this one.
+      if (fs::exists(path)) fs::copy(scratch() / "ended/detections.json", path);
       EXPECT_EQ(status_after_signal({"predict", "--threshold", "0", "--checkpoint", kCheckpoint, "--output",
                                      folder, image_, "/dev/stdin"},
                                     signal, path / picture),
@@ -319,7 +325,9 @@ TEST_F(Outputs, PredictSeesTiles) {
          {kPredict + "fits --tile 64 " + image_ + " && " + kPredict + "plain " + image_, 0, "",
           "cmp fits/detections.json plain/detections.json"},
          {tiles + " --sampling-points", 2, "--sampling-points: with --tile"},
-         {tiles + " --tile-overlap 1", 2, "--tile-overlap"}});
+         {tiles + " --tile-overlap 1", 2, "--tile-overlap"},
+         {kPredict + "alone --tile-overlap 0.5 " + image_, 2, "--tile-overlap requires --tile",
+          "! [ -e alone ]"}});
 }
 
 TEST_F(Outputs, IgnoredSignalsAndSizeLimitsEndInOrder) {

@@ -75,6 +75,7 @@ int run_predict(const PredictArguments& arguments) {
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
   for (const std::string& problem : inputs.problems) print_error(problem);
+  workspace.withdraw(list);  // until the new one is whole, no list is better than one of other pictures
   OutputFile elements(workspace.file(list));
   elements.write("[", 1);
   const size_t done = predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor,

@@ -260,10 +260,24 @@ void Workspace::publish(const std::string& name) {
   std::error_code error;
   if (fs::path(name).has_parent_path()) fs::create_directories(to.parent_path(), error);
   const fs::file_status old = fs::status(to, error);
-  if (fs::is_regular_file(old)) fs::permissions(from, old.permissions(), error);
+  const auto earlier = withdrawn_.find(name);
+  if (fs::is_regular_file(old))
+    fs::permissions(from, old.permissions(), error);
+  else if (earlier != withdrawn_.end())
+    fs::permissions(from, earlier->second, error);
   if (fresh_) fresh_->keep();
   fs::rename(from, to, error);
   if (error) fail("{}: cannot write the file: {}", to.string(), error.message());
+}
+
+void Workspace::withdraw(const std::string& name) {
+  const fs::path path = fs::path(output_) / name;
+  std::error_code error;
+  const fs::file_status old = fs::symlink_status(path, error);
+  if (!fs::exists(old)) return;
+  withdrawn_[name] = old.permissions();
+  fs::remove(path, error);
+  if (error) fail_input("{}: cannot remove the file: {}", path.string(), error.message());
 }
 
 }  // namespace saccade

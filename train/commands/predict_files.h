@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -74,11 +76,14 @@ class Workspace {
   std::string file(const std::string& name) const;
   // Moves a result to its place, in a folder of its own where the name says so; a file that it replaces gives it its permissions.
   void publish(const std::string& name);
+  // Removes the result of an earlier run from its place; a later one there gets its permissions.
+  void withdraw(const std::string& name);
 
  private:
   std::string output_;
   std::optional<TemporaryPath> fresh_;  // the folder of results where this made it, until something is in it
   std::optional<TemporaryPath> path_;
+  std::map<std::string, std::filesystem::perms> withdrawn_;
 };
 
 }  // namespace saccade

@@ -143,7 +143,8 @@ void add_predict(CLI::App& app, Action& action) {
       ->check(at_least(16));
   option(c, "--tile-overlap", a->tile_overlap, "SHARE",
          "what neighbouring tiles have in common, of their side (default 0.25)")
-      ->check(number<double>("a number from 0 to 0.9", [](double s) { return s >= 0 && s <= 0.9; }));
+      ->check(number<double>("a number from 0 to 0.9", [](double s) { return s >= 0 && s <= 0.9; }))
+      ->needs("--tile");
   add_device(c, a->device);
   option(c, "--list", a->list, "FILE", "take the images that this file lists too, one a line");
   option(c, "--batch-size", a->batch_size, "N",
