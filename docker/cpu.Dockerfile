@@ -3,7 +3,7 @@
 FROM debian:12 AS build
 COPY . /src
 WORKDIR /src
-RUN scripts/setup.sh && apt-get install -q -y --no-install-recommends git \
+RUN scripts/setup.sh && apt-get install -q -y --no-install-recommends git file dpkg-dev \
   && cmake -S . -B /build -G Ninja -DSACCADE_MARCH=x86-64-v3 -DSACCADE_CUDA=off -DSACCADE_TESTS=OFF \
   && cmake --build /build && cd /build && cpack
 

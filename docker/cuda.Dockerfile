@@ -3,7 +3,7 @@
 FROM nvidia/cuda:13.0.1-cudnn-devel-ubuntu24.04 AS build
 COPY . /src
 WORKDIR /src
-RUN scripts/setup.sh && apt-get install -q -y --no-install-recommends git \
+RUN scripts/setup.sh && apt-get install -q -y --no-install-recommends git file dpkg-dev \
   && cmake -S . -B /build -G Ninja -DSACCADE_MARCH=x86-64-v3 -DSACCADE_CUDA=on "-DSACCADE_CUDA_ARCHITECTURES=80;86;89;90;100;120" \
     -DSACCADE_TESTS=OFF \
   && cmake --build /build && cd /build && cpack

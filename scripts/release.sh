@@ -9,6 +9,11 @@ cuda=auto
 [ "${1:-}" != --cuda ] || cuda=${2:?}
 fail() { echo "error: release.sh: $*" >&2; exit 1; }
 
+# cpack reads from the binaries which packages they need.
+for tool in cmake ninja git xz file dpkg-shlibdeps; do
+  command -v "$tool" > /dev/null ||
+    fail "$tool is missing; the packages that this needs: those of scripts/setup.sh, git, xz-utils, file, dpkg-dev"
+done
 version=$(sed -nE 's/^project\(saccade VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
 [ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed"
 grep -q "^## $version (" CHANGELOG.md || fail "CHANGELOG.md has no section \"## $version (DATE)\""
