@@ -39,6 +39,7 @@ struct AffineAddRelu {
   static constexpr std::array kCasts{Cast::kWidest};
   static constexpr auto macs = no_macs;
   Tensor scale, shift;
+  void describe(OpAttributes& to) const { to.add("scale", scale).add("shift", shift); }
 
   Tensor forward(Context& ctx, const Tensors& in) {
     Tensor x = detail::as_rows(in[0]);

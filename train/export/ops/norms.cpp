@@ -6,24 +6,38 @@
 namespace saccade {
 namespace {
 
-// act(x * scale + shift) by channel.
-void scale_channels(Lowering& l, const Tensor& scale, const Tensor& shift) {
-  const auto activation = static_cast<Activation>(l.integer("activation"));
-  const bool first = l.has_channels_first(0);
+// x * scale + shift by channel, x as [N, C, H, W] or not.
+std::string scaled_channels(Lowering& l, const Tensor& scale, const Tensor& shift, bool first) {
   auto shaped = [&](const Tensor& t, const char* name) {
     return l.graph().constant(first ? t.reshape({t.numel(), 1, 1}) : t, name);
   };
   const std::string scaled =
       l.node("Mul", {first ? l.channels_first(0) : l.input(0), shaped(scale, "scale")});
-  const std::string y = l.activate(activation, l.node("Add", {scaled, shaped(shift, "shift")}));
+  return l.node("Add", {scaled, shaped(shift, "shift")});
+}
+
+void set_result(Lowering& l, const std::string& y, bool first) {
   if (first)
     l.result_channels_first(y);
   else
     l.result(y);
 }
 
+void scale_channels(Lowering& l, const Tensor& scale, const Tensor& shift) {
+  const bool first = l.has_channels_first(0);
+  const auto activation = static_cast<Activation>(l.integer("activation"));
+  set_result(l, l.activate(activation, scaled_channels(l, scale, shift, first)), first);
+}
+
 void lower_channel_affine(Lowering& l) { scale_channels(l, l.constant("scale"), l.constant("shift")); }
 SACCADE_REGISTER_LOWERING("channel_affine", lower_channel_affine);
+
+void lower_affine_add_relu(Lowering& l) {
+  const bool first = l.has_channels_first(0);
+  const std::string x = scaled_channels(l, l.constant("scale"), l.constant("shift"), first);
+  set_result(l, l.node("Relu", {l.node("Add", {x, first ? l.channels_first(1) : l.input(1)})}), first);
+}
+SACCADE_REGISTER_LOWERING("affine_add_relu", lower_affine_add_relu);
 
 void lower_batch_norm(Lowering& l) {
   if (l.integer("training")) l.refuse("the statistics of a batch are for training");
