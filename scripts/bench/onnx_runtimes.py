@@ -11,14 +11,13 @@ Usage: scripts/bench/onnx_runtimes.py [--saccade build/saccade] [--threads 2] [-
 
 import argparse
 import json
+import os
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -73,6 +72,16 @@ class Worker:
         self.process.wait()
 
 
+def peak_of(command):
+    """Of one process. RUSAGE_CHILDREN would be the largest of all that have ended, the export among them."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return usage.ru_maxrss / 1e3
+
+
 def compare(checkpoint, arguments, folder):
     onnx, figures = folder / "model.onnx", folder / "bench.json"
     size = []
@@ -90,12 +99,11 @@ def compare(checkpoint, arguments, folder):
         for worker in workers.values():
             worker.round(arguments.seconds)
     begin = time.perf_counter()
-    subprocess.run([*bench, "--seconds", "0"], check=True, stdout=subprocess.DEVNULL)
+    peak = peak_of([*bench, "--seconds", "0"])
     runs = 13 * json.loads(figures.read_text())["latency_ms"]["p50"] / 1e3  # 3 to warm up and 10
     startup = max(0, time.perf_counter() - begin - runs)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
     print(f"{checkpoint}, {arguments.threads} threads:")
-    print(f"  saccade      {min(ours):8.1f} ms, start-up {startup:.2f} s, at most {peak:.0f} MB (with the export)")
+    print(f"  saccade      {min(ours):8.1f} ms, start-up {startup:.2f} s, at most {peak:.0f} MB")
     for name, worker in workers.items():
         median = min(worker.medians) * 1e3
         ratios = statistics.median(m * 1e3 / o for m, o in zip(worker.medians, ours, strict=True))
