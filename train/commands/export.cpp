@@ -5,10 +5,13 @@
 #include "train/commands/commands.h"
 
 #ifdef SACCADE_ONNX
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
 
+#include "core/formats/descriptors.h"
 #include "core/formats/json.h"
 #include "core/formats/output_file.h"
 #include "core/formats/safetensors.h"
@@ -22,6 +25,14 @@
 
 namespace saccade {
 namespace {
+
+// Not among the bytes of a file that goes to the standard output.
+void print_unmixed(const ExportArguments& arguments, const std::string& line) {
+  if (own_descriptor(arguments.output) == STDOUT_FILENO || own_descriptor(arguments.sample) == STDOUT_FILENO)
+    print_note(line);
+  else
+    print_line(line);
+}
 
 // Every tensor moved a little from where it starts, for what starts at zero takes part too. Variances are doubled: untrained residual
 // branches add up to activations that saturate every softmax behind them.
@@ -55,8 +66,8 @@ LoadedModel untrained_model(const ExportArguments& arguments) {
   model.module = build_model(model.config, classes);
   randomize(*model.module, model.config.seed());
   model.module->set_training(false);
-  print_line("{}: a recipe, exported with {} classes and random weights", escaped(arguments.checkpoint),
-             classes);
+  print_unmixed(arguments, fmt::format("{}: a recipe, exported with {} classes and random weights",
+                                       escaped(arguments.checkpoint), classes));
   return model;
 }
 
@@ -108,6 +119,10 @@ ExportOptions export_options(const ExportArguments& arguments, const LoadedModel
   return o;
 }
 
+std::string images_at_a_time(const ExportOptions& o) {
+  return o.batch == 0 ? "any number" : std::to_string(o.batch);
+}
+
 constexpr int64_t kSampleImages = 8;
 
 // What another runtime's results can be held against: noise, and what this program makes of it.
@@ -152,15 +167,22 @@ int run_export(const ExportArguments& arguments) {
   if (model.task == "detection")
     loss = class_losses().find(config::ClassLoss_Name(model.config.criterion().class_loss())).make({});
   const ExportOptions options = export_options(arguments, model, loss.get());
-  const ExportedModel exported = export_model(*model.module, options);
-  if (!arguments.sample.empty()) write_sample(arguments.sample, options, *model.module);
+  ExportedModel exported;
+  try {
+    exported = export_model(*model.module, options);
+    if (!arguments.sample.empty()) write_sample(arguments.sample, options, *model.module);
+  } catch (const OutOfMemory& error) {
+    // The model runs with 2 and 4 images where any number shall do.
+    fail("export: {} x {} pixels, {} at a time: {}; a smaller --batch, --height or --width needs less",
+         options.height, options.width, images_at_a_time(options), error.what());
+  }
   write_file(arguments.output, std::string_view(exported.file));
   std::string outputs;
   for (const std::string& name : exported.outputs) outputs += (outputs.empty() ? "" : ", ") + name;
-  print_line("{}: images {} x {}, {} at a time; {}; {} nodes, {:.1f} MB", escaped(arguments.output),
-             options.height, options.width,
-             options.batch == 0 ? std::string("any number") : std::to_string(options.batch), outputs,
-             exported.nodes, static_cast<double>(exported.file.size()) / 1e6);
+  print_unmixed(arguments, fmt::format("{}: images {} x {}, {} at a time; {}; {} nodes, {:.1f} MB",
+                                       escaped(arguments.output), options.height, options.width,
+                                       images_at_a_time(options), outputs, exported.nodes,
+                                       static_cast<double>(exported.file.size()) / 1e6));
   return 0;
 }
 

@@ -23,6 +23,21 @@ Tensor noise_images(int64_t count, const ExportOptions& o, uint64_t seed) {
   return images;
 }
 
+// In evaluation mode; its own comes back.
+class Evaluated {
+ public:
+  explicit Evaluated(Module& model) : model_(model), was_training_(model.training()) {
+    model.set_training(false);
+  }
+  ~Evaluated() { model_.set_training(was_training_); }
+  Evaluated(const Evaluated&) = delete;
+  Evaluated& operator=(const Evaluated&) = delete;
+
+ private:
+  Module& model_;
+  bool was_training_;
+};
+
 // The dotted name of every module; a module with several names (a shared head) has its first one.
 void name_modules(const Module& module, const std::string& name,
                   std::unordered_map<const void*, std::string>& names) {
@@ -154,8 +169,7 @@ ExportedModel export_model(Module& model, const ExportOptions& options) {
   execution().grad_enabled = false;
   execution().compute = DType::kF32;
   execution().math = MathMode::kExact;
-  const bool was_training = model.training();
-  model.set_training(false);
+  const Evaluated mode(model);
   std::vector<std::string> names;
   auto run = [&](const Tensor& images) {
     std::vector<Tensor> outputs;
@@ -180,7 +194,6 @@ ExportedModel export_model(Module& model, const ExportOptions& options) {
                error.what());
   }
   const Trace trace = trace_model(run, images, noise_images(free ? 2 * count : count, options, 2));
-  model.set_training(was_training);
 
   OnnxGraph graph("saccade");
   LoweredValues values(trace, graph, name_parameters(model));
@@ -198,14 +211,14 @@ ExportedModel export_model(Module& model, const ExportOptions& options) {
   proto.mutable_opset_import(0)->set_domain("");
   add_metadata(proto, graph, options);
   exported.nodes = graph.proto().node_size();
-  exported.initializers = graph.proto().initializer_size();
+  int64_t bytes = 0;
   for (const onnx::TensorProto& t : graph.proto().initializer())
-    exported.bytes_of_initializers += static_cast<int64_t>(t.raw_data().size());
-  if (exported.bytes_of_initializers >= std::numeric_limits<int32_t>::max() - (1 << 24))
+    bytes += static_cast<int64_t>(t.raw_data().size());
+  if (bytes >= std::numeric_limits<int32_t>::max() - (1 << 24))
     fail_input(
         "export: the file would hold {:.1f} GB, and the format's limit is 2 GiB; a smaller --height and --width "
         "make smaller tables",
-        static_cast<double>(exported.bytes_of_initializers) / 1e9);
+        static_cast<double>(bytes) / 1e9);
   *proto.mutable_graph() = graph.take();
   SACCADE_CHECK(proto.SerializeToString(&exported.file), "[export] the file could not be written");
   return exported;

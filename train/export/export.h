@@ -38,7 +38,7 @@ struct ExportOptions {
 
 struct ExportedModel {
   std::string file;  // an onnx.ModelProto
-  int64_t nodes = 0, initializers = 0, bytes_of_initializers = 0;
+  int64_t nodes = 0;
   std::vector<std::string> outputs;  // their names
 };
 

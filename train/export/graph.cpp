@@ -116,6 +116,12 @@ std::string OnnxGraph::constant(const Tensor& value, std::string_view hint, bool
   return made.name();
 }
 
+std::string OnnxGraph::scalar(double value) {
+  const Tensor t = Tensor::scalar(value);
+  SACCADE_CHECK(std::isfinite(t.item()), "[export] a number {} is not finite", value);
+  return constant(t);
+}
+
 std::string OnnxGraph::ints(const std::vector<int64_t>& values, std::string_view hint) {
   return constant(Tensor::from<int64_t>({static_cast<int64_t>(values.size())}, values), hint);
 }

@@ -38,9 +38,10 @@ class OnnxGraph {
   // A node with one output (or several); returns the (first) output's name, which is the node's; the i-th further one is NAME:i.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
                    const OnnxAttributes& attributes = {}, int outputs = 1);
-  // A constant: in the scope, or with a full name. Equal ones are one initializer, of nodes that keep f32 another. Throws Error for NaN; infinities become kOnnxLarge.
+  // A constant: in the scope, or with a full name. Equal ones are one initializer, of nodes that keep f32 another. Throws Error for NaN;
+  // infinities, which mask logits, become kOnnxLarge.
   std::string constant(const Tensor& value, std::string_view hint = "constant", bool full_name = false);
-  std::string scalar(double value) { return constant(Tensor::scalar(value)); }
+  std::string scalar(double value);  // finite
   std::string ints(const std::vector<int64_t>& values, std::string_view hint = "shape");
   // Sizes: one name for an axis whose size is free, else numbers.
   struct Axis {

@@ -21,6 +21,8 @@ void put(std::string_view text) {
 
 void print_line(std::string_view line) { put(escaped(line) + "\n"); }
 
+void print_note(std::string_view line) { std::fprintf(stderr, "%s\n", escaped(line).c_str()); }
+
 void print_text(std::string_view text) { put(escaped_lines(text)); }
 
 void print_error(std::string_view message) {

@@ -16,6 +16,8 @@ template <class... A>
 void print_line(fmt::format_string<A...> format, A&&... args) {
   print_line(std::string_view(fmt::format(format, std::forward<A>(args)...)));
 }
+// A line on stderr: of commands whose results go to stdout.
+void print_note(std::string_view line);
 // Text of several lines, or a part of one: its newlines stay.
 void print_text(std::string_view text);
 template <class... A>

@@ -6,8 +6,10 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "models/classifier.h"
 #include "tests/train/program.h"
@@ -87,7 +89,7 @@ void check_structure(const onnx::ModelProto& proto) {
   ASSERT_EQ(proto.opset_import_size(), 1);
   EXPECT_EQ(proto.opset_import(0).version(), 16);
   EXPECT_EQ(proto.ir_version(), 8);
-  std::set<std::string> known, nodes, read;
+  std::set<std::string> known{""}, nodes, read;  // "": an input left out
   for (const auto& in : proto.graph().input()) EXPECT_TRUE(known.insert(in.name()).second) << in.name();
   for (const auto& t : proto.graph().initializer()) {
     EXPECT_TRUE(known.insert(t.name()).second) << t.name();
@@ -245,6 +247,38 @@ TEST(Export, PreAndPostprocessingOnRequest) {
   }
 }
 
+TEST(Export, PostprocessingOfSoftmaxes) {
+  auto outputs_of = [](const onnx::ModelProto& proto) {
+    std::vector<std::pair<std::string, std::vector<int64_t>>> outputs;
+    for (const auto& out : proto.graph().output()) outputs.emplace_back(out.name(), shape_of(out));
+    return outputs;
+  };
+  using Outputs = decltype(outputs_of(onnx::ModelProto()));
+  // Each query's best class but the last, which stands for none, then the best queries.
+  const LoadedModel detr = small_model(with_resnet("detr", "", "") + " criterion { class_loss: softmax }");
+  const std::shared_ptr<const ClassLoss> loss = class_losses().find("softmax").make({});
+  onnx::ModelProto proto = parsed(export_model(*detr.module, {.height = 64,
+                                                              .width = 64,
+                                                              .batch = 0,
+                                                              .postprocess = true,
+                                                              .classes = 3,
+                                                              .class_loss = loss.get()})
+                                      .file);
+  check_structure(proto);
+  EXPECT_EQ(outputs_of(proto), (Outputs{{"labels", {-1, 5}}, {"boxes", {-1, 5, 4}}, {"scores", {-1, 5}}}));
+  EXPECT_EQ(count_nodes(proto, "TopK"), 2);
+  EXPECT_EQ(count_nodes(proto, "Sigmoid"), 1);  // of the boxes: no score's
+  // The best three of three classes.
+  const LoadedModel classifier = small_model(vision("vit", kVit));
+  proto = parsed(
+      export_model(*classifier.module, {.height = 32, .width = 32, .postprocess = true, .raw_outputs = true})
+          .file);
+  check_structure(proto);
+  EXPECT_EQ(outputs_of(proto), (Outputs{{"labels", {1, 3}}, {"scores", {1, 3}}, {"logits", {1, 3}}}));
+  EXPECT_EQ(proto.graph().input_size(), 1);
+  EXPECT_EQ(count_nodes(proto, "TopK"), 1);
+}
+
 // A classifier that does what it is told.
 class Told : public Classifier {
  public:
@@ -260,6 +294,30 @@ class Told : public Classifier {
 Var channel_means(const Var& images) {
   const int space[] = {1, 2};
   return mean(images, space);
+}
+
+TEST(Export, InfiniteBoundsAreNone) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (auto [low, high, inputs] : std::initializer_list<std::tuple<double, double, int>>{
+           {0, kInfinity, 2}, {-kInfinity, 6, 3}, {-kInfinity, kInfinity, 0}}) {
+    Told model([&](const Var& x) { return clamp(channel_means(x), low, high); });
+    const onnx::ModelProto proto = parsed(export_model(model, {.height = 8, .width = 8}).file);
+    check_structure(proto);
+    int seen = 0;
+    for (const auto& node : proto.graph().node())
+      if (node.op_type() == "Clip") seen = node.input_size();
+    EXPECT_EQ(seen, inputs) << low << " to " << high;
+    for (const auto& t : proto.graph().initializer())
+      EXPECT_EQ(t.raw_data().find("\x40\x1c\x46"), std::string::npos);
+  }
+}
+
+// A module that threw comes back in the mode that it had.
+TEST(Export, TheModeComesBackAfterAnError) {
+  Told model([](const Var& x) { return relu(Var(x.value().slice(1, 0, 4))); });
+  model.set_training(true);
+  EXPECT_THROW(export_model(model, {.height = 8, .width = 8}), Error);
+  EXPECT_TRUE(model.training());
 }
 
 // What depends on the images and is made behind the back of the ops is never written as a constant.
@@ -301,6 +359,10 @@ TEST(Export, RefusesWhatItCannotWrite) {
          return add(channel_means(x), Var(turns));
        },
        0},
+      {"op [cast]: from f32 to bf16",
+       [](const Var& x) { return cast(cast(channel_means(x), DType::kBF16), DType::kF32); }},
+      {"a number inf is not finite",
+       [](const Var& x) { return mul_scalar(channel_means(x), std::numeric_limits<double>::infinity()); }},
       {"but no op took that part", [](const Var& x) { return channel_means(Var(x.value().slice(1, 0, 4))); }},
       {"cannot read images of 8 x 8",
        [](const Var& x) {
@@ -349,6 +411,10 @@ TEST_F(ExportCli, WritesAFileThatTellsWhatItIs) {
   // The same bytes every time.
   expect_works("export " + kCheckpoint + " again.onnx");
   EXPECT_EQ(read_bytes(scratch() / "raw.onnx"), read_bytes(scratch() / "again.onnx"));
+  // The standard output holds the file and nothing else.
+  const Result piped = run_script("$S export " + kCheckpoint + " /dev/stdout | cmp - raw.onnx");
+  EXPECT_EQ(piped.status, 0) << piped.out;
+  EXPECT_NE(piped.err.find("nodes"), std::string::npos) << piped.err;
   // A recipe has random weights.
   EXPECT_EQ(run("export tiny.textproto recipe.onnx --set model.num_classes=4").status, 0);
   EXPECT_EQ(shape_of(parsed(read_bytes(scratch() / "recipe.onnx")).graph().output(0)),
@@ -375,6 +441,11 @@ TEST_F(ExportCli, RefusesBadInput) {
            {"none.textproto" + out, "none.textproto"},
        })
     expect_refused("export " + arguments, part);
+  // 2 TB
+  const Result large = run("export " + kCheckpoint + out + "--batch 1024 --height 13000 --width 13000");
+  EXPECT_EQ(large.status, 1);
+  EXPECT_NE(large.err.find("a smaller --batch"), std::string::npos) << large.err;
+  EXPECT_EQ(large.err.find("data.batch_size"), std::string::npos) << large.err;
   EXPECT_FALSE(fs::exists(scratch() / "refused.onnx"));
 }
 

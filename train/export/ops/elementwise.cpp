@@ -1,4 +1,6 @@
 // Elementwise ops. On feature maps that are there as [N, C, H, W] they keep that order.
+#include <limits>
+
 #include "train/export/lowering.h"
 
 namespace saccade {
@@ -84,8 +86,13 @@ void lower_scale_shift(Lowering& l) {
 }
 SACCADE_REGISTER_LOWERING("scale_shift", lower_scale_shift);
 
+// A bound that is infinite is none.
 std::string clip(Lowering& l, const std::string& x, double low, double high) {
-  return l.node("Clip", {x, l.graph().scalar(low), l.graph().scalar(high)});
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  if (low == -kNone && high == kNone) return x;
+  std::vector<std::string> in{x, low == -kNone ? "" : l.graph().scalar(low)};
+  if (high != kNone) in.push_back(l.graph().scalar(high));
+  return l.node("Clip", in);
 }
 
 void lower_clamp(Lowering& l) {
@@ -104,13 +111,15 @@ SACCADE_REGISTER_LOWERING("inverse_sigmoid", lower_inverse_sigmoid, true);
 
 // Everything that floats is f32 while a model is traced.
 void lower_cast(Lowering& l) {
+  if (l.traced(0).dtype != l.result_traced().dtype)
+    l.refuse(fmt::format("from {} to {}", name_of(l.traced(0).dtype), name_of(l.result_traced().dtype)));
   lower_one(l, [](const std::string& x) { return x; });
 }
 SACCADE_REGISTER_LOWERING("cast", lower_cast);
 
 void lower_masked_fill(Lowering& l) {
   l.result(l.node("Where", {l.graph().constant(l.constant("mask"), "mask"),
-                            l.graph().scalar(l.number("value")), l.input(0)}));
+                            l.graph().constant(Tensor::scalar(l.number("value")), "value"), l.input(0)}));
 }
 SACCADE_REGISTER_LOWERING("masked_fill", lower_masked_fill);
 
