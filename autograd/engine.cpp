@@ -235,17 +235,20 @@ void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* 
     SACCADE_CHECK(!node.released(), "[backward] the graph at op {} was already used by another backward",
                   node.name());
     if (current.grad.dtype() != current.dtype) current.grad = current.grad.to(current.dtype);
-    if (Tensor* sum = checked ? nullptr : only_sum(node); sum && node.add_backward(current.grad, *sum)) {
+    bool added = false;
+    Gradients grads = [&] {
+      const ProfileRange range([&] { return std::string(node.name()) + " backward"; });
+      Tensor* sum = checked ? nullptr : only_sum(node);
+      added = sum && node.add_backward(current.grad, *sum);
+      return added ? Gradients() : node.run_backward(current.grad);
+    }();
+    if (added) {
       for (size_t i = 0; leaves && i < node.edges().size(); ++i)
         if (node.context().needs(i) && node.edges()[i].leaf) leaves->given(*node.edges()[i].leaf);
       if (leaves) leaves->walked(node);
       node.release();
       continue;
     }
-    Gradients grads = [&] {
-      const ProfileRange range([&] { return std::string(node.name()) + " backward"; });
-      return node.run_backward(current.grad);
-    }();
     current.grad = Tensor();
     SACCADE_CHECK(grads.size() == node.edges().size(), "[backward] op {} returned {} gradients for {} inputs",
                   node.name(), grads.size(), node.edges().size());
