@@ -640,10 +640,23 @@ TEST_F(Cli, CompletesCommandsFlagsAndConfigurations) {
     else
       EXPECT_EQ(r.out, want.empty() ? "" : want + " ");
   }
-  Result bash = run_script(
-      "$S completion bash >c.bash; cat >t.bash <<'END'\n. ./c.bash\nCOMP_LINE=\"$S train --set model.backbone.type=sw\" COMP_POINT=999\n"
-      "_saccade\necho \"${COMPREPLY[@]}\"\nEND\nS=\"$S\" bash t.bash");
-  EXPECT_EQ(bash.out, "swin\n") << bash.err;
+  EXPECT_EQ(run_script("$S completion bash >c.bash && mkdir 'two words'").status, 0);
+  for (const auto& [line, want] : std::vector<std::array<std::string, 2>>{
+           {"train --set model.backbone.type=sw", "swin"},
+           {"train --set \"model.backbone.type=sw", "model.backbone.type=swin"},
+           {"train --set 'model'.backbone.type=sw", "swin"},
+           {"train --resume=\"x y\" --output 'two w", "two words"},
+           {"train --output two\\ w", "two words"},
+           {"train --output=two\\ w", "two words"},
+           {"train --output=\"two w", "two words"},
+           {"train \"--output=two w", "--output=two words"}}) {
+    SCOPED_TRACE(line);
+    Result r = run_script(
+        "cat >t.bash <<'END'\n. ./c.bash\ncompopt() { :; }\nIFS= read -r COMP_LINE <line\nCOMP_POINT=${#COMP_LINE}\n"
+        "_saccade\nprintf '%s\\n' \"${COMPREPLY[@]}\"\nEND\ncat >line <<'END'\n" +
+        std::string(SACCADE_BINARY_DIR) + "/saccade " + line + "\nEND\nbash t.bash");
+    EXPECT_EQ(r.out, want + "\n") << r.err;
+  }
   expect_refused("completion tcsh", "tcsh");
 }
 
