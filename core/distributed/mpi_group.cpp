@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -262,8 +263,13 @@ class MpiGroup final : public ProcessGroup {
 
 double rank_timeout() {
   const char* text = std::getenv("SACCADE_RANK_TIMEOUT");
-  const double seconds = text ? std::atof(text) : 0;
-  return seconds > 0 ? seconds : 20;
+  if (!text) return 20;
+  const std::string_view word = text;
+  int seconds = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seconds);
+  if (error != std::errc() || end != word.data() + word.size() || seconds < 3 || seconds > 86400)
+    fail_input("SACCADE_RANK_TIMEOUT: \"{}\", expected 3 to 86400 seconds", shortened(word));
+  return seconds;
 }
 
 std::unique_ptr<ProcessGroup> open_mpi_group(const Ranks& ranks) { return std::make_unique<MpiGroup>(ranks); }

@@ -60,6 +60,8 @@ void read_master(const std::string& text, const char* where, Ranks& r) {
 
 std::optional<Ranks> ask(const Launcher& l, const Environment& variable) {
   if (l.needs && !variable(l.needs)) return std::nullopt;
+  // One of them alone may be somebody else's.
+  if (!l.rank || !variable(l.rank) || !l.size || !variable(l.size)) return std::nullopt;
   const auto rank = number(variable, l.rank), size = number(variable, l.size);
   if (!rank || !size) return std::nullopt;
   Ranks r;

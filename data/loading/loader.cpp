@@ -205,8 +205,8 @@ class DataLoader::Impl {
     for (const auto& job : jobs_) {
       if (job->claimed < job->images.size()) return job;
     }
-    if (!failed_ && static_cast<int64_t>(jobs_.size()) < int64_t{options_.prefetch} + 1 && add_job())
-      return jobs_.back();
+    while (!failed_ && static_cast<int64_t>(jobs_.size()) < int64_t{options_.prefetch} + 1 && add_job())
+      if (!jobs_.back()->images.empty()) return jobs_.back();
     return nullptr;
   }
 

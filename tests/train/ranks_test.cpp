@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-// Random masks, statistics of batches, denoising and a last batch with fewer images than four ranks.
+// Random masks, statistics of batches and denoising.
 constexpr const char* kModel = R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
@@ -76,9 +76,29 @@ TEST_F(RankTraining, EqualsOneProcessAndItselfAndGoesOnWithOtherRanks) {
   expect_same_curves("one", "stopped", 1e-4);
 }
 
+// Each divides by something of its own: objects, the weights of all queries, qualities.
+TEST_F(RankTraining, ClassLossesAreThoseOfOneProcess) {
+  for (const std::string kind : {"softmax", "varifocal"}) {
+    const std::string set = fmt::format(
+        "--set criterion.class_loss={} --set train.max_steps=2 --set model.transformer.denoising.queries={}",
+        kind, kind == "softmax" ? 0 : 10);
+    expect_trains("one_" + kind, 1, set);
+    expect_trains("two_" + kind, 2, set);
+    expect_same_curves("one_" + kind, "two_" + kind, 1e-5);
+  }
+}
+
+TEST_F(RankTraining, EveryRankHasAnImageOfEveryBatch) {
+  for (const char* set : {"--set data.batch_size=1", "--set data.drop_last=false --set data.batch_size=6"}) {
+    const Result r = train("no_image", 2, set);
+    EXPECT_EQ(r.status, 2) << r.err;
+    EXPECT_NE(r.err.find("data.batch_size: "), std::string::npos) << r.err;
+  }
+}
+
 // The process of rank 1 of the run gets a signal after its first step.
 constexpr const char* kSignalRankOne = R"(
-OMP_NUM_THREADS=1 SACCADE_RANK_TIMEOUT=2 timeout -k 5 60 "$S" train --config ranks.textproto --output {0} --processes 2 --quiet \
+OMP_NUM_THREADS=1 SACCADE_RANK_TIMEOUT=5 timeout -k 5 60 "$S" train --config ranks.textproto --output {0} --processes 2 --quiet \
   --set train.max_steps=1000000 --set train.eval_every_epochs=0 &
 launcher=$!
 for i in $(seq 300); do [ -s {0}/metrics.jsonl ] && break; sleep 0.1; done
@@ -90,7 +110,7 @@ wait $launcher
 
 TEST_F(RankTraining, EndsWhenARankIsKilledOrHangsAndGoesOn) {
   const std::pair<const char*, const char*> cases[] = {{"KILL", "has ended"},
-                                                       {"STOP", "has been silent for 2 s"}};
+                                                       {"STOP", "has been silent for 5 s"}};
   for (const auto& [signal, words] : cases) {
     const std::string folder = std::string("run_") + signal;
     const auto start = std::chrono::steady_clock::now();

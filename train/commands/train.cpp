@@ -267,6 +267,10 @@ int run_train(const TrainArguments& arguments) {
           fmt::format("stopped by {} before a step was done", signal_name(interrupt_signal()));
       if (process_group().is_first()) Progress().message(line);
       process_group().fail(line, status);
+      if (!process_group().alone()) {
+        std::fflush(nullptr);
+        std::_Exit(status);  // finish() would wait for ranks that were told to end
+      }
       return status;
     }
   };

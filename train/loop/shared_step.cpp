@@ -41,8 +41,15 @@ std::vector<std::string> fields_of(const std::string& message) {
 // Before anything is trained: a difference would show later as weights that nobody can explain.
 void TrainingRun::check_same_run() {
   if (group_.alone()) return;
+  // Images of a batch, and of the last one of an epoch.
+  const int64_t images = std::strtoll(info_.images.c_str(), nullptr, 10), batch = config_.data().batch_size();
+  const int64_t rest = config_.data().drop_last() || images == 0 ? 0 : images % batch;
+  if (batch < group_.size() || (rest > 0 && rest < group_.size()))
+    fail_input("data.batch_size: {} images a batch{} for {} ranks, expected at least one each", batch,
+               rest > 0 ? fmt::format(" and {} in the last of an epoch (data.drop_last: false)", rest) : "",
+               group_.size());
   const std::vector<std::string> own{program_checksum(), info_.config, info_.images,
-                                     std::to_string(info_.step)};
+                                     fmt::format("{} (to end after step {})", info_.step, stop_step_)};
   const std::vector<std::string> all =
       group_.exchange(fmt::format("{}", fmt::join(own, std::string(1, kEnd))));
   const std::vector<std::string> first = fields_of(all[0]);
@@ -61,6 +68,22 @@ void TrainingRun::check_same_run() {
         "rank {} goes on after step {}, rank 0 after step {}: expected a run folder that all ranks share", r,
         other[3], first[3]);
   }
+}
+
+// All ranks start with the bytes of rank 0, whatever files they were read from.
+void TrainingRun::check_same_weights() {
+  if (group_.alone()) return;
+  Checksum sum;
+  auto add = [&](const Tensor& t) {
+    const Tensor here = t.to(Device::kCpu).contiguous();
+    sum.add(here.raw(), here.bytes());
+  };
+  for (const NamedTensor& t : model_.named_tensors()) add(t.var.value());
+  for (const auto& [name, t] : optimizer_->state()) add(t);
+  const std::vector<std::string> all = group_.exchange(checksum_text(sum.value()));
+  for (size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0])
+      fail_input("rank {} starts with other weights than rank 0, expected the same files", r);
 }
 
 // The losses are divided by the objects of all ranks, and all pad as one process would.

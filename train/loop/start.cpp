@@ -45,6 +45,7 @@ void TrainingRun::start() {
     resume(*from, changes);
   else if (options_.resume)
     log_.message(options_.output + ": there is no run to resume yet, so a new one starts");
+  check_same_weights();
   result_.best_metric = info_.best_metric;
   result_.best_step = info_.best_step;
   result_.step = info_.step;

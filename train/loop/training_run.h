@@ -73,6 +73,7 @@ class TrainingRun {
   void read_batches(PendingStep& now);
   // What the ranks of a process group agree on, in shared_step.cpp: what the batches of all have together, their losses, and when to stop.
   void check_same_run();
+  void check_same_weights();
   void share_batches(PendingStep& now, double& normalizer, double& images, const std::string& problem);
   void share_losses(PendingStep& now, std::vector<Tensor>& losses);
   void share_metrics(Metrics& metrics) const;

@@ -9,9 +9,10 @@
 
 namespace saccade {
 
+constexpr int64_t kSumStep = 64;  // elements: 256 bytes
+
 GradientSum::GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64_t block_bytes)
     : group_(group) {
-  constexpr int64_t kStep = 64;  // elements: 256 bytes
   MemoryUseScope use(MemoryUse::kOptimizer);
   for (Var& p : parameters) {
     slot_of_.emplace(p.state().get(), slots_.size());
@@ -22,13 +23,13 @@ GradientSum::GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64
   int64_t size = 0;
   auto close = [&] {
     Block& block = blocks_.emplace_back();
-    block.all = Tensor::zeros({round_up(size, kStep * group_.size())}, DType::kF32, device);
+    block.all = Tensor::zeros({round_up(size, kSumStep * group_.size())}, DType::kF32, device);
     size = 0;
   };
   size_t first = slots_.size();
   for (size_t i = slots_.size(); i-- > 0;) {
     begins.push_back(size);
-    size += round_up(slots_[i].parameter.value().numel(), kStep);
+    size += round_up(slots_[i].parameter.value().numel(), kSumStep);
     if (size * 4 < block_bytes && i > 0) continue;
     close();
     Block& block = blocks_.back();
@@ -43,7 +44,6 @@ GradientSum::GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64
     first = i;
     begins.clear();
   }
-  losses_ = Tensor::zeros({round_up(kMostLosses, kStep * group_.size())}, DType::kF32, device);
 }
 
 void GradientSum::backward_and_start(const Var& loss) {
@@ -82,9 +82,7 @@ void GradientSum::start_blocks(bool whole_only) {
 std::vector<std::string> GradientSum::finish(Tensor& losses, const std::string& word) {
   const ProfileRange range([] { return "gradients of all ranks"; });
   start_blocks(false);
-  SACCADE_CHECK(losses.numel() <= kMostLosses, "[ranks] {} losses, expected at most {}", losses.numel(),
-                kMostLosses);
-  losses_.fill(0);
+  losses_ = Tensor::zeros({round_up(losses.numel(), kSumStep * group_.size())}, DType::kF32, losses.device());
   Tensor own = losses_.slice(0, 0, losses.numel());
   own.copy_from(losses);
   group_.start_sum(losses_);

@@ -19,10 +19,8 @@ class GradientSum {
   // have begun. An undefined loss has no gradients. The last backward of a step.
   void backward_and_start(const Var& loss);
   // Until every parameter's gradient is the sum of the ranks'; one that no rank has a gradient of has none. `losses` (f32, one axis,
-  // at most kMostLosses of them) become sums, too. `word` is what ranks tell each other beside it: all ranks' words.
+  // as many on every rank) become sums, too. `word` is what ranks tell each other beside it: all ranks' words.
   std::vector<std::string> finish(Tensor& losses, const std::string& word);
-
-  static constexpr int64_t kMostLosses = 1024;
 
  private:
   struct Slot {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/distributed/process_group.h"
 #include "models/detection/class_loss.h"
 
 namespace saccade {
@@ -13,7 +14,7 @@ class SoftmaxLoss : public ClassLoss {
   int64_t extra_columns() const override { return 1; }
   bool matches_probabilities() const override { return true; }
 
-  // Divided by the sum of the class weights over all queries.
+  // Divided by the sum of the class weights over all queries, of all processes: they add up their losses.
   Sum sum(const Var& logits, const MatchedQueries& matched, double) const override {
     const int64_t G = logits.dim(0), N = logits.dim(1), Q = logits.dim(2), K = logits.dim(3);
     std::vector<float> weights(static_cast<size_t>(K), 1.f);
@@ -26,8 +27,10 @@ class SoftmaxLoss : public ClassLoss {
     for (int64_t g = 0; g < G; ++g) {
       double total = 0;
       for (int64_t i = g * N * Q; i < (g + 1) * N * Q; ++i) total += weight_of[static_cast<size_t>(i)];
-      totals.push_back(std::max(total, 1e-12));
+      totals.push_back(total);
     }
+    if (!process_group().alone()) add_other_ranks(totals, logits.device());
+    for (double& total : totals) total = std::max(total, 1e-12);
     return {cross_entropy(reshape(logits, {G * N * Q, K}),
                           label_queries(logits, matched, K - 1).reshape({G * N * Q}),
                           Tensor::from<float>({K}, weights, logits.device()), 0, layers_of(logits)),
@@ -51,6 +54,15 @@ class SoftmaxLoss : public ClassLoss {
   double score_of(float score) const override { return score; }
 
  private:
+  static void add_other_ranks(std::vector<double>& totals, Device device) {
+    const auto G = static_cast<int64_t>(totals.size());
+    Tensor all = Tensor::empty({process_group().size(), G}, DType::kF64, device);
+    process_group().gather(Tensor::from<double>({G}, totals, device), all);
+    const std::vector<double> of_ranks = all.to_vector<double>();
+    std::fill(totals.begin(), totals.end(), 0);
+    for (size_t i = 0; i < of_ranks.size(); ++i) totals[i % totals.size()] += of_ranks[i];
+  }
+
   ClassLossOptions options_;
 };
 
