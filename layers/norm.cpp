@@ -29,15 +29,15 @@ Var BatchNorm2d::forward(const Var& x, Activation activation) {
   if (!frozen_)
     return batch_norm(x, weight_, bias_, running_mean_.value(), running_var_.value(),
                       training() && is_trained(), 0.1, kBatchNormEps, activation);
-  const Affine& a = affine();
-  return channel_affine(x, a.scale, a.shift, activation);
+  const auto [scale, shift] = affine();
+  return channel_affine(x, scale, shift, activation);
 }
 
 Var BatchNorm2d::forward_add_relu(const Var& x, const Var& residual) {
   if (!frozen_) return add_relu(forward(x), residual);
   ModuleScope scope(*this);
-  const Affine& a = affine();
-  return affine_add_relu(x, a.scale, a.shift, residual);
+  const auto [scale, shift] = affine();
+  return affine_add_relu(x, scale, shift, residual);
 }
 
 std::pair<Var, Var> BatchNorm2d::scale_and_shift() const {
@@ -46,16 +46,18 @@ std::pair<Var, Var> BatchNorm2d::scale_and_shift() const {
   return {scale, sub(bias_, mul(running_mean_, scale))};
 }
 
-const BatchNorm2d::Affine& BatchNorm2d::affine() {
+std::pair<Tensor, Tensor> BatchNorm2d::affine() {
+  std::lock_guard lock(mutex_);
   decltype(Affine::made_of) now;
   for (size_t i = 0; const Var& v : {weight_, bias_, running_mean_, running_var_}) {
     const auto& storage = v.value().storage();
     now[i++] = {storage, storage->version()};
   }
-  if (affine_.scale.defined() && now == affine_.made_of) return affine_;
-  auto [scale, shift] = scale_and_shift();
-  affine_ = {scale.value(), shift.value(), std::move(now)};
-  return affine_;
+  if (!affine_.scale.defined() || now != affine_.made_of) {
+    auto [scale, shift] = scale_and_shift();
+    affine_ = {scale.value(), shift.value(), std::move(now)};
+  }
+  return {affine_.scale, affine_.shift};
 }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels) : groups_(groups) {

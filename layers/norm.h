@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "autograd/ops.h"
@@ -34,10 +35,12 @@ class BatchNorm2d : public Module {
     Tensor scale, shift;
     std::array<std::pair<std::shared_ptr<Storage>, uint32_t>, 4> made_of;  // and its version
   };
-  const Affine& affine();
+  // Of its own for the caller: threads share a frozen model.
+  std::pair<Tensor, Tensor> affine();
 
   bool frozen_;
   Var weight_, bias_, running_mean_, running_var_;
+  std::mutex mutex_;  // of affine_
   Affine affine_;
 };
 
