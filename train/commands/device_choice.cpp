@@ -1,8 +1,11 @@
 #include "train/commands/device_choice.h"
 
 #include <cstdlib>
+#include <mutex>
+#include <optional>
 #include <regex>
 #include <sstream>
+#include <string>
 
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
@@ -11,19 +14,37 @@ namespace saccade {
 
 namespace {
 
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+
 // The GPU of that number becomes the only one that CUDA shows to this program: threads and libraries cannot take another one. Of
 // those that CUDA_VISIBLE_DEVICES leaves, where it is set.
-void show_only(const std::string& number) {
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  std::string chosen = number;
+void show_only(size_t number, const std::optional<std::string>& visible) {
+  std::string chosen = std::to_string(number);
   if (visible) {
-    std::istringstream names(visible);
-    chosen.clear();
-    for (size_t i = 0, wanted = std::stoul(number); i <= wanted; ++i)
+    std::istringstream names(*visible);
+    for (size_t i = 0; i <= number; ++i)
       if (!std::getline(names, chosen, ','))
-        fail_input("--device cuda:{}: CUDA_VISIBLE_DEVICES shows \"{}\" only", number, visible);
+        fail_input("--device cuda:{}: CUDA_VISIBLE_DEVICES shows \"{}\" only", number, *visible);
   }
-  setenv("CUDA_VISIBLE_DEVICES", chosen.c_str(), 1);
+  setenv(kVisible, chosen.c_str(), 1);
+}
+
+// Whether this process can use that GPU, "the" GPU without a number. The first one asked for is the process's only one, since CUDA reads
+// CUDA_VISIBLE_DEVICES once.
+bool take_gpu(const std::optional<size_t>& number) {
+  static std::mutex mutex;
+  static std::optional<size_t> taken;
+  const std::lock_guard lock(mutex);
+  if (taken && number && *number != *taken)
+    fail_input("--device cuda:{}: this process uses cuda:{} already, expected the same GPU", *number, *taken);
+  std::optional<std::string> visible;
+  if (const char* text = std::getenv(kVisible)) visible = text;
+  if (number && !taken) show_only(*number, visible);
+  const bool usable = cuda_problem().empty();
+  if (usable && !taken) taken = number.value_or(0);
+  if (!usable && visible) setenv(kVisible, visible->c_str(), 1);
+  if (!usable && !visible) unsetenv(kVisible);
+  return usable;
 }
 
 }  // namespace
@@ -33,12 +54,11 @@ DeviceChoice choose_device(const std::string& name) {
   static const std::regex numbered("cuda:([0-9]{1,3})");
   std::smatch number;
   const bool is_numbered = std::regex_match(name, number, numbered);
-  if (is_numbered) show_only(number[1]);
-  const bool usable = cuda_problem().empty();
-  if ((name == "cuda" || is_numbered) && usable) return {Device::kCuda, ""};
-  if (name == "cuda" || is_numbered)
-    fail_input("--device {}: {}; expected auto or cpu", name, cuda_problem());
-  if (name != "auto") fail_input("--device {}: not known, expected auto, cpu, cuda or cuda:NUMBER", name);
+  if (!is_numbered && name != "auto" && name != "cuda")
+    fail_input("--device {}: not known, expected auto, cpu, cuda or cuda:NUMBER", name);
+  const bool usable = take_gpu(is_numbered ? std::optional(std::stoul(number[1])) : std::nullopt);
+  if (name != "auto" && !usable) fail_input("--device {}: {}; expected auto or cpu", name, cuda_problem());
+  if (name != "auto") return {Device::kCuda, ""};
   if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", cuda_problem())};
   // The emulated GPU is correct but slow, so it has to be asked for by name.
   return {cuda_is_emulated() ? Device::kCpu : Device::kCuda, ""};

@@ -12,8 +12,8 @@ struct DeviceChoice {
   std::string notice;  // a line for stdout when the work begins: why "auto" is not the GPU; else ""
 };
 
-// "auto" is the GPU when it can be used, else the CPU; "cuda:1" is the second GPU, for a choice made before anything asks for one. Throws InputError for a device that is unknown or
-// cannot be used, with the reason.
+// "auto" is the GPU when it can be used, else the CPU; "cuda:1" is the second GPU. A process uses one, the first
+// that it asks for. Throws InputError for a device that is unknown or cannot be used, with the reason; CUDA_VISIBLE_DEVICES is then as before.
 DeviceChoice choose_device(const std::string& name);
 
 }  // namespace saccade
