@@ -79,4 +79,29 @@ c=$work/detect_c
 [ -x "$c" ] || c=$work/examples/detect_c
 LD_LIBRARY_PATH=$libraries "$c" "$checkpoint" 0 "$work/image.ppm" | diff "$work/found" -
 python3 examples/detect.py "$checkpoint" 0 "$image" "$libraries/libsaccade.so" | diff "$work/found" -
+python3 - "$libraries/libsaccade.so" "$checkpoint" "$image" << 'END'
+# The process of the caller: threads that cannot start are an error, and its settings stay.
+import ctypes
+import resource
+import sys
+
+saccade, libgomp, libc = ctypes.CDLL(sys.argv[1]), ctypes.CDLL("libgomp.so.1"), ctypes.CDLL(None)
+saccade.saccade_last_error.restype = libc.getenv.restype = ctypes.c_char_p
+checkpoint, model, result = sys.argv[2].encode(), ctypes.c_void_p(), ctypes.c_void_p()
+libgomp.omp_set_num_threads(3)
+before = resource.getrlimit(resource.RLIMIT_AS)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), before[1]))  # the stacks of 64 threads need more
+assert saccade.saccade_set_threads(64) == 0
+assert saccade.saccade_model_load(checkpoint, b"cpu", ctypes.byref(model)) == 1
+assert b" of 64 threads can be started" in saccade.saccade_last_error(), saccade.saccade_last_error()
+resource.setrlimit(resource.RLIMIT_AS, before)
+assert saccade.saccade_set_threads(2) == 0
+visible = libc.getenv(b"CUDA_VISIBLE_DEVICES")
+if saccade.saccade_model_load(checkpoint, b"cuda:77", ctypes.byref(model)) != 0:
+    assert libc.getenv(b"CUDA_VISIBLE_DEVICES") == visible
+assert saccade.saccade_model_load(checkpoint, b"cpu", ctypes.byref(model)) == 0
+assert saccade.saccade_predict_file(model, sys.argv[3].encode(), ctypes.c_double(0), ctypes.byref(result)) == 0
+assert libgomp.omp_get_max_threads() == 3
+END
 echo "libsaccade: $(wc -l < "$work/listed") symbols, examples in C++, C and Python agree"

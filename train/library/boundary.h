@@ -1,9 +1,13 @@
-// What stands between libsaccade and its callers: the errors of the inside become those of the standard library.
+// What stands between libsaccade and its callers: the errors of the inside become those of the standard library, and a call leaves
+// the caller's process as it was.
 #pragma once
 
+#include <exception>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 
+#include "core/tensor/device.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
@@ -17,9 +21,29 @@ auto with_standard_errors(F&& f) {
     throw std::invalid_argument(error.what());
   } catch (const OutOfMemory&) {
     throw std::bad_alloc();
-  } catch (const Error& error) {
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
     throw std::runtime_error(error.what());
   }
 }
+
+// The stream of the GPU and the handles of its libraries are one for all threads, so whoever computes on it, or gives its memory back,
+// holds this. Nothing is held for the CPU.
+std::unique_lock<std::mutex> gpu_turn(Device device);
+
+// While it lives, the calling thread may compute: its threads have been started, oneDNN uses as many, and the GPU is its own. Throws
+// what start_threads() throws.
+class ComputeScope {
+ public:
+  explicit ComputeScope(Device device);
+  ~ComputeScope();
+  ComputeScope(const ComputeScope&) = delete;
+  ComputeScope& operator=(const ComputeScope&) = delete;
+
+ private:
+  std::unique_lock<std::mutex> turn_;
+  int callers_threads_;
+};
 
 }  // namespace saccade

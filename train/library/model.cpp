@@ -1,9 +1,7 @@
 // Inference of libsaccade: one loaded model for any number of threads.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cmath>
-#include <mutex>
+#include <optional>
 
 #include "core/runtime/cpu/thread_team.h"
 #include "train/checkpoints/load_model.h"
@@ -18,23 +16,6 @@
 namespace saccade {
 
 namespace {
-
-// The stream of the GPU is one for all threads.
-std::mutex& gpu_turn() {
-  static std::mutex turn;
-  return turn;
-}
-
-// The loops of oneDNN: those of the program run on our threads, as its definitions of OpenMP's functions come before libgomp's. A
-// library must not do that to the program that it is in, so here they are libgomp's, which counts for each thread that calls.
-void set_threads_of_libgomp(int count) {
-  using Set = void (*)(int);
-  static const Set set = [] {
-    void* libgomp = ::dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    return libgomp ? reinterpret_cast<Set>(::dlsym(libgomp, "omp_set_num_threads")) : nullptr;
-  }();
-  if (set) set(count);
-}
 
 Image image_of(const Pixels& pixels) {
   const bool is_grey = pixels.order == PixelOrder::kGreyscale;
@@ -67,14 +48,18 @@ class Model::Impl {
  public:
   Impl(const std::string& checkpoint, const std::string& device)
       : device_(choose_device(device).device),
-        loaded_(load_trained_model(checkpoint, device_)),
-        norm_(image_normalization(loaded_.config)),
-        precision_(precision_of(loaded_.config)),
-        post_{.max_detections = loaded_.config.eval().max_detections(),
-              .classes = std::ssize(loaded_.class_names)} {}
+        loaded_(load(checkpoint, device_)),
+        norm_(image_normalization(loaded_->config)),
+        precision_(precision_of(loaded_->config)),
+        post_{.max_detections = loaded_->config.eval().max_detections(),
+              .classes = std::ssize(loaded_->class_names)} {}
+  ~Impl() {
+    const auto turn = gpu_turn(device_);
+    loaded_.reset();
+  }
 
-  const LoadedModel& loaded() const { return loaded_; }
-  bool is_detector() const { return loaded_.task == "detection"; }
+  const LoadedModel& loaded() const { return *loaded_; }
+  bool is_detector() const { return loaded_->task == "detection"; }
   bool is_on_gpu() const { return device_ != Device::kCpu; }
 
   std::vector<std::vector<Prediction>> predict(std::vector<Image> images, double threshold) const {
@@ -83,18 +68,22 @@ class Model::Impl {
     const PredictInput unnamed{.path = "pixels", .name = "", .picture = ""};
     std::vector<LoadedInput> inputs;
     for (Image& image : images) inputs.push_back({&unnamed, std::move(image)});
-    const Batch batch = batch_of(inputs, loaded_.config);
-    std::unique_lock<std::mutex> turn;
-    if (is_on_gpu()) turn = std::unique_lock(gpu_turn());
+    start_threads();
+    const Batch batch = batch_of(inputs, loaded_->config);  // of several calls at a time
+    const ComputeScope compute(device_);
     const NoGrad no_grad;  // and the state of the caller's thread comes back
     set_precision(precision_);
-    set_threads_of_libgomp(thread_count());
     return is_detector() ? boxes(batch, threshold) : classes(batch, threshold);
   }
 
  private:
+  static LoadedModel load(const std::string& checkpoint, Device device) {
+    const ComputeScope compute(device);
+    return load_trained_model(checkpoint, device);
+  }
+
   std::vector<std::vector<Prediction>> boxes(const Batch& batch, double threshold) const {
-    auto& detector = loaded_.as<Detector>();
+    auto& detector = loaded_->as<Detector>();
     const DetectorOutput output = detector.forward(detector_input(batch, norm_, device_));
     std::vector<std::vector<Prediction>> found;
     for (const auto& image : detector.postprocess(output, batch.targets, post_)) {
@@ -107,7 +96,7 @@ class Model::Impl {
   }
 
   std::vector<std::vector<Prediction>> classes(const Batch& batch, double threshold) const {
-    const std::vector<float> logits = classify(loaded_.as<Classifier>(), batch, norm_);
+    const std::vector<float> logits = classify(loaded_->as<Classifier>(), batch, norm_);
     const size_t K = logits.size() / batch.targets.size();
     std::vector<std::vector<Prediction>> found;
     for (size_t n = 0; n < batch.targets.size(); ++n) {
@@ -127,7 +116,7 @@ class Model::Impl {
   }
 
   Device device_;
-  LoadedModel loaded_;
+  std::optional<LoadedModel> loaded_;
   kernels::ImageNormalization norm_;
   Precision precision_;
   PostprocessOptions post_;

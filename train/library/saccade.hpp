@@ -43,7 +43,8 @@ struct Prediction {
 class SACCADE_API Model {
  public:
   // A checkpoint that `saccade train` or `saccade convert` wrote. device: "auto" (a GPU that can be used, else the CPU), "cpu",
-  // "cuda", or "cuda:1" (decided by the first model of the process that asks for a number).
+  // "cuda", or "cuda:1". A process uses one GPU: another number than that of the first one asked for is refused. The chosen one is then the
+  // only one in CUDA_VISIBLE_DEVICES.
   explicit Model(const std::string& checkpoint, const std::string& device = "auto");
   ~Model();
   Model(Model&&) noexcept;
@@ -86,7 +87,7 @@ class SACCADE_API Training {
   Training& operator=(Training&&) noexcept;
 
   // Takes one step, with the evaluation and the checkpoint where the recipe has them due. False when the run was
-  // complete already.
+  // complete already; the first time it is then evaluated, unless the recipe had that done.
   bool step();
   int64_t steps_done() const;
   // Of the last step: "loss", its parts, "gradient_norm", "learning_rate", times. On a GPU those of the step before it.

@@ -1,4 +1,6 @@
 // Training of libsaccade: the trainer's run, a step a call.
+#include <optional>
+
 #include "core/tensor/execution.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/commands/device_choice.h"
@@ -32,37 +34,54 @@ TrainerOptions trainer_options(const TrainingSetup& setup) {
 
 class Training::Impl {
  public:
-  explicit Impl(const TrainingSetup& setup)
-      : options_(trainer_options(setup)),
-        task_(task_of(options_.config).make(options_.config)),
-        folder_(options_.output),
-        run_(options_, *task_, folder_) {
+  explicit Impl(const TrainingSetup& setup) : options_(trainer_options(setup)), folder_(options_.output) {}
+  ~Impl() {
+    const auto turn = gpu_turn(options_.device);
+    run_.reset();
+    task_.reset();
+  }
+
+  void begin() {
+    const ComputeScope compute(options_.device);
+    task_ = task_of(options_.config).make(options_.config);
+    run_.emplace(options_, *task_, folder_);
     if (!options_.resume) folder_.refuse_run();
     const auto& modules = options_.config.train().checkpoint_modules();
     task_->model().set_recompute({modules.begin(), modules.end()}, "train.checkpoint_modules");
     ExecutionScope scope;
-    run_.begin();
+    run_->begin();
   }
 
   bool step() {
+    if (ended_) return false;
+    const ComputeScope compute(options_.device);
     ExecutionScope scope;
-    return run_.go_on();
+    if (run_->go_on()) return true;
+    ended_ = true;
+    run_->end();
+    return false;
   }
   void save() {
+    const ComputeScope compute(options_.device);
     ExecutionScope scope;
-    run_.save();
+    run_->save();
   }
-  const TrainingRun& run() const { return run_; }
+  const TrainingRun& run() const { return *run_; }
 
  private:
   TrainerOptions options_;
-  std::unique_ptr<TrainingTask> task_;
   RunFolder folder_;
-  TrainingRun run_;
+  std::unique_ptr<TrainingTask> task_;
+  std::optional<TrainingRun> run_;
+  bool ended_ = false;
 };
 
 Training::Training(const TrainingSetup& setup)
-    : impl_(with_standard_errors([&] { return std::make_unique<Impl>(setup); })) {}
+    : impl_(with_standard_errors([&] {
+        auto impl = std::make_unique<Impl>(setup);
+        impl->begin();
+        return impl;
+      })) {}
 Training::~Training() = default;
 Training::Training(Training&&) noexcept = default;
 Training& Training::operator=(Training&&) noexcept = default;

@@ -16,7 +16,6 @@ TrainingResult train(const TrainerOptions& options, TrainingTask& task) {
 }
 
 TrainingResult train(const TrainerOptions& options, TrainingTask& task, RunFolder& folder) {
-  check_schedule(schedule_options(options.config.schedule()));
   return TrainingRun(options, task, folder).run();
 }
 
@@ -30,7 +29,9 @@ TrainingRun::TrainingRun(const TrainerOptions& options, TrainingTask& task, RunF
       stop_step_(options.stop_at_step > 0 ? std::min(options.stop_at_step, plan_.total_steps)
                                           : plan_.total_steps),
       folder_(folder),
-      log_(options, plan_, stop_step_) {}
+      log_(options, plan_, stop_step_) {
+  check_schedule(schedule_);
+}
 
 TrainingResult TrainingRun::run() {
   ExecutionScope scope;

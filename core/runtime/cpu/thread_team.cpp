@@ -148,8 +148,8 @@ class ThreadTeam {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!problem.empty())
-      fail("only {} of {} threads can be started ({}); --threads asks for fewer", members_.size() + 1, size,
-           problem);
+      fail("only {} of {} threads can be started ({}); expected fewer to be asked for", members_.size() + 1,
+           size, problem);
   }
 
   // On `job.size` threads that have been started. Parts that no helper has begun are the caller's.

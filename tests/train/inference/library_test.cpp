@@ -76,6 +76,19 @@ TEST_F(Library, TrainsAsTheProgramDoes) {
   EXPECT_THROW(Training{setup("halves")}, std::invalid_argument);
 }
 
+TEST_F(Library, TrainingEndsAndRefusesAsTheProgramDoes) {
+  TrainingSetup unscheduled = setup("unscheduled");
+  unscheduled.set.push_back("train.eval_every_epochs=9");
+  Training training(unscheduled);
+  while (training.step()) {
+  }
+  EXPECT_FALSE(training.step());
+  EXPECT_TRUE(fs::exists(scratch() / "unscheduled/checkpoints/best.safetensors"));  // of the last evaluation
+  TrainingSetup twice = setup("twice");
+  twice.set.insert(twice.set.end(), {"schedule.warmup_steps=1", "schedule.warmup_epochs=1"});
+  EXPECT_THROW(Training{twice}, std::invalid_argument);
+}
+
 TEST_F(Library, ReadsPixelsInEveryOrder) {
   const Model model(checkpoint(), "cpu");
   EXPECT_TRUE(model.is_detector());

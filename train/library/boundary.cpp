@@ -1,0 +1,49 @@
+#include "train/library/boundary.h"
+
+#include <dlfcn.h>
+
+#include "core/runtime/cpu/thread_team.h"
+
+namespace saccade {
+
+namespace {
+
+// The loops of oneDNN: those of the program run on our threads, as its definitions of OpenMP's functions come before libgomp's. A
+// library must not do that to the program that it is in, so here they are libgomp's, which counts for each thread that calls.
+struct Libgomp {
+  void* const library = ::dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  int (*const get)() = function<int()>("omp_get_max_threads");
+  void (*const set)(int) = function<void(int)>("omp_set_num_threads");
+
+ private:
+  template <class F>
+  F* function(const char* name) const {
+    return library ? reinterpret_cast<F*>(::dlsym(library, name)) : nullptr;
+  }
+};
+
+// Returns how many there were, 0 without libgomp.
+int set_threads_of_libgomp(int count) {
+  static const Libgomp libgomp;
+  if (!libgomp.get || !libgomp.set) return 0;
+  const int before = libgomp.get();
+  libgomp.set(count);
+  return before;
+}
+
+}  // namespace
+
+std::unique_lock<std::mutex> gpu_turn(Device device) {
+  static std::mutex turn;
+  return device == Device::kCpu ? std::unique_lock<std::mutex>() : std::unique_lock(turn);
+}
+
+// A loop that lacks its threads would end the caller's process.
+ComputeScope::ComputeScope(Device device)
+    : turn_(gpu_turn(device)), callers_threads_((start_threads(), set_threads_of_libgomp(thread_count()))) {}
+
+ComputeScope::~ComputeScope() {
+  if (callers_threads_ > 0) set_threads_of_libgomp(callers_threads_);
+}
+
+}  // namespace saccade
