@@ -5,6 +5,7 @@
 set -euo pipefail
 packages=$(realpath "${1:?usage: scripts/check_package.sh FOLDER [BASE]}")
 base=${2:-}
+library=$(basename "$packages"/libsaccade[0-9]*.deb | cut -d_ -f1)
 examples=$(realpath "$(dirname "$0")/../examples")
 root=$(mktemp -d)
 mounted=0
@@ -61,7 +62,7 @@ completed=$(inside bash -c '. /usr/share/bash-completion/bash_completion; _compl
 inside man saccade-data-shapes 2> /dev/null | grep -q 'draw a synthetic' || fail "the page of the manual does not show"
 echo "completion completes, the manual shows"
 
-quietly inside apt-get purge -q -y saccade libsaccade0 libsaccade-dev
+quietly inside apt-get purge -q -y saccade "$library" libsaccade-dev
 quietly inside apt-get autoremove --purge -q -y
 left=$(files_of_ours)
 [ -z "$left" ] || fail "left behind: $left"

@@ -12,9 +12,13 @@ target_link_libraries(saccade_library PRIVATE ${SACCADE_OBJECTS})
 target_include_directories(saccade_library INTERFACE "$<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/include>"
   "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_compile_features(saccade_library INTERFACE cxx_std_17)
+set(SACCADE_SOVERSION ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)  # a minor version may change the interfaces
+  set(SACCADE_SOVERSION 0.${PROJECT_VERSION_MINOR})
+endif()
 set(exports ${CMAKE_SOURCE_DIR}/train/library/exports.map)
 set_target_properties(saccade_library PROPERTIES OUTPUT_NAME saccade EXPORT_NAME saccade VERSION ${PROJECT_VERSION}
-  SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX LINK_DEPENDS ${exports})
+  SOVERSION ${SACCADE_SOVERSION} LINKER_LANGUAGE CXX LINK_DEPENDS ${exports})
 # Its threads and registries stay: it is never unloaded.
 target_link_options(saccade_library PRIVATE -Wl,--version-script=${exports} -Wl,-z,nodelete -Wl,-z,defs)
 

@@ -1,6 +1,6 @@
 # After cpack: the scripts in which CPack calls ldconfig go, since Debian wants the trigger alone, which the library's package has.
 foreach(package IN LISTS CPACK_PACKAGE_FILES)
-  if(package MATCHES "/libsaccade0_[^/]*$")
+  if(package MATCHES "/libsaccade[0-9.]+_[^/]*$")
     set(tree ${package}.tree)
     execute_process(COMMAND dpkg-deb -R ${package} ${tree} COMMAND_ERROR_IS_FATAL ANY)
     file(REMOVE ${tree}/DEBIAN/postinst ${tree}/DEBIAN/postrm)

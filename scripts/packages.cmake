@@ -1,5 +1,5 @@
 # Manual pages and completion, which the program itself makes, and the packages: `cpack` in the build folder gives saccade (the program),
-# libsaccade0 (the library) and libsaccade-dev for Debian 12 and what is like it.
+# libsaccade0.1 (the library, by its SOVERSION) and libsaccade-dev for Debian 12 and what is like it.
 set(pages ${CMAKE_BINARY_DIR}/pages)
 add_custom_command(OUTPUT ${pages}/made
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${pages}
@@ -18,7 +18,7 @@ install(FILES ${pages}/_saccade DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-
 install(FILES ${pages}/saccade.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT saccade)
 
 # What Debian wants beside each package. The date is the release's, so that the same source gives the same packages.
-set(package_names saccade libsaccade0 libsaccade-dev)
+set(package_names saccade libsaccade${SACCADE_SOVERSION} libsaccade-dev)
 file(STRINGS ${CMAKE_SOURCE_DIR}/CHANGELOG.md heading REGEX "^## ${PROJECT_VERSION} " LIMIT_COUNT 1)
 string(REGEX REPLACE ".*\\(([0-9-]+)\\).*" "\\1" release_date "${heading}")
 execute_process(COMMAND date --utc --date=${release_date} "+%a, %d %b %Y %H:%M:%S +0000" OUTPUT_VARIABLE release_time
@@ -36,7 +36,7 @@ add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/changelog.gz
   DEPENDS ${CMAKE_BINARY_DIR}/pages.changelog VERBATIM)
 add_custom_target(saccade_changelog ALL DEPENDS ${CMAKE_BINARY_DIR}/changelog.gz)
 foreach(package IN LISTS package_names)
-  string(REGEX REPLACE "0$" "" component ${package})
+  string(REGEX REPLACE "[0-9.]+$" "" component ${package})
   set(folder ${CMAKE_INSTALL_DATADIR}/doc/${package})
   install(FILES ${CMAKE_BINARY_DIR}/changelog.gz DESTINATION ${folder} COMPONENT ${component})
   install(FILES LICENSE DESTINATION ${folder} RENAME copyright COMPONENT ${component})
@@ -62,7 +62,7 @@ set(CPACK_COMPONENT_SACCADE_DESCRIPTION "trains and runs attention-based object 
 DETR, Deformable DETR, RT-DETR and DINO on COCO-format data and the like, from
 a configuration, on processors and NVIDIA GPUs.
 ${processors}")
-set(CPACK_DEBIAN_LIBSACCADE_PACKAGE_NAME libsaccade0)
+set(CPACK_DEBIAN_LIBSACCADE_PACKAGE_NAME libsaccade${SACCADE_SOVERSION})
 set(CPACK_DEBIAN_LIBSACCADE_PACKAGE_PROVIDES libsaccade)
 set(CPACK_DEBIAN_LIBSACCADE_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBSACCADE_PACKAGE_SHLIBDEPS ON)
@@ -72,11 +72,11 @@ interface, and trains from C++.
 ${processors}")
 # The loader's cache follows the library, and packages that use it depend on this version or a later one.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/triggers CONTENT "activate-noawait ldconfig\n")
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/shlibs CONTENT "libsaccade 0 libsaccade0 (>= ${PROJECT_VERSION})\n")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/shlibs CONTENT "libsaccade ${SACCADE_SOVERSION} libsaccade${SACCADE_SOVERSION} (>= ${PROJECT_VERSION})\n")
 set(CPACK_DEBIAN_LIBSACCADE_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/triggers ${CMAKE_BINARY_DIR}/shlibs)
 set(CPACK_DEBIAN_LIBSACCADE-DEV_PACKAGE_NAME libsaccade-dev)
 set(CPACK_DEBIAN_LIBSACCADE-DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_LIBSACCADE-DEV_PACKAGE_DEPENDS "libsaccade0 (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_LIBSACCADE-DEV_PACKAGE_DEPENDS "libsaccade${SACCADE_SOVERSION} (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_LIBSACCADE-DEV_DESCRIPTION "attention-based object detectors, files for development
 The headers of libsaccade for C and C++, its CMake package and saccade.pc, and
 examples.")
