@@ -19,14 +19,14 @@ Var reference_points(const Var& tokens, MapSize map) {
   return Var(centres.expand({tokens.dim(0), map.cells(), 1, 2}));
 }
 
-Tensor sine_box_encoding(const Tensor& x, int64_t channels) {
+Tensor sine_box_encoding(const Tensor& x, int64_t channels, double temperature) {
   Shape shape = x.shape();
   shape[-1] *= channels;
   Tensor out = Tensor::empty({x.numel(), channels}, DType::kF32, x.device());
-  kernels::sine_encoding(x.to(DType::kF32).contiguous(), out);
+  kernels::sine_encoding(x.to(DType::kF32).contiguous(), temperature, out);
   out = out.reshape(shape);
   if (execution().observer)
-    observe_kernel("sine_encoding", {x}, out, OpAttributes().add("channels", channels));
+    observe_kernel("sine_encoding", {x}, out, OpAttributes().add("channels", channels).add("temperature", temperature));
   return out;
 }
 

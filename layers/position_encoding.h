@@ -15,9 +15,11 @@ Tensor cell_centres(MapSize map, double low, double high, DType dtype, Device de
 // map: [N, H * W, 1, 2] on the tokens' device, f32 (f64 with f64 tokens).
 Var reference_points(const Var& tokens, MapSize map);
 
-// Sine encoding of boxes or points in [0, 1]: x [.., K] -> [.., K * channels]; the coordinate times 2 pi
-// (two-stage).
-Tensor sine_box_encoding(const Tensor& x, int64_t channels);
+constexpr double kSineTemperature = 10000;  // of the published models, but for DINO's cells
+
+// Sine encoding of boxes or points in [0, 1]: x [.., K] -> [.., K * channels], pairs of the sine and cosine of the coordinate times
+// 2 pi / temperature^(2i / channels).
+Tensor sine_box_encoding(const Tensor& x, int64_t channels, double temperature = kSineTemperature);
 
 // Learned encoding: row_embed and col_embed [50, C/2]; channels are (column, row), as in DETR.
 class LearnedPositionEncoding : public Module {

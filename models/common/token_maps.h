@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layers/constant_keeper.h"
+#include "layers/position_encoding.h"
 #include "models/common/transformer.h"
 #include "models/detector.h"
 
@@ -18,7 +19,7 @@ TokenMaps make_token_maps(const FeatureLevels& levels, const DetectorInput& inpu
 // -> a level each f32 [N, H * W, C]; its batch is 1 where all images have the same valid size.
 struct SinePositions {
   double offset = 0;  // 0 in DETR, -0.5 in Deformable DETR: the cell's centre
-  double temperature = 10000;
+  double temperature = kSineTemperature;
 };
 Tensors sine_positions(const TokenMaps& maps, int64_t channels, const SinePositions& options,
                        const ConstantKeeper* keeper = nullptr);

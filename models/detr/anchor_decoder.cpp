@@ -9,7 +9,8 @@ constexpr double kSmallestSide = 0.02;  // of a box that the positions are divid
 
 }  // namespace
 
-AnchorDecoder::AnchorDecoder(const TransformerOptions& o) : TransformerDecoder(o, false), dim_(o.dim) {
+AnchorDecoder::AnchorDecoder(const TransformerOptions& o, double temperature)
+    : TransformerDecoder(o, false), dim_(o.dim), temperature_(temperature) {
   ref_point_head_ = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim});
   query_scale_ = make_child<Mlp>("query_scale", std::vector{o.dim, o.dim, o.dim});
   ref_anchor_head_ = make_child<Mlp>("ref_anchor_head", std::vector{o.dim, o.dim, int64_t{2}});
@@ -17,7 +18,7 @@ AnchorDecoder::AnchorDecoder(const TransformerOptions& o) : TransformerDecoder(o
 
 Var AnchorDecoder::run_layer(int64_t i, const Var& target, const Tensor& boxes, AttentionInput memory,
                              const QueryGroups& groups) {
-  const Var sines = Var(sine_box_encoding(boxes, dim_ / 2));  // x, y, w, h
+  const Var sines = Var(sine_box_encoding(boxes, dim_ / 2, temperature_));  // x, y, w, h
   memory.query_position = query_position(i, target, boxes, sines);
   return layer(i).forward(target, ref_point_head_->forward(sines), std::move(memory), groups);
 }

@@ -16,20 +16,19 @@
 namespace saccade {
 namespace {
 
-// Anchors are compared with the centres of the cells.
-constexpr SinePositions kCellCentres{.offset = -0.5};
-
 struct DetrOptions : SetDetectorOptions {
   TransformerOptions transformer;
+  double position_temperature = kSineTemperature;
   bool learned_position = false;  // row and column embeddings in place of the sine encoding
 };
 
 class DetrTransformer : public Module {
  public:
-  explicit DetrTransformer(const TransformerOptions& o) {
+  explicit DetrTransformer(const DetrOptions& options) {
+    const TransformerOptions& o = options.transformer;
     encoder = make_child<TransformerEncoder>("encoder", o, "multi_head_attention");
     if (o.anchors)
-      decoder = anchor_decoder = make_child<AnchorDecoder>("decoder", o);
+      decoder = anchor_decoder = make_child<AnchorDecoder>("decoder", o, options.position_temperature);
     else
       decoder = make_child<TransformerDecoder>("decoder", o, false);
   }
@@ -49,7 +48,7 @@ class Detr : public SetDetector {
         make_child<QueryEmbedding>("", options.queries, o.anchors ? 4 : o.dim, options.extra_query_groups);
     child("backbone.0.body", backbone_);
     if (options.learned_position) position_ = make_child<LearnedPositionEncoding>("backbone.1", o.dim);
-    transformer_ = make_child<DetrTransformer>("transformer", o);
+    transformer_ = make_child<DetrTransformer>("transformer", options);
     class_embed_ = child("class_embed", o.anchors ? make_class_head(o.dim, logit_columns())
                                                   : std::make_shared<Linear>(o.dim, logit_columns()));
     bbox_embed_ =
@@ -70,7 +69,7 @@ class Detr : public SetDetector {
     MapSize level{map.dim(1), map.dim(2)};
     Var tokens = reshape(map, {N, level.cells(), C});
     TokenMaps maps = make_token_maps({level}, input, &constants_);
-    Var position = position_ ? position_->forward(level) : Var(sine_positions(maps, C, {}, &constants_)[0]);
+    Var position = position_ ? position_->forward(level) : Var(sine_positions(maps, C, {.temperature = options_.position_temperature}, &constants_)[0]);
     AttentionInput memory{.value = transformer_->encoder->forward(tokens, position, maps),
                           .padding_mask = maps.padding_mask,
                           .levels = maps.levels};
@@ -79,7 +78,9 @@ class Detr : public SetDetector {
     output.query_groups = query_embed_->groups();
     if (options_.transformer.anchors) {
       memory.key = memory.value;
-      memory.key_position = Var(sine_positions(maps, C, kCellCentres, &constants_)[0]);
+      // Anchors are compared with the centres of the cells.
+      const SinePositions centres{.offset = -0.5, .temperature = options_.position_temperature};
+      memory.key_position = Var(sine_positions(maps, C, centres, &constants_)[0]);
       decode_anchors(std::move(memory), denoising, output);
     } else {
       memory.key = add(memory.value, position);
@@ -116,8 +117,8 @@ class Detr : public SetDetector {
     auto [target, position, groups] = make_queries(memory.value.dim(0), denoising, output.query_groups);
     if (denoising.count() > 0) {
       const int64_t half = options_.transformer.dim / 2;
-      position =
-          concat({ref_point_head_->forward(Var(sine_box_encoding(denoising.boxes, half))), position}, 1);
+      const Tensor sines = sine_box_encoding(denoising.boxes, half, options_.position_temperature);
+      position = concat({ref_point_head_->forward(Var(sines)), position}, 1);
     }
     Vars layers = transformer_->decoder->forward(target, position, memory, groups);
     if (!options_.aux_loss) layers = {layers.back()};
@@ -157,6 +158,7 @@ std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Arg
   const Args& t = model.get_section("transformer");
   DetrOptions options{.transformer = read_transformer_options(t),
                       .learned_position = t.get_string("position_encoding") == "learned"};
+  options.position_temperature = t.get_float("position_temperature");
   options.read(t, criterion, classes);
   options.transformer.pre_norm = t.get_bool("pre_norm");
   options.transformer.denoising = options.denoising.queries > 0;

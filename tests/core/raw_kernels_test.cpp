@@ -338,7 +338,7 @@ TEST_F(RawKernels, SineEncoding) {
   compare([](Device device) {
     Rng rng(14);
     Tensor y = Tensor::empty({2, 4, 10}, DType::kF32, device);
-    kernels::sine_encoding(uniform(rng, {2, 4}, 0, 1).to(device), y);
+    kernels::sine_encoding(uniform(rng, {2, 4}, 0, 1).to(device), 20, y);
     return std::vector<Tensor>{y};
   });
 }

@@ -10,18 +10,20 @@ namespace saccade {
 namespace {
 
 // Channel c of the encoding of a coordinate that has `half` channels.
-double sine(double coordinate, int64_t c, int64_t half) {
-  double angle = coordinate / std::pow(10000.0, 2.0 * static_cast<double>(c / 2) / static_cast<double>(half));
+double sine(double coordinate, int64_t c, int64_t half, double temperature = 10000) {
+  double angle = coordinate / std::pow(temperature, 2.0 * static_cast<double>(c / 2) / static_cast<double>(half));
   return c % 2 == 0 ? std::sin(angle) : std::cos(angle);
 }
 
 TEST(SineBoxEncoding, EncodesEachNumberOnItsOwn) {
   Tensor boxes = Tensor::from<float>({1, 2}, std::vector<float>{0.25f, 0.75f});
-  auto values = sine_box_encoding(boxes, 4).to_vector<float>();
-  ASSERT_EQ(values.size(), 8u);
-  for (int64_t i = 0; i < 8; ++i)
-    EXPECT_NEAR(values[static_cast<size_t>(i)], sine((i < 4 ? 0.25 : 0.75) * 2 * std::numbers::pi, i % 4, 4),
-                1e-6);
+  for (double temperature : {10000.0, 20.0}) {
+    auto values = sine_box_encoding(boxes, 4, temperature).to_vector<float>();
+    ASSERT_EQ(values.size(), 8u);
+    for (int64_t i = 0; i < 8; ++i)
+      EXPECT_NEAR(values[static_cast<size_t>(i)],
+                  sine((i < 4 ? 0.25 : 0.75) * 2 * std::numbers::pi, i % 4, 4, temperature), 1e-6);
+  }
 }
 
 TEST(LearnedPositionEncoding, JoinsColumnAndRow) {

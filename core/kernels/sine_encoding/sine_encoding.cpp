@@ -8,8 +8,6 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr double kTemperature = 10000;
-
 // Channels c and c + 1 (where there is one) of the encoding of one coordinate.
 SACCADE_HD void encode_pair(double coordinate, double temperature, int64_t c, int64_t channels, float* out) {
   double angle = coordinate / std::pow(temperature, static_cast<double>(c) / static_cast<double>(channels));
@@ -19,17 +17,18 @@ SACCADE_HD void encode_pair(double coordinate, double temperature, int64_t c, in
 
 struct EncodePairs {
   const float* x;
+  double temperature;
   float* y;
   int64_t channels, pairs;
   SACCADE_HD void operator()(int64_t i) const {
-    encode_pair(x[i / pairs] * 2 * std::numbers::pi, kTemperature, i % pairs * 2, channels,
+    encode_pair(x[i / pairs] * 2 * std::numbers::pi, temperature, i % pairs * 2, channels,
                 y + i / pairs * channels);
   }
 };
 
-void sine_encoding_generic(const Tensor& x, Tensor& y) {
+void sine_encoding_generic(const Tensor& x, double temperature, Tensor& y) {
   const int64_t channels = y.dim(-1), pairs = ceil_div(channels, 2);
-  for_each(x.numel() * pairs, EncodePairs{x.data<float>(), y.data<float>(), channels, pairs}, 100);
+  for_each(x.numel() * pairs, EncodePairs{x.data<float>(), temperature, y.data<float>(), channels, pairs}, 100);
 }
 
 // The axes of all levels and images one below the other: [N, A, C / 2], A the rows and columns of all levels.

@@ -9,8 +9,8 @@
 
 namespace saccade::kernels {
 
-// x f32 [..] -> y f32 [.., C]: channels 2i and 2i + 1 are the sine and cosine of 2 pi x / 10000^(2i / C). Contiguous.
-inline Kernel<void(const Tensor& x, Tensor& y)> sine_encoding{"sine_encoding"};
+// x f32 [..] -> y f32 [.., C]: channels 2i and 2i + 1 are the sine and cosine of 2 pi x / temperature^(2i / C). Contiguous.
+inline Kernel<void(const Tensor& x, double temperature, Tensor& y)> sine_encoding{"sine_encoding"};
 
 // Of the cells of maps (Carion et al. 2020), whose valid parts are i64 [N, L, 2] as in feature_grid.h. maps: one f32 tensor a level,
 // [N, H * W, C], or [1, H * W, C] where the valid part is that of image 0 in all images. The first half of the channels encodes y, the

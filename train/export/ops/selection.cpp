@@ -24,10 +24,11 @@ SACCADE_REGISTER_LOWERING("best_tokens", lower_best_tokens);
 // x [.., K] -> [.., K C]: of each number, sine and cosine in turns.
 void lower_sine_encoding(Lowering& l) {
   const int64_t channels = l.integer("channels"), pairs = channels / 2;
+  const double temperature = l.number("temperature");
   std::vector<float> turns;
   for (int64_t i = 0; i < pairs; ++i)
     turns.push_back(static_cast<float>(
-        2 * std::numbers::pi / std::pow(1e4, 2 * static_cast<double>(i) / static_cast<double>(channels))));
+        2 * std::numbers::pi / std::pow(temperature, 2 * static_cast<double>(i) / static_cast<double>(channels))));
   const Shape& x = l.shape(0);
   const std::vector<int64_t> last{x.rank()}, after{x.rank() + 1};
   const std::string angles =
