@@ -26,7 +26,8 @@ Tensor sine_box_encoding(const Tensor& x, int64_t channels, double temperature) 
   kernels::sine_encoding(x.to(DType::kF32).contiguous(), temperature, out);
   out = out.reshape(shape);
   if (execution().observer)
-    observe_kernel("sine_encoding", {x}, out, OpAttributes().add("channels", channels).add("temperature", temperature));
+    observe_kernel("sine_encoding", {x}, out,
+                   OpAttributes().add("channels", channels).add("temperature", temperature));
   return out;
 }
 

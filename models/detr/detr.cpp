@@ -69,7 +69,10 @@ class Detr : public SetDetector {
     MapSize level{map.dim(1), map.dim(2)};
     Var tokens = reshape(map, {N, level.cells(), C});
     TokenMaps maps = make_token_maps({level}, input, &constants_);
-    Var position = position_ ? position_->forward(level) : Var(sine_positions(maps, C, {.temperature = options_.position_temperature}, &constants_)[0]);
+    Var position =
+        position_
+            ? position_->forward(level)
+            : Var(sine_positions(maps, C, {.temperature = options_.position_temperature}, &constants_)[0]);
     AttentionInput memory{.value = transformer_->encoder->forward(tokens, position, maps),
                           .padding_mask = maps.padding_mask,
                           .levels = maps.levels};

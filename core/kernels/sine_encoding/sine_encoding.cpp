@@ -28,7 +28,8 @@ struct EncodePairs {
 
 void sine_encoding_generic(const Tensor& x, double temperature, Tensor& y) {
   const int64_t channels = y.dim(-1), pairs = ceil_div(channels, 2);
-  for_each(x.numel() * pairs, EncodePairs{x.data<float>(), temperature, y.data<float>(), channels, pairs}, 100);
+  for_each(x.numel() * pairs, EncodePairs{x.data<float>(), temperature, y.data<float>(), channels, pairs},
+           100);
 }
 
 // The axes of all levels and images one below the other: [N, A, C / 2], A the rows and columns of all levels.

@@ -173,7 +173,10 @@ const ExportCase kCases[] = {
     {"detr", with_resnet("detr", "", ""), true, {{"GridSample", 0}}},
     {"detr_learned", with_resnet("detr", "", "position_encoding: \"learned\" pre_norm: true")},
     // The first layer's boxes are learned: only those of the second depend on the image.
-    {"detr_anchors", with_resnet("detr", "", "anchor_queries: true position_temperature: 20"), true, {{"Sin", 1}}},
+    {"detr_anchors",
+     with_resnet("detr", "", "anchor_queries: true position_temperature: 20"),
+     true,
+     {{"Sin", 1}}},
     {"dino", with_resnet("dino", "outputs: [3, 4]", "levels: 2"), true, {{"TopK", 1}, {"Sin", 2}}},
     {"rt_detr",
      with_resnet(

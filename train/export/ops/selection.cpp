@@ -28,7 +28,8 @@ void lower_sine_encoding(Lowering& l) {
   std::vector<float> turns;
   for (int64_t i = 0; i < pairs; ++i)
     turns.push_back(static_cast<float>(
-        2 * std::numbers::pi / std::pow(temperature, 2 * static_cast<double>(i) / static_cast<double>(channels))));
+        2 * std::numbers::pi /
+        std::pow(temperature, 2 * static_cast<double>(i) / static_cast<double>(channels))));
   const Shape& x = l.shape(0);
   const std::vector<int64_t> last{x.rank()}, after{x.rank() + 1};
   const std::string angles =
