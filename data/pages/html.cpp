@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/formats/text.h"
+#include "data/pages/sorting.h"
 #include "data/pages/style.h"
 
 namespace saccade {
@@ -64,7 +65,8 @@ std::string figure_text(double value) {
 }
 
 Html html_table(const std::vector<TableColumn>& columns, const std::vector<std::vector<Html>>& rows) {
-  Html out{"<div class=\"scroll\"><table><thead><tr>"};
+  Html out =
+      html("<div class=\"scroll\"><table{}><thead><tr>", Html{rows.size() > 1 ? " class=\"sortable\"" : ""});
   auto kind = [&](size_t i) { return columns[i].is_number ? " class=\"n\"" : ""; };
   for (size_t i = 0; i < columns.size(); ++i) {
     out.code += fmt::format("<th scope=\"col\"{}", kind(i));
@@ -121,11 +123,13 @@ std::string Page::finish(const std::string& footer) const {
   return html(
              "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
              "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-             "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>{}</style></head>\n"
+             "<meta name=\"color-scheme\" content=\"light dark\">\n"
+             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
+             "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>{}</title>\n<style>{}</style></head>\n"
              "<body><header><h1>{}</h1>\n<p class=\"lead\">{}</p></header>\n<nav>{}</nav>\n<main>\n{}{}</main>\n"
-             "<footer>{}</footer></body></html>\n",
+             "<footer>{}</footer>\n<script>{}</script></body></html>\n",
              title_, Html{kPageStyle}, title_, lead_, contents_, body_,
-             Html{sections_ > 0 ? "</section>\n" : ""}, footer)
+             Html{sections_ > 0 ? "</section>\n" : ""}, footer, Html{kPageScript})
       .code;
 }
 

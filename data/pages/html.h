@@ -1,4 +1,4 @@
-// One self-contained HTML page: no script, no network, pictures inside, light or dark as the viewer wishes.
+// One self-contained HTML page: no network, one script that sorts tables, pictures inside, light or dark as the viewer wishes.
 #pragma once
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ struct TableColumn {
   bool is_number = true;
   std::string hint = {};  // what it means, shown when the mouse rests on it
 };
-// Each row has a cell for each column.
+// Each row has a cell for each column. A click on a heading sorts the rows.
 Html html_table(const std::vector<TableColumn>& columns, const std::vector<std::vector<Html>>& rows);
 // Its length as a bar with the text beside it, in a cell.
 Html bar_cell(double share, const std::string& text);

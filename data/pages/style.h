@@ -38,6 +38,10 @@ footer{color:var(--soft);font-size:13px;padding-top:18px;padding-bottom:40px}
 table{border-collapse:collapse;font-size:14px}
 th,td{padding:5px 12px 5px 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
 th{color:var(--soft);font-weight:550;font-size:13px;white-space:nowrap;vertical-align:bottom}
+.sortable th{cursor:pointer}
+.sortable th:hover{color:var(--accent)}
+th[aria-sort]::after{content:" \25B2"}
+th[aria-sort=descending]::after{content:" \25BC"}
 td:first-child{overflow-wrap:anywhere;min-width:7em;max-width:34em}
 .n{text-align:right;white-space:nowrap}
 tbody tr:hover{background:var(--faint)}

@@ -177,8 +177,9 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
         "Confusion matrix", "Worst images", "Where the attention looked", "hidden_dim: 16",
         "where the run was resumed", "&lt;script&gt;1", "data:image/jpeg;base64,"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
-  for (const char* part : {"<script", "http:", "https:"})
+  for (const char* part : {"<script>1", "http:", "https:"})
     EXPECT_EQ(page.find(part), std::string::npos) << part;
+  EXPECT_EQ(page.find("<script"), page.rfind("<script"));  // that of the page
 
   // The same from a file of the detections; the same bytes from the same files.
   const std::string best = run + "/checkpoints/best.safetensors";
