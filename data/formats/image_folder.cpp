@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -22,7 +23,10 @@ namespace fs = std::filesystem;
      .recognises = nullptr,  // the default: folders that no other format recognises
      .open = [](const DataPaths& paths,
                 const std::vector<std::string>& classes) -> std::shared_ptr<const ClassificationDataset> {
-       return std::make_shared<ImageFolder>(ImageFolder::load(paths.images, classes, paths.allow_outside));
+       auto set =
+           std::make_shared<ImageFolder>(ImageFolder::load(paths.images, classes, paths.allow_outside));
+       if (paths.most > 0) set->keep(paths.most);
+       return set;
      },
      .file = __FILE__});
 
@@ -133,6 +137,21 @@ ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::
     set.labels_.resize(set.files_.size(), static_cast<int64_t>(k));
   }
   return set;
+}
+
+void ImageFolder::keep(int64_t most) {
+  std::vector<size_t> places(files_.size()), rounds(files_.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  for (size_t i = 1; i < files_.size(); ++i) rounds[i] = labels_[i] == labels_[i - 1] ? rounds[i - 1] + 1 : 0;
+  std::ranges::stable_sort(places, {}, [&](size_t i) { return rounds[i]; });
+  places.resize(std::min(places.size(), static_cast<size_t>(most)));
+  std::ranges::sort(places);
+  for (size_t k = 0; k < places.size(); ++k) {
+    files_[k] = files_[places[k]];
+    labels_[k] = labels_[places[k]];
+  }
+  files_.resize(places.size());
+  labels_.resize(places.size());
 }
 
 std::string ImageFolder::image_path(int64_t index) const {

@@ -31,6 +31,8 @@ class ImageFolder final : public ClassificationDataset {
   const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t label(int64_t index) const { return labels_.at(static_cast<size_t>(index)); }
   std::vector<int64_t> labels_of(int64_t index) const override { return {label(index)}; }
+  // Leaves only so many images: the first of each class, then the second of each, and so on.
+  void keep(int64_t most);
   // Files that are no images, and files outside of the class folders, by name below the folder.
   const std::vector<std::string>& ignored() const { return ignored_; }
   // "DIR: 800 images of 10 classes", and how many files are left out.

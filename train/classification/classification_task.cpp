@@ -142,7 +142,6 @@ namespace {
 void check_classification(const Config& config) {
   classification_evaluator(config);
   const auto& data = config.data();
-  if (data.overfit() > 0) fail_input("data.overfit: {}, expected 0 for a classifier", data.overfit());
   if (config.model().has_transformer())
     fail_input("model.transformer: is set, but a classifier is a backbone with a class head");
   if (data.augment().height() == 0)

@@ -144,6 +144,7 @@ ScheduleOptions schedule_options(const config::Schedule& s) {
 
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
   const config::Data& data = config.data();
+  const bool is_detection = task_of(config).has_category_ids;
   DataSplits splits;
   if (data.folder().empty()) {
     auto paths = [](const config::Split& split) {
@@ -152,7 +153,6 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     splits.train = paths(data.train());
     if (data.has_val()) splits.val = paths(data.val());
   } else {
-    const bool is_detection = task_of(config).has_category_ids;
     splits = is_detection ? find_splits(data.folder()) : find_class_splits(data.folder());
     if (!splits.train) fail_input("{}: no training images are found in the folder", data.folder());
     const std::string drawn =
@@ -170,8 +170,8 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     splits.val = splits.train;
     if (notes != nullptr)
       notes->push_back(fmt::format(
-          "data.overfit: training and evaluation on the same {} image{}, without augmentation; AP should come near 1",
-          data.overfit(), data.overfit() == 1 ? "" : "s"));
+          "data.overfit: training and evaluation on the same {} image{}, without augmentation; {} should come near 1",
+          data.overfit(), data.overfit() == 1 ? "" : "s", is_detection ? "AP" : "top1"));
   }
   for (auto* paths : {&splits.train, &splits.val}) {
     if (!*paths) continue;

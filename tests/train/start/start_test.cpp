@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "core/tensor/philox.h"
+#include "data/images/image.h"
 #include "tests/input_error.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
@@ -218,6 +220,35 @@ train { epochs: 3 }
   EXPECT_NE(out.find("1 images, "), std::string::npos) << out;
   ASSERT_FALSE(logged_numbers(dir / "run", "AP").empty());
   EXPECT_GT(logged_numbers(dir / "run", "AP").back(), 0.9) << out;
+}
+
+// Four noise images, two of each class and the first of them.
+TEST(Overfit, TeachesAClassifierToo) {
+  TestFolder dir;
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = fmt::format("set/c{}/{}.png", i % 2, i / 2);
+    fs::create_directories(fs::path(dir / name).parent_path());
+    Image image(24, 24);
+    Rng rng(static_cast<uint64_t>(i));
+    for (uint8_t& v : image.rgb) v = static_cast<uint8_t>(rng.next());
+    write_png(image, dir / name);
+  }
+  write_bytes(dir / "config.textproto", R"(
+model { type: "classifier" backbone { blocks: [1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 } }
+data { batch_size: 8 augment { height: 32 width: 32 crop_area_min: 0.1 } mix { mixup_alpha: 1 } val_height: 24 val_width: 24 }
+optimizer { learning_rate: 1e-2 }
+train { epochs: 3 }
+)");
+  testing::internal::CaptureStdout();
+  const int status = run_command({"train", "--config", dir / "config.textproto", "--data", dir / "set",
+                                  "--output", dir / "run", "--overfit", "4", "--set", "train.max_steps=60"});
+  const std::string out = testing::internal::GetCapturedStdout();
+  ASSERT_EQ(status, 0) << out;
+  EXPECT_NE(out.find("the same 4 images, without augmentation; top1 should come near 1"), std::string::npos)
+      << out;
+  EXPECT_NE(out.find("4 images, 2 classes"), std::string::npos) << out;
+  ASSERT_FALSE(logged_numbers(dir / "run", "top1").empty());
+  EXPECT_EQ(logged_numbers(dir / "run", "top1").back(), 1) << out;
 }
 
 }  // namespace
