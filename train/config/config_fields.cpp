@@ -5,6 +5,9 @@
 
 #include <cstdlib>
 
+#include "train/config/config.h"
+#include "train/config/nearest.h"
+
 namespace saccade {
 
 namespace pb = google::protobuf;
@@ -20,7 +23,44 @@ bool has_defaults(const pb::Descriptor* type) {
   return false;
 }
 
+// "lr" of "learning_rate".
+std::string initials(const std::string& name) {
+  std::string letters;
+  for (size_t i = 0; i < name.size(); ++i)
+    if (i == 0 || name[i - 1] == '_') letters += name[i];
+  return letters.size() > 1 ? letters : "";
+}
+
+// The path of the first field of the message, or of those in it, whose name fits; "" for none.
+template <class Fits>
+std::string find_field(const pb::Descriptor* type, const std::string& path, Fits fits) {
+  const std::string before = path.empty() ? "" : path + ".";
+  for (const std::string& name : field_names(type))
+    if (fits(name)) return before + name;
+  for (int i = 0; i < type->field_count(); ++i) {
+    const pb::FieldDescriptor* f = type->field(i);
+    if (f->is_repeated() || f->message_type() == nullptr) continue;
+    if (const std::string found = find_field(f->message_type(), before + f->name(), fits); !found.empty())
+      return found;
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string nearest_field(const std::string& name, const pb::Descriptor* type, const std::string& path) {
+  const auto is_same = [&](const std::string& other) { return other == name; };
+  const auto begins = [&](const std::string& other) { return other.starts_with(name + "_"); };
+  const auto has_initials = [&](const std::string& other) { return initials(other) == name; };
+  const std::string before = path.empty() ? "" : path + ".";
+  for (const std::string& own : field_names(type))
+    if (begins(own) || has_initials(own)) return before + own;
+  const pb::Descriptor* all = Config::descriptor();
+  for (const std::string& found : {find_field(type, path, is_same), find_field(all, "", is_same),
+                                   find_field(type, path, has_initials), find_field(all, "", has_initials)})
+    if (!found.empty()) return found;
+  return before + nearest_name(name, field_names(type));
+}
 
 std::vector<std::string> field_names(const pb::Descriptor* type) {
   std::vector<std::string> names;

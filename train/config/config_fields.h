@@ -22,6 +22,11 @@ struct FirstError : google::protobuf::io::ErrorCollector {
   }
 };
 
+// The path of the field that an unknown name in a message of this type probably means, where the message is at `path` ("": the
+// configuration itself, or its place is not known): a field of that name elsewhere, one whose words begin with its letters ("lr":
+// learning_rate), else the nearest name in the message.
+std::string nearest_field(const std::string& name, const google::protobuf::Descriptor* type,
+                          const std::string& path);
 std::vector<std::string> field_names(const google::protobuf::Descriptor* type);
 std::string enum_names(const google::protobuf::EnumDescriptor* type);  // "f32, tf32, bf16"
 

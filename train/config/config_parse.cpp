@@ -10,7 +10,6 @@
 #include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
-#include "train/config/nearest.h"
 #include "train/config/text.h"
 
 namespace saccade {
@@ -72,7 +71,7 @@ std::string explain(const FirstError& error, const std::string& text) {
   if (const TwoNames names = unknown_field(error.message))
     if (const pb::Descriptor* type = pool->FindMessageTypeByName(names->first))
       return fmt::format("no field \"{}\" in {}, did you mean \"{}\"?", shortened(names->second),
-                         type->name(), nearest_name(names->second, field_names(type)));
+                         type->name(), nearest_field(names->second, type, ""));
   if (const TwoNames names = unknown_value(error.message))
     if (const pb::EnumDescriptor* type = enum_of_field(names->second))
       return fmt::format("\"{}\" is not a value of {}, expected one of {}", shortened(names->first),

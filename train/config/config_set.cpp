@@ -6,7 +6,6 @@
 #include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
-#include "train/config/nearest.h"
 #include "train/config/text.h"
 
 namespace saccade {
@@ -78,6 +77,9 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
     if (!f->is_repeated()) r->ClearField(&m, f);
     std::string wrong = parse_value(m, f, text);
     if (!wrong.empty()) fail_input("{}: {}", where, shortened(wrong, 200));
+    // Without a place there is no split, as where none is named.
+    if (f->message_type() == config::Split::descriptor() && r->GetMessage(m, f).ByteSizeLong() == 0)
+      r->ClearField(&m, f);
     return;
   }
   if (!f->is_repeated()) return set_scalar(m, f, trim(value), where);
@@ -139,12 +141,10 @@ void apply_set(Config& config, const std::string& assignment) {
   std::string done;
   for (size_t i = 0; i < names.size(); ++i) {
     const pb::FieldDescriptor* f = m->GetDescriptor()->FindFieldByName(names[i]);
-    if (!f) {
-      std::string nearest = nearest_name(names[i], field_names(m->GetDescriptor()));
-      fail_input("--set {}: no field \"{}\" in {}, did you mean \"{}{}\"?", shortened(path),
+    if (!f)
+      fail_input("--set {}: no field \"{}\" in {}, did you mean \"{}\"?", shortened(path),
                  shortened(names[i]), done.empty() ? "the configuration" : done,
-                 done.empty() ? "" : done + ".", nearest);
-    }
+                 nearest_field(names[i], m->GetDescriptor(), done));
     done += (done.empty() ? "" : ".") + names[i];
     bool last = i + 1 == names.size();
     if (last) return set_field(*m, f, value, "--set " + path);

@@ -119,6 +119,17 @@ FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const s
   return fitted;
 }
 
+Config chosen_recipe(const std::string& config, const std::string& model, const std::string& data,
+                     const std::vector<std::string>& sets) {
+  if (config.empty() == model.empty())
+    fail_input("--config{}, expected {}", config.empty() ? ": not given" : " and --model: both are given",
+               config.empty() ? "a file, or --model with the name of a recipe" : "only one of them");
+  if (!model.empty()) return fit_recipe(find_recipe(model, "--model"), data, sets, true).config;
+  Config chosen = load_config(config, sets);
+  if (!data.empty()) use_data_folder(chosen, data);
+  return chosen;
+}
+
 std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights) {
   std::vector<std::string> out;
   const Config before = resolve_config(read), after = resolve_config(edited);

@@ -29,6 +29,10 @@ struct FittedRecipe {
 FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const std::vector<std::string>& sets,
                         bool has_weights);
 
+// Of commands that look at a recipe: the file `config`, or the recipe `model` fitted to the folder `data`, with the edits.
+Config chosen_recipe(const std::string& config, const std::string& model, const std::string& data,
+                     const std::vector<std::string>& sets);
+
 // What is unwise about a configuration that was read from a file and then edited: a line each.
 std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights);
 
