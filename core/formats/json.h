@@ -97,6 +97,11 @@ class JsonFile {
   }
   // `what` replaces simdjson's own words when not empty.
   void check(simdjson::error_code error, std::string_view what) {
+    if (error == simdjson::INCOMPLETE_ARRAY_OR_OBJECT) [[unlikely]] {
+      fail_at(
+          text_.data() + text_.size(),
+          "the file must hold one JSON value and nothing else, but does not end with its last bracket (is it cut off?)");
+    }
     if (error != simdjson::SUCCESS) [[unlikely]] {
       fail_here(what.empty() ? std::string_view(simdjson::error_message(error)) : what);
     }

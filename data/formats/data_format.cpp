@@ -76,6 +76,21 @@ DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left,
   return report;
 }
 
+DatasetReport check_classification_dataset(const DataPaths& paths, std::vector<std::string>& classes,
+                                           int threads) {
+  DatasetReport report;
+  try {
+    DataPaths unseen = paths;
+    unseen.look_at_images = false;
+    const auto dataset = open_classification_dataset(unseen, classes);
+    if (classes.empty()) classes = dataset->class_names();
+    check_class_images(*dataset, paths, threads, report);
+  } catch (const InputError& e) {
+    report.problems.add(e.what());
+  }
+  return report;
+}
+
 GroundTruth read_ground_truth(const DataPaths& paths) {
   const DetectionFormat& format = detection_format(paths);
   if (format.read == nullptr) return format.open(paths, LabelScheme::kContiguous)->ground_truth();

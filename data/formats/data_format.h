@@ -31,7 +31,8 @@ struct DataPaths {
   Part part = Part::kAll;
   double val_share = 0;
   uint64_t seed = 0;
-  int64_t most = 0;  // only so many images, the first that have an object; 0: all
+  // Only so many images: the first that have an object, or in turn the first ones of each class; 0: all.
+  int64_t most = 0;
 };
 
 // What a folder holds.
@@ -95,6 +96,10 @@ std::shared_ptr<const ClassificationDataset> open_classification_dataset(
 // lists as they are.
 DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left = nullptr, int threads = 0,
                                       GroundTruth* all = nullptr);
+// Likewise of a classification set: its folders and every image. Where `classes` is empty it gets those of the set, else the set must have
+// them.
+DatasetReport check_classification_dataset(const DataPaths& paths, std::vector<std::string>& classes,
+                                           int threads = 0);
 // Ids are unique and known; the images are not looked at.
 GroundTruth read_ground_truth(const DataPaths& paths);
 

@@ -168,8 +168,10 @@ int64_t count_repeats(const Items& items, Key key) {
   return keys.end() - std::unique(keys.begin(), keys.end());
 }
 
-// What is allowed, but rarely meant.
-void add_remarks(const GroundTruth& file, std::vector<std::string>& remarks) {
+}  // namespace
+
+std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
+  std::vector<std::string> remarks;
   if (file.annotations.empty())
     remarks.push_back("no image has an annotation");
   else if (std::all_of(file.annotations.begin(), file.annotations.end(), [](auto& a) { return a.iscrowd; }))
@@ -195,6 +197,12 @@ void add_remarks(const GroundTruth& file, std::vector<std::string>& remarks) {
                                     ids.size(), name, ids[0], ids[1]));
     if (remarks.size() > 20) break;
   }
+  return remarks;
+}
+
+namespace {
+
+void add_remarks_on_repeats(const GroundTruth& file, std::vector<std::string>& remarks) {
   if (int64_t n =
           count_repeats(file.images, [](const ImageInfo& i) { return std::string_view(i.file_name); });
       n > 0)
@@ -215,6 +223,17 @@ std::string range_of(const Items& items, Side width, Side height) {
     return low == high ? fmt::format("{:g}", low) : fmt::format("{:g} to {:g}", low, high);
   };
   return fmt::format("{} wide and {} high", text(width(*w0), width(*w1)), text(height(*h0), height(*h1)));
+}
+
+// Of the first twenty, most frequent first.
+std::string frequencies(std::vector<std::pair<std::string, int64_t>> counts) {
+  constexpr size_t kShown = 20;
+  std::ranges::stable_sort(counts, std::ranges::greater(), &std::pair<std::string, int64_t>::second);
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, counts.size()); ++i)
+    text += fmt::format("{}\"{}\" {}", i == 0 ? "" : ", ", counts[i].first, counts[i].second);
+  if (counts.size() > kShown) text += fmt::format(" and {} more", counts.size() - kShown);
+  return text;
 }
 
 void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
@@ -244,14 +263,9 @@ void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
         fmt::format("boxes: {} pixels", range_of<std::vector<Annotation>, BoxSide>(
                                             file.annotations, [](const Annotation& a) { return a.bbox[2]; },
                                             [](const Annotation& a) { return a.bbox[3]; })));
-  std::vector<Category> categories = file.categories;
-  std::stable_sort(categories.begin(), categories.end(),
-                   [&](auto& a, auto& b) { return boxes_of[a.id] > boxes_of[b.id]; });
-  constexpr size_t kShown = 20;
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, categories.size()); ++i)
-    text += fmt::format("{}\"{}\" {}", i == 0 ? "" : ", ", categories[i].name, boxes_of[categories[i].id]);
-  if (categories.size() > kShown) text += fmt::format(" and {} more", categories.size() - kShown);
+  std::vector<std::pair<std::string, int64_t>> counts;
+  for (const Category& c : file.categories) counts.emplace_back(c.name, boxes_of[c.id]);
+  const std::string text = frequencies(counts);
   if (!text.empty()) summary.push_back("boxes by category: " + text);
 }
 
@@ -267,10 +281,28 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   check_ids(truth, add);
   check_boxes(truth, add);
   add_summary(truth, report.summary);
-  add_remarks(truth, report.remarks);
+  report.remarks = remarks_on_classes(truth);
+  add_remarks_on_repeats(truth, report.remarks);
   std::vector<ImageFinding> found;
   if (!paths.images.empty() && paths.look_at_images) found = check_images(truth, paths, threads, report);
   if (left != nullptr) *left = what_is_left(truth, found);
+}
+
+void check_class_images(const ClassificationDataset& set, const DataPaths& paths, int threads,
+                        DatasetReport& report) {
+  const std::vector<std::string>& names = set.class_names();
+  GroundTruth images;
+  std::vector<std::pair<std::string, int64_t>> counts;
+  for (const std::string& name : names) counts.emplace_back(name, 0);
+  for (int64_t i = 0; i < set.num_images(); ++i) {
+    images.images.push_back({.id = set.image_id(i), .file_name = set.file_name(i)});
+    for (const int64_t label : set.labels_of(i)) ++counts.at(static_cast<size_t>(label)).second;
+  }
+  report.summary = set.notes();
+  report.summary.push_back("images by class: " + frequencies(counts));
+  DataPaths named = paths;
+  named.annotations = set.name();
+  check_images(images, named, threads, report);
 }
 
 }  // namespace saccade

@@ -9,4 +9,11 @@ namespace saccade {
 void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report,
                         GroundTruth* left);
 
+// As check_classification_dataset, of a set that is open.
+void check_class_images(const ClassificationDataset& set, const DataPaths& paths, int threads,
+                        DatasetReport& report);
+
+// What is allowed, but rarely meant: no annotation, classes without one, without a name or of one name. A line each.
+std::vector<std::string> remarks_on_classes(const GroundTruth& truth);
+
 }  // namespace saccade

@@ -9,6 +9,7 @@
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/images/image.h"
+#include "data/images/orientation.h"
 
 namespace saccade {
 
@@ -23,6 +24,7 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
   struct Problem {
     std::string text;
     bool is_outside = false;
+    bool is_turned = false;  // and its size in the list is that from before
   };
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::vector<Problem> found(static_cast<size_t>(count));
@@ -35,8 +37,10 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
     if (!std::filesystem::exists(path, missing)) return Problem{path + ": no such file"};
     if (std::chrono::steady_clock::now() > end) return Problem{};
     try {
-      check_image_file(path);
-      return Problem{};
+      const ImageInspection seen = check_image_file(path);
+      const ImageSize said = images.size_of(i);
+      return Problem{.is_turned = seen.orientation > 4 && said != seen.size &&
+                                  said == turned(seen.size, seen.orientation)};
     } catch (const InputError& e) {
       return Problem{e.what()};
     }
@@ -52,8 +56,16 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
                ? p.text
                : fmt::format("{} (image {} of {})", p.text, images.image_id(i), images.name());
   };
+  std::vector<std::string> notes;
+  auto is_turned = [](const Problem& p) { return p.is_turned; };
+  if (const auto count_turned = std::ranges::count_if(found, is_turned); count_turned > 0)
+    notes.push_back(fmt::format(
+        "warning: {}: {} image{} turned by an EXIF orientation, but listed with the size of the picture as it "
+        "is stored; are the boxes, too? First {}; saccade data check names all",
+        images.name(), count_turned, count_turned == 1 ? " is" : "s are",
+        images.image_path(std::ranges::find_if(found, is_turned) - found.begin())));
   const auto bad = std::count_if(found.begin(), found.end(), is_bad);
-  if (bad == 0) return {};
+  if (bad == 0) return notes;
   auto worst = std::find_if(found.begin(), found.end(), [](const Problem& p) { return p.is_outside; });
   if (worst != found.end())
     fail_input("{}; --allow-outside or data.allow_outside allows it", describe(*worst));
@@ -61,9 +73,10 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
   if (!paths.skip_bad_images || bad == count)
     fail_input("{}{}", describe(*worst),
                bad == 1 ? std::string() : fmt::format("; {} of the {} images cannot be read", bad, count));
-  return {
+  notes.push_back(
       fmt::format("{}: {} of the {} images cannot be read and are skipped (data.bad_images: skip), first {}",
-                  images.name(), bad, count, worst->text)};
+                  images.name(), bad, count, worst->text));
+  return notes;
 }
 
 }  // namespace saccade

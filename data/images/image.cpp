@@ -129,16 +129,18 @@ Image read_image(const std::string& path) {
   return decode_image(bytes, path);
 }
 
-void check_image_file(const std::string& path) {
+ImageInspection check_image_file(const std::string& path) {
   const InputFile file(path, kImageFile);
   const std::vector<uint8_t> head = read_bytes(file, 0, std::min(file.size(), kHead));
+  if (file.size() <= kHead) return inspect_image(head, path);
   const ImageCodec& codec = codec_of(head, path);
-  if (file.size() > kHead) {
-    const std::vector<uint8_t> tail = read_bytes(file, file.size() - kTail, kTail);
-    if (look_at_head(codec, head, file.size(), path) && codec.looks_whole(head, tail, file.size())) return;
-    checked_header(codec, read_bytes(file, 0, file.size()), path);
-  } else {
-    checked_header(codec, head, path);
+  const std::vector<uint8_t> tail = read_bytes(file, file.size() - kTail, kTail);
+  if (!look_at_head(codec, head, file.size(), path) || !codec.looks_whole(head, tail, file.size()))
+    return inspect_image(read_bytes(file, 0, file.size()), path);
+  try {
+    return inspect_image(head, path);
+  } catch (const InputError&) {  // it is whole, but this part is not
+    return {};
   }
 }
 

@@ -90,9 +90,9 @@ class DataLoader::Impl {
     SACCADE_CHECK(o.rank >= 0 && o.rank < o.ranks, "[loader] rank {} of {}", o.rank, o.ranks);
     check_mix_options(o.mix);
     batches_per_epoch_ = o.drop_last ? count / o.batch_size : ceil_div(count, o.batch_size);
-    if (batches_per_epoch_ == 0) {
-      fail_input("{}: {} images make no full batch of {}", source_->name(), count, o.batch_size);
-    }
+    if (batches_per_epoch_ == 0)
+      fail_input("{}: {} images make no full batch of {} (data.batch_size, data.drop_last)", source_->name(),
+                 count, o.batch_size);
     epoch_ = o.start_epoch + o.start_batch / batches_per_epoch_;
     index_ = o.start_batch % batches_per_epoch_;
     std::vector<std::vector<int64_t>> labels;

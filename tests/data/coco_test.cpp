@@ -120,6 +120,7 @@ TEST(CocoDataset, NamesABrokenFile) {
       {"image 1", "width"});
   expect_says(load("{\n\"images\":[{\"id\" 1}]}"), {"a.json", "line 2"});
   expect_says(load(file_with("") + "x"), {"nothing else"});
+  expect_says(load(R"({"images":[{"id":1},)"), {"a.json", "byte 20: ", "is it cut off?"});
   expect_says(load("{\"images\":\"\xFF\"}"), {"a.json"});
   std::string deep = "{\"images\":" + std::string(100000, '[') + "}";
   expect_says(load(deep), {"a.json"});

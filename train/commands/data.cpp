@@ -77,6 +77,31 @@ std::vector<Source> sources_of(const Arguments& arguments, const std::string& ou
   return sources;
 }
 
+// Whether there are folders in it, none of them of images or lists of boxes by its name.
+bool may_hold_classes(const std::string& folder) {
+  bool has_folders = false;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(".") || !is_folder(entry.path().string())) continue;
+    if (name == "images" || name == "labels" || name == "annotations") return false;
+    has_folders = true;
+  }
+  return has_folders;
+}
+
+// Of a folder in which no lists of boxes are found, but folders that may be classes.
+template <class Arguments>
+std::optional<DataSplits> class_folders(const Arguments& arguments) {
+  if (!arguments.annotations.empty() || !arguments.images.empty() || !is_folder(arguments.data) ||
+      !look_for_splits(arguments.data).format.empty())
+    return std::nullopt;
+  DataSplits found = find_class_splits(arguments.data);
+  for (const SplitNames& names : split_names())
+    if (const auto& paths = found.*names.split; paths && may_hold_classes(paths->images)) return found;
+  return std::nullopt;
+}
+
 void write_coco(const Source& source, const GroundTruth& truth) {
   write_file(source.output,
              std::string_view(coco_json(truth, "written by saccade from " + source.paths.annotations)));
@@ -84,9 +109,30 @@ void write_coco(const Source& source, const GroundTruth& truth) {
              source.paths.images, truth.annotations.size(), truth.categories.size());
 }
 
-}  // namespace
+// What a check found, in lines; how many problems.
+int64_t tell(const DatasetReport& report, const std::string& name) {
+  for (const std::string& line : report.summary) print_line(line);
+  for (const std::string& line : report.remarks) print_line("note: {}", line);
+  for (const std::string& line : report.problems.lines()) print_line(line);
+  if (report.problems.count() == 0) print_line("{}: no problems found", name);
+  return report.problems.count();
+}
 
-int run_data_check(const CheckArguments& arguments) {
+int64_t check_class_splits(const CheckArguments& arguments, const DataSplits& found) {
+  if (!arguments.fix.empty())
+    fail_input("--fix: {} holds class folders, which have no lists to write", arguments.data);
+  int64_t problems = 0;
+  std::vector<std::string> classes;
+  for (const SplitNames& names : split_names()) {
+    if (!(found.*names.split)) continue;
+    DataPaths paths = *(found.*names.split);
+    paths.allow_outside = arguments.allow_outside;
+    problems += tell(check_classification_dataset(paths, classes), paths.images);
+  }
+  return problems;
+}
+
+int64_t check_detection_splits(const CheckArguments& arguments) {
   int64_t problems = 0;
   const std::vector<Source> sources = sources_of(arguments, arguments.fix);
   std::vector<Category> categories;
@@ -96,16 +142,21 @@ int run_data_check(const CheckArguments& arguments) {
     const DatasetReport report = check_detection_dataset(source.paths, &left);
     if (categories.empty()) categories = left.categories;
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
-    for (const std::string& line : report.summary) print_line(line);
-    for (const std::string& line : report.remarks) print_line("note: {}", line);
-    problems += report.problems.count();
-    for (const std::string& line : report.problems.lines()) print_line(line);
-    if (report.problems.count() == 0) print_line("{}: no problems found", source.paths.annotations);
+    problems += tell(report, source.paths.annotations);
     if (arguments.fix.empty()) continue;
     if (left.images.empty() || left.categories.empty())
       fail_input("{}: nothing that is right is left of it", source.paths.annotations);
     write_coco(source, left);
   }
+  return problems;
+}
+
+}  // namespace
+
+int run_data_check(const CheckArguments& arguments) {
+  const std::optional<DataSplits> classes = class_folders(arguments);
+  const int64_t problems =
+      classes ? check_class_splits(arguments, *classes) : check_detection_splits(arguments);
   if (problems == 0 || !arguments.fix.empty()) return 0;
   fail_input("{}: {} problem{}, listed above; expected none",
              arguments.data.empty() ? arguments.annotations : arguments.data, problems,
@@ -159,22 +210,6 @@ ReportedSplit read_class_folders(const Source& source, const std::vector<std::st
     split.image_classes.push_back(static_cast<size_t>(set->make_sample(i, Image()).label));
   }
   return split;
-}
-
-// Of a folder in which no lists of boxes are found, but folders that may be classes.
-std::optional<DataSplits> class_folders(const DataReportArguments& arguments) {
-  if (!arguments.annotations.empty() || !arguments.images.empty() || !is_folder(arguments.data) ||
-      !look_for_splits(arguments.data).format.empty())
-    return std::nullopt;
-  DataSplits found = find_class_splits(arguments.data);
-  for (const SplitNames& names : split_names()) {
-    if (!(found.*names.split)) continue;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator((found.*names.split)->images, error))
-      if (!entry.path().filename().string().starts_with(".") && is_folder(entry.path().string()))
-        return found;
-  }
-  return std::nullopt;
 }
 
 std::vector<ReportedSplit> class_splits(const DataReportArguments& arguments, const DataSplits& found) {

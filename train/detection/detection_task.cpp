@@ -5,6 +5,7 @@
 
 #include "data/evaluation/evaluators.h"
 #include "data/formats/data_format.h"
+#include "data/formats/dataset_check.h"
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
@@ -54,6 +55,14 @@ class DetectionTask final : public TrainingTask {
   std::vector<std::string> describe_data() const override {
     std::vector<std::string> notes = train_set_->notes();
     notes.insert(notes.end(), notes_.begin(), notes_.end());
+    if (config_.data().overfit() == 0)
+      for (const std::string& remark : remarks_on_classes(train_set_->ground_truth()))
+        notes.push_back(fmt::format("note: {}: {}", train_set_->name(), remark));
+    const auto [objects, image] = fullest_image();
+    if (const int64_t queries = config_.model().transformer().queries(); objects > queries)
+      notes.push_back(fmt::format(
+          "warning: image {} of {} has {} objects, but the model finds at most {} (model.transformer.queries)",
+          image, train_set_->name(), objects, queries));
     return notes;
   }
 
@@ -67,11 +76,7 @@ class DetectionTask final : public TrainingTask {
     const GroundTruth& truth = train_set_->ground_truth();
     std::vector<ImageSize> sizes;
     for (const ImageInfo& image : truth.images) sizes.push_back({image.height, image.width});
-    std::map<int64_t, int64_t> objects;
-    int64_t most = 1;
-    for (const Annotation& a : truth.annotations)
-      if (!a.iscrowd) most = std::max(most, ++objects[a.image_id]);
-    return saccade::largest_batch(config_, sizes, most);
+    return saccade::largest_batch(config_, sizes, std::max<int64_t>(fullest_image().first, 1));
   }
   double loss_normalizer(const Batch& batch) const override {
     size_t objects = 0;
@@ -114,6 +119,16 @@ class DetectionTask final : public TrainingTask {
   }
 
  private:
+  // How many objects the training image with most of them has, and its id.
+  std::pair<int64_t, int64_t> fullest_image() const {
+    std::map<int64_t, int64_t> objects;
+    std::pair<int64_t, int64_t> most;
+    for (const Annotation& a : train_set_->ground_truth().annotations)
+      if (!a.iscrowd)
+        if (const int64_t count = ++objects[a.image_id]; count > most.first) most = {count, a.image_id};
+    return most;
+  }
+
   Config config_;
   kernels::ImageNormalization normalization_;
   LoaderOptions loader_;
