@@ -42,6 +42,14 @@ TEST(CliStart, EveryCommandHasHelpWithAnExample) {
     EXPECT_EQ(r.err, "");
   }
   EXPECT_EQ(run("--version").out.rfind("saccade ", 0), 0u);
+  for (const auto& [asked, same] : {std::pair{"version", "--version"},
+                                    {"-V", "--version"},
+                                    {"help", "--help"},
+                                    {"help train", "train --help"}}) {
+    const Result other = run(asked);
+    EXPECT_EQ(other.status, 0) << asked;
+    EXPECT_EQ(other.out, run(same).out) << asked;
+  }
 }
 
 TEST(CliStart, WrongFlagsAndCommands) {
@@ -55,6 +63,8 @@ TEST(CliStart, WrongFlagsAndCommands) {
   expect_refused("predict --checkpoint x --output y", "no images, expected IMAGE or --list FILE");
   expect_refused("train --config x --output y --max-steps many", "--max-steps: \"many\" does not fit");
   expect_refused("data", "expected a command, one of shapes, check");
+  expect_refused("data show --output y", "--config: not given");
+  expect_refused("summary --config x --model y", "expected only one of them");
   expect_refused("data show --config x --output y --step 9223372036854775807", "does not fit");
   expect_refused("data shape", "did you mean \"shapes\"?");
   expect_refused("data shapes --output x --images 0 --seed 1", "--images: \"0\" does not fit");
@@ -454,6 +464,15 @@ TEST_F(CliClassifier, WrongInput) {
   write_bytes(scratch() / "broken_class/ball/zzz.jpg", "not a picture");
 
   std::string train = "train --config classes.textproto --output out --set data.train.images=";
+  const Result check = run("data check --data broken_class");
+  EXPECT_EQ(check.status, 2);
+  for (const char* part : {"broken_class: 5 images of 2 classes", "images by class: \"ball\" 3, \"box\" 2",
+                           "broken_class/ball/zzz.jpg: not an image"})
+    EXPECT_NE(check.out.find(part), std::string::npos) << part << " not in " << check.out;
+  expect_works("data check --data classes");
+  expect_refused("data check --data classes --fix out", "class folders, which have no lists");
+  expect_refused("eval --per-class --images classes --checkpoint " + kClassCheckpoint, "--per-class");
+
   expect_refused(train + "none", "none: no such folder");
   expect_refused(train + "no_classes", "no_classes: has no class folders");
   expect_refused(train + "empty_class", "empty_class/ball: the class folder has no images");

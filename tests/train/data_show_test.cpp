@@ -76,6 +76,10 @@ TEST(DataShow, PicturesAreTheBatchesOfAStepWithTheirBoxes) {
                          "--images", "3", "--step", "2"}),
             0);
   EXPECT_EQ(std::distance(fs::directory_iterator(dir / "again"), fs::directory_iterator()), 3);
+  ASSERT_EQ(run_command({"data", "show", "--data", dir / "set", "--model", "quickstart", "--output",
+                         dir / "recipe", "--images", "1"}),
+            0);
+  EXPECT_TRUE(fs::exists(dir / "recipe/step000001_00.png"));
   for (const char* name : {"step000002_00.png", "step000002_01.png", "step000002_02.png"})
     EXPECT_EQ(read_bytes(dir / (std::string("again/") + name)),
               read_bytes(dir / (std::string("seen/") + name)));

@@ -24,6 +24,9 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
     if (!value->empty())
       fail_input("{}: {} is a classifier, expected only --images with one sub-folder for each class", flag,
                  arguments.checkpoint);
+  if (arguments.per_class)
+    fail_input("--per-class: {} is a classifier; saccade report shows the accuracy of each class",
+               arguments.checkpoint);
   std::vector<std::string> notes;
   auto images = open_classification_dataset(eval_paths(arguments, model), model.class_names, &notes);
   for (const std::string& note : images->notes()) print_line(note);

@@ -36,6 +36,7 @@ struct EvalArguments {
   std::string data, split = "val";  // or a folder, and which of its splits
   int64_t batch_size = 0;           // 0: the configuration's
   bool allow_outside = false;       // images may lie outside of their folder
+  bool per_class = false;           // of a detector: the figures of each class too
 };
 int run_eval(const EvalArguments& arguments);
 
@@ -82,6 +83,7 @@ int run_export(const ExportArguments& arguments);
 
 struct SummaryArguments {
   std::string config, json;
+  std::string model;  // or a recipe by its name
   std::vector<std::string> set;
   int64_t height = 0, width = 0;  // 0: the configuration's evaluation size
 };
@@ -112,7 +114,8 @@ int run_data_report(const DataReportArguments& arguments);
 
 struct DataShowArguments {
   std::string config, output;
-  std::string data;  // in place of the recipe's data sets
+  std::string model;  // or a recipe by its name, fitted to the data
+  std::string data;   // in place of the recipe's data sets
   std::vector<std::string> set;
   int64_t batches = 0, images = 0;  // how many; 0 both: one batch
   int64_t step = 1;                 // of the training, from which on

@@ -8,6 +8,7 @@
 #include "data/images/draw.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
+#include "train/config/recipes.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
 
@@ -45,8 +46,7 @@ void draw_class(Image& image, const Batch& batch, size_t n, const std::vector<st
 }
 
 Config shown_config(const DataShowArguments& arguments) {
-  Config config = load_config(arguments.config, arguments.set);
-  if (!arguments.data.empty()) use_data_folder(config, arguments.data);
+  const Config config = chosen_recipe(arguments.config, arguments.model, arguments.data, arguments.set);
   validate_for_training(config);
   return resolve_config(config);
 }

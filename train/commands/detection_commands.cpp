@@ -36,7 +36,8 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
   std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
   if (!arguments.detections.empty()) write_detections(arguments.detections, detections);
   return detection_evaluator(model.config)
-      .evaluate(dataset->ground_truth(), detections, {.source = arguments.checkpoint});
+      .evaluate(dataset->ground_truth(), detections,
+                {.source = arguments.checkpoint, .per_class = arguments.per_class});
 }
 
 void infer_boxes(const LoadedModel& model, const Batch& batch, const EvaluatorOptions& options) {

@@ -6,6 +6,7 @@
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
+#include "train/config/recipes.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
 
@@ -52,7 +53,7 @@ void print_table(const ModelSummary& summary) {
 
 int run_summary(const SummaryArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--config", arguments.config}});
-  Config config = load_config(arguments.config, arguments.set);
+  Config config = chosen_recipe(arguments.config, arguments.model, "", arguments.set);
   validate_config(config);
   config = resolve_config(config);
   const auto [height, width] = eval_size(config, arguments.height, arguments.width);

@@ -109,6 +109,13 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
     words.push_back(word.starts_with('[') && word.ends_with(']') ? fmt::format("./{}", word)
                                                                  : std::string(word));
   }
+  // What other programs are asked for: `help [COMMAND]`, `version` and `-V`.
+  if (!words.empty() && words.back() == "help") {
+    words.pop_back();
+    words.insert(words.begin(), "--help");
+  } else if (words.size() == 1 && (words[0] == "version" || words[0] == "-V")) {
+    words[0] = "--version";
+  }
   return words;
 }
 

@@ -88,6 +88,10 @@ void add_data_split(CLI::App* c, std::string& data, std::string& split) {
       ->check(CLI::IsMember({"train", "val", "test"}));
 }
 
+void add_per_class(CLI::App* c, bool& per_class) {
+  c->add_flag("--per-class", per_class, "print the figures of each class of a detector too");
+}
+
 void add_eval(CLI::App& app, Action& action) {
   auto [c, a] =
       add_command(app, action, "eval", "run a checkpoint over a data set and print its figures", run_eval);
@@ -99,6 +103,7 @@ void add_eval(CLI::App& app, Action& action) {
   add_data_split(c, a->data, a->split);
   option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
   add_json(c, a->json);
+  add_per_class(c, a->per_class);
   option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
@@ -114,7 +119,7 @@ void add_score(CLI::App& app, Action& action) {
   required(c, "--detections", a->detections, "FILE",
            "COCO result list, or the detections.json of predict, whose images are found by their names");
   add_json(c, a->json);
-  c->add_flag("--per-class", a->per_class, "print the figures of each class too");
+  add_per_class(c, a->per_class);
   option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
   c->footer(
       "Example:\n  saccade score --annotations val.json --detections detections.json --json figures.json");
@@ -216,13 +221,16 @@ void add_export(CLI::App& app, Action& action) {
 void add_summary(CLI::App& app, Action& action) {
   auto [c, a] =
       add_command(app, action, "summary", "parameters, MACs and activation memory of a model", run_summary);
-  required(c, "--config", a->config, "FILE", "the recipe, a textproto");
+  option(c, "--config", a->config, "FILE", "the recipe, a textproto");
+  option(c, "--model", a->model, "NAME", "or a recipe by its name (saccade describe models lists them)");
   add_set(c, a->set);
   option(c, "--height", a->height, "H", "of the image (default: the recipe's)")->check(at_least(1));
   option(c, "--width", a->width, "W", "of the image (default: the recipe's)")->check(at_least(1));
   option(c, "--json", a->json, "FILE", "write the totals here");
   c->footer(
-      "Example:\n  saccade summary --config configs/deformable_detr_r50.textproto --height 800 --width 1066");
+      "Examples:\n"
+      "  saccade summary --model rt_detr_r18 --set model.num_classes=3\n"
+      "  saccade summary --config configs/deformable_detr_r50.textproto --height 800 --width 1066");
 }
 
 void add_report(CLI::App& app, Action& action) {

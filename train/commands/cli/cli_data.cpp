@@ -47,7 +47,9 @@ void add_data_commands(CLI::App& app, Action& action) {
   report->footer("Example:\n  saccade data report --data my_images --output data.html");
   auto [show, w] = add_command(
       *c, action, "show", "draw the batches that training sees, after every augmentation", run_data_show);
-  required(show, "--config", w->config, "FILE", "the recipe, a textproto (see configs/)");
+  option(show, "--config", w->config, "FILE",
+         "the recipe, a textproto (see configs/), or RUN/config.textproto");
+  option(show, "--model", w->model, "NAME", "or a recipe by its name, fitted to --data as train does it");
   required(show, "--output", w->output, "DIR", "folder for the pictures");
   option(show, "--data", w->data, "DIR", "in place of the recipe's data: a folder as train --data takes it");
   add_set(show, w->set);
@@ -58,6 +60,7 @@ void add_data_commands(CLI::App& app, Action& action) {
                               [](int64_t step) { return step >= 1 && step <= 1'000'000'000; }));
   show->footer(
       "Examples:\n"
+      "  saccade data show --data my_images --model rt_detr_r18 --output seen\n"
       "  saccade data show --config configs/bccd.textproto --output seen\n"
       "  saccade data show --config configs/bccd.textproto --set data.augment.mosaic=1 --output seen --images 20");
   auto [convert, v] = add_command(*c, action, "convert", "write the annotations of a data set as COCO json",
