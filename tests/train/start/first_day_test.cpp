@@ -26,8 +26,9 @@ TEST(FirstDay, EveryCommandOfThePageWorks) {
   const Result r = run_script("cd first_day && bash page.sh");
   EXPECT_EQ(r.status, 0) << r.err << r.out;
   EXPECT_EQ(r.err, "");
-  for (const char* made : {"runs/first/checkpoints/last.safetensors", "runs/second/config.textproto",
-                           "pictures/detections.json", "my_coco/train.json"})
+  for (const char* made :
+       {"runs/first/checkpoints/last.safetensors", "runs/second/config.textproto", "pictures/detections.json",
+        "my_coco/train.json", "my.html", "seen/step000001_00.png", "runs/first/report.html"})
     EXPECT_TRUE(fs::exists(scratch() / "first_day" / made)) << made;
   EXPECT_NE(r.out.find("data.overfit: training and evaluation on the same 4 images"), std::string::npos);
 }
