@@ -92,7 +92,7 @@ std::vector<double> log_ticks(double low, double high) {
       const double v = times * std::pow(10, e);
       if (v >= low * 0.999 && v <= high * 1.001) ticks.push_back(v);
     }
-  return ticks;
+  return ticks.size() > 2 ? ticks : axis_ticks(low, high, 4);
 }
 
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points, size_t count) {

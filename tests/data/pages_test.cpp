@@ -52,6 +52,7 @@ TEST(Pages, AxesHaveRoundTicks) {
   EXPECT_EQ(axis_ticks(0, 1, 5), (std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1}));
   EXPECT_EQ(axis_ticks(0, 850, 4), (std::vector<double>{0, 200, 400, 600, 800}));
   EXPECT_EQ(log_ticks(3, 250), (std::vector<double>{5, 10, 20, 50, 100, 200}));
+  EXPECT_EQ(log_ticks(14, 19), (std::vector<double>{14, 15, 16, 17, 18, 19}));
   EXPECT_LE(log_ticks(1e-300, 1e300).size(), 12u);
 }
 

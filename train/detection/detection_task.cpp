@@ -1,7 +1,7 @@
 // Training a detector: the data sets, the detector's own loss and the evaluator of a configuration.
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <unordered_map>
 
 #include "data/evaluation/evaluators.h"
 #include "data/formats/data_format.h"
@@ -121,7 +121,7 @@ class DetectionTask final : public TrainingTask {
  private:
   // How many objects the training image with most of them has, and its id.
   std::pair<int64_t, int64_t> fullest_image() const {
-    std::map<int64_t, int64_t> objects;
+    std::unordered_map<int64_t, int64_t> objects;
     std::pair<int64_t, int64_t> most;
     for (const Annotation& a : train_set_->ground_truth().annotations)
       if (!a.iscrowd)
