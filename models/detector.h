@@ -61,7 +61,7 @@ struct DetectionLoss {
   Var total;  // [] f32
   // The weighted parts by name; their sum is the total. One number each, f32, where the predictions are.
   std::vector<std::pair<std::string, Tensor>> parts;
-  Metrics metrics;  // for logs
+  MeanMetrics metrics;  // for logs
   // Not empty when predictions for objects are not finite, a line each with its image and layer; total is then NaN.
   std::vector<std::string> problems;
   std::vector<int64_t> bad_images;  // their ids, each once

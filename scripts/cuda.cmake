@@ -4,7 +4,7 @@
 list(FILTER kernel_sources EXCLUDE REGEX "_(cpu|cuda|host)[_.][^/]*$")
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/*.cu ${CMAKE_SOURCE_DIR}/core/kernels/*/*.cu)
 file(GLOB cuda_host_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/*.cpp
-  ${CMAKE_SOURCE_DIR}/core/kernels/*/*_cuda*.cpp)
+  ${CMAKE_SOURCE_DIR}/core/kernels/*/*_cuda*.cpp ${CMAKE_SOURCE_DIR}/core/distributed/*_cuda.cpp)
 # Needs nothing of CUDA and is tested in every build.
 set(cuda_library_source ${CMAKE_SOURCE_DIR}/core/runtime/cuda/library.cpp)
 list(REMOVE_ITEM cuda_host_sources ${cuda_library_source})
@@ -96,6 +96,10 @@ if(cuda_mode STREQUAL "on")
   set_property(SOURCE ${cuda_host_sources} APPEND PROPERTY COMPILE_OPTIONS -isystem ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(saccade_core PUBLIC $<LINK_ONLY:CUDA::cudart_static>)
   set(cuda_found "on (nvcc ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES})")
+  find_path(nccl_include nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  if(NOT nccl_include)
+    string(APPEND cuda_found ", but one GPU only: NCCL's header (libnccl-dev) was not found")
+  endif()
 elseif(cuda_mode STREQUAL "emulated")
   # With the hooks every load and store of device code is checked, to the byte. AddressSanitizer, which cannot be had
   # at the same time, checks the bounds in its place.

@@ -42,7 +42,8 @@ struct OpenMpi {
     void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
     if (!library)
       fail(
-          "several processes on CPUs need Open MPI, which cannot be loaded ({}): install it (apt-get install openmpi-bin)",
+          "several processes on CPUs, or of mpirun, need Open MPI, which cannot be loaded ({}): install it (apt-get "
+          "install openmpi-bin)",
           ::dlerror());
     auto find = [&](const char* name) {
       void* symbol = ::dlsym(library, name);
@@ -62,6 +63,43 @@ struct OpenMpi {
     set(test_all, "MPI_Testall");
     world = find("ompi_mpi_comm_world");
     bytes = find("ompi_mpi_byte");
+  }
+
+  // Throws InputError unless its launcher says the same ranks. Returns what it allows threads to do.
+  int start(const Ranks& ranks) const {
+    int given = 0, rank = -1, size = -1;
+    if (init(nullptr, nullptr, kThreadMultiple, &given) != 0) fail("MPI_Init_thread has failed");
+    comm_rank(world, &rank);
+    comm_size(world, &size);
+    if (rank != ranks.rank || size != ranks.size)
+      fail_input(
+          "{}, but Open MPI says rank {} of {}: processes on CPUs are started by mpirun, by srun with Open MPI, or by "
+          "--processes",
+          ranks.to_string(), rank, size);
+    return given;
+  }
+
+  // Rank 0 listens where it can and tells the others where.
+  std::unique_ptr<RankChannel> channel(const Ranks& ranks) const {
+    struct {
+      char host[256];
+      int port;
+      uint64_t token;
+    } place = {};
+    std::unique_ptr<RankListener> listener;
+    const bool local = ranks.local_size == ranks.size;
+    if (ranks.rank == 0) {
+      listener = std::make_unique<RankListener>(0, local);
+      ::gethostname(place.host, sizeof(place.host) - 1);
+      if (local) std::strcpy(place.host, "127.0.0.1");
+      place.port = listener->port();
+      std::random_device random;
+      place.token = uint64_t{random()} << 32 | random();
+    }
+    broadcast(&place, sizeof(place), bytes, 0, world);
+    return std::make_unique<RankChannel>(
+        RankChannel::Options{ranks.rank, ranks.size, place.host, place.port, place.token, rank_timeout()},
+        listener.get());
   }
 };
 
@@ -102,18 +140,10 @@ enum Tag { kLayerTag = 1, kGradientTag = 2 };
 class MpiGroup final : public ProcessGroup {
  public:
   explicit MpiGroup(const Ranks& ranks) : ranks_(ranks) {
-    int given = 0, rank = -1, size = -1;
-    if (mpi_.init(nullptr, nullptr, kThreadMultiple, &given) != 0)
-      saccade::fail("MPI_Init_thread has failed");
-    mpi_.comm_rank(mpi_.world, &rank);
-    mpi_.comm_size(mpi_.world, &size);
-    if (rank != ranks.rank || size != ranks.size)
-      fail_input(
-          "{}, but Open MPI says rank {} of {}: processes on CPUs are started by mpirun, by srun with Open MPI, or by "
-          "--processes",
-          ranks.to_string(), rank, size);
-    if (given < kThreadMultiple) saccade::fail("this Open MPI was built without MPI_THREAD_MULTIPLE");
-    open_channel();
+    if (mpi_.start(ranks) < kThreadMultiple)
+      saccade::fail("this Open MPI was built without MPI_THREAD_MULTIPLE");
+    channel_ = mpi_.channel(ranks);
+    fail_together(*channel_, [&] { check_devices(*channel_, "the CPU"); });
     thread_ = std::thread([this] { work(); });
   }
   ~MpiGroup() override {
@@ -176,29 +206,6 @@ class MpiGroup final : public ProcessGroup {
  private:
   static double milliseconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  }
-
-  // Rank 0 listens where it can and tells the others where.
-  void open_channel() {
-    struct {
-      char host[256];
-      int port;
-      uint64_t token;
-    } place = {};
-    std::unique_ptr<RankListener> listener;
-    const bool local = ranks_.local_size == ranks_.size;
-    if (rank() == 0) {
-      listener = std::make_unique<RankListener>(0, local);
-      ::gethostname(place.host, sizeof(place.host) - 1);
-      if (local) std::strcpy(place.host, "127.0.0.1");
-      place.port = listener->port();
-      std::random_device random;
-      place.token = uint64_t{random()} << 32 | random();
-    }
-    mpi_.broadcast(&place, sizeof(place), mpi_.bytes, 0, mpi_.world);
-    channel_ = std::make_unique<RankChannel>(
-        RankChannel::Options{rank(), size(), place.host, place.port, place.token, rank_timeout()},
-        listener.get());
   }
 
   void work() {
@@ -270,6 +277,14 @@ double rank_timeout() {
   if (error != std::errc() || end != word.data() + word.size() || seconds < 3 || seconds > 86400)
     fail_input("SACCADE_RANK_TIMEOUT: \"{}\", expected 3 to 86400 seconds", shortened(word));
   return seconds;
+}
+
+std::unique_ptr<RankChannel> open_channel_over_mpi(const Ranks& ranks) {
+  const OpenMpi mpi;
+  mpi.start(ranks);
+  std::unique_ptr<RankChannel> channel = mpi.channel(ranks);
+  mpi.finalize();
+  return channel;
 }
 
 std::unique_ptr<ProcessGroup> open_mpi_group(const Ranks& ranks) { return std::make_unique<MpiGroup>(ranks); }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,8 +49,8 @@ class RankChannel {
   // What every rank gives, in the order of the ranks. With to_all false only rank 0 receives it, the others nothing. All ranks
   // call it in the same order; one thread at a time.
   std::vector<std::string> exchange(const std::string& part, bool to_all = true);
-  // Ends the job because of an error of this rank: rank 0 prints the line, "rank 1: ..." for one of another, and all processes end with
-  // the status. Returns on rank 0 only, which prints its own line; the others know then.
+  // Ends the job because of an error of this rank: rank 0 prints the line, "rank 1: ..." for one of another (unless it fails itself
+  // within a second: then its own), and all processes end with the status. Returns on rank 0 only, which prints its own line; the others know then.
   void fail(const std::string& line, int status);
   // The work is done: from now on the others may end. All ranks call it.
   void finish();
@@ -58,6 +59,7 @@ class RankChannel {
   struct Peer;
   void connect_to_all(const RankListener& listener);
   void connect_to_first();
+  std::optional<bool> greeting_of(Peer& stranger) const;
   void watch();
   void receive(Peer& peer);
   void handle(Peer& peer, char kind, std::string body);

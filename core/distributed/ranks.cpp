@@ -22,12 +22,13 @@ struct Launcher {
   const char* job;              // of which all ranks have the same and other jobs another
   const char* needs = nullptr;  // counts only where this is set, too
 };
+constexpr const char* kSlurm = "Slurm";
 constexpr std::array kLaunchers{
     Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
              "OMPI_COMM_WORLD_LOCAL_SIZE", false, "PMIX_NAMESPACE"},
     Launcher{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", false, "PMI_ID"},
     // A script of sbatch has the variables of its job too, but only srun starts a process for each rank.
-    Launcher{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NNODES", true, "SLURM_JOB_ID",
+    Launcher{kSlurm, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NNODES", true, "SLURM_JOB_ID",
              "SLURM_STEP_ID"},
     Launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false,
              "TORCHELASTIC_RUN_ID"},
@@ -58,6 +59,15 @@ void read_master(const std::string& text, const char* where, Ranks& r) {
   r.host = text.substr(0, colon);
 }
 
+// Slurm gives rank 0 to the first of its nodes ("gpu[03-07,11],big1"); ports of two jobs rarely meet, and tokens tell them apart.
+void listen_on_first(const std::string& nodes, Ranks& r) {
+  const size_t end = nodes.find_first_of(",[");
+  r.host = nodes.substr(0, end);
+  if (end != std::string::npos && nodes[end] == '[')
+    r.host += nodes.substr(end + 1, nodes.find_first_of(",-]", end) - end - 1);
+  r.port = static_cast<int>(20000 + r.job % 20000);
+}
+
 std::optional<Ranks> ask(const Launcher& l, const Environment& variable) {
   if (l.needs && !variable(l.needs)) return std::nullopt;
   // One of them alone may be somebody else's.
@@ -69,8 +79,8 @@ std::optional<Ranks> ask(const Launcher& l, const Environment& variable) {
   r.rank = *rank;
   r.size = *size;
   r.local_rank = number(variable, l.local_rank).value_or(r.rank);
-  const int locals = number(variable, l.local_size).value_or(l.nodes ? 1 : r.size);
-  r.local_size = l.nodes ? (r.size + std::max(locals, 1) - 1) / std::max(locals, 1) : locals;
+  const int count = number(variable, l.local_size).value_or(0);
+  r.local_size = l.nodes && count > 0 ? (r.size + count - 1) / count : count;
   const char* job = variable(l.job);
   r.job = hash_name(job ? job : l.name);
   return r;
@@ -92,7 +102,7 @@ Ranks find_ranks(const RankFlags& flags, const Environment& variable) {
     r.rank = static_cast<int>(flags.rank);
     r.size = static_cast<int>(flags.size);
     r.local_rank = static_cast<int>(flags.local_rank >= 0 ? flags.local_rank : flags.rank);
-    r.local_size = r.size;
+    r.local_size = 0;
     r.job = hash_name(flags.master);
   } else {
     for (const Launcher& launcher : kLaunchers)
@@ -107,6 +117,9 @@ Ranks find_ranks(const RankFlags& flags, const Environment& variable) {
     read_master(flags.master, "--master", r);
   else if (host && port)
     read_master(fmt::format("{}:{}", host, port), "MASTER_ADDR:MASTER_PORT", r);
+  else if (const char* nodes = r.source == kSlurm ? variable("SLURM_STEP_NODELIST") : nullptr)
+    listen_on_first(nodes, r);
+  if (r.local_size == 0 && (r.host == "127.0.0.1" || r.host == "localhost")) r.local_size = r.size;
   return r;
 }
 

@@ -7,12 +7,13 @@
 
 namespace saccade {
 
-// size processes, numbered by rank, train together; local_size of them, numbered by local_rank, run on this machine.
+// size processes, numbered by rank, train together; local_size of them (0: nobody says how many), numbered by local_rank, run on this
+// machine.
 struct Ranks {
   int rank = 0, size = 1;
   int local_rank = 0, local_size = 1;
   std::string source;  // who says so: "Open MPI"; empty for a process that is alone
-  // Where rank 0 listens, if the launcher says so.
+  // Where rank 0 listens, if the launcher says so; port 0: it does not.
   std::string host;
   int port = 0;
   uint64_t job = 0;  // the same on all ranks, another in every job

@@ -1,6 +1,7 @@
 // Named numbers of a run or an evaluation, in the order in which they are shown and logged.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,14 @@
 namespace saccade {
 
 using Metrics = std::vector<std::pair<std::string, double>>;
+
+// One that is a mean, as what it divides: several processes add up both. 0 of nothing.
+struct MeanMetric {
+  std::string name;
+  double sum = 0, count = 0;
+  double value() const { return sum / std::max(count, 1.0); }
+};
+using MeanMetrics = std::vector<MeanMetric>;
 
 // Throws Error when there is none of this name.
 inline double metric_of(const Metrics& metrics, const std::string& name) {

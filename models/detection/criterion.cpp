@@ -134,8 +134,8 @@ void add_metrics(const Shape& shape, const float* values, const std::vector<Matc
     }
     difference += std::abs(seen - static_cast<double>(targets[static_cast<size_t>(n)].labels.size()));
   }
-  result.metrics.emplace_back("class_error", 100 * wrong / std::max(pairs, 1.0));
-  result.metrics.emplace_back("cardinality_error", difference / std::max(static_cast<double>(N), 1.0));
+  result.metrics.push_back({"class_error", 100 * wrong, pairs});
+  result.metrics.push_back({"cardinality_error", difference, static_cast<double>(N)});
 }
 
 }  // namespace

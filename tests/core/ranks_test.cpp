@@ -50,6 +50,24 @@ TEST(Ranks, AreTakenFromTheFirstLauncherThatSaysThem) {
             "rank 0 of 2 (local rank 0), as the command line says");
 }
 
+TEST(Ranks, KnowWhereRankZeroListensAndHowManyAreHere) {
+  for (const auto& [nodes, first] : {std::pair("gpu[03-07,11],big1", "gpu03"), std::pair("big1,big2", "big1"),
+                                     std::pair("solo", "solo")}) {
+    const Ranks r = found({{"SLURM_PROCID", "2"},
+                           {"SLURM_NTASKS", "6"},
+                           {"SLURM_NNODES", "3"},
+                           {"SLURM_STEP_ID", "0"},
+                           {"SLURM_JOB_ID", "77"},
+                           {"SLURM_STEP_NODELIST", nodes}});
+    EXPECT_EQ(r.host, first);
+    EXPECT_GE(r.port, 20000);
+    EXPECT_EQ(r.local_size, 2);
+  }
+  EXPECT_EQ(found({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).local_size, 0);  // nobody says
+  EXPECT_EQ(found({}, {.rank = 0, .size = 2, .master = "node7:1234"}).local_size, 0);
+  EXPECT_EQ(found({}, {.rank = 0, .size = 2, .master = "localhost:1234"}).local_size, 2);
+}
+
 TEST(Ranks, RefuseWhatMakesNoSense) {
   EXPECT_THROW(found({}, {.rank = 1}), InputError);
   EXPECT_THROW(found({}, {.rank = 2, .size = 2}), InputError);

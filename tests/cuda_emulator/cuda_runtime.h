@@ -168,8 +168,10 @@ inline cudaError_t emulated_status() {
 }
 inline cudaError_t cudaGetLastError() { return emulated_status(); }
 inline cudaError_t cudaGetDeviceCount(int* count) {
-  bool none = ::saccade::emulator::planned_fault() == "no_gpu";
-  *count = none ? 0 : 1;
+  *count = ::saccade::emulator::planned_fault() == "no_gpu"
+               ? 0
+               : static_cast<int>(::saccade::emulator::visible_gpus().size());
+  const bool none = *count == 0;
   return none ? cudaErrorNoDevice : cudaSuccess;
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
@@ -191,6 +193,13 @@ struct cudaFuncAttributes {};
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) {
   return ::saccade::emulator::planned_fault() == "no_kernel_image" ? cudaErrorNoKernelImageForDevice
                                                                    : cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetPCIBusId(char* name, int bytes, int device) {
+  const std::vector<int> gpus = ::saccade::emulator::visible_gpus();
+  if (device < 0 || static_cast<size_t>(device) >= gpus.size() || bytes < 13) return cudaErrorInvalidValue;
+  const std::string bus = "0000:0" + std::to_string(gpus[static_cast<size_t>(device)] % 10) + ":00.0";
+  std::memcpy(name, bus.c_str(), bus.size() + 1);
+  return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 constexpr unsigned cudaStreamNonBlocking = 1;
@@ -223,6 +232,12 @@ inline cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->stream) ::saccade::emulator::synchronize(*event->stream, event->position);
+  return emulated_status();
+}
+inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  if (!::saccade::emulator::happened(*begin) || !::saccade::emulator::happened(*end))
+    return cudaErrorNotReady;
+  *ms = static_cast<float>(end->ms - begin->ms);
   return emulated_status();
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {

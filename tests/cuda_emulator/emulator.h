@@ -35,6 +35,9 @@ uint64_t launches();  // so far
 // old_gpu, no_pools, no_kernel_image, or memory:BYTES, a GPU with that much memory.
 const std::string& planned_fault();
 
+// Of the GPUs of the machine, SACCADE_EMULATOR_GPUS in the environment or one, those that CUDA_VISIBLE_DEVICES names: what CUDA sees.
+std::vector<int> visible_gpus();
+
 // ---- device memory
 void* allocate(size_t bytes);  // nullptr when the memory is used up
 bool deallocate(void* pointer);
@@ -61,6 +64,7 @@ struct Stream {
 struct Event {
   Stream* stream = nullptr;  // nullptr: not recorded
   uint64_t position = 0;
+  double ms = 0;  // on the host's clock, when it was recorded
 };
 Stream& default_stream();
 Stream& new_stream();  // lives to the end of the program

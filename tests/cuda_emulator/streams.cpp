@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -116,7 +117,10 @@ Stream& default_stream() {
 
 Stream& new_stream() { return *host().streams.emplace_back(std::make_unique<Stream>()); }
 
-void record(Event& event, Stream& stream) { event = {&stream, ++stream.issued}; }
+void record(Event& event, Stream& stream) {
+  const std::chrono::duration<double, std::milli> now = std::chrono::steady_clock::now().time_since_epoch();
+  event = {&stream, ++stream.issued, now.count()};
+}
 void set_event_seed(uint64_t seed) {
   host().event_seed = seed;
   host().queries = 0;

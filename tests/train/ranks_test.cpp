@@ -58,8 +58,10 @@ class RankTraining : public testing::Test {
   static std::string last_of(const std::string& run) {
     return read_bytes(scratch() / run / "checkpoints/last.safetensors");
   }
-  static void expect_same_curves(const std::string& one, const std::string& other, double tolerance) {
-    for (const char* name : {"loss", "gradient_norm", "AP"}) {
+  static void expect_same_curves(const std::string& one, const std::string& other, double tolerance,
+                                 const std::vector<const char*>& names = {
+                                     "loss", "gradient_norm", "class_error", "cardinality_error", "AP"}) {
+    for (const char* name : names) {
       const auto a = logged_numbers((scratch() / one).string(), name),
                  b = logged_numbers((scratch() / other).string(), name);
       ASSERT_EQ(a.size(), b.size()) << name;
@@ -79,6 +81,19 @@ TEST_F(RankTraining, EqualsOneProcessAndItselfAndGoesOnWithOtherRanks) {
   expect_trains("stopped", 2, "--max-steps 3");
   expect_trains("stopped", 4, "--resume");
   expect_same_curves("one", "stopped", 1e-4);
+}
+
+// Some ranks have no object in their part of a batch, or in all of it.
+TEST_F(RankTraining, ImagesWithoutObjectsAreAsInOneProcess) {
+  ASSERT_EQ(run_script("mkdir -p empty && sed -E 's/\"image_id\": ?[1-5],/\"image_id\": 6,/' "
+                       "shapes7/annotations.json > empty/annotations.json")
+                .status,
+            0);
+  const std::string set =
+      "--set data.train.annotations=empty/annotations.json --set train.max_steps=4 --set train.eval_every_epochs=0";
+  expect_trains("one_empty", 1, set);
+  expect_trains("two_empty", 2, set);
+  expect_same_curves("one_empty", "two_empty", 1e-5, {"loss", "gradient_norm", "class_error"});
 }
 
 // Each divides by something of its own: objects, the weights of all queries, qualities.
@@ -133,15 +148,85 @@ TEST_F(RankTraining, EndsWhenARankIsKilledOrHangsAndGoesOn) {
   expect_trains("run_KILL", 2, "--resume");
 }
 
-TEST_F(RankTraining, RefusesARankWithAnotherConfiguration) {
+// A run that the script interrupts when a file says that it has come far enough.
+constexpr const char* kInterrupt = R"sh(
+OMP_NUM_THREADS=1 timeout -k 5 60 "$S" train --config ranks.textproto --output {0} --processes 2 --quiet {1} &
+launcher=$(pgrep -P $!)
+while [ -z "$launcher" ]; do sleep 0.05; launcher=$(pgrep -P $!); done
+for i in $(seq 600); do [ "$(cat {0}/metrics.jsonl 2>/dev/null | wc -l)" -ge {2} ] && break; sleep 0.05; done
+{3}
+wait $!
+status=$?
+pgrep -f '^(mpirun [^ ]* [^ ]* )?[^ ]*saccade train .*--output {0} ' >left || true
+exit $status
+)sh";
+
+TEST_F(RankTraining, CtrlCOnTheLauncherEndsTheRunAfterAStep) {
+  const Result r = run_ranks(fmt::format(kInterrupt, "stopped_by_user",
+                                         "--set train.max_steps=1000000 --set train.eval_every_epochs=0", 1,
+                                         "kill -INT $launcher"));
+  EXPECT_EQ(r.status, 130) << r.err;
+  EXPECT_EQ(r.err, "");
+  EXPECT_EQ(read_bytes(scratch() / "left"), "");
+  EXPECT_TRUE(fs::exists(scratch() / "stopped_by_user/checkpoints/last.safetensors"));
+}
+
+// Also where the ranks do nothing any more.
+TEST_F(RankTraining, ASecondCtrlCEndsAllProcesses) {
+  const Result r = run_ranks(fmt::format(
+      kInterrupt, "stopped_at_once", "--set train.max_steps=1000000 --set train.eval_every_epochs=0", 1,
+      "kill -STOP $(pgrep -f '^[^ ]*saccade train .*--output stopped_at_once ' | grep -vx $launcher); "
+      "kill -INT $launcher; sleep 0.5; kill -INT $launcher"));
+  EXPECT_EQ(r.status, 130) << r.err;
+  EXPECT_EQ(read_bytes(scratch() / "left"), "");
+}
+
+// The evaluation is that of the resumed run.
+TEST_F(RankTraining, ASignalDuringAnEvaluationIsOneOfAllRanks) {
+  const std::string set =
+      "--set data.batch_size=2 --set data.val_height=1000 --set data.val_width=1000 --set train.max_steps=3 "
+      "--set train.eval_every_epochs=1";
+  const Result r =
+      run_ranks(fmt::format(kInterrupt, "stopped_evaluation", set, 3, "sleep 0.1; kill -INT $launcher"));
+  EXPECT_EQ(r.status, 130) << r.err;
+  EXPECT_TRUE(logged_numbers((scratch() / "stopped_evaluation").string(), "AP").empty());
+  expect_trains("stopped_evaluation", 2,
+                "--resume " + set + " --set data.val_height=64 --set data.val_width=64");
+  EXPECT_EQ(logged_numbers((scratch() / "stopped_evaluation").string(), "AP").size(), 1U);
+}
+
+constexpr const char* kAsRoot =
+    "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1\n";
+
+// The file system of rank 0 takes no checkpoint.
+TEST_F(RankTraining, AFullDiskOfTheWriterEndsAllRanks) {
   const Result r = run_ranks(
-      "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1\n"
-      "T='train --config ranks.textproto --output unequal --quiet'\n"
-      "timeout -k 5 60 mpirun --oversubscribe -n 1 \"$S\" $T : -n 1 \"$S\" $T --set seed=5");
+      std::string(kAsRoot) +
+      "T='train --config ranks.textproto --output full --quiet'\n"
+      "OMPI_MCA_btl=self,tcp timeout -k 5 60 mpirun --oversubscribe -n 1 sh -c \"ulimit -f 8; exec \\\"$S\\\" $T\" : "
+      "-n 1 \"$S\" $T");
+  EXPECT_EQ(r.status, 1) << r.err;
+  EXPECT_EQ(r.err.find("error: full/"), 0U) << r.err;
+  EXPECT_NE(r.err.find("File too large"), std::string::npos) << r.err;
+}
+
+TEST_F(RankTraining, RefusesARankWithAnotherConfiguration) {
+  const Result r =
+      run_ranks(std::string(kAsRoot) +
+                "T='train --config ranks.textproto --output unequal --quiet'\n"
+                "timeout -k 5 60 mpirun --oversubscribe -n 1 \"$S\" $T : -n 1 \"$S\" $T --set seed=5");
   EXPECT_EQ(r.status, 2) << r.err;
   EXPECT_NE(r.err.find("error: rank 1 has another configuration than rank 0: seed: "), std::string::npos)
       << r.err;
   EXPECT_FALSE(fs::exists(scratch() / "unequal/checkpoints"));
+}
+
+// No rank is named.
+TEST_F(RankTraining, AMistakeOfAllRanksIsOneLine) {
+  const Result r = train("mistake", 2, "--set optimizer.learning_rate=-1");
+  EXPECT_EQ(r.status, 2) << r.err;
+  EXPECT_EQ(r.err.find("error: optimizer.learning_rate: "), 0U) << r.err;
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
 }
 
 }  // namespace

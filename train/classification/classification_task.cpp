@@ -94,9 +94,10 @@ class ClassificationTask final : public TrainingTask {
     forward_done();
     Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / normalizer);
     auto metrics = [scores = HostCopy(logits.value().to(DType::kF32)),
-                    labels = batch.lambda < 0.5 ? partner_labels_of(batch) : labels_of(batch)]() -> Metrics {
-      if (labels.empty()) return {};  // this process has no part of the batch
-      return {{"top1", hits(scores, labels) / static_cast<double>(labels.size())}};
+                    labels =
+                        batch.lambda < 0.5 ? partner_labels_of(batch) : labels_of(batch)]() -> MeanMetrics {
+      // A process may have no part of the batch.
+      return {{"top1", labels.empty() ? 0 : hits(scores, labels), static_cast<double>(labels.size())}};
     };
     return {total, {{"class", total.value()}}, metrics};
   }

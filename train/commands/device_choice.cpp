@@ -1,6 +1,7 @@
 #include "train/commands/device_choice.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <regex>
@@ -29,6 +30,12 @@ void show_only(size_t number, const std::optional<std::string>& visible) {
   setenv(kVisible, chosen.c_str(), 1);
 }
 
+// Whether the launcher has left one GPU to this process alone, as Slurm does with --gpus-per-task.
+bool has_own_gpu() {
+  const char* visible = std::getenv(kVisible);
+  return visible && *visible && !std::strchr(visible, ',');
+}
+
 // Whether this process can use that GPU, "the" GPU without a number. The first one asked for is the process's only one, since CUDA reads
 // CUDA_VISIBLE_DEVICES once.
 bool take_gpu(const std::optional<size_t>& number) {
@@ -49,17 +56,27 @@ bool take_gpu(const std::optional<size_t>& number) {
 
 }  // namespace
 
-DeviceChoice choose_device(const std::string& name) {
+DeviceChoice choose_device(const std::string& name) { return choose_device(name, {}); }
+
+DeviceChoice choose_device(const std::string& name, const Ranks& ranks) {
   if (name == "cpu") return {Device::kCpu, ""};
   static const std::regex numbered("cuda:([0-9]{1,3})");
-  std::smatch number;
-  const bool is_numbered = std::regex_match(name, number, numbered);
+  std::smatch match;
+  const bool is_numbered = std::regex_match(name, match, numbered);
   if (!is_numbered && name != "auto" && name != "cuda")
     fail_input("--device {}: not known, expected auto, cpu, cuda or cuda:NUMBER", name);
-  const bool usable = take_gpu(is_numbered ? std::optional(std::stoul(number[1])) : std::nullopt);
-  if (name != "auto" && !usable) fail_input("--device {}: {}; expected auto or cpu", name, cuda_problem());
+  std::optional<size_t> number;
+  if (is_numbered) number = std::stoul(match[1]);
+  const bool is_own = !is_numbered && ranks.size > 1 && !has_own_gpu();
+  if (is_own) number = static_cast<size_t>(ranks.local_rank);
+  const bool usable = take_gpu(number);
+  const auto missing = [&] {
+    return is_own ? fmt::format("GPU {} for rank {}: {}", *number, ranks.rank, cuda_problem())
+                  : cuda_problem();
+  };
+  if (name != "auto" && !usable) fail_input("--device {}: {}; expected auto or cpu", name, missing());
   if (name != "auto") return {Device::kCuda, ""};
-  if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", cuda_problem())};
+  if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", missing())};
   // The emulated GPU is correct but slow, so it has to be asked for by name.
   return {cuda_is_emulated() ? Device::kCpu : Device::kCuda, ""};
 }

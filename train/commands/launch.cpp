@@ -7,13 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,18 +29,20 @@
 namespace saccade {
 namespace {
 
-// The words of this command without --processes.
-std::vector<std::string> own_words() {
+// The words of this command without --processes, and with the device that it has found.
+std::vector<std::string> own_words(Device device) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;
-  bool skip = false;
+  bool skip = false, is_chosen = false;
   for (std::string word; std::getline(file, word, '\0');) {
+    is_chosen |= word.starts_with("--device");
     if (skip || word == "--processes")
       skip = !skip;
     else if (!word.starts_with("--processes="))
       words.push_back(word);
   }
   if (!words.empty()) words[0] = std::filesystem::read_symlink("/proc/self/exe").string();
+  if (!is_chosen) words.insert(words.end(), {"--device", std::string(name_of(device))});
   return words;
 }
 
@@ -80,7 +84,7 @@ pid_t start(const Launch& launch) {
 Launch over_mpi(const TrainArguments& arguments) {
   Launch launch;
   launch.words = {"mpirun", "-n", std::to_string(arguments.processes)};
-  for (const std::string& word : own_words()) launch.words.push_back(word);
+  for (const std::string& word : own_words(Device::kCpu)) launch.words.push_back(word);
   launch.variables = {"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_hwloc_base_binding_policy=none",
                       "OMPI_MCA_orte_execute_quiet=1"};
   if (::geteuid() == 0)  // mpirun asks whether root means it
@@ -96,39 +100,90 @@ int status_of(int raw) {
   return status <= 2 || is_request ? status : 1;
 }
 
+// Those that are started on GPUs, where each has one.
+std::vector<Launch> over_nccl(const TrainArguments& arguments) {
+  std::vector<Launch> launches;
+  const RankListener free_port(0, true);
+  for (int64_t r = 0; r < arguments.processes; ++r)
+    launches.push_back(
+        {own_words(Device::kCuda),
+         {fmt::format("RANK={}", r), fmt::format("WORLD_SIZE={}", arguments.processes),
+          fmt::format("LOCAL_RANK={}", r), fmt::format("LOCAL_WORLD_SIZE={}", arguments.processes),
+          "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", free_port.port()),
+          fmt::format("TORCHELASTIC_RUN_ID={}", ::getpid())}});
+  return launches;
+}
+
+std::atomic<int> second_signal{0};
+void take_second_signal(int signal) { second_signal = signal; }
+
+// The processes until all have ended.
+class Watch {
+ public:
+  explicit Watch(const std::vector<Launch>& launches) {
+    for (const Launch& launch : launches) running_.push_back(start(launch));
+  }
+  int wait() {
+    while (!running_.empty()) {
+      int raw = 0;
+      const pid_t ended = ::waitpid(-1, &raw, WNOHANG);
+      if (ended > 0 && std::erase(running_, ended) > 0 && status_ == 0) status_ = status_of(raw);
+      if (ended < 0 && errno == ECHILD) break;
+      pass_on();
+      // The others of a rank that has failed end by themselves, unless they wait for it to come.
+      if ((status_ == 1 || status_ == 2) && !end_) end_ = Clock::now() + std::chrono::seconds(3);
+      if (end_ && Clock::now() > *end_) send(SIGKILL);
+      if (ended <= 0) ::poll(nullptr, 0, 50);
+    }
+    if (second_signal != 0) return 128 + second_signal;
+    return asked_ != 0 && status_ != 1 && status_ != 2 ? 128 + asked_ : status_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Rank 0 last: others would say that it is gone.
+  void send(int signal) const {
+    for (size_t r = running_.size(); r-- > 0;) ::kill(running_[r], signal);
+  }
+  // mpirun passes SIGUSR1 on; SIGINT and SIGTERM would end the ranks at once, as a second request does.
+  void pass_on() {
+    if (const int signal = interrupt_signal(); signal != 0 && asked_ == 0) {
+      asked_ = signal;
+      asked_at_ = Clock::now();
+      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
+        if (::signal(number, take_second_signal) == SIG_IGN) ::signal(number, SIG_IGN);
+      send(SIGUSR1);
+    }
+    if (second_signal == 0 || end_) return;
+    if (Clock::now() - asked_at_ < std::chrono::milliseconds(200)) {  // the same once more
+      second_signal = 0;
+    } else {
+      send(SIGTERM);
+      end_ = Clock::now() + std::chrono::seconds(5);
+    }
+  }
+
+  std::vector<pid_t> running_;
+  int status_ = 0, asked_ = 0;
+  Clock::time_point asked_at_;
+  std::optional<Clock::time_point> end_;  // of what still runs
+};
+
 }  // namespace
 
 int launch_processes(const TrainArguments& arguments) {
-  std::vector<Launch> launches;
-  if (choose_device(arguments.device).device == Device::kCpu) {
-    launches.push_back(over_mpi(arguments));
-  } else {
-    const RankListener free_port(0, true);
-    for (int64_t r = 0; r < arguments.processes; ++r)
-      launches.push_back(
-          {own_words(),
-           {fmt::format("RANK={}", r), fmt::format("WORLD_SIZE={}", arguments.processes),
-            fmt::format("LOCAL_RANK={}", r), fmt::format("LOCAL_WORLD_SIZE={}", arguments.processes),
-            "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", free_port.port()),
-            fmt::format("TORCHELASTIC_RUN_ID={}", ::getpid())}});
-  }
+  // Choosing one GPU hides the others, from those that are started, too.
+  std::optional<std::string> visible;
+  if (const char* text = std::getenv("CUDA_VISIBLE_DEVICES")) visible = text;
+  const bool on_gpus = choose_device(arguments.device).device == Device::kCuda;
+  if (visible)
+    ::setenv("CUDA_VISIBLE_DEVICES", visible->c_str(), 1);
+  else
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+  const std::vector<Launch> launches =
+      on_gpus ? over_nccl(arguments) : std::vector<Launch>{over_mpi(arguments)};
   InterruptScope signals;
-  std::vector<pid_t> running;
-  for (const Launch& launch : launches) running.push_back(start(launch));
-  int status = 0, passed_on = 0;
-  while (!running.empty()) {
-    int raw = 0;
-    const pid_t ended = ::waitpid(-1, &raw, WNOHANG);
-    if (ended > 0 && std::erase(running, ended) > 0 && status == 0) status = status_of(raw);
-    if (ended < 0 && errno == ECHILD) break;
-    // mpirun passes SIGUSR1 on; SIGINT and SIGTERM would end the ranks at once.
-    if (const int signal = interrupt_signal(); signal != 0 && passed_on == 0) {
-      passed_on = signal;
-      for (const pid_t pid : running) ::kill(pid, SIGUSR1);
-    }
-    if (ended <= 0) ::poll(nullptr, 0, 50);
-  }
-  return passed_on != 0 && status != 1 && status != 2 ? 128 + passed_on : status;
+  return Watch(launches).wait();
 }
 
 }  // namespace saccade

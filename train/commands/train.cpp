@@ -231,7 +231,7 @@ int train_as_one_rank(const TrainArguments& given) {
   if (arguments.reinit_heads && arguments.init_from.empty())
     fail_input("--reinit-heads needs --init-from: it leaves the class heads out of what is loaded");
   TrainerOptions options;
-  const DeviceChoice choice = choose_device(arguments.device);
+  const DeviceChoice choice = choose_device(arguments.device, group.ranks());
   options.device = choice.device;
   std::vector<std::string> notes;
   options.config = configuration(arguments, notes);
@@ -275,9 +275,9 @@ int run_train(const TrainArguments& arguments) {
     }
   };
   if (ranks.size == 1) return train_or_stop();
-  divide_threads(ranks.local_size);
+  divide_threads(std::max(1, ranks.local_size));
   try {
-    join_processes(ranks, choose_device(arguments.device).device);
+    join_processes(ranks, choose_device(arguments.device, ranks).device);
     const int status = train_or_stop();
     process_group().finish();
     leave_processes();

@@ -100,7 +100,12 @@ void TrainingRun::share_batches(PendingStep& now, double& normalizer, double& im
   std::vector<std::array<int64_t, 3>> largest(static_cast<size_t>(plan_.accumulate));
   for (size_t r = 0; r < all.size(); ++r) {
     const std::vector<std::string> fields = fields_of(all[r]);
-    if (fields.size() > 1) fail_input("rank {}: {}", r, fields[1]);
+    if (fields.size() > 1) {
+      const bool is_alike = std::all_of(all.begin(), all.end(), [&](const std::string& other) {
+        return fields_of(other).size() > 1 && fields_of(other)[1] == fields[1];
+      });
+      fail_input("{}{}", is_alike ? "" : fmt::format("rank {}: ", r), fields[1]);
+    }
     std::istringstream numbers(fields.at(0));
     double objects = 0, count = 0;
     numbers >> objects >> count;
@@ -151,6 +156,28 @@ void TrainingRun::share_losses(PendingStep& now, std::vector<Tensor>& losses) {
   const ProcessGroup::SumTimes times = group_.take_times();
   now.metrics.emplace_back("reduction_ms", times.busy_ms);
   now.metrics.emplace_back("reduction_wait_ms", times.waited_ms);
+}
+
+// Those of all ranks on rank 0, which writes them.
+void TrainingRun::share_means(MeanMetrics& means) const {
+  std::string own;
+  for (const MeanMetric& m : means) own += fmt::format("{}{}{}{}", m.sum, kEnd, m.count, kEnd);
+  const std::vector<std::string> all = group_.exchange(own, false);
+  for (size_t r = 1; r < all.size(); ++r) {
+    const std::vector<std::string> fields = fields_of(all[r]);
+    SACCADE_CHECK(fields.size() == 2 * means.size(), "[ranks] rank {} logs other metrics", r);
+    for (size_t i = 0; i < means.size(); ++i) {
+      means[i].sum += std::stod(fields[2 * i]);
+      means[i].count += std::stod(fields[2 * i + 1]);
+    }
+  }
+}
+
+// After an evaluation that one rank's signal has ended on all.
+void TrainingRun::agree_on_signal() {
+  if (group_.alone()) return;
+  for (const std::string& signal : group_.exchange(std::to_string(interrupt_signal())))
+    agreed_signal_ = std::max(agreed_signal_, std::stoi(signal));
 }
 
 // Those of rank 0, which has the detections of all.

@@ -94,6 +94,7 @@ TrainingResult TrainingRun::end() {
     try {
       evaluate(false);
     } catch (const Interrupted&) {  // everything is saved
+      agree_on_signal();
     }
   }
   result_.reason = stop_reason(out_of_time_);
@@ -146,6 +147,7 @@ void TrainingRun::evaluate_if_due() {
     evaluate(true);
     info_.evaluation_due = false;
   } catch (const Interrupted&) {
+    agree_on_signal();
     model_.set_training(true);
   }
 }

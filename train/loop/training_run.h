@@ -28,7 +28,7 @@ struct PendingStep {
   struct Loss {  // of one batch
     std::vector<std::string> names;
     HostCopy values;
-    std::function<Metrics()> metrics;
+    std::function<MeanMetrics()> metrics;
   };
   int64_t step = 0;
   // For the diagnosis: the batches, and where each one's random numbers start.
@@ -76,6 +76,7 @@ class TrainingRun {
   void check_same_weights();
   void share_batches(PendingStep& now, double& normalizer, double& images, const std::string& problem);
   void share_losses(PendingStep& now, std::vector<Tensor>& losses);
+  void share_means(MeanMetrics& means) const;
   void share_metrics(Metrics& metrics) const;
   std::string first_finding(const std::string& own) const;
   // Adds up the gradients of the batches; returns their losses.
@@ -100,6 +101,7 @@ class TrainingRun {
 
   // The signal that ends the run, on all ranks after the same step.
   int stop_signal() const { return group_.alone() ? interrupt_signal() : agreed_signal_; }
+  void agree_on_signal();
   bool is_out_of_time() const;
 
   Ema* ema() { return ema_ ? &*ema_ : nullptr; }

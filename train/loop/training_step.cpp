@@ -12,6 +12,15 @@
 #include "train/loop/training_run.h"
 
 namespace saccade {
+namespace {
+
+// Random numbers of an image are those of its place among the images of all ranks.
+void place_samples(const Batch& batch) {
+  execution().sample_first = batch.first;
+  execution().samples = batch.whole > 0 ? std::ssize(batch.targets) : 0;
+}
+
+}  // namespace
 
 void TrainingRun::step() {
   const ProfileRange range([] { return "training step"; });
@@ -78,8 +87,7 @@ std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& time
   execution().rng_calls = 0;
   std::vector<Tensor> losses;
   for (const Batch& batch : now.batches) {
-    execution().sample_first = batch.first;
-    execution().samples = batch.whole > 0 ? std::ssize(batch.targets) : 0;
+    place_samples(batch);
     now.first_calls.push_back(execution().rng_calls);
     std::optional<MemoryUseScope> use(MemoryUse::kForward);
     TrainingLoss loss = task_.loss(batch, now.normalizer, [&] { timer.end_part("forward_ms"); });
@@ -135,6 +143,7 @@ void TrainingRun::finish_pending_step() {
   PendingStep s = std::move(*pending_);
   pending_.reset();
   Metrics metrics;
+  MeanMetrics means;
   std::vector<size_t> all;
   for (size_t i = 0; i < s.batches.size(); ++i) {
     all.push_back(i);
@@ -142,11 +151,13 @@ void TrainingRun::finish_pending_step() {
     const float* values = loss.values.data<float>();
     if (!std::isfinite(values[0])) fail_nonfinite("loss", s, {&i, 1});
     for (size_t k = 0; k < loss.names.size(); ++k) metrics.emplace_back(loss.names[k], values[k]);
-    const Metrics more = loss.metrics();
-    metrics.insert(metrics.end(), more.begin(), more.end());
+    const MeanMetrics more = loss.metrics();
+    means.insert(means.end(), more.begin(), more.end());
   }
   const double norm = *s.gradient_norm.data<double>();
   if (!std::isfinite(norm)) fail_nonfinite("gradient", s, all);
+  if (!group_.alone()) share_means(means);
+  for (const MeanMetric& mean : means) metrics.emplace_back(mean.name, mean.value());
   metrics.emplace_back("gradient_norm", norm);
   metrics.insert(metrics.end(), s.metrics.begin(), s.metrics.end());
   log_.add_step(s.step, metrics);
@@ -160,6 +171,7 @@ void TrainingRun::fail_nonfinite(const char* what, PendingStep& s, std::span<con
   execution().rng_key = s.rng_key;
   for (size_t i : suspects) {
     batch = &s.batches[i];
+    place_samples(*batch);
     finding = diagnose_nonfinite(model_, [&] {
       execution().rng_calls = s.first_calls[i];
       optimizer_->zero_grad();

@@ -28,6 +28,17 @@ inline std::atomic<int64_t> launches{0}, host_syncs{0}, uploaded_bytes{0};
 // The stream of all our work; sets the GPU up at the first call. Throws Error when there is none that can be
 // used.
 cudaStream_t stream();
+// Within the block another stream takes its place, on this thread. Nothing may be allocated or freed there that is used elsewhere.
+class StreamScope {
+ public:
+  explicit StreamScope(cudaStream_t other);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  cudaStream_t before_;
+};
 // Waits for all work so far. Throws Error when some of it failed.
 void synchronize();
 

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "core/runtime/cuda/api.h"
 #include "core/runtime/cuda/cublaslt.h"
@@ -86,7 +87,14 @@ bool waits_for_launches() {
   return waits;
 }
 
+namespace {
+thread_local cudaStream_t scope_stream = nullptr;
+}
+StreamScope::StreamScope(cudaStream_t other) : before_(std::exchange(scope_stream, other)) {}
+StreamScope::~StreamScope() { scope_stream = before_; }
+
 cudaStream_t stream() {
+  if (scope_stream) return scope_stream;
   static cudaStream_t stream = [] {
     if (!cuda_problem().empty()) fail("[cuda] {}", cuda_problem());
     check(cudaSetDevice(0), "cudaSetDevice");

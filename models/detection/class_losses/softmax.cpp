@@ -1,8 +1,11 @@
 // DETR's cross entropy: the last column means "no object", and each query yields its best class.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <string>
 
 #include "core/distributed/process_group.h"
+#include "core/tensor/error.h"
 #include "models/detection/class_loss.h"
 
 namespace saccade {
@@ -29,7 +32,7 @@ class SoftmaxLoss : public ClassLoss {
       for (int64_t i = g * N * Q; i < (g + 1) * N * Q; ++i) total += weight_of[static_cast<size_t>(i)];
       totals.push_back(total);
     }
-    if (!process_group().alone()) add_other_ranks(totals, logits.device());
+    if (!process_group().alone()) add_other_ranks(totals);
     for (double& total : totals) total = std::max(total, 1e-12);
     return {cross_entropy(reshape(logits, {G * N * Q, K}),
                           label_queries(logits, matched, K - 1).reshape({G * N * Q}),
@@ -54,13 +57,19 @@ class SoftmaxLoss : public ClassLoss {
   double score_of(float score) const override { return score; }
 
  private:
-  static void add_other_ranks(std::vector<double>& totals, Device device) {
-    const auto G = static_cast<int64_t>(totals.size());
-    Tensor all = Tensor::empty({process_group().size(), G}, DType::kF64, device);
-    process_group().gather(Tensor::from<double>({G}, totals, device), all);
-    const std::vector<double> of_ranks = all.to_vector<double>();
+  // Through the host, where the totals are.
+  static void add_other_ranks(std::vector<double>& totals) {
+    const size_t bytes = totals.size() * sizeof(double);
+    std::string own(bytes, '\0');
+    std::memcpy(own.data(), totals.data(), bytes);
+    const std::vector<std::string> all = process_group().exchange(own);
     std::fill(totals.begin(), totals.end(), 0);
-    for (size_t i = 0; i < of_ranks.size(); ++i) totals[i % totals.size()] += of_ranks[i];
+    std::vector<double> other(totals.size());
+    for (const std::string& one : all) {
+      SACCADE_CHECK(one.size() == bytes, "[softmax] {} bytes of a rank, expected {}", one.size(), bytes);
+      std::memcpy(other.data(), one.data(), bytes);
+      for (size_t g = 0; g < totals.size(); ++g) totals[g] += other[g];
+    }
   }
 
   ClassLossOptions options_;

@@ -1,0 +1,50 @@
+#if __has_include(<nccl.h>)
+
+#include "core/runtime/cuda/nccl.h"
+
+#include <optional>
+#include <string>
+
+#include "core/runtime/cuda/library_functions.h"
+
+namespace saccade::cuda {
+namespace {
+
+// The first with ncclSend and ncclRecv.
+constexpr int kOldestNccl = 2708;
+
+std::string nccl_version(int v) {
+  const int major = v >= 10000 ? v / 10000 : v / 1000, minor = v >= 10000 ? v / 100 % 100 : v / 100 % 10;
+  return fmt::format("{}.{}.{}", major, minor, v % 100);
+}
+
+NcclApi load_nccl() {
+  const std::optional<Library> library = open_library({"NCCL", "libnccl.so.2", "nvidia-nccl-cu13"});
+  NcclApi api;
+#define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
+  SACCADE_NCCL_FUNCTIONS(F)
+#undef F
+  int found = 0;
+  if (api.ncclGetVersion(&found) != ncclSuccess) fail("NCCL does not tell its version");
+  if (library) library->require_version(found >= kOldestNccl, nccl_version(found), nccl_version(kOldestNccl));
+  return api;
+}
+
+}  // namespace
+
+const NcclApi& nccl() {
+  static const NcclApi api = load_nccl();
+  return api;
+}
+
+void check(ncclResult_t status, const char* call) {
+  if (status == ncclSuccess) return;
+  std::string reason = nccl().ncclGetLastError(nullptr);
+  for (char& c : reason)
+    if (c == '\n') c = ' ';
+  fail("[cuda] {}: {}{}{}", call, nccl().ncclGetErrorString(status), reason.empty() ? "" : ", ", reason);
+}
+
+}  // namespace saccade::cuda
+
+#endif

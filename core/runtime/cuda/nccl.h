@@ -1,0 +1,36 @@
+// NCCL 2, opened when several processes with a GPU each train together.
+#pragma once
+
+#include <nccl.h>
+
+#include "core/runtime/cuda/api.h"
+
+namespace saccade::cuda {
+
+#define SACCADE_NCCL_FUNCTIONS(F) \
+  F(ncclAllGather)                \
+  F(ncclAllReduce)                \
+  F(ncclCommDestroy)              \
+  F(ncclCommInitRank)             \
+  F(ncclGetErrorString)           \
+  F(ncclGetLastError)             \
+  F(ncclGetUniqueId)              \
+  F(ncclGetVersion)               \
+  F(ncclGroupEnd)                 \
+  F(ncclGroupStart)               \
+  F(ncclRecv)                     \
+  F(ncclSend)
+
+// The library's functions, by their own names.
+struct NcclApi {
+#define F(name) decltype(&::name) name;
+  SACCADE_NCCL_FUNCTIONS(F)
+#undef F
+};
+
+// Throws Error, in one line, when NCCL is missing or too old.
+const NcclApi& nccl();
+// Throws Error naming the call, NCCL's status and its reason.
+void check(ncclResult_t status, const char* call);
+
+}  // namespace saccade::cuda

@@ -1,0 +1,85 @@
+// Training by two processes with an emulated GPU each, over the stand-in of NCCL.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/runtime/gpu.h"
+#include "tests/run_command.h"
+#include "tests/train/program.h"
+
+namespace saccade {
+namespace {
+
+// Statistics of batches, denoising, random masks.
+constexpr const char* kModel = R"(
+model {
+  backbone { blocks: [1, 1, 1, 1] width: 4 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
+  transformer {
+    hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 dropout: 0.1
+    denoising { queries: 4 }
+  }
+}
+data {
+  train { annotations: "gpus4/annotations.json" images: "gpus4/images" }
+  batch_size: 4
+  workers: 1
+  augment { height: 32 width: 32 }
+}
+train { max_steps: 3 log_every: 1 ema_decay: 0.9 }
+)";
+
+class CudaRanks : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cuda_is_emulated()) GTEST_SKIP() << "needs the emulated GPU";
+    if (fs::exists(scratch() / "gpus4")) return;
+    write_bytes(scratch() / "gpus.textproto", kModel);
+    expect_works("data shapes --output gpus4 --images 4 --seed 3 --size 32");
+  }
+  static Result train(const std::string& output, const std::string& more) {
+    return run_script(fmt::format(
+        "SACCADE_EMULATOR_GPUS=2 OMP_NUM_THREADS=1 timeout -k 5 100 \"$S\" train --config gpus.textproto --output {} "
+        "--trial-batch off --device {}",
+        output, more));
+  }
+  static void expect_trains(const std::string& output, const std::string& more) {
+    const Result r = train(output, more);
+    EXPECT_EQ(r.status, 0) << r.err << r.out;
+    EXPECT_EQ(r.err, "");
+  }
+};
+
+TEST_F(CudaRanks, TwoGpusTrainAsOneAndTwiceTheSame) {
+  expect_trains("one", "cuda");
+  for (const char* name : {"two", "again"}) expect_trains(name, "cuda --processes 2");
+  expect_trains("any_order", "cuda --processes 2 --set deterministic=false");
+  for (const char* other : {"two", "any_order"})
+    for (const char* name : {"loss", "gradient_norm"}) {
+      const auto a = logged_numbers((scratch() / "one").string(), name),
+                 b = logged_numbers((scratch() / other).string(), name);
+      ASSERT_EQ(a.size(), 3U) << name;
+      ASSERT_EQ(b.size(), 3U) << name;
+      for (size_t i = 0; i < a.size(); ++i)
+        EXPECT_NEAR(b[i], a[i], 1e-5 * std::max(std::fabs(a[i]), 1e-3)) << other << " " << name << " " << i;
+    }
+  auto last = [](const char* run) { return read_bytes(scratch() / run / "checkpoints/last.safetensors"); };
+  EXPECT_EQ(last("again"), last("two"));
+  // The host waits for the matching, and for nothing of the other GPU.
+  for (const double waits : logged_numbers((scratch() / "two").string(), "host_syncs")) EXPECT_EQ(waits, 1);
+}
+
+TEST_F(CudaRanks, EachProcessNeedsAGpuOfItsOwn) {
+  for (const auto& [device, words] :
+       {std::pair("cuda:1", "error: rank 0 and rank 1 have the same GPU (0000:01:00.0), expected"),
+        std::pair("cuda", "error: --device cuda: GPU 2 for rank 2: no NVIDIA GPU can be used")}) {
+    const Result r = train("refused", fmt::format("{} --processes {}", device, device[4] ? 2 : 3));
+    EXPECT_EQ(r.status, 2) << r.err;
+    EXPECT_EQ(r.err.find(words), 0U) << r.err;
+    EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+  }
+}
+
+}  // namespace
+}  // namespace saccade
