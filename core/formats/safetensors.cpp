@@ -51,6 +51,10 @@ Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom:
       fields["shape"].get(dims) != simdjson::SUCCESS ||
       fields["data_offsets"].get(offsets) != simdjson::SUCCESS)
     fail_input("{}: tensor \"{}\" needs dtype, shape and data_offsets", path, name);
+  int known = 0;
+  for (const auto field : fields)
+    known += field.key == "dtype" || field.key == "shape" || field.key == "data_offsets";
+  if (known != 3) fail_input("{}: tensor \"{}\" has a field twice", path, name);
   uint64_t bytes = dtype_bytes(dtype);
   if (bytes == 0) fail_input("{}: tensor \"{}\" has unknown dtype \"{}\"", path, name, printable(dtype));
   Placed placed;
@@ -122,7 +126,8 @@ void SafetensorsReader::parse_header() {
         std::string_view s;
         if (v.get(s) != simdjson::SUCCESS)
           fail_input("{}: __metadata__ \"{}\" is no string", path_, printable(k));
-        metadata_[std::string(k)] = std::string(s);
+        if (!metadata_.emplace(k, s).second)
+          fail_input("{}: __metadata__ has \"{}\" twice", path_, printable(k));
       }
     } else {
       found.push_back(read_tensor(path_, key, value, 8 + length, file_size));

@@ -1,13 +1,18 @@
 #include "core/formats/temporary.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
+
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {
@@ -53,6 +58,30 @@ void TemporaryPath::keep() {
   Temporaries& all = temporaries();
   std::lock_guard lock(all.mutex);
   all.paths.erase(path_);
+}
+
+MadeFolder::MadeFolder(const std::string& path) {
+  namespace fs = std::filesystem;
+  fs::path at;
+  for (const fs::path& part : fs::path(path)) {
+    at /= part;
+    if (::mkdir(at.c_str(), 0777) == 0) {
+      made_.push_back(std::make_unique<TemporaryPath>(at.string(), TemporaryPath::Removal::kIfEmpty));
+      continue;
+    }
+    const int reason = errno;
+    std::error_code error;
+    if (fs::is_directory(at, error)) continue;
+    remove_empty();
+    if (fs::exists(at, error)) fail_input("{}: is a file, expected a folder", at.string());
+    fail_input("{}: cannot create the folder: {}", path, std::strerror(reason));
+  }
+}
+
+MadeFolder::~MadeFolder() { remove_empty(); }
+
+void MadeFolder::remove_empty() {
+  while (!made_.empty()) made_.pop_back();
 }
 
 RemoveOnSignals::RemoveOnSignals() {

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <csignal>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace saccade {
 
@@ -25,6 +27,22 @@ class TemporaryPath {
   std::string path_;
   Removal removal_;
   bool kept_ = false;
+};
+
+// A folder for results, made with its parents where they are missing. Those of them that are still empty at the end, or at a signal,
+// go again.
+class MadeFolder {
+ public:
+  // Throws InputError where it cannot be made; nothing is left then.
+  explicit MadeFolder(const std::string& path);
+  ~MadeFolder();
+  MadeFolder(const MadeFolder&) = delete;
+  MadeFolder& operator=(const MadeFolder&) = delete;
+
+ private:
+  void remove_empty();
+
+  std::vector<std::unique_ptr<TemporaryPath>> made_;  // the innermost last
 };
 
 // While this lives, SIGINT, SIGTERM and SIGHUP remove what is temporary before they end the program as they always do. A signal

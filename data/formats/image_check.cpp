@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/formats/file.h"
+#include "core/formats/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/images/image.h"
@@ -32,7 +33,7 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
     const std::string path = images.image_path(i);
     if (folder)
       if (const std::string refusal = folder->refusal(images.file_name(i)); !refusal.empty())
-        return Problem{fmt::format("{}: {}", path, refusal), true};
+        return Problem{fmt::format("{}: {}", escaped(path), refusal), true};  // a zero byte would end it
     std::error_code missing;
     if (!std::filesystem::exists(path, missing)) return Problem{path + ": no such file"};
     if (std::chrono::steady_clock::now() > end) return Problem{};

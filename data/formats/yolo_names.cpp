@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "core/formats/file.h"
 #include "core/tensor/error.h"
@@ -87,10 +88,12 @@ YoloYaml read_yolo_yaml(const std::string& path) {
   YamlDocument yaml(path);
   YoloYaml out;
   bool has_names = false;
+  std::set<std::string> seen;
   const yaml_node_t& root = yaml.root();
   for (const auto* p = root.data.mapping.pairs.start; p < root.data.mapping.pairs.top; ++p) {
     const auto key = yaml.text(p->key);
     if (!key) continue;
+    if (!seen.insert(*key).second) yaml.fail_at(p->key, fmt::format("\"{}\" appears twice", shortened(*key)));
     if (*key == "names") {
       out.names = read_names(yaml, p->value);
       has_names = true;

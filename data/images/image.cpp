@@ -74,9 +74,9 @@ void fail_empty(const std::string& name, ImageSize size, size_t bytes) {
 
 void fail_memory(const std::string& name) { fail("{}: out of memory", name); }
 
-void check_image_size(int64_t height, int64_t width) {
+void check_image_size(int64_t height, int64_t width, const char* what) {
   if (height > 0 && width > kMaxImagePixels / height)
-    fail_input("an image of {} x {} pixels, expected at most {} in all", width, height, kMaxImagePixels);
+    fail_input("{} of {} x {} pixels, expected at most {} in all", what, width, height, kMaxImagePixels);
 }
 
 Image::Image(int64_t h, int64_t w) : height(h), width(w) {

@@ -68,12 +68,11 @@ void write_shapes_dataset(const std::string& folder, const ShapesOptions& option
       fail_input("{}: is already there, choose another folder", (base / name).string());
   }
   std::error_code error;
-  const bool existed = fs::exists(base, error);
+  const MadeFolder made(folder);
   const std::string temporary = (base / fmt::format("images.tmp-{}", ::getpid())).string();
-  fs::create_directories(temporary, error);
+  fs::create_directory(temporary, error);
   if (error) fail_input("{}: cannot make the folder: {}", folder, error.message());
-  TemporaryPath fresh(folder, TemporaryPath::Removal::kIfEmpty), images(temporary);
-  if (existed) fresh.keep();
+  TemporaryPath images(temporary);
   std::vector<ShapesImage> all(static_cast<size_t>(options.images));
   std::atomic<int64_t> done{0};
   run_tasks(options.images, options.threads, [&](int64_t i) {

@@ -1,4 +1,4 @@
-// YOLO, Pascal VOC and CSV beside COCO, and the usual layouts of folders. To add a malformed file: a line in a table below.
+// YOLO, Pascal VOC and CSV beside COCO, and the usual layouts of folders. Malformed files stand in tests/train/bad_inputs/formats.table.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -60,50 +60,6 @@ TEST(Yolo, ReadsBoxesPolygonsAndNames) {
             "2:9:4,2,10,10.5 2:7:4,2,8,8 3:7:0,0,40,20 ");
 }
 
-TEST(Yolo, MalformedFilesNameTheLine) {
-  TestFolder dir;
-  write_image(dir, "images/a.png");
-  const std::string yaml = "names: [cat, dog]\n", label = dir / "labels/a.txt";
-  struct Case {
-    std::string yaml, labels, expected;
-  };
-  for (const Case& c : std::vector<Case>{
-           {yaml, "2 0.5 0.5 1 1", label + ": line 1: expected a class from 0 to 1, found \"2\""},
-           {yaml, "0 .5 .5 1 1\n-1 0.5 0.5 1 1",
-            label + ": line 2: expected a class from 0 to 1, found \"-1\""},
-           {yaml, "0.5 0.5 0.5 1 1", label + ": line 1: expected a class from 0 to 1, found \"0.5\""},
-           {yaml, "0 320 240 100 50",
-            label + ": line 1: expected a part of the image from 0 to 1, found \"320\""},
-           {yaml, "0 nan 0 1 1", label + ": line 1: expected a part of the image from 0 to 1, found \"nan\""},
-           {yaml, "0 0.5 0.5 1",
-            "line 1: expected a class and 4 numbers, or the corners of a polygon; found 4 words"},
-           {yaml, "0 0.5 0.5 1 1 0.9", "found 6 words"},
-           {"names: [a, a]", "", "the class \"a\" is there twice"},
-           {"names: []", "", "has no names of classes"},
-           {"nc: 2", "", "has no \"names\" of the classes"},
-           {"names: {0: a, 2: b}", "", "line 1: names: expected each of the numbers 0 to 1 once"},
-           {"names: {0: a, 1e30: b}", "", "line 1: names: expected each of the numbers 0 to 1 once"},
-           {"names: [[a]]", "", "line 1: the name of a class must be a word"},
-           {"names: [a\ntrain: [", "", "no YAML"},
-           {"- a", "", "expected a mapping"},
-           {"", "", "expected a mapping"},
-           {"names: &n [a]\ntrain: [x, y]", "", "line 2: train: expected one folder of images"}}) {
-    write_below(dir, "data.yaml", c.yaml);
-    write_below(dir, "labels/a.txt", c.labels);
-    const std::string error = input_error([&] {
-      open_detection_dataset({dir / "data.yaml", dir / "images"});
-    });
-    EXPECT_NE(error.find(c.expected), std::string::npos) << error << "\nexpected " << c.expected;
-    EXPECT_EQ(error.find('\n'), std::string::npos);
-  }
-  write_below(dir, "data.yaml", yaml);
-  fs::remove_all(dir / "labels");
-  EXPECT_NE(input_error([&] {
-              open_detection_dataset({dir / "data.yaml", dir / "images"});
-            }).find("none of the 1 images in " + dir / "images" + " has labels"),
-            std::string::npos);
-}
-
 TEST(Voc, ReadsFoldersAndImageSets) {
   TestFolder dir;
   write_below(dir, "Annotations/x.xml", kXml);
@@ -123,34 +79,9 @@ TEST(Voc, ReadsFoldersAndImageSets) {
   EXPECT_EQ(boxes_text(set->ground_truth()), "1:1:4,2,10,10.5 1:2:1,0,8,3 ");
 }
 
-TEST(Voc, MalformedFilesNameTheLine) {
+TEST(Voc, NamesMustFitEachOtherAndWhatIsKnown) {
   TestFolder dir;
   write_image(dir, "b.png");
-  const std::string object = "<annotation>\n<object>";
-  std::string deep;
-  for (int i = 0; i < 5000; ++i) deep += "<a>";
-  for (
-      const auto& [xml, expected] : std::vector<std::pair<std::string, std::string>>{
-          {"", "line 1: no XML: no element found"},
-          {"<annotation>", "no XML"},
-          {"<html></html>", "line 1: expected <annotation>, found <html>"},
-          {"<!DOCTYPE a [<!ENTITY b \"c\">]><annotation>&b;</annotation>",
-           "line 1: a DOCTYPE, expected none"},
-          {"<annotation>" + deep, "more than 32 elements in each other"},
-          {object + "<name>a</name></object></annotation>",
-           "line 2: the object has no bndbox with the numbers"},
-          {object +
-               "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></object></annotation>",
-           "line 2: the object has no name"},
-          {object +
-               "<name>a</name><bndbox><xmin>1e999</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></object>"
-               "</annotation>",
-           "line 2: the object has no bndbox with the numbers"}}) {
-    write_bytes(dir / "b.xml", xml);
-    const std::string error = input_error([&] { open_detection_dataset({dir.path(), dir.path()}); });
-    EXPECT_TRUE(error.starts_with(dir / "b.xml: ")) << error;
-    EXPECT_NE(error.find(expected), std::string::npos) << error << "\nexpected " << expected;
-  }
   write_bytes(dir / "b.xml", kXml);
   write_bytes(dir / "c.xml", kXml);
   EXPECT_NE(input_error([&] {
@@ -178,15 +109,6 @@ TEST(Csv, ReadsTheUsualColumns) {
   EXPECT_EQ(set->file_name(0), "b, \"1\".png");
   EXPECT_EQ(set->ground_truth().images[1].width, 40);
   EXPECT_EQ(boxes_text(set->ground_truth()), "1:2:4,2,10,10.5 1:1:1,0,8,3 ");
-  for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
-           {"image,label,x1,y1,x2\n", "line 1: no column \"y2\""},
-           {"image,file_name,class,x1,y1,x2,y2\n", "line 1: \"image\" and \"file_name\" say the same"},
-           {"image,class,x1,y1,x2,y2\n\"a\nb\",c,1,2,3,4\nd,c,1\n", "line 4: expected 6 fields, found 3"},
-           {"image,class,x1,y1,x2,y2\n\"a", "line 2: the quote is not closed"}}) {
-    write_bytes(dir / "b.csv", text);
-    const std::string error = input_error([&] { open_detection_dataset({dir / "b.csv", ""}); });
-    EXPECT_NE(error.find(expected), std::string::npos) << error;
-  }
 }
 
 std::string describe(const TestFolder& dir, const DataSplits& splits) {

@@ -1,6 +1,4 @@
-// Runs the program. Wrong input of every kind must end with exit status 2, exactly one line on stderr that
-// begins with "error: " and says what was wrong, and no output file. To add a case: one expect_refused(...)
-// line.
+// Runs the program. What it refuses stands in bad_inputs/.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -52,29 +50,6 @@ TEST(CliStart, EveryCommandHasHelpWithAnExample) {
   }
 }
 
-TEST(CliStart, WrongFlagsAndCommands) {
-  expect_refused("", "expected a command, one of train, eval");
-  expect_refused("trian", "unknown command \"trian\", did you mean \"train\"?");
-  expect_refused("--bogus", "unknown flag --bogus");
-  expect_refused("train --confg x", "unknown flag --confg, did you mean --config?");
-  expect_refused("train --output x", "--config or --model is required");
-  expect_refused("train --model x --config y", "expected no --config beside it");
-  expect_refused("train --model rt_detr_18 --data x", "did you mean \"rt_detr_r18\"?");
-  expect_refused("predict --checkpoint x --output y", "no images, expected IMAGE or --list FILE");
-  expect_refused("train --config x --output y --max-steps many", "--max-steps: \"many\" does not fit");
-  expect_refused("data", "expected a command, one of shapes, check");
-  expect_refused("data show --output y", "--config: not given");
-  expect_refused("summary --config x --model y", "expected only one of them");
-  expect_refused("data show --config x --output y --step 9223372036854775807", "does not fit");
-  expect_refused("data shape", "did you mean \"shapes\"?");
-  expect_refused("data shapes --output x --images 0 --seed 1", "--images: \"0\" does not fit");
-  expect_refused("data shapes --output x --images 1 --seed -1", "--seed");
-  expect_refused("predict --checkpoint x --output y --threshold 2 z", "expected a number from 0 to 1");
-  expect_refused("eval --checkpoint", "--checkpoint");
-  expect_refused("score a b", "unexpected argument \"a\"");
-  EXPECT_FALSE(fs::exists(scratch() / "x"));
-}
-
 TEST(CliStart, Describe) {
   Result list = run("describe");
   EXPECT_EQ(list.status, 0);
@@ -82,139 +57,8 @@ TEST(CliStart, Describe) {
   Result one = run("describe ms_deform_attn");
   EXPECT_EQ(one.status, 0);
   EXPECT_NE(one.out.find("points       int     default 4, 1 to 64"), std::string::npos) << one.out;
-  expect_refused("describe ms_deform_atn", "did you mean \"ms_deform_attn\"?");
   EXPECT_NE(run("describe models").out.find("rt_detr_r18  "), std::string::npos);
   EXPECT_EQ(run("describe quickstart").out, read_bytes(SACCADE_SOURCE_DIR "/configs/quickstart.textproto"));
-}
-
-TEST_F(Cli, WrongConfigs) {
-  auto refused = [](const std::string& text, const std::string& part) {
-    write_bytes(scratch() / "bad.textproto", text);
-    expect_refused("train --config bad.textproto --output out", "error: bad.textproto:" + part);
-    expect_refused("summary --config bad.textproto --json out", "error: bad.textproto:" + part);
-    EXPECT_FALSE(fs::exists(scratch() / "out"));
-  };
-  refused("data {\n  bach_size: 2\n}", "2:3: no field \"bach_size\" in Data, did you mean \"batch_size\"?");
-  refused("data {\n  batch_size: \"two\"\n}", "2:15: expected integer, got: \"two\"");
-  refused("precision: f16", "1:12: \"f16\" is not a value of precision, expected one of f32, tf32, bf16");
-  refused("data {", "1:7: ");
-
-  std::string train = "train --output out --config ";
-  expect_refused(train + "none.textproto", "none.textproto: cannot read the file");
-  expect_refused(train + "shapes", "shapes: is a folder");
-  train += "tiny.textproto --set ";
-  expect_refused(train + "data.bach_size=2", "did you mean \"data.batch_size\"?");
-  expect_refused(train + "data.batch_size=two", "expected a whole number");
-  expect_refused(train + "data.batch_size=0", "data.batch_size: 0 is out of range");
-  expect_refused(train + "model.transformer.heads=3", "hidden_dim");
-  expect_refused(train + "model.transformer.encoder_attention.type=nothing", "nothing");
-  expect_refused(train + "model.transformer.encoder_attention.arg.pints=3", "pints");
-  expect_refused(train + "optimizer.type=adam", "optimizer.type");
-  expect_refused(train + "data.train.annotations=", "data.train.annotations: not set");
-  if (cuda_is_emulated()) {
-    setenv("SACCADE_EMULATOR_HIDES_LIBRARIES", "1", 1);
-    expect_refused("train --output out --config tiny.textproto --device cuda",
-                   "--device cuda: cuBLASLt is missing: no libcublasLt.so.13.hidden in ");
-    unsetenv("SACCADE_EMULATOR_HIDES_LIBRARIES");
-  } else if (!cuda_problem().empty()) {
-    expect_refused("train --output out --config tiny.textproto --device cuda", cuda_problem());
-  }
-  expect_refused("train --output out --config tiny.textproto --device tpu", "tpu");
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
-}
-
-TEST_F(Cli, WrongDataSets) {
-  write_bytes(scratch() / "broken.json", "{\"images\": [{\"id\": 1,");
-  write_bytes(scratch() / "list.json", "[]");
-  write_bytes(scratch() / "unknown.json",
-              R"({"images": [{"id": 1, "file_name": "a.png", "width": 8, "height": 8}],
-"annotations": [{"id": 7, "image_id": 1, "category_id": 99, "bbox": [0, 0, 4, 4], "area": 16, "iscrowd": 0}],
-"categories": [{"id": 1, "name": "a"}]})");
-  std::string train = "train --config tiny.textproto --output out --set data.train.annotations=";
-  expect_refused(train + "none.json", "none.json");
-  expect_refused(train + "broken.json", "broken.json");
-  expect_refused(train + "list.json", "list.json");
-  expect_refused(train + "unknown.json", "annotation 7");
-  expect_refused("train --config tiny.textproto --output out --set data.train.images=none", "none");
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
-  std::string eval =
-      "eval --checkpoint " + kCheckpoint + " --detections out --images shapes/images --annotations ";
-  expect_refused(eval + "none.json", "none.json");
-  expect_refused(eval + "broken.json", "broken.json");
-  expect_refused("data check --images shapes/images --annotations broken.json", "broken.json");
-  expect_refused("data check --images shapes/images --annotations unknown.json", "unknown.json");
-  expect_works("data check" + kShapes);
-  expect_refused("data shapes --output shapes --images 2 --seed 3", "shapes");
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
-}
-
-TEST_F(Cli, BrokenImages) {
-  fs::copy(scratch() / "shapes", scratch() / "damaged", fs::copy_options::recursive);
-  fs::path victim = scratch() / "damaged/images" / fs::path(image_).filename();
-  fs::resize_file(victim, fs::file_size(victim) / 2);
-  std::string name = victim.filename().string();
-  std::string set = " --annotations damaged/annotations.json --images damaged/images ";
-  expect_refused("eval --detections out --checkpoint " + kCheckpoint + set, name);
-  expect_refused("data check" + set, "");
-  expect_refused("train --config tiny.textproto --output broken_run --set data.train.images=damaged/images",
-                 name);
-  EXPECT_FALSE(fs::exists(scratch() / "broken_run/checkpoints/last.safetensors"));
-  std::string predict = "predict --output out --checkpoint " + kCheckpoint + " ";
-  expect_refused(predict + victim.string(), name);
-  expect_refused(predict + "none.png", "none.png");
-  expect_refused(predict + "tiny.textproto", "tiny.textproto");
-  fs::create_directories(scratch() / "empty");
-  expect_refused(predict + "empty", "empty");
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
-  fs::remove(victim);
-  expect_refused("eval --detections out --checkpoint " + kCheckpoint + set, name);
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
-}
-
-TEST_F(Cli, WrongCheckpoints) {
-  fs::path whole = scratch() / kCheckpoint;
-  fs::copy_file(whole, scratch() / "half.safetensors");
-  fs::resize_file(scratch() / "half.safetensors", fs::file_size(whole) / 2);
-  fs::copy_file(whole, scratch() / "head.safetensors");
-  fs::resize_file(scratch() / "head.safetensors", 100);
-  write_bytes(scratch() / "empty.safetensors", "");
-  write_bytes(scratch() / "text.safetensors",
-              "This is no checkpoint, only some text that is longer than a header.");
-  // A safetensors file without our metadata.
-  std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
-  std::string size(8, '\0');
-  size[0] = static_cast<char>(header.size());
-  write_bytes(scratch() / "foreign.safetensors", size + header + std::string(4, '\0'));
-  for (const char* name : {"half", "head", "empty", "text", "foreign", "missing"}) {
-    std::string file = std::string(name) + ".safetensors";
-    expect_refused("eval --detections out --checkpoint " + file + kShapes, file);
-    expect_refused("predict --output out --checkpoint " + file + " " + image_, file);
-    if (name != std::string("foreign"))
-      expect_refused("train --config tiny.textproto --output out --init-from " + file, file);
-    EXPECT_FALSE(fs::exists(scratch() / "out")) << name;
-  }
-  expect_refused("train --config tiny.textproto --output out --init-from foreign.safetensors",
-                 "foreign.safetensors");
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
-
-  // A checkpoint of another model: other categories to evaluate on, another architecture to resume.
-  write_bytes(
-      scratch() / "cats.json",
-      R"({"images": [{"id": 1, "file_name": ")" + fs::path(image_).filename().string() +
-          R"(", "width": 64, "height": 64}], "annotations": [], "categories": [{"id": 77, "name": "cat"}]})");
-  expect_refused(
-      "eval --detections out --annotations cats.json --images shapes/images --checkpoint " + kCheckpoint,
-      "cats.json");
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
-  expect_refused("train --config tiny.textproto --output run --resume --set model.transformer.hidden_dim=32",
-                 "");
-}
-
-TEST_F(Cli, RunFoldersAreNotMixedUp) {
-  expect_refused("train --config tiny.textproto --output run", "--resume");
-
-  expect_refused("train --config tiny.textproto --output run --resume --init-from " + kCheckpoint,
-                 "--init-from");
 }
 
 // Through the real loader, model and criterion: a run that stopped and went on ends with the same bytes.
@@ -232,17 +76,6 @@ TEST_F(Cli, AStoppedRunResumesToTheSameBytes) {
     ASSERT_FALSE(whole.empty());
     EXPECT_TRUE(whole == parts) << name;
   }
-}
-
-TEST_F(Cli, OutputsThatCannotBeWrittenAreRefusedAtOnce) {
-  expect_refused("eval --detections none/d.json --checkpoint " + kCheckpoint + kShapes, "none/d.json");
-  expect_refused("eval --detections shapes --checkpoint " + kCheckpoint + kShapes, "shapes: is a folder");
-  expect_refused(
-      "score --annotations shapes/annotations.json --detections shapes/annotations.json --json no/f.json",
-      "no/f.json");
-  expect_refused("predict --output tiny.textproto --checkpoint " + kCheckpoint + " " + image_,
-                 "tiny.textproto: is a file");
-  expect_refused("train --config tiny.textproto --output tiny.textproto", "tiny.textproto: is a file");
 }
 
 TEST_F(Cli, EvalPredictAndScoreAgree) {
@@ -306,9 +139,6 @@ TEST_F(Cli, FrozenParametersKeepTheirBytes) {
   }
   EXPECT_GT(frozen, 5);
   EXPECT_GT(trained, 20);
-  expect_refused(train + " --output none --freeze nosuchparameter",
-                 "--freeze: \"nosuchparameter\" matches no parameter");
-  expect_refused(train + " --output none --freeze '('", "--freeze: \"(\" is not a regular expression");
   // Resumed, with or without the option, the run keeps its groups.
   const std::string config = read_bytes(scratch() / "frozen/config.textproto");
   EXPECT_NE(config.find("frozen: true"), std::string::npos);
@@ -340,7 +170,6 @@ TEST_F(Cli, PredictTakesPatternsAndChooses) {
     expect_works(predict + "chosen --max 1 " + images);
     EXPECT_EQ(count(read_bytes(scratch() / "chosen/detections.json"), "\"file_name\""), want) << images;
   }
-  expect_refused(predict + "chosen 'nested/*.jpg'", "nested/*.jpg: cannot read the file");
 
   // Several at a time, in order, from a list with a bad one in it: what the good ones have alone.
   write_bytes(scratch() / "names.txt", "nested/a.png\r\nnone.png\n\nnested/deeper/b.png\nnested/[c].png\n");
@@ -383,8 +212,6 @@ TEST_F(Cli, PredictTakesPatternsAndChooses) {
   EXPECT_EQ(one, read_bytes(scratch() / "by_id/detections.json"));
   EXPECT_EQ(count(one, "\"category_id\""), count(one, "\"category_id\": 2,"));
   EXPECT_GT(count(one, "\"category\": \"" + name + "\""), 0);
-  expect_refused(predict + "none --classes nonsense nested/a.png",
-                 "--classes: " + kCheckpoint + " has no class \"nonsense\"");
 }
 
 TEST_F(Cli, BenchTimesACheckpoint) {
@@ -394,9 +221,6 @@ TEST_F(Cli, BenchTimesACheckpoint) {
   for (const char* part : {"{\"images_per_second\": ", "\"latency_ms\": {\"p50\": ", "\"p90\": ", "\"p99\": ",
                            "\"runs\": 10,", "\"batch_size\": 2, \"height\": 48, \"width\": 32"})
     EXPECT_NE(figures.find(part), std::string::npos) << part << " in " << figures;
-  expect_refused("bench " + kCheckpoint + " --height 1000000 --width 1000000", "1000000 x 1000000");
-  expect_refused("bench " + kCheckpoint + " --json " + kCheckpoint, kCheckpoint);
-  expect_refused("bench none.safetensors", "none.safetensors");
 }
 
 constexpr const char* kTinyClassifier = R"(
@@ -440,6 +264,7 @@ TEST_F(CliClassifier, EvalPredictAndSummary) {
        {"classes: 4 images of 2 classes", "top-1 accuracy", "top-5 accuracy  1.0000  (4 of 4"})
     EXPECT_NE(eval.out.find(part), std::string::npos) << part << " not in " << eval.out;
   std::string figures = read_bytes(scratch() / "f.json");
+  expect_works("bench " + kClassCheckpoint + " --seconds 0");
   for (const char* part : {"\"top1\": ", "\"top5\": 1", "\"loss\": ", "\"images\": 4"})
     EXPECT_NE(figures.find(part), std::string::npos) << part << " not in " << figures;
   Result predict =
@@ -454,53 +279,15 @@ TEST_F(CliClassifier, EvalPredictAndSummary) {
   EXPECT_NE(summary.out.find("fc (Linear)"), std::string::npos) << summary.out;
 }
 
-TEST_F(CliClassifier, WrongInput) {
-  fs::create_directories(scratch() / "no_classes");
-  write_bytes(scratch() / "no_classes/a.png", "");
-  fs::create_directories(scratch() / "empty_class/ball");
-  fs::copy(scratch() / "classes", scratch() / "other_classes", fs::copy_options::recursive);
-  fs::rename(scratch() / "other_classes/box", scratch() / "other_classes/cube");
+TEST_F(CliClassifier, DataCheckReadsEveryPicture) {
   fs::copy(scratch() / "classes", scratch() / "broken_class", fs::copy_options::recursive);
   write_bytes(scratch() / "broken_class/ball/zzz.jpg", "not a picture");
-
-  std::string train = "train --config classes.textproto --output out --set data.train.images=";
   const Result check = run("data check --data broken_class");
   EXPECT_EQ(check.status, 2);
   for (const char* part : {"broken_class: 5 images of 2 classes", "images by class: \"ball\" 3, \"box\" 2",
                            "broken_class/ball/zzz.jpg: not an image"})
     EXPECT_NE(check.out.find(part), std::string::npos) << part << " not in " << check.out;
   expect_works("data check --data classes");
-  expect_refused("data check --data classes --fix out", "class folders, which have no lists");
-  expect_refused("eval --per-class --images classes --checkpoint " + kClassCheckpoint, "--per-class");
-
-  expect_refused(train + "none", "none: no such folder");
-  expect_refused(train + "no_classes", "no_classes: has no class folders");
-  expect_refused(train + "empty_class", "empty_class/ball: the class folder has no images");
-  expect_refused(train + "other_classes", "classes: has the class \"box\"");  // the validation set's
-  expect_refused(
-      "train --config classes.textproto --output broken_classes --set data.train.images=broken_class",
-      "broken_class/ball/zzz.jpg");
-  expect_refused(train + "classes --set model.num_classes=3", "model.num_classes: 3 for 2 class folders");
-  expect_refused(train + "classes --set data.train.annotations=a.json", "data.train.annotations");
-  expect_refused(train + "classes --set model.backbone.outputs=1", "model.backbone.outputs");
-  expect_refused(train + "classes --set model.backbone.type=nothing", "model.backbone.type");
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
-
-  std::string eval = "eval --json out --checkpoint " + kClassCheckpoint + " --images ";
-  expect_works("bench " + kClassCheckpoint + " --seconds 0");
-  expect_refused(eval + "other_classes", "other_classes: has the class \"cube\", which is not one of");
-  expect_refused(eval + "broken_class", "broken_class/ball/zzz.jpg");
-  expect_refused(eval + "no_classes", "no_classes: has no class folders");
-  expect_refused(eval + "classes --annotations shapes/annotations.json",
-                 "--annotations: " + kClassCheckpoint);
-  expect_refused(eval + "classes --detections d.json", "--detections");
-  expect_refused("eval --images shapes/images --checkpoint " + kCheckpoint, "--annotations: not given");
-  std::string predict = "predict --output out --checkpoint " + kClassCheckpoint + " " + image_;
-  expect_refused(predict + " --threshold 0.3", "--threshold");
-  for (const std::string flag : {"--sampling-points", "--classes a", "--max 2", "--crop"})
-    expect_refused(predict + " " + flag,
-                   flag.substr(0, flag.find(' ')) + ": " + kClassCheckpoint + " is a classifier");
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
 }
 
 // DETR goes the same ways; its decoder has no sampling points to draw.
@@ -517,28 +304,10 @@ TEST_F(Cli, DetrTrainsAndPredicts) {
   EXPECT_FALSE(fs::exists(scratch() / "no_pictures"));
 }
 
-TEST_F(Cli, WrongScoreFiles) {
-  write_bytes(scratch() / "no_list.json", "{}");
-  write_bytes(scratch() / "stranger.json",
-              R"([{"image_id": 99999, "category_id": 1, "bbox": [0, 0, 1, 1], "score": 1}])");
-  write_bytes(scratch() / "no_score.json", R"([{"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1]}])");
-  std::string score = "score --json out --annotations shapes/annotations.json --detections ";
-  for (const char* file : {"none.json", "no_list.json", "stranger.json", "no_score.json"})
-    expect_refused(score + file, file);
-  EXPECT_FALSE(fs::exists(scratch() / "out"));
-}
-
 TEST_F(Cli, Convert) {
   expect_works("convert " + kCheckpoint + " a.safetensors");
   expect_works("convert a.safetensors b.safetensors");
   EXPECT_EQ(read_bytes(scratch() / "a.safetensors"), read_bytes(scratch() / "b.safetensors"));
-  expect_refused("convert a.safetensors c.pth", "expected a name that ends in .safetensors");
-  expect_refused("convert tiny.textproto c.safetensors", "neither a safetensors file nor a PyTorch one");
-  expect_refused("convert a.safetensors c.safetensors --set seed=1", "with a configuration of its own");
-  expect_refused("convert none.safetensors c.safetensors", "No such file");
-  write_bytes(scratch() / "junk.safetensors", "junk");
-  expect_refused("convert junk.safetensors c.safetensors", "junk.safetensors");
-  EXPECT_FALSE(fs::exists(scratch() / "c.safetensors"));
 }
 
 // The weights of a detector whose 91 outputs are COCO's category ids: converted, fine-tuned on other classes,
@@ -676,7 +445,19 @@ TEST_F(Cli, CompletesCommandsFlagsAndConfigurations) {
         std::string(SACCADE_BINARY_DIR) + "/saccade " + line + "\nEND\nbash t.bash");
     EXPECT_EQ(r.out, want + "\n") << r.err;
   }
-  expect_refused("completion tcsh", "tcsh");
+}
+
+TEST_F(Cli, DevicesThatAreNotThereAreRefused) {
+  const std::string train = "train --output out --config tiny.textproto --device ";
+  if (cuda_is_emulated()) {
+    setenv("SACCADE_EMULATOR_HIDES_LIBRARIES", "1", 1);
+    expect_refused(train + "cuda", "--device cuda: cuBLASLt is missing: no libcublasLt.so.13.hidden in ");
+    unsetenv("SACCADE_EMULATOR_HIDES_LIBRARIES");
+  } else if (!cuda_problem().empty()) {
+    expect_refused(train + "cuda", cuda_problem());
+  }
+  expect_refused(train + "tpu", "tpu");
+  EXPECT_FALSE(fs::exists(scratch() / "out"));
 }
 
 TEST_F(Cli, HasPagesOfAManual) {
@@ -687,7 +468,6 @@ TEST_F(Cli, HasPagesOfAManual) {
                            ".SH EXAMPLES", ".SH EXIT STATUS"})
     EXPECT_NE(page.find(part), std::string::npos) << part << "\n" << page;
   EXPECT_NE(read_bytes(scratch() / "man/saccade.1").find("saccade train"), std::string::npos);
-  expect_refused("--manual nowhere", "nowhere");
 }
 
 }  // namespace

@@ -120,51 +120,8 @@ TEST_F(Outputs, NeverReplaceWhatTheyMustNot) {
   });
 }
 
-TEST_F(Outputs, NamesThatNameNothing) {
-  check({
-      {kTrain + "''", 2, "--output: the name is empty", "! [ -e checkpoints ]"},
-      {kPredict + "'' " + image_, 2, "--output: the name is empty", "! [ -e detections.json ]"},
-      {kPredict + "p ''", 2, "the name is empty", "! [ -e p ]"},
-      {kScore + "--json ''", 2, "--json: the name is empty"},
-      {"$S convert " + kCheckpoint + " ''", 2, "OUT: the name is empty"},
-      {"$S data shapes --images 1 --seed 1 --output ''", 2, "--output: the name is empty", "! [ -e images ]"},
-  });
-  const std::string name(300, 'n'), path(5000, 'p');
+TEST_F(Outputs, WhatAShellHandsOverIsRead) {
   std::vector<ScriptCase> cases;
-  for (const std::string& n : {name, path})
-    for (const std::string& command :
-         {kTrain + n, kPredict + n + " " + image_, kPredict + "p " + n, kScore + "--json " + n,
-          "$S score --annotations " + n + " --detections d.json", "$S eval --checkpoint " + n + kShapes,
-          "$S predict --output p --checkpoint " + n + " " + image_, "$S summary --config " + n,
-          "$S convert " + n + " o.safetensors", "$S convert " + kCheckpoint + " " + n + ".safetensors",
-          "$S data shapes --images 1 --seed 1 --output " + n})
-      cases.push_back({command, 2, "File name too long", "! [ -e p ]"});
-  check(cases);
-}
-
-TEST_F(Outputs, InputsAreRegularFilesOfABoundedSize) {
-  ASSERT_EQ(
-      run_script(
-          "mkdir odd; cd odd; mkfifo f.textproto f.json f.safetensors f.png; for k in textproto json safetensors png; do "
-          "truncate -s 20G big.$k; ln -s /dev/zero zero.$k; done")
-          .status,
-      0);
-  std::vector<ScriptCase> cases;
-  for (const auto& [file, expected] :
-       {std::pair{"f", "is a FIFO, expected"}, std::pair{"big", "21474836480 bytes, expected at most"},
-        std::pair{"zero", "is a device, expected"}}) {
-    const std::string stem = std::string("odd/") + file;
-    for (const std::string& command :
-         {"$S train --output out --config " + stem + ".textproto",
-          "$S summary --config " + stem + ".textproto",
-          "$S score --annotations shapes/annotations.json --detections " + stem + ".json",
-          "$S score --detections d.json --annotations " + stem + ".json",
-          "$S eval --checkpoint " + stem + ".safetensors" + kShapes,
-          "$S convert " + stem + ".safetensors o2.safetensors",
-          kTrain + "out --init-from " + stem + ".safetensors", kPredict + "out " + stem + ".png"})
-      cases.push_back({"timeout 20 " + command, 2, expected, "! [ -e out ] && ! [ -e o2.safetensors ]"});
-  }
-  // What a shell hands over is read to its end.
   cases.push_back(
       {"cat d.json | $S score --annotations shapes/annotations.json --detections /dev/stdin --json f3.json",
        0, "", "cmp f3.json figures.json"});

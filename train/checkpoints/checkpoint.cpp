@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 
 #include "core/formats/json.h"
@@ -122,11 +123,17 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
     if (count < 0 || count > kMostSteps)
       fail_input("{}: damaged checkpoint: its step, epoch, batch or averages are counted as {}", file.path(),
                  count);
+  if (!std::isfinite(info.best_metric))
+    fail_input("{}: damaged checkpoint: its best metric is {}", file.path(), info.best_metric);
   if (const std::string* images = m.find("images")) info.images = *images;
   info.evaluation_due = m.find("evaluation_due") != nullptr;
   if (!info.category_ids.empty() && info.class_names.size() != info.category_ids.size())
     fail_input("{}: damaged checkpoint: {} class names for {} category ids", file.path(),
                info.class_names.size(), info.category_ids.size());
+  std::set<int64_t> ids;
+  for (int64_t id : info.category_ids)
+    if (!ids.insert(id).second)
+      fail_input("{}: damaged checkpoint: two classes have the category id {}", file.path(), id);
   return info;
 }
 

@@ -51,14 +51,10 @@ ResumePoint open_resume_point(const std::string& path) {
 RunFolder::RunFolder(const std::string& path, bool writes) : path_(path), writes_(writes) {
   if (path.empty()) fail_input("--output: is empty, expected the folder of the run");
   if (!writes_) return;
+  folder_.emplace(path);
+  lock_.emplace(path);
   std::error_code error;
-  if (fs::exists(path, error) && !fs::is_directory(path, error))
-    fail_input("{}: is a file, expected a folder", path);
-  created_ = fs::create_directories(path, error);
-  if (!error) {
-    lock_.emplace(path);
-    fs::create_directories(path_ + "/checkpoints", error);
-  }
+  fs::create_directories(path_ + "/checkpoints", error);
   if (error) fail_input("{}: cannot create the run folder: {}", path, error.message());
 }
 
@@ -67,7 +63,6 @@ RunFolder::~RunFolder() {
   // Only empty folders go. Who has the lock next makes checkpoints/ anew.
   ::rmdir((path_ + "/checkpoints").c_str());
   lock_.reset();
-  if (created_) ::rmdir(path_.c_str());
 }
 
 bool RunFolder::holds_run() const {

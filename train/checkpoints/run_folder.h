@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/formats/temporary.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/run_lock.h"
 
@@ -60,8 +61,9 @@ class RunFolder {
   void keep_previous() const;
 
   std::string path_;
-  bool writes_, created_ = false;
+  bool writes_;
   bool last_is_whole_ = true;  // else `previous`, from which the run goes on, is the only whole checkpoint
+  std::optional<MadeFolder> folder_;
   std::optional<RunLock> lock_;
 };
 

@@ -19,7 +19,6 @@ namespace saccade {
 namespace {
 
 Batch noise_batch(int64_t N, ImageSize size) {
-  check_image_size(size.height, size.width);
   Batch batch;
   batch.images = Tensor::empty({N, size.height, size.width, 3}, DType::kU8);
   Rng rng(1);

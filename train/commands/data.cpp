@@ -1,8 +1,10 @@
 // saccade data: shapes (a synthetic data set), check (every fault of a data set), report (a page about it) and convert (any format to
 // COCO json).
 #include <filesystem>
+#include <memory>
 
 #include "core/formats/output_file.h"
+#include "core/formats/temporary.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco.h"
@@ -52,10 +54,19 @@ std::vector<Source> splits_of(const std::string& folder, const std::string& form
   return sources;
 }
 
-void prepare_outputs(const std::vector<Source>& sources, const std::string& folder) {
-  if (!folder.empty()) std::filesystem::create_directories(folder);
+// The folder of the outputs, which must not be that of the data set: what is written there would be one of its lists of boxes.
+std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<Source>& sources, const std::string& folder,
+                                            const std::string& data) {
+  std::unique_ptr<MadeFolder> made;
+  if (!folder.empty()) {
+    std::error_code error;
+    if (!data.empty() && std::filesystem::equivalent(folder, data, error))
+      fail_input("{}: is the folder of the data set, expected another one for what is written of it", folder);
+    made = std::make_unique<MadeFolder>(folder);
+  }
   for (const Source& source : sources)
     check_outputs({{"the output", source.output}}, {{"the annotations", source.paths.annotations}});
+  return made;
 }
 
 // One set, or the splits of a folder.
@@ -73,7 +84,6 @@ std::vector<Source> sources_of(const Arguments& arguments, const std::string& ou
     sources = splits_of(arguments.data, "", output);
   }
   for (Source& source : sources) source.paths.allow_outside = arguments.allow_outside;
-  if (!output.empty()) prepare_outputs(sources, arguments.data.empty() ? "" : output);
   return sources;
 }
 
@@ -135,6 +145,9 @@ int64_t check_class_splits(const CheckArguments& arguments, const DataSplits& fo
 int64_t check_detection_splits(const CheckArguments& arguments) {
   int64_t problems = 0;
   const std::vector<Source> sources = sources_of(arguments, arguments.fix);
+  std::unique_ptr<MadeFolder> folder;
+  if (!arguments.fix.empty())
+    folder = prepare_outputs(sources, arguments.data.empty() ? "" : arguments.fix, arguments.data);
   std::vector<Category> categories;
   for (Source source : sources) {
     source.paths.categories = categories;
@@ -279,7 +292,8 @@ int run_data_convert(const DataConvertArguments& arguments) {
   else
     fail_input("--images: not given, expected the folder of the images of {}, or a folder in its place",
                arguments.input);
-  prepare_outputs(sources, arguments.output);
+  const auto folder =
+      prepare_outputs(sources, arguments.output, arguments.images.empty() ? arguments.input : "");
   std::vector<Category> categories;
   for (Source& source : sources) {
     source.paths.allow_outside = arguments.allow_outside;

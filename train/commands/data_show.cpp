@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/formats/temporary.h"
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
 #include "train/commands/commands.h"
@@ -66,7 +67,7 @@ int run_data_show(const DataShowArguments& arguments) {
   options.prefetch = 0;
   options.start_batch = (arguments.step - 1) * batches_a_step;
   DataLoader loader(set.images, options);
-  std::filesystem::create_directories(arguments.output);
+  const MadeFolder folder(arguments.output);
   const int64_t most_batches = arguments.batches > 0 ? arguments.batches : 1;
   int64_t images = 0;
   for (int64_t k = 0; arguments.images > 0 ? images < arguments.images : k < most_batches; ++k) {

@@ -92,7 +92,6 @@ std::string resize_of(const Config& config) {
 ExportOptions export_options(const ExportArguments& arguments, const LoadedModel& model,
                              const ClassLoss* loss) {
   const ImageSize size = eval_size(model.config, arguments.height, arguments.width);
-  check_image_size(size.height, size.width);
   ExportOptions o{.height = size.height, .width = size.width};
   o.batch = arguments.batch;
   o.input = arguments.input == "unit"    ? OnnxInput::kUnit

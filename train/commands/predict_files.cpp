@@ -235,16 +235,10 @@ Batch batch_of(const std::vector<LoadedInput>& images, const Config& config) {
   return collate(samples, std::move(targets), config.data().pad_multiple());
 }
 
-Workspace::Workspace(const std::string& output) : output_(output) {
+Workspace::Workspace(const std::string& output) : output_(output), folder_(output) {
   std::error_code error;
-  const bool existed = fs::exists(output, error);
-  if (existed && !fs::is_directory(output, error)) fail_input("{}: is a file, expected a folder", output);
-  fs::create_directories(output, error);
-  if (!existed && !error) fresh_.emplace(output, TemporaryPath::Removal::kIfEmpty);
-  if (!error) {
-    path_.emplace(fmt::format("{}/.predict-{}", output, getpid()));
-    fs::create_directory(path_->path(), error);
-  }
+  path_.emplace(fmt::format("{}/.predict-{}", output, getpid()));
+  fs::create_directory(path_->path(), error);
   if (error) fail_input("{}: cannot create the folder: {}", output, error.message());
 }
 
@@ -265,7 +259,6 @@ void Workspace::publish(const std::string& name) {
     fs::permissions(from, old.permissions(), error);
   else if (earlier != withdrawn_.end())
     fs::permissions(from, earlier->second, error);
-  if (fresh_) fresh_->keep();
   fs::rename(from, to, error);
   if (error) fail("{}: cannot write the file: {}", to.string(), error.message());
 }

@@ -81,7 +81,7 @@ class Workspace {
 
  private:
   std::string output_;
-  std::optional<TemporaryPath> fresh_;  // the folder of results where this made it, until something is in it
+  MadeFolder folder_;  // of the results
   std::optional<TemporaryPath> path_;
   std::map<std::string, std::filesystem::perms> withdrawn_;
 };

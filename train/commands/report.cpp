@@ -44,6 +44,8 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     eval.split = arguments.split;
     paths = eval_paths(eval, model);
   } else {
+    if (!arguments.annotations.empty() && !task_of(model.config).has_category_ids)
+      fail_input("--annotations: the run is of a classifier, expected only --images or --data");
     const bool is_given = !arguments.images.empty();
     // The recipe's folder may be gone when the paths are given.
     if (!is_given || model.config.data().folder().empty()) paths = data_splits(model.config).val;
@@ -128,7 +130,9 @@ int run_report(const ReportArguments& arguments) {
                  {"the metrics of the run", arguments.run + "/metrics.jsonl"}});
   LoadedModel model;
   const DeviceChoice choice = choose_device(arguments.device);
-  model.config = resolve_config(load_config(config_path));
+  model.config = load_config(config_path);
+  validate_config(model.config);
+  model.config = resolve_config(model.config);
   const RunMetrics metrics = read_run_metrics(arguments.run + "/metrics.jsonl");
   const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
   if (evaluates && arguments.detections.empty()) {

@@ -55,6 +55,7 @@ ImageSize eval_size(const Config& config, int64_t height, int64_t width) {
   const bool fixed = data.val_height() > 0;
   if (height <= 0) height = fixed ? data.val_height() : data.val_short_side();
   if (width <= 0) width = fixed ? data.val_width() : data.val_long_side();
+  check_image_size(height, width, "--height and --width: an image");
   return {height, width};
 }
 

@@ -123,8 +123,8 @@ void TrainingRun::resume(const ResumePoint& from, const std::vector<ConfigChange
   log_.message(fmt::format("resuming {} after step {}", options_.output, info_.step));
   for (const ConfigChange& c : changes) log_.message("changed " + c.to_string());
   folder_.restore_best();
-  folder_.write_config(info_.config);
   const bool dropped = group_.exchange(log_.open(info_.step) ? "1" : "0")[0] == "1";
+  folder_.write_config(info_.config);
   info_.evaluation_due = info_.evaluation_due || (dropped && plan_.evaluates(info_.step));
   folder_begun_ = true;
 }

@@ -1,5 +1,5 @@
 // Hostile configurations: whatever a field or a file holds, the answer is a model that can be built or one short error, at once.
-// The loops walk the schema, so that a new field is tested the day it comes.
+// The loops walk the schema, so that a new field is tested the day it comes. Single texts stand in bad_inputs/config.table.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -155,53 +155,13 @@ TEST(HostileConfig, EveryArgumentRefusesOrFits) {
         });
 }
 
-TEST(HostileConfig, TextsAreRefusedInOneShortLine) {
-  auto repeated = [](const std::string& text, int times) {
-    std::string out;
-    for (int i = 0; i < times; ++i) out += text;
-    return out;
-  };
-  const std::string deep = repeated("(", 20000) + repeated(")", 20000);
-  struct Case {
-    std::string text, part;
-  };
-  const std::vector<Case> kCases = {
-      {kLongWord + ": 1", "F:1:1: no field \"xxx"},
-      {"model { " + kLongWord + ": 1 }", "F:1:9: no field \"xxx"},
-      {"model { backbone { " + kLongWord + " { } } }", "no field \"xxx"},
-      {"precision: " + kLongWord, "...\" is not a value of precision, expected one of f32"},
-      {"criterion { class_loss: " + kLongWord + " }", "is not a value of class_loss"},
-      {repeated("model ", 1 << 18), "F:1:"},
-      {std::string(1 << 20, 'a'), "F:1:"},
-      {repeated("model { ", 20000), "F:1:"},
-      {repeated("{", 100000), "F:1:"},
-      {"model { backbone { blocks: " + repeated("[", 100000) + " } }", "F:1:"},
-      {"data { mean: [" + repeated("1,", 100000) + "nan] }", ""},
-      {"model { type: \"" + kLongWord + "\" }", "...\" is not known, expected one of"},
-      {"model { backbone { type: \"" + kLongWord + "\" } }", "...\" is not known, expected one of"},
-      {"optimizer { group { regex: \"" + deep + "\" } }", "optimizer.group.0.regex: "},
-      {"optimizer { group { regex: \"" + deep.substr(19000, 2000) + "\" } }", ""},
-      {"optimizer { group { regex: \"(x+x+)+y\" } }", ""},
-      {"optimizer { group { regex: \"((((a{100}){100}){100}){100})\" } }", "optimizer.group.0.regex: "},
-      {"train { checkpoint_modules: \"" + kLongWord + "\" }", "train.checkpoint_modules.0: "},
-      {"optimizer { type: \"" + kLongWord + "\" }", "...\" is not known"},
-      {"eval { evaluator: \"" + kLongWord + "\" }", "eval.evaluator: "},
-      {"data { val_height: 65536 val_width: 65536 }",
-       "data.val_height: makes images of 65536 x 65536 pixels"},
-      {"data { augment { crop_short_sides: 65536 } }", "data.augment.crop_short_sides: makes images"},
-      {"model { transformer { queries: 10000 extra_query_groups: 64 } }",
-       "model.transformer.extra_query_groups: with 64 more groups of 10000 queries there are 650000"},
-      {"model { backbone { blocks: 2147483647 } }", "model.backbone.blocks.0: 2147483647 is out of range"}};
-  for (const Case& c : kCases) {
-    const std::string message = quick_error(shortened(c.text), [&] {
-      const Config config = parse_config(c.text, "F");
+TEST(HostileConfig, ExpressionsThatTakeLongElsewhereTakeNoTime) {
+  for (const std::string regex : {"(x+x+)+y", "((((((((((a?)*)*)*)*)*)*)*)*)*)b"})
+    quick_error(regex, [&] {
+      const Config config = parse_config("optimizer { group { regex: \"" + regex + "\" } }", "F");
       validate_config(config);
       sketch_model(build_args(config), 3);
     });
-    if (!c.part.empty()) {
-      EXPECT_NE(message.find(c.part), std::string::npos) << shortened(c.text) << ": " << message;
-    }
-  }
 }
 
 TEST(HostileConfig, DamagedTextsEndInAnError) {

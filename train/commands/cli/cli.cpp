@@ -131,6 +131,7 @@ int run_for_packages(const CLI::App& app, int argc, const char* const* argv) {
   if (std::string_view(argv[1]) != "--manual") return -1;
   return run_action(
       [&] {
+        if (!*argv[2]) fail_input("--manual: the name is empty, expected a folder");
         for (const ManualPage& page : manual_pages(app, SACCADE_VERSION))
           write_file(std::string(argv[2]) + "/" + page.name, page.text);
         return 0;

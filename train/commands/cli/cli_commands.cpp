@@ -28,6 +28,12 @@ void add_threads(CLI::App& app) {
   }
 }
 
+void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
+  option(c, "--batch-size", size, "N", text)
+      ->check(
+          number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
+}
+
 void add_train(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "train", "train a detector or a classifier", run_train);
   option(c, "--config", a->config, "FILE",
@@ -85,7 +91,8 @@ void add_train(CLI::App& app, Action& action) {
 void add_data_split(CLI::App* c, std::string& data, std::string& split) {
   option(c, "--data", data, "DIR", "or a folder as train --data takes it");
   option(c, "--split", split, "NAME", "with --data: train, val or test (default val)")
-      ->check(CLI::IsMember({"train", "val", "test"}));
+      ->check(CLI::IsMember({"train", "val", "test"}))
+      ->needs("--data");
 }
 
 void add_per_class(CLI::App* c, bool& per_class) {
@@ -104,7 +111,7 @@ void add_eval(CLI::App& app, Action& action) {
   option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
   add_json(c, a->json);
   add_per_class(c, a->per_class);
-  option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
+  add_batch_size(c, a->batch_size, "images at a time");
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
   c->footer(
@@ -152,10 +159,7 @@ void add_predict(CLI::App& app, Action& action) {
       ->needs("--tile");
   add_device(c, a->device);
   option(c, "--list", a->list, "FILE", "take the images that this file lists too, one a line");
-  option(c, "--batch-size", a->batch_size, "N",
-         "images at a time (default 1); those of several sizes may be padded")
-      ->check(
-          number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
+  add_batch_size(c, a->batch_size, "images at a time (default 1); those of several sizes may be padded");
   c->add_option("IMAGE", a->images, "image files, folders of images, or patterns ('shots/*.jpg')")
       ->check(not_empty());
   c->footer(
@@ -170,7 +174,7 @@ void add_bench(CLI::App& app, Action& action) {
   c->add_option("CKPT", a->checkpoint, "a checkpoint that train or convert wrote")
       ->required()
       ->check(not_empty());
-  option(c, "--batch-size", a->batch_size, "N", "images at a time (default 1)")->check(at_least(1));
+  add_batch_size(c, a->batch_size, "images at a time (default 1)");
   option(c, "--height", a->height, "H", "of the images (default: the recipe's)")->check(at_least(1));
   option(c, "--width", a->width, "W", "of the images (default: the recipe's)")->check(at_least(1));
   option(c, "--seconds", a->seconds, "T", "how long to measure (default 5)")
@@ -250,7 +254,7 @@ void add_report(CLI::App& app, Action& action) {
   option(c, "--images", a->images, "DIR", "folder of its images, where they have moved");
   add_data_split(c, a->data, a->split);
   c->add_flag("--curves-only", a->curves_only, "only what the run has logged: nothing is evaluated");
-  option(c, "--batch-size", a->batch_size, "N", "images at a time")->check(at_least(1));
+  add_batch_size(c, a->batch_size, "images at a time");
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
   c->footer(
@@ -279,7 +283,8 @@ void add_describe(CLI::App& app, Action& action) {
                   "a layer (arguments, shapes, cost), a recipe, or the fields of a config", run_describe);
   c->add_option("LAYER", a->layer,
                 "its name in a config, or that of a recipe; without one, the known layers are listed; "
-                "\"models\": the recipes; \"config\": every field of a config");
+                "\"models\": the recipes; \"config\": every field of a config")
+      ->check(not_empty());
   c->footer("Examples:\n  saccade describe ms_deform_attn\n  saccade describe rt_detr_r18");
 }
 

@@ -31,7 +31,8 @@ void add_data_commands(CLI::App& app, Action& action) {
       add_command(*c, action, "check", "name every bad annotation and image of a data set", run_data_check);
   add_source(check, *k);
   option(check, "--fix", k->fix, "OUT",
-         "write what is right as COCO json here; with --data: a folder for the json of each split");
+         "write what is right as COCO json here; with --data: a folder for the json of each split")
+      ->check(not_empty());
   add_allow_outside(check, k->allow_outside);
   check->footer(
       "Examples:\n"
