@@ -172,12 +172,13 @@ void RankChannel::fail(const std::string& line, int status) {
   std::string body;
   append_bytes(body, static_cast<int32_t>(status));
   if (options_.rank == 0) {
-    for (const auto& peer : peers_) peer->try_send(rank_frame(kRankFail, body));
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
     }
     arrived_.notify_all();
+    // Only now: the others end at once, and are not lost.
+    for (const auto& peer : peers_) peer->try_send(rank_frame(kRankFail, body));
     return;
   }
   peers_[0]->send(rank_frame(kRankFail, body + line));
