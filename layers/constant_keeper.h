@@ -6,9 +6,11 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "autograd/var.h"
 #include "core/runtime/lru_cache.h"
+#include "core/runtime/recording.h"
 
 namespace saccade {
 
@@ -21,13 +23,16 @@ class ConstantKeeper {
   // device too. Nobody may change them in place.
   template <class Make>
   Tensors get(const CacheKey& key, const Make& make) const {
+    std::vector<Tensor>* recorded = kept_for_recording();
     std::lock_guard lock(mutex_);
     for (auto it = entries_.begin(); it != entries_.end(); ++it) {
       if (it->key != key.text()) continue;
       entries_.splice(entries_.begin(), entries_, it);
+      if (recorded) recorded->insert(recorded->end(), it->tensors.begin(), it->tensors.end());
       return it->tensors;
     }
     Tensors made = make();
+    if (recorded) return made;  // without values until the recording is started
     size_t bytes = 0;
     for (const Tensor& t : made) bytes += t.bytes();
     if (bytes > kMaxBytes) return made;

@@ -1,5 +1,6 @@
 // In place of core/cuda in a build without the CUDA toolkit.
 #include "core/runtime/gpu.h"
+#include "core/runtime/recording.h"
 #include "core/tensor/device.h"
 
 namespace saccade {
@@ -12,5 +13,7 @@ const std::string& cuda_problem() {
 bool cuda_is_emulated() { return false; }
 
 CudaStatistics cuda_statistics() { return {}; }
+
+std::unique_ptr<RecordedWork> record_work(Device, const std::function<void()>&) { return nullptr; }
 
 }  // namespace saccade

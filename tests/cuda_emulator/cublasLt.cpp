@@ -128,6 +128,33 @@ std::vector<float> read(const Side& side, int32_t batch, bool transposed, bool t
   return out;
 }
 
+// d = op(a) op(b) with the epilogue.
+void multiply(const EmulatedMatmulDesc& op, const Sizes& sizes, const Side& left, const Side& right, void* d,
+              const EmulatedMatrixLayout& layout) {
+  const bool tf32 = op.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  const size_t element = size_of(layout.type);
+  const auto* bias = static_cast<const char*>(op.bias);
+  if (op.epilogue & CUBLASLT_EPILOGUE_BIAS) check_access(bias, sizes.m * element, Access::kRead);
+  for (int32_t batch = 0; batch < layout.batch; ++batch) {
+    // [m rows of k] and [n columns of k]
+    std::vector<float> x = read(left, batch, op.transpose_a == CUBLAS_OP_N, tf32);
+    std::vector<float> y = read(right, batch, op.transpose_b == CUBLAS_OP_T, tf32);
+    for (uint64_t j = 0; j < sizes.n; ++j) {
+      auto offset = batch * layout.batch_stride + static_cast<int64_t>(j) * layout.leading;
+      char* column = static_cast<char*>(d) + offset * static_cast<int64_t>(element);
+      check_access(column, sizes.m * element, Access::kWrite);
+      for (uint64_t i = 0; i < sizes.m; ++i) {
+        double sum = 0;
+        for (uint64_t k = 0; k < sizes.k; ++k) sum += double{x[i * sizes.k + k]} * y[j * sizes.k + k];
+        auto v = static_cast<float>(sum);
+        if (op.epilogue & CUBLASLT_EPILOGUE_BIAS) v += load(bias + i * element, layout.type, false);
+        if (op.epilogue & CUBLASLT_EPILOGUE_RELU) v = std::max(v, 0.0f);
+        store(column + i * element, layout.type, v);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
@@ -286,35 +313,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (workspace_bytes < workspace_of(choice, sizes)) return CUBLAS_STATUS_INVALID_VALUE;
 
   ++runs;
-  const void* used[] = {a, b, d, workspace};
-  if (!saccade::emulator::order_kernel(*stream, used, sizeof used)) return CUBLAS_STATUS_EXECUTION_FAILED;
-  const bool tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-  const Side left{static_cast<const char*>(a), *a_layout}, right{static_cast<const char*>(b), *b_layout};
-  // One thread does it all: the checks are for bounds and for what nobody wrote.
-  saccade::emulator::launch("cublasLtMatmul", {1, 1, 1}, {1, 1, 1}, 0, [&] {
-    if (size_t bytes = workspace_of(choice, sizes); bytes > 0) check_access(workspace, bytes, Access::kWrite);
-    const size_t element = size_of(d_layout->type);
-    const auto* bias = static_cast<const char*>(desc->bias);
-    if (desc->epilogue & CUBLASLT_EPILOGUE_BIAS) check_access(bias, sizes.m * element, Access::kRead);
-    for (int32_t batch = 0; batch < d_layout->batch; ++batch) {
-      // [m rows of k] and [n columns of k]
-      std::vector<float> x = read(left, batch, desc->transpose_a == CUBLAS_OP_N, tf32);
-      std::vector<float> y = read(right, batch, desc->transpose_b == CUBLAS_OP_T, tf32);
-      for (uint64_t j = 0; j < sizes.n; ++j) {
-        auto offset = batch * d_layout->batch_stride + static_cast<int64_t>(j) * d_layout->leading;
-        char* column = static_cast<char*>(d) + offset * static_cast<int64_t>(element);
-        check_access(column, sizes.m * element, Access::kWrite);
-        for (uint64_t i = 0; i < sizes.m; ++i) {
-          double sum = 0;
-          for (uint64_t k = 0; k < sizes.k; ++k) sum += double{x[i * sizes.k + k]} * y[j * sizes.k + k];
-          auto v = static_cast<float>(sum);
-          if (desc->epilogue & CUBLASLT_EPILOGUE_BIAS) v += load(bias + i * element, d_layout->type, false);
-          if (desc->epilogue & CUBLASLT_EPILOGUE_RELU) v = std::max(v, 0.0f);
-          store(column + i * element, d_layout->type, v);
-        }
-      }
-    }
-  });
+  // Descriptors and layouts may be gone when a graph does it again.
+  saccade::emulator::issue(*stream,
+                           [=, op = *desc, left = Side{static_cast<const char*>(a), *a_layout},
+                            right = Side{static_cast<const char*>(b), *b_layout}, result = *d_layout] {
+                             const void* used[] = {a, b, d, workspace};
+                             if (!saccade::emulator::order_kernel(*stream, used, sizeof used)) return;
+                             // One thread does it all: the checks are for bounds and for what nobody wrote.
+                             saccade::emulator::launch("cublasLtMatmul", {1, 1, 1}, {1, 1, 1}, 0, [&] {
+                               if (size_t bytes = workspace_of(choice, sizes); bytes > 0)
+                                 check_access(workspace, bytes, Access::kWrite);
+                               multiply(op, sizes, left, right, d, result);
+                             });
+                           });
   return saccade::emulator::fault().empty() ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

@@ -134,6 +134,7 @@ enum cudaError_t {
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 
@@ -210,7 +211,12 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 inline ::saccade::emulator::Stream& emulated_stream(cudaStream_t stream) {
   return stream ? *stream : ::saccade::emulator::default_stream();
 }
+// False, with a report, while the stream is captured.
+inline bool emulated_call(cudaStream_t stream, const char* call) {
+  return ::saccade::emulator::may_call(emulated_stream(stream), call);
+}
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (!emulated_call(stream, "cudaStreamSynchronize")) return cudaErrorStreamCaptureUnsupported;
   ::saccade::emulator::synchronize(emulated_stream(stream), emulated_stream(stream).issued);
   return emulated_status();
 }
@@ -224,6 +230,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (!emulated_call(stream, "cudaEventRecord")) return cudaErrorStreamCaptureUnsupported;
   ::saccade::emulator::record(*event, emulated_stream(stream));
   return emulated_status();
 }
@@ -241,6 +248,7 @@ inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_
   return emulated_status();
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (!emulated_call(stream, "cudaStreamWaitEvent")) return cudaErrorStreamCaptureUnsupported;
   return ::saccade::emulator::wait(emulated_stream(stream), *event) ? emulated_status()
                                                                     : cudaErrorLaunchFailure;
 }
@@ -251,23 +259,64 @@ inline cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
 inline cudaError_t cudaFreeHost(void* p) {
   return ::saccade::emulator::free_pinned(p) ? cudaSuccess : cudaErrorInvalidValue;
 }
+inline cudaError_t cudaMalloc(void** p, size_t bytes) {
+  *p = ::saccade::emulator::allocate(bytes);
+  return *p ? emulated_status() : cudaErrorMemoryAllocation;
+}
+inline cudaError_t cudaFree(void* p) {
+  return ::saccade::emulator::deallocate(p) ? cudaSuccess : cudaErrorInvalidValue;
+}
 inline cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
+  if (!emulated_call(stream, "cudaMallocAsync")) return cudaErrorStreamCaptureUnsupported;
   *p = ::saccade::emulator::allocate_on(emulated_stream(stream), bytes);
   return *p ? emulated_status() : cudaErrorMemoryAllocation;
 }
 inline cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
+  if (!emulated_call(stream, "cudaFreeAsync")) return cudaErrorStreamCaptureUnsupported;
   return ::saccade::emulator::free_on(emulated_stream(stream), p) ? cudaSuccess : cudaErrorInvalidValue;
 }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t stream) {
-  return ::saccade::emulator::copy_async(to, from, bytes, emulated_stream(stream)) ? cudaSuccess
-                                                                                   : cudaErrorLaunchFailure;
+  auto& s = emulated_stream(stream);
+  if (kind != cudaMemcpyDeviceToDevice && !emulated_call(stream, "cudaMemcpyAsync"))
+    return cudaErrorStreamCaptureUnsupported;
+  ::saccade::emulator::issue(s, [=, &s] { ::saccade::emulator::copy_async(to, from, bytes, s); });
+  return emulated_status();
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
-  return ::saccade::emulator::order_kernel(emulated_stream(stream), &to, sizeof to) &&
-                 ::saccade::emulator::set(to, value, bytes)
-             ? cudaSuccess
-             : cudaErrorLaunchFailure;
+  auto& s = emulated_stream(stream);
+  ::saccade::emulator::issue(s, [=, &s] {
+    if (::saccade::emulator::order_kernel(s, &to, sizeof to)) ::saccade::emulator::set(to, value, bytes);
+  });
+  return emulated_status();
+}
+
+using cudaGraph_t = ::saccade::emulator::Graph*;
+using cudaGraphExec_t = ::saccade::emulator::Graph*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return ::saccade::emulator::begin_capture(emulated_stream(stream)) ? cudaSuccess
+                                                                     : cudaErrorStreamCaptureUnsupported;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = ::saccade::emulator::end_capture(emulated_stream(stream));
+  return emulated_status();
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long = 0) {
+  *exec = new ::saccade::emulator::Graph(*graph);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  return ::saccade::emulator::launch_graph(*exec, emulated_stream(stream)) ? cudaSuccess
+                                                                           : cudaErrorLaunchFailure;
 }
 inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *free = ::saccade::emulator::free_bytes();

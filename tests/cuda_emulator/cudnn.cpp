@@ -192,11 +192,19 @@ void cudnnGetLastErrorString(char* message, size_t size) {
   std::copy_n(last_error.data(), n, message);
   message[n] = 0;
 }
+struct EmulatedCudnn {
+  cudaStream_t stream = nullptr;
+};
+
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
-  *handle = nullptr;
+  static EmulatedCudnn machine;
+  *handle = &machine;
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* d) {
   *d = new Ref(new Node{type});
@@ -302,7 +310,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
   const Node &p = node(plan), &v = node(pack);
   if (!p.finalized || !v.finalized) return refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a plan or pack");
@@ -315,10 +323,12 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
     pointers[uids[i]] = std::bit_cast<char*>(v.numbers.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)[i]);
   auto* workspace = std::bit_cast<char*>(number(v, CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
   // One thread does it all: the checks are for bounds and for what nobody wrote.
-  saccade::emulator::launch("cudnnBackendExecute", {1, 1, 1}, {1, 1, 1}, 0, [&] {
-    if (int64_t bytes = workspace_of(index); bytes > 0)
-      check_access(workspace, static_cast<size_t>(bytes), Access::kWrite);
-    run_operations(engine.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS), pointers, index == 1);
+  saccade::emulator::issue(*handle->stream, [=, operations = engine.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS)] {
+    saccade::emulator::launch("cudnnBackendExecute", {1, 1, 1}, {1, 1, 1}, 0, [&] {
+      if (int64_t bytes = workspace_of(index); bytes > 0)
+        check_access(workspace, static_cast<size_t>(bytes), Access::kWrite);
+      run_operations(operations, pointers, index == 1);
+    });
   });
   if (saccade::emulator::fault().empty()) return CUDNN_STATUS_SUCCESS;
   return refuse(CUDNN_STATUS_EXECUTION_FAILED, "the emulator reports: " + saccade::emulator::fault());

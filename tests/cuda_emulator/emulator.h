@@ -60,6 +60,7 @@ struct Stream {
     uint64_t position, at;
   };
   std::vector<Wait> waits;
+  struct Graph* capture = nullptr;  // what it keeps its works in, instead of doing them
 };
 struct Event {
   Stream* stream = nullptr;  // nullptr: not recorded
@@ -82,6 +83,24 @@ bool wait(Stream& stream, const Event& event);  // false after a report
 void* allocate_pinned(size_t bytes);
 bool free_pinned(void* pointer);
 bool copy_async(void* to, const void* from, size_t bytes, Stream& stream);
+
+// ---- graphs: while a stream is captured, its kernels, fills, library calls and copies within the GPU's memory are kept, with their
+// arguments as they are then, and done at each launch of the graph. All that the host would learn something from, or whose memory
+// the host gives, is reported.
+struct Graph {
+  std::vector<std::function<void()>> works;
+};
+bool begin_capture(Stream& stream);  // false after a report
+Graph* end_capture(Stream& stream);  // the caller's; nullptr after a report
+bool launch_graph(const Graph& graph, Stream& stream);
+bool may_call(const Stream& stream, const char* call);  // false, with a report, while the stream is captured
+template <class Work>
+void issue(Stream& stream, Work work) {
+  if (stream.capture)
+    stream.capture->works.emplace_back(std::move(work));
+  else
+    work();
+}
 
 // ---- kernels
 void launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/tensor/philox.h"
@@ -166,6 +167,26 @@ bool free_on(Stream& stream, void* pointer) {
     });
   }
   return deallocate(pointer) && report.empty();
+}
+
+bool begin_capture(Stream& stream) {
+  if (!may_call(stream, "cudaStreamBeginCapture")) return false;
+  stream.capture = new Graph;
+  return true;
+}
+Graph* end_capture(Stream& stream) {
+  Graph* graph = std::exchange(stream.capture, nullptr);
+  if (!graph) report_host("cudaStreamEndCapture: the stream is not captured");
+  return graph;
+}
+bool launch_graph(const Graph& graph, Stream& stream) {
+  if (!may_call(stream, "cudaGraphLaunch")) return false;
+  for (const auto& work : graph.works) work();
+  return fault().empty();
+}
+bool may_call(const Stream& stream, const char* call) {
+  if (stream.capture) report_host(std::string(call) + " while the stream is captured");
+  return !stream.capture;
 }
 
 void synchronize(Stream& stream, uint64_t position) {

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "autograd/engine.h"
+#include "core/runtime/gpu.h"
+#include "core/runtime/recording.h"
 #include "core/tensor/device.h"
 #include "models/build.h"
 #include "tests/models/schema_args.h"
@@ -92,6 +94,34 @@ void expect_cuda_agrees(Module& model, const Run& run) {
   fmt::print("{} results, the worst at {:.2f} of the tolerance\n", want.size(), worst);
 }
 
+// In evaluation, a recording of forward(images) gives the bits of a call, also for images that came after it.
+template <class Forward>
+void expect_recording_agrees(Module& model, const Tensor& images, const Forward& forward) {
+  if (!cuda_problem().empty()) return;
+  const NoGrad no_grad;
+  model.set_training(false);
+  model.to(Device::kCuda);
+  Tensor place = images.to(Device::kCuda);
+  for (int call = 0; call < 2; ++call) forward(place);
+  std::vector<Var> recorded;
+  auto work = record_work(Device::kCuda, [&] { recorded = forward(place); });
+  ASSERT_TRUE(work);
+  for (float factor : {1.0f, -0.5f}) {
+    Tensor next = images.clone();
+    for (int64_t i = 0; i < next.numel(); ++i) next.data<float>()[i] *= factor;
+    place.copy_from(next.to(Device::kCuda));
+    const std::vector<Var> want = forward(place);
+    const CudaStatistics before = cuda_statistics();
+    work->start();
+    EXPECT_EQ(cuda_statistics().launches - before.launches, 1);
+    ASSERT_EQ(recorded.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i)
+      EXPECT_EQ(recorded[i].value().to(Device::kCpu).to_vector<float>(),
+                want[i].value().to(Device::kCpu).to_vector<float>())
+          << "output " << i << " of images times " << factor;
+  }
+}
+
 void expect_detector_agrees(const Args& args, int64_t height, int64_t width) {
   auto model = test::build_detector(args, 4);
   initialize(*model);
@@ -117,6 +147,10 @@ void expect_detector_agrees(const Args& args, int64_t height, int64_t width) {
     }
     return backward_of(*model, outputs);
   });
+  expect_recording_agrees(*model, images, [&](const Tensor& x) {
+    const LayerPrediction last = model->forward({.images = Var(x), .sizes = sizes}).layers.back();
+    return std::vector{last.logits, last.boxes};
+  });
 }
 
 void expect_classifier_agrees(const Args& args, const Shape& images_shape) {
@@ -127,6 +161,8 @@ void expect_classifier_agrees(const Args& args, const Shape& images_shape) {
   expect_cuda_agrees(*model, [&](Device device) {
     return backward_of(*model, {{"logits", model->forward(Var(images.to(device)))}});
   });
+  expect_recording_agrees(*model, images,
+                          [&](const Tensor& x) { return std::vector{model->forward(Var(x))}; });
 }
 
 Args detector(const char* type) {

@@ -1,30 +1,19 @@
 #include "train/classification/evaluate.h"
 
-#include <cmath>
+#include <vector>
 
-#include "core/tensor/error.h"
-#include "train/inference/model_input.h"
+#include "train/inference/runner.h"
 
 namespace saccade {
 
-std::vector<float> classify(Classifier& model, const Batch& batch,
-                            const kernels::ImageNormalization& normalization) {
-  Tensor logits = model.forward(normalized_images(batch, normalization, model.device())).value();
-  std::vector<float> values = logits.to(DType::kF32).to_vector<float>();
-  const size_t classes = static_cast<size_t>(logits.dim(1));
-  for (size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
-      fail("[classify] the prediction for {} is not finite", batch.targets[i / classes].file_name);
-  return values;
-}
-
 Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
                                const ClassificationEvaluator& evaluator, const EvaluatorOptions& options) {
+  ClassifierRunner runner(model, options.normalization);
   size_t classes = 0;
   // Rows of an image's logits and its class, of which there are far fewer than a float counts.
   const std::vector<float> rows =
       collect<float>(model, images, options, [&](const Batch& batch, std::vector<float>& all) {
-        const std::vector<float> logits = classify(model, batch, options.normalization);
+        const std::vector<float> logits = runner.run(batch);
         classes = logits.size() / batch.targets.size();
         for (size_t n = 0; n < batch.targets.size(); ++n) {
           all.insert(all.end(), logits.data() + n * classes, logits.data() + (n + 1) * classes);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "data/evaluation/evaluators.h"
 #include "data/formats/classification_dataset.h"
@@ -10,10 +9,6 @@
 #include "train/inference/evaluation.h"
 
 namespace saccade {
-
-// Logits [N, K] as f32 numbers. Throws Error when one of them is not finite.
-std::vector<float> classify(Classifier& model, const Batch& batch,
-                            const kernels::ImageNormalization& normalization);
 
 // What the evaluator finds for all images. The model is left in the mode (training or not) that it was in. Throws InputError
 // for a broken image.

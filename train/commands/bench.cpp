@@ -7,6 +7,7 @@
 
 #include "core/formats/output_file.h"
 #include "core/runtime/cpu/thread_team.h"
+#include "core/runtime/gpu.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
 #include "data/images/image.h"
@@ -51,22 +52,24 @@ int run_bench(const BenchArguments& arguments) {
   const Batch batch = noise_batch(arguments.batch_size, size);
   const EvaluatorOptions options = evaluator_options(model.config);
   EvaluationMode mode(*model.module, options.precision);
-  auto infer = task_commands().find(model.task).infer;
+  const auto infer = task_commands().find(model.task).inference(model, options);
 
   using Clock = std::chrono::steady_clock;
   auto milliseconds_of = [&] {
     const Clock::time_point start = Clock::now();
-    infer(model, batch, options);
+    infer(batch);
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   };
   constexpr int kWarmRuns = 3, kFewestRuns = 10;  // memory is taken, plans are made
   for (int i = 0; i < kWarmRuns; ++i) milliseconds_of();
+  const int64_t launches_before = cuda_statistics().launches;
   std::vector<double> times;
   double sum = 0;
   while (std::ssize(times) < kFewestRuns || sum < arguments.seconds * 1e3) {
     times.push_back(milliseconds_of());
     sum += times.back();
   }
+  const int64_t launches = (cuda_statistics().launches - launches_before) / std::ssize(times);
   std::sort(times.begin(), times.end());
   const double images_per_second =
       static_cast<double>(arguments.batch_size) * 1e3 * static_cast<double>(times.size()) / sum;
@@ -77,8 +80,9 @@ int run_bench(const BenchArguments& arguments) {
       "{} x {} pixels, batches of {}, {} on {}, {} runs: {:.2f} images/s; latency {:.2f} ms (90 %: {:.2f}, 99 %: {:.2f}); "
       "tensors take {:.1f} MiB at most",
       size.height, size.width, arguments.batch_size, precision,
-      choice.device == Device::kCpu ? fmt::format("{} CPU threads", thread_count()) : "the GPU", times.size(),
-      images_per_second, p50, p90, p99, static_cast<double>(peak) / (1 << 20));
+      choice.device == Device::kCpu ? fmt::format("{} CPU threads", thread_count())
+                                    : fmt::format("the GPU ({} launches each)", launches),
+      times.size(), images_per_second, p50, p90, p99, static_cast<double>(peak) / (1 << 20));
   if (!arguments.json.empty())
     write_file(
         arguments.json,

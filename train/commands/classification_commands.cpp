@@ -12,6 +12,7 @@
 #include "train/classification/evaluate.h"
 #include "train/commands/task_commands.h"
 #include "train/config/options.h"
+#include "train/inference/runner.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -34,8 +35,9 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
   return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);
 }
 
-void infer_classes(const LoadedModel& model, const Batch& batch, const EvaluatorOptions& options) {
-  classify(model.as<Classifier>(), batch, options.normalization);
+std::function<void(const Batch&)> class_inference(const LoadedModel& model, const EvaluatorOptions& options) {
+  auto runner = std::make_shared<ClassifierRunner>(model.as<Classifier>(), options.normalization);
+  return [runner](const Batch& batch) { runner->run(batch); };
 }
 
 constexpr size_t kShownClasses = 5;
@@ -63,7 +65,9 @@ std::vector<ClassScore> best_classes(const std::vector<float>& logits) {
 class ClassPredictor : public Predictor {
  public:
   ClassPredictor(const PredictArguments& arguments, const LoadedModel& model)
-      : output_(arguments.output), model_(model), norm_(image_normalization(model.config)) {
+      : output_(arguments.output),
+        model_(model),
+        runner_(model.as<Classifier>(), image_normalization(model.config)) {
     if (arguments.sampling_points)
       fail_input("--sampling-points: {} is a classifier, expected a detector", arguments.checkpoint);
     if (arguments.threshold)
@@ -77,8 +81,7 @@ class ClassPredictor : public Predictor {
 
   std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace&,
                                    PictureNames&) override {
-    const std::vector<float> logits =
-        classify(model_.as<Classifier>(), batch_of(images, model_.config), norm_);
+    const std::vector<float> logits = runner_.run(batch_of(images, model_.config));
     const auto classes = static_cast<std::ptrdiff_t>(logits.size() / images.size());
     auto row = logits.begin();
     for (const LoadedInput& loaded : images) {
@@ -111,7 +114,7 @@ class ClassPredictor : public Predictor {
 
   std::string output_;
   const LoadedModel& model_;
-  kernels::ImageNormalization norm_;
+  ClassifierRunner runner_;
   std::string list_, lines_;
   int64_t count_ = 0;
 };
@@ -123,7 +126,7 @@ std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, co
 [[maybe_unused]] const bool classification_commands_registered =
     task_commands().add({.name = "classification",
                          .file = __FILE__,
-                         .infer = infer_classes,
+                         .inference = class_inference,
                          .evaluate = evaluate_classes,
                          .report = add_classification_sections,
                          .predictor = class_predictor});

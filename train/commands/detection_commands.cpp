@@ -17,7 +17,7 @@
 #include "train/detection/evaluator.h"
 #include "train/detection/sampling_points.h"
 #include "train/detection/tiles.h"
-#include "train/inference/model_input.h"
+#include "train/inference/runner.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -40,12 +40,14 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
                 {.source = arguments.checkpoint, .per_class = arguments.per_class});
 }
 
-void infer_boxes(const LoadedModel& model, const Batch& batch, const EvaluatorOptions& options) {
+std::function<void(const Batch&)> box_inference(const LoadedModel& model, const EvaluatorOptions& options) {
   auto& detector = model.as<Detector>();
-  DetectorOutput output = detector.forward(detector_input(batch, options.normalization, detector.device()));
-  detector.postprocess(
-      output, batch.targets,
-      {.max_detections = options.max_detections, .classes = static_cast<int64_t>(model.category_ids.size())});
+  auto runner = std::make_shared<DetectorRunner>(detector, options.normalization);
+  const PostprocessOptions post{.max_detections = options.max_detections,
+                                .classes = static_cast<int64_t>(model.category_ids.size())};
+  return [&detector, runner, post](const Batch& batch) {
+    detector.postprocess(runner->run(batch), batch.targets, post);
+  };
 }
 
 constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
@@ -91,7 +93,7 @@ class BoxPredictor : public Predictor {
       : arguments_(arguments),
         model_(model),
         detector_(model.as<Detector>()),
-        norm_(image_normalization(model.config)),
+        runner_(detector_, image_normalization(model.config)),
         post_{.max_detections = model.config.eval().max_detections(),
               .classes = static_cast<int64_t>(model.category_ids.size())},
         threshold_(arguments.threshold.value_or(0.5)),
@@ -111,7 +113,7 @@ class BoxPredictor : public Predictor {
       return pictures;
     }
     const Batch batch = batch_of(images, model_.config);
-    const DetectorOutput output = forward(batch);
+    const DetectorOutput output = runner_.run(batch, arguments_.sampling_points);
     if (arguments_.sampling_points &&
         (output.sampling.empty() || !output.sampling.back().locations.defined()))
       fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
@@ -131,12 +133,6 @@ class BoxPredictor : public Predictor {
   bool has_pictures() const override { return true; }
 
  private:
-  DetectorOutput forward(const Batch& batch) {
-    DetectorInput input = detector_input(batch, norm_, detector_.device());
-    input.record_sampling = arguments_.sampling_points;
-    return detector_.forward(input);
-  }
-
   // --batch-size tiles at a time.
   std::vector<ImageDetection> in_tiles(const LoadedInput& loaded) {
     const ImageSize size{loaded.image.height, loaded.image.width};
@@ -147,7 +143,7 @@ class BoxPredictor : public Predictor {
       for (size_t t = found.size(); t < tiles.size() && std::ssize(parts) < arguments_.batch_size; ++t)
         parts.push_back({loaded.input, cut_tile(loaded.image, tiles[t])});
       const Batch batch = batch_of(parts, model_.config);
-      for (auto& detections : detector_.postprocess(forward(batch), batch.targets, post_)) {
+      for (auto& detections : detector_.postprocess(runner_.run(batch), batch.targets, post_)) {
         std::erase_if(detections, [&](const ImageDetection& d) { return d.score < threshold_; });
         found.push_back(std::move(detections));
       }
@@ -210,7 +206,7 @@ class BoxPredictor : public Predictor {
   const PredictArguments& arguments_;
   const LoadedModel& model_;
   Detector& detector_;
-  kernels::ImageNormalization norm_;
+  DetectorRunner runner_;
   PostprocessOptions post_;
   double threshold_;
   std::vector<bool> shown_;      // [K]
@@ -226,7 +222,7 @@ std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, cons
 [[maybe_unused]] const bool detection_commands_registered =
     task_commands().add({.name = "detection",
                          .file = __FILE__,
-                         .infer = infer_boxes,
+                         .inference = box_inference,
                          .evaluate = evaluate_detections,
                          .report = add_detection_sections,
                          .predictor = box_predictor});

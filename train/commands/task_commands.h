@@ -1,6 +1,7 @@
 // What `saccade eval` and `saccade predict` do with the models of a task: each task registers its own.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ struct TaskCommands {
   std::string name;  // the task's (train/config/task.h)
   std::string file;
   // One batch from bytes to results on the host, as eval and predict do it.
-  void (*infer)(const LoadedModel& model, const Batch& batch, const EvaluatorOptions& options);
+  std::function<void(const Batch&)> (*inference)(const LoadedModel& model, const EvaluatorOptions& options);
   // Both throw InputError for arguments that do not go with the task.
   Evaluation (*evaluate)(const EvalArguments& arguments, const LoadedModel& model,
                          const EvaluatorOptions& options);

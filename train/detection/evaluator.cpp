@@ -1,6 +1,6 @@
 #include "train/detection/evaluator.h"
 
-#include "train/inference/model_input.h"
+#include "train/inference/runner.h"
 
 namespace saccade {
 
@@ -8,17 +8,18 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Detec
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
   const PostprocessOptions post{.max_detections = options.max_detections,
                                 .classes = static_cast<int64_t>(category_ids.size())};
-  return collect<Detection>(
-      model, dataset, options, [&](const Batch& batch, std::vector<Detection>& detections) {
-        DetectorOutput output = model.forward(detector_input(batch, options.normalization, model.device()));
-        auto results = model.postprocess(output, batch.targets, post);
-        for (size_t n = 0; n < results.size(); ++n)
-          for (const ImageDetection& d : results[n])
-            detections.push_back({batch.targets[n].image_id,
-                                  category_ids[static_cast<size_t>(d.label)],
-                                  {d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1},
-                                  d.score});
-      });
+  DetectorRunner runner(model, options.normalization);
+  return collect<Detection>(model, dataset, options,
+                            [&](const Batch& batch, std::vector<Detection>& detections) {
+                              DetectorOutput output = runner.run(batch);
+                              auto results = model.postprocess(output, batch.targets, post);
+                              for (size_t n = 0; n < results.size(); ++n)
+                                for (const ImageDetection& d : results[n])
+                                  detections.push_back({batch.targets[n].image_id,
+                                                        category_ids[static_cast<size_t>(d.label)],
+                                                        {d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1},
+                                                        d.score});
+                            });
 }
 
 }  // namespace saccade

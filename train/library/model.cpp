@@ -5,11 +5,10 @@
 
 #include "core/runtime/cpu/thread_team.h"
 #include "train/checkpoints/load_model.h"
-#include "train/classification/evaluate.h"
 #include "train/commands/device_choice.h"
 #include "train/commands/predict_files.h"
 #include "train/config/options.h"
-#include "train/inference/model_input.h"
+#include "train/inference/runner.h"
 #include "train/library/boundary.h"
 #include "train/library/saccade.hpp"
 
@@ -49,12 +48,19 @@ class Model::Impl {
   Impl(const std::string& checkpoint, const std::string& device)
       : device_(choose_device(device).device),
         loaded_(load(checkpoint, device_)),
-        norm_(image_normalization(loaded_->config)),
         precision_(precision_of(loaded_->config)),
         post_{.max_detections = loaded_->config.eval().max_detections(),
-              .classes = std::ssize(loaded_->class_names)} {}
+              .classes = std::ssize(loaded_->class_names)} {
+    const kernels::ImageNormalization normalization = image_normalization(loaded_->config);
+    if (is_detector())
+      detector_runner_.emplace(loaded_->as<Detector>(), normalization);
+    else
+      classifier_runner_.emplace(loaded_->as<Classifier>(), normalization);
+  }
   ~Impl() {
     const auto turn = gpu_turn(device_);
+    detector_runner_.reset();
+    classifier_runner_.reset();
     loaded_.reset();
   }
 
@@ -84,7 +90,7 @@ class Model::Impl {
 
   std::vector<std::vector<Prediction>> boxes(const Batch& batch, double threshold) const {
     auto& detector = loaded_->as<Detector>();
-    const DetectorOutput output = detector.forward(detector_input(batch, norm_, device_));
+    const DetectorOutput output = detector_runner_->run(batch);
     std::vector<std::vector<Prediction>> found;
     for (const auto& image : detector.postprocess(output, batch.targets, post_)) {
       auto& predictions = found.emplace_back();
@@ -96,7 +102,7 @@ class Model::Impl {
   }
 
   std::vector<std::vector<Prediction>> classes(const Batch& batch, double threshold) const {
-    const std::vector<float> logits = classify(loaded_->as<Classifier>(), batch, norm_);
+    const std::vector<float> logits = classifier_runner_->run(batch);
     const size_t K = logits.size() / batch.targets.size();
     std::vector<std::vector<Prediction>> found;
     for (size_t n = 0; n < batch.targets.size(); ++n) {
@@ -117,7 +123,9 @@ class Model::Impl {
 
   Device device_;
   std::optional<LoadedModel> loaded_;
-  kernels::ImageNormalization norm_;
+  // One of the two; what they keep between calls belongs to who has the GPU.
+  mutable std::optional<DetectorRunner> detector_runner_;
+  mutable std::optional<ClassifierRunner> classifier_runner_;
   Precision precision_;
   PostprocessOptions post_;
 };

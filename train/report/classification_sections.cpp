@@ -8,8 +8,8 @@
 #include "core/tensor/error.h"
 #include "data/pages/chart.h"
 #include "data/pages/picture.h"
-#include "train/classification/evaluate.h"
 #include "train/config/options.h"
+#include "train/inference/runner.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 
@@ -139,9 +139,9 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   for (const std::string& line : notes) print_line(line);
   auto score = classification_evaluator(model.config).start();
   std::vector<Guess> guesses;
+  ClassifierRunner runner(model.as<Classifier>(), options.evaluation.normalization);
   for_each_batch(model.as<Classifier>(), images, options.evaluation, [&](const Batch& batch) {
-    const std::vector<float> logits =
-        classify(model.as<Classifier>(), batch, options.evaluation.normalization);
+    const std::vector<float> logits = runner.run(batch);
     const size_t classes = logits.size() / batch.targets.size();
     if (classes != model.class_names.size())
       fail_input("{}: the model tells {} classes apart, but {} have names; expected as many", options.source,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/runtime/cuda/pinned.h"
+#include "core/runtime/cuda/recording.h"
 #include "core/runtime/host_copy.h"
 
 namespace saccade::kernels {
@@ -33,6 +34,7 @@ struct Page {
 
 // The caller may change or free `from` at once: what the GPU reads, later, is a pinned copy.
 void upload(char* to, const char* from, size_t bytes) {
+  cuda::forbid_in_recording("a copy from the host");
   if (bytes > kPageBytes / 4) {
     for (size_t done = 0; done < bytes; done += kMaxUpload) {
       const size_t part = std::min(kMaxUpload, bytes - done);
@@ -60,6 +62,7 @@ void between_devices(const Tensor& x, Tensor& y) {
     upload(static_cast<char*>(y.raw()), static_cast<const char*>(x.raw()), x.bytes());
     return;
   }
+  cuda::forbid_in_recording("a copy to the host");
   copy(y.raw(), x.raw(), x.bytes(), cudaMemcpyDeviceToHost, cuda::stream());
   cuda::synchronize();
 }
@@ -103,6 +106,7 @@ struct StagingPool {
 
 void upload_beside(const Tensor& x, Tensor& y) {
   if (x.bytes() == 0) return;
+  cuda::forbid_in_recording("a copy from the host");
   static auto* pool = new StagingPool;  // as above
   static cudaStream_t copying = [] {
     cudaStream_t s = nullptr;
@@ -122,7 +126,9 @@ void upload_beside(const Tensor& x, Tensor& y) {
 
 class CudaHostTransfer final : public HostTransfer {
  public:
-  explicit CudaHostTransfer(const Tensor& x) : block_(x.bytes()) {
+  explicit CudaHostTransfer(const Tensor& x) {
+    cuda::forbid_in_recording("a copy to the host");
+    block_ = PinnedBlock(x.bytes());
     if (x.bytes() > 0) copy(block_.data(), x.raw(), x.bytes(), cudaMemcpyDeviceToHost, cuda::stream());
     cuda::check(cudaEventRecord(block_.event(), cuda::stream()), "cudaEventRecord");
   }

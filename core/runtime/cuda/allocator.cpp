@@ -8,8 +8,10 @@
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "core/runtime/cuda/api.h"
+#include "core/runtime/cuda/recording.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
@@ -29,6 +31,12 @@ class CudaAllocator final : public Allocator {
     cudaStream_t stream = cuda::stream();
     open_pool();
     ++stats_.requests;
+    if (const auto& recorded = cuda::recorded_memory()) {
+      void* p = recorded->take(bytes);
+      if (!p) fail_out_of_memory(bytes);
+      count(p, bytes, {.use = execution().memory_use, .recorded = recorded});
+      return p;
+    }
     size_t size = bytes + (debug_.guard ? kGuardBytes : 0);
     void* p = nullptr;
     cudaError_t status = cudaMallocAsync(&p, std::max<size_t>(size, 1), stream);
@@ -41,10 +49,7 @@ class CudaAllocator final : public Allocator {
     }
     if (status == cudaErrorMemoryAllocation) fail_out_of_memory(bytes);
     cuda::check(status, "cudaMallocAsync");
-    stats_.active_bytes += static_cast<int64_t>(bytes);
-    active_by_use_[static_cast<size_t>(execution().memory_use)] += static_cast<int64_t>(bytes);
-    blocks_.emplace(p, Block{execution().memory_use, debug_.guard});
-    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
+    count(p, bytes, {.use = execution().memory_use, .guarded = debug_.guard});
     if (debug_.poison && bytes > 0) cuda::check(cudaMemsetAsync(p, 0xFF, bytes, stream), "cudaMemset");
     if (debug_.guard) {
       cuda::check(cudaMemsetAsync(static_cast<char*>(p) + bytes, kGuardValue, kGuardBytes, stream),
@@ -54,6 +59,7 @@ class CudaAllocator final : public Allocator {
   }
 
   void deallocate(void* p, size_t bytes) noexcept override {
+    std::shared_ptr<cuda::RecordedMemory> recorded;  // perhaps the last reference: gone after the lock
     std::lock_guard lock(mutex_);
     const auto block = blocks_.find(p);
     if (block == blocks_.end()) {
@@ -62,8 +68,10 @@ class CudaAllocator final : public Allocator {
     }
     if (block->second.guarded) check_guard(p, bytes);
     active_by_use_[static_cast<size_t>(block->second.use)] -= static_cast<int64_t>(bytes);
+    recorded = std::move(block->second.recorded);
     blocks_.erase(block);
     stats_.active_bytes -= static_cast<int64_t>(bytes);
+    if (recorded) return recorded->put_back(p);
     // Fails only when the driver is already gone, at the end of the program, or after a fault that was
     // reported.
     (void)cudaFreeAsync(p, cuda::stream());
@@ -96,8 +104,15 @@ class CudaAllocator final : public Allocator {
  private:
   struct Block {
     MemoryUse use;
-    bool guarded;  // has a guard zone
+    bool guarded = false;                                      // has a guard zone
+    std::shared_ptr<cuda::RecordedMemory> recorded = nullptr;  // whose it is; else the pool's
   };
+  void count(void* p, size_t bytes, Block block) {
+    stats_.active_bytes += static_cast<int64_t>(bytes);
+    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
+    active_by_use_[static_cast<size_t>(block.use)] += static_cast<int64_t>(bytes);
+    blocks_.emplace(p, std::move(block));
+  }
 
   // Freed memory stays in the pool: giving it back to the driver would cost a synchronisation.
   void open_pool() {

@@ -8,6 +8,7 @@
 #include "core/runtime/cuda/api.h"
 #include "core/runtime/cuda/cublaslt.h"
 #include "core/runtime/cuda/cudnn.h"
+#include "core/runtime/cuda/recording.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
 
@@ -106,6 +107,7 @@ cudaStream_t stream() {
 }
 
 void synchronize() {
+  forbid_in_recording("waiting for the GPU");
   ++host_syncs;
   check(cudaStreamSynchronize(stream()), "a kernel or copy");
 }

@@ -60,10 +60,12 @@ void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t
   static_assert((sizeof(std::decay_t<P>) + ... + 0) <= 4096, "arguments of a kernel are at most 4 KiB");
   std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
 #ifdef SACCADE_EMULATOR
-  // The pointers inside functors too are found in the bytes of the arguments.
-  if (emulator::order_kernel(*stream(), &values, sizeof values))
-    emulator::launch(name.full(), {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
-                     [&] { std::apply(kernel, values); });
+  emulator::issue(*stream(), [=] {
+    // The pointers inside functors too are found in the bytes of the arguments.
+    if (emulator::order_kernel(*stream(), &values, sizeof values))
+      emulator::launch(name.full(), {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
+                       [&] { std::apply(kernel, values); });
+  });
   cudaError_t status = cudaGetLastError();
 #else
   cudaError_t status = std::apply(
