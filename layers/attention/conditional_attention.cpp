@@ -6,6 +6,26 @@
 #include "layers/module_scope.h"
 
 namespace saccade {
+namespace {
+
+constexpr float kNearness = 3;  // of a score of 1 in each wave
+
+// For positions whose halves encode two axes, each in pairs of a sine and a cosine from the shortest wave to the longest (as
+// sine_positions does): every head begins with some waves of both axes, the same of queries and keys. So a query looks around its place
+// from the first step on. (In the paper these weights are random.)
+Initializer looks_around(int64_t heads) {
+  return [heads](Tensor& t, Rng& rng) {
+    const int64_t C = t.dim(1), D = C / heads;
+    if (D % 4 != 0) return init::xavier_uniform()(t, rng);
+    init::constant(0)(t, rng);
+    for (int64_t row = 0; row < t.dim(0); ++row) {
+      const int64_t head = row % C / D, i = row % D, axis = i / (D / 2), wave = i % (D / 2) / 2;
+      t.data<float>()[row * C + axis * (C / 2) + 2 * (wave * heads + head) + i % 2] = kNearness;
+    }
+  };
+}
+
+}  // namespace
 
 class ConditionalAttention final : public Attention {
  public:
@@ -14,7 +34,7 @@ class ConditionalAttention final : public Attention {
     options_.dropout = args.get_float("dropout", shape.dropout, 0, 1);
     in_proj_weight_ = param("in_proj_weight", {3 * dim_, dim_}, init::xavier_uniform());
     in_proj_bias_ = param("in_proj_bias", {3 * dim_}, init::constant(0));
-    position_proj_weight_ = param("position_proj_weight", {2 * dim_, dim_}, init::xavier_uniform());
+    position_proj_weight_ = param("position_proj_weight", {2 * dim_, dim_}, looks_around(shape.heads));
     out_proj_ = make_child<Linear>(
         "out_proj", dim_, dim_,
         LinearOptions{.weight_init = init::xavier_uniform(), .bias_init = init::constant(0)});

@@ -12,8 +12,13 @@ constexpr double kSmallestSide = 0.02;  // of a box that the positions are divid
 AnchorDecoder::AnchorDecoder(const TransformerOptions& o, double temperature)
     : TransformerDecoder(o, false), dim_(o.dim), temperature_(temperature) {
   ref_point_head_ = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim});
-  query_scale_ = make_child<Mlp>("query_scale", std::vector{o.dim, o.dim, o.dim});
-  ref_anchor_head_ = make_child<Mlp>("ref_anchor_head", std::vector{o.dim, o.dim, int64_t{2}});
+  // Both begin with a constant, so that the first layers look around the boxes.
+  auto begin_with = [](double value) {
+    return MlpOptions{
+        .last = LinearOptions{.weight_init = init::constant(0), .bias_init = init::constant(value)}};
+  };
+  query_scale_ = make_child<Mlp>("query_scale", std::vector{o.dim, o.dim, o.dim}, begin_with(1));
+  ref_anchor_head_ = make_child<Mlp>("ref_anchor_head", std::vector{o.dim, o.dim, int64_t{2}}, begin_with(0));
 }
 
 Var AnchorDecoder::run_layer(int64_t i, const Var& target, const Tensor& boxes, AttentionInput memory,

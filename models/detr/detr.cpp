@@ -20,6 +20,7 @@ struct DetrOptions : SetDetectorOptions {
   TransformerOptions transformer;
   double position_temperature = kSineTemperature;
   bool learned_position = false;  // row and column embeddings in place of the sine encoding
+  bool position_in_tokens = false;
 };
 
 class DetrTransformer : public Module {
@@ -73,6 +74,7 @@ class Detr : public SetDetector {
         position_
             ? position_->forward(level)
             : Var(sine_positions(maps, C, {.temperature = options_.position_temperature}, &constants_)[0]);
+    if (options_.position_in_tokens) tokens = add(tokens, position);
     AttentionInput memory{.value = transformer_->encoder->forward(tokens, position, maps),
                           .padding_mask = maps.padding_mask,
                           .levels = maps.levels};
@@ -162,6 +164,7 @@ std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Arg
   DetrOptions options{.transformer = read_transformer_options(t),
                       .learned_position = t.get_string("position_encoding") == "learned"};
   options.position_temperature = t.get_float("position_temperature");
+  options.position_in_tokens = t.get_bool("position_in_tokens");
   options.read(t, criterion, classes);
   options.transformer.pre_norm = t.get_bool("pre_norm");
   options.transformer.denoising = options.denoising.queries > 0;

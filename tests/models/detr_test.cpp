@@ -157,6 +157,28 @@ TEST(Detr, AnchorQueriesWithAnotherAttention) {
   EXPECT_NE(logits().to_vector<float>(), before);
 }
 
+// Without encoder layers: values that are alike tell nothing about places unless the positions are in them.
+TEST(Detr, PositionsInTokens) {
+  for (bool in_tokens : {false, true}) {
+    Args args = small_args();
+    args.section("transformer").set("encoder_layers", int64_t{0});
+    args.section("transformer").set("position_in_tokens", in_tokens);
+    auto model = test::build_detector(args, 4);
+    model->initialize(8);
+    NoGrad no_grad;
+    model->set_training(false);
+    for (NamedTensor& t : model->named_tensors())
+      if (t.name == "input_proj.weight") t.var.value().fill(0);
+    auto logits = [&](int64_t width) {
+      return model->forward({.images = Var(normal_images({1, 64, width, 3}, 4)), .sizes = {}})
+          .layers.back()
+          .logits.value()
+          .to_vector<float>();
+    };
+    EXPECT_EQ(logits(64) == logits(128), !in_tokens);
+  }
+}
+
 // With the losses of all layers and with that of the last alone.
 TEST(Detr, AnchorsLearn) {
   for (bool aux_loss : {true, false}) {

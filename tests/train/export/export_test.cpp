@@ -174,7 +174,7 @@ const ExportCase kCases[] = {
     {"detr_learned", with_resnet("detr", "", "position_encoding: \"learned\" pre_norm: true")},
     // The first layer's boxes are learned: only those of the second depend on the image.
     {"detr_anchors",
-     with_resnet("detr", "", "anchor_queries: true position_temperature: 20"),
+     with_resnet("detr", "", "anchor_queries: true position_temperature: 20 position_in_tokens: true"),
      true,
      {{"Sin", 1}}},
     {"dino", with_resnet("dino", "outputs: [3, 4]", "levels: 2"), true, {{"TopK", 1}, {"Sin", 2}}},
