@@ -19,7 +19,7 @@
 namespace saccade {
 namespace {
 
-struct Tensors : Module {
+struct ParameterModule : Module {
   Var a = param("a", {7, 11}, {}), b = param("b", {200}, {});
   std::string type_name() const override { return "Tensors"; }
 };
@@ -43,7 +43,7 @@ struct Reference {
 TEST(Lion, EqualsAnIndependentImplementation) {
   constexpr double kRate = 1e-2, kDecay = 0.1, kClip = 5, kEmaDecay = 0.9;
   Rng rng(3);
-  Tensors model;
+  ParameterModule model;
   OptimizerOptions options{.type = "lion",
                            .learning_rate = kRate,
                            .weight_decay = kDecay,
