@@ -93,7 +93,11 @@ YoloYaml read_yolo_yaml(const std::string& path) {
   for (const auto* p = root.data.mapping.pairs.start; p < root.data.mapping.pairs.top; ++p) {
     const auto key = yaml.text(p->key);
     if (!key) continue;
-    if (!seen.insert(*key).second) yaml.fail_at(p->key, fmt::format("\"{}\" appears twice", shortened(*key)));
+    // Of what nobody reads here, the last one counts, as for others that read such files.
+    const bool is_read =
+        *key == "names" || *key == "path" || *key == "train" || *key == "val" || *key == "test";
+    if (is_read && !seen.insert(*key).second)
+      yaml.fail_at(p->key, fmt::format("\"{}\" appears twice", shortened(*key)));
     if (*key == "names") {
       out.names = read_names(yaml, p->value);
       has_names = true;

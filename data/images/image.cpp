@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <new>
 #include <set>
+#include <string_view>
 
 #include "core/formats/descriptors.h"
 #include "core/formats/file.h"
@@ -136,6 +137,10 @@ ImageInspection check_image_file(const std::string& path) {
   const ImageCodec& codec = codec_of(head, path);
   const std::vector<uint8_t> tail = read_bytes(file, file.size() - kTail, kTail);
   if (!look_at_head(codec, head, file.size(), path) || !codec.looks_whole(head, tail, file.size()))
+    return inspect_image(read_bytes(file, 0, file.size()), path);
+  // The orientation stands in the head, but the readers want all of the file.
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  if (text.find("Exif") != text.npos || text.find("eXIf") != text.npos)
     return inspect_image(read_bytes(file, 0, file.size()), path);
   try {
     return inspect_image(head, path);

@@ -208,6 +208,21 @@ TEST(ImageFormats, LargeFilesAreCheckedByTheirEnds) {
   EXPECT_NE(check(wide).find("damaged image"), std::string::npos) << check(wide);
 }
 
+// As of a camera: the orientation, then a preview and a comment that fill the head, then the picture.
+TEST(ImageFormats, TheOrientationOfALargeFileIsRead) {
+  TestFolder dir;
+  auto bytes = bytes_of(kGoldenImages + "images/turned6.jpg");
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t exif = text.find("Exif");  // after a marker and the segment's length
+  ASSERT_NE(exif, text.npos);
+  const size_t end = exif - 2 + bytes[exif - 2] * size_t{256} + bytes[exif - 1];
+  std::vector<uint8_t> comment(2 + 60000, 'x');
+  comment[0] = 0xFF, comment[1] = 0xFE, comment[2] = 60000 / 256, comment[3] = 60000 % 256;
+  bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(end), comment.begin(), comment.end());
+  write_bytes(dir / "a.jpg", std::string(bytes.begin(), bytes.end()));
+  EXPECT_EQ(check_image_file(dir / "a.jpg").orientation, 6);
+}
+
 // Orientation is what turns the stored picture into the shown one: of each golden file of one picture they are equal.
 TEST(Orientation, TurnsAndSizes) {
   Image image(2, 3);

@@ -87,17 +87,21 @@ std::vector<Source> sources_of(const Arguments& arguments, const std::string& ou
   return sources;
 }
 
-// Whether there are folders in it, none of them of images or lists of boxes by its name.
+// Whether there are folders in it that are more than images and lists of boxes by their names.
 bool may_hold_classes(const std::string& folder) {
-  bool has_folders = false;
+  bool has_images = false, has_lists = false, has_others = false;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(".") || !is_folder(entry.path().string())) continue;
-    if (name == "images" || name == "labels" || name == "annotations") return false;
-    has_folders = true;
+    if (name == "images")
+      has_images = true;
+    else if (name == "labels" || name == "annotations")
+      has_lists = true;
+    else
+      has_others = true;
   }
-  return has_folders;
+  return has_others && !(has_images && has_lists);
 }
 
 // Of a folder in which no lists of boxes are found, but folders that may be classes.

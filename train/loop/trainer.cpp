@@ -2,6 +2,7 @@
 #include "train/loop/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/runtime/interrupt.h"
 #include "core/tensor/execution.h"
@@ -176,6 +177,7 @@ void TrainingRun::evaluate(bool scheduled) {
 }
 
 void TrainingRun::keep_if_best(double metric, bool scheduled) {
+  if (!std::isfinite(metric)) metric = -1;  // it could not be measured
   if (result_.best_step >= 0 && metric <= result_.best_metric) return;
   result_.best_metric = metric;
   result_.best_step = info_.step;
