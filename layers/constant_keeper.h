@@ -23,12 +23,13 @@ class ConstantKeeper {
   // device too. Nobody may change them in place.
   template <class Make>
   Tensors get(const CacheKey& key, const Make& make) const {
-    std::vector<Tensor>* recorded = kept_for_recording();
+    auto* recorded = kept_for_recording();
     std::lock_guard lock(mutex_);
     for (auto it = entries_.begin(); it != entries_.end(); ++it) {
       if (it->key != key.text()) continue;
       entries_.splice(entries_.begin(), entries_, it);
-      if (recorded) recorded->insert(recorded->end(), it->tensors.begin(), it->tensors.end());
+      if (recorded)
+        for (const Tensor& t : it->tensors) recorded->push_back(t.storage());
       return it->tensors;
     }
     Tensors made = make();

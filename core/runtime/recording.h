@@ -24,9 +24,9 @@ class RecordedWork {
 std::unique_ptr<RecordedWork> record_work(Device device, const std::function<void()>& work);
 
 namespace detail {
-inline thread_local std::vector<Tensor>* kept_for_recording = nullptr;
+inline thread_local std::vector<std::shared_ptr<const void>>* kept_for_recording = nullptr;
 }
-// While this thread records: tensors that the work reads and their owner may drop before the recording is gone. Else null.
-inline std::vector<Tensor>* kept_for_recording() { return detail::kept_for_recording; }
+// While this thread records: what the work uses and its owner may drop before the recording is gone. Else null.
+inline std::vector<std::shared_ptr<const void>>* kept_for_recording() { return detail::kept_for_recording; }
 
 }  // namespace saccade

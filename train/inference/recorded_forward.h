@@ -1,5 +1,5 @@
 // A model's forward pass in evaluation, called again and again. On a GPU the launches of one that comes back with the same sizes are
-// recorded at its third call, and started as one from then on.
+// recorded after its second call, and started as one from then on.
 #pragma once
 
 #include <algorithm>
@@ -24,30 +24,39 @@ class RecordedForward {
   static constexpr size_t kMaxRecordings = 4;
 
   // forward(images), which depends on nothing but its argument and the key. What comes back is overwritten by the next call with the
-  // same key.
+  // same key, its version stays the same: ops whose results are kept by version must not take it.
   Output run(CacheKey key, const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
     if (images.device() == Device::kCpu || execution().grad_enabled || execution().observer)
       return forward(images);
     for (int64_t size : images.shape()) key.add(size);
     Entry& entry = find(key.text());
-    if (!entry.work && (entry.is_refused || ++entry.calls <= kEagerCalls || !record(entry, images, forward)))
-      return forward(images);
+    if (!entry.work) {
+      // The recording after it finds all that the pass has made to be kept: plans, constants, folded norms.
+      Output output = eager(images, forward);
+      if (!entry.is_refused && ++entry.calls >= entry.wanted) record(entry, images, forward);
+      return output;
+    }
     entry.images.copy_from(images);
     entry.work->start();
     return entry.output;
   }
 
  private:
-  // The first makes plans and constants, which the second finds; some are made for a second shape only then.
-  static constexpr int kEagerCalls = 2;
+  static constexpr int kFirstCalls = 2, kMostCalls = 1 << 20;
   static constexpr size_t kMaxEntries = 64;
   struct Entry {
     std::string key;
-    int calls = 0;
+    int calls = 0, wanted = kFirstCalls;  // since it was dropped, and before it is recorded
     bool is_refused = false;
     Tensor images;
     Output output;
     std::unique_ptr<RecordedWork> work;
+
+    void drop() {
+      work.reset();
+      output = {};
+      images = {};
+    }
   };
 
   // Moves it to the front.
@@ -62,28 +71,41 @@ class RecordedForward {
     return entries_.front();
   }
 
-  // False where that cannot be done: the GPU is too full, or the model does what cannot be recorded.
-  bool record(Entry& entry, const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
+  // Gives up the recordings when the GPU is too full beside them.
+  Output eager(const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
+    try {
+      return forward(images);
+    } catch (const OutOfMemory&) {
+      bool dropped = false;
+      for (Entry& entry : entries_) {
+        if (!entry.work) continue;
+        entry.drop();
+        entry.is_refused = dropped = true;
+      }
+      if (!dropped) throw;
+    }
+    return forward(images);
+  }
+
+  // Not where the GPU is too full for it, or the model does what cannot be recorded.
+  void record(Entry& entry, const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
     drop_the_oldest();
     try {
       entry.images = Tensor::empty(images.shape(), images.dtype(), images.device());
       entry.work = record_work(images.device(), [&] { entry.output = forward(entry.images); });
     } catch (const Error&) {
     }
-    if (entry.work) return true;
-    entry.is_refused = true;
-    entry.images = {};
-    entry.output = {};
-    return false;
+    entry.is_refused = !entry.work;
+    if (entry.is_refused) entry.drop();
   }
   void drop_the_oldest() {
     size_t recordings = 0;
     for (Entry& entry : entries_)
       if (entry.work && ++recordings == kMaxRecordings) {
-        entry.work.reset();
-        entry.output = {};
-        entry.images = {};
+        entry.drop();
+        // More sizes in turns than there may be recordings would be recorded again and again.
         entry.calls = 0;
+        entry.wanted = std::min(entry.wanted * 8, kMostCalls);
       }
   }
 

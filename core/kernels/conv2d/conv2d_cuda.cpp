@@ -8,6 +8,7 @@
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
 #include "core/kernels/conv2d/depthwise_cuda.h"
 #include "core/runtime/cuda/slow_path.h"
+#include "core/runtime/recording.h"
 
 namespace saccade::kernels {
 namespace {
@@ -41,6 +42,7 @@ bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Ten
     if (t.defined() && reinterpret_cast<uintptr_t>(t.raw()) % cuda::kConvAlignment != 0) return false;
   auto plan = cuda::conv_plan(q);
   if (!*plan) return false;
+  if (auto* kept = kept_for_recording()) kept->push_back(plan);
   (*plan)->run(x.raw(), w.raw(), y.raw(), bias.defined() ? bias.raw() : nullptr);
   return true;
 }

@@ -66,12 +66,13 @@ class CudaAllocator final : public Allocator {
       std::fprintf(stderr, "saccade: memory of the GPU that is not in use was freed\n");
       std::abort();
     }
-    if (block->second.guarded) check_guard(p, bytes);
+    if (block->second.guarded && !cuda::recorded_memory()) check_guard(p, bytes);
     active_by_use_[static_cast<size_t>(block->second.use)] -= static_cast<int64_t>(bytes);
     recorded = std::move(block->second.recorded);
     blocks_.erase(block);
     stats_.active_bytes -= static_cast<int64_t>(bytes);
     if (recorded) return recorded->put_back(p);
+    if (const auto& now = cuda::recorded_memory()) return now->free_later(p);
     // Fails only when the driver is already gone, at the end of the program, or after a fault that was
     // reported.
     (void)cudaFreeAsync(p, cuda::stream());

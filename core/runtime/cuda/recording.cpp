@@ -18,6 +18,7 @@ thread_local std::shared_ptr<RecordedMemory> memory_of_thread;
 RecordedMemory::~RecordedMemory() {
   // Waits for the GPU. Fails only at the end of the program, or after a fault that was reported.
   for (const auto& [block, bytes] : all_) (void)cudaFree(block);
+  for (void* block : later_) (void)cudaFreeAsync(block, stream());
 }
 
 void* RecordedMemory::take(size_t bytes) {
@@ -95,7 +96,7 @@ class CudaRecording final : public RecordedWork {
 
  private:
   std::shared_ptr<cuda::RecordedMemory> memory_;
-  std::vector<Tensor> kept_;
+  std::vector<std::shared_ptr<const void>> kept_;
   cudaGraphExec_t graph_ = nullptr;
 };
 

@@ -22,12 +22,15 @@ class RecordedMemory {
   void* take(size_t bytes);
   // For later work of the recording; nothing once that has ended.
   void put_back(void* block);
+  // A block of the stream's pool that is freed meanwhile: earlier work of the recording may have read it.
+  void free_later(void* block) { later_.push_back(block); }
   void end() { ended_ = true; }
 
  private:
   std::mutex mutex_;
   std::map<void*, size_t> all_;
   std::multimap<size_t, void*> free_;
+  std::vector<void*> later_;
   bool ended_ = false;
 };
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "autograd/ops.h"
 #include "core/tensor/device.h"
 
@@ -20,6 +22,7 @@ class CudaRecordedForward : public testing::Test {
     const Var y = forward_.run(CacheKey().add(key), x, [&](const Tensor& images) {
       ++calls_;
       if (reads_) images.to(Device::kCpu);
+      if (std::exchange(full_, false)) throw OutOfMemory("[test] full");
       return add(Var(images), Var(images));
     });
     return y.value().to(Device::kCpu).to_vector<float>();
@@ -27,10 +30,10 @@ class CudaRecordedForward : public testing::Test {
   NoGrad no_grad_;
   RecordedForward<Var> forward_;
   int calls_ = 0;
-  bool reads_ = false;
+  bool reads_ = false, full_ = false;
 };
 
-// The first two calls of a key are calls, the third records.
+// The first two calls of a key are calls, after the second it is recorded.
 TEST_F(CudaRecordedForward, RecordsWhatComesBack) {
   for (float i = 1; i < 6; ++i) EXPECT_EQ(run({i, 2}), (std::vector<float>{2 * i, 4}));
   EXPECT_EQ(calls_, 3);
@@ -50,6 +53,19 @@ TEST_F(CudaRecordedForward, KeepsFour) {
   EXPECT_EQ(calls_, 15);
   EXPECT_EQ(run({2}, 0), (std::vector<float>{4}));  // the oldest was dropped
   EXPECT_EQ(calls_, 16);
+}
+
+// Their memory goes to a call that needs it.
+TEST_F(CudaRecordedForward, GivesRecordingsUpWhenTheGpuIsFull) {
+  for (int i = 0; i < 3; ++i) run({1});
+  EXPECT_EQ(calls_, 3);
+  full_ = true;
+  EXPECT_EQ(run({1, 2}), (std::vector<float>{2, 4}));
+  EXPECT_EQ(calls_, 5);
+  for (int i = 0; i < 3; ++i) run({1});  // not again
+  EXPECT_EQ(calls_, 8);
+  full_ = true;
+  EXPECT_THROW(run({1, 2, 3}), OutOfMemory);
 }
 
 TEST_F(CudaRecordedForward, CallsWhatCannotBeRecorded) {
