@@ -38,14 +38,16 @@ class CudaRanks : public testing::Test {
     write_bytes(scratch() / "gpus.textproto", kModel);
     expect_works("data shapes --output gpus4 --images 4 --seed 3 --size 32");
   }
-  static Result train(const std::string& output, const std::string& more) {
+  // Beside other tests' runs.
+  static fs::path run_folder(const std::string& name) { return scratch() / ("gpus_" + name); }
+  static Result train(const std::string& name, const std::string& more) {
     return run_script(fmt::format(
         "SACCADE_EMULATOR_GPUS=2 OMP_NUM_THREADS=1 timeout -k 5 100 \"$S\" train --config gpus.textproto --output {} "
         "--trial-batch off --device {}",
-        output, more));
+        run_folder(name).string(), more));
   }
-  static void expect_trains(const std::string& output, const std::string& more) {
-    const Result r = train(output, more);
+  static void expect_trains(const std::string& name, const std::string& more) {
+    const Result r = train(name, more);
     EXPECT_EQ(r.status, 0) << r.err << r.out;
     EXPECT_EQ(r.err, "");
   }
@@ -57,17 +59,17 @@ TEST_F(CudaRanks, TwoGpusTrainAsOneAndTwiceTheSame) {
   expect_trains("any_order", "cuda --processes 2 --set deterministic=false");
   for (const char* other : {"two", "any_order"})
     for (const char* name : {"loss", "gradient_norm"}) {
-      const auto a = logged_numbers((scratch() / "one").string(), name),
-                 b = logged_numbers((scratch() / other).string(), name);
+      const auto a = logged_numbers(run_folder("one").string(), name),
+                 b = logged_numbers(run_folder(other).string(), name);
       ASSERT_EQ(a.size(), 2U) << name;
       ASSERT_EQ(b.size(), 2U) << name;
       for (size_t i = 0; i < a.size(); ++i)
         EXPECT_NEAR(b[i], a[i], 1e-5 * std::max(std::fabs(a[i]), 1e-3)) << other << " " << name << " " << i;
     }
-  auto last = [](const char* run) { return read_bytes(scratch() / run / "checkpoints/last.safetensors"); };
+  auto last = [](const char* run) { return read_bytes(run_folder(run) / "checkpoints/last.safetensors"); };
   EXPECT_EQ(last("again"), last("two"));
   // The host waits for the matching, and for nothing of the other GPU.
-  for (const double waits : logged_numbers((scratch() / "two").string(), "host_syncs")) EXPECT_EQ(waits, 1);
+  for (const double waits : logged_numbers(run_folder("two").string(), "host_syncs")) EXPECT_EQ(waits, 1);
 }
 
 TEST_F(CudaRanks, EachProcessNeedsAGpuOfItsOwn) {
