@@ -162,9 +162,9 @@ class Detr : public SetDetector {
 std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Args& criterion) {
   const Args& t = model.get_section("transformer");
   DetrOptions options{.transformer = read_transformer_options(t),
-                      .learned_position = t.get_string("position_encoding") == "learned"};
-  options.position_temperature = t.get_float("position_temperature");
-  options.position_in_tokens = t.get_bool("position_in_tokens");
+                      .position_temperature = t.get_float("position_temperature"),
+                      .learned_position = t.get_string("position_encoding") == "learned",
+                      .position_in_tokens = t.get_bool("position_in_tokens")};
   options.read(t, criterion, classes);
   options.transformer.pre_norm = t.get_bool("pre_norm");
   options.transformer.denoising = options.denoising.queries > 0;
