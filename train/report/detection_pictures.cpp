@@ -8,7 +8,7 @@
 #include "train/config/options.h"
 #include "train/detection/detection_pictures.h"
 #include "train/detection/sampling_points.h"
-#include "train/inference/model_input.h"
+#include "train/inference/runner.h"
 
 namespace saccade {
 namespace {
@@ -63,9 +63,7 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
   const Batch batch =
       collate({sample}, {make_target(sample, original)}, options.evaluation.loader.pad_multiple);
   EvaluationMode mode(detector, options.evaluation.precision);
-  DetectorInput input = detector_input(batch, options.evaluation.normalization, detector.device());
-  input.record_sampling = true;
-  const DetectorOutput output = detector.forward(input);
+  const DetectorOutput output = DetectorRunner(detector, options.evaluation.normalization).run(batch, true);
   if (output.sampling.empty() || !output.sampling.back().locations.defined()) return {};
   const auto found = detector.postprocess(output, batch.targets,
                                           {.max_detections = options.evaluation.max_detections,
