@@ -53,9 +53,12 @@ Augmentation eval_augment(const Config& config) {
 ImageSize eval_size(const Config& config, int64_t height, int64_t width) {
   const config::Data& data = config.data();
   const bool fixed = data.val_height() > 0;
+  const char* source = height > 0 || width > 0 ? "--height and --width"
+                       : fixed                 ? "data.val_height and data.val_width"
+                                               : "data.val_short_side and data.val_long_side";
   if (height <= 0) height = fixed ? data.val_height() : data.val_short_side();
   if (width <= 0) width = fixed ? data.val_width() : data.val_long_side();
-  check_image_size(height, width, "--height and --width: an image");
+  check_image_size(height, width, fmt::format("{}: an image", source).c_str());
   return {height, width};
 }
 
