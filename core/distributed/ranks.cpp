@@ -20,18 +20,20 @@ struct Launcher {
   const char* local_size;  // or with `nodes` the number of machines
   bool nodes;
   const char* job;              // of which all ranks have the same and other jobs another
-  const char* needs = nullptr;  // counts only where this is set, too
+  const char* needs = nullptr;  // counts only where this is set, too, and not empty
 };
-constexpr const char* kSlurm = "Slurm";
+constexpr const char *kSlurm = "Slurm", *kTorchrun = "torchrun";
 constexpr std::array kLaunchers{
+    // Started within a job of one of the others, whose variables are still there: the inner ones are meant.
+    Launcher{kTorchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false, "TORCHELASTIC_RUN_ID",
+             "TORCHELASTIC_RUN_ID"},
     Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
              "OMPI_COMM_WORLD_LOCAL_SIZE", false, "PMIX_NAMESPACE"},
     Launcher{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", false, "PMI_ID"},
     // A script of sbatch has the variables of its job too, but only srun starts a process for each rank.
     Launcher{kSlurm, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NNODES", true, "SLURM_JOB_ID",
              "SLURM_STEP_ID"},
-    Launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false,
-             "TORCHELASTIC_RUN_ID"},
+    Launcher{kTorchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false, "TORCHELASTIC_RUN_ID"},
 };
 
 std::optional<int> number(const Environment& variable, const char* name) {
@@ -59,17 +61,18 @@ void read_master(const std::string& text, const char* where, Ranks& r) {
   r.host = text.substr(0, colon);
 }
 
-// Slurm gives rank 0 to the first of its nodes ("gpu[03-07,11],big1"); ports of two jobs rarely meet, and tokens tell them apart.
+// Slurm gives rank 0 to the first of its nodes ("gpu[03-07,11],big1"); ports of two steps rarely meet, and tokens tell them
+// apart. Below those that Linux gives away (from 32768).
 void listen_on_first(const std::string& nodes, Ranks& r) {
   const size_t end = nodes.find_first_of(",[");
   r.host = nodes.substr(0, end);
   if (end != std::string::npos && nodes[end] == '[')
     r.host += nodes.substr(end + 1, nodes.find_first_of(",-]", end) - end - 1);
-  r.port = static_cast<int>(20000 + r.job % 20000);
+  r.port = static_cast<int>(20000 + r.job % 12000);
 }
 
 std::optional<Ranks> ask(const Launcher& l, const Environment& variable) {
-  if (l.needs && !variable(l.needs)) return std::nullopt;
+  if (const char* needed = l.needs ? variable(l.needs) : "yes"; !needed || !*needed) return std::nullopt;
   // One of them alone may be somebody else's.
   if (!l.rank || !variable(l.rank) || !l.size || !variable(l.size)) return std::nullopt;
   const auto rank = number(variable, l.rank), size = number(variable, l.size);
@@ -83,6 +86,9 @@ std::optional<Ranks> ask(const Launcher& l, const Environment& variable) {
   r.local_size = l.nodes && count > 0 ? (r.size + count - 1) / count : count;
   const char* job = variable(l.job);
   r.job = hash_name(job ? job : l.name);
+  const char* step =
+      l.name == kSlurm ? variable("SLURM_STEP_ID") : nullptr;  // steps of a job may run side by side
+  if (step) r.job = mix_key(r.job, hash_name(step));
   return r;
 }
 
@@ -110,15 +116,23 @@ Ranks find_ranks(const RankFlags& flags, const Environment& variable) {
         r = *found;
         break;
       }
+    if (r.source.empty() && (flags.local_rank >= 0 || !flags.master.empty()))
+      fail_input("--{}: is given alone, expected --rank and --ranks, or a launcher's variables",
+                 flags.local_rank >= 0 ? "local-rank" : "master");
+    if (flags.local_rank >= 0) r.local_rank = static_cast<int>(flags.local_rank);
   }
   check(r);
   const char *host = variable("MASTER_ADDR"), *port = variable("MASTER_PORT");
-  if (!flags.master.empty())
+  if (!flags.master.empty()) {
     read_master(flags.master, "--master", r);
-  else if (host && port)
+  } else if (host && port) {
     read_master(fmt::format("{}:{}", host, port), "MASTER_ADDR:MASTER_PORT", r);
-  else if (const char* nodes = r.source == kSlurm ? variable("SLURM_STEP_NODELIST") : nullptr)
+    // torchrun's agent listens at that port itself.
+    const char* taken = r.source == kTorchrun ? variable("TORCHELASTIC_USE_AGENT_STORE") : nullptr;
+    if (taken && std::string_view(taken) == "True") r.port += r.port < 65535 ? 1 : -1;
+  } else if (const char* nodes = r.source == kSlurm ? variable("SLURM_STEP_NODELIST") : nullptr) {
     listen_on_first(nodes, r);
+  }
   if (r.local_size == 0 && (r.host == "127.0.0.1" || r.host == "localhost")) r.local_size = r.size;
   return r;
 }

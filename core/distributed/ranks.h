@@ -28,8 +28,9 @@ struct RankFlags {
 };
 
 // In this order: the flags, then the variables of Open MPI (OMPI_COMM_WORLD_*), PMI (PMI_*), Slurm (SLURM_*, within srun) and torchrun
-// (RANK, WORLD_SIZE, ...; MASTER_ADDR and MASTER_PORT count with all of them). Without any, a process that is alone. Throws InputError for
-// a rank that is not in [0, size), and for flags or variables of which one is missing.
+// (RANK, WORLD_SIZE, ...; MASTER_ADDR and MASTER_PORT count with all of them). torchrun itself, which sets TORCHELASTIC_RUN_ID, comes before
+// the launchers within whose jobs it was started. Without any, a process that is alone. Throws InputError for a rank that is not in
+// [0, size), and for flags or variables of which one is missing.
 using Environment = std::function<const char*(const char*)>;
 Ranks find_ranks(const RankFlags& flags, const Environment& variable);
 

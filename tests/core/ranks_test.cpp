@@ -68,11 +68,42 @@ TEST(Ranks, KnowWhereRankZeroListensAndHowManyAreHere) {
   EXPECT_EQ(found({}, {.rank = 0, .size = 2, .master = "localhost:1234"}).local_size, 2);
 }
 
+// srun torchrun, mpirun torchrun: torchrun's agent sets one more variable than a script that imitates it.
+TEST(Ranks, AreThoseOfTheInnerLauncher) {
+  Variables inner = kTorchrun;
+  inner.insert(kOpenMpi.begin(), kOpenMpi.end());
+  inner.insert({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_STEP_ID", "0"}});
+  inner["TORCHELASTIC_RUN_ID"] = "";  // as --processes leaves it for mpirun
+  EXPECT_EQ(found(inner).to_string(), "rank 5 of 8 (local rank 1), as Open MPI says");
+  inner["TORCHELASTIC_RUN_ID"] = "none";
+  EXPECT_EQ(found(inner).to_string(), "rank 3 of 4 (local rank 1), as torchrun says");
+  EXPECT_EQ(found(inner).port, 29500);
+  inner["TORCHELASTIC_USE_AGENT_STORE"] = "True";  // the agent listens there
+  EXPECT_EQ(found(inner).port, 29501);
+  inner["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+  EXPECT_EQ(found(inner).port, 29500);
+  EXPECT_EQ(found(inner, {.master = "a:7"}).port, 7);
+  EXPECT_EQ(found(inner, {.local_rank = 0}).local_rank, 0);
+}
+
+TEST(Ranks, OfTwoStepsOfAJobDoNotMeet) {
+  Variables step{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"},           {"SLURM_NNODES", "1"},
+                 {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_NODELIST", "solo"}, {"SLURM_STEP_ID", "0"}};
+  const Ranks first = found(step);
+  step["SLURM_STEP_ID"] = "1";
+  const Ranks second = found(step);
+  EXPECT_NE(first.port, second.port);
+  EXPECT_NE(first.job, second.job);
+  for (const Ranks& r : {first, second}) EXPECT_LT(r.port, 32768);
+}
+
 TEST(Ranks, RefuseWhatMakesNoSense) {
   EXPECT_THROW(found({}, {.rank = 1}), InputError);
   EXPECT_THROW(found({}, {.rank = 2, .size = 2}), InputError);
   EXPECT_THROW(found({{"RANK", "x"}, {"WORLD_SIZE", "2"}}), InputError);
   EXPECT_THROW(found({}, {.rank = 0, .size = 2, .master = "host"}), InputError);
+  EXPECT_THROW(found({}, {.local_rank = 0}), InputError);
+  EXPECT_THROW(found({}, {.master = "node7:1234"}), InputError);
 }
 
 }  // namespace
