@@ -1,5 +1,8 @@
 #include "core/distributed/process_group.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "core/distributed/backends.h"
 #include "core/tensor/error.h"
 
@@ -25,6 +28,22 @@ std::unique_ptr<ProcessGroup> joined;
 thread_local int alone_scopes = 0;
 
 }  // namespace
+
+void ProcessGroup::add_up(std::vector<double>& numbers, bool to_all) {
+  if (alone() || numbers.empty()) return;
+  const size_t bytes = numbers.size() * sizeof(double);
+  const std::vector<std::string> all =
+      exchange(std::string(reinterpret_cast<const char*>(numbers.data()), bytes), to_all);
+  if (all.empty()) return;
+  std::fill(numbers.begin(), numbers.end(), 0);
+  std::vector<double> other(numbers.size());
+  for (size_t r = 0; r < all.size(); ++r) {
+    SACCADE_CHECK(all[r].size() == bytes, "[ranks] {} bytes of numbers from rank {}, expected {}",
+                  all[r].size(), r, bytes);
+    std::memcpy(other.data(), all[r].data(), bytes);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += other[i];
+  }
+}
 
 ProcessGroup& process_group() { return joined && alone_scopes == 0 ? *joined : alone; }
 

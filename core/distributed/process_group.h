@@ -27,6 +27,10 @@ class ProcessGroup {
   // What every rank gives, in order of the ranks; on all ranks, or with to_all false on rank 0 alone (the others have none).
   virtual std::vector<std::string> exchange(const std::string& part, bool to_all = true) = 0;
 
+  // The numbers of all ranks, of equally many each, added in the order of the ranks; on all ranks, or with to_all false on rank 0 alone
+  // (the others keep theirs).
+  void add_up(std::vector<double>& numbers, bool to_all = true);
+
   // all [size, ...] = the parts (contiguous) of all ranks, on the group's device; done for whoever reads it on this thread.
   virtual void gather(const Tensor& part, Tensor& all) = 0;
 

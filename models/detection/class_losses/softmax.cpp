@@ -1,7 +1,6 @@
 // DETR's cross entropy: the last column means "no object", and each query yields its best class.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "core/distributed/process_group.h"
@@ -32,7 +31,7 @@ class SoftmaxLoss : public ClassLoss {
       for (int64_t i = g * N * Q; i < (g + 1) * N * Q; ++i) total += weight_of[static_cast<size_t>(i)];
       totals.push_back(total);
     }
-    if (!process_group().alone()) add_other_ranks(totals);
+    process_group().add_up(totals);
     for (double& total : totals) total = std::max(total, 1e-12);
     return {cross_entropy(reshape(logits, {G * N * Q, K}),
                           label_queries(logits, matched, K - 1).reshape({G * N * Q}),
@@ -57,21 +56,6 @@ class SoftmaxLoss : public ClassLoss {
   double score_of(float score) const override { return score; }
 
  private:
-  // Through the host, where the totals are.
-  static void add_other_ranks(std::vector<double>& totals) {
-    const size_t bytes = totals.size() * sizeof(double);
-    std::string own(bytes, '\0');
-    std::memcpy(own.data(), totals.data(), bytes);
-    const std::vector<std::string> all = process_group().exchange(own);
-    std::fill(totals.begin(), totals.end(), 0);
-    std::vector<double> other(totals.size());
-    for (const std::string& one : all) {
-      SACCADE_CHECK(one.size() == bytes, "[softmax] {} bytes of a rank, expected {}", one.size(), bytes);
-      std::memcpy(other.data(), one.data(), bytes);
-      for (size_t g = 0; g < totals.size(); ++g) totals[g] += other[g];
-    }
-  }
-
   ClassLossOptions options_;
 };
 
