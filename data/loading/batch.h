@@ -22,7 +22,8 @@ struct Batch {
   std::vector<int64_t> partner_labels;
   // Objects of the image that has the most, if other processes' images are among those asked; else 0.
   int64_t most_objects = 0;
-  std::vector<std::string> skipped;  // images that could not be read, a line each, every image once
+  std::vector<std::string>
+      skipped;  // images that could not be read and why, every image once (SkippedImages)
 };
 
 }  // namespace saccade

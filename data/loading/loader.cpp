@@ -134,8 +134,7 @@ class DataLoader::Impl {
     }
     for (const auto& slot : job->bad)
       for (const auto& [index, why] : slot)
-        if (reported_.insert(index).second)
-          job->batch.skipped.push_back(fmt::format("skipped, {} so far: {}", reported_.size(), why));
+        if (reported_.insert(index).second) job->batch.skipped.push_back(why);
     return std::move(job->batch);
   }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "data/loading/skipped_images.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {
@@ -337,7 +338,11 @@ TEST(Loader, EvaluationLeavesBadImagesOut) {
   EXPECT_TRUE(batches[2].targets.empty());
   EXPECT_EQ(batches[0].images.dim(0), 1);
   ASSERT_EQ(told.size(), 3u);
-  EXPECT_NE(told[2].find("skipped, 3 so far: "), std::string::npos) << told[2];
+  EXPECT_NE(told[2].find("5.png: "), std::string::npos) << told[2];
+  SkippedImages skipped;
+  EXPECT_EQ(skipped.line(told[0]), "skipped, 1 so far: " + told[0]);
+  EXPECT_EQ(skipped.line(told[2]), "skipped, 2 so far: " + told[2]);
+  EXPECT_EQ(skipped.line(told[0]), "");
 }
 
 // DETR's crop would make 600 x 18,000,000 pixels of it.

@@ -116,6 +116,24 @@ TEST_F(RankTraining, EveryRankHasAnImageOfEveryBatch) {
   }
 }
 
+// Rank 0 prints, whoever has read the file.
+TEST_F(RankTraining, ImagesThatAnyRankSkipsAreToldOnce) {
+  ASSERT_EQ(
+      run_script("rm -rf damaged; cp -r shapes7 damaged; for f in damaged/images/*; do head -c 200 $f >cut; "
+                 "cp cut $f; break; done")
+          .status,
+      0);
+  const Result r =
+      train("skipping", 2,
+            "--set data.bad_images=skip --set data.train.annotations=damaged/annotations.json --set "
+            "data.train.images=damaged/images --set train.eval_every_epochs=0 --set train.max_steps=8");
+  EXPECT_EQ(r.status, 0) << r.err;
+  const std::string name = "damaged/images/";
+  size_t told = 0;
+  for (size_t at = r.out.find(name); at != std::string::npos; at = r.out.find(name, at + 1)) ++told;
+  EXPECT_EQ(told, 1U) << r.out;
+}
+
 // The process of rank 1 of the run gets a signal after its first step. Prints the seconds from then to the end.
 constexpr const char* kSignalRankOne = R"(
 OMP_NUM_THREADS=1 SACCADE_RANK_TIMEOUT=5 timeout -k 5 60 "$S" train --config ranks.textproto --output {0} --processes 2 --quiet \
@@ -169,6 +187,17 @@ TEST_F(RankTraining, CtrlCOnTheLauncherEndsTheRunAfterAStep) {
   EXPECT_EQ(r.err, "");
   EXPECT_EQ(read_bytes(scratch() / "left"), "");
   EXPECT_TRUE(fs::exists(scratch() / "stopped_by_user/checkpoints/last.safetensors"));
+}
+
+// They would train on with nobody to stop them.
+TEST_F(RankTraining, AKilledLauncherTakesItsProcessesAlong) {
+  const Result r = run_ranks(fmt::format(
+      kInterrupt, "without_launcher", "--set train.max_steps=1000000 --set train.eval_every_epochs=0", 1,
+      "kill -KILL $launcher\nfor i in $(seq 300); do pgrep -f '^(mpirun [^ ]* [^ ]* )?[^ ]*saccade train "
+      ".*--output without_launcher ' >there || break; sleep 0.1; done"));
+  EXPECT_EQ(r.status, 137) << r.err;
+  EXPECT_EQ(read_bytes(scratch() / "left"), "");
+  EXPECT_TRUE(fs::exists(scratch() / "without_launcher/checkpoints/last.safetensors"));
 }
 
 // Also where the ranks do nothing any more.

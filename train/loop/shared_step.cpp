@@ -95,14 +95,21 @@ void TrainingRun::share_batches(PendingStep& now, double& normalizer, double& im
     for (const Target& t : batch.targets) most = std::max(most, t.labels.size());
     own += fmt::format(" {} {} {}", batch.images.dim(1), batch.images.dim(2), most);
   }
-  const std::vector<std::string> all = group_.exchange(own + kEnd + problem);
+  own += kEnd + problem + kEnd;
+  for (const Batch& batch : now.batches)
+    for (const std::string& image : batch.skipped) own += image + kEnd;
+  const std::vector<std::string> all = group_.exchange(own);
+  for (const std::string& other : all) {
+    const std::vector<std::string> fields = fields_of(other);
+    for (size_t i = 2; i < fields.size(); ++i) tell_skipped(fields[i]);
+  }
   normalizer = images = 0;
   std::vector<std::array<int64_t, 3>> largest(static_cast<size_t>(plan_.accumulate));
   for (size_t r = 0; r < all.size(); ++r) {
     const std::vector<std::string> fields = fields_of(all[r]);
-    if (fields.size() > 1) {
+    if (!fields.at(1).empty()) {
       const bool is_alike = std::all_of(all.begin(), all.end(), [&](const std::string& other) {
-        return fields_of(other).size() > 1 && fields_of(other)[1] == fields[1];
+        return fields_of(other).at(1) == fields[1];
       });
       fail_input("{}{}", is_alike ? "" : fmt::format("rank {}: ", r), fields[1]);
     }
@@ -160,16 +167,12 @@ void TrainingRun::share_losses(PendingStep& now, std::vector<Tensor>& losses) {
 
 // Those of all ranks on rank 0, which writes them.
 void TrainingRun::share_means(MeanMetrics& means) const {
-  std::string own;
-  for (const MeanMetric& m : means) own += fmt::format("{}{}{}{}", m.sum, kEnd, m.count, kEnd);
-  const std::vector<std::string> all = group_.exchange(own, false);
-  for (size_t r = 1; r < all.size(); ++r) {
-    const std::vector<std::string> fields = fields_of(all[r]);
-    SACCADE_CHECK(fields.size() == 2 * means.size(), "[ranks] rank {} logs other metrics", r);
-    for (size_t i = 0; i < means.size(); ++i) {
-      means[i].sum += std::stod(fields[2 * i]);
-      means[i].count += std::stod(fields[2 * i + 1]);
-    }
+  std::vector<double> numbers;
+  for (const MeanMetric& m : means) numbers.insert(numbers.end(), {m.sum, m.count});
+  group_.add_up(numbers, false);
+  for (size_t i = 0; i < means.size(); ++i) {
+    means[i].sum = numbers[2 * i];
+    means[i].count = numbers[2 * i + 1];
   }
 }
 

@@ -10,6 +10,7 @@
 #include "core/distributed/process_group.h"
 #include "core/runtime/host_copy.h"
 #include "core/runtime/interrupt.h"
+#include "data/loading/skipped_images.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/config/config_changes.h"
 #include "train/loop/plan.h"
@@ -86,6 +87,7 @@ class TrainingRun {
   // Looks at the numbers of the pending step, if there is one: waits for them, stops the run when one is not
   // finite, and logs them.
   void finish_pending_step();
+  void tell_skipped(const std::string& image);
   // `suspects`: positions among the step's batches.
   [[noreturn]] void fail_nonfinite(const char* what, PendingStep& s, std::span<const size_t> suspects);
 
@@ -109,6 +111,7 @@ class TrainingRun {
   ProcessGroup& group_ = process_group();
   int agreed_signal_ = 0;
   bool agreed_out_of_time_ = false;
+  SkippedImages skipped_;
   const TrainerOptions& options_;
   TrainingTask& task_;
   const Config& config_;

@@ -65,7 +65,7 @@ void TrainingRun::read_batches(PendingStep& now) {
       problem = error.what();
       break;
     }
-    for (const std::string& line : now.batches.back().skipped) log_.message(line);
+    for (const std::string& image : now.batches.back().skipped) tell_skipped(image);
     normalizer += task_.loss_normalizer(now.batches.back());
     images += static_cast<double>(now.batches.back().targets.size());
   }
@@ -74,11 +74,16 @@ void TrainingRun::read_batches(PendingStep& now) {
       share_batches(now, normalizer, images, problem);
     } catch (const InputError&) {
       save();
+      group_.exchange("");  // until rank 0 has written: the first that ends, ends all
       throw;
     }
   }
   now.normalizer = std::max(1.0, normalizer);
   now.metrics.emplace_back("images", images);
+}
+
+void TrainingRun::tell_skipped(const std::string& image) {
+  if (const std::string line = skipped_.line(image); !line.empty()) log_.message(line);
 }
 
 std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& timer) {
