@@ -296,6 +296,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ncclSuccess;
 }
 
+// SACCADE_EMULATOR_NCCL_FAILS=1: as if the network of rank 1 had failed while the GPU worked.
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* status) {
+  const char* fails = std::getenv("SACCADE_EMULATOR_NCCL_FAILS");
+  *status = fails && std::atoi(fails) == comm->rank ? ncclRemoteError : ncclSuccess;
+  return ncclSuccess;
+}
+
 const char* ncclGetErrorString(ncclResult_t result) {
   return result == ncclSuccess           ? "no error"
          : result == ncclInvalidArgument ? "invalid argument"

@@ -40,11 +40,11 @@ class CudaRanks : public testing::Test {
   }
   // Beside other tests' runs.
   static fs::path run_folder(const std::string& name) { return scratch() / ("gpus_" + name); }
-  static Result train(const std::string& name, const std::string& more) {
+  static Result train(const std::string& name, const std::string& more, const std::string& variables = "") {
     return run_script(fmt::format(
-        "SACCADE_EMULATOR_GPUS=2 OMP_NUM_THREADS=1 timeout -k 5 100 \"$S\" train --config gpus.textproto --output {} "
+        "{} SACCADE_EMULATOR_GPUS=2 OMP_NUM_THREADS=1 timeout -k 5 100 \"$S\" train --config gpus.textproto --output {} "
         "--trial-batch off --device {}",
-        run_folder(name).string(), more));
+        variables, run_folder(name).string(), more));
   }
   static void expect_trains(const std::string& name, const std::string& more) {
     const Result r = train(name, more);
@@ -70,6 +70,15 @@ TEST_F(CudaRanks, TwoGpusTrainAsOneAndTwiceTheSame) {
   EXPECT_EQ(last("again"), last("two"));
   // The host waits for the matching, and for nothing of the other GPU.
   for (const double waits : logged_numbers(run_folder("two").string(), "host_syncs")) EXPECT_EQ(waits, 1);
+}
+
+// The host would wait for such work for ever.
+TEST_F(CudaRanks, WorkThatFailsOnTheGpuEndsTheJob) {
+  const Result r =
+      train("failing", "cuda --processes 2 --set train.max_steps=100000", "SACCADE_EMULATOR_NCCL_FAILS=1");
+  EXPECT_EQ(r.status, 1) << r.out;
+  EXPECT_EQ(r.err.find("error: rank 1: [cuda] NCCL's work on the GPU: remote process exited"), 0U) << r.err;
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
 }
 
 TEST_F(CudaRanks, EachProcessNeedsAGpuOfItsOwn) {

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <regex>
@@ -76,6 +77,10 @@ DeviceChoice choose_device(const std::string& name, const Ranks& ranks) {
   };
   if (name != "auto" && !usable) fail_input("--device {}: {}; expected auto or cpu", name, missing());
   if (name != "auto") return {Device::kCuda, ""};
+  // Alone on the CPU it would wait for the others in vain.
+  if (!usable && is_own && *number > 0 && std::filesystem::exists("/dev/nvidia0"))
+    fail_input("--device auto: {}; expected a GPU for each process of this machine, or --device cpu for all",
+               missing());
   if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", missing())};
   // The emulated GPU is correct but slow, so it has to be asked for by name.
   return {cuda_is_emulated() ? Device::kCpu : Device::kCuda, ""};

@@ -3,20 +3,21 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/distributed/rank_channel.h"
@@ -51,7 +52,39 @@ struct Launch {
   std::vector<std::string> variables;  // beside those of this process
 };
 
-// In a process group of its own: a Ctrl-C on the terminal comes to this process alone, which passes it on.
+// What a child says before it ends or becomes another program.
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail("no pipe: {}", std::strerror(errno));
+    out = ends[0];
+    in = ends[1];
+  }
+  ~Pipe() {
+    for (const int end : {in, out})
+      if (end >= 0) ::close(end);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  // All of it, by the process that writes nothing.
+  std::string read() const {
+    ::close(std::exchange(in, -1));
+    std::string text;
+    char buffer[4096];
+    for (ssize_t n; (n = ::read(out, buffer, sizeof(buffer))) != 0;) {
+      if (n > 0)
+        text.append(buffer, static_cast<size_t>(n));
+      else if (errno != EINTR)
+        break;
+    }
+    return text;
+  }
+  mutable int in = -1;
+  int out = -1;
+};
+
+// In a process group of its own: a Ctrl-C on the terminal comes to this process alone, which passes it on. When this process is
+// killed the child is asked to stop, as by SIGUSR1 of a user.
 pid_t start(const Launch& launch) {
   std::vector<char*> words, variables;
   for (const std::string& word : launch.words) words.push_back(const_cast<char*>(word.c_str()));
@@ -66,18 +99,28 @@ pid_t start(const Launch& launch) {
   }
   words.push_back(nullptr);
   variables.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  pid_t pid = 0;
-  const int problem = ::posix_spawnp(&pid, words[0], nullptr, &attributes, words.data(), variables.data());
-  posix_spawnattr_destroy(&attributes);
-  if (problem == ENOENT)
+  const Pipe problem;
+  const pid_t parent = ::getpid(), pid = ::fork();
+  if (pid == 0) {  // only what is safe between fork and exec
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
+    if (::getppid() != parent) ::_exit(1);
+    ::execvpe(words[0], words.data(), variables.data());
+    const int why = errno;
+    [[maybe_unused]] const ssize_t written = ::write(problem.in, &why, sizeof(why));
+    ::_exit(1);
+  }
+  if (pid < 0) fail("{} cannot be started: {}", words[0], std::strerror(errno));
+  const std::string text = problem.read();
+  if (text.empty()) return pid;
+  ::waitpid(pid, nullptr, 0);
+  int why = 0;
+  std::memcpy(&why, text.data(), std::min(text.size(), sizeof(why)));
+  if (why == ENOENT)
     fail_input(
         "--processes: there is no {}, which starts them: install Open MPI (apt-get install openmpi-bin)",
         words[0]);
-  if (problem != 0) fail("{} cannot be started: {}", words[0], std::strerror(problem));
-  return pid;
+  fail("{} cannot be started: {}", words[0], std::strerror(why));
 }
 
 // Settings of mpirun as variables: another MPI's mpirun would not know the flags.
@@ -90,6 +133,7 @@ Launch over_mpi(const TrainArguments& arguments) {
   if (::geteuid() == 0)  // mpirun asks whether root means it
     launch.variables.insert(launch.variables.end(),
                             {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  launch.variables.push_back("TORCHELASTIC_RUN_ID=");  // of a torchrun around it, whose ranks these are not
   return launch;
 }
 
@@ -110,8 +154,29 @@ std::vector<Launch> over_nccl(const TrainArguments& arguments) {
          {fmt::format("RANK={}", r), fmt::format("WORLD_SIZE={}", arguments.processes),
           fmt::format("LOCAL_RANK={}", r), fmt::format("LOCAL_WORLD_SIZE={}", arguments.processes),
           "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", free_port.port()),
-          fmt::format("TORCHELASTIC_RUN_ID={}", ::getpid())}});
+          fmt::format("TORCHELASTIC_RUN_ID={}", ::getpid()), "TORCHELASTIC_USE_AGENT_STORE=False"}});
   return launches;
+}
+
+// In a process of its own: looking takes memory of the GPU for as long as the process lives, and hides the other GPUs.
+bool is_for_gpus(const std::string& device) {
+  const Pipe answer;
+  const pid_t child = ::fork();
+  if (child < 0) fail("a process cannot be started: {}", std::strerror(errno));
+  if (child == 0) {
+    std::string text;
+    try {
+      text = choose_device(device).device == Device::kCuda ? "cuda" : "cpu";
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    [[maybe_unused]] const ssize_t written = ::write(answer.in, text.data(), text.size());
+    ::_exit(0);
+  }
+  const std::string text = answer.read();
+  ::waitpid(child, nullptr, 0);
+  if (text != "cuda" && text != "cpu") fail_input("{}", text.empty() ? "the GPU cannot be asked" : text);
+  return text == "cuda";
 }
 
 std::atomic<int> second_signal{0};
@@ -172,16 +237,8 @@ class Watch {
 }  // namespace
 
 int launch_processes(const TrainArguments& arguments) {
-  // Choosing one GPU hides the others, from those that are started, too.
-  std::optional<std::string> visible;
-  if (const char* text = std::getenv("CUDA_VISIBLE_DEVICES")) visible = text;
-  const bool on_gpus = choose_device(arguments.device).device == Device::kCuda;
-  if (visible)
-    ::setenv("CUDA_VISIBLE_DEVICES", visible->c_str(), 1);
-  else
-    ::unsetenv("CUDA_VISIBLE_DEVICES");
   const std::vector<Launch> launches =
-      on_gpus ? over_nccl(arguments) : std::vector<Launch>{over_mpi(arguments)};
+      is_for_gpus(arguments.device) ? over_nccl(arguments) : std::vector<Launch>{over_mpi(arguments)};
   InterruptScope signals;
   return Watch(launches).wait();
 }
