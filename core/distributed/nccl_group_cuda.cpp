@@ -64,10 +64,16 @@ class NcclGroup final : public ProcessGroup {
       cuda::check(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking), "cudaStreamCreate");
       started_.emplace();
       done_.emplace();
+      warm_up();
+    });
+    channel_->watch_for([this] {
+      const std::string problem = cuda::nccl_problem(gradients_);
+      return problem.empty() ? cuda::nccl_problem(layers_) : problem;
     });
   }
   // After an error the process ends without it: NCCL might wait for ranks that are gone.
   ~NcclGroup() override {
+    channel_->watch_for({});
     if (!finished_) return;
     (void)cudaStreamSynchronize(cuda::stream());
     (void)cudaStreamSynchronize(beside_);
@@ -158,6 +164,24 @@ class NcclGroup final : public ProcessGroup {
     ncclComm_t comm = nullptr;
     cuda::check(cuda::nccl().ncclCommInitRank(&comm, size(), id, rank()), "ncclCommInitRank");
     return comm;
+  }
+
+  // NCCL takes memory for a connection when it is first used: now, and not beyond what the trial batch has found room for.
+  void warm_up() {
+    Tensor block = Tensor::zeros({size()}, DType::kF32, Device::kCuda);
+    Tensor all = Tensor::empty({size(), size()}, DType::kF32, Device::kCuda);
+    make_room(block.numel());
+    started_->record(cuda::stream());
+    started_->hold_back(beside_);
+    {
+      const cuda::StreamScope scope(beside_);
+      add_in_order(block);
+      add_in_any_order(block);
+    }
+    done_->record(beside_);
+    done_->hold_back(cuda::stream());
+    gather(block, all);
+    cuda::check(cudaStreamSynchronize(cuda::stream()), "cudaStreamSynchronize");
   }
 
   void make_room(int64_t elements) {

@@ -40,6 +40,7 @@ RankChannel::~RankChannel() {
 void RankChannel::watch() {
   constexpr double kBeatSeconds = 1;
   RankClock::time_point beaten = RankClock::now() - std::chrono::hours(1), looked = RankClock::now();
+  bool reported = false;
   std::vector<pollfd> sockets;
   for (const auto& peer : peers_) sockets.push_back({peer->socket, POLLIN, 0});
   for (;;) {
@@ -63,7 +64,28 @@ void RankChannel::watch() {
     beaten = RankClock::now();
     for (const auto& peer : peers_)
       if (!peer->done) peer->try_send(rank_frame(kRankBeat, ""));
+    if (!reported) reported = report_problem();
   }
+}
+
+bool RankChannel::report_problem() {
+  std::string line;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_ || !problem_) return false;
+    line = problem_();
+  }
+  if (line.empty()) return false;
+  if (options_.rank == 0) end_all(fmt::format("rank 0: {}", line), 1);
+  std::string body;
+  append_bytes(body, int32_t{1});
+  peers_[0]->send(rank_frame(kRankFail, body + line));  // the answer ends this process
+  return true;
+}
+
+void RankChannel::watch_for(std::function<std::string()> problem) {
+  std::lock_guard lock(mutex_);
+  problem_ = std::move(problem);
 }
 
 void RankChannel::receive(Peer& peer) {
@@ -178,7 +200,11 @@ void RankChannel::fail(const std::string& line, int status) {
     }
     arrived_.notify_all();
     // Only now: the others end at once, and are not lost.
-    for (const auto& peer : peers_) peer->try_send(rank_frame(kRankFail, body));
+    const timeval limit{2, 0};  // for one that was stopped
+    for (const auto& peer : peers_) {
+      ::setsockopt(peer->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+      peer->send(rank_frame(kRankFail, body));
+    }
     return;
   }
   peers_[0]->send(rank_frame(kRankFail, body + line));
@@ -194,7 +220,6 @@ void RankChannel::finish() {
   std::unique_lock lock(mutex_);
   arrived_.wait(lock,
                 [&] { return std::all_of(peers_.begin(), peers_.end(), [](auto& p) { return p->done; }); });
-  finished_ = true;
 }
 
 }  // namespace saccade

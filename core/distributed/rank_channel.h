@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -52,6 +53,9 @@ class RankChannel {
   // Ends the job because of an error of this rank: rank 0 prints the line, "rank 1: ..." for one of another (unless it fails itself
   // within a second: then its own), and all processes end with the status. Returns on rank 0 only, which prints its own line; the others know then.
   void fail(const std::string& line, int status);
+  // Asked every second, on the channel's thread, for what is wrong with this rank and its computing thread may wait for in vain: a line
+  // that ends the job as fail() does, with status 1, or "". An empty function: no longer.
+  void watch_for(std::function<std::string()> problem);
   // The work is done: from now on the others may end. All ranks call it.
   void finish();
 
@@ -63,6 +67,7 @@ class RankChannel {
   void watch();
   void receive(Peer& peer);
   void handle(Peer& peer, char kind, std::string body);
+  bool report_problem();
   void lost(const Peer& peer, const std::string& why);
   [[noreturn]] void end_all(const std::string& line, int status);
 
@@ -70,7 +75,8 @@ class RankChannel {
   std::vector<std::unique_ptr<Peer>> peers_;  // of rank 0: all others; of others: rank 0
   std::mutex mutex_;
   std::condition_variable arrived_;
-  bool stopping_ = false, finished_ = false;
+  std::function<std::string()> problem_;
+  bool stopping_ = false;
   std::thread thread_;
 };
 

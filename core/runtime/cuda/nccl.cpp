@@ -10,8 +10,8 @@
 namespace saccade::cuda {
 namespace {
 
-// The first with ncclSend and ncclRecv.
-constexpr int kOldestNccl = 2708;
+// The first with all of the functions: 2.13 brought ncclGetLastError.
+constexpr int kOldestNccl = 21304;
 
 std::string nccl_version(int v) {
   const int major = v >= 10000 ? v / 10000 : v / 1000, minor = v >= 10000 ? v / 100 % 100 : v / 100 % 10;
@@ -20,13 +20,14 @@ std::string nccl_version(int v) {
 
 NcclApi load_nccl() {
   const std::optional<Library> library = open_library({"NCCL", "libnccl.so.2", "nvidia-nccl-cu13"});
+  int found = 0;
+  if (SACCADE_LIBRARY_FUNCTION(library, ncclGetVersion)(&found) != ncclSuccess)
+    fail("NCCL does not tell its version");
+  if (library) library->require_version(found >= kOldestNccl, nccl_version(found), nccl_version(kOldestNccl));
   NcclApi api;
 #define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
   SACCADE_NCCL_FUNCTIONS(F)
 #undef F
-  int found = 0;
-  if (api.ncclGetVersion(&found) != ncclSuccess) fail("NCCL does not tell its version");
-  if (library) library->require_version(found >= kOldestNccl, nccl_version(found), nccl_version(kOldestNccl));
   return api;
 }
 
@@ -37,12 +38,28 @@ const NcclApi& nccl() {
   return api;
 }
 
-void check(ncclResult_t status, const char* call) {
-  if (status == ncclSuccess) return;
+namespace {
+
+std::string problem_of(ncclResult_t status, const char* call) {
   std::string reason = nccl().ncclGetLastError(nullptr);
   for (char& c : reason)
     if (c == '\n') c = ' ';
-  fail("[cuda] {}: {}{}{}", call, nccl().ncclGetErrorString(status), reason.empty() ? "" : ", ", reason);
+  return fmt::format("[cuda] {}: {}{}{}", call, nccl().ncclGetErrorString(status), reason.empty() ? "" : ", ",
+                     reason);
+}
+
+}  // namespace
+
+void check(ncclResult_t status, const char* call) {
+  if (status != ncclSuccess) fail("{}", problem_of(status, call));
+}
+
+std::string nccl_problem(ncclComm_t comm) {
+  ncclResult_t status = ncclSuccess;
+  if (nccl().ncclCommGetAsyncError(comm, &status) != ncclSuccess || status == ncclSuccess ||
+      status == ncclInProgress)
+    return "";
+  return problem_of(status, "NCCL's work on the GPU");
 }
 
 }  // namespace saccade::cuda

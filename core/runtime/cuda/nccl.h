@@ -3,6 +3,8 @@
 
 #include <nccl.h>
 
+#include <string>
+
 #include "core/runtime/cuda/api.h"
 
 namespace saccade::cuda {
@@ -11,6 +13,7 @@ namespace saccade::cuda {
   F(ncclAllGather)                \
   F(ncclAllReduce)                \
   F(ncclCommDestroy)              \
+  F(ncclCommGetAsyncError)        \
   F(ncclCommInitRank)             \
   F(ncclGetErrorString)           \
   F(ncclGetLastError)             \
@@ -32,5 +35,7 @@ struct NcclApi {
 const NcclApi& nccl();
 // Throws Error naming the call, NCCL's status and its reason.
 void check(ncclResult_t status, const char* call);
+// What has gone wrong on the way since the last call, in one line; "" as long as nothing has. From any thread.
+std::string nccl_problem(ncclComm_t comm);
 
 }  // namespace saccade::cuda
