@@ -12,7 +12,15 @@ namespace saccade {
 
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message) : std::runtime_error(without_zeros(message)) {}
+
+ private:
+  // what() is a string of C, which a zero byte of a file's or a user's name would end.
+  static std::string without_zeros(std::string message) {
+    for (size_t at = message.find('\0'); at != std::string::npos; at = message.find('\0', at))
+      message.replace(at, 1, "\\x00");
+    return message;
+  }
 };
 
 class InputError : public Error {

@@ -35,6 +35,12 @@ TEST(Limits, MoreMemoryThanThereIsIsRefusedBeforeItIsTaken) {
   EXPECT_EQ(Tensor::zeros({1000}).numel(), 1000);  // the allocator goes on
 }
 
+TEST(Limits, AZeroByteDoesNotEndAMessage) {
+  using namespace std::string_literals;
+  EXPECT_STREQ(InputError("a.json: \0\0 is no name\0"s).what(), R"(a.json: \x00\x00 is no name\x00)");
+  EXPECT_EQ(input_error([] { fail_input("{}: wrong", "a\0b"s); }), R"(a\x00b: wrong)");
+}
+
 TEST(Limits, ParallelLoopsThrowWhatTheirBodiesThrow) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(4);
