@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -40,6 +41,28 @@ void check_boxes(const GroundTruth& file, const ProblemReport& report) {
     }
     if (a.area < 0) report(fmt::format("{}: the area {} is negative", where, a.area));
   }
+}
+
+// Of each image whose file another one before it has: the id of that one.
+std::unordered_map<int64_t, int64_t> images_with_anothers_file(const std::vector<ImageInfo>& images) {
+  std::unordered_map<std::string_view, int64_t> first;
+  std::unordered_map<int64_t, int64_t> repeats;
+  std::unordered_set<int64_t> ids;
+  for (const ImageInfo& image : images) {
+    if (!ids.insert(image.id).second) continue;  // of an id, the first counts
+    const auto [it, is_new] = first.try_emplace(image.file_name, image.id);
+    if (!is_new) repeats.emplace(image.id, it->second);
+  }
+  return repeats;
+}
+
+void check_file_names(const GroundTruth& file, const ProblemReport& report) {
+  const std::unordered_map<int64_t, int64_t> repeats = images_with_anothers_file(file.images);
+  if (repeats.empty()) return;
+  for (const ImageInfo& image : file.images)
+    if (const auto it = repeats.find(image.id); it != repeats.end())
+      report(fmt::format("image {}: its file \"{}\" is that of image {}, too", image.id, image.file_name,
+                         it->second));
 }
 
 // What is found out about one image.
@@ -132,13 +155,19 @@ GroundTruth what_is_left(GroundTruth file, const std::vector<ImageFinding>& foun
     }
   GroundTruth left;
   std::unordered_set<int64_t> images, categories, annotations;
-  left.images = first_of_each_id(file.images, images,
-                                 [&](size_t i) { return !found.empty() && !found[i].problem.empty(); });
+  // Images of one file become one, with the boxes of all, each once.
+  const std::unordered_map<int64_t, int64_t> repeats = images_with_anothers_file(file.images);
+  std::set<std::tuple<int64_t, int64_t, std::array<double, 4>>> joined;
+  left.images = first_of_each_id(file.images, images, [&](size_t i) {
+    return repeats.contains(file.images[i].id) || (!found.empty() && !found[i].problem.empty());
+  });
   left.categories = first_of_each_id(file.categories, categories, [](size_t) { return false; });
   std::unordered_map<int64_t, const ImageInfo*> images_by_id;
   for (const ImageInfo& image : left.images) images_by_id.emplace(image.id, &image);
   left.annotations = first_of_each_id(file.annotations, annotations, [&](size_t i) {
     Annotation& a = file.annotations[i];
+    if (const auto it = repeats.find(a.image_id); it != repeats.end()) a.image_id = it->second;
+    if (!repeats.empty() && !joined.emplace(a.image_id, a.category_id, a.bbox).second) return true;
     auto image = images_by_id.find(a.image_id);
     if (image == images_by_id.end() || !categories.contains(a.category_id)) return true;
     auto& [x, y, w, h] = a.bbox;
@@ -203,10 +232,6 @@ std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
 namespace {
 
 void add_remarks_on_repeats(const GroundTruth& file, std::vector<std::string>& remarks) {
-  if (int64_t n =
-          count_repeats(file.images, [](const ImageInfo& i) { return std::string_view(i.file_name); });
-      n > 0)
-    remarks.push_back(fmt::format("{} images have the file of another image", n));
   auto box = [](const Annotation& a) { return std::tuple(a.image_id, a.category_id, a.bbox); };
   if (int64_t n = count_repeats(file.annotations, box); n > 0)
     remarks.push_back(fmt::format("{} boxes are the same as another one of their image and category", n));
@@ -279,6 +304,7 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   if (truth.images.empty()) add("the list of images is empty");
   if (truth.categories.empty()) add("the list of categories is empty");
   check_ids(truth, add);
+  check_file_names(truth, add);
   check_boxes(truth, add);
   add_summary(truth, report.summary);
   report.remarks = remarks_on_classes(truth);

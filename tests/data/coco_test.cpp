@@ -322,7 +322,7 @@ TEST(CocoDataset, SaysHowManyImagesAreBad) {
 TEST(CocoCheck, TellsWhatIsRarelyMeant) {
   TestFolder dir;
   const std::string images =
-      R"("images":[{"id":1,"file_name":"a.png","width":20,"height":10},{"id":2,"file_name":"a.png","width":20,"height":10}],)";
+      R"("images":[{"id":1,"file_name":"a.png","width":20,"height":10},{"id":2,"file_name":"b.png","width":20,"height":10}],)";
   auto remarks = [&](const std::string& annotations, const std::string& categories) {
     write_bytes(dir / "a.json",
                 "{" + images + "\"annotations\":[" + annotations + "],\"categories\":[" + categories + "]}");
@@ -337,17 +337,39 @@ TEST(CocoCheck, TellsWhatIsRarelyMeant) {
   std::string all =
       remarks(one + R"(,{"id":2,"image_id":1,"category_id":1,"bbox":[1,2,3,4]})",
               R"({"id":0,"name":"cells"},{"id":1,"name":"a"},{"id":2,"name":"a"},{"id":3,"name":""})");
-  for (const char* part : {"3 of 4 categories have no annotation: 0 (\"cells\")",
-                           "2 categories have the name \"a\"", "category 3 has an empty name",
-                           "1 images have the file of another", "1 boxes are the same as another",
-                           "2 images, 1 of them without boxes; 2 boxes, 0 of them crowds; 4 categories",
-                           "images: 20 wide and 10 high pixels", "boxes: 3 wide and 4 high pixels",
-                           "boxes by category: \"a\" 2"})
+  for (const char* part :
+       {"3 of 4 categories have no annotation: 0 (\"cells\")", "2 categories have the name \"a\"",
+        "category 3 has an empty name", "1 boxes are the same as another",
+        "2 images, 1 of them without boxes; 2 boxes, 0 of them crowds; 4 categories",
+        "images: 20 wide and 10 high pixels", "boxes: 3 wide and 4 high pixels",
+        "boxes by category: \"a\" 2"})
     EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
   EXPECT_NE(remarks("", R"({"id":1,"name":"a"})").find("no image has an annotation"), std::string::npos);
   EXPECT_NE(remarks(one.substr(0, one.size() - 1) + ",\"iscrowd\":1}", R"({"id":1,"name":"a"})")
                 .find("all annotations are crowds"),
             std::string::npos);
+}
+
+TEST(CocoCheck, ImagesOfOneFileAreProblemsAndBecomeOne) {
+  TestFolder dir;
+  write_bytes(
+      dir / "a.json",
+      R"({"images":[{"id":3,"file_name":"a.png","width":20,"height":10},{"id":5,"file_name":"b.png","width":20,"height":10},
+      {"id":4,"file_name":"a.png","width":20,"height":10},{"id":9,"file_name":"a.png","width":20,"height":10}],
+      "annotations":[{"id":1,"image_id":3,"category_id":1,"bbox":[1,2,3,4]},{"id":2,"image_id":4,"category_id":1,"bbox":[1,2,3,4]},
+      {"id":3,"image_id":9,"category_id":1,"bbox":[5,2,3,4]},{"id":4,"image_id":5,"category_id":1,"bbox":[1,2,3,4]}],
+      "categories":[{"id":1,"name":"a"}]})");
+  GroundTruth left;
+  const DatasetReport report = check_detection_dataset({.annotations = dir / "a.json"}, &left);
+  const std::vector<std::string> problems = report.problems.lines();
+  ASSERT_EQ(report.problems.count(), 2);
+  expect_says(problems[0], {"a.json: image 4: its file \"a.png\" is that of image 3, too"});
+  expect_says(problems[1], {"a.json: image 9: its file \"a.png\" is that of image 3, too"});
+  ASSERT_EQ(left.images.size(), 2u);
+  ASSERT_EQ(left.annotations.size(), 3u);
+  EXPECT_EQ(left.annotations[1].id, 3);
+  EXPECT_EQ(left.annotations[1].image_id, 3);
+  EXPECT_EQ(left.annotations[2].image_id, 5);
 }
 
 TEST(CocoCheck, ThousandsOfEqualProblemsAreGrouped) {
