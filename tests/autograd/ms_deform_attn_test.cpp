@@ -159,6 +159,21 @@ TEST_F(MsDeformAttnOnGpu, EqualsTheCpu) {
   }
 }
 
+// A head's points fill a part of a vector, one (16 floats at most), and several.
+TEST(MsDeformAttnOnCpu, EqualsTheGenericKernel) {
+  struct Case {
+    int64_t D, P, R;
+    bool fourth_level;
+  };
+  for (Case c :
+       {Case{32, 2, 2, false}, {32, 4, 4, true}, {30, 8, 2, true}, {16, 8, 4, true}, {8, 11, 2, false}}) {
+    Problem p = make_problem(2, 5, 2, c.D, c.P, c.R, c.fourth_level);
+    const Tensors want = run(p, true), got = run(p, false);
+    for (size_t i = 0; i < got.size(); ++i)  // other sums of the same terms, as on the GPU
+      EXPECT_LT(error_of(got[i], want[i]), 1e-4) << "D " << c.D << " P " << c.P << " output " << i;
+  }
+}
+
 TEST_F(MsDeformAttnOnGpu, GradientsOnDemand) {
   Problem p = make_problem(1, 9, 2, 32, 4, 4);
   for (Tensor* t : {&p.value, &p.reference, &p.offsets, &p.logits, &p.dy}) *t = t->to(Device::kCuda);

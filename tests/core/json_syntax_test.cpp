@@ -90,7 +90,7 @@ TEST(JsonSyntax, LongListsOfNumbers) {
     }
     const bool ours = check_json(text).what == nullptr;
     const simdjson::error_code theirs = parser.parse(text).error();
-    if (ours && theirs == simdjson::NUMBER_ERROR) continue;
+    if (ours && theirs == simdjson::NUMBER_ERROR && text.find('e') != text.npos) continue;  // 1e999 is JSON
     EXPECT_EQ(ours, theirs == simdjson::SUCCESS) << text << ": " << simdjson::error_message(theirs);
     ++(ours ? valid : broken);
   }

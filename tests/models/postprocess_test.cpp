@@ -60,6 +60,35 @@ TEST(Postprocess, SigmoidTakesTheBestPairs) {
   for (const auto& x : two) EXPECT_LT(x.label, 2);
 }
 
+TEST(Postprocess, EachImageHasItsOwnPredictions) {
+  DetectorOutput output;
+  LayerPrediction p;
+  std::vector<float> logits(2 * 2 * 3, -5), boxes;
+  logits[1] = 2;          // image 0, query 0, class 1
+  logits[6 + 3 + 2] = 3;  // image 1, query 1, class 2
+  for (float x : {0.1f, 0.3f, 0.5f, 0.7f}) boxes.insert(boxes.end(), {x, 0.5f, 0.1f, 0.5f});
+  p.logits = Var(Tensor::from<float>({2, 2, 3}, logits));
+  p.boxes = Var(Tensor::from<float>({2, 2, 4}, boxes));
+  output.layers.push_back(p);
+  std::vector<Target> targets = one_target();
+  targets.push_back(targets[0]);
+  targets[1].original_width = 400;
+  const auto found = detections(output, targets, {.max_detections = 1});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0][0].label, 1);
+  EXPECT_NEAR(found[0][0].x1, 10, 1e-4);  // roundings in f32
+  EXPECT_EQ(found[1][0].label, 2);
+  EXPECT_NEAR(found[1][0].x1, 260, 1e-4);
+}
+
+TEST(Postprocess, TheFirstNumberOfABoxIsChecked) {
+  DetectorOutput output = output_of({0, 2, -1, 1, 0, 2});
+  std::vector<float> boxes = output.layers[0].boxes.value().to_vector<float>();
+  boxes[0] = std::numeric_limits<float>::infinity();
+  output.layers[0].boxes = Var(Tensor::from<float>({1, 2, 4}, boxes));
+  EXPECT_THROW(detections(output, one_target()), Error);
+}
+
 TEST(Postprocess, SoftmaxTakesOneClassPerQuery) {
   auto d = detections(output_of({0, 1, 5, 3, 0, 0}), one_target(), {}, "softmax").at(0);
   ASSERT_EQ(d.size(), 2u);
