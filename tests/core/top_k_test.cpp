@@ -17,7 +17,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::nume
 
 std::vector<int64_t> picked(const std::vector<float>& scores, int64_t rows, int64_t picks, bool generic) {
   auto columns = static_cast<int64_t>(scores.size()) / rows;
-  Tensor indices = Tensor::empty({rows, picks}, DType::kI64);
+  // Memory that is given anew may hold the result of the other kernel.
+  Tensor indices = Tensor::full({rows, picks}, -1, DType::kI64);
   Tensor x = Tensor::from<float>({rows, columns}, scores);
   generic ? kernels::top_k.generic(x, indices) : kernels::top_k(x, indices);
   return indices.to_vector<int64_t>();

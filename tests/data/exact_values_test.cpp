@@ -4,6 +4,8 @@
 #include <set>
 
 #include "data/augment/augment.h"
+#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/detections.h"
 #include "data/formats/data_format.h"
 #include "data/formats/dataset_check.h"
 #include "tests/data/test_files.h"
@@ -78,6 +80,20 @@ TEST(ScaleJitter, FitsTheImageIntoTheSize) {
   ASSERT_EQ(s.boxes.size(), 1u);
   EXPECT_DOUBLE_EQ(s.boxes[0].x2, 10);
   EXPECT_DOUBLE_EQ(s.boxes[0].y2, 10);
+}
+
+// The better detection overlaps both objects. It takes the one that it fits best, not the last, or none is left for the other.
+TEST(CocoMatch, TakesTheObjectThatFitsBest) {
+  TestFolder dir;
+  write_bytes(dir / "a.json",
+              R"({"images":[{"id":1,"file_name":"a.png","width":40,"height":40}],"annotations":[
+      {"id":1,"image_id":1,"category_id":1,"bbox":[0,0,10,10],"area":100},
+      {"id":2,"image_id":1,"category_id":1,"bbox":[3,0,10,10],"area":100}],"categories":[{"id":1,"name":"a"}]})");
+  write_bytes(dir / "d.json", R"([{"image_id":1,"category_id":1,"bbox":[0,0,10,10],"score":0.9},
+      {"image_id":1,"category_id":1,"bbox":[4,0,10,10],"score":0.8}])");
+  const CocoMetrics f =
+      evaluate_coco(read_ground_truth({dir / "a.json", ""}), read_detections(dir / "d.json"), "d.json");
+  EXPECT_NEAR(f.AP50, 1, 1e-12);  // sums of 101 ones
 }
 
 void put16(std::string& to, uint32_t value) {

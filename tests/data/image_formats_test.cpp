@@ -119,7 +119,8 @@ TEST(ImageFormats, EveryFlippedBitOfAPngIsNoticed) {
 }
 
 // A PNG of this size whose IDAT holds `data` as it is.
-std::vector<uint8_t> png_of(uint32_t width, uint32_t height, const std::vector<uint8_t>& data) {
+std::vector<uint8_t> png_of(uint32_t width, uint32_t height, const std::vector<uint8_t>& data,
+                            const std::vector<uint8_t>& text_behind = {}) {
   std::vector<uint8_t> out = bytes_of_text("\x89PNG\r\n\x1a\n");
   auto add32 = [&](uint32_t v) {
     for (int s = 24; s >= 0; s -= 8) out.push_back(static_cast<uint8_t>(v >> s));
@@ -137,6 +138,7 @@ std::vector<uint8_t> png_of(uint32_t width, uint32_t height, const std::vector<u
   for (int v : {8, 2, 0, 0, 0}) header.push_back(static_cast<uint8_t>(v));
   add_chunk("IHDR", header);
   add_chunk("IDAT", data);
+  if (!text_behind.empty()) add_chunk("tEXt", text_behind);
   add_chunk("IEND", {});
   return out;
 }
@@ -147,6 +149,14 @@ std::vector<uint8_t> deflated(size_t zeros) {
   compress(out.data(), &size, raw.data(), static_cast<uLong>(zeros));
   out.resize(size);
   return out;
+}
+
+TEST(ImageFormats, MuchTextBehindThePixelsIsNoBomb) {
+  const std::vector<uint8_t> pixels = deflated(2 * (1 + 2 * 3));
+  std::vector<uint8_t> text(300'000, 'a');
+  text[3] = 0;  // "aaa" is what the text is about
+  const Image image = decode_image(png_of(2, 2, pixels, text), "text.png");
+  EXPECT_EQ(image.rgb, std::vector<uint8_t>(12, 0));
 }
 
 TEST(ImageFormats, BombsAreRefusedBeforeTheyGrow) {

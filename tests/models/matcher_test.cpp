@@ -73,6 +73,8 @@ TEST(Assignment, EmptyAndImpossible) {
             "[assignment] no assignment of 2 rows and 2 columns has a finite cost");
   EXPECT_EQ(message({1, 2, 3, std::nan("")}, 2, 2),
             "[assignment] the cost of row 1, column 1 is nan, expected a number");
+  EXPECT_EQ(message({std::nan(""), 1, 2, 3}, 2, 2),
+            "[assignment] the cost of row 0, column 0 is nan, expected a number");
   EXPECT_EQ(message({1, 2, -kInfinity, 3}, 2, 2),
             "[assignment] the cost of row 1, column 0 is -inf, expected a number");
 }
