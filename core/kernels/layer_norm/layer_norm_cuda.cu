@@ -257,10 +257,13 @@ void run_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const
   };
   const bool packs = rows_fit_packs(columns, dy, x, weight, dx) && rows_fit_half_packs(dy, dropped);
   dispatch_packs(x.dtype(), packs, [&]<class T, int kPack>() {
-    if constexpr (sizeof(X) <= sizeof(T))
-      dispatch_width<kHeldBackward / kPack, kWideBackward, kHeld / kPack>(
+    if constexpr (sizeof(X) <= sizeof(T)) {
+      // Without packs every element has an address and a test of its own: 32 of them do not fit the registers.
+      constexpr int kBlock = kPack == 1 ? 2 * kWideBackward : kWideBackward;
+      dispatch_width<kHeldBackward / kPack, kBlock, kWideBackward * kHeld / (kBlock * kPack)>(
           columns / kPack,
           [&]<int kPacks, int kWidth>() { run.template operator()<T, kPack, kPacks, kWidth>(); });
+    }
   });
 }
 
