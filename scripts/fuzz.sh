@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of outside files with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer; needs clang. What a target finds
-# lies in build-fuzz/TARGET-crash-*, its corpus in build-fuzz/TARGET, where the next call goes on.
+# Fuzzes the readers of outside files with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer; needs clang (exit status 77
+# without it). As many targets at a time as there are processors. What a target finds lies in build-fuzz/TARGET-crash-*, its corpus
+# in build-fuzz/TARGET, where the next call goes on.
 # Usage: scripts/fuzz.sh [SECONDS a target (60)] [TARGET...]   (image, coco, formats, weights, config, run_log)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,6 +10,15 @@ seconds=${1:-60}
 shift || true
 [ $# -gt 0 ] || set -- image coco formats weights config run_log
 build="build-fuzz"
+# clang may be there without its run time.
+mkdir -p "$build"
+printf 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' > "$build/empty.cpp"
+if ! clang++ -fsanitize=fuzzer,address,undefined -o "$build/empty" "$build/empty.cpp" 2> "$build/empty.log"; then
+  printf 'fuzz.sh: clang++ cannot make fuzzers here (packages clang and libclang-rt-dev): %s\n' "$(head -n 1 "$build/empty.log")" >&2
+  exit 77
+fi
+compiler=(clang++)
+! command -v ccache > /dev/null || compiler=(ccache clang++)
 mkdir -p "$build"/{image,coco,formats,weights,config,run_log,objects,configs}
 flags=(-std=c++20 -O1 -g "-fsanitize=address,undefined" -fno-sanitize-recover=all -I. "-I$build" -isystem /usr/include/stb -Wno-everything)
 libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -lz -lpthread -lexpat -lyaml -lprotobuf -lre2 -lxxhash)
@@ -33,7 +43,7 @@ for source in "${sources[@]}"; do
     printf '%s\0%s\0' "$object" "$source"
   fi
 done > "$build/wanted"
-xargs -0 -r -n 2 -P "$(nproc)" sh -c 'clang++ "$@" || exit 255' compile "${flags[@]}" -fsanitize=fuzzer-no-link -c -o < "$build/wanted"
+xargs -0 -r -n 2 -P "$(nproc)" sh -c '"$@" || exit 255' compile "${compiler[@]}" "${flags[@]}" -fsanitize=fuzzer-no-link -c -o < "$build/wanted"
 rm -f "$build/saccade.a"
 ar rcs "$build/saccade.a" "${objects[@]}"
 
@@ -53,13 +63,28 @@ find tests/golden -size -20k \( -name '*.safetensors' -o -name '*.pth' -o -name 
 printf '{"type": "train", "step": 1, "loss": 2.5}\n{"type": "eval", "step": 5, "AP": null, "early_stop": true}\n{"st' > "$build/run_log/metrics"
 printf '\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22\x09\0\0\x40\x3b\xb9\x9b\xda\x41\x1a\x0dbrain.Event:2' > "$build/run_log/events"
 
-for target in "$@"; do
-  formats=()
+fuzz() {
+  local target=$1 formats=()
   [ "$target" != formats ] || formats=("$build"/objects/data_formats_{csv,voc,yolo}.o)
   clang++ "${flags[@]}" -fsanitize=fuzzer -o "$build/${target}_fuzz" "$build/objects/tests_fuzz_${target}_fuzz.o" "${formats[@]}" \
-    "$build/saccade.a" "${libraries[@]}"
+    "$build/saccade.a" "${libraries[@]}" || return
   "$build/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=65536 -print_final_stats=1 \
-    -artifact_prefix="$build/$target-" "$build/$target" 2> "$build/$target.log" || { tail -30 "$build/$target.log" >&2 && exit 1; }
+    -artifact_prefix="$build/$target-" "$build/$target" 2> "$build/$target.log" || { tail -30 "$build/$target.log" >&2 && return 1; }
   awk -v target="$target" '/number_of_executed_units/ { runs = $2 } / cov: / { for (i = 1; i < NF; ++i) if ($i == "cov:") edges = $(i + 1) }
     END { print target ": " runs " inputs, " edges " edges, no finding" }' "$build/$target.log"
+}
+
+running=0 status=0
+for target in "$@"; do
+  if [ "$running" = "$(nproc)" ]; then
+    wait -n || status=1
+    running=$((running - 1))
+  fi
+  fuzz "$target" &
+  running=$((running + 1))
 done
+while [ "$running" -gt 0 ]; do
+  wait -n || status=1
+  running=$((running - 1))
+done
+exit $status

@@ -50,6 +50,16 @@ if [ $checks = 1 ] && ! .cache/ruff/bin/ruff --version 2> /dev/null | grep -qx "
   .cache/ruff/bin/pip install -q --disable-pip-version-check "ruff==$ruff"
 fi
 
+# What fuzzes (scripts/fuzz.sh). Nothing else needs it.
+if [ $checks = 1 ] && ! { command -v clang++ && dpkg-query -W libclang-rt-dev; } > /dev/null 2>&1; then
+  echo "Installing: clang and libclang-rt-dev"
+  as_root=()
+  [ "$(id -u)" = 0 ] || as_root=(sudo)
+  { "${as_root[@]}" apt-get update -q &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends clang libclang-rt-dev; } ||
+    echo "setup.sh: clang cannot be installed; readers will not be fuzzed" >&2
+fi
+
 # What runs exported models (scripts/check_onnx.py). No part of the program, and nothing else needs it.
 if [ $checks = 1 ] && ! .cache/onnx/bin/python -c 'import onnx, onnxruntime' 2> /dev/null; then
   echo "Installing: onnx and onnxruntime"
