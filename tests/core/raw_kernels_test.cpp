@@ -108,7 +108,6 @@ TEST_F(RawKernels, Optimizers) {
   }
 }
 
-// Neither the weights nor the averages move when a gradient or a loss is not finite.
 // Three processes' shares of a batch, one of them empty: outputs, gradients and statistics are those of the whole batch.
 TEST_F(RawKernels, BatchNormOfProcesses) {
   constexpr int64_t kRows = 11, kChannels = 5;
@@ -139,15 +138,16 @@ TEST_F(RawKernels, BatchNormOfProcesses) {
     kernels::batch_norm_join(moments, 0.1, running_mean, running_var, joined, variance, rows);
     auto part = [&](const Tensor& t, size_t r) { return t.slice(0, shares[r].first, shares[r].second); };
     for (size_t r = 0; r < 3; ++r) {
-      Tensor out = part(y, r), in = part(dx, r), own = sums.select(0, static_cast<int64_t>(r));
+      Tensor out = part(y, r), later, own = sums.select(0, static_cast<int64_t>(r));
       Tensor dbias = own.select(0, 0), dweight = own.select(0, 1);
       kernels::batch_norm_forward(part(x, r), weight, bias, given, joined, variance, out, mean, rstd);
-      kernels::batch_norm_backward(part(dy, r), part(x, r), weight, bias, mean, rstd, given, in, dweight,
+      kernels::batch_norm_backward(part(dy, r), part(x, r), weight, bias, mean, rstd, given, later, dweight,
                                    dbias);
     }
     for (size_t r = 0; r < 3; ++r) {
       Tensor in = part(dx, r);
-      kernels::batch_norm_spread(part(x, r), weight, mean, rstd, sums, rows, in);
+      kernels::batch_norm_backward_of_all(part(dy, r), part(x, r), weight, bias, mean, rstd, sums, rows,
+                                          given.act, in);
     }
     return std::vector<Tensor>{y, dx, running_mean, running_var};
   };
@@ -156,6 +156,7 @@ TEST_F(RawKernels, BatchNormOfProcesses) {
   compare([&](Device device) { return run(device, true); });
 }
 
+// Neither the weights nor the averages move when a gradient or a loss is not finite.
 TEST_F(RawKernels, NonFiniteStepsChangeNothing) {
   for (bool in_loss : {false, true}) {
     compare([&](Device device) {

@@ -74,14 +74,17 @@ struct BatchNorm {
   }
 
   Gradients backward_with_others(const Context& ctx, const Tensor& dy, Tensor& dx, const Shape& shape) const {
-    const Tensor &x = ctx.saved(0), &weight = ctx.saved(1), &mean = ctx.saved(3), &rstd = ctx.saved(4);
+    const Tensor &x = ctx.saved(0), &weight = ctx.saved(1), &bias = ctx.saved(2), &mean = ctx.saved(3),
+                 &rstd = ctx.saved(4);
     const int64_t C = x.dim(1);
     Tensor own = Tensor::empty({2, C}, mean.dtype(), mean.device());
     Tensor dbias = own.slice(0, 0, 1).reshape({C}), dweight = own.slice(0, 1, 2).reshape({C});
-    kernels::batch_norm_backward(dy, x, weight, ctx.saved(2), mean, rstd, fixed(), dx, dweight, dbias);
+    Tensor later;
+    kernels::batch_norm_backward(dy, x, weight, bias, mean, rstd, fixed(), later, dweight, dbias);
     Tensor all = Tensor::empty({group->size(), 2, C}, mean.dtype(), mean.device());
     group->gather(own, all);
-    if (dx.defined()) kernels::batch_norm_spread(x, weight, mean, rstd, all, rows, dx);
+    if (dx.defined())
+      kernels::batch_norm_backward_of_all(dy, x, weight, bias, mean, rstd, all, rows, p.act, dx);
     // The optimizer adds up those of all processes.
     return {dx.defined() ? dx.reshape(shape) : dx, ctx.needs(1) ? dweight : Tensor(),
             ctx.needs(2) ? dbias : Tensor()};

@@ -32,10 +32,11 @@ inline Kernel<void(const Tensor& x, Tensor& moments)> batch_norm_moments{"batch_
 inline Kernel<void(const Tensor& moments, double momentum, Tensor& running_mean, Tensor& running_var,
                    Tensor& mean, Tensor& variance, Tensor& rows)>
     batch_norm_join{"batch_norm_join"};
-// What the gradient of x in training has beyond that of fixed statistics, for the rows of all processes: dx -= weight rstd (s1 + (x -
-// mean) rstd s2) / rows, where s1 and s2 are the sums of dbias and dweight, sums [R, 2, C], over the processes.
-inline Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                   const Tensor& sums, const Tensor& rows, Tensor& dx)>
-    batch_norm_spread{"batch_norm_spread"};
+// dx in training for the rows of this process, of all processes' rows: sums [R, 2, C] are the dbias and dweight of each, as
+// batch_norm_backward gives them.
+inline Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const Tensor& mean, const Tensor& rstd, const Tensor& sums, const Tensor& rows,
+                   Activation activation, Tensor& dx)>
+    batch_norm_backward_of_all{"batch_norm_backward_of_all"};
 
 }  // namespace saccade::kernels

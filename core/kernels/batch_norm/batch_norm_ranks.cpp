@@ -46,25 +46,25 @@ struct JoinRanks {
   }
 };
 
-template <class T>
-struct Spread {  // index = row
-  using A = acc_t<T>;
-  const T* x;
-  const A *weight, *mean, *rstd, *sums;
+// As the Coefficients of batch_norm.cpp, from s1 and s2 rstd of each process. index = channel
+template <class A>
+struct CoefficientsOfAll {
+  const A *weight, *rstd, *sums;
   const double* rows;
-  T* dx;
+  A *scale, *factor, *constant;
   int64_t ranks, C;
-  SACCADE_HD void operator()(int64_t row) const {
-    for (int64_t c = 0; c < C; ++c) {
-      A s1 = 0, s2 = 0;
-      for (int64_t r = 0; r < ranks; ++r) {
-        s1 += sums[(2 * r) * C + c];
-        s2 += sums[(2 * r + 1) * C + c];
-      }
-      const int64_t at = row * C + c;
-      const A normal = (static_cast<A>(x[at]) - mean[c]) * rstd[c];
-      dx[at] = T(static_cast<A>(dx[at]) - weight[c] * rstd[c] * (s1 + normal * s2) / static_cast<A>(rows[c]));
+  SACCADE_HD void operator()(int64_t c) const {
+    A s1 = 0, s2_rstd = 0;
+    for (int64_t r = 0; r < ranks; ++r) {
+      s1 += sums[(2 * r) * C + c];
+      s2_rstd += sums[(2 * r + 1) * C + c];
     }
+    scale[c] = weight[c] * rstd[c];
+    factor[c] = constant[c] = A(0);
+    if (rows[c] == 0) return;
+    const A n = static_cast<A>(rows[c]);
+    factor[c] = -scale[c] * rstd[c] * (s2_rstd / n);
+    constant[c] = -scale[c] * (s1 / n);
   }
 };
 
@@ -88,20 +88,31 @@ void join_generic(const Tensor& moments, double momentum, Tensor& running_mean, 
   });
 }
 
-void spread_generic(const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                    const Tensor& sums, const Tensor& rows, Tensor& dx) {
-  dispatch_float(x.dtype(), "batch_norm_spread", [&]<class T>() {
+void backward_of_all_generic(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             const Tensor& mean, const Tensor& rstd, const Tensor& sums, const Tensor& rows,
+                             Activation activation, Tensor& dx) {
+  const NormView v{1, x.dim(0), x.dim(1)};
+  Tensor work = Tensor::empty({3, v.C}, mean.dtype(), x.device());
+  auto run = [&]<class F, class T>() {
     using A = acc_t<T>;
-    for_each(x.dim(0),
-             Spread<T>{x.data<T>(), weight.data<A>(), mean.data<A>(), rstd.data<A>(), sums.data<A>(),
-                       rows.data<double>(), dx.data<T>(), sums.dim(0), x.dim(1)},
-             8 * x.dim(1));
+    A *scale = work.data<A>(), *factor = scale + v.C, *constant = factor + v.C;
+    for_each(v.C,
+             CoefficientsOfAll<A>{weight.data<A>(), rstd.data<A>(), sums.data<A>(), rows.data<double>(),
+                                  scale, factor, constant, sums.dim(0), v.C},
+             8 * sums.dim(0));
+    for_each(apply_count(v),
+             NormBackward<F, T>{v, dy.data<T>(), x.data<T>(), mean.data<A>(), scale, bias.data<A>(), factor,
+                                constant, dx.data<T>()},
+             kApplyRows * v.C);
+  };
+  dispatch_float(x.dtype(), "batch_norm", [&]<class T>() {
+    with_activation(activation, [&]<class F>() { run.template operator()<F, T>(); });
   });
 }
 
 SACCADE_REGISTER_KERNEL(batch_norm_moments, &moments_generic);
 SACCADE_REGISTER_KERNEL(batch_norm_join, &join_generic);
-SACCADE_REGISTER_KERNEL(batch_norm_spread, &spread_generic);
+SACCADE_REGISTER_KERNEL(batch_norm_backward_of_all, &backward_of_all_generic);
 
 }  // namespace
 }  // namespace saccade::kernels
