@@ -106,20 +106,21 @@ struct OpenMpi {
 // Messages that belong together. A message of more than INT_MAX bytes is not possible in MPI 3, and not needed.
 class Transfer {
  public:
-  Transfer(const OpenMpi& mpi, int tag) : mpi_(mpi), tag_(tag) {}
+  // Waits in a loop for so long, in which other threads may have the core, before it sleeps.
+  Transfer(const OpenMpi& mpi, int tag, std::chrono::microseconds loop) : mpi_(mpi), tag_(tag), loop_(loop) {}
   void send(int rank, const void* data, int64_t bytes) {
     mpi_.isend(data, count(bytes), mpi_.bytes, rank, tag_, mpi_.world, &requests_.emplace_back(nullptr));
   }
   void receive(int rank, void* data, int64_t bytes) {
     mpi_.irecv(data, count(bytes), mpi_.bytes, rank, tag_, mpi_.world, &requests_.emplace_back(nullptr));
   }
-  // Gives the core to the computation while it waits: MPI's own waiting turns in a loop.
+  // MPI's own waiting would turn in a loop for ever.
   void wait() {
     const auto start = std::chrono::steady_clock::now();
     for (int done = 0;;) {
       mpi_.test_all(static_cast<int>(requests_.size()), requests_.data(), &done, nullptr);
       if (done) break;
-      const bool soon = std::chrono::steady_clock::now() - start < std::chrono::microseconds(50);
+      const bool soon = std::chrono::steady_clock::now() - start < loop_;
       soon ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     requests_.clear();
@@ -132,6 +133,7 @@ class Transfer {
   }
   const OpenMpi& mpi_;
   int tag_;
+  std::chrono::microseconds loop_;
   std::vector<OpenMpi::Handle> requests_;
 };
 
@@ -164,7 +166,8 @@ class MpiGroup final : public ProcessGroup {
   void gather(const Tensor& part, Tensor& all) override {
     const int64_t bytes = static_cast<int64_t>(part.bytes());
     auto* to = static_cast<char*>(all.raw());
-    Transfer transfer(mpi_, kLayerTag);
+    // The computation needs it, and the others come within a moment; waking up would take as long.
+    Transfer transfer(mpi_, kLayerTag, std::chrono::microseconds(2000));
     for (int r = 0; r < size(); ++r) {
       if (r == rank()) continue;
       transfer.receive(r, to + r * bytes, bytes);
@@ -229,7 +232,7 @@ class MpiGroup final : public ProcessGroup {
     const int64_t part = block.numel() / size(), bytes = part * 4;
     auto* all = static_cast<float*>(block.raw());
     received_.resize(static_cast<size_t>(part * size()));
-    Transfer transfer(mpi_, kGradientTag);
+    Transfer transfer(mpi_, kGradientTag, std::chrono::microseconds(50));  // the core is the computation's
     for (int r = 0; r < size(); ++r) {
       if (r == rank()) continue;
       transfer.receive(r, received_.data() + r * part, bytes);
