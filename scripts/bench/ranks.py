@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Images per second of configs/bench_small.textproto by one process and by several, a thread each, in turns; and how much of the
-reduction the backward pass hides. The figures of docs/scaling.md. Leave the machine alone meanwhile.
+"""Images per second of configs/bench_small.textproto by one process and by several, a thread each, in turns; and how much of
+the reduction the backward pass hides. The figures of docs/scaling.md. Leave the machine alone meanwhile.
 Usage: scripts/bench/ranks.py [--program build/saccade] [--ranks 1,2] [--rounds 3] [--steps 40] [--batch 4]
+                              [--precision f32] [--set KEY=VALUE]...
 """
 import argparse
 import json
@@ -30,6 +31,7 @@ def train(program, data, ranks, options):
         command = [program, "train", "--config", "configs/bench_small.textproto", "--output", folder + "/run", "--quiet",
                    "--trial-batch", "off", "--threads", "1", f"--max-steps={options.steps}", "--set=train.log_every=1",
                    f"--set=data.batch_size={options.batch}", f"--set=precision={options.precision}"]
+        command += [f"--set={word}" for word in options.set]
         command += [f"--set=data.{s}.{k}={data}/{v}" for s in ("train", "val")
                     for k, v in (("annotations", "annotations.json"), ("images", "images"))]
         run(command + (["--processes", str(ranks), "--device", "cpu"] if ranks > 1 else ["--device", "cpu"]),
@@ -49,6 +51,7 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--precision", default="f32")
+    parser.add_argument("--set", action="append", default=[])
     options = parser.parse_args()
     data = os.path.join(ROOT, "runs", "bench-data")
     if not os.path.exists(data + "/annotations.json"):
