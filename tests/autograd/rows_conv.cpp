@@ -142,6 +142,7 @@ const Register kMaxPool2d(Row{
           pool_case(rng, "gaps", {1, 7, 7, 2}, 2, 3, 0),
           pool_case(rng, "16 channels", {1, 5, 4, 16}, 3, 2, 1),
           pool_case(rng, "35 channels", {1, 3, 2, 35}, 3, 2, 1),
+          pool_case(rng, "largest kernel", {1, 16, 17, 1}, 16, 1, 0),
           pool_case(rng, "no images", {0, 4, 4, 2}, 2, 2, 0),
       };
     },

@@ -172,6 +172,7 @@ TEST(HostilePickle, ViewsStayInTheirStorage) {
   EXPECT_NE(bad(4, {}, {}).find("outside of its storage"), std::string::npos);
   EXPECT_NE(bad(0, {1000000, 1000}, {0, 0}).find("overlaps itself"), std::string::npos);
   EXPECT_NE(bad(0, {3, 3}, {1, 0}).find("overlaps itself"), std::string::npos);
+  EXPECT_NE(bad(0, {5}, {0}).find("overlaps itself"), std::string::npos);
   EXPECT_NE(bad(3, {4}, {-1}).find("negative"), std::string::npos);
   EXPECT_NE(bad(0, {-4}, {1}).find("negative"), std::string::npos);
   EXPECT_NE(bad(-1, {2}, {1}).find("negative"), std::string::npos);
@@ -215,7 +216,8 @@ TEST(HostilePickle, DamagedStreams) {
     write_bytes(folder / "cut", whole.substr(0, length));
     EXPECT_NE(torch_error(folder / "cut"), "") << length;
   }
-  EXPECT_NE(error_of_pickle("\x80\x09N.").find("protocol"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x06N.").find("protocol"), std::string::npos);
+  EXPECT_EQ(error_of_pickle("\x80\x05N.").find("protocol"), std::string::npos);
   EXPECT_NE(error_of_pickle("\x80\x02\x82\x01.").find("operation 0x82 is not supported"),
             std::string::npos);                                                          // EXT1
   EXPECT_NE(error_of_pickle("\x80\x02\x97.").find("not supported"), std::string::npos);  // NEXT_BUFFER
@@ -243,6 +245,11 @@ TEST(HostilePickle, DamagedStreams) {
 }
 
 // Values are stored once however often they are referred to, and nothing recurses over them.
+TEST(HostilePickle, ALongNumberEndsWhereItSays) {
+  const std::string one_byte = std::string("\x8b\x01\0\0\0\x05", 6);
+  EXPECT_EQ(error_of_pickle(dict(kGood, str("number") + one_byte)), "");
+}
+
 TEST(HostilePickle, NestingAndSharingStaySmall) {
   EXPECT_EQ(error_of_pickle(dict(kGood, str("deep") + std::string(300000, ']') + std::string(299999, 'a'))),
             "");

@@ -178,6 +178,7 @@ TEST(ZoomOut, PutsTheImageOnABlackCanvas) {
 TEST(IouCrop, KeepsObjectsWithTheirCentreInside) {
   const Augmentation steps = make_augmentation({{{"iou_crop", {1}}}});
   int whole = 0, alone = 0;
+  int64_t narrowest = 80, lowest = 60;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     Sample original = marked_sample(60, 80, seed);
     original.image = test::picture(60, 80, 2);
@@ -192,6 +193,8 @@ TEST(IouCrop, KeepsObjectsWithTheirCentreInside) {
     EXPECT_GE(W, 24);
     EXPECT_LE(W, 2 * H);
     EXPECT_LE(H, 2 * W);
+    narrowest = std::min(narrowest, W);
+    lowest = std::min(lowest, H);
     // Where the window was: its first pixels stand at one place of the image only.
     int64_t top = -1, left = -1;
     for (int64_t y = 0; y + H <= 60 && top < 0; ++y)
@@ -217,6 +220,9 @@ TEST(IouCrop, KeepsObjectsWithTheirCentreInside) {
       EXPECT_EQ(s.boxes[i].y2, std::min(expected[i].y2 - static_cast<double>(top), static_cast<double>(H)));
     }
   }
+  // Shares from 0.3 on.
+  EXPECT_LT(narrowest, 80 * 0.4);
+  EXPECT_LT(lowest, 60 * 0.4);
   EXPECT_GT(whole, 400 / 7 / 2);
   EXPECT_LT(whole, 400 * 2 / 3);
   EXPECT_GT(alone, 10);
