@@ -10,9 +10,9 @@ build=${1:-build-emulated}
 cmake --preset emulated -B "$build" -DSACCADE_BENCH=ON
 cmake --build "$build" --target test_cuda test_core test_autograd test_layers test_models test_train saccade detector_bench
 # The test programs list the kernels that they ran; the last test wants all of the sources.
-SACCADE_EMULATOR_KERNELS=$(mktemp)
-export SACCADE_EMULATOR_KERNELS
-trap 'rm -f "$SACCADE_EMULATOR_KERNELS"' EXIT
+kernels=$(mktemp)
+trap 'rm -f "$kernels"' EXIT
+export SACCADE_EMULATOR_KERNELS=$kernels
 "$build"/test_cuda --gtest_brief=1 --gtest_filter=-KernelCount.*
 "$build"/test_core --gtest_brief=1 --gtest_filter='RawKernels.*:Tf32Attention.*:Recording.*'
 "$build"/test_autograd --gtest_brief=1 --gtest_filter='*.cuda*:OpTable.*:*MsDeformAttn*:GridSample.*:Nonfinite*'
