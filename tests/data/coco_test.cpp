@@ -52,6 +52,12 @@ TEST(CocoDataset, MapsAnyIdsToContiguousClasses) {
   EXPECT_EQ(set.empty_boxes(), 1);               // the one beyond the right border
 }
 
+TEST(CocoDataset, WithoutAreasThoseOfTheBoxesCount) {
+  TestFolder dir;
+  write_bytes(dir / "a.json", file_with(R"({"id":1,"image_id":7,"category_id":2,"bbox":[1,2,0.5,0.25]})"));
+  EXPECT_EQ(load_coco(dir / "a.json", "").annotations_of(1)[0].area, 0.125);
+}
+
 TEST(CocoDataset, CategoryIdsCanBeLabels) {
   TestFolder dir;
   auto write = [&](const char* last) {

@@ -6,6 +6,7 @@
 
 #include "data/formats/coco.h"
 #include "data/formats/data_format.h"
+#include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 #include "tests/data/test_files.h"
 
@@ -79,6 +80,13 @@ TEST(Voc, ReadsFoldersAndImageSets) {
   EXPECT_EQ(boxes_text(set->ground_truth()), "1:1:4,2,10,10.5 1:2:1,0,8,3 ");
 }
 
+TEST(ImageList, PassesOverWhatIsHidden) {
+  TestFolder dir;
+  for (const char* name : {"b/c.png", "a.jpg", ".d.png", ".cache/e.png", "b/.f.jpg", "b/notes.txt"})
+    write_below(dir, name, "");
+  EXPECT_EQ(list_images(dir.path()), (std::vector<std::string>{"a.jpg", "b/c.png"}));
+}
+
 TEST(Voc, NamesMustFitEachOtherAndWhatIsKnown) {
   TestFolder dir;
   write_image(dir, "b.png");
@@ -147,6 +155,8 @@ TEST(Layouts, AreFound) {
           {{"classes.txt", "images/", "labels/"}, "yolo | train classes.txt images"},
           {{"Annotations/a.xml", "JPEGImages/", "ImageSets/Main/train.txt", "ImageSets/Main/val.txt"},
            "voc | train ImageSets/Main/train.txt JPEGImages | val ImageSets/Main/val.txt JPEGImages"},
+          {{"Annotations/a.xml", "JPEGImages/", "ImageSets/Main/val.txt", "ImageSets/Main/valid.txt"},
+           "voc | val ImageSets/Main/val.txt JPEGImages"},
           {{"train/a.xml", "valid/b.xml"}, "voc | train train train | val valid valid"},
           {{"annotations/a.xml", "images/"}, "voc | train annotations images"},
           {{"train/_annotations.csv", "test/_annotations.csv"},
