@@ -4,8 +4,8 @@
 For every recipe with random weights, or for the given checkpoints and recipes: onnx's checker passes, there are no
 infinities, and onnxruntime's logits and boxes of 8 images of noise are those of `saccade export --sample`, to 1e-4 each (of
 two-stage models as sets of queries, and recipes of such with 20 queries). With --openvino a second runtime reads the file
-too. With --annotations and --images, of detectors trained in f32, the file with pre- and post-processing inside detects in
-onnxruntime what `saccade eval` does: the APs agree to 1e-3. Needs onnx, onnxruntime and numpy, which scripts/setup.sh
+too. With --annotations and --images the file of a detector with pre- and post-processing inside detects in onnxruntime
+what `saccade eval --precision f32` does: the APs agree to 1e-3. Needs onnx, onnxruntime and numpy, which scripts/setup.sh
 --checks puts into .cache/onnx (and openvino; for the APs Pillow).
 
 Usage: scripts/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic] [--openvino]
@@ -111,7 +111,7 @@ def check_ap(model, arguments, folder):
 
     data = ["--annotations", arguments.annotations]
     saccade("export", model, out, "--input", "bytes", "--postprocess")
-    saccade("eval", "--checkpoint", model, *data, "--images", arguments.images, "--json", ours)
+    saccade("eval", "--checkpoint", model, *data, "--images", arguments.images, "--json", ours, "--precision", "f32")
     detections.write_text(json.dumps(detect(out, arguments.annotations, arguments.images)))
     saccade("score", *data, "--detections", detections, "--json", theirs)
     here, there = (json.loads(path.read_text()) for path in (ours, theirs))

@@ -223,6 +223,20 @@ TEST_F(Cli, BenchTimesACheckpoint) {
     EXPECT_NE(figures.find(part), std::string::npos) << part << " in " << figures;
 }
 
+TEST_F(Cli, PrecisionTakesThePlaceOfTheConfigurations) {
+  auto detections = [](const std::string& precision) {
+    const std::string list = "detections_" + precision + ".json";
+    expect_works("eval --checkpoint " + kCheckpoint +
+                 " --annotations shapes/annotations.json --images shapes/images --detections " + list +
+                 (precision.empty() ? "" : " --precision " + precision));
+    return read_bytes(scratch() / list);
+  };
+  EXPECT_EQ(detections("f32"), detections(""));  // as it was trained
+  EXPECT_NE(detections("bf16"), detections(""));
+  expect_works("bench " + kCheckpoint + " --seconds 0 --precision bf16 --json bench_bf16.json");
+  EXPECT_NE(read_bytes(scratch() / "bench_bf16.json").find("\"precision\": \"bf16\""), std::string::npos);
+}
+
 constexpr const char* kTinyClassifier = R"(
 model { type: "classifier" backbone { blocks: [1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 } }
 data {

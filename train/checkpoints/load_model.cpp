@@ -55,7 +55,7 @@ std::shared_ptr<Module> build_model(const Config& config, int64_t classes) {
   return build_model(args.model, classes, args.criterion);
 }
 
-LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
+LoadedModel load_trained_model(const std::string& checkpoint, Device device, const std::string& precision) {
   std::error_code error;
   if (!std::filesystem::exists(checkpoint, error) && !error)
     fail_input("{}: no such file, expected a checkpoint (*.safetensors) that saccade train wrote",
@@ -67,6 +67,11 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device) {
   loaded.category_ids = info.category_ids;
   loaded.config = parse_config(info.config, checkpoint + ": its configuration");
   with_name(checkpoint, [&] { validate_config(loaded.config); });
+  if (!precision.empty()) {
+    config::Precision value{};
+    SACCADE_CHECK(config::Precision_Parse(precision, &value), "[load] no precision \"{}\"", precision);
+    loaded.config.set_precision(value);
+  }
   const TaskSpec& task = task_of(loaded.config);
   loaded.task = task.name;
   const int64_t classes = check_classes(loaded, task, checkpoint);

@@ -46,7 +46,7 @@ double percentile(const std::vector<double>& sorted, double share) {
 int run_bench(const BenchArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"CKPT", arguments.checkpoint}});
   const DeviceChoice choice = choose_device(arguments.device);
-  LoadedModel model = load_trained_model(arguments.checkpoint, choice.device);
+  LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision);
   if (!choice.notice.empty()) print_line(choice.notice);
   const ImageSize size = eval_size(model.config, arguments.height, arguments.width);
   const Batch batch = noise_batch(arguments.batch_size, size);

@@ -34,6 +34,7 @@ int launch_processes(const TrainArguments& arguments);
 struct EvalArguments {
   std::string checkpoint, annotations, images, detections, json, device = "auto";
   std::string data, split = "val";  // or a folder, and which of its splits
+  std::string precision;            // "": the configuration's
   int64_t batch_size = 0;           // 0: the configuration's
   bool allow_outside = false;       // images may lie outside of their folder
   bool per_class = false;           // of a detector: the figures of each class too
@@ -50,6 +51,7 @@ struct PredictArguments {
   std::string checkpoint, output, device = "auto";
   std::vector<std::string> images;   // files, folders of images, or patterns (*.jpg)
   std::string list;                  // a file with more of them, one a line
+  std::string precision;             // "": the configuration's
   int64_t batch_size = 1;            // images at a time
   std::optional<double> threshold;   // of boxes; unset: 0.5
   std::vector<std::string> classes;  // names or category ids; empty: all
@@ -64,6 +66,7 @@ int run_predict(const PredictArguments& arguments);
 
 struct BenchArguments {
   std::string checkpoint, json, device = "auto";
+  std::string precision;                          // "": the configuration's
   int64_t batch_size = 1, height = 0, width = 0;  // 0: the configuration's evaluation size
   double seconds = 5;
 };

@@ -28,6 +28,11 @@ void add_threads(CLI::App& app) {
   }
 }
 
+void add_precision(CLI::App* c, std::string& precision) {
+  option(c, "--precision", precision, "NAME", "compute in f32, tf32 or bf16 (default: as in training)")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
+}
+
 void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
   option(c, "--batch-size", size, "N", text)
       ->check(
@@ -114,6 +119,7 @@ void add_eval(CLI::App& app, Action& action) {
   add_batch_size(c, a->batch_size, "images at a time");
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
+  add_precision(c, a->precision);
   c->footer(
       "Examples:\n"
       "  saccade eval --checkpoint runs/a/checkpoints/best.safetensors --annotations val.json --images val/\n"
@@ -158,6 +164,7 @@ void add_predict(CLI::App& app, Action& action) {
       ->check(number<double>("a number from 0 to 0.9", [](double s) { return s >= 0 && s <= 0.9; }))
       ->needs("--tile");
   add_device(c, a->device);
+  add_precision(c, a->precision);
   option(c, "--list", a->list, "FILE", "take the images that this file lists too, one a line");
   add_batch_size(c, a->batch_size, "images at a time (default 1); those of several sizes may be padded");
   c->add_option("IMAGE", a->images, "image files, folders of images, or patterns ('shots/*.jpg')")
@@ -182,6 +189,7 @@ void add_bench(CLI::App& app, Action& action) {
           number<double>("a number of seconds from 0 to 3600", [](double t) { return t >= 0 && t <= 3600; }));
   add_json(c, a->json);
   add_device(c, a->device);
+  add_precision(c, a->precision);
   c->footer("Example:\n  saccade bench runs/a/checkpoints/best.safetensors --batch-size 8 --json bench.json");
 }
 
