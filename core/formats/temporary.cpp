@@ -61,6 +61,12 @@ void TemporaryPath::keep() {
 }
 
 MadeFolder::MadeFolder(const std::string& path) {
+  // Another command that has made the same parents removes them while they are empty.
+  constexpr int kMostTries = 1000;
+  for (int tries = 1; !make(path, tries < kMostTries);) ++tries;
+}
+
+bool MadeFolder::make(const std::string& path, bool again) {
   namespace fs = std::filesystem;
   fs::path at;
   for (const fs::path& part : fs::path(path)) {
@@ -73,9 +79,13 @@ MadeFolder::MadeFolder(const std::string& path) {
     std::error_code error;
     if (fs::is_directory(at, error)) continue;
     remove_empty();
+    const fs::file_type now = fs::symlink_status(at, error).type();
+    const bool changed = now == fs::file_type::not_found || now == fs::file_type::directory;
+    if (again && (reason == ENOENT || (reason == EEXIST && changed))) return false;
     if (fs::exists(at, error)) fail_input("{}: is a file, expected a folder", at.string());
     fail_input("{}: cannot create the folder: {}", path, std::strerror(reason));
   }
+  return true;
 }
 
 MadeFolder::~MadeFolder() { remove_empty(); }

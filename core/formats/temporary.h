@@ -40,6 +40,8 @@ class MadeFolder {
   MadeFolder& operator=(const MadeFolder&) = delete;
 
  private:
+  // False where somebody took a parent away meanwhile, and `again` is allowed.
+  bool make(const std::string& path, bool again);
   void remove_empty();
 
   std::vector<std::unique_ptr<TemporaryPath>> made_;  // the innermost last

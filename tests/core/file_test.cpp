@@ -11,9 +11,11 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "core/formats/json.h"
 #include "core/formats/output_file.h"
+#include "core/formats/temporary.h"
 #include "core/formats/text.h"
 #include "tests/input_error.h"
 #include "tests/test_folder.h"
@@ -287,6 +289,39 @@ TEST(JsonSyntax, IsCheckedInValuesThatAreNotRead) {
   for (const char* value :
        {"{\"a\" 1}", "[1,]", "tru", "01", "\"\\q\"", "[1 2]", "{\"a\":{\"b\":nul}}", "1.e5", "[1}", "NaN"})
     EXPECT_EQ(error(value).find(path + ": line 2, byte "), 0u) << value << ": " << error(value);
+}
+
+// Each removes what it has made, as long as nothing is in it.
+TEST(MadeFolder, TwoMayMakeTheSameParentsAtOnce) {
+  TestFolder dir;
+  int made[2] = {};
+  auto work = [&](int own) {
+    const std::string path = dir / fmt::format("x/y/z/{}", own);
+    for (int i = 0; i < 3000; ++i) {
+      const MadeFolder folder(path);
+      made[own] += std::filesystem::is_directory(path);
+    }
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  EXPECT_EQ(made[0], 3000);
+  EXPECT_EQ(made[1], 3000);
+}
+
+TEST(MadeFolder, SaysWhyThereIsNone) {
+  TestFolder dir;
+  write_bytes(dir / "file", "");
+  std::filesystem::create_symlink("nothing", dir / "link");
+  EXPECT_EQ(input_error([&] { MadeFolder(dir / "a/b/c"); }), "no error");
+  EXPECT_NE(input_error([&] { MadeFolder(dir / "file/b"); }).find("file: is a file, expected a folder"),
+            std::string::npos);
+  EXPECT_NE(input_error([&] { MadeFolder(dir / "link/b"); }).find("cannot create the folder: File exists"),
+            std::string::npos);
+  EXPECT_NE(
+      input_error([&] { MadeFolder("/proc/nothing/b"); }).find("cannot create the folder: No such file"),
+      std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(dir / "a"));
 }
 
 }  // namespace
