@@ -80,6 +80,18 @@ TEST(Voc, ReadsFoldersAndImageSets) {
   EXPECT_EQ(boxes_text(set->ground_truth()), "1:1:4,2,10,10.5 1:2:1,0,8,3 ");
 }
 
+TEST(ClassList, IsReadAndChecked) {
+  TestFolder dir;
+  write_below(dir, "classes.txt", "cat\r\nsmall dog\n\n");
+  EXPECT_EQ(read_class_list(dir / "classes.txt"), (std::vector<std::string>{"cat", "small dog"}));
+  write_below(dir, "twice.txt", "cat\ndog\ncat\n");
+  EXPECT_NE(input_error([&] { read_class_list(dir / "twice.txt"); }).find("the class \"cat\" is there twice"),
+            std::string::npos);
+  write_below(dir, "none.txt", "\n");
+  EXPECT_NE(input_error([&] { read_class_list(dir / "none.txt"); }).find("has no names of classes"),
+            std::string::npos);
+}
+
 TEST(ImageList, PassesOverWhatIsHidden) {
   TestFolder dir;
   for (const char* name : {"b/c.png", "a.jpg", ".d.png", ".cache/e.png", "b/.f.jpg", "b/notes.txt"})

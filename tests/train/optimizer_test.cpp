@@ -260,7 +260,6 @@ TEST_P(EmaFormula, IsFollowed) {
 }
 INSTANTIATE_TEST_SUITE_P(Tau, EmaFormula, testing::Values(0, 8));
 
-// A parameter's average follows its step, in the optimizer's kernel or behind it; a buffer's follows too.
 TEST(Ema, AStoredTensorMustFit) {
   Tensor to = Tensor::zeros({2, 3});
   copy_stored("x", Tensor::full({2, 3}, 4.0), to);
@@ -270,6 +269,7 @@ TEST(Ema, AStoredTensorMustFit) {
   EXPECT_EQ(to.to_vector<float>(), std::vector<float>(6, 4));
 }
 
+// A parameter's average follows its step, in the optimizer's kernel or behind it; a buffer's follows too.
 TEST(Ema, FollowsTheOptimizer) {
   for (const char* type : {"adamw", "sgd"}) {
     TwoTensors model;
