@@ -41,7 +41,7 @@ class CudaRanks : public testing::Test {
   // Beside other tests' runs.
   static fs::path run_folder(const std::string& name) { return scratch() / ("gpus_" + name); }
   static Result train(const std::string& name, const std::string& more, const std::string& variables = "") {
-    return run_script(fmt::format(
+    return run_ranks(fmt::format(
         "{} SACCADE_EMULATOR_GPUS=2 OMP_NUM_THREADS=1 timeout -k 5 100 \"$S\" train --config gpus.textproto --output {} "
         "--trial-batch off --device {}",
         variables, run_folder(name).string(), more));

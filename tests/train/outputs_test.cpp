@@ -236,6 +236,7 @@ int status_after_signal(const std::vector<std::string>& arguments, int signal, c
   const std::string folder = scratch().string();
   const pid_t child = ::fork();
   if (child == 0) {
+    ::signal(signal, SIG_DFL);  // under nohup a hang-up would be ignored
     ::dup2(ends[0], STDIN_FILENO);
     ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
     if (::chdir(folder.c_str()) == 0) ::execv(words[0], words.data());

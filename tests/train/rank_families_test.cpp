@@ -100,11 +100,10 @@ class RankFamilies : public testing::TestWithParam<RankFamily> {
 };
 
 std::vector<double> losses_by(int ranks) {
-  // What Open MPI's own libraries leave behind when they are closed would make LeakSanitizer end a rank with an error.
-  const Result r = run_script(fmt::format(
-      "rm -rf family\nASAN_OPTIONS=${{ASAN_OPTIONS:-}}:detect_leaks=0 OMP_NUM_THREADS=1 timeout -k 5 300 \"$S\" train "
-      "--config family.textproto --output family --quiet --trial-batch off {}",
-      ranks > 1 ? fmt::format("--processes {}", ranks) : ""));
+  const Result r =
+      run_ranks(fmt::format("rm -rf family\nOMP_NUM_THREADS=1 timeout -k 5 300 \"$S\" train "
+                            "--config family.textproto --output family --quiet --trial-batch off {}",
+                            ranks > 1 ? fmt::format("--processes {}", ranks) : ""));
   EXPECT_EQ(r.status, 0) << r.err;
   return losses_of((scratch() / "family").string());
 }

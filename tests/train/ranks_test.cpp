@@ -42,10 +42,6 @@ class RankTraining : public testing::Test {
     write_bytes(scratch() / "ranks.textproto", kModel);
     expect_works("data shapes --output shapes7 --images 7 --seed 3 --size 64");
   }
-  // What Open MPI's own libraries leave behind when they are closed would make LeakSanitizer end a rank with an error.
-  static Result run_ranks(const std::string& script) {
-    return run_script("export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0\n" + script);
-  }
   static Result train(const std::string& output, int processes, const std::string& more = "") {
     return run_ranks(fmt::format(
         "OMP_NUM_THREADS=1 timeout -k 5 60 \"$S\" train --config ranks.textproto --output {} {} {}", output,
