@@ -320,7 +320,8 @@ TEST(TrainerChild, DISABLED_Run) {
   const char* folder = std::getenv("SACCADE_TEST_RUN");
   ASSERT_NE(folder, nullptr);
   TinyRun setup(folder);
-  setup.options.config.mutable_train()->set_epochs(6);
+  // So long that a kill comes before the end, however late it is.
+  setup.options.config.mutable_train()->set_epochs(60);
   setup.options.config.mutable_train()->set_checkpoint_every_steps(1);
   setup.run(true);
 }
