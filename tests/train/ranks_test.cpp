@@ -229,7 +229,7 @@ TEST_F(RankTraining, AFullDiskOfTheWriterEndsAllRanks) {
   const Result r = run_ranks(
       std::string(kAsRoot) +
       "T='train --config ranks.textproto --output full --quiet'\n"
-      "OMPI_MCA_btl=self,tcp timeout -k 5 60 mpirun --oversubscribe -n 1 sh -c \"ulimit -f 8; exec \\\"$S\\\" $T\" : "
+      "OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo timeout -k 5 60 mpirun --oversubscribe -n 1 sh -c \"ulimit -f 8; exec \\\"$S\\\" $T\" : "
       "-n 1 \"$S\" $T");
   EXPECT_EQ(r.status, 1) << r.err;
   EXPECT_EQ(r.err.find("error: full/"), 0U) << r.err;
