@@ -42,7 +42,7 @@ GROUPS = {
     "autograd": r"autograd/",
     "layers": r"layers/(?!args)|models/(common|deformable_detr|rt_detr|dino|detr)/(?!weights)",
     "evaluator": r"data/evaluation/",
-    "readers": r"core/formats/(?!descriptors|temporary|output_file)|data/formats/(?!.*check)",
+    "readers": r"core/files/(?!descriptors|temporary|output_file)|core/formats/|data/formats/(?!.*check)",
     "images": r"data/images/(?!draw|font)",
     "augmentations": r"data/augment/|data/loading/",
 }

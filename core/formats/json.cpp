@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/formats/json_syntax.h"
-#include "core/formats/text.h"
 
 namespace saccade {
 

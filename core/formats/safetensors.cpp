@@ -7,10 +7,10 @@
 #include <numeric>
 #include <set>
 
-#include "core/formats/checksum.h"
+#include "core/files/checksum.h"
+#include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/formats/json.h"
-#include "core/formats/output_file.h"
-#include "core/formats/text.h"
 
 namespace saccade {
 namespace {

@@ -2,7 +2,7 @@
 // data_offsets}} with an optional "__metadata__" map of strings, then the raw tensors, row-major, without
 // holes. https://github.com/huggingface/safetensors#format
 //
-// Files of ours carry checksums (core/formats/checksum.h) in their metadata: "saccade.checksums", one for each tensor in the order of
+// Files of ours carry checksums (core/files/checksum.h) in their metadata: "saccade.checksums", one for each tensor in the order of
 // the data, and "saccade.header_checksum", of the header with zeros for its own digits. Files of others have neither.
 #pragma once
 

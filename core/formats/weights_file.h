@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/formats/file.h"
-#include "core/formats/text.h"
+#include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade {

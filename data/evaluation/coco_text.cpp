@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "core/files/text.h"
 #include "core/formats/json.h"
-#include "core/formats/text.h"
 #include "data/evaluation/coco_eval.h"
 
 namespace saccade {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 #include "data/formats/json_record.h"
 
 namespace saccade {

@@ -9,7 +9,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/formats/file.h"
-#include "core/formats/text.h"
+#include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/images/image.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 

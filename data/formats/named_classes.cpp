@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/images/image.h"
 

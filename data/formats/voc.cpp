@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
 

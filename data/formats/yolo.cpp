@@ -5,7 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"

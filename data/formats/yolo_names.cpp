@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
 

@@ -9,9 +9,9 @@
 #include <set>
 #include <string_view>
 
-#include "core/formats/descriptors.h"
-#include "core/formats/file.h"
-#include "core/formats/output_file.h"
+#include "core/files/descriptors.h"
+#include "core/files/file.h"
+#include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/images/codecs.h"
 #include "data/images/orientation.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/formats/text.h"
+#include "core/files/text.h"
 #include "data/pages/sorting.h"
 #include "data/pages/style.h"
 

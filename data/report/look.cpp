@@ -2,8 +2,8 @@
 #include <atomic>
 #include <filesystem>
 
-#include "core/formats/checksum.h"
-#include "core/formats/file.h"
+#include "core/files/checksum.h"
+#include "core/files/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/images/resize.h"

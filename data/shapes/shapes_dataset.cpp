@@ -5,9 +5,9 @@
 #include <atomic>
 #include <filesystem>
 
+#include "core/files/output_file.h"
+#include "core/files/temporary.h"
 #include "core/formats/json.h"
-#include "core/formats/output_file.h"
-#include "core/formats/temporary.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 

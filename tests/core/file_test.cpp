@@ -1,5 +1,5 @@
 // What is opened, read and written, and what is refused.
-#include "core/formats/file.h"
+#include "core/files/file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/files/output_file.h"
+#include "core/files/temporary.h"
+#include "core/files/text.h"
 #include "core/formats/json.h"
-#include "core/formats/output_file.h"
-#include "core/formats/temporary.h"
-#include "core/formats/text.h"
 #include "tests/input_error.h"
 #include "tests/test_folder.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
 #include "models/classifier.h"

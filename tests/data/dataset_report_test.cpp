@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 #include "data/report/dataset_page.h"
 #include "data/report/odd_boxes.h"
 #include "tests/data/test_files.h"

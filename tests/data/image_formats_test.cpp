@@ -6,7 +6,7 @@
 #include <ctime>
 #include <sstream>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "data/images/orientation.h"
 #include "tests/data/test_files.h"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/philox.h"
 #include "tests/data/test_files.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
 #include "data/augment/augment.h"

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "data/formats/coco.h"
 #include "tests/data/test_files.h"
 

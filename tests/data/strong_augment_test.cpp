@@ -7,7 +7,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "data/augment/augment.h"
 #include "data/augment/transforms.h"
 #include "data/loading/loader.h"

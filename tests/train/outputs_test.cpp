@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "core/formats/text.h"
+#include "core/files/text.h"
 #include "tests/train/program.h"
 
 namespace saccade {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/formats/temporary.h"
+#include "core/files/temporary.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/run_lock.h"
 

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/formats/descriptors.h"
-#include "core/formats/text.h"
+#include "core/files/descriptors.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/allocator.h"

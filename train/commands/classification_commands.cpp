@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/files/text.h"
 #include "core/formats/json.h"
-#include "core/formats/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "train/classification/evaluate.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco.h"
 #include "data/formats/data_format.h"

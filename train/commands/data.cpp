@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "core/formats/output_file.h"
-#include "core/formats/temporary.h"
+#include "core/files/output_file.h"
+#include "core/files/temporary.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/formats/temporary.h"
+#include "core/files/temporary.h"
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
 #include "data/loading/skipped_images.h"

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
+#include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/formats/json.h"
-#include "core/formats/output_file.h"
-#include "core/formats/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "data/images/draw.h"

@@ -11,9 +11,9 @@
 #include <array>
 #include <map>
 
-#include "core/formats/descriptors.h"
+#include "core/files/descriptors.h"
+#include "core/files/output_file.h"
 #include "core/formats/json.h"
-#include "core/formats/output_file.h"
 #include "core/formats/safetensors.h"
 #include "core/tensor/philox.h"
 #include "data/images/image.h"

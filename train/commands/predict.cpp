@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "train/commands/device_choice.h"
 #include "train/commands/task_commands.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/loading/loader.h"
 #include "train/config/options.h"

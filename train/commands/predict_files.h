@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/formats/temporary.h"
+#include "core/files/temporary.h"
 #include "data/images/image.h"
 #include "data/loading/batch.h"
 #include "train/config/config.h"

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <thread>
 
-#include "core/formats/file.h"
-#include "core/formats/output_file.h"
+#include "core/files/file.h"
+#include "core/files/output_file.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
 #include "data/images/image.h"

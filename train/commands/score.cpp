@@ -1,5 +1,5 @@
 // saccade score: the metrics of a detection file. It needs neither tensors nor a model.
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/data_format.h"

@@ -1,7 +1,7 @@
 // saccade summary: what a recipe's model costs.
 #include "models/summary.h"
 
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/distributed/process_group.h"
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/interrupt.h"

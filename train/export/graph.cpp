@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/formats/checksum.h"
+#include "core/files/checksum.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

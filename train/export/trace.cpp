@@ -4,7 +4,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "core/formats/checksum.h"
+#include "core/files/checksum.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

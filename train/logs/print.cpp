@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/formats/text.h"
+#include "core/files/text.h"
 
 namespace saccade {
 namespace {

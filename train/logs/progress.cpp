@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/formats/text.h"
+#include "core/files/text.h"
 #include "train/logs/print.h"
 
 namespace saccade {

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/formats/descriptors.h"
-#include "core/formats/file.h"
+#include "core/files/descriptors.h"
+#include "core/files/file.h"
+#include "core/files/output_file.h"
 #include "core/formats/json.h"
-#include "core/formats/output_file.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

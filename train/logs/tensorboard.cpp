@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "core/formats/checksum.h"
-#include "core/formats/file.h"
+#include "core/files/checksum.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "train/loop/training_run.h"
 

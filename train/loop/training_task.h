@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/distributed/process_group.h"
-#include "core/formats/checksum.h"
+#include "core/files/checksum.h"
 #include "core/types/metrics.h"
 #include "data/loading/loader.h"
 #include "layers/module.h"

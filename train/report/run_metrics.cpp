@@ -7,7 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/formats/file.h"
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "train/logs/progress.h"
 

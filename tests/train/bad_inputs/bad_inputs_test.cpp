@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <map>
 
-#include "core/formats/text.h"
+#include "core/files/text.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
 #include "tests/train/bad_inputs/table.h"

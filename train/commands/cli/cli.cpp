@@ -10,9 +10,9 @@
 #include <sstream>
 #include <system_error>
 
-#include "core/formats/descriptors.h"
-#include "core/formats/output_file.h"
-#include "core/formats/temporary.h"
+#include "core/files/descriptors.h"
+#include "core/files/output_file.h"
+#include "core/files/temporary.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"

@@ -1,4 +1,4 @@
-#include "core/formats/temporary.h"
+#include "core/files/temporary.h"
 
 #include <pthread.h>
 #include <sys/stat.h>

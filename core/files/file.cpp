@@ -1,4 +1,4 @@
-#include "core/formats/file.h"
+#include "core/files/file.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,8 +13,8 @@
 #include <memory>
 #include <optional>
 
-#include "core/formats/descriptors.h"
-#include "core/formats/text.h"
+#include "core/files/descriptors.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

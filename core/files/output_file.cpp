@@ -1,4 +1,4 @@
-#include "core/formats/output_file.h"
+#include "core/files/output_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/formats/descriptors.h"
-#include "core/formats/text.h"
+#include "core/files/descriptors.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

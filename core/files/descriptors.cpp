@@ -1,4 +1,4 @@
-#include "core/formats/descriptors.h"
+#include "core/files/descriptors.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/formats/temporary.h"
+#include "core/files/temporary.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-#include "core/formats/checksum.h"
+#include "core/files/checksum.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/formats/text.h"
+#include "core/files/text.h"
 
 #include <fmt/format.h>
 
