@@ -4,9 +4,10 @@
 list(FILTER kernel_sources EXCLUDE REGEX "_(cpu|cuda|host)[_.][^/]*$")
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/*.cu ${CMAKE_SOURCE_DIR}/core/kernels/*/*.cu)
 file(GLOB cuda_host_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/*.cpp
+  ${CMAKE_SOURCE_DIR}/core/runtime/cuda/libraries/*.cpp
   ${CMAKE_SOURCE_DIR}/core/kernels/*/*_cuda*.cpp ${CMAKE_SOURCE_DIR}/core/distributed/*_cuda.cpp)
 # Needs nothing of CUDA and is tested in every build.
-set(cuda_library_source ${CMAKE_SOURCE_DIR}/core/runtime/cuda/library.cpp)
+set(cuda_library_source ${CMAKE_SOURCE_DIR}/core/runtime/cuda/libraries/library.cpp)
 list(REMOVE_ITEM cuda_host_sources ${cuda_library_source})
 target_sources(saccade_core PRIVATE ${cuda_library_source})
 target_link_libraries(saccade_core PUBLIC ${CMAKE_DL_LIBS})

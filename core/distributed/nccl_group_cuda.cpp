@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/distributed/backends.h"
-#include "core/runtime/cuda/nccl.h"
+#include "core/runtime/cuda/libraries/nccl.h"
 #include "core/runtime/cuda/rank_sum.h"
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"

@@ -1,5 +1,5 @@
 // The search for NVIDIA's libraries, on files that are always there.
-#include "core/runtime/cuda/library.h"
+#include "core/runtime/cuda/libraries/library.h"
 
 #include <gtest/gtest.h>
 

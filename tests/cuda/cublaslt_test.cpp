@@ -9,7 +9,7 @@
 #include "autograd/ops.h"
 #include "core/kernels/linear/linear.h"
 #include "core/kernels/matmul/matmul.h"
-#include "core/runtime/cuda/cublaslt.h"
+#include "core/runtime/cuda/libraries/cublaslt.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 

@@ -1,4 +1,4 @@
-// What core/runtime/cuda/cublaslt.cpp uses of cuBLASLt, on the emulated GPU. Found before the toolkit's header of the
+// What core/runtime/cuda/libraries/cublaslt.cpp uses of cuBLASLt, on the emulated GPU. Found before the toolkit's header of the
 // same name when SACCADE_EMULATOR is defined. Names and values are the library's; what it refuses is refused,
 // and some things more that it lets pass but that we must not do (see cublasLt.cpp).
 #pragma once

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/kernels/conv2d/conv2d.h"
-#include "core/runtime/cuda/cudnn.h"
+#include "core/runtime/cuda/libraries/cudnn.h"
 #include "core/runtime/lru_cache.h"
 #include "core/tensor/execution.h"
 

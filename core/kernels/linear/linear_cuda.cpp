@@ -4,7 +4,7 @@
 #include "core/kernels/linear/linear.h"
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
-#include "core/runtime/cuda/cublaslt.h"
+#include "core/runtime/cuda/libraries/cublaslt.h"
 
 namespace saccade::kernels {
 namespace {

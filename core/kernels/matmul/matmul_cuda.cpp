@@ -2,7 +2,7 @@
 // copied.
 #include "core/kernels/matmul/matmul.h"
 
-#include "core/runtime/cuda/cublaslt.h"
+#include "core/runtime/cuda/libraries/cublaslt.h"
 
 namespace saccade::kernels {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/runtime/cuda/api.h"
-#include "core/runtime/cuda/cublaslt.h"
-#include "core/runtime/cuda/cudnn.h"
+#include "core/runtime/cuda/libraries/cublaslt.h"
+#include "core/runtime/cuda/libraries/cudnn.h"
 #include "core/runtime/cuda/recording.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"

@@ -1,11 +1,11 @@
 #if __has_include(<nccl.h>)
 
-#include "core/runtime/cuda/nccl.h"
+#include "core/runtime/cuda/libraries/nccl.h"
 
 #include <optional>
 #include <string>
 
-#include "core/runtime/cuda/library_functions.h"
+#include "core/runtime/cuda/libraries/library_functions.h"
 
 namespace saccade::cuda {
 namespace {

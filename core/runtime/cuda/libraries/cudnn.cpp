@@ -1,6 +1,6 @@
-#include "core/runtime/cuda/cudnn.h"
+#include "core/runtime/cuda/libraries/cudnn.h"
 
-#include "core/runtime/cuda/library_functions.h"
+#include "core/runtime/cuda/libraries/library_functions.h"
 
 namespace saccade::cuda {
 namespace {

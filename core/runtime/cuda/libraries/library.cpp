@@ -1,4 +1,4 @@
-#include "core/runtime/cuda/library.h"
+#include "core/runtime/cuda/libraries/library.h"
 
 #include <dlfcn.h>
 #include <glob.h>

@@ -1,4 +1,4 @@
-#include "core/runtime/cuda/cublaslt.h"
+#include "core/runtime/cuda/libraries/cublaslt.h"
 
 #include <cublasLt.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/runtime/cuda/api.h"
-#include "core/runtime/cuda/library_functions.h"
+#include "core/runtime/cuda/libraries/library_functions.h"
 #include "core/runtime/cuda/slow_path.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/integers.h"

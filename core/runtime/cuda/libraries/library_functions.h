@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "core/runtime/cuda/library.h"
+#include "core/runtime/cuda/libraries/library.h"
 
 namespace saccade::cuda {
 
