@@ -28,7 +28,7 @@ libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -lz -lpthread -lexpat -lyaml -lp
 protoc "--cpp_out=$build" --proto_path=. --proto_path=/usr/include configs/rules.proto configs/saccade.proto
 printf '' > "$build/configs/recipes.inc"
 sources=(core/files/*.cpp core/formats/*.cpp core/tensor/*.cpp core/runtime/no_cuda.cpp core/runtime/interrupt.cpp core/runtime/cpu/processors.cpp
-  core/kernels/copy/copy.cpp data/images/{image,orientation,jpeg,png,bmp,webp,stb,resize}.cpp data/formats/*.cpp data/evaluation/detections.cpp train/logs/{run_log,tensorboard}.cpp
+  core/kernels/copy/copy.cpp data/images/{image,orientation,jpeg,png,bmp,webp,stb,resize}.cpp data/formats/*.cpp data/formats/*/*.cpp data/evaluation/detections.cpp train/logs/{run_log,tensorboard}.cpp
   train/config/{config,config_args,config_fields,config_parse,config_set,config_validate,nearest,rules}.cpp layers/{args,name_patterns}.cpp
   "$build"/configs/*.pb.cc)
 sources+=(tests/fuzz/*.cpp)
@@ -65,7 +65,7 @@ printf '\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22\x09\0\0\x40\x3b\xb9\x9b\xda\x41\x1a\x
 
 fuzz() {
   local target=$1 formats=()
-  [ "$target" != formats ] || formats=("$build"/objects/data_formats_{csv,voc,yolo}.o)
+  [ "$target" != formats ] || formats=("$build"/objects/data_formats_{csv,voc_voc,yolo_yolo}.o)
   clang++ "${flags[@]}" -fsanitize=fuzzer -o "$build/${target}_fuzz" "$build/objects/tests_fuzz_${target}_fuzz.o" "${formats[@]}" \
     "$build/saccade.a" "${libraries[@]}" || return
   "$build/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=65536 -print_final_stats=1 \

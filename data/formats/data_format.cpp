@@ -1,8 +1,8 @@
 #include "data/formats/data_format.h"
 
 #include "data/formats/annotated_images.h"
-#include "data/formats/dataset_check.h"
-#include "data/formats/image_check.h"
+#include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/image_check.h"
 #include "data/formats/splits.h"
 
 namespace saccade {

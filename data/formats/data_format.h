@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/runtime/registry.h"
+#include "data/formats/checks/findings.h"
 #include "data/formats/classification_dataset.h"
 #include "data/formats/detection_dataset.h"
-#include "data/formats/findings.h"
 
 namespace saccade {
 
@@ -78,7 +78,7 @@ inline Registry<ClassificationFormat>& classification_formats() {
 
 // By paths.format, else by what the paths look like: COCO, and for classification image folders, where no format
 // recognises them. Throw InputError for an unknown format and where several recognise the paths.
-// The images, where they are wanted, are looked at (data/formats/image_check.h); what there is to say about them is added to notes.
+// The images, where they are wanted, are looked at (data/formats/checks/image_check.h); what there is to say about them is added to notes.
 std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths,
                                                                LabelScheme labels = LabelScheme::kContiguous,
                                                                std::vector<std::string>* notes = nullptr);

@@ -13,7 +13,7 @@
 
 #include "core/formats/json.h"
 #include "core/tensor/philox.h"
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

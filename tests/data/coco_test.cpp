@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

@@ -6,8 +6,8 @@
 #include "data/augment/augment.h"
 #include "data/evaluation/coco_eval.h"
 #include "data/evaluation/detections.h"
+#include "data/formats/checks/dataset_check.h"
 #include "data/formats/data_format.h"
-#include "data/formats/dataset_check.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

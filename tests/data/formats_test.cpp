@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <set>
 
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"

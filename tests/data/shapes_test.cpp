@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/files/file.h"
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

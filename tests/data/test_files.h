@@ -9,7 +9,7 @@
 
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "data/images/image.h"
 #include "tests/input_error.h"
 #include "tests/test_folder.h"

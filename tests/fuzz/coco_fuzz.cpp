@@ -6,8 +6,8 @@
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/detections.h"
-#include "data/formats/coco.h"
-#include "data/formats/dataset_check.h"
+#include "data/formats/checks/dataset_check.h"
+#include "data/formats/coco/coco.h"
 
 // In place of thread_team.cpp's, which takes the place of GCC's OpenMP and so is not for clang.
 int saccade::thread_count() { return 1; }

@@ -1,8 +1,8 @@
 // libFuzzer: any bytes as the lists of the formats beside COCO; the first one chooses which (scripts/fuzz.sh).
 #include "core/runtime/cpu/thread_team.h"
 #include "data/formats/data_format.h"
-#include "data/formats/voc_xml.h"
-#include "data/formats/yolo_names.h"
+#include "data/formats/voc/voc_xml.h"
+#include "data/formats/yolo/yolo_names.h"
 #include "tests/fuzz/fuzz_file.h"
 
 // In place of thread_team.cpp's, which takes the place of GCC's OpenMP and so is not for clang.

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/images/image.h"
 #include "tests/input_error.h"

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "data/images/image.h"
 #include "tests/input_error.h"
 #include "tests/run_command.h"

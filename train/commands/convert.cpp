@@ -8,7 +8,7 @@
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "models/backbone.h"
 #include "models/weights/imagenet_names.h"

@@ -7,7 +7,7 @@
 #include "core/files/temporary.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"

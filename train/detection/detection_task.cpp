@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "data/evaluation/evaluators.h"
+#include "data/formats/checks/dataset_check.h"
 #include "data/formats/data_format.h"
-#include "data/formats/dataset_check.h"
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"

@@ -10,7 +10,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
-#include "data/formats/yolo_names.h"
+#include "data/formats/yolo/yolo_names.h"
 #include "data/images/image.h"
 
 namespace saccade {

@@ -1,4 +1,4 @@
-#include "data/formats/yolo_names.h"
+#include "data/formats/yolo/yolo_names.h"
 
 #include <yaml.h>
 

@@ -1,4 +1,4 @@
-#include "data/formats/voc_xml.h"
+#include "data/formats/voc/voc_xml.h"
 
 #include <expat.h>
 

@@ -1,4 +1,4 @@
-#include "data/formats/image_check.h"
+#include "data/formats/checks/image_check.h"
 
 #include <algorithm>
 #include <chrono>

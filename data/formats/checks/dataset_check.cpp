@@ -11,7 +11,7 @@
 #include "core/files/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
-#include "data/formats/dataset_check.h"
+#include "data/formats/checks/dataset_check.h"
 #include "data/images/image.h"
 #include "data/images/orientation.h"
 

@@ -1,4 +1,4 @@
-#include "data/formats/findings.h"
+#include "data/formats/checks/findings.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 #include "data/formats/json_record.h"
 
 namespace saccade {

@@ -11,7 +11,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
-#include "data/formats/voc_xml.h"
+#include "data/formats/voc/voc_xml.h"
 #include "data/images/image.h"
 
 namespace saccade {

@@ -1,4 +1,4 @@
-#include "data/formats/coco.h"
+#include "data/formats/coco/coco.h"
 
 namespace saccade {
 
