@@ -19,6 +19,13 @@ using BackwardShape = std::conditional_t<
                        std::conditional_t<kMma == Mma::kFma && kD <= 32, TileShape<64, 32, 2, 2>,
                                           TileShape<64, kMma == Mma::kFma ? 32 : 64, 1, 4>>>>;
 
+// Blocks of a multiprocessor that the registers must allow; 0: as many as the compiler finds best, which is too many where it would
+// rather spill some.
+template <Mma kMma, int kD>
+inline constexpr int kKeyBlocks = kMma == Mma::kFma&& kD == 32 ? 4 : 0;
+template <Mma kMma, int kD>
+inline constexpr int kPairBlocks = kMma == Mma::kBf16&& kD == 16 ? 3 : 0;
+
 // What the three kernels keep in shared memory: two tiles whose rows the block owns and two that it streams,
 // and numbers of the rows and columns.
 template <Mma kMma, int kD>
@@ -202,7 +209,8 @@ __device__ __forceinline__ void store_key_gradients(const Heads& p, const typena
 }
 
 template <Mma kMma, int kD, class Heads>
-__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_keys(Heads p) {
+__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<kMma, kD>)
+    attention_backward_keys(Heads p) {
   using Shape = BackwardShape<kMma, kD>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
   SACCADE_DYNAMIC_SHARED(char, bytes);
@@ -238,7 +246,8 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_b
 
 // blockIdx: x a tile of keys, y a tile of queries, z the group.
 template <Mma kMma, int kD, class Heads>
-__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_pairs(Heads p) {
+__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kPairBlocks<kMma, kD>)
+    attention_backward_pairs(Heads p) {
   using Shape = BackwardShape<kMma, kD>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
   SACCADE_DYNAMIC_SHARED(char, bytes);

@@ -10,7 +10,10 @@ namespace saccade::kernels {
 
 struct NormSizes {
   int64_t B, S, C, groups;
-  SACCADE_HD int64_t group_of(int64_t b, int64_t c) const { return b * groups + c / (C / groups); }
+  SACCADE_HD int64_t group_of(int64_t b, int64_t c) const {
+    const uint32_t size = static_cast<uint32_t>(C) / static_cast<uint32_t>(groups);
+    return b * groups + static_cast<uint32_t>(c) / size;
+  }
 };
 
 // Count, mean and sum of squared deviations of some rows.

@@ -50,11 +50,13 @@ struct ColumnTiles {
   __device__ int levels() const { return kColumnThreads / lanes; }
   __device__ ColumnPlace place() const {
     int thread = static_cast<int>(threadIdx.x);
-    int64_t rest = blockIdx.x;
     ColumnPlace p;
     p.lane = thread % lanes, p.level = thread / lanes;
-    p.column = (rest % tiles * lanes + p.lane) * pack, rest /= tiles;
-    p.run = rest % runs, p.batch = rest / runs;
+    // Divisions of 32 bits: each of 64 is a function of its own.
+    const unsigned n_tiles = static_cast<unsigned>(tiles), n_runs = static_cast<unsigned>(runs);
+    const unsigned tile = blockIdx.x % n_tiles, rest = blockIdx.x / n_tiles;
+    p.column = (int64_t{tile} * lanes + p.lane) * pack;
+    p.run = rest % n_runs, p.batch = rest / n_runs;
     p.row = p.run * run + p.level;
     p.end = (p.run + 1) * run < rows ? (p.run + 1) * run : rows;
     if (p.column >= columns) p.row = p.end;  // no columns, no rows
@@ -81,8 +83,9 @@ __device__ __forceinline__ void sum_levels(const ColumnTiles& t, const ColumnPla
 // first[b, c] and second[b, c] (s = 0 and 1, either may be null) = scale times the sum over the rows of what
 // values.at(batch, column)(row, sum) adds to sum[s], for kPack columns at once. With more than one run the runs leave
 // partial[s, b, run, c], and the last block of a tile to arrive adds them up.
+// Five blocks a multiprocessor are enough without packs: the compiler would spill registers for more.
 template <int kPack, int kSums, class Out, class Values>
-__global__ void __launch_bounds__(kColumnThreads)
+__global__ void __launch_bounds__(kColumnThreads, kPack == 1 ? 5 : 0)
     column_sums(ColumnTiles t, Values values, float* partial, unsigned* arrived, double scale, Out* first,
                 Out* second) {
   SACCADE_SHARED(float, shared, kColumnThreads* kPack);
@@ -92,7 +95,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   float sum[kSums][kPack] = {};
   if (p.row < p.end) {
     auto column = values.at(p.batch, p.column);
-#pragma unroll 4
+#pragma unroll(kPack* kSums > 8 ? 2 : 4)  // more would spill registers
     for (int64_t r = p.row; r < p.end; r += levels) column(r, sum);
   }
   if (partial) {

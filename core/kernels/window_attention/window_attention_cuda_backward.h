@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(kWindowRows * 2)
   bool active = first < p.queries;
   Accumulators<1, kN> sum;
   clear<1, kN>(sum);
-  int64_t members = p.members(group);
-  for (int64_t i = 0; i < members; ++i) {
+  const int members = static_cast<int>(p.members(group));
+  for (int i = 0; i < members; ++i) {
     __syncthreads();  // the previous window's numbers have been read
     auto head = p.head(p.member(group, i), shared.rest);
     load_queries<kMma, kN, kD>(p, head, 0, shared.q, shared.dy, shared);
