@@ -1,5 +1,6 @@
-// What the real cuDNN answers for GPUs that are only described, on a machine without any: every convolution of every recipe must
-// get an engine whose results repeat, within its workspace, in every precision. Prints how long planning takes.
+// What the real cuDNN answers for GPUs that are only described, on a machine without any: every convolution of every recipe, in
+// training and in inference, a batch or an image at a time, must get an engine whose results repeat, within its workspace, in every
+// precision. Prints how long planning takes.
 // Usage: conv_plans [DEVICE.json ...]     all of tests/cudnn/devices if none is named; exit status 77: cuDNN is not installed
 #include <time.h>
 
@@ -43,7 +44,12 @@ void record(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvPara
 
 constexpr int64_t kSmall = 256;  // what detectors are run at to see their convolutions
 
-// Those of a training step, or of an evaluation, which may fold norms into them.
+// The convolutions of a training step, or of an evaluation, which may fold norms into them.
+struct Recipe {
+  Config config;
+  bool training = false;
+  std::vector<Call> calls;
+};
 std::vector<Call> calls_of(const Config& config, bool training) {
   ExecutionScope scope;
   execution().grad_enabled = false;
@@ -75,15 +81,17 @@ constexpr Precision kPrecisions[] = {{"f32", DType::kF32, MathMode::kExact},
                                      {"tf32", DType::kF32, MathMode::kTf32},
                                      {"bf16", DType::kBF16, MathMode::kExact}};
 
-// Those of a training step that go to cuDNN, each once.
-std::vector<ConvProblem> problems_of(const std::vector<Call>& all, bool scaled, int64_t N, int64_t height,
-                                     int64_t width, const Precision& precision) {
+// Those that go to cuDNN, each once.
+std::vector<ConvProblem> problems_of(const Recipe& recipe, int64_t N, int64_t height, int64_t width,
+                                     const Precision& precision) {
+  const bool scaled = recipe.config.model().type() != "classifier";
   std::vector<ConvProblem> out;
   std::set<std::string> seen;
-  for (const Call& c : all) {
+  for (const Call& c : recipe.calls) {
     const Shape w{c.O, c.C / c.p.groups, c.R, c.S};
     if (kernels::is_strided_product(w, c.p) || c.p.groups == c.O) continue;  // products, depthwise
     for (ConvPass pass : {ConvPass::kForward, ConvPass::kData, ConvPass::kWeight}) {
+      if (pass != ConvPass::kForward && !recipe.training) continue;
       if (pass == ConvPass::kData && c.C == 3) continue;  // the images
       ConvProblem q{.pass = pass, .dtype = precision.dtype, .math = precision.math, .N = N};
       q.H = scaled ? at_size(c.H, height) : c.H;
@@ -107,11 +115,12 @@ double now() {
 }
 
 // As the backend does it: what cannot be fused is run in two.
-bool has_plan(cuda::ConvPlanner& planner, ConvProblem q) {
-  if (planner.make(q)) return true;
-  if (!q.bias && !q.relu) return false;
+enum class Found { kNothing, kPlan, kPlanWithoutEpilogue };
+Found find_plan(cuda::ConvPlanner& planner, ConvProblem q) {
+  if (planner.make(q)) return Found::kPlan;
+  if (!q.bias && !q.relu) return Found::kNothing;
   q.bias = q.relu = false;
-  return planner.make(q).has_value();
+  return planner.make(q) ? Found::kPlanWithoutEpilogue : Found::kNothing;
 }
 
 std::string text(const ConvProblem& q, const Precision& precision) {
@@ -121,24 +130,30 @@ std::string text(const ConvProblem& q, const Precision& precision) {
                      q.p.stride);
 }
 
-int check_device(const fs::path& file, const std::vector<std::pair<Config, std::vector<Call>>>& recipes) {
+int check_device(const fs::path& file, const std::vector<Recipe>& recipes) {
   cuda::ConvPlanner planner(read_text(file.string(), kTextFile));
   std::set<std::string> seen;
-  int failed = 0;
+  int failed = 0, in_two = 0;
   const double start = now();
-  for (const auto& [config, found] : recipes) {
-    const bool detects = config.model().type() != "classifier";
-    const int64_t N = std::min<int64_t>(config.data().batch_size(), 16);
-    for (const Precision& precision : kPrecisions)
-      for (auto [height, width] : {std::pair{800, 1066}, {1333, 800}})
-        for (const ConvProblem& q : problems_of(found, detects, N, height, width, precision)) {
-          if (!seen.insert(q.key().text()).second || has_plan(planner, q)) continue;
-          fmt::print("  no engine: {}\n", text(q, precision));
-          ++failed;
-        }
+  for (const Recipe& recipe : recipes) {
+    std::set<int64_t> batches{std::min<int64_t>(recipe.config.data().batch_size(), 16)};
+    if (!recipe.training) batches.insert(1);
+    for (const int64_t N : batches)
+      for (const Precision& precision : kPrecisions)
+        for (auto [height, width] : {std::pair{800, 1066}, {1333, 800}})
+          for (const ConvProblem& q : problems_of(recipe, N, height, width, precision)) {
+            if (!seen.insert(q.key().text()).second) continue;
+            const Found found = find_plan(planner, q);
+            in_two += found == Found::kPlanWithoutEpilogue;
+            if (found != Found::kNothing) continue;
+            fmt::print("  no engine: {}\n", text(q, precision));
+            ++failed;
+          }
   }
-  fmt::print("{}: {} convolutions, {} without an engine, the heuristic asked {} times, {:.0f} ms\n",
-             file.stem().string(), seen.size(), failed, planner.heuristics(), now() - start);
+  fmt::print(
+      "{}: {} convolutions, {} without an engine, {} whose bias and activation are a launch of their own, the heuristic "
+      "asked {} times, {:.0f} ms\n",
+      file.stem().string(), seen.size(), failed, in_two, planner.heuristics(), now() - start);
   return failed;
 }
 
@@ -156,7 +171,7 @@ std::vector<std::pair<int64_t, int64_t>> coco_sizes() {
 }
 
 // A training of Deformable DETR R50 on batches of four: planning each new size, and what it was with the heuristic every time.
-void time_planning(const fs::path& file, const std::vector<Call>& found) {
+void time_planning(const fs::path& file, const Recipe& recipe) {
   const auto sizes = coco_sizes();
   for (const Precision& precision : kPrecisions) {
     cuda::ConvPlanner planner(read_text(file.string(), kTextFile));
@@ -164,8 +179,8 @@ void time_planning(const fs::path& file, const std::vector<Call>& found) {
     std::vector<double> steps;
     for (auto [height, width] : sizes) {
       const double start = now();
-      for (const ConvProblem& q : problems_of(found, true, 4, height, width, precision))
-        if (planned.insert(q.key().text()).second) has_plan(planner, q);
+      for (const ConvProblem& q : problems_of(recipe, 4, height, width, precision))
+        if (planned.insert(q.key().text()).second) find_plan(planner, q);
       steps.push_back(now() - start);
     }
     double before = 0;
@@ -173,8 +188,8 @@ void time_planning(const fs::path& file, const std::vector<Call>& found) {
     for (int i = 0; i < kSome; ++i) {
       cuda::ConvPlanner fresh(read_text(file.string(), kTextFile));
       const double start = now();
-      for (const ConvProblem& q : problems_of(found, true, 4, sizes[i].first, sizes[i].second, precision))
-        has_plan(fresh, q);
+      for (const ConvProblem& q : problems_of(recipe, 4, sizes[i].first, sizes[i].second, precision))
+        find_plan(fresh, q);
       before += (now() - start) / kSome;
     }
     double sum = 0;
@@ -196,13 +211,13 @@ int run(const std::vector<std::string>& names) {
     return 77;
   }
   kernels::conv2d_forward.set_tuned(Device::kCpu, &record);
-  std::vector<std::pair<Config, std::vector<Call>>> recipes;
-  std::vector<Call> r50;
+  std::vector<Recipe> recipes;
+  Recipe r50;
   for (const auto& entry : fs::directory_iterator(SACCADE_SOURCE_DIR "/configs")) {
     if (entry.path().extension() != ".textproto") continue;
     const Config config = resolve_config(load_config(entry.path().string()));
-    for (bool training : {false, true}) recipes.emplace_back(config, calls_of(config, training));
-    if (entry.path().stem() == "deformable_detr_r50") r50 = recipes.back().second;
+    for (bool training : {false, true}) recipes.push_back({config, training, calls_of(config, training)});
+    if (entry.path().stem() == "deformable_detr_r50") r50 = recipes.back();
   }
   std::vector<fs::path> devices(names.begin(), names.end());
   if (devices.empty())
