@@ -69,7 +69,7 @@ struct Offsets {
   int64_t cost, logits;  // -1: not there
 };
 
-// The first thing wrong with the predictions for image n.
+// The first thing wrong with the predictions for image n. Asks the GPU, which the caller's thread alone may do.
 std::string find_problem(const MatchLayer& layer, int64_t n) {
   for (auto [tensor, what] : {std::pair{&layer.boxes, "box"}, std::pair{&layer.logits, "score"}}) {
     std::vector<float> values = tensor->select(0, n).to_vector<float>();
@@ -81,18 +81,15 @@ std::string find_problem(const MatchLayer& layer, int64_t n) {
   return "the cost of its predictions overflows";
 }
 
-// Matches the T objects of image n in every query group. cost [T, Q]: what is not finite becomes kUnusable, and
-// `problem` says why.
+// Matches the T objects of image n in every query group. cost [T, Q]: what is not finite becomes kUnusable, and sets `broken`.
 std::vector<MatchedPair> match_image(const MatchLayer& layer, int64_t n, int64_t T, float* cost,
-                                     std::string& problem) {
+                                     char& broken) {
   int64_t Q = layer.logits.dim(1), G = Q / layer.groups;
-  bool broken = false;
   for (int64_t k = 0; k < T * Q; ++k) {
     if (std::isfinite(cost[k])) continue;
     cost[k] = kUnusable;
-    broken = true;
+    broken = 1;
   }
-  if (broken) problem = find_problem(layer, n);
   std::vector<MatchedPair> pairs;
   for (int64_t g = 0; g < layer.groups; ++g) {
     int64_t rows = g == 0 ? T : T * layer.repeat;
@@ -163,10 +160,10 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
 
   // One assignment problem per layer, image and group; they share nothing, so threads may take them in any order.
   std::vector<std::vector<std::vector<MatchedPair>>> pairs(layers.size());
-  std::vector<std::vector<std::string>> problems(layers.size());
+  std::vector<std::vector<char>> broken(layers.size());
   for (size_t l = 0; l < layers.size(); ++l) {
     pairs[l].resize(targets.size());
-    problems[l].resize(targets.size());
+    broken[l].resize(targets.size());
   }
   parallel_for(L * N, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -175,7 +172,7 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
       int64_t T = objects.first[n + 1] - objects.first[n], Q = layer.logits.dim(1);
       if (T == 0 || Q == 0) continue;
       float* cost = numbers + offsets[l].cost + objects.first[n] * Q;
-      pairs[l][n] = match_image(layer, i % N, T, cost, problems[l][n]);
+      pairs[l][n] = match_image(layer, i % N, T, cost, broken[l][n]);
     }
   });
 
@@ -186,9 +183,9 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
   for (size_t n = 0; n < targets.size(); ++n) {
     bool bad = false;
     for (size_t l = 0; l < layers.size(); ++l) {
-      if (problems[l][n].empty()) continue;
-      result.problems.push_back(
-          fmt::format("{}, {}: {}", name_of_image(targets[n]), layers[l].name, problems[l][n]));
+      if (!broken[l][n]) continue;
+      result.problems.push_back(fmt::format("{}, {}: {}", name_of_image(targets[n]), layers[l].name,
+                                            find_problem(layers[l], static_cast<int64_t>(n))));
       bad = true;
     }
     if (bad) result.bad_images.push_back(targets[n].image_id);
