@@ -10,10 +10,10 @@ namespace saccade {
 
 class OpObserver;  // autograd/scope.h
 
-// How exactly products of f32 are computed on a GPU.
+// How exactly products of f32 are computed.
 enum class MathMode : uint8_t {
-  kExact,  // every factor in f32
-  kTf32,   // tensor cores may round the factors to 10 bits of mantissa; sums stay f32
+  kExact,  // as plain sums of products of f32
+  kTf32,  // a GPU's tensor cores round the factors to 10 bits of mantissa, the CPU's convolutions use Winograd's algorithm
 };
 
 // What memory is asked for, so that the message of a full GPU can say what held it.
