@@ -38,7 +38,7 @@ class ClassLoss {
   struct Sum {
     Var sums;
     std::vector<double> divisors;
-    static Sum over(Var sums, double objects) {
+    static Sum over(const Var& sums, double objects) {
       return {sums, std::vector<double>(static_cast<size_t>(sums.dim(0)), objects)};
     }
   };

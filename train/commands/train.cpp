@@ -38,7 +38,7 @@ std::string recipe_file(const TrainArguments& arguments) {
     fail_input(
         "saccade train: --config or --model is required, for example --model rt_detr_r18 --data my_images (see saccade "
         "train --help)");
-  const std::string own = arguments.output + "/config.textproto";
+  std::string own = arguments.output + "/config.textproto";
   std::error_code error;
   if (!fs::exists(own, error))
     fail_input(
@@ -68,7 +68,7 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
 // The check of --overfit: few images over and over, with a rate that falls to its end and without what slows learning by heart. The
 // edits of the user count after it.
 void overfit(Config& config, int64_t images, const std::vector<std::string>& sets) {
-  constexpr int64_t kSteps = 1000, kWarmup = 50, kEvaluations = 4;
+  constexpr int64_t kSteps = 1000, kEvaluationSteps = 250, kWarmup = 50;
   config::Data& data = *config.mutable_data();
   data.set_overfit(static_cast<int32_t>(std::min<int64_t>(images, 1'000'000)));
   data.set_batch_size(static_cast<int32_t>(std::min<int64_t>(data.batch_size(), data.overfit())));
@@ -78,7 +78,7 @@ void overfit(Config& config, int64_t images, const std::vector<std::string>& set
   train.set_max_steps(kSteps);
   train.set_ema_decay(0);
   const int64_t batches = std::max<int64_t>(data.overfit() / data.batch_size(), 1);
-  train.set_eval_every_epochs(static_cast<double>(kSteps / kEvaluations) / static_cast<double>(batches));
+  train.set_eval_every_epochs(static_cast<double>(kEvaluationSteps) / static_cast<double>(batches));
   config::Schedule& schedule = *config.mutable_schedule();
   schedule.Clear();
   schedule.set_type("cosine");
@@ -89,7 +89,7 @@ void overfit(Config& config, int64_t images, const std::vector<std::string>& set
 }
 
 Config configuration(const TrainArguments& arguments, std::vector<std::string>& notes) {
-  NamePatterns(arguments.freeze, kFreeze);
+  const NamePatterns checked(arguments.freeze, kFreeze);
   Config config = chosen_config(arguments, notes);
   if (arguments.overfit > 0) {
     if (!arguments.model
@@ -126,8 +126,7 @@ std::string new_run_folder(const TrainArguments& arguments) {
       arguments.model.empty() ? fs::path(arguments.config).stem().string() : arguments.model;
   std::error_code error;
   for (int n = 1;; ++n)
-    if (const std::string folder = fmt::format("runs/{}-{}", name, n); !fs::exists(folder, error))
-      return folder;
+    if (std::string folder = fmt::format("runs/{}-{}", name, n); !fs::exists(folder, error)) return folder;
 }
 
 std::string quoted(const std::string& word) {

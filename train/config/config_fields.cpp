@@ -40,7 +40,7 @@ std::string find_field(const pb::Descriptor* type, const std::string& path, Fits
   for (int i = 0; i < type->field_count(); ++i) {
     const pb::FieldDescriptor* f = type->field(i);
     if (f->is_repeated() || f->message_type() == nullptr) continue;
-    if (const std::string found = find_field(f->message_type(), before + f->name(), fits); !found.empty())
+    if (std::string found = find_field(f->message_type(), before + f->name(), fits); !found.empty())
       return found;
   }
   return "";

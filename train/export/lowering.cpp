@@ -54,7 +54,7 @@ std::string LoweredValues::name(int id, bool whole_batch, std::string_view hint)
   const Tensor t = constant(id);
   auto known = parameters_.find(value.constant.storage().get());
   const bool whole = known != parameters_.end() && t.bytes() == t.storage()->bytes();
-  const std::string one = whole ? graph_.constant(t, known->second, true) : graph_.constant(t, hint);
+  std::string one = whole ? graph_.constant(t, known->second, true) : graph_.constant(t, hint);
   if (!grows || !whole_batch) return one;
   return names.plain = graph_.node("Expand", {one, shape(value)});
 }
@@ -73,7 +73,7 @@ std::string LoweredValues::batch() {
 }
 
 std::string LoweredValues::for_every_image(const Tensor& one, std::string_view hint) {
-  const std::string name = graph_.constant(one, hint);
+  std::string name = graph_.constant(one, hint);
   if (!free_batch() && trace_.batch == 1) return name;
   TracedValue all{.shape = one.shape(), .grows = std::vector<bool>(static_cast<size_t>(one.rank()), false)};
   all.shape[0] = trace_.batch;

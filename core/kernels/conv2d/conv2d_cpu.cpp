@@ -91,7 +91,7 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
       std::vector<Argument> arguments{
           {DNNL_ARG_SRC, d.x}, {DNNL_ARG_WEIGHTS, d.w}, {DNNL_ARG_DST, d.y, true}};
       if (bias.defined()) arguments.push_back({DNNL_ARG_BIAS, db});
-      return Compiled(pd, dnnl::convolution_forward(pd), std::move(arguments));
+      return Compiled(pd, dnnl::convolution_forward(pd), arguments);
     });
   });
   op->run({x.raw(), w.raw(), y.raw(), data_or_null<float>(bias)});

@@ -34,7 +34,7 @@ void product(const Tensor& a, const Tensor& b, bool b_transposed, const Tensor& 
         attributes(act == Activation::kRelu), engine());
     std::vector<Argument> arguments{{DNNL_ARG_SRC, da}, {DNNL_ARG_WEIGHTS, db}, {DNNL_ARG_DST, dy, true}};
     if (bias.defined()) arguments.push_back({DNNL_ARG_BIAS, dbias});
-    return Compiled(pd, dnnl::matmul(pd), std::move(arguments));
+    return Compiled(pd, dnnl::matmul(pd), arguments);
   });
   op->run({a.raw(), b.raw(), y.raw(), data_or_null<float>(bias)});
 }
