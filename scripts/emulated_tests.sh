@@ -21,4 +21,4 @@ export SACCADE_EMULATOR_KERNELS=$kernels
 "$build"/test_train --gtest_brief=1 --gtest_filter='Cuda*:Cli.WrongConfigs'
 "$build"/test_cuda --gtest_filter='KernelCount.*'
 unset SACCADE_EMULATOR_KERNELS
-scripts/check_launches.sh "$build"
+scripts/checks/check_launches.sh "$build"

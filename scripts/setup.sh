@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that the build needs and that are missing (Debian 12, Ubuntu 24.04 or later; as root or with
 # sudo). Does nothing, and asks for no rights, when all are there.
-# Usage: scripts/setup.sh [--checks] [--tidy]     also what .ci/run needs; also what scripts/clang_tidy.sh needs
+# Usage: scripts/setup.sh [--checks] [--tidy]     also what .ci/run needs; also what scripts/checks/clang_tidy.sh needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -60,7 +60,7 @@ if [ $checks = 1 ] && ! { command -v clang++ && dpkg-query -W libclang-rt-dev; }
     echo "setup.sh: clang cannot be installed; readers will not be fuzzed" >&2
 fi
 
-# What runs exported models (scripts/check_onnx.py). No part of the program, and nothing else needs it.
+# What runs exported models (scripts/checks/check_onnx.py). No part of the program, and nothing else needs it.
 if [ $checks = 1 ] && ! .cache/onnx/bin/python -c 'import onnx, onnxruntime' 2> /dev/null; then
   echo "Installing: onnx and onnxruntime"
   python3 -m venv .cache/onnx
@@ -68,7 +68,7 @@ if [ $checks = 1 ] && ! .cache/onnx/bin/python -c 'import onnx, onnxruntime' 2> 
     { rm -rf .cache/onnx; echo "setup.sh: onnxruntime cannot be fetched; exported models will not be run" >&2; }
 fi
 
-# What reads the machine code that nvcc makes (scripts/check_sass.py), where the toolkit has no cuobjdump of its own.
+# What reads the machine code that nvcc makes (scripts/checks/check_sass.py), where the toolkit has no cuobjdump of its own.
 if [ $checks = 1 ] && { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } > /dev/null &&
   ! { command -v cuobjdump || [ -x /usr/local/cuda/bin/cuobjdump ] || [ -d .cache/cuobjdump/bin ]; } > /dev/null; then
   echo "Installing: cuobjdump and nvdisasm"

@@ -153,7 +153,7 @@ double allowed_error(const Row& row, Band band) {
   }
 }
 
-// For scripts/tolerances.sh: the largest error of each row and band that this process met, appended to a file.
+// For scripts/checks/tolerances.sh: the largest error of each row and band that this process met, appended to a file.
 class LargestErrors {
  public:
   void add(const Row& row, Band band, double error) {
@@ -217,7 +217,7 @@ std::string compare(const Row& row, Band band, const Tensor& got, const Tensor& 
   const double tolerance = sides.times * allowed_error(row, band) + sides.more;
   if (worst > sides.more) largest_errors().add(row, band, worst / sides.times);
   if (worst <= tolerance) return "";
-  if (std::isnan(tolerance)) return "not measured: run scripts/tolerances.sh";
+  if (std::isnan(tolerance)) return "not measured: run scripts/checks/tolerances.sh";
   return fmt::format("element {} of {} is {:.9g}, expected {:.9g}: relative error {:.3g}, allowed {:.3g}",
                      where, got.shape().to_string(), a[where], b[where], worst, tolerance);
 }

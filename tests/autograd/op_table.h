@@ -7,7 +7,7 @@
 //   2. samples(rng): small f64 inputs (some hundred elements), away from kinks; add batch 1 and size 0 where
 //   legal.
 //   3. Sample::fn calls the op; Sample::reference computes it with plain loops in f64 from the same inputs.
-//   4. Say what rounds; scripts/tolerances.sh measures how much and writes the row's line of largest_errors.inc.
+//   4. Say what rounds; scripts/checks/tolerances.sh measures how much and writes the row's line of largest_errors.inc.
 //   5. errors: calls that must throw, with a regex for the message.
 //   6. Run `test_autograd --gtest_filter=op_gelu.*`; a failure prints the line that repeats it.
 #pragma once
@@ -44,7 +44,7 @@ enum class Bf16 {
   kExact,    // inputs given as bf16, every result equals the f32 one: views, maximum, Cast::kF32
 };
 
-// What rounds in an op, printed with a failure. How much it may is measured: five times the largest error that scripts/tolerances.sh
+// What rounds in an op, printed with a failure. How much it may is measured: five times the largest error that scripts/checks/tolerances.sh
 // met (largest_errors.inc), as |got - expected| / (|expected| + rms(expected) + magnitude).
 struct Rounding {
   const char* why;

@@ -1,4 +1,4 @@
-// Values worked out by hand, at places where scripts/mutate.py found that a wrong program would not be noticed.
+// Values worked out by hand, at places where scripts/checks/mutate.py found that a wrong program would not be noticed.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,4 +1,4 @@
-// What scripts/mutate.py puts before every source of its copy: SACCADE_MUTANT=17 switches the seventeenth change on.
+// What scripts/checks/mutate.py puts before every source of its copy: SACCADE_MUTANT=17 switches the seventeenth change on.
 #pragma once
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // Models of every family by 1, 2 and 4 processes: the same losses. SACCADE_RANK_STEPS in the environment trains longer, from
-// SACCADE_RANK_SEED, and prints the differences, for the table of docs/scaling.md (scripts/rank_curves.sh).
+// SACCADE_RANK_SEED, and prints the differences, for the table of docs/scaling.md (scripts/experiments/rank_curves.sh).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

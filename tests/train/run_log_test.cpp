@@ -1,5 +1,5 @@
 // metrics.jsonl and TensorBoard files. The framing's known answers are those of RFC 3720 (crc32c); that
-// TensorBoard itself reads the files is shown by scripts/check_events.py.
+// TensorBoard itself reads the files is shown by scripts/checks/check_events.py.
 #include "train/logs/run_log.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Exported models as files: their structure here, their numbers in scripts/check_onnx.py, which runs them.
+// Exported models as files: their structure here, their numbers in scripts/checks/check_onnx.py, which runs them.
 #ifdef SACCADE_ONNX
 #include "train/export/export.h"
 

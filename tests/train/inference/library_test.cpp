@@ -1,4 +1,4 @@
-// libsaccade's interfaces, without the library itself: scripts/check_library.sh runs its examples.
+// libsaccade's interfaces, without the library itself: scripts/checks/check_library.sh runs its examples.
 #include <gtest/gtest.h>
 
 #include <fstream>

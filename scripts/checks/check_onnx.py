@@ -8,7 +8,7 @@ too. With --annotations and --images the file of a detector with pre- and post-p
 what `saccade eval --precision f32` does: the APs agree to 1e-3. Needs onnx, onnxruntime and numpy, which scripts/setup.sh
 --checks puts into .cache/onnx (and openvino; for the APs Pillow).
 
-Usage: scripts/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic] [--openvino]
+Usage: scripts/checks/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic] [--openvino]
        [--keep DIR] [--annotations A.json --images DIR] [MODEL...]
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE = 1e-4
 AP_TOLERANCE = 1e-3
 # Recipes whose queries are tokens, by falling score. Of 900 random scores some lie closer together than rounding errors: their

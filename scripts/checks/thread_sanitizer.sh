@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Threads under ThreadSanitizer: the teams of the CPU, the loader, the matcher's pool, the logger beside the training, and libsaccade.
 # oneDNN is not instrumented, so what it does inside is not seen.
-# Usage: scripts/thread_sanitizer.sh [BUILD]     build-tsan by default
+# Usage: scripts/checks/thread_sanitizer.sh [BUILD]     build-tsan by default
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 build=${1:-build-tsan}
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSACCADE_SANITIZE=thread -DSACCADE_CUDA=off -DSACCADE_WERROR=OFF
 cmake --build "$build" --target saccade test_core test_data test_models test_train

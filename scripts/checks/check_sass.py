@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Looks at the machine code that nvcc made of the tuned kernels (core/kernels/*/*_cuda*.cu) without a GPU:
 
-    scripts/check_sass.py BUILD            checks the objects of a CUDA build
-    scripts/check_sass.py BUILD --counts   and prints what docs/performance.md counts: instructions of a kernel and its loops
-    scripts/check_sass.py BUILD --only layer_norm   the files whose names begin so
+    scripts/checks/check_sass.py BUILD            checks the objects of a CUDA build
+    scripts/checks/check_sass.py BUILD --counts   and prints what docs/performance.md counts: a kernel's instructions and loops
+    scripts/checks/check_sass.py BUILD --only layer_norm   the files whose names begin so
 
-No tuned kernel may use stack or local memory. Beyond that scripts/check_sass.tsv holds, by file and kernel (names with * and
+No tuned kernel may use stack or local memory. Beyond that check_sass.tsv here holds, by file and kernel (names with * and
 ?, the first line that fits), the most registers of a thread, the most bytes of stack where some are allowed, the fewest
 128-bit loads and stores of global memory, and the most instructions of the longest innermost loop ("-": not checked). All are
 figures of sm_90, and every line must meet a kernel. Without cuobjdump (CUDA toolkit, or PyPI's nvidia-cuda-cuobjdump and
@@ -22,8 +22,8 @@ import shutil
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TABLE = os.path.join(ROOT, "scripts", "check_sass.tsv")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TABLE = os.path.join(ROOT, "scripts", "checks", "check_sass.tsv")
 
 
 def find_cuobjdump():

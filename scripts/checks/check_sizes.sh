@@ -2,7 +2,7 @@
 # Fails on a source file of over 400 lines (tests and tables of data apart) and on a folder with over 22 source files. What is
 # larger for a reason stands below with it; an exception that is no longer needed is an error too.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 exceptions=(
 )
@@ -12,7 +12,7 @@ exceptions=$(printf '%s\n' "${exceptions[@]}") awk '
   function fault(text) { print "error: " text > "/dev/stderr"; failed = 1 }
   function check(name, size, most, what) {
     if (size > most && !(name in excepted)) fault(name ": " size " " what ", expected at most " most)
-    if (size <= most && name in excepted) fault(name ": needs no exception in scripts/check_sizes.sh")
+    if (size <= most && name in excepted) fault(name ": needs no exception in scripts/checks/check_sizes.sh")
     delete excepted[name]
   }
   BEGIN {
@@ -32,7 +32,7 @@ exceptions=$(printf '%s\n' "${exceptions[@]}") awk '
       if (ARGV[i] !~ /^tests\//) check(ARGV[i], lines[ARGV[i]] + 0, 400, "lines")
     }
     for (folder in things) check(folder, things[folder], 22, "source files (a header and its source count once)")
-    for (name in excepted) fault(name ": is not there, but an exception in scripts/check_sizes.sh")
+    for (name in excepted) fault(name ": is not there, but an exception in scripts/checks/check_sizes.sh")
     if (!failed) print "sizes: " ARGC - 1 " files and their folders"
     exit failed
   }

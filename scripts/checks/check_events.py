@@ -2,7 +2,7 @@
 """Reads a run folder's TensorBoard files with TensorBoard itself (pip install tensorboard), which checks every record's
 checksum, and prints each scalar's count and last value and each picture's count and size:
 
-    scripts/check_events.py RUN
+    scripts/checks/check_events.py RUN
 """
 import sys
 

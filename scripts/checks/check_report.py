@@ -4,7 +4,7 @@
     pip install pycocotools scikit-learn
     saccade eval --checkpoint RUN/checkpoints/best.safetensors --annotations A --images D --detections detections.json
     saccade report RUN --annotations A --images D --json figures.json
-    scripts/check_report.py A detections.json figures.json
+    scripts/checks/check_report.py A detections.json figures.json
 
 Prints the largest difference of each kind; fails where one is over 1e-9.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent / "golden"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
 from report_figures import best_f1, figures  # noqa: E402
 
 annotations, detections, ours_path = sys.argv[1:4]

@@ -2,7 +2,7 @@
 """Line coverage of the program's C++ by its tests on the CPU: builds with gcc's --coverage, runs the tests, asks gcov, and
 prints a table of the folders (docs/reliability.md) and the files with the most lines that no test runs.
 
-Usage: scripts/coverage.py [--build DIR] [--tests NAME...] [--only-report] [--lines FILE...]
+Usage: scripts/checks/coverage.py [--build DIR] [--tests NAME...] [--only-report] [--lines FILE...]
   --tests        test programs in place of all: core autograd layers models data train
   --only-report  of what has run before
   --lines        print the lines of these files that no test runs
@@ -16,7 +16,7 @@ import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ["core", "autograd", "layers", "models", "data", "train"]
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ends trainings in every bad way and resumes them: the run that went on must end with the bytes of one that never stopped.
 
-Usage: scripts/torture.py [--program build/saccade] [--trials 100] [--seed 1] [--keep FOLDER]
+Usage: scripts/checks/torture.py [--program build/saccade] [--trials 100] [--seed 1] [--keep FOLDER]
 
 The faults, in turn: SIGKILL at a random moment; SIGKILL inside the k-th system call that writes, syncs, renames, links or
 removes a file (half of a write is done); SIGKILL, or a signal that saves, while every such call is slow; chains of these;

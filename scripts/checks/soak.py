@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains for long with every option on: memory must not grow, steps not slow down, and resumed pieces end with the same bytes.
 
-Usage: scripts/soak.py [--program build/saccade] [--steps 5000] [--keep FOLDER]
+Usage: scripts/checks/soak.py [--program build/saccade] [--steps 5000] [--keep FOLDER]
 
 Two small trainings, one of padded batches and one of square ones in changing sizes; each once whole and once in ten pieces.
 Prints a row for each tenth: resident memory, open descriptors, processor time a step. Strong augmentation ends within the first

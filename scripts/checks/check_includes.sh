@@ -2,7 +2,7 @@
 # Fails on an include that runs against the direction of the rooms (docs/architecture.md), on protobuf or the schema anywhere
 # but in train (and tests), and on a header named without its folder. Prints file:line:text.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 # Each room, and the rooms beside itself that it may include ("core" stands for all of its rooms). A file belongs to the longest
 # room that its path begins with.
@@ -64,7 +64,7 @@ rooms=$(printf '%s\n' "${rooms[@]}") exceptions=$(printf '%s\n' "${exceptions[@]
     for (i = 1; i < ARGC; ++i) {
       room = ARGV[i]
       while (sub("/[^/]*$", "", room) && !(room in allowed)) {}
-      if (!(room in allowed)) fault(ARGV[i] " lies in no room of scripts/check_includes.sh")
+      if (!(room in allowed)) fault(ARGV[i] " lies in no room of scripts/checks/check_includes.sh")
       room_of[ARGV[i]] = room
     }
   }

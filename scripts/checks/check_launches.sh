@@ -2,9 +2,9 @@
 # Bounds what a step of whole recipes asks of the GPU in bf16: launches (kernels, library calls, copies) and bytes uploaded. It counts on
 # the emulated GPU with SACCADE_EMULATOR_DRY=1, where nothing runs, so that a ResNet-50 takes seconds. Images have 96 x 128 pixels: the
 # launches hardly depend on the size (docs/performance.md has the counts of 800 x 1066 beside these).
-# Usage: scripts/check_launches.sh BUILD     an emulated build with detector_bench
+# Usage: scripts/checks/check_launches.sh BUILD     an emulated build with detector_bench
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 build=${1:?the folder of an emulated build}
 height=96 width=128 failed=0

@@ -6,7 +6,7 @@ signs turned, terms and statements dropped, bounds off by one, conditions turned
 other results. What does not compile is left out. A run with all of them off says which tests come through which mutant; these
 tests then run with the mutant on, quick ones first, until one fails, crashes or takes ten times its time (with 10 s more).
 
-Usage: scripts/mutate.py [--each N] [--seed N] [--minutes N] [--again] [--only GROUP...] [--tests NAME...] [--as-built]
+Usage: scripts/checks/mutate.py [--each N] [--seed N] [--minutes N] [--again] [--only GROUP...] [--tests NAME...] [--as-built]
 Results are kept in build-mutants/results.jsonl, where the next call goes on. CPU only; needs about 3 GB.
 """
 
@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "build-mutants"
 TREE, BUILD = WORK / "tree", WORK / "build"
 TESTS = ["core", "autograd", "layers", "models", "data", "train"]

@@ -80,5 +80,5 @@ set(CPACK_DEBIAN_LIBSACCADE-DEV_PACKAGE_DEPENDS "libsaccade${SACCADE_SOVERSION} 
 set(CPACK_COMPONENT_LIBSACCADE-DEV_DESCRIPTION "attention-based object detectors, files for development
 The headers of libsaccade for C and C++, its CMake package and saccade.pc, and
 examples.")
-set(CPACK_POST_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/scripts/no_ldconfig.cmake)
+set(CPACK_POST_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/scripts/cmake/no_ldconfig.cmake)
 include(CPack)

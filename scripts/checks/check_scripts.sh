@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fails on what shellcheck finds in the shell scripts, and ruff (ruff.toml) in the Python scripts.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 for tool in shellcheck .cache/ruff/bin/ruff; do
   command -v "$tool" > /dev/null || { echo "error: check_scripts.sh: no $tool; run scripts/setup.sh --checks" >&2; exit 1; }

@@ -50,4 +50,4 @@ Libs: -L${libdir} -lsaccade
 Cflags: -I${includedir}
 ]])
 install(FILES ${CMAKE_BINARY_DIR}/saccade.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT libsaccade-dev)
-include(scripts/packages.cmake)
+include(scripts/cmake/packages.cmake)

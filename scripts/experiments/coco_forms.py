@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a COCO data set again in the forms of YOLO and of Pascal VOC, image for image and box for box.
 
-Usage: scripts/coco_forms.py FOLDER OUT     FOLDER/annotations/SPLIT.json and FOLDER/images; makes OUT/yolo and OUT/voc
+Usage: scripts/experiments/coco_forms.py FOLDER OUT     of FOLDER/annotations/SPLIT.json and FOLDER/images, OUT/yolo and OUT/voc
 
 Training on the three gives the same checkpoints where the ids of the images follow their names. Images are hard links where
 that is possible, else copies.

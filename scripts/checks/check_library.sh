@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # libsaccade as others use it: its exported symbols are those of train/library/exports.map, the installed files are enough to build the
 # examples (CMake's find_package, and pkg-config), and C++, C and Python find the same objects in the same image.
-# Usage: scripts/check_library.sh [BUILD]     the build folder, build by default; what is built already
+# Usage: scripts/checks/check_library.sh [BUILD]     the build folder, build by default; what is built already
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 build=${1:-build}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -14,7 +14,7 @@ grep -oE '^ +[A-Za-z_][A-Za-z0-9_]*;' train/library/exports.map | tr -d ' ;' | s
 diff "$work/listed" "$work/exported" ||
   { echo "error: check_library.sh: < is only in train/library/exports.map, > only in the library" >&2; exit 1; }
 
-scripts/cut_examples.sh docs/library.md "$work/page"
+scripts/cmake/cut_examples.sh docs/library.md "$work/page"
 for example in "$work"/page/*; do diff "$example" "examples/$(basename "$example")"; done
 
 quietly cmake --install "$build" --prefix "$work/usr"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fails when a C++ file of the project is not formatted as .clang-format says. --fix formats them instead.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 tool=$(command -v clang-format-14 || command -v clang-format) || {
   echo "error: check_format.sh: no clang-format; run scripts/setup.sh --checks" >&2

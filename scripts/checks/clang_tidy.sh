@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # clang-tidy with the checks of .clang-tidy over all sources but the tests and the CUDA ones, a file at a time; takes some ten
 # minutes on two cores, so CI does not run it. Installs clang-tidy 14 where it is missing.
-# Usage: scripts/clang_tidy.sh [REGEX]     only files whose path matches
+# Usage: scripts/checks/clang_tidy.sh [REGEX]     only files whose path matches
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 scripts/setup.sh --tidy
 # Each file by itself, with the generated headers.

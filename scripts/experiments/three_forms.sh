@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One data set as COCO, YOLO and Pascal VOC: trains on each, under one name, and compares the checkpoints byte for byte.
-# Usage: scripts/three_forms.sh FOLDER OUT [STEPS]     FOLDER/annotations/{train,val}.json and FOLDER/images; SACCADE: the program
+# Usage: scripts/experiments/three_forms.sh FOLDER OUT [STEPS]     FOLDER/annotations/{train,val}.json and FOLDER/images; SACCADE: the program
 set -euo pipefail
 folder=$(realpath "$1") out=$2 steps=${3:-20}
 saccade=$(realpath "${SACCADE:-build/saccade}")

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The packages in an empty Debian 12: they install, the example of find_package builds and runs, completion completes, the manual is
 # there, and after their removal nothing of them is left. Needs root, debootstrap and the network; minutes.
-# Usage: scripts/check_package.sh FOLDER [BASE]     where the .deb files are; a tree that debootstrap has made, which is copied
+# Usage: scripts/checks/check_package.sh FOLDER [BASE]     where the .deb files are; a tree that debootstrap has made, which is copied
 set -euo pipefail
-packages=$(realpath "${1:?usage: scripts/check_package.sh FOLDER [BASE]}")
+packages=$(realpath "${1:?usage: scripts/checks/check_package.sh FOLDER [BASE]}")
 base=${2:-}
 library=$(basename "$packages"/libsaccade[0-9]*.deb | cut -d_ -f1)
-examples=$(realpath "$(dirname "$0")/../examples")
+examples=$(realpath "$(dirname "$0")/../../examples")
 root=$(mktemp -d)
 mounted=0
 leave() {

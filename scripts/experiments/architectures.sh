@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the program with code for every GPU architecture that is meant (docs/performance.md says what that took), and looks
 # whether the code is there. For nights: a plain build takes the GPU of the machine, or sm_90 and PTX.
-# Usage: scripts/architectures.sh [BUILD-FOLDER]
+# Usage: scripts/experiments/architectures.sh [BUILD-FOLDER]
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 build=${1:-build-architectures}
 architectures=(80 86 89 90 100 120)
