@@ -79,6 +79,8 @@ struct PostprocessOptions {
   int64_t max_detections = 100;
   // Columns of the logits that stand for a class; the ones after them are never chosen. 0: all.
   int64_t classes = 0;
+  // A detection goes that overlaps a better one of its class by more than this (IoU); 1: none does.
+  double nms = 1;
 };
 
 // Owns its losses and the way from its predictions to detections.

@@ -81,6 +81,29 @@ TEST(Postprocess, EachImageHasItsOwnPredictions) {
   EXPECT_NEAR(found[1][0].x1, 260, 1e-4);
 }
 
+// Boxes of 100 x 50 pixels, moved to the right by 0, 10, 20 and 60 pixels: of the first, 90, 80 and 40 % are left in common.
+TEST(Postprocess, OverlappedDetectionsOfAClassGo) {
+  DetectorOutput output;
+  LayerPrediction p;
+  p.logits = Var(Tensor::from<float>({1, 4, 2}, std::vector<float>{4, -9, 3, -8, 2, 3.5f, 1, -7}));
+  std::vector<float> boxes;
+  for (float x : {0.25f, 0.3f, 0.35f, 0.55f}) boxes.insert(boxes.end(), {x, 0.5f, 0.5f, 0.5f});
+  p.boxes = Var(Tensor::from<float>({1, 4, 4}, boxes));
+  output.layers.push_back(p);
+  auto found = [&](double nms, int64_t most) {
+    std::vector<std::pair<int64_t, int64_t>> out;  // class, query
+    const auto images = detections(output, one_target(), {.max_detections = most, .nms = nms});
+    for (const ImageDetection& d : images.at(0)) out.emplace_back(d.label, d.query);
+    return out;
+  };
+  using Found = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(found(1, 5), (Found{{0, 0}, {1, 2}, {0, 1}, {0, 2}, {0, 3}}));
+  // 90 / 110 goes, 80 / 120 (whose better neighbour has gone) stays, and the next one moves up.
+  EXPECT_EQ(found(0.7, 4), (Found{{0, 0}, {1, 2}, {0, 2}, {0, 3}}));
+  EXPECT_EQ(found(0.3, 4), (Found{{0, 0}, {1, 2}, {0, 3}}));
+  EXPECT_EQ(found(0, 9), (Found{{0, 0}, {1, 2}}));
+}
+
 TEST(Postprocess, TheFirstNumberOfABoxIsChecked) {
   DetectorOutput output = output_of({0, 2, -1, 1, 0, 2});
   std::vector<float> boxes = output.layers[0].boxes.value().to_vector<float>();

@@ -43,8 +43,7 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
 std::function<void(const Batch&)> box_inference(const LoadedModel& model, const EvaluatorOptions& options) {
   auto& detector = model.as<Detector>();
   auto runner = std::make_shared<DetectorRunner>(detector, options.normalization);
-  const PostprocessOptions post{.max_detections = options.max_detections,
-                                .classes = static_cast<int64_t>(model.category_ids.size())};
+  const PostprocessOptions post = postprocess_options(model.config, std::ssize(model.category_ids));
   return [&detector, runner, post](const Batch& batch) {
     detector.postprocess(runner->run(batch), batch.targets, post);
   };
@@ -94,8 +93,7 @@ class BoxPredictor : public Predictor {
         model_(model),
         detector_(model.as<Detector>()),
         runner_(detector_, image_normalization(model.config)),
-        post_{.max_detections = model.config.eval().max_detections(),
-              .classes = static_cast<int64_t>(model.category_ids.size())},
+        post_(postprocess_options(model.config, std::ssize(model.category_ids))),
         threshold_(arguments.threshold.value_or(0.5)),
         shown_(shown_labels(arguments, model)),
         counts_(model.class_names.size(), 0) {

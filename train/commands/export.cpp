@@ -115,6 +115,8 @@ ExportOptions export_options(const ExportArguments& arguments, const LoadedModel
     o.metadata.emplace_back(
         "boxes", o.postprocess ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
                                : "cx, cy, w, h as parts of the image");
+  if (model.task == "detection" && model.config.eval().nms() < 1)
+    o.metadata.emplace_back("nms", fmt::format("{}", model.config.eval().nms()));
   return o;
 }
 
@@ -182,6 +184,10 @@ int run_export(const ExportArguments& arguments) {
                                        escaped(arguments.output), options.height, options.width,
                                        images_at_a_time(options), outputs, exported.nodes,
                                        static_cast<double>(exported.file.size()) / 1e6));
+  if (options.postprocess && model.task == "detection" && model.config.eval().nms() < 1)
+    print_unmixed(arguments,
+                  fmt::format("eval.nms {}: left to the caller, who finds it in the file's metadata",
+                              model.config.eval().nms()));
   return 0;
 }
 

@@ -6,8 +6,8 @@ namespace saccade {
 
 std::vector<Detection> detect(Detector& model, const std::shared_ptr<const DetectionDataset>& dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
-  const PostprocessOptions post{.max_detections = options.max_detections,
-                                .classes = static_cast<int64_t>(category_ids.size())};
+  PostprocessOptions post = options.post;
+  post.classes = std::ssize(category_ids);
   DetectorRunner runner(model, options.normalization);
   return collect<Detection>(model, dataset, options,
                             [&](const Batch& batch, std::vector<Detection>& detections) {

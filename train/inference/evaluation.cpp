@@ -14,8 +14,12 @@ EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size) {
   options.loader = eval_loader(config, batch_size);
   options.normalization = image_normalization(config);
   options.precision = precision_of(config);
-  options.max_detections = config.eval().max_detections();
+  options.post = postprocess_options(config);
   return options;
+}
+
+PostprocessOptions postprocess_options(const Config& config, int64_t classes) {
+  return {.max_detections = config.eval().max_detections(), .classes = classes, .nms = config.eval().nms()};
 }
 
 EvaluationMode::EvaluationMode(Module& model, const Precision& precision)

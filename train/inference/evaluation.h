@@ -13,6 +13,7 @@
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "data/loading/loader.h"
 #include "layers/module.h"
+#include "models/detector.h"
 #include "train/config/options.h"
 
 namespace saccade {
@@ -21,11 +22,13 @@ struct EvaluatorOptions {
   LoaderOptions loader;
   kernels::ImageNormalization normalization;
   Precision precision;
-  int64_t max_detections = 100;  // per image
-  bool quiet = false;            // no progress line
+  PostprocessOptions post;  // of a detector, for as many classes as its logits have
+  bool quiet = false;       // no progress line
 };
 // batch_size 0: the configuration's.
 EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size = 0);
+PostprocessOptions postprocess_options(const Config& config,
+                                       int64_t classes = 0);  // classes 0: all of the logits
 
 // While it lives: no gradients, evaluation mode, products in `precision`. The model's mode comes back after
 // it.

@@ -8,6 +8,7 @@
 #include "train/commands/device_choice.h"
 #include "train/commands/predict_files.h"
 #include "train/config/options.h"
+#include "train/inference/evaluation.h"
 #include "train/inference/runner.h"
 #include "train/library/boundary.h"
 #include "train/library/saccade.hpp"
@@ -49,8 +50,7 @@ class Model::Impl {
       : device_(choose_device(device).device),
         loaded_(load(checkpoint, device_)),
         precision_(precision_of(loaded_->config)),
-        post_{.max_detections = loaded_->config.eval().max_detections(),
-              .classes = std::ssize(loaded_->class_names)} {
+        post_(postprocess_options(loaded_->config, std::ssize(loaded_->class_names))) {
     const kernels::ImageNormalization normalization = image_normalization(loaded_->config);
     if (is_detector())
       detector_runner_.emplace(loaded_->as<Detector>(), normalization);

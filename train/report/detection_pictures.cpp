@@ -65,9 +65,9 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
   EvaluationMode mode(detector, options.evaluation.precision);
   const DetectorOutput output = DetectorRunner(detector, options.evaluation.normalization).run(batch, true);
   if (output.sampling.empty() || !output.sampling.back().locations.defined()) return {};
-  const auto found = detector.postprocess(output, batch.targets,
-                                          {.max_detections = options.evaluation.max_detections,
-                                           .classes = static_cast<int64_t>(model.category_ids.size())});
+  PostprocessOptions post = options.evaluation.post;
+  post.classes = std::ssize(model.category_ids);
+  const auto found = detector.postprocess(output, batch.targets, post);
   std::vector<DrawnBox> boxes;
   std::vector<std::string> names;
   std::vector<DrawnPoint> points;
