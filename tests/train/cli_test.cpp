@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <set>
 
 #include "core/formats/safetensors.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/device.h"
+#include "data/evaluation/detections.h"
 #include "data/formats/data_format.h"
 #include "data/images/image.h"
 #include "tests/train/program.h"
@@ -235,6 +237,23 @@ TEST_F(Cli, PrecisionTakesThePlaceOfTheConfigurations) {
   EXPECT_NE(detections("bf16"), detections(""));
   expect_works("bench " + kCheckpoint + " --seconds 0 --precision bf16 --json bench_bf16.json");
   EXPECT_NE(read_bytes(scratch() / "bench_bf16.json").find("\"precision\": \"bf16\""), std::string::npos);
+}
+
+TEST_F(Cli, FieldsOfInferenceAreSetOnACheckpoint) {
+  expect_works(
+      "eval --checkpoint " + kCheckpoint +
+      " --annotations shapes/annotations.json --images shapes/images --detections set_few.json --set "
+      "eval.max_detections=1 --set data.val_height=48 --set data.val_width=80");
+  std::vector<int64_t> images;
+  for (const Detection& d : read_detections(scratch() / "set_few.json")) images.push_back(d.image_id);
+  EXPECT_FALSE(images.empty());
+  EXPECT_EQ(std::set<int64_t>(images.begin(), images.end()).size(), images.size()) << "one of each image";
+
+  expect_works("predict --checkpoint " + kCheckpoint +
+               " --output set_one --threshold 0 --set eval.max_detections=1 shapes/images/000001.png");
+  const std::string one = read_bytes(scratch() / "set_one/detections.json");
+  EXPECT_NE(one.find("\"score\""), std::string::npos);
+  EXPECT_EQ(one.find("\"score\""), one.rfind("\"score\"")) << one;
 }
 
 constexpr const char* kTinyClassifier = R"(

@@ -7,7 +7,9 @@
 #include "core/tensor/execution.h"
 #include "core/tensor/memory.h"
 #include "train/checkpoints/checkpoint.h"
+#include "train/config/config_changes.h"
 #include "train/config/task.h"
+#include "train/config/text.h"
 
 namespace saccade {
 
@@ -55,7 +57,27 @@ std::shared_ptr<Module> build_model(const Config& config, int64_t classes) {
   return build_model(args.model, classes, args.criterion);
 }
 
-LoadedModel load_trained_model(const std::string& checkpoint, Device device, const std::string& precision) {
+namespace {
+
+// The configuration of a checkpoint with what inference is free to change.
+void edit_for_inference(Config& config, const std::vector<std::string>& sets) {
+  const Config before = resolve_config(config);
+  for (const std::string& set : sets) {
+    apply_set(config, set);
+    for (const ConfigChange& change : config_changes(before, resolve_config(config)))
+      if (!change.of_inference)
+        fail_input(
+            "--set {}: {} is what the checkpoint was trained with; expected a field that only inference depends "
+            "on: of eval, data.val_..., data.interpolation, data.bad_images, model.transformer.eval_layers",
+            shortened(set), change.field);
+  }
+  validate_config(config);
+}
+
+}  // namespace
+
+LoadedModel load_trained_model(const std::string& checkpoint, Device device, const std::string& precision,
+                               std::vector<std::string> sets) {
   std::error_code error;
   if (!std::filesystem::exists(checkpoint, error) && !error)
     fail_input("{}: no such file, expected a checkpoint (*.safetensors) that saccade train wrote",
@@ -67,11 +89,8 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   loaded.category_ids = info.category_ids;
   loaded.config = parse_config(info.config, checkpoint + ": its configuration");
   with_name(checkpoint, [&] { validate_config(loaded.config); });
-  if (!precision.empty()) {
-    config::Precision value{};
-    SACCADE_CHECK(config::Precision_Parse(precision, &value), "[load] no precision \"{}\"", precision);
-    loaded.config.set_precision(value);
-  }
+  if (!precision.empty()) sets.push_back("precision=" + precision);
+  if (!sets.empty()) edit_for_inference(loaded.config, sets);
   const TaskSpec& task = task_of(loaded.config);
   loaded.task = task.name;
   const int64_t classes = check_classes(loaded, task, checkpoint);

@@ -39,9 +39,10 @@ struct LoadedModel {
 };
 
 // Throws InputError naming the file when it is missing, damaged, no checkpoint of ours or does not fit its
-// own config. `precision` (f32, tf32, bf16) takes the place of the configuration's; "" leaves that.
+// own config. `precision` (f32, tf32, bf16) takes the place of the configuration's; "" leaves that. So do the edits of
+// `sets` (--set), which may touch what inference alone depends on (ConfigChange::of_inference).
 LoadedModel load_trained_model(const std::string& checkpoint, Device device = Device::kCpu,
-                               const std::string& precision = "");
+                               const std::string& precision = "", std::vector<std::string> sets = {});
 
 // The classes of a model must be categories of the data set it is evaluated on, by id and by name (those
 // that stand for no category excepted); else InputError.

@@ -35,6 +35,7 @@ struct EvalArguments {
   std::string checkpoint, annotations, images, detections, json, device = "auto";
   std::string data, split = "val";  // or a folder, and which of its splits
   std::string precision;            // "": the configuration's
+  std::vector<std::string> set;     // of what inference depends on
   int64_t batch_size = 0;           // 0: the configuration's
   bool allow_outside = false;       // images may lie outside of their folder
   bool per_class = false;           // of a detector: the figures of each class too
@@ -52,6 +53,7 @@ struct PredictArguments {
   std::vector<std::string> images;   // files, folders of images, or patterns (*.jpg)
   std::string list;                  // a file with more of them, one a line
   std::string precision;             // "": the configuration's
+  std::vector<std::string> set;      // of what inference depends on
   int64_t batch_size = 1;            // images at a time
   std::optional<double> threshold;   // of boxes; unset: 0.5
   std::vector<std::string> classes;  // names or category ids; empty: all
@@ -74,7 +76,7 @@ int run_bench(const BenchArguments& arguments);
 
 struct ExportArguments {
   std::string checkpoint, output;    // or a recipe, for random weights
-  std::vector<std::string> set;      // of a recipe
+  std::vector<std::string> set;      // of a recipe, or of what inference depends on
   int64_t height = 0, width = 0;     // 0: the configuration's evaluation size
   int64_t batch = 1;                 // 0: dynamic
   std::string input = "normalized";  // what `images` holds: normalized, unit, bytes

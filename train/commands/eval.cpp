@@ -49,7 +49,8 @@ int run_eval(const EvalArguments& arguments) {
     if (has_image_extension(output))
       fail_input("{}: is the name of an image, expected one that ends in .json", output);
   const DeviceChoice choice = choose_device(arguments.device);
-  LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision);
+  LoadedModel model =
+      load_trained_model(arguments.checkpoint, choice.device, arguments.precision, arguments.set);
   if (!choice.notice.empty()) print_line(choice.notice);
   Evaluation evaluation =
       task_commands()

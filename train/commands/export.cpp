@@ -158,12 +158,10 @@ int run_export(const ExportArguments& arguments) {
   check_outputs({{"OUT", arguments.output}, {"--sample", arguments.sample}},
                 {{"CKPT", arguments.checkpoint}});
   const bool recipe = arguments.checkpoint.ends_with(".textproto");
-  if (!recipe && !arguments.set.empty())
-    fail_input("--set: {} is a checkpoint, whose model is what it is; expected a recipe (*.textproto)",
-               arguments.checkpoint);
   if (arguments.raw_outputs && !arguments.postprocess)
     fail_input("--raw-outputs: without --postprocess the outputs are the raw ones");
-  LoadedModel model = recipe ? untrained_model(arguments) : load_trained_model(arguments.checkpoint);
+  LoadedModel model = recipe ? untrained_model(arguments)
+                             : load_trained_model(arguments.checkpoint, Device::kCpu, "", arguments.set);
   std::shared_ptr<const ClassLoss> loss;
   if (model.task == "detection")
     loss = class_losses().find(config::ClassLoss_Name(model.config.criterion().class_loss())).make({});

@@ -62,7 +62,8 @@ int run_predict(const PredictArguments& arguments) {
   if (paths.empty())
     fail_input("saccade predict: no images, expected IMAGE or --list FILE (see saccade predict --help)");
   PredictInputs inputs = collect_inputs(paths, arguments.recursive);
-  LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision);
+  LoadedModel model =
+      load_trained_model(arguments.checkpoint, choice.device, arguments.precision, arguments.set);
   std::unique_ptr<Predictor> predictor = task_commands().find(model.task).predictor(arguments, model);
   EvaluationMode mode(*model.module, precision_of(model.config));
   const std::string list = predictor->list_name();

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
+#include <string_view>
 
 #include "core/tensor/error.h"
 #include "train/config/config_fields.h"
@@ -27,12 +29,21 @@ constexpr std::string_view kKept[] = {"seed",
 // Numbers that may change, but not become 0 or cease to be: tensors of the checkpoint come and go with them.
 constexpr std::string_view kKeptSwitches[] = {"train.ema_decay", "optimizer.momentum"};
 
+// Fields, or whole messages, that only evaluation and prediction read, or that do not touch what they find.
+constexpr std::string_view kOfInference[] = {
+    "precision",       "eval",           "data.val_short_side", "data.val_long_side",
+    "data.val_height", "data.val_width", "data.val_center",     "data.interpolation",
+    "data.bad_images", "data.workers",   "data.prefetch",       "model.transformer.eval_layers"};
+
+bool among(std::span<const std::string_view> fields, std::string_view field) {
+  return std::any_of(fields.begin(), fields.end(), [&](std::string_view known) {
+    return field == known || (field.starts_with(known) && field[known.size()] == '.');
+  });
+}
+
 bool breaks_resume(const ConfigChange& change) {
   const std::string_view field = change.field;
-  if (std::any_of(std::begin(kKept), std::end(kKept), [&](std::string_view kept) {
-        return field == kept || (field.starts_with(kept) && field[kept.size()] == '.');
-      }))
-    return true;
+  if (among(kKept, field)) return true;
   return std::find(std::begin(kKeptSwitches), std::end(kKeptSwitches), field) != std::end(kKeptSwitches) &&
          (change.from == "0" || change.to == "0");
 }
@@ -82,6 +93,7 @@ void compare(const pb::Message& from, const pb::Message& to, const std::string& 
     ConfigChange change{name, field_text(from, f), field_text(to, f)};
     if (change.from == change.to) continue;
     change.breaks_resume = breaks_resume(change);
+    change.of_inference = among(kOfInference, name);
     out.push_back(std::move(change));
   }
 }

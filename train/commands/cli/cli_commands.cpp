@@ -120,9 +120,11 @@ void add_eval(CLI::App& app, Action& action) {
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
   add_precision(c, a->precision);
+  add_inference_set(c, a->set);
   c->footer(
       "Examples:\n"
       "  saccade eval --checkpoint runs/a/checkpoints/best.safetensors --annotations val.json --images val/\n"
+      "  saccade eval --checkpoint best.safetensors --data my_images --set eval.nms=0.9\n"
       "  saccade eval --checkpoint classifier.safetensors --images val/ --json figures.json");
 }
 
@@ -165,6 +167,7 @@ void add_predict(CLI::App& app, Action& action) {
       ->needs("--tile");
   add_device(c, a->device);
   add_precision(c, a->precision);
+  add_inference_set(c, a->set);
   option(c, "--list", a->list, "FILE", "take the images that this file lists too, one a line");
   add_batch_size(c, a->batch_size, "images at a time (default 1); those of several sizes may be padded");
   c->add_option("IMAGE", a->images, "image files, folders of images, or patterns ('shots/*.jpg')")
@@ -225,7 +228,7 @@ void add_export(CLI::App& app, Action& action) {
   option(
       c, "--sample", a->sample, "FILE",
       "write 8 images of noise, and the model's outputs for them, as safetensors: to check other programs");
-  add_set(c, a->set);
+  add_set(c, a->set, "change a config field, of a recipe any: path.to.field=value (repeatable)");
   c->footer(
       "Example:\n  saccade export runs/a/checkpoints/best.safetensors model.onnx --input bytes --postprocess");
 }

@@ -70,10 +70,14 @@ inline void add_json(CLI::App* command, std::string& json) {
   option(command, "--json", json, "FILE", "write the figures here at full precision");
 }
 
-inline void add_set(CLI::App* command, std::vector<std::string>& set) {
-  option(command, "--set", set, "PATH=VALUE", "change a config field: path.to.field=value (repeatable)")
-      ->expected(1)
-      ->take_all();
+inline CLI::Option* add_set(CLI::App* command, std::vector<std::string>& set,
+                            const char* text = "change a config field: path.to.field=value (repeatable)") {
+  return option(command, "--set", set, "PATH=VALUE", text)->expected(1)->take_all();
+}
+// Of a checkpoint: what inference alone depends on. Other arguments may follow.
+inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) {
+  add_set(command, set, "change a field of eval, data.val_..., or model.transformer.eval_layers (repeatable)")
+      ->allow_extra_args(false);
 }
 
 inline void add_allow_outside(CLI::App* command, bool& allow_outside) {
