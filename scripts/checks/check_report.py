@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "golden/data"))
 from report_figures import best_f1, figures  # noqa: E402
 
 annotations, detections, ours_path = sys.argv[1:4]

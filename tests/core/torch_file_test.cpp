@@ -1,4 +1,4 @@
-// The files of torch.save, as PyTorch wrote them (scripts/golden/make_torch_files.py) and as an attacker
+// The files of torch.save, as PyTorch wrote them (scripts/golden/published/make_torch_files.py) and as an attacker
 // would.
 #include "core/formats/torch_file.h"
 

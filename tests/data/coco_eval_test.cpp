@@ -1,5 +1,5 @@
 // The evaluator against pycocotools: random cases in tests/golden/coco_eval
-// (scripts/golden/make_coco_eval.py) and, where it is at hand, the published ones in
+// (scripts/golden/data/make_coco_eval.py) and, where it is at hand, the published ones in
 // ../shared/data/coco_eval. All agree to 1e-9: both sum the same doubles, in another order.
 #include "data/evaluation/coco_eval.h"
 

@@ -24,7 +24,7 @@ struct GoldenImage {
   uint64_t hash = 0;
 };
 
-// scripts/golden/make_images.py and make_jpeg.py
+// scripts/golden/data/make_images.py and make_jpeg.py
 std::vector<GoldenImage> golden_images() {
   std::vector<GoldenImage> cases;
   for (const char* folder : {"images/", "jpeg/"}) {

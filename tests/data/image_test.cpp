@@ -65,7 +65,7 @@ TEST(Image, ACutFileIsNeverTakenForWhole) {
   }
 }
 
-// scripts/golden/make_jpeg.py
+// scripts/golden/data/make_jpeg.py
 const std::string kJpegs = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/jpeg/";
 
 uint64_t hash_of(const Image& image) {

@@ -1,4 +1,4 @@
-// The strong augmentations of RT-DETR and DEIM, and what changes whole batches. To add a golden case: scripts/golden/make_augment.py.
+// The strong augmentations of RT-DETR and DEIM, and what changes whole batches. To add a golden case: scripts/golden/data/make_augment.py.
 #include <gtest/gtest.h>
 
 #include <cmath>

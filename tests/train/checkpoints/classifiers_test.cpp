@@ -1,5 +1,5 @@
 // Published classifiers: convert finds the model, the classes and the size of the images, and predict's scores are those of timm,
-// torchvision and transformers (scripts/golden/classifiers.py).
+// torchvision and transformers (scripts/golden/published/classifiers.py).
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,6 +1,6 @@
 // RT-DETR against transformers, which nobody here wrote: from files as they are published, through the reader, the name tables and
 // the inferred configuration, to logits and boxes, the losses and all gradients of a step, and a training curve.
-// scripts/golden/transformers_rt_detr.py makes the files.
+// scripts/golden/published/transformers_rt_detr.py makes the files.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Deformable DETR and DETR against transformers, which nobody here wrote: the weights as Hugging Face
 // publishes them (safetensors) and as torch.save writes them (both formats, official names), through the
 // reader, the name tables and the inferred configuration, to logits and boxes.
-// scripts/golden/transformers_detectors.py makes the cases and says which differences between transformers
+// scripts/golden/published/transformers_detectors.py makes the cases and says which differences between transformers
 // and the official code are known. SACCADE_TRANSFORMERS_CASES names another folder of cases, such as that of
 // the published sizes.
 #include <fmt/format.h>

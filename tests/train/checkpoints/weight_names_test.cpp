@@ -1,5 +1,5 @@
 // Names of others, translated: the fixtures hold names and shapes of files of transformers and timm beside
-// the official ones (scripts/golden/make_weight_names.py). To add a naming: a table in models/weights/weight_names.cpp
+// the official ones (scripts/golden/published/make_weight_names.py). To add a naming: a table in models/weights/weight_names.cpp
 // and a file here.
 #include "models/weights/weight_names.h"
 

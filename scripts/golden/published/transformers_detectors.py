@@ -30,7 +30,7 @@ have their own tests (make_small_detr.py).
 The independent model of small_deformable_detr.py, with official names, is loaded with the same values (strict) and
 compared as well.
 
-Usage: python scripts/golden/transformers_detectors.py make|full [--folder F] [--only VARIANT]
+Usage: python scripts/golden/published/transformers_detectors.py make|full [--folder F] [--only VARIANT]
        needs torch, transformers, timm, safetensors
 """
 import argparse
@@ -43,7 +43,7 @@ import warnings
 import torch
 from safetensors.torch import load_file, save_file
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 warnings.filterwarnings("ignore")
 import timm.models.resnet as timm_resnet  # noqa: E402
 from transformers import (DeformableDetrConfig, DeformableDetrForObjectDetection, DetrConfig,  # noqa: E402
@@ -51,7 +51,7 @@ from transformers import (DeformableDetrConfig, DeformableDetrForObjectDetection
 
 import small_deformable_detr as ours  # noqa: E402
 
-GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "transformers")
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tests", "golden", "transformers")
 VARIANTS = {
     "single_scale": dict(levels=1),
     "single_scale_dc5": dict(levels=1, dilation=True),

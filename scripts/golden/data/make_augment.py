@@ -52,10 +52,10 @@ def photometric(image, brightness, contrast, saturation, hue, contrast_first, ch
 
 
 def main():
-    folder = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/augment"
+    folder = pathlib.Path(__file__).resolve().parents[3] / "tests/golden/augment"
     folder.mkdir(parents=True, exist_ok=True)
     lines = [f"# torch {torch.__version__}, torchvision {torchvision.__version__}, Pillow {PIL.__version__}, "
-             "scripts/golden/make_augment.py"]
+             "scripts/golden/data/make_augment.py"]
     for seed, case in enumerate(PHOTOMETRIC):
         result = photometric(picture_of(61, 47, seed), *case).tobytes()
         lines.append(" ".join(["photometric 61 47", str(seed)] + ["-" if v is None else str(v) for v in case] +

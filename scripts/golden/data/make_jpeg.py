@@ -12,7 +12,7 @@ from PIL import Image, __version__, features
 
 from make_resize import fnv1a, picture
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PHOTOS = ["coco_cc_mini/images"]
 CASES = {
     "420": dict(subsampling=2), "422": dict(subsampling=1), "444": dict(subsampling=0),
@@ -24,7 +24,7 @@ CASES = {
 def main():
     folder = ROOT / "tests/golden/jpeg"
     folder.mkdir(parents=True, exist_ok=True)
-    head = f"# Pillow {__version__}, libjpeg-turbo {features.version('libjpeg_turbo')}, scripts/golden/make_jpeg.py"
+    head = f"# Pillow {__version__}, libjpeg-turbo {features.version('libjpeg_turbo')}, scripts/golden/data/make_jpeg.py"
     lines = [head]
     for seed, (name, options) in enumerate(CASES.items()):
         height, width = 37 + seed, 51 - 2 * seed

@@ -6,7 +6,7 @@ Writes tests/golden/torch_files:
   protocol4.pth   zip container, pickle protocol 4, tensors under ema.module and, other values, model
   expected.safetensors   the tensors of "model"; f16 and i8 as the types that the reader gives
 
-Usage: python scripts/golden/make_torch_files.py        needs torch
+Usage: python scripts/golden/published/make_torch_files.py        needs torch
 """
 import argparse
 import collections
@@ -18,10 +18,10 @@ import sys
 import numpy as np
 import torch
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from safetensors_io import save  # noqa: E402
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "torch_files")
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tests", "golden", "torch_files")
 
 
 def tensors():

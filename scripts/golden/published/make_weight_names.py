@@ -6,7 +6,7 @@ agree with the official code but for Swin's downsampling and head), those of the
 PyTorch models beside this script. The files official_*.txt are the state_dicts of the published detectors (458, 561, 597 and
 630 tensors): what our files must contain for load_state_dict(strict=True).
 
-Usage: python scripts/golden/make_weight_names.py        needs torch, transformers, timm, safetensors
+Usage: python scripts/golden/published/make_weight_names.py        needs torch, transformers, timm, safetensors
 """
 import os
 import re
@@ -17,7 +17,7 @@ import warnings
 import torch
 from safetensors import safe_open
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 warnings.filterwarnings("ignore")
 import timm  # noqa: E402
 import transformers as hf  # noqa: E402
@@ -25,7 +25,7 @@ import transformers as hf  # noqa: E402
 import small_deformable_detr  # noqa: E402
 import small_detr  # noqa: E402
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "weight_names")
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tests", "golden", "weight_names")
 
 
 def shapes(state):

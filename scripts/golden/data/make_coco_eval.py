@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random evaluation cases with pycocotools' figures, for tests/data/coco_eval_test.cpp.
 
-    pip install pycocotools && python3 scripts/golden/make_coco_eval.py tests/golden/coco_eval
+    pip install pycocotools && python3 scripts/golden/data/make_coco_eval.py tests/golden/coco_eval
 
 Writes NAME.gt.json, NAME.dt.json and NAME.expected.json. Boxes lie on a coarse grid and scores are rounded, so
 that overlaps exactly at a threshold and tied scores are frequent.

@@ -2,7 +2,7 @@
 classes of one picture, for tests/train/checkpoints/classifiers_test.cpp: tests/golden/classifiers/NAME.{safetensors,pth} and
 expected.txt with a line NAME FILE CLASS SCORE CLASS SCORE ... each
 
-Usage: python scripts/golden/classifiers.py        needs torch, torchvision, transformers, timm, safetensors, Pillow
+Usage: python scripts/golden/published/classifiers.py        needs torch, torchvision, transformers, timm, safetensors, Pillow
 """
 import os
 import tempfile
@@ -15,7 +15,7 @@ import transformers as hf
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "classifiers")
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tests", "golden", "classifiers")
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 HALF = ([0.5] * 3, [0.5] * 3)
 

@@ -18,23 +18,26 @@ Denoising: what transformers would draw is Saccade's noise (denoising.py); queri
 
 tests/train/checkpoints/rt_detr_transformers_test.cpp reads tests/golden/rt_detr.
 
-Usage: python scripts/golden/transformers_rt_detr.py [--folder F]      needs torch, transformers, safetensors, scipy
+Usage: python scripts/golden/published/transformers_rt_detr.py [--folder F]      needs torch, transformers, safetensors, scipy
 """
 import argparse
 import copy
 import os
 import re
+import sys
 import tempfile
 
 import torch
-from denoising import make_denoising
 from safetensors.torch import load_file, save_file
 from transformers import (RTDetrConfig, RTDetrForObjectDetection, RTDetrResNetConfig, RTDetrV2Config,
                           RTDetrV2ForObjectDetection)
 from transformers.loss.loss_rt_detr import RTDetrForObjectDetectionLoss
 from transformers.models.rt_detr import modeling_rt_detr
 
-GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "rt_detr")
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from denoising import make_denoising  # noqa: E402
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tests", "golden", "rt_detr")
 VARIANTS = {
     "basic": dict(version=1, layer_type="basic", frozen=False, expansion=0.5, encoder_dim=16, width=4),
     "bottleneck": dict(version=1, layer_type="bottleneck", frozen=True, expansion=1.0, encoder_dim=12, width=2),

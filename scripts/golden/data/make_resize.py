@@ -41,9 +41,9 @@ def fnv1a(data):
 
 
 def main():
-    folder = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/resize"
+    folder = pathlib.Path(__file__).resolve().parents[3] / "tests/golden/resize"
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"# Pillow {__version__}, scripts/golden/make_resize.py"]
+    lines = [f"# Pillow {__version__}, scripts/golden/data/make_resize.py"]
     for name, filter in (("bilinear", Image.BILINEAR), ("bicubic", Image.BICUBIC)):
         for seed, (h, w, oh, ow) in enumerate(CASES):
             image = Image.frombytes("RGB", (w, h), picture(h, w, seed))
@@ -52,7 +52,7 @@ def main():
             if len(lines) == 2:
                 (folder / "small.bin").write_bytes(result)
     (folder / "cases.txt").write_text("\n".join(lines) + "\n")
-    lines = [f"# Pillow {__version__}, scripts/golden/make_resize.py"]
+    lines = [f"# Pillow {__version__}, scripts/golden/data/make_resize.py"]
     modes = transforms.InterpolationMode
     for name, filter in (("bilinear", modes.BILINEAR), ("bicubic", modes.BICUBIC)):
         for seed, (h, w, size, share) in enumerate(CENTERS):

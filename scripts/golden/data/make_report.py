@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """pycocotools' and scikit-learn's figures of the cases in tests/golden/coco_eval, for tests/train/report_test.cpp.
 
-    pip install pycocotools scikit-learn && python3 scripts/golden/make_report.py tests/golden/coco_eval tests/golden/report
+    pip install pycocotools scikit-learn
+    python3 scripts/golden/data/make_report.py tests/golden/coco_eval tests/golden/report
 """
 import json
 import sys

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps, __version__
 
 from make_resize import fnv1a, picture
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "tests/golden/images"
 HEIGHT, WIDTH = 13, 21
 
@@ -118,7 +118,7 @@ def main():
     expected["rgb565.bmp"] = b"".join(
         bytes([nearest(w >> 11, 31), nearest(w >> 5 & 63, 63), nearest(w & 31, 31)]) for row in words for w in row)
 
-    lines = [f"# Pillow {__version__}, scripts/golden/make_images.py"]
+    lines = [f"# Pillow {__version__}, scripts/golden/data/make_images.py"]
     for file in sorted(FOLDER.iterdir()):
         if file.suffix == ".txt":
             continue
