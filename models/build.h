@@ -29,7 +29,8 @@ struct ModelSpec {
   // Sets the fields that the weights tell; false: they are of another model. Throws InputError when their shapes
   // contradict each other or their backbone is not known.
   bool (*infer)(Inference& weights) = nullptr;
-  // Where its defaults differ from the schema's: the text of a configuration without lists. User over preset over schema.
+  // Where its defaults differ from the schema's: the text of a configuration without lists. User over preset over class loss
+  // (ClassLossSpec::preset) over schema; with another class loss than the preset's its criterion does not count.
   const char* preset = "";
 };
 

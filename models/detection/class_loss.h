@@ -60,6 +60,8 @@ struct ClassLossSpec {
   std::string name;  // criterion.class_loss
   std::string file;
   std::shared_ptr<const ClassLoss> (*make)(const ClassLossOptions& options);
+  // Where the defaults of the criterion differ from the schema's with this loss: text of config::Criterion.
+  const char* preset = "";
 };
 
 Registry<ClassLossSpec>& class_losses();
@@ -71,12 +73,13 @@ Tensor label_queries(const Var& logits, const MatchedQueries& matched, int64_t b
 // The layers' losses apart.
 inline LossParts layers_of(const Var& logits) { return LossParts::apart(logits.dim(0)); }
 
-// SACCADE_REGISTER_CLASS_LOSS(name, Class): Class(const ClassLossOptions&)
-#define SACCADE_REGISTER_CLASS_LOSS(name, Class)                                                       \
+// SACCADE_REGISTER_CLASS_LOSS(name, Class, preset): Class(const ClassLossOptions&)
+#define SACCADE_REGISTER_CLASS_LOSS(name, Class, preset)                                               \
   [[maybe_unused]] static const bool Class##_is_registered = ::saccade::class_losses().add(            \
       {name, __FILE__,                                                                                 \
        [](const ::saccade::ClassLossOptions& options) -> std::shared_ptr<const ::saccade::ClassLoss> { \
          return std::make_shared<Class>(options);                                                      \
-       }})
+       },                                                                                              \
+       preset})
 
 }  // namespace saccade

@@ -198,7 +198,7 @@ bool infer_detr(Inference& in) {
                        .build = build_detr,
                        .infer = infer_detr,
                        .preset = "model { transformer { ffn_dim: 2048 queries: 100 levels: 1 } }"
-                                 "criterion { class_loss: softmax class_weight: 1 cost_class: 1 }"});
+                                 "criterion { class_loss: softmax }"});
 
 const WeightRules kDetrNames = weight_rules(
     {

@@ -76,15 +76,15 @@ std::shared_ptr<Module> build_rt_detr(const Args& model, int64_t classes, const 
   return std::make_shared<RtDetr>(options, std::move(backbone));
 }
 
-[[maybe_unused]] const bool rt_detr_registered = model_types().add(
-    {.name = "rt_detr",
-     .summary = "RT-DETR and RT-DETRv2 (Zhao et al. 2024, Lv et al. 2024)",
-     .task = "detection",
-     .file = __FILE__,
-     .build = build_rt_detr,
-     .infer = infer_rt_detr,
-     .preset = "model { transformer { encoder_layers: 1 dropout: 0 levels: 3 } }"
-               "criterion { class_loss: varifocal class_weight: 1 focal_alpha: 0.75 cost_alpha: 0.25 }"});
+[[maybe_unused]] const bool rt_detr_registered =
+    model_types().add({.name = "rt_detr",
+                       .summary = "RT-DETR and RT-DETRv2 (Zhao et al. 2024, Lv et al. 2024)",
+                       .task = "detection",
+                       .file = __FILE__,
+                       .build = build_rt_detr,
+                       .infer = infer_rt_detr,
+                       .preset = "model { transformer { encoder_layers: 1 dropout: 0 levels: 3 } }"
+                                 "criterion { class_loss: varifocal }"});
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "layers/attention.h"
 #include "models/backbone.h"
 #include "models/build.h"
+#include "models/detection/class_loss.h"
 #include "tests/fuzz/fuzz_file.h"
 #include "train/config/config.h"
 #include "train/config/task.h"
@@ -32,10 +33,20 @@ Registry<BackboneSpec>& backbones() {
 }
 Registry<ModelSpec>& model_types() {
   static auto& all = stand_in<ModelSpec>(
-      "model type",
-      {{.name = "deformable_detr", .task = "detection"},
-       {.name = "classifier", .task = "classification", .has_transformer = false},
-       {.name = "rt_detr", .task = "detection", .preset = "model { transformer { dropout: 0 } }"}});
+      "model type", {{.name = "deformable_detr", .task = "detection"},
+                     {.name = "classifier", .task = "classification", .has_transformer = false},
+                     {.name = "rt_detr",
+                      .task = "detection",
+                      .preset = "model { transformer { dropout: 0 } } criterion { class_loss: varifocal }"}});
+  return all;
+}
+Registry<ClassLossSpec>& class_losses() {
+  static auto& all =
+      stand_in<ClassLossSpec>("class loss", {{.name = "focal"},
+                                             {.name = "softmax", .preset = "cost_class: 1"},
+                                             {.name = "varifocal", .preset = "focal_alpha: 0.75"},
+                                             {.name = "mal"},
+                                             {.name = "ia_bce"}});
   return all;
 }
 Registry<ScheduleSpec>& schedules() {

@@ -1,19 +1,38 @@
 #include "train/config/config.h"
 
+#include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 
 #include "models/backbone.h"
 #include "models/build.h"
+#include "models/detection/class_loss.h"
 #include "train/config/config_fields.h"
 
 namespace saccade {
+
+namespace {
+
+// What stands between the schema's defaults and a configuration: its family's preset over that of its class loss.
+Config preset_of(const Config& config) {
+  Config family;
+  if (const auto type = model_types().all().find(config.model().type()); type != model_types().all().end())
+    family = parse_config(type->second.preset, "the preset of " + type->first);
+  const config::ClassLoss loss =
+      config.criterion().has_class_loss() ? config.criterion().class_loss() : family.criterion().class_loss();
+  const ClassLossSpec& spec = class_losses().find(config::ClassLoss_Name(loss));
+  Config preset = parse_config(fmt::format("criterion {{ {} }}", spec.preset), "the preset of " + spec.name);
+  if (loss != family.criterion().class_loss()) family.clear_criterion();
+  preset.MergeFrom(family);
+  return preset;
+}
+
+}  // namespace
 
 Config resolve_config(const Config& config) {
   // An unknown type is reported where the fields are checked.
   const auto& types = model_types().all();
   const auto type = types.find(config.model().type());
-  Config resolved;
-  if (type != types.end()) resolved = parse_config(type->second.preset, "the preset of " + type->first);
+  Config resolved = preset_of(config);
   resolved.MergeFrom(config);
   // The fields of a backbone that is all arguments have no defaults.
   const config::Backbone given = resolved.model().backbone();

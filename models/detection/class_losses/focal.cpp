@@ -17,7 +17,7 @@ class FocalLoss : public ClassLoss {
   ClassLossOptions options_;
 };
 
-SACCADE_REGISTER_CLASS_LOSS("focal", FocalLoss);
+SACCADE_REGISTER_CLASS_LOSS("focal", FocalLoss, "");
 
 }  // namespace
 }  // namespace saccade

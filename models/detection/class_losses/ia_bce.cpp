@@ -19,7 +19,7 @@ class IouAwareLoss : public ClassLoss {
   ClassLossOptions options_;
 };
 
-SACCADE_REGISTER_CLASS_LOSS("ia_bce", IouAwareLoss);
+SACCADE_REGISTER_CLASS_LOSS("ia_bce", IouAwareLoss, "");
 
 }  // namespace
 }  // namespace saccade

@@ -18,7 +18,8 @@ class MatchabilityLoss : public ClassLoss {
   double gamma_;
 };
 
-SACCADE_REGISTER_CLASS_LOSS("mal", MatchabilityLoss);
+// DEIM's weights; the focal cost of the matching keeps its own gamma.
+SACCADE_REGISTER_CLASS_LOSS("mal", MatchabilityLoss, "class_weight: 1 focal_gamma: 1.5 cost_gamma: 2");
 
 }  // namespace
 }  // namespace saccade

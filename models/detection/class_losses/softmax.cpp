@@ -59,7 +59,8 @@ class SoftmaxLoss : public ClassLoss {
   ClassLossOptions options_;
 };
 
-SACCADE_REGISTER_CLASS_LOSS("softmax", SoftmaxLoss);
+// DETR's weights.
+SACCADE_REGISTER_CLASS_LOSS("softmax", SoftmaxLoss, "class_weight: 1 cost_class: 1");
 
 }  // namespace
 }  // namespace saccade

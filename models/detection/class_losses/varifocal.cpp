@@ -19,7 +19,8 @@ class VarifocalLoss : public ClassLoss {
   ClassLossOptions options_;
 };
 
-SACCADE_REGISTER_CLASS_LOSS("varifocal", VarifocalLoss);
+// RT-DETR's weights; the focal cost of the matching keeps its own alpha.
+SACCADE_REGISTER_CLASS_LOSS("varifocal", VarifocalLoss, "class_weight: 1 focal_alpha: 0.75 cost_alpha: 0.25");
 
 }  // namespace
 }  // namespace saccade

@@ -131,6 +131,27 @@ TEST(Presets, DetrAloneIsThePublishedModel) {
   EXPECT_EQ(config_text(parse_config(config_text(c), "resolved")), config_text(c));
 }
 
+TEST(Presets, AClassLossHasWeightsOfItsOwn) {
+  auto criterion = [](const std::string& text) {
+    return resolve_config(parse_config(text, "F")).criterion();
+  };
+  for (const char* type : {"deformable_detr", "rt_detr"}) {
+    const config::Criterion c =
+        criterion(fmt::format("model {{ type: \"{}\" }} criterion {{ class_loss: varifocal }}", type));
+    EXPECT_EQ(c.class_weight(), 1);
+    EXPECT_EQ(c.focal_alpha(), 0.75);
+    EXPECT_EQ(c.cost_alpha(), 0.25);
+  }
+  EXPECT_EQ(criterion("model { type: \"rt_detr\" }").focal_alpha(), 0.75);
+  // Of another loss than the family's, that loss's weights and none of the family's.
+  const config::Criterion focal = criterion("model { type: \"rt_detr\" } criterion { class_loss: focal }");
+  EXPECT_EQ(focal.class_weight(), 2);
+  EXPECT_EQ(focal.focal_alpha(), 0.25);
+  EXPECT_FALSE(focal.has_cost_alpha());
+  EXPECT_EQ(criterion("model { type: \"dino\" }").class_weight(), 1);  // the family's, with the same loss
+  EXPECT_EQ(criterion("criterion { class_loss: mal focal_gamma: 2 }").focal_gamma(), 2);
+}
+
 TEST(Presets, FieldsOfTheOtherFamilyMayStandAtTheirDefaults) {
   auto built = [](const std::string& text) {
     return input_error([&] {
