@@ -148,6 +148,18 @@ void accumulate(Tensor& slot, const Tensor& term, DType dtype) {
   slot = sum;
 }
 
+// Of what a backward returned for input i, which needs it.
+void check_gradient(const Node& node, size_t i, const Tensor& g, bool finite) {
+  const Shape& shape = node.edges()[i].shape;
+  SACCADE_CHECK(g.defined(), "[backward] op {} returned no gradient for input {}", node.name(), i);
+  SACCADE_CHECK(g.shape() == shape,
+                "[backward] op {} returned a gradient of shape {} for input {} of shape {}", node.name(),
+                g.shape().to_string(), i, shape.to_string());
+  if (finite && !all_finite(g))
+    fail("[backward] op {} made a non-finite gradient for its input {} of shape {}", node.name(), i,
+         shape.to_string());
+}
+
 // Which leaves of a graph are still to be given something.
 class OpenLeaves {
  public:
@@ -254,17 +266,10 @@ void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* 
                   node.name(), grads.size(), node.edges().size());
     for (size_t i = 0; i < grads.size(); ++i) {
       if (!node.context().needs(i)) continue;
-      const Edge& edge = node.edges()[i];
-      SACCADE_CHECK(grads[i].defined(), "[backward] op {} returned no gradient for input {}", node.name(), i);
-      SACCADE_CHECK(grads[i].shape() == edge.shape,
-                    "[backward] op {} returned a gradient of shape {} for input {} of shape {}", node.name(),
-                    grads[i].shape().to_string(), i, edge.shape.to_string());
-      if (checked && !all_finite(grads[i]))
-        fail("[backward] op {} made a non-finite gradient for its input {} of shape {}", node.name(), i,
-             edge.shape.to_string());
+      check_gradient(node, i, grads[i], checked);
       Tensor g = std::move(grads[i]);
       grads[i] = Tensor();
-      give(edge, g);
+      give(node.edges()[i], g);
     }
     if (leaves) leaves->walked(node);
     node.release();

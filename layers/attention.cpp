@@ -21,7 +21,8 @@ LeadingGroups make_leading_groups(int64_t count, int64_t size, int64_t queries, 
   constexpr float kHidden = -1e9f;
   std::vector<float> numbers(static_cast<size_t>(queries)), factors(static_cast<size_t>(queries));
   for (int64_t i = 0; i < D; ++i) {
-    numbers[static_cast<size_t>(i)] = static_cast<float>(i / size);
+    const int64_t group = i / size;
+    numbers[static_cast<size_t>(i)] = static_cast<float>(group);
     factors[static_cast<size_t>(i)] = kHidden;
   }
   NoGrad no_grad;

@@ -106,7 +106,7 @@ std::optional<bool> RankChannel::greeting_of(Peer& stranger) const {
     stranger.rank = 0;
     return false;
   }
-  stranger.name = hello.substr(at).c_str();
+  stranger.name = hello.c_str() + at;
   return true;
 }
 

@@ -26,15 +26,13 @@ std::string escape(std::string_view text, bool keep_newlines) {
     std::string_view character = text.substr(0, length == 0 ? 1 : length);
     text.remove_prefix(character.size());
     auto byte = static_cast<unsigned char>(character[0]);
-    if (length == 0)
-      out += fmt::format("\\x{:02x}", byte);
-    else if (!is_control(code_point(character)) || (keep_newlines && byte == '\n'))
+    if (length > 0 && (!is_control(code_point(character)) || (keep_newlines && byte == '\n')))
       out += character;
     else if (byte == '\n')
       out += "\\n";
     else if (byte == '\t')
       out += "\\t";
-    else if (length == 1)
+    else if (length <= 1)
       out += fmt::format("\\x{:02x}", byte);
     else
       out += fmt::format("\\u{:04x}", static_cast<uint32_t>(code_point(character)));

@@ -19,10 +19,12 @@ class Blend {
  public:
   explicit Blend(double factor) {
     const double single = static_cast<float>(factor);
-    for (int i = -255; i <= 255; ++i) part_[static_cast<size_t>(i + 255)] = static_cast<float>(single * i);
+    for (size_t i = 0; i < std::size(part_); ++i)
+      part_[i] = static_cast<float>(single * (static_cast<double>(i) - 255));
   }
   uint8_t operator()(int a, int b) const {
-    const float sum = static_cast<float>(a) + part_[static_cast<size_t>(b - a + 255)];
+    const int place = b - a + 255;
+    const float sum = static_cast<float>(a) + part_[static_cast<size_t>(place)];
     return static_cast<uint8_t>(std::clamp(sum, 0.0F, 255.0F));
   }
 

@@ -27,7 +27,8 @@ struct ReportedSplit {
 // One image of a split.
 struct ImagePlace {
   size_t split = 0, image = 0;  // places in the lists
-  auto operator<=>(const ImagePlace&) const = default;
+  auto operator<=>(const ImagePlace&) const =
+      default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 takes its 0 for a pointer
 };
 
 struct ImageLook {

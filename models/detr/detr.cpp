@@ -86,7 +86,7 @@ class Detr : public SetDetector {
       // Anchors are compared with the centres of the cells.
       const SinePositions centres{.offset = -0.5, .temperature = options_.position_temperature};
       memory.key_position = Var(sine_positions(maps, C, centres, &constants_)[0]);
-      decode_anchors(std::move(memory), denoising, output);
+      decode_anchors(memory, denoising, output);
     } else {
       memory.key = add(memory.value, position);
       decode(memory, denoising, output);

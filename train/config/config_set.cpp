@@ -1,8 +1,6 @@
 // --set path.to.field=value.
 #include <fmt/ranges.h>
 
-#include <sstream>
-
 #include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
@@ -13,15 +11,6 @@ namespace saccade {
 namespace pb = google::protobuf;
 
 namespace {
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::string part;
-  std::istringstream in(text);
-  while (std::getline(in, part, separator)) parts.push_back(part);
-  if (text.empty() || text.back() == separator) parts.emplace_back();
-  return parts;
-}
 
 // "[a, b]" and "a,b" as their elements.
 std::vector<std::string> list_elements(std::string text) {

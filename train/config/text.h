@@ -3,6 +3,8 @@
 
 #include <charconv>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace saccade {
 
@@ -10,6 +12,17 @@ namespace saccade {
 inline std::string trim(const std::string& text) {
   size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
   return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+// The parts between separators, one more than there are of these.
+inline std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t end = 0; end != std::string_view::npos;) {
+    end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end != std::string_view::npos) text.remove_prefix(end + 1);
+  }
+  return parts;
 }
 
 // Whether the whole text is a number of this type.

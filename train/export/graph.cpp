@@ -67,7 +67,7 @@ std::string OnnxGraph::scoped(std::string_view name) const {
 
 std::string OnnxGraph::node(std::string_view type, const std::vector<std::string>& inputs,
                             const OnnxAttributes& attributes, int outputs) {
-  const std::string name = unique(scoped(type));
+  std::string name = unique(scoped(type));
   onnx::NodeProto& node = *graph_.add_node();
   node.set_op_type(std::string(type));
   node.set_name(name);

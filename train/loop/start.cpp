@@ -88,7 +88,7 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
   const CheckpointInfo& old = from.info;
   const std::string remedy =
       fmt::format("a new run in another --output (--init-from {} keeps the weights)", path);
-  const std::vector<ConfigChange> changes =
+  std::vector<ConfigChange> changes =
       config_changes(resolve_config(parse_config(old.config, path + ": its configuration")), config_);
   std::vector<std::string> breaking;
   for (const ConfigChange& c : changes)

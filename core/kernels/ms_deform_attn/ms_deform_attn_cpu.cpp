@@ -40,6 +40,7 @@ template <class T, int kVectors>
 struct DeformWorker {
   // Independent sums in forward hide the latency of the multiply-add, as far as there are registers.
   static constexpr int kSums = kWideRegisters ? 4 : 2;
+  static constexpr int kRegisters = std::max(kVectors, 1);
 
   const Inputs& in;
   const PointTable& table;
@@ -58,7 +59,7 @@ struct DeformWorker {
   template <class V>
   void forward(const Map<const V>& map, int64_t row, T* y) {
     softmax(in.logits + row * in.K, in.K, table.padded, attention.data());
-    Floats acc[kSums][kVectors ? kVectors : 1] = {};
+    Floats acc[kSums][kRegisters] = {};
     if constexpr (kVectors == 0) std::fill(wide.begin(), wide.end(), 0.0f);
     for (int64_t j0 = 0; j0 < in.K; j0 += kLanes) {
       Chunk chunk = locate(in, table, row, j0);
@@ -102,7 +103,7 @@ struct DeformWorker {
   void backward(const Map<const V>& map, const Map<float>& dmap, int64_t row, const T* dy, float* doffsets,
                 float* dlogits, float* dreference) {
     softmax(in.logits + row * in.K, in.K, table.padded, attention.data());
-    Floats g[kVectors ? kVectors : 1];
+    Floats g[kRegisters];
     if constexpr (kVectors > 0) {
 #pragma GCC unroll 4
       for (int i = 0; i < kVectors; ++i) g[i] = load_some(dy + i * kLanes, in.D - i * kLanes);

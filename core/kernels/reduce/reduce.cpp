@@ -1,5 +1,7 @@
 #include "core/kernels/reduce/reduce.h"
 
+#include <type_traits>
+
 #include "core/kernels/common/lane_reduce.h"
 #include "core/kernels/copy/copy.h"
 #include "core/runtime/launch.h"
@@ -84,7 +86,9 @@ void sum_middle_generic(const Tensor& x, double scale, Tensor& y) {
     auto run = [&]<class To>() {
       sum_chunks<T, To>(x.data<T>(), y.data<To>(), x.dim(0), x.dim(1), x.dim(2), scale, x.device());
     };
-    y.dtype() == x.dtype() ? run.template operator()<T>() : run.template operator()<acc_t<T>>();
+    if constexpr (!std::is_same_v<T, acc_t<T>>)
+      if (y.dtype() != x.dtype()) return run.template operator()<acc_t<T>>();
+    run.template operator()<T>();
   });
 }
 

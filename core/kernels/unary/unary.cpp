@@ -50,7 +50,7 @@ struct ClampBackward {
   A low, high;
   SACCADE_HD T operator()(T x, T dy) const {
     A v(x);
-    return (v >= low) & (v <= high) ? dy : T(A(0));
+    return ((v >= low) & (v <= high)) ? dy : T(A(0));
   }
 };
 
@@ -75,7 +75,7 @@ struct InverseSigmoidBackward {
   SACCADE_HD T operator()(T x, T dy) const {
     A v(x), w = A(1) - v;
     A slope = (v >= eps ? A(1) / math::max(v, eps) : A(0)) + (w >= eps ? A(1) / math::max(w, eps) : A(0));
-    return T((v >= A(0)) & (v <= A(1)) ? A(dy) * slope : A(0));
+    return T(((v >= A(0)) & (v <= A(1))) ? A(dy) * slope : A(0));
   }
 };
 

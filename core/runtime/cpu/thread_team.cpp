@@ -1,7 +1,6 @@
 #include "core/runtime/cpu/thread_team.h"
 
 #include <linux/futex.h>
-#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -121,7 +120,7 @@ class ThreadTeam {
   ThreadTeam() { ask_for_short_slices(); }
   ~ThreadTeam() {
     if (forks != forks_) {
-      for (Member& member : members_) member.thread.release();
+      for (Member& member : members_) static_cast<void>(member.thread.release());
       return;
     }
     for (Member& member : members_) member.order.set(kStop);

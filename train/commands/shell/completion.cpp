@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <string_view>
 
 #include "core/tensor/error.h"
@@ -15,6 +14,7 @@
 #include "train/config/config_fields.h"
 #include "train/config/recipes.h"
 #include "train/config/rules.h"
+#include "train/config/text.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -137,12 +137,9 @@ Words values_of(const CLI::Option& option, const std::string& start) {
   // CLI11 says "NAME:{train,val,test}".
   const size_t open = type.find('{'), close = type.rfind('}');
   if (open != std::string::npos && close > open) {
-    Words choices;
-    for (auto part : std::views::split(std::string_view(type).substr(open + 1, close - open - 1), ','))
-      choices.emplace_back(part.begin(), part.end());
-    return beginning_with(start, choices);
+    return beginning_with(start, split(type.substr(open + 1, close - open - 1), ','));
   }
-  const std::string name = option.get_single_name();
+  const std::string& name = option.get_single_name();
   if (const Words known = known_values(name); !known.empty()) return beginning_with(start, known);
   if (type.starts_with("DIR") || name == "RUN" || name == "OUT_DIR") return {"FOLDERS"};
   const bool is_file = type.starts_with("FILE") || option.get_positional();
@@ -162,8 +159,7 @@ const CLI::Option* flag_named(const CLI::App& command, const std::string& word) 
 // The message type that "model.backbone" leads to; null where there is none.
 const pb::Descriptor* type_at(const std::string& path) {
   const pb::Descriptor* type = Config::descriptor();
-  for (auto part : std::views::split(path, '.')) {
-    const std::string name(part.begin(), part.end());
+  for (const std::string& name : split(path, '.')) {
     if (!name.empty() && name.find_first_not_of("0123456789") == std::string::npos) continue;  // of a list
     const pb::FieldDescriptor* field = type->FindFieldByName(name);
     type = field ? field->message_type() : nullptr;

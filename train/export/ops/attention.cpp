@@ -12,7 +12,7 @@ using Sizes = std::vector<int64_t>;
 // softmax(scores) in f32, whatever the products are in.
 std::string softmax(Lowering& l, const std::string& scores) {
   l.graph().keep_f32(true);
-  const std::string weights = l.node("Softmax", {scores}, {{"axis", -1}});
+  std::string weights = l.node("Softmax", {scores}, {{"axis", -1}});
   l.graph().keep_f32(false);
   return weights;
 }

@@ -37,7 +37,7 @@ std::string sampling_grid(Lowering& l, const FeatureLevels& levels, int64_t poin
   }
   const std::string centre =
       l.node("Sub", {l.node("Mul", {numbers(0, 2), l.graph().scalar(2)}), l.graph().scalar(1)});
-  const std::string grid = l.transpose(l.node("Add", {centre, moved}), {0, 2, 3, 1, 4, 5});
+  std::string grid = l.transpose(l.node("Add", {centre, moved}), {0, 2, 3, 1, 4, 5});
   l.graph().keep_f32(false);
   return grid;
 }
