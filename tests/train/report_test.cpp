@@ -111,7 +111,7 @@ TEST(Report, MetricsOfSeveralStartsAreRead) {
               "{\"type\": \"eval\", \"step\": 3, \"AP\": 0.6");
   const RunMetrics m = read_run_metrics(dir / "m.jsonl");
   EXPECT_EQ(m.seconds, 26);
-  EXPECT_EQ(m.resumed, std::vector<double>{2});
+  EXPECT_EQ(m.resumed, std::vector<double>{2});  // by the clock alone, as of runs that have no start_step
   EXPECT_EQ(m.train.at("loss").size(), 2u);
   EXPECT_EQ(m.eval.at("AP").back().y, 0.5);
   auto page_of = [](const RunMetrics& metrics) {
@@ -146,6 +146,19 @@ data {
 optimizer { group { regex: "backbone" lr_mult: 0.1 } }
 train { max_steps: 3 log_every: 1 }
 )";
+
+// However late the first line of a later start comes.
+TEST(Report, StartsAreToldApartByTheirStep) {
+  TestFolder dir;
+  write_bytes(dir / "m.jsonl",
+              "{\"type\": \"train\", \"step\": 10, \"loss\": 3, \"elapsed_s\": 10}\n"
+              "{\"type\": \"train\", \"step\": 20, \"loss\": 2, \"elapsed_s\": 15, \"start_step\": 12}\n"
+              "{\"type\": \"train\", \"step\": 30, \"loss\": 1, \"elapsed_s\": 25, \"start_step\": 12}\n"
+              "{\"type\": \"eval\", \"step\": 30, \"AP\": 0.5, \"elapsed_s\": 5, \"start_step\": 30}\n");
+  const RunMetrics m = read_run_metrics(dir / "m.jsonl");
+  EXPECT_EQ(m.resumed, (std::vector<double>{12, 30}));
+  EXPECT_EQ(m.seconds, 40);
+}
 
 TEST(Report, PageOfADetectorHoldsItsFigures) {
   TestFolder dir;

@@ -59,7 +59,7 @@ TEST(RunLog, ResumeDropsWhatComesAgain) {
             "{\"type\": \"train\", \"step\": 2, \"loss\": 0.5}\n"
             "{\"type\": \"train\", \"step\": 3, \"loss\": 0.3333333333333333}\n"
             "{\"type\": \"eval\", \"step\": 3, \"AP\": null}\n"
-            "{\"type\": \"train\", \"step\": 4, \"loss\": 9}\n");
+            "{\"type\": \"train\", \"step\": 4, \"loss\": 9, \"start_step\": 3}\n");
   RunLog again(run, -1);
   EXPECT_EQ(read_bytes(path), "");
 }

@@ -52,7 +52,7 @@ KeptLines lines_until(std::string_view text, int64_t step) {
 
 }  // namespace
 
-RunLog::RunLog(const std::string& folder, int64_t resume_step) {
+RunLog::RunLog(const std::string& folder, int64_t resume_step) : start_step_(resume_step) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail_input("{}: cannot create the run folder: {}", folder, error.message());
@@ -97,6 +97,7 @@ void RunLog::record(const std::string& type, int64_t step, const Metrics& values
         fmt::format(", {}: {}", json_quote(name), std::isfinite(number) ? fmt::format("{}", number) : "null");
     scalars.emplace_back(type + "/" + name, number);
   }
+  if (start_step_ > 0) line += fmt::format(", \"start_step\": {}", start_step_);
   if (early_stop) line += ", \"early_stop\": true";
   line += "}\n";
   for (std::string_view rest = line; !rest.empty();) {

@@ -26,8 +26,8 @@ class RunLog {
   bool dropped_evaluation() const { return dropped_evaluation_; }
 
   // Appends one line {"type": type, "step": step, "NAME": number, ...}, in one piece. Numbers that
-  // JSON lacks (NaN, infinities) become null. TensorBoard shows them as "type/NAME". `early_stop` marks an
-  // evaluation that a whole run would not have made.
+  // JSON lacks (NaN, infinities) become null. TensorBoard shows them as "type/NAME". A resumed run's lines end with
+  // "start_step": resume_step. `early_stop` marks an evaluation that a whole run would not have made.
   void record(const std::string& type, int64_t step, const Metrics& values, bool early_stop = false);
   // For TensorBoard only, with an evaluation's line: tags begin with "eval/".
   void pictures(int64_t step, const std::vector<EventPicture>& pictures) {
@@ -40,6 +40,7 @@ class RunLog {
   void resume(int64_t step, const std::string& folder);
 
   std::string path_;
+  int64_t start_step_;
   int file_ = -1;
   bool dropped_evaluation_ = false;
   std::vector<std::string> notes_;

@@ -17,13 +17,28 @@ namespace {
 // Of what is drawn; the rest of the lines (times, counts) is for other readers.
 constexpr size_t kMostSeries = 8;
 
-void add_line(simdjson::dom::object line, RunMetrics& run, double& elapsed, double& base) {
+// Of the start of the program that wrote the line before.
+struct Start {
+  double step = 0;     // of the checkpoint that it went on from
+  double elapsed = 0;  // seconds, at that line
+};
+
+void add_line(simdjson::dom::object line, RunMetrics& run, Start& last) {
   std::string_view type;
   int64_t step = 0;
   if (line["type"].get(type) != simdjson::SUCCESS || line["step"].get(step) != simdjson::SUCCESS) return;
   if (type != "train" && type != "eval") return;
   MetricCurves& curves = type == "train" ? run.train : run.eval;
   const auto at = static_cast<double>(step);
+  Start start;
+  // Lines of older runs have no start_step: only the clock, which begins anew, tells.
+  if (line["start_step"].get(start.step) != simdjson::SUCCESS) start.step = last.step;
+  if (line["elapsed_s"].get(start.elapsed) != simdjson::SUCCESS) start.elapsed = last.elapsed;
+  if (start.step > last.step || start.elapsed < last.elapsed) {
+    run.seconds += last.elapsed;
+    run.resumed.push_back(start.step > last.step ? start.step : run.step);
+  }
+  last = start;
   for (const auto field : line) {
     double value = 0;
     if (field.key == "step" || field.value.get(value) != simdjson::SUCCESS) continue;
@@ -31,12 +46,6 @@ void add_line(simdjson::dom::object line, RunMetrics& run, double& elapsed, doub
     if (!points.empty() && points.back().x == at) points.pop_back();  // the later one counts
     points.push_back({at, value});
     if (field.key == "epoch") run.epoch = value;
-    if (field.key != "elapsed_s") continue;
-    if (value < elapsed) {  // the clock begins anew with each start
-      base += elapsed;
-      run.resumed.push_back(run.step);
-    }
-    elapsed = value;
   }
   run.step = at;
 }
@@ -100,15 +109,15 @@ RunMetrics read_run_metrics(const std::string& path) {
   simdjson::dom::parser parser;
   const std::vector<uint8_t> bytes = read_file(path, kLogFile);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  double elapsed = 0;
+  Start last;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     simdjson::dom::object line;
     if (parser.parse(text.substr(begin, end - begin)).get(line) == simdjson::SUCCESS)
-      add_line(line, run, elapsed, run.seconds);
+      add_line(line, run, last);
     begin = end + 1;
   }
-  run.seconds += elapsed;
+  run.seconds += last.elapsed;
   return run;
 }
 

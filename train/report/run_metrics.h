@@ -14,7 +14,7 @@ using MetricCurves = std::map<std::string, std::vector<ChartPoint>>;
 
 struct RunMetrics {
   MetricCurves train, eval;
-  std::vector<double> resumed;  // the last step before each later start
+  std::vector<double> resumed;  // the step from which each later start went on
   double seconds = 0;           // of all starts
   double step = 0, epoch = 0;   // of the last line
 };
