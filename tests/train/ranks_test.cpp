@@ -207,10 +207,10 @@ TEST_F(RankTraining, ASecondCtrlCEndsAllProcesses) {
   EXPECT_EQ(read_bytes(scratch() / "left"), "");
 }
 
-// The evaluation is that of the resumed run.
+// The evaluation is that of the resumed run; images of 3,000 pixels make it last long after the signal, on a slow machine too.
 TEST_F(RankTraining, ASignalDuringAnEvaluationIsOneOfAllRanks) {
   const std::string set =
-      "--set data.batch_size=2 --set data.val_height=1000 --set data.val_width=1000 --set train.max_steps=3 "
+      "--set data.batch_size=2 --set data.val_height=3000 --set data.val_width=3000 --set train.max_steps=3 "
       "--set train.eval_every_epochs=1";
   const Result r =
       run_ranks(fmt::format(kInterrupt, "stopped_evaluation", set, 3, "sleep 0.1; kill -INT $launcher"));
