@@ -1,5 +1,5 @@
 // The tuned products, convolutions and poolings on shapes of a real step: against the generic loops in f64,
-// equal bits run to run, and the bounded cache of primitives.
+// equal bits run to run (of packed_gemm with any threads and neighbours, too), and the bounded cache of primitives.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,7 +11,9 @@
 #include "core/kernels/conv2d/conv2d.h"
 #include "core/kernels/linear/linear.h"
 #include "core/kernels/matmul/matmul.h"
+#include "core/kernels/matmul/packed_gemm_cpu.h"
 #include "core/runtime/cpu/primitive_cache.h"
+#include "core/runtime/parallel.h"
 #include "core/tensor/philox.h"
 
 namespace saccade {
@@ -139,14 +141,95 @@ TEST(Matmul, TransposedAndBroadcastViews) {
   }
 }
 
+// packed_gemm is for processors without AVX-512 and runs on all.
+
+// Stored in the other order of rows and columns when turned.
+Tensor random_batch(int64_t batch, int64_t rows, int64_t columns, DType dtype, uint64_t seed, bool turned) {
+  Tensor t = random_tensor(turned ? Shape{batch, columns, rows} : Shape{batch, rows, columns}, dtype, seed);
+  return turned ? t.transpose(1, 2) : t;
+}
+
+struct ProductSize {
+  int64_t batch, m, n, k;
+};
+
+class PackedGemm : public testing::TestWithParam<ProductSize> {
+ protected:
+  ~PackedGemm() override { parallel_debug().ignore_grain = false; }
+};
+
+TEST_P(PackedGemm, EqualsSumsInF64) {
+  const auto [batch, m, n, k] = GetParam();
+  parallel_debug().ignore_grain = true;
+  for (int form = 0; form < 32; ++form) {
+    const DType dtype = form & 4 ? DType::kBF16 : DType::kF32, out = form & 8 ? DType::kF32 : dtype;
+    const bool epilogue = form & 16;
+    const Tensor a = random_batch(batch, m, k, dtype, 1, form & 1),
+                 b = random_batch(1, k, n, dtype, 2, form & 2);
+    const Tensor bias = random_batch(1, 1, n, DType::kF32, 3, false).reshape({n});
+    Tensor c = Tensor::full({batch, m, n}, NAN).to(out);
+    cpu::packed_gemm(a, b, c, epilogue ? bias : Tensor(), epilogue ? Activation::kRelu : Activation::kNone);
+    const auto x = a.contiguous().to_vector<double>(), y = b.contiguous().to_vector<double>();
+    const auto z = c.to_vector<double>(), add = bias.to_vector<double>();
+    const auto at = [](int64_t i) { return static_cast<size_t>(i); };
+    for (int64_t row = 0; row < batch * m; ++row)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = epilogue ? add[at(j)] : 0, size = std::abs(sum);
+        for (int64_t i = 0; i < k; ++i) {
+          const double term = x[at(row * k + i)] * y[at(i * n + j)];
+          sum += term;
+          size += std::abs(term);
+        }
+        if (epilogue) sum = std::max(sum, 0.0);
+        // A rounding of f32 (2^-24 of what is there by then) a term; for bf16 one more of the result.
+        const double bound = std::ldexp(size, -24) * static_cast<double>(k + 1) +
+                             (out == DType::kBF16 ? std::ldexp(std::abs(sum), -8) : 0);
+        ASSERT_NEAR(z[at(row * n + j)], sum, bound) << "form " << form << ", row " << row << ", column " << j;
+      }
+  }
+}
+
+TEST_P(PackedGemm, HasTheSameBitsForAnyThreadsAndNeighbours) {
+  const auto [batch, m, n, k] = GetParam();
+  parallel_debug().ignore_grain = true;
+  const int threads = thread_count();
+  for (int form = 0; form < 8; ++form) {
+    const DType dtype = form & 4 ? DType::kBF16 : DType::kF32;
+    const Tensor a = random_batch(batch, m, k, dtype, 1, form & 1),
+                 b = random_batch(1, k, n, dtype, 2, form & 2);
+    Tensor all = Tensor::empty({batch, m, n}, dtype), again = all.empty_like();
+    set_thread_count(1);
+    cpu::packed_gemm(a, b, all);
+    for (int t = 2; t <= 3; ++t) {
+      set_thread_count(t);
+      cpu::packed_gemm(a, b, again);
+      EXPECT_TRUE(same_bits(all, again)) << "form " << form << ", " << t << " threads";
+    }
+    for (int64_t row : {int64_t{0}, m / 2, m - 1}) {  // alone
+      Tensor one = Tensor::empty({1, 1, n}, dtype);
+      cpu::packed_gemm(a.slice(0, batch - 1, batch).slice(1, row, row + 1), b, one);
+      EXPECT_TRUE(same_bits(all.slice(0, batch - 1, batch).slice(1, row, row + 1).contiguous(), one))
+          << "form " << form << ", row " << row;
+    }
+  }
+  set_thread_count(threads);
+}
+
+// One and several tiles, panels, blocks and parts of K, with remainders.
+INSTANTIATE_TEST_SUITE_P(Sizes, PackedGemm,
+                         testing::Values(ProductSize{1, 1, 1, 1}, ProductSize{2, 5, 3, 7},
+                                         ProductSize{1, 6, 16, 256}, ProductSize{3, 13, 70, 33},
+                                         ProductSize{1, 110, 17, 520}, ProductSize{1, 25, 260, 300},
+                                         ProductSize{1, 800, 5, 257}));
+
 TEST(PrimitiveCache, StaysBounded) {
   size_t capacity = onednn::cache_stats().capacity;
   EXPECT_GE(capacity, 64u);
   onednn::set_cache_capacity(4);
-  Tensor w = random_tensor({8, 8}, DType::kF32, 1);
+  Tensor w = random_tensor({8, 8, 3, 3}, DType::kF32, 1);
   auto run = [&](int64_t rows) {
-    Tensor x = random_tensor({rows, 8}, DType::kF32, 2), y = Tensor::empty({rows, 8});
-    kernels::linear_forward(x, w, {}, Activation::kNone, y);
+    Tensor x = random_tensor({1, rows, 3, 8}, DType::kF32, 2), y = Tensor::empty({1, rows, 3, 8});
+    kernels::conv2d_forward(x, w, {}, {.padding = 1}, Activation::kNone, y);
   };
   for (int64_t rows = 1; rows <= 20; ++rows) run(rows);
   EXPECT_EQ(onednn::cache_stats().size, 4u);

@@ -80,9 +80,18 @@ dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Des
       attributes(relu), engine());
 }
 
+// Without AVX-512 oneDNN has no bf16: the factors are widened, the result is rounded once.
+bool must_widen(const Tensor& x) { return x.dtype() == DType::kBF16 && !has_avx512(); }
+Tensor widened(const Tensor& t) { return t.to(DType::kF32); }
+
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                  Tensor& y) {
   if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
+  if (must_widen(x)) {
+    Tensor wide = Tensor::empty(y.shape());
+    forward_cpu(widened(x), widened(w), bias, p, act, wide);
+    return y.copy_from(wide);
+  }
   const bool relu = act == Activation::kRelu, winograd = may_be_winograd(x, w, p);
   auto op = compiled(key_of(kConvForward, x, w, p, winograd, bias.defined(), relu), [&] {
     return compile(x, w, y, p, winograd, [&](const Descs& d) {
@@ -99,6 +108,11 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
 
 void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
   if (is_product(w.shape(), p)) return backward_data_as_product(dy, w, dx);
+  if (must_widen(dy)) {
+    Tensor wide = Tensor::empty(dx.shape());
+    backward_data_cpu(widened(dy), widened(w), p, wide);
+    return dx.copy_from(wide);
+  }
   const bool winograd = may_be_winograd(dx, w, p);
   auto op = compiled(key_of(kConvBackwardData, dx, w, p, winograd), [&] {
     return compile(dx, w, dy, p, winograd, [&](const Descs& d) {
@@ -130,6 +144,7 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3))
     return dispatch_dtype<float, bf16>(x.dtype(), "conv2d",
                                        [&]<class T>() { cpu::depthwise_backward_weight<T>(dy, x, p, dw); });
+  if (must_widen(x)) return backward_weight_cpu(widened(dy), widened(x), p, dw);
   const bool winograd = may_be_winograd(x, dw, p);  // asked here, since the state is this thread's
   sum_over_samples(x.dim(0), dy.numel() / dy.dim(3), dw, [&](int64_t begin, int64_t end, Tensor& sum) {
     backward_weight_here(dy.slice(0, begin, end), x.slice(0, begin, end), p, winograd, sum);

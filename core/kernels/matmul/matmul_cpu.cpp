@@ -1,6 +1,7 @@
-// Batched products through oneDNN; transposed and broadcast sides are described by their strides, not copied.
+// Batched products through oneDNN where the machine has AVX-512; transposed and broadcast sides are described by their strides, not copied.
 #include "core/kernels/matmul/matmul.h"
 
+#include "core/kernels/matmul/packed_gemm_cpu.h"
 #include "core/runtime/cpu/onednn.h"
 
 namespace saccade::kernels {
@@ -23,6 +24,7 @@ Desc describe(const Tensor& t) {
 }
 
 void matmul_cpu(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
+  if (!has_avx512()) return cpu::packed_gemm(a_in, b_in, c);
   Tensor a = readable(a_in) ? a_in : a_in.contiguous(), b = readable(b_in) ? b_in : b_in.contiguous();
   // One right side for all: the batch is just more rows.
   if (b.dim(0) == 1 && a.dim(0) == c.dim(0) && a.dim(0) > 1 && a.is_contiguous()) {

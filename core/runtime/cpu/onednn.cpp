@@ -100,7 +100,7 @@ dnnl::primitive_attr attributes(bool relu) {
   return attr;
 }
 
-bool has_bf16() {
+bool has_avx512() {
   static const bool has = [] {
     auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
     auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);

@@ -28,12 +28,13 @@ const dnnl::engine& engine();
 dnnl::memory::data_type type_of(DType dtype);  // f32 or bf16; throws otherwise
 // Attributes that every primitive here needs: scratch memory is ours. With relu, the result goes through it.
 dnnl::primitive_attr attributes(bool relu = false);
-// Does this machine run bf16 primitives?
-bool has_bf16();
-// The predicate of the kernels that use it: a first tensor that this machine computes in, and nothing empty.
+// Whether oneDNN may use AVX-512 (ONEDNN_MAX_CPU_ISA=AVX2 forbids it): only then it computes in bf16 and has its best products
+// and Winograd's algorithm.
+bool has_avx512();
+// The predicate of the kernels that use it: a first tensor in f32 or bf16, and nothing empty.
 template <class... A>
 bool takes(const Tensor& x, const A&... others) {
-  return (x.dtype() == DType::kF32 || (x.dtype() == DType::kBF16 && has_bf16())) && none_empty(x, others...);
+  return takes_f32_or_bf16(x) && none_empty(x, others...);
 }
 
 struct Argument {

@@ -1,0 +1,16 @@
+// The matrix product of processors without AVX-512, for which oneDNN 2 has neither bf16 nor products that keep two threads busy
+// in a detector's shapes. Every element is summed over k in order, so no bit depends on the number of threads, on the other rows
+// or on how the work is cut.
+#pragma once
+
+#include "core/kernels/activation/activations.h"
+#include "core/tensor/tensor.h"
+
+namespace saccade::cpu {
+
+// c [B, M, N] = act(a [B or 1, M, K] b [B or 1, K, N] + bias [N]); a and b of one dtype, f32 or bf16, with any strides; c contiguous,
+// of that dtype or f32; bias f32 or undefined; nothing empty; act none or ReLU. Sums in f32.
+void packed_gemm(const Tensor& a, const Tensor& b, Tensor& c, const Tensor& bias = {},
+                 Activation act = Activation::kNone);
+
+}  // namespace saccade::cpu
