@@ -162,6 +162,16 @@ TEST(HostilePickle, CallsAreNotMade) {
             std::string::npos);
 }
 
+// A class is named by a global, not by text that reads the same.
+TEST(HostilePickle, TextIsNoClass) {
+  const std::string arguments = "(" + storage("0", 4) + num(0) + counts({2, 2}) + counts({2, 1}) + "\x89" +
+                                global("collections", "OrderedDict") + ")Rt";
+  EXPECT_EQ(error_of_pickle(dict(global("torch._utils", "_rebuild_tensor_v2") + arguments + "\x81")), "");
+  EXPECT_NE(error_of_pickle(dict(str("torch._utils._rebuild_tensor_v2") + arguments + "\x81"))
+                .find("no dictionary of tensors"),
+            std::string::npos);
+}
+
 TEST(HostilePickle, ViewsStayInTheirStorage) {
   auto bad = [](int64_t offset, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
     return error_of_pickle(dict(tensor(storage("0", 4), offset, sizes, strides)));

@@ -13,6 +13,7 @@
 
 #include "core/formats/json.h"
 #include "core/tensor/philox.h"
+#include "data/evaluation/coco_parts.h"
 #include "data/formats/coco/coco.h"
 #include "tests/data/test_files.h"
 
@@ -133,6 +134,20 @@ TEST(CocoEval, PerfectAndNone) {
   f = evaluate_coco(GroundTruth{}, {});
   EXPECT_EQ(f.AP, -1);
   EXPECT_TRUE(f.classes.empty());
+}
+
+TEST(CocoEval, ACategoryWithoutObjectsHasNoFigures) {
+  coco::Matches none;
+  none.first_cell = {0, 0};
+  const coco::CategoryCurve curve = coco::accumulate(none).at(0);
+  for (int t = 0; t < kCocoThresholds; ++t) {
+    for (int a = 0; a < coco::kAreas; ++a) {
+      EXPECT_EQ(curve.precision[a][t], -1);
+      EXPECT_EQ(curve.recall[a][t], -1);
+    }
+    EXPECT_EQ(curve.recall_1[t], -1);
+    EXPECT_EQ(curve.recall_10[t], -1);
+  }
 }
 
 TEST(CocoEval, UnknownCategoryIsANote) {

@@ -218,17 +218,43 @@ TEST(ImageFormats, LargeFilesAreCheckedByTheirEnds) {
   EXPECT_NE(check(wide).find("damaged image"), std::string::npos) << check(wide);
 }
 
+// The place of a JPEG's Exif segment: its marker, and what comes after it.
+std::pair<std::ptrdiff_t, std::ptrdiff_t> exif_segment(const std::vector<uint8_t>& jpeg) {
+  const std::string_view text(reinterpret_cast<const char*>(jpeg.data()), jpeg.size());
+  const size_t exif = text.find("Exif");  // after a marker and the segment's length
+  if (exif == text.npos) return {};
+  const size_t end = exif - 2 + jpeg[exif - 2] * size_t{256} + jpeg[exif - 1];
+  return {static_cast<std::ptrdiff_t>(exif) - 4, static_cast<std::ptrdiff_t>(end)};
+}
+
+TEST(ImageFormats, OfTwoOrientationsTheFirstCounts) {
+  auto bytes = bytes_of(kGoldenImages + "images/turned6.jpg");
+  const auto other = bytes_of(kGoldenImages + "images/turned8.jpg");
+  const auto [begin, end] = exif_segment(other);
+  ASSERT_GT(end, 0);
+  bytes.insert(bytes.begin() + exif_segment(bytes).second, other.begin() + begin, other.begin() + end);
+  EXPECT_EQ(inspect_image(bytes, "").orientation, 6);
+}
+
+// A row of pixels is a row of blocks.
+TEST(ImageFormats, AJpegOfOneRowCannotHoldMoreThanItsBytes) {
+  auto bytes = bytes_of(kGoldenImages + "jpeg/grey.jpg");
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t frame = text.find("\xFF\xC0");
+  ASSERT_NE(frame, text.npos);
+  for (size_t i = 0; i < 4; ++i) bytes[frame + 5 + i] = std::array<uint8_t, 4>{0, 1, 0xFF, 0xFF}[i];
+  expect_refused(bytes, "cannot hold 65535 x 1 pixels", "8,192 blocks in 586 bytes");
+}
+
 // As of a camera: the orientation, then a preview and a comment that fill the head, then the picture.
 TEST(ImageFormats, TheOrientationOfALargeFileIsRead) {
   TestFolder dir;
   auto bytes = bytes_of(kGoldenImages + "images/turned6.jpg");
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const size_t exif = text.find("Exif");  // after a marker and the segment's length
-  ASSERT_NE(exif, text.npos);
-  const size_t end = exif - 2 + bytes[exif - 2] * size_t{256} + bytes[exif - 1];
+  const std::ptrdiff_t end = exif_segment(bytes).second;
+  ASSERT_GT(end, 0);
   std::vector<uint8_t> comment(2 + 60000, 'x');
   comment[0] = 0xFF, comment[1] = 0xFE, comment[2] = 60000 / 256, comment[3] = 60000 % 256;
-  bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(end), comment.begin(), comment.end());
+  bytes.insert(bytes.begin() + end, comment.begin(), comment.end());
   write_bytes(dir / "a.jpg", std::string(bytes.begin(), bytes.end()));
   EXPECT_EQ(check_image_file(dir / "a.jpg").orientation, 6);
 }

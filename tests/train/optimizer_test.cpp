@@ -6,8 +6,10 @@
 
 #include <omp.h>
 
+#include <array>
 #include <cmath>
 
+#include "core/kernels/optimizer/optimizer.h"
 #include "train/optimizers/ema.h"
 #include "train/optimizers/schedule.h"
 
@@ -127,6 +129,17 @@ TEST(Optimizer, NonFiniteGradientChangesNothing) {
   EXPECT_FLOAT_EQ(static_cast<float>(*optimizer.step(1, losses).data<double>()), std::sqrt(3.0f));
   EXPECT_EQ(optimizer.state().back().second.item(), 1);
   EXPECT_LT(p.value().to_vector<float>()[0], 1.0f);
+}
+
+// An op that has saved a tensor sees by its version that it was changed; averages and state are tensors like others.
+TEST(Optimizer, ChangesTheVersionsOfAllItWrites) {
+  kernels::OptimizerItem item{
+      Tensor::full({3}, 1), Tensor::full({3}, 1), {Tensor::zeros({3}), Tensor::zeros({3})}, 0.1};
+  item.average = Tensor::full({3}, 1);
+  const std::array written{item.value, item.state[0], item.state[1], item.average};
+  Tensor norm = Tensor::full({1}, 1, DType::kF64);
+  kernels::update_kernel("adamw")(norm, 0, std::span(&item, 1), {}, 0.5);
+  for (size_t i = 0; i < written.size(); ++i) EXPECT_GT(written[i].storage()->version(), 0u) << i;
 }
 
 std::string message_of(const std::function<void()>& f) {
