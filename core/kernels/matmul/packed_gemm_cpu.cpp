@@ -85,7 +85,7 @@ struct Product {
 // What of a product is on its way through a register tile.
 struct Part {
   int64_t row, rows, column, depth;
-  bool first, last;  // of K: a sum begins at zero; it ends in c
+  bool first, last;  // of K: nothing was summed before; the sum goes to c
 };
 
 // The tile's rows of `left` times a panel. Missing rows are the last one again. Unless it is last, `sums` [kTileRows, kColumns] keeps it.
@@ -97,8 +97,7 @@ void multiply(const Product<T, C>& p, const Part& part, const Left& left, const 
   for (int i = 0; i < kTileRows; ++i) {
     a[i] = left.data + std::min<int64_t>(i, part.rows - 1) * left.row;
 #pragma GCC unroll 4
-    for (int j = 0; j < kTileVectors; ++j)
-      sum[i][j] = part.first ? Floats{} : load(sums + i * kColumns + j * kLanes);
+    for (int j = 0; j < kTileVectors; ++j) sum[i][j] = Floats{};
   }
   for (int64_t k = 0, at = 0; k < part.depth; ++k, at += left.column) {
     Floats x[kTileVectors];
@@ -117,6 +116,7 @@ void multiply(const Product<T, C>& p, const Part& part, const Left& left, const 
     for (int j = 0; j < kTileVectors; ++j) {
       const int64_t column = part.column + j * kLanes, some = p.n - column;
       Floats v = sum[i][j];
+      if (!part.first) v += load(sums + i * kColumns + j * kLanes);  // a sum of sums rounds less
       if (!part.last) {
         store(sums + i * kColumns + j * kLanes, v);
       } else if (i < part.rows && some > 0) {

@@ -1,6 +1,5 @@
-// The matrix product of processors without AVX-512, for which oneDNN 2 has neither bf16 nor products that keep two threads busy
-// in a detector's shapes. Every element is summed over k in order, so no bit depends on the number of threads, on the other rows
-// or on how the work is cut.
+// The matrix product of processors without AVX-512, for which oneDNN 2 has no bf16, and an f32 whose last bits depend on the number
+// of threads and on what else is multiplied. Here every element is summed over k in the same way, however the work is cut.
 #pragma once
 
 #include "core/kernels/activation/activations.h"
