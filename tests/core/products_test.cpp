@@ -9,6 +9,7 @@
 
 #include "core/kernels/activation/activation.h"
 #include "core/kernels/conv2d/conv2d.h"
+#include "core/kernels/conv2d/packed_conv_cpu.h"
 #include "core/kernels/linear/linear.h"
 #include "core/kernels/matmul/matmul.h"
 #include "core/kernels/matmul/packed_gemm_cpu.h"
@@ -108,6 +109,44 @@ TEST_P(Convolutions, EqualTheLoopsAndThemselves) {
   for (int k = 0; k < 3; ++k) {
     Tensors again = run(x, w, dy);
     for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], again[i])) << i;
+  }
+}
+
+// Those for processors without AVX-512, which run on all: near the loops as well, and with the same bits for any threads.
+TEST_P(Convolutions, PackedOnesEqualTheLoops) {
+  auto [s, dtype] = GetParam();
+  if (s.p.groups != 1) return;  // oneDNN's on all machines
+  const int threads = thread_count();
+  parallel_debug().ignore_grain = true;
+  const Shape w_shape{s.out, s.x[3], s.window, s.window};
+  const Shape y_shape{s.x[0], kernels::conv_output_size(s.x[1], s.window, s.p),
+                      kernels::conv_output_size(s.x[2], s.window, s.p), s.out};
+  const Tensor x = random_tensor(s.x, dtype, 1), w = random_tensor(w_shape, dtype, 2),
+               dy = random_tensor(y_shape, dtype, 3), bias = random_tensor({s.out}, DType::kF32, 4);
+  auto results = [&](DType type) {
+    return Tensors{Tensor::empty(y_shape, type),
+                   Tensor::empty(w_shape, type == DType::kF64 ? type : DType::kF32),
+                   Tensor::zeros(s.x, type)};
+  };
+  auto run = [&, &p = s.p](int count) {
+    set_thread_count(count);
+    Tensors out = results(dtype);
+    cpu::packed_conv_forward(x, w, bias, p, Activation::kRelu, out[0]);
+    cpu::packed_conv_backward_weight(dy, x, p, out[1]);
+    if (p.stride == 1) cpu::packed_conv_backward_data(dy, w, p, out[2]);
+    return out;
+  };
+  const Tensors got = run(1), again = run(3);
+  set_thread_count(threads);
+  parallel_debug().ignore_grain = false;
+  Tensors want = results(DType::kF64);
+  const auto wide = [](const Tensor& t) { return t.to(DType::kF64); };
+  kernels::conv2d_forward(wide(x), wide(w), wide(bias), s.p, Activation::kRelu, want[0]);
+  kernels::conv2d_backward_weight(wide(dy), wide(x), s.p, want[1]);
+  if (s.p.stride == 1) kernels::conv2d_backward_data(wide(dy), wide(w), s.p, want[2]);
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_LT(error_of(got[i], want[i]), tolerance(got[i])) << i;
+    EXPECT_TRUE(same_bits(got[i], again[i])) << i;
   }
 }
 
@@ -226,10 +265,10 @@ TEST(PrimitiveCache, StaysBounded) {
   size_t capacity = onednn::cache_stats().capacity;
   EXPECT_GE(capacity, 64u);
   onednn::set_cache_capacity(4);
-  Tensor w = random_tensor({8, 8, 3, 3}, DType::kF32, 1);
-  auto run = [&](int64_t rows) {
+  Tensor w = random_tensor({8, 1, 3, 3}, DType::kF32, 1);
+  auto run = [&](int64_t rows) {  // what all machines give to oneDNN
     Tensor x = random_tensor({1, rows, 3, 8}, DType::kF32, 2), y = Tensor::empty({1, rows, 3, 8});
-    kernels::conv2d_forward(x, w, {}, {.padding = 1}, Activation::kNone, y);
+    kernels::conv2d_forward(x, w, {}, {.padding = 1, .groups = 8}, Activation::kNone, y);
   };
   for (int64_t rows = 1; rows <= 20; ++rows) run(rows);
   EXPECT_EQ(onednn::cache_stats().size, 4u);

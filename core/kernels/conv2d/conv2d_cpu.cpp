@@ -6,6 +6,7 @@
 
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/depthwise_cpu.h"
+#include "core/kernels/conv2d/packed_conv_cpu.h"
 #include "core/runtime/cpu/onednn.h"
 #include "core/tensor/execution.h"
 
@@ -80,6 +81,14 @@ dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Des
       attributes(relu), engine());
 }
 
+// Without AVX-512: gradients of weights. Of few channels the windows are short pieces, which oneDNN reads better.
+bool is_packed(const Tensor& read, const ConvParams& p) {
+  return !has_avx512() && p.groups == 1 && read.dim(3) >= 16;
+}
+// Other passes: oneDNN is as fast on smaller maps. The number of images does not count, so that it changes no bit.
+bool is_packed(const Tensor& read, const ConvParams& p, const Tensor& result) {
+  return is_packed(read, p) && result.dim(1) * result.dim(2) >= 4096 && result.dim(3) >= 64;
+}
 // Without AVX-512 oneDNN has no bf16: the factors are widened, the result is rounded once.
 bool must_widen(const Tensor& x) { return x.dtype() == DType::kBF16 && !has_avx512(); }
 Tensor widened(const Tensor& t) { return t.to(DType::kF32); }
@@ -87,6 +96,7 @@ Tensor widened(const Tensor& t) { return t.to(DType::kF32); }
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                  Tensor& y) {
   if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
+  if (is_packed(x, p, y)) return cpu::packed_conv_forward(x, w, bias, p, act, y);
   if (must_widen(x)) {
     Tensor wide = Tensor::empty(y.shape());
     forward_cpu(widened(x), widened(w), bias, p, act, wide);
@@ -108,6 +118,7 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
 
 void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
   if (is_product(w.shape(), p)) return backward_data_as_product(dy, w, dx);
+  if (p.stride == 1 && is_packed(dy, p, dx)) return cpu::packed_conv_backward_data(dy, w, p, dx);
   if (must_widen(dy)) {
     Tensor wide = Tensor::empty(dx.shape());
     backward_data_cpu(widened(dy), widened(w), p, wide);
@@ -144,6 +155,7 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3))
     return dispatch_dtype<float, bf16>(x.dtype(), "conv2d",
                                        [&]<class T>() { cpu::depthwise_backward_weight<T>(dy, x, p, dw); });
+  if (is_packed(x, p)) return cpu::packed_conv_backward_weight(dy, x, p, dw);
   if (must_widen(x)) return backward_weight_cpu(widened(dy), widened(x), p, dw);
   const bool winograd = may_be_winograd(x, dw, p);  // asked here, since the state is this thread's
   sum_over_samples(x.dim(0), dy.numel() / dy.dim(3), dw, [&](int64_t begin, int64_t end, Tensor& sum) {

@@ -1,0 +1,193 @@
+// The sums of a matrix product whose factors may lie anywhere: c = act(a b + bias). After Goto and van de Geijn, "Anatomy of
+// high-performance matrix multiplication" (2008): a block of b is packed into panels as wide as a register tile, which all rows of a
+// thread then pass. Every element is summed over k in the same way, however the work is cut.
+#pragma once
+
+#include "core/kernels/common/small_gemm_cpu.h"
+#include "core/runtime/parallel.h"
+#include "core/tensor/integers.h"
+#include "core/tensor/tensor.h"
+
+namespace saccade::cpu {
+
+inline constexpr int64_t kPanel = kTileVectors * kLanes;  // columns of a register tile
+inline constexpr int64_t kPackColumns = 256,
+                         kPackDepth = 256;              // of b at a time: half of a second-level cache
+inline constexpr int64_t kPackRows = 16 * kTileRows;    // of a at a time
+inline constexpr int64_t kPackSumRows = 8 * kPackRows;  // whose sums wait for the next part of K
+static_assert(kPackColumns % kPanel == 0);
+
+// Rows of a, as the product reads them.
+struct LeftRows {
+  const float* data;
+  int64_t row, column, tile;  // strides, of kTileRows rows too
+};
+
+// A has  LeftRows rows(row, count, k, depth, scratch [kPackRows * kPackDepth]): rows [row, row + count) of columns [k, k + depth).
+// B has  panels(k, depth, first, width, out): panels [depth, kPanel] of rows [k, k + depth) and columns [first, first + width), the last one
+//        filled up with zeros; and place(), which differs where two of a batch do.
+template <class A, class B, class C>
+struct PackedProduct {
+  A a;
+  B b;
+  C* c;  // [m, n]
+  int64_t m, n, k;
+  const float* bias = nullptr;  // [n]
+  bool relu = false;
+};
+
+namespace packed {
+
+// What of a product is on its way through a register tile.
+struct Part {
+  int64_t row, rows, column, depth;
+  bool first, last;  // of K: nothing was summed before; the sum goes to c
+};
+
+// The tile's rows times a panel. Missing rows are the last one again. Unless it is last, `sums` [kTileRows, kPackColumns] keeps it.
+template <class P>
+void multiply(const P& p, const Part& part, const LeftRows& left, const float* panel, float* sums) {
+  const float* a[kTileRows];
+  Floats sum[kTileRows][kTileVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kTileRows; ++i) {
+    a[i] = left.data + std::min<int64_t>(i, part.rows - 1) * left.row;
+#pragma GCC unroll 4
+    for (int j = 0; j < kTileVectors; ++j) sum[i][j] = Floats{};
+  }
+  for (int64_t k = 0, at = 0; k < part.depth; ++k, at += left.column) {
+    Floats x[kTileVectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < kTileVectors; ++j) x[j] = load(panel + k * kPanel + j * kLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kTileRows; ++i) {
+      const Floats f = broadcast(a[i][at]);
+#pragma GCC unroll 4
+      for (int j = 0; j < kTileVectors; ++j) sum[i][j] += f * x[j];
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kTileRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kTileVectors; ++j) {
+      const int64_t column = part.column + j * kLanes, some = p.n - column;
+      float* before = sums + i * kPackColumns + j * kLanes;
+      Floats v = sum[i][j];
+      if (!part.first) v += load(before);  // a sum of sums rounds less
+      if (!part.last) {
+        store(before, v);
+      } else if (i < part.rows && some > 0) {
+        if (p.bias) v += load_some(p.bias + column, some);
+        if (p.relu) v = select(v < broadcast(0.0f), Floats{}, v);
+        store_some(p.c + (part.row + i) * p.n + column, v, some);
+      }
+    }
+}
+
+// A thread's own memory, and which block of b its panels hold.
+struct Scratch {
+  Tensor right = Tensor::empty({kPackDepth * kPackColumns}), left = Tensor::empty({kPackRows * kPackDepth});
+  Tensor sums = Tensor::empty({kPackSumRows * kPackColumns});
+  const void* place = nullptr;
+  int64_t k = -1, first = -1;
+};
+
+// Rows [begin, end) and columns [first, first + width), at most kPackSumRows and kPackColumns.
+template <class P>
+void block(const P& p, int64_t begin, int64_t end, int64_t first, int64_t width, Scratch& scratch) {
+  float* panels = scratch.right.data<float>();
+  for (int64_t k = 0; k < p.k; k += kPackDepth) {
+    const int64_t depth = std::min(kPackDepth, p.k - k);
+    if (scratch.place != p.b.place() || scratch.k != k || scratch.first != first) {
+      p.b.panels(k, depth, first, width, panels);
+      scratch.place = p.b.place();
+      scratch.k = k;
+      scratch.first = first;
+    }
+    for (int64_t row = begin; row < end; row += kPackRows) {
+      const int64_t rows = std::min(kPackRows, end - row);
+      const LeftRows left = p.a.rows(row, rows, k, depth, scratch.left.data<float>());
+      float* sums = scratch.sums.data<float>() + (row - begin) * kPackColumns;
+      for (int64_t j = 0; j < width; j += kPanel)
+        for (int64_t i = 0; i < rows; i += kTileRows) {
+          const Part part{row + i,         std::min<int64_t>(kTileRows, rows - i), first + j, depth, k == 0,
+                          k + depth == p.k};
+          const LeftRows tile{left.data + i / kTileRows * left.tile, left.row, left.column, left.tile};
+          multiply(p, part, tile, panels + j * depth, sums + i * kPackColumns + j);
+        }
+    }
+  }
+}
+
+}  // namespace packed
+
+// `batch` products of one size; make(i) returns the i-th, a PackedProduct.
+template <class Make>
+void run_packed(int64_t batch, const Make& make) {
+  constexpr int64_t kUnitRows = 2 * kTileRows;  // what threads share out
+  constexpr int64_t kWork = 1 << 19;            // products that are worth another thread
+  const auto whole = make(0);
+  const int64_t row_units = ceil_div(whole.m, kUnitRows), columns = ceil_div(whole.n, kPackColumns);
+  const int64_t unit_work = kUnitRows * std::min(whole.n, kPackColumns) * whole.k;
+  parallel_for(batch * columns * row_units, std::max<int64_t>(1, kWork / unit_work),
+               [&](int64_t begin, int64_t end) {
+                 packed::Scratch scratch;
+                 while (begin < end) {
+                   const int64_t unit = begin % row_units, first = begin / row_units % columns * kPackColumns;
+                   const int64_t units = std::min({end - begin, row_units - unit, kPackSumRows / kUnitRows});
+                   const auto p = make(begin / row_units / columns);
+                   packed::block(p, unit * kUnitRows, std::min(p.m, (unit + units) * kUnitRows), first,
+                                 std::min(kPackColumns, p.n - first), scratch);
+                   begin += units;
+                 }
+               });
+}
+
+// A matrix with any strides, f32 or bf16, as either factor.
+template <class T>
+struct PackedMatrix {
+  const T* data;
+  int64_t row, column;  // strides
+  const T* at(int64_t i, int64_t j) const { return data + i * row + j * column; }
+  const void* place() const { return data; }
+
+  // Where they lie if they are f32 and run along k, else a copy.
+  LeftRows rows(int64_t first, int64_t count, int64_t k, int64_t depth, float* out) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (column == 1) return {at(first, k), row, 1, row * kTileRows};
+    }
+    if (column == 1) {
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t j = 0; j < depth; j += kLanes)
+          store(out + i * kPackDepth + j, load_some(at(first + i, k + j), depth - j));
+      return {out, kPackDepth, 1, kPackDepth * kTileRows};
+    }
+    for (int64_t tile = 0; tile < count; tile += kTileRows) {
+      const int64_t last = std::min<int64_t>(kTileRows, count - tile) - 1;
+      float* to = out + tile * kPackDepth;
+      for (int64_t j = 0; j < depth; ++j, to += kTileRows)
+#pragma GCC unroll 8
+        for (int64_t i = 0; i < kTileRows; ++i)
+          to[i] = static_cast<float>(*at(first + tile + std::min(i, last), k + j));
+    }
+    return {out, 1, kTileRows, kPackDepth * kTileRows};
+  }
+
+  void panels(int64_t k, int64_t depth, int64_t first, int64_t width, float* out) const {
+    for (int64_t j = 0; j < width; j += kPanel, out += depth * kPanel) {
+      const int64_t some = std::min(kPanel, width - j);
+      if (column == 1) {
+        for (int64_t i = 0; i < depth; ++i)
+          for (int64_t lane = 0; lane < kPanel; lane += kLanes)
+            store(out + i * kPanel + lane,
+                  load_some(at(k + i, first + j + std::min(lane, some)), std::max<int64_t>(some - lane, 0)));
+      } else {
+        for (int64_t lane = 0; lane < kPanel; ++lane)
+          for (int64_t i = 0; i < depth; ++i)
+            out[i * kPanel + lane] = lane < some ? static_cast<float>(*at(k + i, first + j + lane)) : 0.0f;
+      }
+    }
+  }
+};
+
+}  // namespace saccade::cpu
