@@ -10,8 +10,8 @@ template <class T>
 struct Windows {
   const T* image;  // [N, H, W, C]
   int64_t H, W, C, OH, OW, R, S;
-  int64_t stride, origin,
-      step;  // the window's row r of output row o is input row o * stride + origin + r * step
+  // The window's row r of output row o is input row o * stride + origin + r * step; so it is with columns.
+  int64_t stride, origin, step;
 
   const void* place() const { return image; }
 
@@ -33,7 +33,7 @@ struct Windows {
       const int64_t begin = outside ? count : std::clamp(-v * C - from, int64_t{0}, count);
       const int64_t end = outside ? count : std::clamp((W - v) * C - from, begin, count);
       std::fill(to, to + begin, 0.0f);
-      if (begin < end) copy(of_image + (h * W + v) * C + from + begin, end - begin, to + begin);
+      if (begin < end) copy(of_image + ((h * W + v) * C + from + begin), end - begin, to + begin);
       std::fill(to + end, to + count, 0.0f);
     }
   }
