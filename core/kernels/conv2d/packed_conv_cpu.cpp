@@ -55,51 +55,41 @@ struct Windows {
 
 // Of an image read by a convolution's windows; or, with stride 1, of its result's gradient read by the windows turned round.
 template <class T>
-Windows<T> windows_of(const Tensor& image, const Tensor& result, const Shape& w, const kernels::ConvParams& p,
-                      bool turned) {
+Windows<T> windows_of(const Tensor& image, const Tensor& result, int64_t R, int64_t S,
+                      const kernels::ConvParams& p, bool turned) {
   const int64_t origin = turned ? p.padding : -p.padding, step = turned ? -p.dilation : p.dilation;
-  return {image.data<T>(), image.dim(1), image.dim(2), image.dim(3), result.dim(1), result.dim(2), w[2], w[3],
+  return {image.data<T>(), image.dim(1), image.dim(2), image.dim(3), result.dim(1), result.dim(2), R, S,
           p.stride,        origin,       step};
 }
 
-template <class T>
-PackedMatrix<T> matrix_of(const Tensor& t, int64_t columns) {
-  return {t.data<T>(), columns, 1};
+// result = act(the windows of image times taps [R, S, channels of the image, channels of the result] + bias)
+void multiply_windows(const Tensor& image, const Tensor& taps, const kernels::ConvParams& p, bool turned,
+                      Tensor& result, const Tensor& bias = {}, Activation act = Activation::kNone) {
+  const int64_t n = result.dim(3);
+  dispatch_dtype<float, bf16>(image.dtype(), "conv2d", [&]<class T>() {
+    run_packed(1, [&](int64_t) {
+      return PackedProduct<Windows<T>, PackedMatrix<T>, T>{
+          windows_of<T>(image, result, taps.dim(0), taps.dim(1), p, turned),
+          {taps.data<T>(), n, 1},
+          result.data<T>(),
+          result.numel() / n,
+          n,
+          taps.numel() / n,
+          data_or_null<float>(bias),
+          act == Activation::kRelu};
+    });
+  });
 }
 
 }  // namespace
 
 void packed_conv_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const kernels::ConvParams& p,
                          Activation act, Tensor& y) {
-  const Tensor taps = w.permute({2, 3, 1, 0}).contiguous();  // [R, S, C, O]
-  const int64_t n = y.dim(3);
-  dispatch_dtype<float, bf16>(x.dtype(), "conv2d", [&]<class T>() {
-    run_packed(1, [&](int64_t) {
-      return PackedProduct<Windows<T>, PackedMatrix<T>, T>{windows_of<T>(x, y, w.shape(), p, false),
-                                                           matrix_of<T>(taps, n),
-                                                           y.data<T>(),
-                                                           y.numel() / n,
-                                                           n,
-                                                           w.numel() / n,
-                                                           data_or_null<float>(bias),
-                                                           act == Activation::kRelu};
-    });
-  });
+  multiply_windows(x, w.permute({2, 3, 1, 0}).contiguous(), p, false, y, bias, act);
 }
 
 void packed_conv_backward_data(const Tensor& dy, const Tensor& w, const kernels::ConvParams& p, Tensor& dx) {
-  const Tensor taps = w.permute({2, 3, 0, 1}).contiguous();  // [R, S, O, C]
-  const int64_t n = dx.dim(3);
-  dispatch_dtype<float, bf16>(dy.dtype(), "conv2d", [&]<class T>() {
-    run_packed(1, [&](int64_t) {
-      return PackedProduct<Windows<T>, PackedMatrix<T>, T>{windows_of<T>(dy, dx, w.shape(), p, true),
-                                                           matrix_of<T>(taps, n),
-                                                           dx.data<T>(),
-                                                           dx.numel() / n,
-                                                           n,
-                                                           w.numel() / n};
-    });
-  });
+  multiply_windows(dy, w.permute({2, 3, 0, 1}).contiguous(), p, true, dx);
 }
 
 void packed_conv_backward_weight(const Tensor& dy, const Tensor& x, const kernels::ConvParams& p,
@@ -109,7 +99,7 @@ void packed_conv_backward_weight(const Tensor& dy, const Tensor& x, const kernel
   dispatch_dtype<float, bf16>(x.dtype(), "conv2d", [&]<class T>() {
     run_packed(1, [&](int64_t) {
       return PackedProduct<PackedMatrix<T>, Windows<T>, float>{
-          {dy.data<T>(), 1, o}, windows_of<T>(x, dy, dw.shape(), p, false),
+          {dy.data<T>(), 1, o}, windows_of<T>(x, dy, dw.dim(2), dw.dim(3), p, false),
           taps.data<float>(),   o,
           taps.numel() / o,     dy.numel() / o};
     });
