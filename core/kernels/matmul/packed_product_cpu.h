@@ -55,6 +55,8 @@ void multiply(const P& p, const Part& part, const LeftRows& left, const float* p
 #pragma GCC unroll 4
     for (int j = 0; j < kTileVectors; ++j) sum[i][j] = Floats{};
   }
+  if (part.last)
+    for (int64_t i = 0; i < part.rows; ++i) __builtin_prefetch(p.c + (part.row + i) * p.n + part.column, 1);
   for (int64_t k = 0, at = 0; k < part.depth; ++k, at += left.column) {
     Floats x[kTileVectors];
 #pragma GCC unroll 4
