@@ -7,8 +7,10 @@
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/depthwise_cpu.h"
 #include "core/kernels/conv2d/packed_conv_cpu.h"
+#include "core/kernels/conv2d/winograd_cpu.h"
 #include "core/runtime/cpu/onednn.h"
 #include "core/tensor/execution.h"
+#include "core/tensor/integers.h"
 
 namespace saccade::kernels {
 namespace {
@@ -17,11 +19,21 @@ using namespace onednn;
 using Tag = dnnl::memory::format_tag;
 using Dims = dnnl::memory::dims;
 
-bool may_be_winograd(const Tensor& x, const Tensor& w, const ConvParams& p) {
+bool suits_winograd(const Tensor& w, const ConvParams& p) {
   constexpr int64_t kChannels = 16;
-  return execution().math == MathMode::kTf32 && x.dtype() == DType::kF32 && w.dim(2) == 3 && w.dim(3) == 3 &&
-         p.stride == 1 && p.padding == 1 && p.dilation == 1 && p.groups == 1 && w.dim(0) % kChannels == 0 &&
-         w.dim(1) % kChannels == 0;
+  return w.dim(2) == 3 && w.dim(3) == 3 && p.stride == 1 && p.padding == 1 && p.dilation == 1 &&
+         p.groups == 1 && w.dim(0) % kChannels == 0 && w.dim(1) % kChannels == 0;
+}
+// oneDNN's.
+bool may_be_winograd(const Tensor& x, const Tensor& w, const ConvParams& p) {
+  return has_avx512() && execution().math == MathMode::kTf32 && x.dtype() == DType::kF32 &&
+         suits_winograd(w, p);
+}
+// Ours, where its tiles are well filled and the taps' transform pays; what it adds to the rounding of bf16 is nothing.
+bool is_winograd(const Tensor& x, const Tensor& w, const ConvParams& p) {
+  const int64_t positions = x.dim(1) * x.dim(2), tiled = round_up(x.dim(1), 4) * round_up(x.dim(2), 4);
+  return !has_avx512() && (execution().math == MathMode::kTf32 || x.dtype() == DType::kBF16) &&
+         suits_winograd(w, p) && positions >= 64 && tiled <= 2 * positions;
 }
 
 // Descriptions of one convolution: the caller's layouts, and those for a primitive (`_any`), which chooses the weights', and
@@ -96,6 +108,7 @@ Tensor widened(const Tensor& t) { return t.to(DType::kF32); }
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                  Tensor& y) {
   if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
+  if (is_winograd(x, w, p)) return cpu::winograd_forward(x, w, bias, act, y);
   if (is_packed(x, p, y)) return cpu::packed_conv_forward(x, w, bias, p, act, y);
   if (must_widen(x)) {
     Tensor wide = Tensor::empty(y.shape());
@@ -118,6 +131,7 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
 
 void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
   if (is_product(w.shape(), p)) return backward_data_as_product(dy, w, dx);
+  if (is_winograd(dy, w, p)) return cpu::winograd_backward_data(dy, w, dx);
   if (p.stride == 1 && is_packed(dy, p, dx)) return cpu::packed_conv_backward_data(dy, w, p, dx);
   if (must_widen(dy)) {
     Tensor wide = Tensor::empty(dx.shape());
@@ -155,6 +169,7 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3))
     return dispatch_dtype<float, bf16>(x.dtype(), "conv2d",
                                        [&]<class T>() { cpu::depthwise_backward_weight<T>(dy, x, p, dw); });
+  if (is_winograd(x, dw, p)) return cpu::winograd_backward_weight(dy, x, dw);
   if (is_packed(x, p)) return cpu::packed_conv_backward_weight(dy, x, p, dw);
   if (must_widen(x)) return backward_weight_cpu(widened(dy), widened(x), p, dw);
   const bool winograd = may_be_winograd(x, dw, p);  // asked here, since the state is this thread's
