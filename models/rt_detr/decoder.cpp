@@ -82,13 +82,16 @@ void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& i
 
 RtDetrDecoder::Queries RtDetrDecoder::select_queries(const Var& memory, const Proposals& proposals,
                                                      LayerPrediction& predictions) {
-  Var tokens = enc_output_->forward(masked_fill(memory, proposals.invalid.unsqueeze(-1), 0));
-  Var logits = enc_score_head_->forward(tokens);
-  Tensor indices = best_tokens(logits.value(), options_.classes, options_.queries);
-  // The box head sees the chosen tokens only.
-  Var selected = gather_rows(tokens, indices);
+  Var tokens = masked_fill(memory, proposals.invalid.unsqueeze(-1), 0);
+  Tensor indices;
+  {  // All tokens are scored; what learns are the chosen ones, which alone the losses see.
+    NoGrad no_grad;
+    Var logits = enc_score_head_->forward(enc_output_->forward(tokens));
+    indices = best_tokens(logits.value(), options_.classes, options_.queries);
+  }
+  Var selected = enc_output_->forward(gather_rows(tokens, indices));
   Var box_logits = add(enc_bbox_head_->forward(selected), gather_rows(Var(proposals.logits), indices));
-  predictions.logits = gather_rows(logits, indices);
+  predictions.logits = enc_score_head_->forward(selected);
   predictions.boxes = sigmoid(box_logits);
   return {.target = selected.detach(), .reference = box_logits.detach()};
 }
