@@ -1,7 +1,8 @@
 // Convolutions through oneDNN: activations stay [N, H, W, C], the weights take the layout that the primitive
 // asks for. 1x1 convolutions of stride 1 are matrix products over the pixels. Where f32 products need not be exact,
 // 3x3 convolutions take Winograd's algorithm F(4x4, 3x3) (Lavin and Gray, arXiv:1509.09308): 36 products for 16 positions
-// instead of 144, with one and a half to four times the plain sum's largest error; oneDNN wants blocks of 16 channels for it.
+// instead of 144, with one and a half to four times the plain sum's largest error; oneDNN wants blocks of 16 channels for it,
+// ours (winograd_cpu.h) multiples of 16.
 #include "core/kernels/conv2d/conv2d.h"
 
 #include "core/kernels/conv2d/conv2d_as_product.h"
