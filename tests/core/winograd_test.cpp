@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Winograd,
                          testing::Values(Size{2, 64, 64, 128, 64, true}, Size{1, 40, 40, 32, 256, true},
                                          Size{3, 13, 21, 48, 16, true}, Size{1, 7, 5, 16, 80, false},
                                          Size{5, 4, 4, 64, 64, false}, Size{2, 1, 9, 16, 16, false},
-                                         Size{1, 160, 96, 16, 32, true}));
+                                         Size{1, 160, 96, 16, 32, true}, Size{2, 9, 9, 80, 16, true}));
 
 // Threads that sum the weights' gradient over their own images do as their caller would: then it does not matter who has which.
 TEST(WinogradThreads, TakeItAlike) {
