@@ -6,14 +6,14 @@
 namespace saccade::kernels {
 namespace {
 
-template <class F, class T>
+template <class F, class T, bool kSlope>
 struct Forward {
   const T* z;
-  T *y, *slope;  // slope may be null
+  T *y, *slope;
   SACCADE_HD void operator()(int64_t i) const {
     acc_t<T> s = 0;
     y[i] = static_cast<T>(value_and_slope<F>(static_cast<acc_t<T>>(z[i]), s));
-    if (!F::kFromValue && slope) slope[i] = static_cast<T>(s);
+    if (kSlope) slope[i] = static_cast<T>(s);
   }
 };
 
@@ -49,8 +49,11 @@ struct Backward {
 void forward_generic(Activation act, const Tensor& z, Tensor& y, Tensor& slope) {
   with_activation(act, [&]<class F>() {
     dispatch_float(z.dtype(), "activation", [&]<class T>() {
-      T* to = data_or_null<T>(slope);
-      for_each(z.numel(), Forward<F, T>{z.data<T>(), y.data<T>(), to}, F::kCost);
+      auto run = [&]<bool kSlope>() {
+        for_each(z.numel(), Forward<F, T, kSlope>{z.data<T>(), y.data<T>(), data_or_null<T>(slope)},
+                 F::kCost);
+      };
+      !F::kFromValue&& slope.defined() ? run.template operator()<true>() : run.template operator()<false>();
     });
   });
 }
