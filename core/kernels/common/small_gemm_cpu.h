@@ -24,7 +24,7 @@ inline void gemm_tile(int64_t K, const float* a, int64_t ai, int64_t ak, const f
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) sum[i][j] = kAdd ? load(c + i * ci + j * kLanes) : Floats{};
+    for (int j = 0; j < kVectors; ++j) sum[i][j] = Floats{};
   for (int64_t k = 0; k < K; ++k) {
     Floats x[kVectors];
 #pragma GCC unroll 4
@@ -39,7 +39,10 @@ inline void gemm_tile(int64_t K, const float* a, int64_t ai, int64_t ak, const f
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) store(c + i * ci + j * kLanes, sum[i][j]);
+    for (int j = 0; j < kVectors; ++j) {
+      float* to = c + i * ci + j * kLanes;
+      store(to, kAdd ? load(to) + sum[i][j] : sum[i][j]);  // a sum of sums rounds less
+    }
 }
 
 template <bool kAdd, int kVectors>
@@ -53,7 +56,7 @@ inline void gemm_columns(int64_t I, int64_t K, const float* a, int64_t ai, int64
 }
 
 // c[i * ci + j] (+)= sum over k < K of a[i * ai + k * ak] * b[k * bk + j] for i < I, j < J; J is a multiple
-// of 16. Every sum runs over k in order, whatever the tiles.
+// of 16. Every sum runs over k in order, whatever the tiles; what c holds is added to it at the end.
 template <bool kAdd>
 void small_gemm(int64_t I, int64_t J, int64_t K, const float* a, int64_t ai, int64_t ak, const float* b,
                 int64_t bk, float* c, int64_t ci) {
