@@ -1,9 +1,10 @@
 // Convolutions through oneDNN: activations stay [N, H, W, C], the weights take the layout that the primitive
-// asks for. 1x1 convolutions of stride 1 are matrix products over the pixels. Where f32 products need not be exact,
-// 3x3 convolutions take Winograd's algorithm F(4x4, 3x3) (Lavin and Gray, arXiv:1509.09308): 36 products for 16 positions
-// instead of 144, with one and a half to four times the plain sum's largest error; oneDNN wants blocks of 16 channels for it,
-// ours (winograd_cpu.h) multiples of 16.
+// asks for. 1x1 convolutions of stride 1 are matrix products over the pixels. 3x3 convolutions take Winograd's algorithm (Lavin and
+// Gray, arXiv:1509.09308) where it pays: with AVX-512 oneDNN's F(4x4, 3x3), if f32 products need not be exact, since its largest error
+// is one and a half to four times that of plain sums; without it ours (winograd_cpu.h), which has one whose error is no larger.
 #include "core/kernels/conv2d/conv2d.h"
+
+#include <optional>
 
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/depthwise_cpu.h"
@@ -22,19 +23,22 @@ using Dims = dnnl::memory::dims;
 
 bool suits_winograd(const Tensor& w, const ConvParams& p) {
   constexpr int64_t kChannels = 16;
-  return w.dim(2) == 3 && w.dim(3) == 3 && p.stride == 1 && p.padding == 1 && p.dilation == 1 &&
-         p.groups == 1 && w.dim(0) % kChannels == 0 && w.dim(1) % kChannels == 0;
+  return w.dim(2) == 3 && w.dim(3) == 3 && p.padding == 1 && p.dilation == 1 && p.groups == 1 &&
+         w.dim(0) % kChannels == 0 && w.dim(1) % kChannels == 0;
 }
 // oneDNN's.
 bool may_be_winograd(const Tensor& x, const Tensor& w, const ConvParams& p) {
-  return has_avx512() && execution().math == MathMode::kTf32 && x.dtype() == DType::kF32 &&
+  return has_avx512() && execution().math == MathMode::kTf32 && x.dtype() == DType::kF32 && p.stride == 1 &&
          suits_winograd(w, p);
 }
 // Ours, where its tiles are well filled and the taps' transform pays; what it adds to the rounding of bf16 is nothing.
-bool is_winograd(const Tensor& x, const Tensor& w, const ConvParams& p) {
-  const int64_t positions = x.dim(1) * x.dim(2), tiled = round_up(x.dim(1), 4) * round_up(x.dim(2), 4);
-  return !has_avx512() && (execution().math == MathMode::kTf32 || x.dtype() == DType::kBF16) &&
-         suits_winograd(w, p) && positions >= 64 && tiled <= 2 * positions;
+std::optional<cpu::Winograd> winograd_kind(const Tensor& y, const Tensor& w, const ConvParams& p) {
+  if (has_avx512() || !suits_winograd(w, p) || p.stride > 2) return {};
+  const bool exact = execution().math == MathMode::kExact && y.dtype() == DType::kF32;
+  const int64_t tile = p.stride == 1 && exact ? 3 : 4;
+  const int64_t positions = y.dim(1) * y.dim(2), tiled = round_up(y.dim(1), tile) * round_up(y.dim(2), tile);
+  if (positions < 64 || tiled > 2 * positions) return {};
+  return p.stride == 2 ? cpu::Winograd::kStrided : exact ? cpu::Winograd::kSame3 : cpu::Winograd::kSame4;
 }
 
 // Descriptions of one convolution: the caller's layouts, and those for a primitive (`_any`), which chooses the weights', and
@@ -109,7 +113,7 @@ Tensor widened(const Tensor& t) { return t.to(DType::kF32); }
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                  Tensor& y) {
   if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
-  if (is_winograd(x, w, p)) return cpu::winograd_forward(x, w, bias, act, y);
+  if (const auto kind = winograd_kind(y, w, p)) return cpu::winograd_forward(x, w, bias, *kind, act, y);
   if (is_packed(x, p, y)) return cpu::packed_conv_forward(x, w, bias, p, act, y);
   if (must_widen(x)) {
     Tensor wide = Tensor::empty(y.shape());
@@ -132,7 +136,7 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
 
 void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
   if (is_product(w.shape(), p)) return backward_data_as_product(dy, w, dx);
-  if (is_winograd(dy, w, p)) return cpu::winograd_backward_data(dy, w, dx);
+  if (const auto kind = winograd_kind(dy, w, p)) return cpu::winograd_backward_data(dy, w, *kind, dx);
   if (p.stride == 1 && is_packed(dy, p, dx)) return cpu::packed_conv_backward_data(dy, w, p, dx);
   if (must_widen(dy)) {
     Tensor wide = Tensor::empty(dx.shape());
@@ -170,7 +174,7 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3))
     return dispatch_dtype<float, bf16>(x.dtype(), "conv2d",
                                        [&]<class T>() { cpu::depthwise_backward_weight<T>(dy, x, p, dw); });
-  if (is_winograd(x, dw, p)) return cpu::winograd_backward_weight(dy, x, dw);
+  if (const auto kind = winograd_kind(dy, dw, p)) return cpu::winograd_backward_weight(dy, x, *kind, dw);
   if (is_packed(x, p)) return cpu::packed_conv_backward_weight(dy, x, p, dw);
   if (must_widen(x)) return backward_weight_cpu(widened(dy), widened(x), p, dw);
   const bool winograd = may_be_winograd(x, dw, p);  // asked here, since the state is this thread's

@@ -1,22 +1,21 @@
-// The transforms of Winograd's F(4x4, 3x3) for sixteen channels at a time, with the points 0, a, -a, b, -b and infinity:
-//     Y = A' [(G g G') * (B' d B)] A        d: 6x6 positions of the input, g: 3x3 taps, Y: 4x4 positions of the output
+// The transforms of Winograd's minimal filtering algorithms (Lavin and Gray, arXiv:1509.09308) for sixteen channels at a time:
+//     Y = A' [(G g G') * (B' d B)] A        d: positions of the input, g: 3x3 taps, Y: positions of the output
 // (' transposes, * multiplies point by point). Its gradient for g, with dY given, is
 //     dg = G' [(A dY A') * (B' d B)] G
+// F(m, r) makes m outputs of r taps from the values at m + r - 1 points: row i of B' is the polynomial of all finite points but the
+// i-th, G the taps' polynomial at the points, divided by what that row is there, and A' the powers of the points.
 #pragma once
 
 #include "core/kernels/common/vector_cpu.h"
 
 namespace saccade::cpu::winograd {
 
-inline constexpr int kTile = 4;    // positions of the output, in either direction
-inline constexpr int kPoints = 6;  // in either direction
+// F(4, 3) with 0, a, -a, b, -b and infinity. Of a dozen pairs that were tried these round least: a fifth of 1 and 2.
+struct SixPoints {
+  static constexpr float kA = 0.75f, kB = 1.375f, kA2 = kA * kA, kB2 = kB * kB;
+  static constexpr float kAt0 = kA2 * kB2, kAtA = 2 * kA2 * (kA2 - kB2), kAtB = 2 * kB2 * (kB2 - kA2);
 
-// Of a dozen pairs that were tried these round least: a fifth of 1 and 2.
-inline constexpr float kA = 0.75f, kB = 1.375f, kA2 = kA * kA, kB2 = kB * kB;
-
-struct InputTransform {  // B': row i is the polynomial of all finite points but the i-th
-  static constexpr int kFrom = 6, kTo = 6;
-  static void apply(const Floats* d, int64_t from, Floats* v, int64_t to) {
+  static void input(const Floats* d, int64_t from, Floats* v, int64_t to) {
     const Floats d0 = d[0], d1 = d[from], d2 = d[2 * from], d3 = d[3 * from], d4 = d[4 * from],
                  d5 = d[5 * from];
     const Floats even_a = d4 - d2 * kB2, odd_a = (d3 - d1 * kB2) * kA;
@@ -28,14 +27,7 @@ struct InputTransform {  // B': row i is the polynomial of all finite points but
     v[4 * to] = even_b - odd_b;
     v[5 * to] = d1 * (kA2 * kB2) - d3 * (kA2 + kB2) + d5;
   }
-};
-
-// What row i of B' is at the i-th point, by which the taps' value there is divided.
-inline constexpr float kAt0 = kA2 * kB2, kAtA = 2 * kA2 * (kA2 - kB2), kAtB = 2 * kB2 * (kB2 - kA2);
-
-struct TapsTransform {  // G: the taps' polynomial at the points
-  static constexpr int kFrom = 3, kTo = 6;
-  static void apply(const Floats* g, int64_t from, Floats* u, int64_t to) {
+  static void taps(const Floats* g, int64_t from, Floats* u, int64_t to) {
     const Floats g0 = g[0], g1 = g[from], g2 = g[2 * from];
     const Floats even_a = g0 * (1 / kAtA) + g2 * (kA2 / kAtA), odd_a = g1 * (kA / kAtA);
     const Floats even_b = g0 * (1 / kAtB) + g2 * (kB2 / kAtB), odd_b = g1 * (kB / kAtB);
@@ -46,22 +38,14 @@ struct TapsTransform {  // G: the taps' polynomial at the points
     u[4 * to] = even_b - odd_b;
     u[5 * to] = g2;
   }
-};
-
-struct TapsGradient {  // G'
-  static constexpr int kFrom = 6, kTo = 3;
-  static void apply(const Floats* u, int64_t from, Floats* g, int64_t to) {
+  static void taps_gradient(const Floats* u, int64_t from, Floats* g, int64_t to) {
     const Floats sum_a = u[from] + u[2 * from], difference_a = u[from] - u[2 * from];
     const Floats sum_b = u[3 * from] + u[4 * from], difference_b = u[3 * from] - u[4 * from];
     g[0] = u[0] * (1 / kAt0) + sum_a * (1 / kAtA) + sum_b * (1 / kAtB);
     g[to] = difference_a * (kA / kAtA) + difference_b * (kB / kAtB);
     g[2 * to] = sum_a * (kA2 / kAtA) + sum_b * (kB2 / kAtB) + u[5 * from];
   }
-};
-
-struct OutputTransform {  // A': powers of the points
-  static constexpr int kFrom = 6, kTo = 4;
-  static void apply(const Floats* m, int64_t from, Floats* y, int64_t to) {
+  static void output(const Floats* m, int64_t from, Floats* y, int64_t to) {
     const Floats sum_a = m[from] + m[2 * from], difference_a = m[from] - m[2 * from];
     const Floats sum_b = m[3 * from] + m[4 * from], difference_b = m[3 * from] - m[4 * from];
     y[0] = m[0] + sum_a + sum_b;
@@ -69,11 +53,7 @@ struct OutputTransform {  // A': powers of the points
     y[2 * to] = sum_a * kA2 + sum_b * kB2;
     y[3 * to] = difference_a * (kA2 * kA) + difference_b * (kB2 * kB) + m[5 * from];
   }
-};
-
-struct OutputGradient {  // A
-  static constexpr int kFrom = 4, kTo = 6;
-  static void apply(const Floats* y, int64_t from, Floats* m, int64_t to) {
+  static void output_gradient(const Floats* y, int64_t from, Floats* m, int64_t to) {
     const Floats y0 = y[0], y1 = y[from], y2 = y[2 * from], y3 = y[3 * from];
     const Floats even_a = y0 + y2 * kA2, odd_a = y1 * kA + y3 * (kA2 * kA);
     const Floats even_b = y0 + y2 * kB2, odd_b = y1 * kB + y3 * (kB2 * kB);
@@ -86,23 +66,92 @@ struct OutputGradient {  // A
   }
 };
 
-// A square on both sides: in(row, column) is read, out(row, column, value) is called for each number of the result.
-template <class Transform, class In, class Out>
+// F(3, 3) and F(4, 2) with a, -a, b, -b and infinity. The largest errors are those of plain sums.
+template <int kTaps>
+struct FivePoints {
+  static constexpr float kA = 0.5f, kB = 1.25f, kA2 = kA * kA, kB2 = kB * kB;
+  static constexpr float kAtA = 2 * kA * (kA2 - kB2), kAtB = 2 * kB * (kB2 - kA2);
+  static constexpr int kLast = 5 - kTaps;  // the output that infinity adds to
+
+  static void input(const Floats* d, int64_t from, Floats* v, int64_t to) {
+    const Floats d0 = d[0], d1 = d[from], d2 = d[2 * from], d3 = d[3 * from], d4 = d[4 * from];
+    const Floats odd_a = d3 - d1 * kB2, even_a = (d2 - d0 * kB2) * kA;
+    const Floats odd_b = d3 - d1 * kA2, even_b = (d2 - d0 * kA2) * kB;
+    v[0] = odd_a + even_a;
+    v[to] = odd_a - even_a;
+    v[2 * to] = odd_b + even_b;
+    v[3 * to] = odd_b - even_b;
+    v[4 * to] = d0 * (kA2 * kB2) - d2 * (kA2 + kB2) + d4;
+  }
+  static void taps(const Floats* g, int64_t from, Floats* u, int64_t to) {
+    const Floats g0 = g[0], g1 = g[from];
+    Floats even_a = g0 * (1 / kAtA), even_b = g0 * (1 / kAtB);
+    const Floats odd_a = g1 * (kA / kAtA), odd_b = g1 * (kB / kAtB);
+    if constexpr (kTaps == 3) {
+      even_a += g[2 * from] * (kA2 / kAtA);
+      even_b += g[2 * from] * (kB2 / kAtB);
+    }
+    u[0] = odd_a + even_a;
+    u[to] = odd_a - even_a;
+    u[2 * to] = odd_b + even_b;
+    u[3 * to] = odd_b - even_b;
+    u[4 * to] = g[(kTaps - 1) * from];
+  }
+  static void taps_gradient(const Floats* u, int64_t from, Floats* g, int64_t to) {
+    const Floats sum_a = u[0] + u[from], difference_a = u[0] - u[from];
+    const Floats sum_b = u[2 * from] + u[3 * from], difference_b = u[2 * from] - u[3 * from];
+    const Floats g1 = sum_a * (kA / kAtA) + sum_b * (kB / kAtB), at_infinity = u[4 * from];
+    g[0] = difference_a * (1 / kAtA) + difference_b * (1 / kAtB);
+    if constexpr (kTaps == 3) {
+      g[to] = g1;
+      g[2 * to] = difference_a * (kA2 / kAtA) + difference_b * (kB2 / kAtB) + at_infinity;
+    } else {
+      g[to] = g1 + at_infinity;
+    }
+  }
+  static void output(const Floats* m, int64_t from, Floats* y, int64_t to) {
+    const Floats sum_a = m[0] + m[from], difference_a = m[0] - m[from];
+    const Floats sum_b = m[2 * from] + m[3 * from], difference_b = m[2 * from] - m[3 * from];
+    const Floats at_infinity = m[4 * from];
+    y[0] = sum_a + sum_b;
+    y[to] = difference_a * kA + difference_b * kB;
+    y[2 * to] = sum_a * kA2 + sum_b * kB2;
+    if constexpr (kTaps == 2) y[3 * to] = difference_a * (kA2 * kA) + difference_b * (kB2 * kB);
+    y[kLast * to] += at_infinity;
+  }
+  static void output_gradient(const Floats* y, int64_t from, Floats* m, int64_t to) {
+    const Floats y0 = y[0], y1 = y[from], y2 = y[2 * from];
+    const Floats even_a = y0 + y2 * kA2, even_b = y0 + y2 * kB2;
+    Floats odd_a = y1 * kA, odd_b = y1 * kB;
+    if constexpr (kTaps == 2) {
+      odd_a += y[3 * from] * (kA2 * kA);
+      odd_b += y[3 * from] * (kB2 * kB);
+    }
+    m[0] = even_a + odd_a;
+    m[to] = even_a - odd_a;
+    m[2 * to] = even_b + odd_b;
+    m[3 * to] = even_b - odd_b;
+    m[4 * to] = y[kLast * from];
+  }
+};
+
+// A square on both sides, by Map(from, stride, to, stride) in each direction: in(row, column) is read, out(row, column, value) is
+// called for each number of the result.
+template <int kFrom, int kTo, auto Map, class In, class Out>
 inline void transform(const In& in, const Out& out) {
-  constexpr int kFrom = Transform::kFrom, kTo = Transform::kTo;
   Floats half[kFrom][kTo];  // columns are done
-#pragma GCC unroll 6
+#pragma GCC unroll 9
   for (int i = 0; i < kFrom; ++i) {
     Floats row[kFrom];
-#pragma GCC unroll 6
+#pragma GCC unroll 9
     for (int j = 0; j < kFrom; ++j) row[j] = in(i, j);
-    Transform::apply(row, 1, half[i], 1);
+    Map(row, 1, half[i], 1);
   }
-#pragma GCC unroll 6
+#pragma GCC unroll 9
   for (int j = 0; j < kTo; ++j) {
     Floats column[kTo];
-    Transform::apply(&half[0][j], kTo, column, 1);
-#pragma GCC unroll 6
+    Map(&half[0][j], kTo, column, 1);
+#pragma GCC unroll 9
     for (int i = 0; i < kTo; ++i) out(i, j, column[i]);
   }
 }
