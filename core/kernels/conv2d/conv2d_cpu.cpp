@@ -31,14 +31,18 @@ bool may_be_winograd(const Tensor& x, const Tensor& w, const ConvParams& p) {
   return has_avx512() && execution().math == MathMode::kTf32 && x.dtype() == DType::kF32 && p.stride == 1 &&
          suits_winograd(w, p);
 }
-// Ours, where its tiles are well filled and the taps' transform pays; what it adds to the rounding of bf16 is nothing.
-std::optional<cpu::Winograd> winograd_kind(const Tensor& y, const Tensor& w, const ConvParams& p) {
-  if (has_avx512() || !suits_winograd(w, p) || p.stride > 2) return {};
+// Ours, where its tiles are well filled and the taps' transform pays; what it adds to the rounding of bf16 is nothing. With stride 2 it
+// takes `strided` positions, more for the gradient of the weights.
+std::optional<cpu::Winograd> winograd_kind(const Tensor& y, const Tensor& w, const ConvParams& p,
+                                           int64_t strided = 400) {
+  if (has_avx512() || !suits_winograd(w, p)) return {};
+  const int64_t positions = y.dim(1) * y.dim(2);
+  if (p.stride == 2 && positions >= strided && std::min(w.dim(0), w.dim(1)) >= 64)
+    return cpu::Winograd::kStrided;
   const bool exact = execution().math == MathMode::kExact && y.dtype() == DType::kF32;
-  const int64_t tile = p.stride == 1 && exact ? 3 : 4;
-  const int64_t positions = y.dim(1) * y.dim(2), tiled = round_up(y.dim(1), tile) * round_up(y.dim(2), tile);
-  if (positions < 64 || tiled > 2 * positions) return {};
-  return p.stride == 2 ? cpu::Winograd::kStrided : exact ? cpu::Winograd::kSame3 : cpu::Winograd::kSame4;
+  const int64_t tile = exact ? 3 : 4, tiled = round_up(y.dim(1), tile) * round_up(y.dim(2), tile);
+  if (p.stride != 1 || positions < 64 || tiled > 2 * positions) return {};
+  return exact ? cpu::Winograd::kSame3 : cpu::Winograd::kSame4;
 }
 
 // Descriptions of one convolution: the caller's layouts, and those for a primitive (`_any`), which chooses the weights', and
@@ -174,7 +178,8 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   if (p.groups == x.dim(3) && dw.dim(0) == x.dim(3))
     return dispatch_dtype<float, bf16>(x.dtype(), "conv2d",
                                        [&]<class T>() { cpu::depthwise_backward_weight<T>(dy, x, p, dw); });
-  if (const auto kind = winograd_kind(dy, dw, p)) return cpu::winograd_backward_weight(dy, x, *kind, dw);
+  if (const auto kind = winograd_kind(dy, dw, p, 1600))
+    return cpu::winograd_backward_weight(dy, x, *kind, dw);
   if (is_packed(x, p)) return cpu::packed_conv_backward_weight(dy, x, p, dw);
   if (must_widen(x)) return backward_weight_cpu(widened(dy), widened(x), p, dw);
   const bool winograd = may_be_winograd(x, dw, p);  // asked here, since the state is this thread's

@@ -120,7 +120,8 @@ struct Convolution {
   }
 
   void run() const {
-    const int64_t span = std::max<int64_t>(1, kSpan / kSquare<Scheme> / in.C / kUnitRows) * kUnitRows;
+    // Few tiles would not pay for the taps' transform.
+    const int64_t span = round_up(std::max(kSpan / kSquare<Scheme> / in.C, out.C), kUnitRows);
     const int64_t groups = ceil_div(out.C, kGroup);
     Points v(kPoints, std::min(span, round_up(in.count(), kTileRows)) * in.C);
     for (int64_t begin = 0; begin < in.count(); begin += span) {
