@@ -16,11 +16,10 @@ inline constexpr int kTileRows = 6, kTileVectors = 4;
 inline constexpr int kTileRows = 6, kTileVectors = 1;
 #endif
 
-// One tile of c = a b (kAdd: c += a b); see small_gemm.
-template <bool kAdd, int kRows, int kVectors>
-inline void gemm_tile(int64_t K, const float* a, int64_t ai, int64_t ak, const float* b, int64_t bk, float* c,
-                      int64_t ci) {
-  Floats sum[kRows][kVectors];
+// sum[i] = a[i][k * ak] times row k of b [K, kVectors * kLanes], summed over k in order: a register tile.
+template <int kRows, int kVectors>
+inline void sum_tile(int64_t K, const float* const (&a)[kRows], int64_t ak, const float* b, int64_t bk,
+                     Floats (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
@@ -31,11 +30,22 @@ inline void gemm_tile(int64_t K, const float* a, int64_t ai, int64_t ak, const f
     for (int j = 0; j < kVectors; ++j) x[j] = load(b + k * bk + j * kLanes);
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
-      Floats f = broadcast(a[i * ai + k * ak]);
+      const Floats f = broadcast(a[i][k * ak]);
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) sum[i][j] += f * x[j];
     }
   }
+}
+
+// One tile of c = a b (kAdd: c += a b); see small_gemm.
+template <bool kAdd, int kRows, int kVectors>
+inline void gemm_tile(int64_t K, const float* a, int64_t ai, int64_t ak, const float* b, int64_t bk, float* c,
+                      int64_t ci) {
+  const float* rows[kRows];
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) rows[i] = a + i * ai;
+  Floats sum[kRows][kVectors];
+  sum_tile(K, rows, ak, b, bk, sum);
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4

@@ -48,26 +48,12 @@ struct Part {
 template <class P>
 void multiply(const P& p, const Part& part, const LeftRows& left, const float* panel, float* sums) {
   const float* a[kTileRows];
-  Floats sum[kTileRows][kTileVectors];
 #pragma GCC unroll 8
-  for (int i = 0; i < kTileRows; ++i) {
-    a[i] = left.data + std::min<int64_t>(i, part.rows - 1) * left.row;
-#pragma GCC unroll 4
-    for (int j = 0; j < kTileVectors; ++j) sum[i][j] = Floats{};
-  }
+  for (int i = 0; i < kTileRows; ++i) a[i] = left.data + std::min<int64_t>(i, part.rows - 1) * left.row;
   if (part.last)
     for (int64_t i = 0; i < part.rows; ++i) __builtin_prefetch(p.c + (part.row + i) * p.n + part.column, 1);
-  for (int64_t k = 0, at = 0; k < part.depth; ++k, at += left.column) {
-    Floats x[kTileVectors];
-#pragma GCC unroll 4
-    for (int j = 0; j < kTileVectors; ++j) x[j] = load(panel + k * kPanel + j * kLanes);
-#pragma GCC unroll 8
-    for (int i = 0; i < kTileRows; ++i) {
-      const Floats f = broadcast(a[i][at]);
-#pragma GCC unroll 4
-      for (int j = 0; j < kTileVectors; ++j) sum[i][j] += f * x[j];
-    }
-  }
+  Floats sum[kTileRows][kTileVectors];
+  sum_tile(part.depth, a, left.column, panel, kPanel, sum);
 #pragma GCC unroll 8
   for (int i = 0; i < kTileRows; ++i)
 #pragma GCC unroll 4
