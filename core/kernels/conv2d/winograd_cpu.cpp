@@ -104,6 +104,19 @@ struct Convolution {
       }
   }
 
+  // m = tiles [row, row + rows) of v times `width` channels of u. What is past the last tile is multiplied along with it and not read.
+  void multiply(Points& v, int64_t row, int64_t rows, Points& u, int64_t width, Points& m) const {
+    for (int i = 0; i < kPoints; ++i)
+      for (int j = 0; j < kPoints; ++j)
+        for (int64_t c = 0; c < in.C; c += kSummed) {
+          const auto product = c > 0 ? &small_gemm<true> : &small_gemm<false>;
+          const float* panels = u.at(Scheme::matrix(i), Scheme::matrix(j)) + c * kLanes;
+          for (int64_t k = 0; k < width; k += kLanes)
+            product(round_up(rows, kTileRows), kLanes, std::min(kSummed, in.C - c),
+                    v.at(i, j) + row * in.C + c, in.C, 1, panels + k * in.C, kLanes, m.at(i, j) + k, kGroup);
+        }
+  }
+
   void write(int64_t tile, int64_t first, int64_t width, const float* m, int64_t distance) const {
     T* to[Scheme::kOut][Scheme::kOut];
     out.positions(tile, 0, to);
@@ -141,17 +154,7 @@ struct Convolution {
           if (unit / blocks != group) transform_taps(first, width, u);
           group = unit / blocks;
           const int64_t row = unit % blocks * kUnitRows, rows = std::min(kUnitRows, tiles - row);
-          // What is past the last tile is multiplied along with it and not read.
-          for (int i = 0; i < kPoints; ++i)
-            for (int j = 0; j < kPoints; ++j)
-              for (int64_t c = 0; c < in.C; c += kSummed)
-                for (int64_t k = 0; k < width; k += kLanes) {
-                  const auto multiply = c > 0 ? &small_gemm<true> : &small_gemm<false>;
-                  multiply(round_up(rows, kTileRows), kLanes, std::min(kSummed, in.C - c),
-                           v.at(i, j) + row * in.C + c, in.C, 1,
-                           u.at(Scheme::matrix(i), Scheme::matrix(j)) + k * in.C + c * kLanes, kLanes,
-                           m.at(i, j) + k, kGroup);
-                }
+          multiply(v, row, rows, u, width, m);
           for (int64_t t = 0; t < rows; ++t)
             write(begin + row + t, first, width, m.at(0, 0) + t * kGroup, m.distance);
         }
@@ -256,23 +259,36 @@ void sum_taps(const Tensor& dy, const Tensor& x, Tensor& taps) {
   });
 }
 
+// f<Scheme>() with the scheme of a kind; `Halved` is the one for stride 2.
+template <class Halved, class F>
+void with_scheme(Winograd kind, const F& f) {
+  switch (kind) {
+    case Winograd::kSame3:
+      return f.template operator()<Same3>();
+    case Winograd::kSame4:
+      return f.template operator()<Same4>();
+    case Winograd::kStrided:
+      return f.template operator()<Halved>();
+  }
+}
+
 }  // namespace
 
 void winograd_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Winograd kind, Activation act,
                       Tensor& y) {
-  constexpr decltype(&convolve<Same3>) of_kind[] = {&convolve<Same3>, &convolve<Same4>, &convolve<Strided>};
-  of_kind[static_cast<int>(kind)](x, w.permute({2, 3, 1, 0}).contiguous(), false, bias, act, y);
+  const Tensor taps = w.permute({2, 3, 1, 0}).contiguous();
+  with_scheme<Strided>(kind, [&]<class Scheme>() { convolve<Scheme>(x, taps, false, bias, act, y); });
 }
 
 void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx) {
-  constexpr decltype(&convolve<Same3>) of_kind[] = {&convolve<Same3>, &convolve<Same4>, &convolve<Spread>};
-  of_kind[static_cast<int>(kind)](dy, w.permute({2, 3, 0, 1}).contiguous(), true, {}, Activation::kNone, dx);
+  const Tensor taps = w.permute({2, 3, 0, 1}).contiguous();
+  with_scheme<Spread>(kind,
+                      [&]<class Scheme>() { convolve<Scheme>(dy, taps, true, {}, Activation::kNone, dx); });
 }
 
 void winograd_backward_weight(const Tensor& dy, const Tensor& x, Winograd kind, Tensor& dw) {
-  constexpr decltype(&sum_taps<Same3>) of_kind[] = {&sum_taps<Same3>, &sum_taps<Same4>, &sum_taps<Strided>};
   Tensor taps = Tensor::empty({dw.dim(0), 3, 3, dw.dim(1)});
-  of_kind[static_cast<int>(kind)](dy, x, taps);
+  with_scheme<Strided>(kind, [&]<class Scheme>() { sum_taps<Scheme>(dy, x, taps); });
   dw.copy_from(taps.permute({0, 3, 1, 2}));
 }
 

@@ -21,19 +21,23 @@ using Same3 = Same<FivePoints<3>, 3>;  // F(3x3, 3x3): 25 for 9 instead of 81
 
 // Of stride 2: y[i] = g1 x[2i] + (g0 o[i] + g2 o[i + 1]) with o[i] = x[2i - 1]. What is in brackets is made by F(4, 2), four outputs
 // from five points, and g1's products are points of their own: 9 for 4 instead of 12, in two directions 81 for 16 instead of 144.
-struct Strided {
+struct OddAndEven {
   using Pair = FivePoints<2>;
-  static constexpr int kIn = 9, kStep = 8, kOut = 4, kBorder = 1;
   static constexpr int kPoints = 9, kMatrices = 6;
   static constexpr int matrix(int point) { return point < 4 ? 0 : point - 3; }
+
+  static void taps(const Floats* g, int64_t from, Floats* u, int64_t to) {
+    u[0] = g[from];
+    Pair::taps(g, 2 * from, u + to, to);
+  }
+};
+
+struct Strided : OddAndEven {
+  static constexpr int kIn = 9, kStep = 8, kOut = 4, kBorder = 1;
 
   static void input(const Floats* d, int64_t from, Floats* v, int64_t to) {
     for (int i = 0; i < 4; ++i) v[i * to] = d[(2 * i + 1) * from];
     Pair::input(d, 2 * from, v + 4 * to, to);
-  }
-  static void taps(const Floats* g, int64_t from, Floats* u, int64_t to) {
-    u[0] = g[from];
-    Pair::taps(g, 2 * from, u + to, to);
   }
   static void taps_gradient(const Floats* u, int64_t from, Floats* g, int64_t to) {
     g[to] = u[0];
@@ -50,17 +54,13 @@ struct Strided {
 };
 
 // Its gradient for the input, with the taps turned, g0 and g2 changing places: dx[2j] = g1 dy[j], dx[2j + 1] = g0 dy[j] + g2 dy[j + 1].
-struct Spread {
-  using Pair = FivePoints<2>;
+struct Spread : OddAndEven {
   static constexpr int kIn = 5, kStep = 4, kOut = 8, kBorder = 0;
-  static constexpr int kPoints = 9, kMatrices = 6;
-  static constexpr int matrix(int point) { return Strided::matrix(point); }
 
   static void input(const Floats* d, int64_t from, Floats* v, int64_t to) {
     for (int i = 0; i < 4; ++i) v[i * to] = d[i * from];
     Pair::input(d, from, v + 4 * to, to);
   }
-  static void taps(const Floats* g, int64_t from, Floats* u, int64_t to) { Strided::taps(g, from, u, to); }
   static void output(const Floats* m, int64_t from, Floats* y, int64_t to) {
     for (int i = 0; i < 4; ++i) y[2 * i * to] = m[i * from];
     Pair::output(m + 4 * from, from, y + to, 2 * to);
