@@ -21,7 +21,14 @@ inline ParallelDebug& parallel_debug() {
   return debug;
 }
 
-// f(begin, end) over [0, n) in contiguous chunks, one per thread; runs inline when n < 2 * grain. Throws what f throws, of
+// f(begin, end), compiled once: of two copies the compiler may fuse other products with sums, and bits would depend on the number of
+// threads.
+template <class F>
+[[gnu::noinline, gnu::noclone]] void run_range(F& f, int64_t begin, int64_t end) {
+  f(begin, end);
+}
+
+// f(begin, end) over [0, n) in contiguous chunks, one per thread; runs on the caller's when n < 2 * grain. Throws what f throws, of
 // several exceptions one.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& f) {
@@ -29,7 +36,7 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
   if (parallel_debug().ignore_grain) grain = 1;
   const int64_t threads = std::min<int64_t>({thread_count(), max_threads(), n / std::max<int64_t>(grain, 1)});
   if (threads <= 1 || in_parallel()) {
-    f(int64_t{0}, n);
+    run_range(f, int64_t{0}, n);
     return;
   }
   struct Loop {
@@ -42,7 +49,7 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
       Loop& loop = *static_cast<Loop*>(data);
       const int64_t begin = loop.n * i / loop.threads, end = loop.n * (i + 1) / loop.threads;
       try {
-        if (begin < end) loop.f(begin, end);
+        if (begin < end) run_range(loop.f, begin, end);
       } catch (...) {
         std::lock_guard lock(loop.mutex);
         loop.thrown = std::current_exception();
