@@ -20,7 +20,7 @@ fi
 compiler=(clang++)
 ! command -v ccache > /dev/null || compiler=(ccache clang++)
 mkdir -p "$build"/{image,coco,formats,weights,config,run_log,objects,configs}
-flags=(-std=c++20 -O1 -g "-fsanitize=address,undefined" -fno-sanitize-recover=all -I. "-I$build" -isystem /usr/include/stb -Wno-everything)
+flags=(-std=c++20 -O1 -g "-fsanitize=address,undefined" -fno-sanitize-recover=all -DSACCADE_LIBFUZZER -I. "-I$build" -isystem /usr/include/stb -Wno-everything)
 libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -lz -lpthread -lexpat -lyaml -lprotobuf -lre2 -lxxhash)
 
 # Everything that the targets may need becomes an archive; the linker takes what they do need. Data formats register themselves, so
@@ -31,13 +31,13 @@ sources=(core/files/*.cpp core/formats/*.cpp core/tensor/*.cpp core/runtime/no_c
   core/kernels/copy/copy.cpp data/images/{image,orientation,jpeg,png,bmp,webp,stb,resize}.cpp data/formats/*.cpp data/formats/*/*.cpp data/evaluation/detections.cpp train/logs/{run_log,tensorboard}.cpp
   train/config/{config,config_args,config_fields,config_parse,config_set,config_validate,nearest,rules}.cpp layers/{args,name_patterns}.cpp
   "$build"/configs/*.pb.cc)
-sources+=(tests/fuzz/*.cpp)
+sources+=(tests/fuzz/*_fuzz.cpp tests/fuzz/clang/*.cpp)
 
 # Made anew: what is older than its source or than any header.
 objects=()
 for source in "${sources[@]}"; do
   object=$build/objects/$(tr / _ <<< "${source%.*}").o
-  case $source in tests/*) ;; *) objects+=("$object") ;; esac
+  case $source in tests/fuzz/*_fuzz.cpp) ;; *) objects+=("$object") ;; esac
   if [ ! -e "$object" ] || [ -n "$(find "$source" core data layers models train tests/fuzz -newer "$object" \
     \( -name '*.h' -o -path "$source" \) -print -quit)" ]; then
     printf '%s\0%s\0' "$object" "$source"
@@ -49,19 +49,9 @@ ar rcs "$build/saccade.a" "${objects[@]}"
 
 # Seeds.
 cp tests/golden/images/*.* tests/golden/jpeg/*.jpg "$build/image/"
-printf '%s' '{"images":[{"id":1,"file_name":"a.png","width":4,"height":4}],"annotations":[{"id":1,"image_id":1,"category_id":1,' \
-  '"bbox":[0,1,2.5,3e0],"area":1,"iscrowd":0,"segmentation":[[1,2.5]]}],"categories":[{"id":1,"name":"a"}]}' > "$build/coco/a.json"
-printf '%s' '[{"image_id":1,"category_id":1.0,"bbox":[0,1,2,3],"score":0.5}]' > "$build/coco/d.json"
-printf '0image,class,x1,y1,x2,y2,width,height\na.png,"a ""b""",1,2,3.5,4,5,6\nb.png,,,,,,,\n' > "$build/formats/csv"
-printf '1<annotation><filename>a.png</filename><size><width>4</width><height>5</height></size><object><name>a</name><bndbox>%s' \
-  '<xmin>1</xmin><ymin>1</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object></annotation>' > "$build/formats/voc"
-printf '2names:\n  0: a\n  1: "b"\npath: .\ntrain: [images]\nval: images\n' > "$build/formats/yaml"
-printf '30 0.5 0.5 0.25 0.5\n1 1e-1 .2 0.1 0.1\n' > "$build/formats/yolo"
+for target in coco formats config run_log; do cp tests/fuzz/seeds/$target/* "$build/$target/"; done
 for recipe in configs/*.textproto; do grep -v '^ *#' "$recipe" > "$build/config/$(basename "$recipe")"; done
-printf 'model { queries: 3 }\noptimizer.group={regex: "bias" lr_mult: 0.1}' > "$build/config/set"
 find tests/golden -size -20k \( -name '*.safetensors' -o -name '*.pth' -o -name '*.pt' \) -exec cp {} "$build/weights/" \;
-printf '{"type": "train", "step": 1, "loss": 2.5}\n{"type": "eval", "step": 5, "AP": null, "early_stop": true}\n{"st' > "$build/run_log/metrics"
-printf '\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22\x09\0\0\x40\x3b\xb9\x9b\xda\x41\x1a\x0dbrain.Event:2' > "$build/run_log/events"
 
 fuzz() {
   local target=$1 formats=()

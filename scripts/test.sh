@@ -6,5 +6,4 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 cmake --preset release
 cmake --build --preset release
-# One test program at a time: each uses all cores.
-ctest --preset release "$@"
+ctest --preset release -j "$(nproc)" "$@"

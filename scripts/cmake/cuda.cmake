@@ -102,11 +102,16 @@ if(cuda_mode STREQUAL "on")
     string(APPEND cuda_found ", but one GPU only: NCCL's header (libnccl-dev) was not found")
   endif()
 elseif(cuda_mode STREQUAL "emulated")
-  # With the hooks every load and store of device code is checked, to the byte. AddressSanitizer, which cannot be had
-  # at the same time, checks the bounds in its place.
+  # With the hooks every load and store of device code is checked, to the byte. AddressSanitizer, which no object can have at the
+  # same time, checks the bounds in its place where everything is sanitized; where some libraries are, it watches the host's part,
+  # and UndefinedBehaviorSanitizer both.
   set(emulated_flags "-DSACCADE_EMULATOR;-I${CMAKE_SOURCE_DIR}/tests/cuda_emulator")
-  if(NOT SACCADE_SANITIZE)
-    list(APPEND emulated_flags -O2 -fno-tree-vectorize -fsanitize=thread -DSACCADE_EMULATOR_HOOKS)
+  if(NOT sanitize_all)
+    list(APPEND emulated_flags -O1 -DSACCADE_EMULATOR_HOOKS)
+    if(SACCADE_SANITIZE_ONLY)
+      list(APPEND emulated_flags -fno-sanitize=address -fsanitize=undefined -fno-sanitize-recover=all)
+    endif()
+    list(APPEND emulated_flags -fsanitize=thread)
   endif()
   foreach(source ${kernel_sources} ${cuda_sources} ${cuda_host_sources})
     saccade_second_compilation(${source} cpp file)
@@ -114,8 +119,15 @@ elseif(cuda_mode STREQUAL "emulated")
     target_sources(saccade_core PRIVATE ${file})
   endforeach()
   file(GLOB emulator_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda_emulator/*.cpp)
-  if(NOT SACCADE_SANITIZE)
+  if(NOT sanitize_all)
     set_source_files_properties(${emulator_sources} PROPERTIES COMPILE_OPTIONS -DSACCADE_EMULATOR_HOOKS)
+    # Every access passes through these: they are to be quick.
+    if(SACCADE_SANITIZE_ONLY)
+      foreach(source hooks memory block_order)
+        set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/cuda_emulator/${source}.cpp PROPERTIES
+          COMPILE_OPTIONS "-DSACCADE_EMULATOR_HOOKS;-fno-sanitize=all;-O2")
+      endforeach()
+    endif()
   else()
     list(FILTER emulator_sources EXCLUDE REGEX "/hooks\\.cpp$")
   endif()

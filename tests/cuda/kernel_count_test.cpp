@@ -1,6 +1,6 @@
 // Every kernel of the sources has run on the emulated GPU: the names that the test programs appended to the
 // file of SACCADE_EMULATOR_KERNELS, with the numbers of launches, are those that stand in core/kernels and
-// core/runtime/cuda. scripts/emulated_tests.sh runs this test last.
+// core/runtime/cuda. scripts/checked_tests.sh runs this test last.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::string known_name(const std::string& launched) {
 TEST(KernelCount, EveryKernelOfTheSourcesRan) {
   const char* path = std::getenv("SACCADE_EMULATOR_KERNELS");
   if (!path)
-    GTEST_SKIP() << "SACCADE_EMULATOR_KERNELS is not set: scripts/emulated_tests.sh collects the kernels";
+    GTEST_SKIP() << "SACCADE_EMULATOR_KERNELS is not set: scripts/checked_tests.sh collects the kernels";
   std::set<std::string> sources = kernels_of_sources(), ran;
   std::ifstream file(path);
   std::string launched;

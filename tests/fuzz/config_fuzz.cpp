@@ -1,80 +1,8 @@
-// libFuzzer: any bytes as a configuration, the last line as a --set edit of it (scripts/fuzz.sh). The registries are stand-ins with
-// the names that the recipes use, so that no layer is compiled.
-#include "core/kernels/optimizer/optimizer.h"
-#include "layers/attention.h"
-#include "models/backbone.h"
-#include "models/build.h"
-#include "models/detection/class_loss.h"
-#include "tests/fuzz/fuzz_file.h"
+// Fuzzing: any bytes as a configuration, the last line as a --set edit of it (scripts/fuzz.sh).
+#include "tests/fuzz/target.h"
 #include "train/config/config.h"
-#include "train/config/task.h"
-#include "train/optimizers/schedule.h"
 
-namespace saccade {
-namespace {
-
-template <class Spec>
-Registry<Spec>& stand_in(const char* what, std::initializer_list<Spec> specs) {
-  static Registry<Spec> registry(what);
-  for (const Spec& spec : specs) registry.add(spec);
-  return registry;
-}
-
-}  // namespace
-
-Registry<AttentionSpec>& attention_layers() {
-  static auto& all = stand_in<AttentionSpec>("attention", {{.name = "ms_deform_attn"}});
-  return all;
-}
-Registry<BackboneSpec>& backbones() {
-  static auto& all =
-      stand_in<BackboneSpec>("backbone", {{.name = "resnet", .typed_fields = true}, {.name = "swin"}});
-  return all;
-}
-Registry<ModelSpec>& model_types() {
-  static auto& all = stand_in<ModelSpec>(
-      "model type", {{.name = "deformable_detr", .task = "detection"},
-                     {.name = "classifier", .task = "classification", .has_transformer = false},
-                     {.name = "rt_detr",
-                      .task = "detection",
-                      .preset = "model { transformer { dropout: 0 } } criterion { class_loss: varifocal }"}});
-  return all;
-}
-Registry<ClassLossSpec>& class_losses() {
-  static auto& all =
-      stand_in<ClassLossSpec>("class loss", {{.name = "focal"},
-                                             {.name = "softmax", .preset = "cost_class: 1"},
-                                             {.name = "varifocal", .preset = "focal_alpha: 0.75"},
-                                             {.name = "mal"},
-                                             {.name = "ia_bce"}});
-  return all;
-}
-Registry<ScheduleSpec>& schedules() {
-  static auto& all =
-      stand_in<ScheduleSpec>("schedule", {{.name = "cosine", .needs_end = true}, {.name = "step"}});
-  return all;
-}
-Registry<TaskSpec>& training_tasks() {
-  static auto& all =
-      stand_in<TaskSpec>("task", {{.name = "detection",
-                                   .check = [](const Config&) {},
-                                   .check_split = [](const std::string&, const config::Split&) {}},
-                                  {.name = "classification",
-                                   .check = [](const Config&) {},
-                                   .check_split = [](const std::string&, const config::Split&) {}}});
-  return all;
-}
-const TaskSpec& task_of(const Config& config) {
-  return training_tasks().find(model_types().find(config.model().type(), "model.type").task);
-}
-Registry<kernels::OptimizerSpec>& kernels::optimizers() {
-  static auto& all = stand_in<OptimizerSpec>("optimizer", {{.name = "adamw"}, {.name = "sgd"}});
-  return all;
-}
-
-}  // namespace saccade
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SACCADE_FUZZ(config) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   saccade::fuzz::attempt([&] {
     saccade::Config config = saccade::parse_config(text, "fuzz");
@@ -87,5 +15,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     saccade::apply_set(config, text.substr(text.rfind('\n') + 1));
     saccade::validate_config(config);
   });
-  return 0;
 }

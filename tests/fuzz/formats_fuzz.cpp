@@ -1,12 +1,8 @@
-// libFuzzer: any bytes as the lists of the formats beside COCO; the first one chooses which (scripts/fuzz.sh).
-#include "core/runtime/cpu/thread_team.h"
+// Fuzzing: any bytes as the lists of the formats beside COCO; the first one chooses which (scripts/fuzz.sh).
 #include "data/formats/data_format.h"
 #include "data/formats/voc/voc_xml.h"
 #include "data/formats/yolo/yolo_names.h"
-#include "tests/fuzz/fuzz_file.h"
-
-// In place of thread_team.cpp's, which takes the place of GCC's OpenMP and so is not for clang.
-int saccade::thread_count() { return 1; }
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -20,8 +16,8 @@ void read_as(const char* format, const std::string& annotations, const std::stri
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) return 0;
+SACCADE_FUZZ(formats) {
+  if (size == 0) return;
   using namespace saccade::fuzz;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0] % 4) {
@@ -43,5 +39,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       attempt([&] { read_as("yolo", yaml, folder() + "/images"); });
     }
   }
-  return 0;
 }

@@ -1,11 +1,7 @@
-// libFuzzer: any bytes as an image (scripts/fuzz.sh).
-#include "core/tensor/error.h"
+// Fuzzing: any bytes as an image (scripts/fuzz.sh).
 #include "data/images/image.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  try {
-    saccade::decode_image({data, size}, "fuzz");
-  } catch (const saccade::InputError&) {
-  }
-  return 0;
+SACCADE_FUZZ(image) {
+  saccade::fuzz::attempt([&] { saccade::decode_image({data, size}, "fuzz"); });
 }

@@ -1,8 +1,8 @@
-// libFuzzer: any bytes as what a killed process left of metrics.jsonl and of an event file, at resume (scripts/fuzz.sh).
-#include "tests/fuzz/fuzz_file.h"
+// Fuzzing: any bytes as what a killed process left of metrics.jsonl and of an event file, at resume (scripts/fuzz.sh).
+#include "tests/fuzz/target.h"
 #include "train/logs/run_log.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SACCADE_FUZZ(run_log) {
   using namespace saccade::fuzz;
   std::filesystem::remove_all(folder() + "/run");
   std::filesystem::create_directories(folder() + "/run");
@@ -10,5 +10,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   write("run/metrics.jsonl", text);
   write("run/events.out.tfevents.1.host", text);
   attempt([&] { saccade::RunLog(folder() + "/run", 5).record("train", 6, {{"loss", 1.0}}); });
-  return 0;
 }

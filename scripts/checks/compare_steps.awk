@@ -1,0 +1,31 @@
+#!/usr/bin/awk -f
+# Prints the steps of .ci/run with their processor time and clock, and says which has grown by more than a fifth since .ci/steps.tsv was
+# recorded. Machines differ by a factor of three: a step is compared with what all steps together took, here and there.
+# Usage: compare_steps.awk RECORDED.tsv NOW.tsv     lines of STEP, seconds of processor time, seconds by the clock; tabs between
+BEGIN { FS = "\t" }
+FILENAME == ARGV[1] {
+  before[$1] = $2
+  next
+}
+{
+  name[++count] = $1
+  now[count] = $2
+  clock[count] = $3
+  sum += $2
+  clocks += $3
+  if ($1 in before) {
+    shared += $2
+    shared_before += before[$1]
+  }
+}
+END {
+  scale = shared_before > 0 && shared > 0 ? shared / shared_before : 1
+  printf "%9s %9s %10s  (of a machine %.2f times as slow as that of .ci/steps.tsv)\n", "processor", "clock", "recorded", scale
+  for (i = 1; i <= count; ++i) {
+    old = name[i] in before ? sprintf("%8.0f s", before[name[i]] * scale) : "       new"
+    # Five seconds are noise.
+    grown = name[i] in before && now[i] > 1.2 * before[name[i]] * scale + 5
+    printf "%7d s %7d s %s  %s%s\n", now[i], clock[i], old, name[i], grown ? "   !!!! more than a fifth longer" : ""
+  }
+  printf "%7d s %7d s %s  all\n", sum, clocks, sprintf("%8.0f s", shared_before * scale)
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# What .ci/run has no time for at each change, one part after another, also after one that fails; hours. Prints a table and, when all
+# parts have run, writes it to docs/nightly.md with the date, the commit and the machine: commit that file. .ci/run warns when it is older
+# than 60 commits. The log of each part lies in build-nightly/PART.log.
+# Usage: scripts/nightly.sh [--short] [PART...]     --short: fewer seeds, mutants, trials and seconds; PART: these alone, no file is written
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+short=0 wanted=()
+for argument in "$@"; do
+  case $argument in
+    --short) short=1 ;;
+    -*) echo "error: nightly.sh: unknown argument $argument, expected --short or names of parts" >&2; exit 2 ;;
+    *) wanted+=("$argument") ;;
+  esac
+done
+# A figure of a whole run, that of a short one.
+pick() { if [ $short = 1 ]; then echo "$2"; else echo "$1"; fi; }
+
+logs=build-nightly
+mkdir -p "$logs"
+rows=() failed=0 unknown=("${wanted[@]}")
+part() { # name, what it is, command...
+  local name=$1 what=$2 begin=$SECONDS result=passed
+  shift 2
+  if [ ${#wanted[@]} -gt 0 ]; then
+    printf '%s\n' "${wanted[@]}" | grep -qx "$name" || return 0
+    mapfile -t unknown < <(printf '%s\n' "${unknown[@]}" | grep -vx "$name")
+  fi
+  printf '==== %s: %s\n' "$name" "$what"
+  (set -e; "$@") > "$logs/$name.log" 2>&1
+  case $? in
+    0) ;;
+    77) result="not run" ;;
+    *) result=FAILED failed=1 ;;
+  esac
+  rows+=("| $name | $what | $result | $(((SECONDS - begin + 30) / 60)) min | $(tail -n 1 "$logs/$name.log" | cut -c 1-110 | tr '|' ' ') |")
+  printf '%s\n' "${rows[-1]}"
+}
+
+build() {
+  scripts/setup.sh --checks
+  cmake --preset release
+  cmake --build --preset release
+}
+sanitizers() {
+  local -x SACCADE_FAST=1 UBSAN_OPTIONS=print_stacktrace=1
+  local -x LSAN_OPTIONS=suppressions=$PWD/scripts/checks/lsan.supp:print_suppressions=0
+  cmake --preset asan
+  cmake --build --preset asan
+  ctest --preset asan -j "$(nproc)"
+}
+# The measured errors must not rise; the table stays as it is.
+tolerances() {
+  local table=tests/autograd/largest_errors.inc kept
+  kept=$(mktemp)
+  cp "$table" "$kept"
+  scripts/checks/tolerances.sh --seeds "$(pick 40 5)" build/test_autograd
+  cp "$table" "$logs/largest_errors.inc"
+  cp "$kept" "$table"
+  rm "$kept"
+  diff "$table" "$logs/largest_errors.inc" && echo "no error is larger than in $table"
+}
+# Nine of ten changes must be noticed (docs/reliability.md says which cannot be).
+mutation() {
+  rm -f build-mutants/results.jsonl
+  scripts/checks/mutate.py --each "$(pick 50 5)"
+  awk -F'[|(%]' '/^\| all / { share = $4 + 0 } END { print share " % of the changes are noticed, at least 90 are wanted"; exit share < 90 }' \
+    "$logs/mutation.log"
+}
+onnx() {
+  [ -d .cache/onnx ] || { echo "onnxruntime could not be fetched" && return 77; }
+  .cache/onnx/bin/python scripts/checks/check_onnx.py --height 96 --width 128
+}
+package() {
+  command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "nvcc is not here" && return 77; }
+  scripts/package.sh
+}
+
+part build "the release build, which the others use" build
+part sanitizers "AddressSanitizer and UndefinedBehaviorSanitizer: all tests, CPU and emulated GPU" sanitizers
+part threads "ThreadSanitizer: teams, loader, matcher, logs, library" scripts/checks/thread_sanitizer.sh
+part fuzz "libFuzzer, $(pick 600 60) s a target" scripts/fuzz.sh "$(pick 600 60)"
+part tolerances "the op table's errors over $(pick 40 5) seeds" tolerances
+part mutation "$(pick 50 5) changes of each group of sources: do the tests notice?" mutation
+part torture "$(pick 100 10) killed and damaged trainings, $(pick 5000 500) steps with every option" \
+  scripts/torture.sh --trials "$(pick 100 10)" --steps "$(pick 5000 500)"
+part onnx "every recipe's export in onnxruntime" onnx
+part tidy "clang-tidy over the whole tree" scripts/checks/clang_tidy.sh
+part package "the archive for another machine" package
+
+[ "${unknown[*]}" = "" ] || { echo "error: nightly.sh: no part is called ${unknown[*]}" >&2; exit 2; }
+table=$(printf '%s\n' '| part | what | result | time | last line |' '| --- | --- | --- | --- | --- |' "${rows[@]}")
+printf '\n%s\n' "$table"
+if [ ${#wanted[@]} = 0 ]; then
+  machine=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
+  cat > docs/nightly.md << END
+# The last run of scripts/nightly.sh
+
+Date: $(date -u +%F)$([ $short = 0 ] || echo ', with --short')
+Commit: \`$(git rev-parse HEAD)\`$(git diff --quiet HEAD || echo ', with changes that are not committed')
+Machine: $(nproc) processors, $machine
+
+$table
+END
+fi
+exit $failed

@@ -1,0 +1,64 @@
+// A fuzz target, and the file that it fills with its bytes. SACCADE_FUZZ(name) { ... data, size ... } is libFuzzer's function in the
+// programs of scripts/fuzz.sh, and a target of test_fuzz (fuzz_test.cpp) in all other builds.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "core/tensor/error.h"
+
+namespace saccade::fuzz {
+
+using Target = void (*)(const uint8_t* data, size_t size);
+
+// Makes the target known to test_fuzz.
+bool add_target(const std::string& name, Target target);
+
+// Of this process.
+inline const std::string& folder() {
+  static const std::string path = [] {
+    const std::string made =
+        (std::filesystem::temp_directory_path() / ("saccade_fuzz_" + std::to_string(getpid()))).string();
+    std::filesystem::create_directories(made);
+    return made;
+  }();
+  return path;
+}
+
+// Returns its path.
+inline std::string write(const std::string& name, std::string_view bytes) {
+  const std::string path = folder() + "/" + name;
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return path;
+}
+
+// A line about the input is what a reader may answer; anything else that it throws ends the process.
+template <class F>
+void attempt(F read) {
+  try {
+    read();
+  } catch (const InputError&) {
+  }
+}
+
+}  // namespace saccade::fuzz
+
+#ifdef SACCADE_LIBFUZZER
+#define SACCADE_FUZZ(name)                                                    \
+  static void fuzz_##name(const uint8_t* data, size_t size);                  \
+  extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {   \
+    fuzz_##name(data, size);                                                  \
+    return 0;                                                                 \
+  }                                                                           \
+  static void fuzz_##name(const uint8_t* data, size_t size)
+#else
+#define SACCADE_FUZZ(name)                                                                        \
+  static void fuzz_##name(const uint8_t* data, size_t size);                                      \
+  [[maybe_unused]] static const bool is_added_##name = saccade::fuzz::add_target(#name, fuzz_##name); \
+  static void fuzz_##name(const uint8_t* data, size_t size)
+#endif
