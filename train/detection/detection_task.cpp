@@ -78,18 +78,14 @@ class DetectionTask final : public TrainingTask {
     for (const ImageInfo& image : truth.images) sizes.push_back({image.height, image.width});
     return saccade::largest_batch(config_, sizes, std::max<int64_t>(fullest_image().first, 1));
   }
-  double loss_normalizer(const Batch& batch) const override {
-    size_t objects = 0;
-    for (const Target& t : batch.targets) objects += t.labels.size();
-    return static_cast<double>(objects);
-  }
-  TrainingLoss loss(const Batch& batch, double objects, const std::function<void()>& forward_done) override {
+  TrainingLoss loss(const Batch& batch, const StepImages& step,
+                    const std::function<void()>& forward_done) override {
     DetectorInput input = detector_input(batch, normalization_, model_->device());
     input.targets = &batch.targets;
     input.most_objects = batch.most_objects;
     DetectorOutput output = model_->forward(input);
     forward_done();
-    DetectionLoss loss = model_->loss(output, batch.targets, objects);
+    DetectionLoss loss = model_->loss(output, batch.targets, step);
     return {loss.total, loss.parts, [metrics = loss.metrics] { return metrics; }, loss.problems};
   }
 

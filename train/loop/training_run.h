@@ -36,7 +36,7 @@ struct PendingStep {
   std::vector<Batch> batches;
   std::vector<uint64_t> first_calls;
   uint64_t rng_key = 0;
-  double normalizer = 1;
+  StepImages images;  // of all batches and ranks
   std::vector<Loss> losses;
   HostCopy gradient_norm;
   Metrics metrics;  // that are known already: times, counts, the learning rate
@@ -75,7 +75,7 @@ class TrainingRun {
   // What the ranks of a process group agree on, in shared_step.cpp: what the batches of all have together, their losses, and when to stop.
   void check_same_run();
   void check_same_weights();
-  void share_batches(PendingStep& now, double& normalizer, double& images, const std::string& problem);
+  void share_batches(PendingStep& now, const std::string& problem);
   void share_losses(PendingStep& now, std::vector<Tensor>& losses);
   void share_means(MeanMetrics& means) const;
   void share_metrics(Metrics& metrics) const;

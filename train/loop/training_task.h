@@ -12,6 +12,7 @@
 #include "core/distributed/process_group.h"
 #include "core/files/checksum.h"
 #include "core/types/metrics.h"
+#include "core/types/step_images.h"
 #include "data/loading/loader.h"
 #include "layers/module.h"
 
@@ -47,11 +48,10 @@ class TrainingTask {
   virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
   // The largest batch that training can meet, of noise; nothing: not known.
   virtual std::optional<Batch> largest_batch() const { return std::nullopt; }
-  // What the batch adds to the normalizer of its step's losses: objects, or images.
-  virtual double loss_normalizer(const Batch& batch) const = 0;
-  // The loss of one batch: a sum divided by `normalizer`, that of all batches of the step (at least 1).
+  // The loss of one batch: a sum over it, divided by a number of the whole step, whose images (this batch's among them, and those of
+  // other processes) are `step`. The losses of a step's batches, and their gradients, are added up.
   // Calls forward_done between the model's forward pass and the loss, for the log.
-  virtual TrainingLoss loss(const Batch& batch, double normalizer,
+  virtual TrainingLoss loss(const Batch& batch, const StepImages& step,
                             const std::function<void()>& forward_done) = 0;
 
   // The metrics that an evaluation reports on the console; the first decides which weights are the best (the
