@@ -143,7 +143,8 @@ class TinyTask : public TrainingTask {
     double s = 0;
     for (const NamedTensor& t : detector.parameters())
       for (float v : t.var.value().to_vector<float>()) s += std::sin(10 * static_cast<double>(v));
-    return {{"AP", s * s / (1 + s * s)}, {"AP50", 0.5}};
+    const auto next = std::min<size_t>(static_cast<size_t>(evaluations++), figures.size() - 1);
+    return {{"AP", s * s / (1 + s * s)}, {"AP50", figures[next]}};
   }
 
   TinyDetector detector;
@@ -256,7 +257,7 @@ TEST(Trainer, PatienceEndsARunAndItsResumption) {
   const TrainingResult result = whole.run();
   EXPECT_EQ(result.reason, StopReason::kPatience);
   EXPECT_EQ(result.best_name, "AP50");
-  EXPECT_EQ(result.best_step, kBatches);
+  EXPECT_EQ(result.best_step, 3 * kBatches);  // of equal ones the newest
   EXPECT_EQ(result.step, 3 * kBatches);
   for (int64_t stop : {7, 10, 14}) {
     PatientRun parts(folder / fmt::format("stop{}", stop));
@@ -276,6 +277,31 @@ TEST(Trainer, PatienceEndsARunAndItsResumption) {
   EXPECT_TRUE(input_error([&] {
                 wrong.run();
               }).starts_with("train.best_metric: \"AP51\" is not known, expected one of AP, AP50"));
+}
+
+// Evaluations after the steps 5, 10, 15 and 20.
+TEST(Trainer, OfEqualFiguresTheNewestIsTheBestAndZerosTakeNoPatience) {
+  struct Row {
+    std::vector<double> figures;
+    int64_t best_step, steps;
+  };
+  TestFolder folder;
+  for (int n = 0; const Row& row : std::vector<Row>{{{0, 0, 0, 0}, 20, 20},
+                                                    {{0, 0, 0.5, 0.5}, 20, 20},
+                                                    {{0, 0.5, 0.25, 0.25}, 10, 20},
+                                                    {{0.5, 0.25, 0.5, 0.5}, 15, 15},
+                                                    {{0.25, 0.5, 0.5, 0.5}, 20, 20},
+                                                    {{1, 1, 1, 1}, 15, 15}}) {
+    TinyRun run(folder / std::to_string(n++));
+    run.options.config.mutable_train()->set_best_metric("AP50");
+    run.options.config.mutable_train()->set_patience(2);
+    run.task.figures = row.figures;
+    const TrainingResult result = run.run();
+    EXPECT_EQ(result.best_step, row.best_step) << n;
+    EXPECT_EQ(result.step, row.steps) << n;
+    EXPECT_EQ(result.best_metric, *std::max_element(row.figures.begin(), row.figures.end())) << n;
+    EXPECT_EQ(read_checkpoint_info(SafetensorsReader(run.file("best.safetensors"))).step, row.best_step) << n;
+  }
 }
 
 TEST_P(TrainerOn, StopAndResumeEndsInTheSameBits) {

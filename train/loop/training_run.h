@@ -97,7 +97,7 @@ class TrainingRun {
   void evaluate_if_due();
   void evaluate(bool scheduled);
   void keep_if_best(double metric, bool scheduled);
-  // Whether train.patience scheduled evaluations have passed since the best one.
+  // Whether train.patience scheduled evaluations have passed since the first that was as good as the best one.
   bool out_of_patience() const;
   StopReason stop_reason(bool out_of_time) const;
 
