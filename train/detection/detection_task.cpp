@@ -139,6 +139,10 @@ class DetectionTask final : public TrainingTask {
 
 void check_detection(const Config& config) {
   detection_evaluator(config);
+  if (const double part = config.data().val_center(); part > 0)
+    fail_input(
+        "data.val_center: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes are of the whole image",
+        part);
   const config::Mix& mix = config.data().mix();
   if (mix.mixup_alpha() > 0 || mix.cutmix_alpha() > 0)
     fail_input("data.mix: mixes images of one class each, expected model.type \"classifier\", got \"{}\"",

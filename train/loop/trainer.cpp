@@ -6,6 +6,7 @@
 
 #include "core/runtime/interrupt.h"
 #include "core/tensor/execution.h"
+#include "train/config/idle_fields.h"
 #include "train/config/options.h"
 #include "train/loop/training_run.h"
 
@@ -53,6 +54,7 @@ void TrainingRun::begin() {
   start();
   check_interrupt();
   describe();
+  for (const std::string& line : idle_fields(config_)) log_.message(line);
   for (const std::string& line : task_.describe_data()) log_.message(line);
   model_.set_training(true);
   if (info_.evaluation_due) {
