@@ -77,7 +77,7 @@ class ClassificationTask final : public TrainingTask {
 
   int64_t image_count() const override { return train_set_->num_images(); }
   std::string images() const override { return images_of(*train_set_); }
-  int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
+  int64_t batches_per_epoch() const override { return saccade::batches_per_epoch(train_set_, loader_); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);
   }

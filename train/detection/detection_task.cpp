@@ -68,7 +68,7 @@ class DetectionTask final : public TrainingTask {
 
   int64_t image_count() const override { return train_set_->num_images(); }
   std::string images() const override { return images_of(*train_set_); }
-  int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
+  int64_t batches_per_epoch() const override { return saccade::batches_per_epoch(train_set_, loader_); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);
   }
@@ -97,11 +97,17 @@ class DetectionTask final : public TrainingTask {
     evaluation_.quiet = quiet;
     detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
     if (!process_group().is_first()) return {};
-    Evaluation evaluation = evaluator_.evaluate(val_set_->ground_truth(), detections_, {});
+    const DetectionEvaluator::Options options;
+    Evaluation evaluation = evaluator_.evaluate(val_set_->ground_truth(), detections_, options);
+    // Those of the annotations: nobody has written the detections, whose boxes are of any form while the model knows little.
+    evaluation_notes_ = std::move(evaluation.notes);
+    std::erase_if(evaluation_notes_,
+                  [&](const std::string& note) { return note.starts_with(options.source + ":"); });
     evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
                               evaluation.of_classes.end());
     return evaluation.metrics;
   }
+  std::vector<std::string> evaluation_notes() const override { return evaluation_notes_; }
   std::vector<std::pair<std::string, Image>> pictures() override {
     const DetectionPictures pictures(*val_set_, detections_, kPictureThreshold);
     std::vector<std::pair<std::string, Image>> drawn;
@@ -135,6 +141,7 @@ class DetectionTask final : public TrainingTask {
   std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Detector> model_;
   std::vector<Detection> detections_;  // of the last evaluation
+  std::vector<std::string> evaluation_notes_;
 };
 
 void check_detection(const Config& config) {

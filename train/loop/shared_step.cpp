@@ -185,7 +185,14 @@ void TrainingRun::share_metrics(Metrics& metrics) const {
   for (const auto& [name, value] : metrics) own += fmt::format("{}{}{}{}", value, kEnd, name, kEnd);
   const std::vector<std::string> fields = fields_of(group_.exchange(group_.is_first() ? own : "")[0]);
   metrics.clear();
-  for (size_t i = 0; i + 1 < fields.size(); i += 2) metrics.emplace_back(fields[i + 1], std::stod(fields[i]));
+  for (size_t i = 0; i + 1 < fields.size(); i += 2) {
+    double value = 0;  // of any size, whatever the locale
+    const char* end = fields[i].data() + fields[i].size();
+    const auto [rest, error] = std::from_chars(fields[i].data(), end, value);
+    SACCADE_CHECK(error == std::errc() && rest == end, "[ranks] rank 0 gives \"{}\" for {}", fields[i],
+                  fields[i + 1]);
+    metrics.emplace_back(fields[i + 1], value);
+  }
 }
 
 std::string TrainingRun::first_finding(const std::string& own) const {

@@ -176,6 +176,8 @@ void TrainingRun::evaluate(bool scheduled) {
     model_.set_training(true);
   }
   log_.write_evaluation(info_.step, result_.metrics, primary, log_.elapsed_seconds() - begin, scheduled);
+  for (const std::string& note : task_.evaluation_notes())
+    if (told_.insert(note).second) log_.message(note);
   if (group_.is_first()) log_.write_pictures(info_.step, task_.pictures());
 }
 

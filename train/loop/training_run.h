@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -126,6 +127,7 @@ class TrainingRun {
   std::optional<Ema> ema_;
   std::optional<GradientSum> sum_;  // of several ranks
   std::function<Batch()> next_batch_;
+  std::set<std::string> told_;  // notes of evaluations
   CheckpointInfo info_;
   std::optional<PendingStep> pending_;
   Metrics step_metrics_;

@@ -59,6 +59,8 @@ class TrainingTask {
   virtual std::vector<std::string> primary_metrics() const = 0;
   // Metrics of the model, as it is now, on the validation set, the primary ones among them. quiet: no progress line
   virtual Metrics evaluate(bool quiet) = 0;
+  // What the user should know about the last evaluation, a line each; told once.
+  virtual std::vector<std::string> evaluation_notes() const { return {}; }
   // Some images of the validation set with what the last evaluation found on them, each with a name of its own.
   virtual std::vector<std::pair<std::string, Image>> pictures() { return {}; }
 };
@@ -71,6 +73,11 @@ inline std::string images_of(const ImageSource& set) {
     sum.add(line.data(), line.size());
   }
   return std::to_string(set.num_images()) + " images " + checksum_text(sum.value());
+}
+
+inline int64_t batches_per_epoch(std::shared_ptr<const ImageSource> images, LoaderOptions options) {
+  options.threads = 0;  // nothing is loaded
+  return DataLoader(std::move(images), std::move(options)).batches_per_epoch();
 }
 
 // The loader of a training set as open_batches wants it.
