@@ -157,6 +157,10 @@ Var window_attention(const Var& qkv, const Var& table, const Var& padding, const
 Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
                    const FeatureLevels& levels);
 
+// Discrete sampling (RT-DETRv2): for reference points and offsets as above the cells that the points lie in, which stand for them as offsets
+// from references [N, Q, L, 2] of zeros. In f32; without a gradient. -> [N, Q, M, L, P, 2]
+Var ms_deform_cells(const Var& reference_points, const Var& offsets, const FeatureLevels& levels);
+
 // ---- losses, all in f32; sums, so that the caller divides -------------------------------------------------
 // Whether the rows (of logits or pairs) are summed all together, to a scalar, or as so many parts of equal size, to [parts].
 struct LossParts {

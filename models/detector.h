@@ -8,6 +8,7 @@
 #include "autograd/ops.h"
 #include "core/types/image_size.h"
 #include "core/types/metrics.h"
+#include "core/types/step_images.h"
 #include "core/types/target.h"
 #include "layers/attention.h"
 
@@ -53,7 +54,7 @@ struct DetectorInput {
   bool record_sampling = false;
   // In training, [N]: for queries that are made from the objects. Else null.
   const std::vector<Target>* targets = nullptr;
-  // Objects of the image that has the most, where other processes have further images of the batch; else 0.
+  // Objects of the image that has the most, where the step has further images, in other batches or processes; else 0.
   int64_t most_objects = 0;
 };
 
@@ -87,10 +88,10 @@ struct PostprocessOptions {
 class Detector : public Module {
  public:
   virtual DetectorOutput forward(const DetectorInput& input) = 0;
-  // objects: what the sums are divided by, at least 1; 0 counts those of `targets`. Images without objects and batches
-  // without any are fine.
+  // step: the images of the whole step, which say what the sums are divided by; empty: `targets` are all. Images without objects and
+  // batches without any are fine.
   virtual DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
-                             double objects = 0) const = 0;
+                             const StepImages& step = {}) const = 0;
   // One list per image of the batch, by falling score. Throws Error naming the image when a prediction is not finite.
   virtual std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                                const std::vector<Target>& targets,

@@ -20,6 +20,24 @@ struct MeanMetric {
 };
 using MeanMetrics = std::vector<MeanMetric>;
 
+// Adds to the one of this name, which is appended where there is none: the parts of a step's batches become those of the step.
+inline void add_to(Metrics& metrics, const std::string& name, double value) {
+  auto it = std::find_if(metrics.begin(), metrics.end(), [&](const auto& m) { return m.first == name; });
+  if (it == metrics.end())
+    metrics.emplace_back(name, value);
+  else
+    it->second += value;
+}
+inline void add_to(MeanMetrics& means, const MeanMetric& more) {
+  auto it = std::find_if(means.begin(), means.end(), [&](const auto& m) { return m.name == more.name; });
+  if (it == means.end()) {
+    means.push_back(more);
+  } else {
+    it->sum += more.sum;
+    it->count += more.count;
+  }
+}
+
 // Throws Error when there is none of this name.
 inline double metric_of(const Metrics& metrics, const std::string& name) {
   for (const auto& [key, value] : metrics)

@@ -20,7 +20,7 @@ struct Batch {
   // the labels of image N - 1 - n of the whole batch.
   int64_t first = 0, whole = 0;
   std::vector<int64_t> partner_labels;
-  // Objects of the image that has the most, if other processes' images are among those asked; else 0.
+  // Objects of the image that has the most, of all batches of the step and all processes; 0: not known.
   int64_t most_objects = 0;
   std::vector<std::string>
       skipped;  // images that could not be read and why, every image once (SkippedImages)

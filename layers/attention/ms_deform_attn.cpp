@@ -38,7 +38,8 @@ class MSDeformAttn : public Attention {
         heads_(shape.heads),
         levels_(shape.levels),
         level_points_(args.get_ints("level_points", {}, 1, 64)),
-        points_(args.get_int("points", shape.points, 1, 64)) {
+        points_(args.get_int("points", shape.points, 1, 64)),
+        discrete_(args.get_choice("sampling", "bilinear", {"bilinear", "discrete"}) == "discrete") {
     if (level_points_.empty()) level_points_.assign(static_cast<size_t>(levels_), points_);
     if (std::ssize(level_points_) != levels_)
       fail_input("{}.level_points: {} numbers for {} levels", args.path(), level_points_.size(), levels_);
@@ -69,9 +70,13 @@ class MSDeformAttn : public Attention {
     if (input.padding_mask.defined()) value = masked_fill(value, input.padding_mask.unsqueeze(-1), 0);
     value = reshape(value, {N, S, heads_, dim_ / heads_});
     auto [offsets, logits] = sampling(input.query, N, Q, input.reference_points.dim(3) == 4);
-    if (input.record) record(input, offsets.value(), logits.value());
-    return output_proj_->forward(
-        ms_deform_attn(value, input.reference_points, offsets, logits, input.levels));
+    Var reference = input.reference_points;
+    if (discrete_) {  // the cells of the points, which no gradient moves
+      offsets = ms_deform_cells(reference.detach(), offsets.detach(), input.levels);
+      reference = mul_scalar(slice(reference.detach(), 3, 0, 2), 0);
+    }
+    if (input.record) record(input, reference.value(), offsets.value(), logits.value());
+    return output_proj_->forward(ms_deform_attn(value, reference, offsets, logits, input.levels));
   }
   std::string type_name() const override { return "MSDeformAttn"; }
 
@@ -105,19 +110,21 @@ class MSDeformAttn : public Attention {
     return {reshape(concat(o, 3), full), concat(l, 3)};
   }
 
-  void record(const AttentionInput& input, const Tensor& offsets, const Tensor& logits) const {
+  void record(const AttentionInput& input, const Tensor& reference, const Tensor& offsets,
+              const Tensor& logits) const {
     auto f32 = [](const Tensor& t) { return t.to(DType::kF32).contiguous(); };
     const Shape& shape = offsets.shape();
     input.record->locations = Tensor::empty(shape, DType::kF32, offsets.device());
     input.record->weights =
         Tensor::empty({shape[0], shape[1], shape[2], shape[3], shape[4]}, DType::kF32, offsets.device());
-    kernels::ms_deform_locations(f32(input.reference_points.value()), f32(offsets), f32(logits), input.levels,
+    kernels::ms_deform_locations(f32(reference), f32(offsets), f32(logits), input.levels,
                                  input.record->locations, input.record->weights);
   }
 
   int64_t dim_, heads_, levels_;
   std::vector<int64_t> level_points_;
   int64_t points_;  // the most of them
+  bool discrete_;   // reads the cell of a rounded position alone, as RT-DETRv2's weights named "dsp"
   std::shared_ptr<Linear> sampling_offsets_, attention_weights_, value_proj_, output_proj_;
 };
 

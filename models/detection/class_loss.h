@@ -24,6 +24,13 @@ struct MatchedQueries {
   Tensor indices, classes, boxes, truth;
 };
 
+// The queries of one layer in all images of a step (core/types/step_images.h).
+struct QueryCounts {
+  double objects = 1;  // how often objects are asked for, at least 1: the divisor of the losses of boxes
+  double matched = 0;  // the queries that answer one: fewer where an image has more objects than queries
+  double queries = 0;  // all
+};
+
 struct ClassCandidate {
   float score;  // of the order that score_of keeps
   int64_t query, label;
@@ -33,16 +40,11 @@ struct ClassCandidate {
 class ClassLoss {
  public:
   virtual ~ClassLoss() = default;
-  // For each layer of logits [G, N, Q, K] a sum over the batch, f32 [G], and what it is to be divided by: `objects` unless the loss
-  // has weights of its own.
-  struct Sum {
-    Var sums;
-    std::vector<double> divisors;
-    static Sum over(const Var& sums, double objects) {
-      return {sums, std::vector<double>(static_cast<size_t>(sums.dim(0)), objects)};
-    }
-  };
-  virtual Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const = 0;
+  // For each layer of logits [G, N, Q, K] a sum over the batch, f32 [G].
+  virtual Var sum(const Var& logits, const MatchedQueries& matched) const = 0;
+  // What each of them is divided by: the objects, unless the loss has weights of its own. A number of the whole step, whose batches and
+  // processes add up their losses; nothing of it may come from the batch at hand.
+  virtual double divisor(const QueryCounts& step) const { return step.objects; }
 
   // Columns of the logits after those of the classes.
   virtual int64_t extra_columns() const { return 0; }

@@ -13,10 +13,12 @@ namespace {
 
 // Layers of one shape: their losses are made together.
 struct Together {
-  LayerPrediction predicted;                      // [G, N, Q, ...]
-  std::vector<int64_t> order;                     // of the layers in the sum, positions in [0, G)
-  std::vector<std::string> suffixes = {};         // in this order
-  double divisor = 1;                             // of the box losses
+  LayerPrediction predicted;               // [G, N, Q, ...]
+  std::vector<int64_t> order;              // of the layers in the sum, positions in [0, G)
+  std::vector<std::string> suffixes = {};  // in this order
+  // Q is this many groups; those after the first one match every object so often.
+  int64_t groups = 1, repeat = 1;
+  bool denoising = false;                         // every group has a query for every object
   bool binary = false;                            // every object has class 0
   std::vector<std::vector<MatchedPair>> pairs{};  // of the layers in [0, G), as many of each
   MatchedQueries matched{};
@@ -53,6 +55,17 @@ Together together(const std::vector<LayerPrediction>& layers, const LayerPredict
   return t;
 }
 
+// Of a layer in images of a step, which all have its Q queries.
+QueryCounts queries_in(const Together& t, const StepImages& images) {
+  const int64_t Q = t.predicted.logits.dim(2), room = t.denoising ? INT64_MAX : Q / t.groups;
+  const auto further = static_cast<double>(t.groups - 1);
+  return {.objects = static_cast<double>(std::max<int64_t>(images.objects(), 1)) *
+                     (1 + further * static_cast<double>(t.repeat)),
+          .matched = static_cast<double>(images.matched(room)) +
+                     further * static_cast<double>(images.matched(room, t.repeat)),
+          .queries = static_cast<double>(images.images() * Q)};
+}
+
 // What is matched, as rows of the flattened predictions; the tables for the device are uploaded later.
 void find_matched(Together& t, const std::vector<Target>& targets, PackedUpload& upload) {
   const Shape& s = t.predicted.logits.shape();
@@ -76,7 +89,8 @@ void find_matched(Together& t, const std::vector<Target>& targets, PackedUpload&
 
 // The losses of all layers: every kind of every stack in one op, and their weighted sum.
 DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& targets,
-                         const CriterionOptions& o, const ClassLoss& class_loss) {
+                         const StepImages& step, const CriterionOptions& o, const ClassLoss& class_loss) {
+  const StepImages own(targets);
   PackedUpload upload;
   for (Together& t : all) find_matched(t, targets, upload);
   const std::vector<Tensor> tables = upload.upload(all[0].predicted.logits.device());
@@ -92,14 +106,18 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
     queries.truth = tables[t.uploads[2]];
     const Var matched = index_select(reshape(t.predicted.boxes, {s[0] * s[1] * s[2], 4}), queries.indices);
     queries.boxes = matched.value();
-    const ClassLoss::Sum of_class = class_loss.sum(t.predicted.logits, queries, t.divisor);
-    for (int64_t l : t.order) {
-      const double of_boxes[] = {o.bbox_weight / t.divisor, o.giou_weight / t.divisor};
-      terms.push_back({sums.size(), l, o.class_weight / of_class.divisors[static_cast<size_t>(l)]});
-      for (size_t i = 0; i < 2; ++i) terms.push_back({sums.size() + 1 + i, l, of_boxes[i]});
-    }
-    sums.insert(sums.end(), {of_class.sums, l1_loss(matched, queries.truth, layers),
-                             giou_loss(matched, queries.truth, layers)});
+    const auto matched_here = std::ssize(t.pairs[0]);
+    SACCADE_CHECK(queries_in(t, own).matched == static_cast<double>(matched_here),
+                  "[criterion] {} matched queries of a layer, but its loss is divided as for {}",
+                  matched_here, queries_in(t, own).matched);
+    const QueryCounts counts = queries_in(t, step);
+    const double weights[] = {o.class_weight / class_loss.divisor(counts), o.bbox_weight / counts.objects,
+                              o.giou_weight / counts.objects};
+    for (int64_t l : t.order)
+      for (size_t i = 0; i < 3; ++i) terms.push_back({sums.size() + i, l, weights[i]});
+    sums.insert(sums.end(),
+                {class_loss.sum(t.predicted.logits, queries), l1_loss(matched, queries.truth, layers),
+                 giou_loss(matched, queries.truth, layers)});
   }
   Tensor parts;
   result.total = weighted_sum(sums, terms, parts);
@@ -165,20 +183,16 @@ SetCriterion::SetCriterion(const CriterionOptions& options)
 }
 
 DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vector<Target>& targets,
-                                    double objects) const {
+                                    const StepImages& step) const {
   const CriterionOptions& o = options_;
   SACCADE_CHECK(!output.layers.empty(), "[criterion] the model made no prediction");
-  if (objects == 0)
-    for (const Target& t : targets) objects += static_cast<double>(t.labels.size());
-  objects = std::max(objects, 1.0);
-
   // The last layer first, then the earlier ones, then the proposals, then the denoising queries.
   std::vector<Together> all{together(output.layers, output.stacked, o.aux, true, "")};
   const int64_t groups = output.query_groups;
-  all[0].divisor = objects * (1 + static_cast<double>((groups - 1) * o.extra_group_repeat));
+  all[0].groups = groups;
+  all[0].repeat = o.extra_group_repeat;
   if (output.encoder.logits.defined()) {
     all.push_back(together({output.encoder}, {}, true, true, "_enc"));
-    all[1].divisor = objects;
     all[1].binary = !output.encoder_classes;
   }
   std::vector<MatchLayer> layers;
@@ -186,8 +200,11 @@ DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vec
     const Tensor logits = t.predicted.logits.value().to(DType::kF32), boxes = t.predicted.boxes.value();
     const bool decoder = layers.empty();
     for (int64_t l : t.order) {
-      MatchLayer layer{.logits = logits.select(0, l), .boxes = boxes.select(0, l), .binary = t.binary};
-      if (decoder) layer.groups = groups, layer.repeat = o.extra_group_repeat;
+      MatchLayer layer{.logits = logits.select(0, l),
+                       .boxes = boxes.select(0, l),
+                       .binary = t.binary,
+                       .groups = t.groups,
+                       .repeat = t.repeat};
       layer.fetch_logits = layers.empty();
       if (!decoder) layer.name = "the proposals";
       if (decoder && !layers.empty()) layer.name = fmt::format("layer {}", l);
@@ -201,11 +218,12 @@ DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vec
   }
   if (const DenoisingOutput& dn = output.denoising; !dn.layers.empty()) {
     all.push_back(together(dn.layers, {}, o.aux, false, "_dn"));
-    all.back().divisor = objects * static_cast<double>(dn.groups);
+    all.back().groups = dn.groups;
+    all.back().denoising = true;
     all.back().pairs.assign(all.back().order.size(), dn.pairs);
   }
 
-  DetectionLoss result = sum_losses(all, targets, o, *class_loss_);
+  DetectionLoss result = sum_losses(all, targets, step.empty() ? StepImages(targets) : step, o, *class_loss_);
   add_metrics(layers[0].logits.shape(), matching.logits[0], matching.layers[0], targets, groups, *class_loss_,
               result);
   result.problems = std::move(matching.problems);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/types/step_images.h"
 #include "layers/args.h"
 #include "models/detection/class_loss.h"
 #include "models/detection/matcher.h"
@@ -35,13 +36,13 @@ class SetCriterion {
   // the matched queries whose best class is another one; 0 without objects) and "cardinality_error" (mean absolute
   // difference of the number of queries that see an object, score over 0.5 or best class not "no object", and the
   // number of objects). The total is NaN with problems also where the assignment avoided them (see Matching).
-  // objects: what the sums are divided by, at least 1; 0 counts the objects of `targets`. With query groups
-  // it is multiplied by how often each object is matched, 1 + (groups - 1) * extra_group_repeat, and with denoising by its
-  // groups. The softmax
-  // class loss is divided by the sum of the class weights over all queries instead. Images without objects
-  // and batches without any are fine: all their queries are background.
+  // step: the images of the whole step, by whose objects (at least 1) the sums are divided; empty: those of `targets` are all. With
+  // query groups their number is multiplied by how often each object is matched, 1 + (groups - 1) * extra_group_repeat, and with
+  // denoising by its groups, which all batches of the step must have as many of (DetectorInput::most_objects). The softmax class loss
+  // is divided by the sum of the class weights over all queries instead. Images without objects and batches without any are fine: all
+  // their queries are background.
   DetectionLoss forward(const DetectorOutput& output, const std::vector<Target>& targets,
-                        double objects = 0) const;
+                        const StepImages& step = {}) const;
 
   const ClassLoss& class_loss() const { return *class_loss_; }
 

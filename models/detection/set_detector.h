@@ -26,8 +26,8 @@ class SetDetector : public Detector {
   explicit SetDetector(const SetDetectorOptions& options)
       : classes_(options.classes), criterion_(options.criterion) {}
   DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
-                     double objects = 0) const override {
-    return criterion_.forward(output, targets, objects);
+                     const StepImages& step = {}) const override {
+    return criterion_.forward(output, targets, step);
   }
   std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                        const std::vector<Target>& targets,

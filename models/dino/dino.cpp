@@ -176,7 +176,7 @@ std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Arg
                        .build = build_dino,
                        .infer = infer_dino,
                        .preset = "model { transformer { ffn_dim: 2048 dropout: 0 queries: 900 "
-                                 "denoising { queries: 100 box_noise: 0.4 } } }"
+                                 "denoising { queries: 100 } } }"
                                  "criterion { class_weight: 1 }"});
 
 }  // namespace

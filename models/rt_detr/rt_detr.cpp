@@ -61,6 +61,8 @@ std::shared_ptr<Module> build_rt_detr(const Args& model, int64_t classes, const 
   options.decoder.transformer.norms_in_order = true;
   options.decoder.transformer.activation =
       t.get_string("decoder_activation") == "silu" ? Activation::kSilu : Activation::kRelu;
+  if (t.get_string("decoder_sampling") == "discrete")
+    options.decoder.transformer.decoder_cross_attention.set("sampling", std::string("discrete"));
   options.decoder.eval_layers = t.get_int("eval_layers");
   if (options.decoder.eval_layers > transformer.decoder_layers)
     fail_input("{}.eval_layers: {}, expected at most decoder_layers ({})", t.path(),

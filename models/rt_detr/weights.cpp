@@ -129,6 +129,9 @@ bool infer_rt_detr(Inference& in) {
   if (in.has(attention + "0.linear1.weight"))
     in.set(hybrid + "ffn_dim", in.size(attention + "0.linear1.weight", 0));
   infer_classes(in, {"decoder.dec_score_head.0.weight"}, 0);
+  // Version 2's weights named "dsp" are of discrete sampling, which leaves no trace in them.
+  if (in.naming() != "official RT-DETR, version 1" && !given.has("decoder_sampling"))
+    in.assumed.push_back(t + "decoder_sampling: bilinear");
   // Images of the published models: stretched, in [0, 1].
   in.set("data.val_height", 640);
   in.set("data.val_width", 640);

@@ -220,6 +220,52 @@ Sample deform_case(Rng& rng, const char* label, const DeformShape& s) {
   return {label, {value, reference, offsets, logits}, fn, expected, {}, {1, 2, 3}};
 }
 
+// Points anywhere about the map, away from where they change to another cell.
+Sample cells_case(Rng& rng, const char* label, const DeformShape& s) {
+  const int64_t L = s.levels.size();
+  Tensor reference = uniform(rng, {s.N, s.Q, L, s.R}, 0.2, 0.8);
+  auto levels = s.levels;
+  auto size_of = [levels](int64_t level, int64_t axis) {
+    return static_cast<double>(axis == 0 ? levels[level].width : levels[level].height);
+  };
+  const double unit = 0.5 / static_cast<double>(s.P);
+  Tensor offsets = build({s.N, s.Q, s.M, L, s.P, 2}, [&](const std::vector<int64_t>& i) {
+    const double size = size_of(i[3], i[5]);
+    const double delta =
+        (position(rng, static_cast<int64_t>(size)) - 0.5) / size - at(reference, {i[0], i[1], i[3], i[5]});
+    return s.R == 2 ? delta * size : delta / (at(reference, {i[0], i[1], i[3], i[5] + 2}) * unit);
+  });
+  auto expected = [s, L, size_of, unit](const Tensors& in) {
+    return build({s.N, s.Q, s.M, L, s.P, 2}, [&](const std::vector<int64_t>& i) {
+      const double size = size_of(i[3], i[5]);
+      const double scale = s.R == 2 ? 1 / size : at(in[0], {i[0], i[1], i[3], i[5] + 2}) * unit;
+      const double location = at(in[0], {i[0], i[1], i[3], i[5]}) + at(in[1], i) * scale;
+      return std::clamp(std::trunc(location * size + 0.5), 0.0, size - 1) + 0.5;
+    });
+  };
+  return {label,
+          {reference, offsets},
+          [levels](const Vars& v) { return ms_deform_cells(v[0], v[1], levels); },
+          expected};
+}
+
+const Register kMsDeformCells(Row{
+    "ms_deform_cells",
+    Bf16::kExact,
+    {.why = "nothing: cells are whole numbers and a half"},
+    [](Rng& rng) {
+      return std::vector<Sample>{
+          cells_case(rng, "points", {2, 3, 2, 0, 2, 2, {{4, 5}, {2, 3}}}),
+          cells_case(rng, "boxes", {2, 3, 2, 0, 3, 4, {{4, 5}, {1, 3}}}),
+          cells_case(rng, "no queries", {2, 0, 1, 0, 2, 2, {{2, 2}}}),
+      };
+    },
+    {{"levels of the reference points",
+      [] {
+        ms_deform_cells(Var(Tensor::zeros({1, 3, 2, 2})), Var(Tensor::zeros({1, 3, 2, 1, 4, 2})), {{2, 3}});
+      },
+      R"(\[ms_deform_cells\] reference points, got \[1, 3, 2, 2\], expected \[1, 3, 1, 2 or 4\])"}}});
+
 Var deform_zeros(const Shape& value, const Shape& reference, const Shape& offsets, const Shape& logits) {
   FeatureLevels levels{{2, 3}};
   return ms_deform_attn(Var(Tensor::zeros(value)), Var(Tensor::zeros(reference)), Var(Tensor::zeros(offsets)),

@@ -98,7 +98,9 @@ TEST(Criterion, KnownValues) {
   EXPECT_NEAR(parts.at("bbox"), 5 * 0.1, 1e-6);
   EXPECT_NEAR(parts.at("giou"), 2 * (1 - 1.0 / 3), 1e-5);  // half of each box overlaps; the hull is the union
   // Divided by twice as many objects, all halve.
-  EXPECT_NEAR(SetCriterion(defaults()).forward(c.output, c.targets, 2).total.value().item(),
+  StepImages step(c.targets);
+  step.add(1);
+  EXPECT_NEAR(SetCriterion(defaults()).forward(c.output, c.targets, step).total.value().item(),
               r.total.value().item() / 2, 1e-6);
   ASSERT_EQ(r.metrics.size(), 2u);
   EXPECT_EQ(r.metrics[0].name, "class_error");
@@ -179,6 +181,80 @@ TEST(Criterion, Denoising) {
     backward(r.total);
     o.aux = false;
     EXPECT_EQ(SetCriterion(o).forward(c.output, c.targets).parts.size(), 6u);
+  }
+}
+
+// The images [begin, end) of a case, with leaves of their own.
+CriterionCase part_of(const CriterionCase& whole, int64_t begin, int64_t end) {
+  CriterionCase part;
+  auto cut = [&](const Var& v) {
+    if (!v.defined()) return v;
+    part.leaves.emplace_back(v.value().slice(0, begin, end).clone(), true);
+    return part.leaves.back();
+  };
+  auto cut_layer = [&](const LayerPrediction& p) { return LayerPrediction{cut(p.logits), cut(p.boxes)}; };
+  for (const LayerPrediction& p : whole.output.layers) part.output.layers.push_back(cut_layer(p));
+  part.output.encoder = cut_layer(whole.output.encoder);
+  for (const LayerPrediction& p : whole.output.denoising.layers)
+    part.output.denoising.layers.push_back(cut_layer(p));
+  part.output.denoising.groups = whole.output.denoising.groups;
+  for (const MatchedPair& m : whole.output.denoising.pairs)
+    if (m.image >= begin && m.image < end)
+      part.output.denoising.pairs.push_back({m.image - begin, m.query, m.object});
+  part.output.query_groups = whole.output.query_groups;
+  part.output.encoder_classes = whole.output.encoder_classes;
+  part.targets.assign(whole.targets.begin() + begin, whole.targets.begin() + end);
+  return part;
+}
+
+// However the images of a step are cut into batches: losses, every part, gradients and means. 6 queries in two groups and 12 proposals
+// are fewer than some image has objects (with repeats).
+TEST(Criterion, BatchesOfAStepAddUpToOne) {
+  for (const auto& [kind, spec] : class_losses().all()) {
+    SCOPED_TRACE(kind);
+    CriterionOptions o = defaults();
+    o.class_loss = kind;
+    o.extra_group_repeat = 2;
+    CriterionCase whole = random_case(11, 6, 4, {5, 0, 1, 13}, 2, true);
+    whole.output.query_groups = 2;
+    whole.output.encoder_classes = true;
+    Rng rng(12);
+    DenoisingOutput& dn = whole.output.denoising;
+    dn.groups = 2;
+    for (int l = 0; l < 2; ++l) dn.layers.push_back(random_layer(rng, 4, 2 * 2 * 13, 4, whole.leaves));
+    for (int64_t n = 0; n < 4; ++n)
+      for (int64_t g = 0; g < 2; ++g)
+        for (int64_t i = 0; i < std::ssize(whole.targets[static_cast<size_t>(n)].labels); ++i)
+          dn.pairs.push_back({n, g * 26 + i, i});
+    whole = part_of(whole, 0, 4);  // leaves in the order of its parts
+    const DetectionLoss expected = SetCriterion(o).forward(whole.output, whole.targets);
+    backward(expected.total);
+    const StepImages step(whole.targets);
+    for (const std::vector<int64_t>& cuts :
+         std::vector<std::vector<int64_t>>{{0, 2, 4}, {0, 1, 2, 3, 4}, {0, 1, 4}}) {
+      std::map<std::string, double> parts;
+      MeanMetrics means;
+      for (size_t b = 0; b + 1 < cuts.size(); ++b) {
+        CriterionCase part = part_of(whole, cuts[b], cuts[b + 1]);
+        const DetectionLoss loss = SetCriterion(o).forward(part.output, part.targets, step);
+        for (const auto& [name, value] : parts_of(loss)) parts[name] += value;
+        for (const MeanMetric& m : loss.metrics) add_to(means, m);
+        backward(loss.total);
+        ASSERT_EQ(part.leaves.size(), whole.leaves.size());
+        for (size_t i = 0; i < part.leaves.size(); ++i) {
+          const auto own = part.leaves[i].grad().to_vector<float>();
+          const auto of_all =
+              whole.leaves[i].grad().slice(0, cuts[b], cuts[b + 1]).clone().to_vector<float>();
+          ASSERT_EQ(own.size(), of_all.size());
+          for (size_t k = 0; k < own.size(); ++k)
+            EXPECT_NEAR(own[k], of_all[k], 1e-6 + 1e-5 * std::abs(of_all[k]));
+        }
+      }
+      for (const auto& [name, value] : parts_of(expected))
+        EXPECT_NEAR(parts.at(name), value, 1e-5 * value) << name;
+      for (size_t i = 0; i < means.size(); ++i)
+        EXPECT_NEAR(means[i].value(), expected.metrics.at(i).value(), 1e-9) << means[i].name;
+    }
   }
 }
 

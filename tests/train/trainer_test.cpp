@@ -93,7 +93,7 @@ Batch make_batch(int64_t epoch, int64_t index, int64_t size) {
 }
 
 // Squared distance to every object of the image.
-TrainingLoss box_loss(const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
+TrainingLoss box_loss(const DetectorOutput& out, const std::vector<Target>& targets, const StepImages& step) {
   const Device device = out.layers[0].boxes.device();
   Var total(Tensor::zeros({}, DType::kF32, device));
   for (size_t n = 0; n < targets.size(); ++n) {
@@ -104,7 +104,8 @@ TrainingLoss box_loss(const DetectorOutput& out, const std::vector<Target>& targ
     total = add(total, sum(square(sub(box, Var(Tensor::from(Shape{count, 4}, targets[n].boxes, device))))));
   }
   // The empty batch has a gradient too: zero.
-  total = mul_scalar(add(total, mul_scalar(sum(out.layers[0].logits), 0)), 1 / objects);
+  total = mul_scalar(add(total, mul_scalar(sum(out.layers[0].logits), 0)),
+                     1.0 / static_cast<double>(std::max<int64_t>(step.objects(), 1)));
   return {total, {{"bbox", total.value()}}};
 }
 
@@ -128,15 +129,11 @@ class TinyTask : public TrainingTask {
       return b;
     };
   }
-  double loss_normalizer(const Batch& batch) const override {
-    double objects = 0;
-    for (const Target& t : batch.targets) objects += static_cast<double>(t.labels.size());
-    return objects;
-  }
-  TrainingLoss loss(const Batch& batch, double divisor, const std::function<void()>& forward_done) override {
+  TrainingLoss loss(const Batch& batch, const StepImages& step,
+                    const std::function<void()>& forward_done) override {
     DetectorOutput output = detector.forward(detector_input(batch, {}, detector.device()));
     forward_done();
-    return criterion(output, batch.targets, divisor);
+    return criterion(output, batch.targets, step);
   }
   std::vector<std::string> primary_metrics() const override { return {"AP", "AP50"}; }
   Metrics evaluate(bool) override {
@@ -146,13 +143,17 @@ class TinyTask : public TrainingTask {
     double s = 0;
     for (const NamedTensor& t : detector.parameters())
       for (float v : t.var.value().to_vector<float>()) s += std::sin(10 * static_cast<double>(v));
-    return {{"AP", s * s / (1 + s * s)}, {"AP50", 0.5}};
+    const auto next = std::min<size_t>(static_cast<size_t>(evaluations++), figures.size() - 1);
+    return {{"AP", s * s / (1 + s * s)}, {"AP50", figures[next]}};
   }
 
   TinyDetector detector;
   int64_t batch_size, category_id = int64_t{1} << 40, epoch_length = kBatches, batches_until_death = -1;
   int64_t evaluations_until_signal = -1, batches_until_signal = -1;
-  std::function<TrainingLoss(const DetectorOutput&, const std::vector<Target>&, double)> criterion = box_loss;
+  std::vector<double> figures{0.5};  // AP50 of one evaluation after the other
+  int64_t evaluations = 0;
+  std::function<TrainingLoss(const DetectorOutput&, const std::vector<Target>&, const StepImages&)>
+      criterion = box_loss;
 };
 
 struct TinyRun {
@@ -256,7 +257,7 @@ TEST(Trainer, PatienceEndsARunAndItsResumption) {
   const TrainingResult result = whole.run();
   EXPECT_EQ(result.reason, StopReason::kPatience);
   EXPECT_EQ(result.best_name, "AP50");
-  EXPECT_EQ(result.best_step, kBatches);
+  EXPECT_EQ(result.best_step, 3 * kBatches);  // of equal ones the newest
   EXPECT_EQ(result.step, 3 * kBatches);
   for (int64_t stop : {7, 10, 14}) {
     PatientRun parts(folder / fmt::format("stop{}", stop));
@@ -276,6 +277,31 @@ TEST(Trainer, PatienceEndsARunAndItsResumption) {
   EXPECT_TRUE(input_error([&] {
                 wrong.run();
               }).starts_with("train.best_metric: \"AP51\" is not known, expected one of AP, AP50"));
+}
+
+// Evaluations after the steps 5, 10, 15 and 20.
+TEST(Trainer, OfEqualFiguresTheNewestIsTheBestAndZerosTakeNoPatience) {
+  struct Row {
+    std::vector<double> figures;
+    int64_t best_step, steps;
+  };
+  TestFolder folder;
+  for (int n = 0; const Row& row : std::vector<Row>{{{0, 0, 0, 0}, 20, 20},
+                                                    {{0, 0, 0.5, 0.5}, 20, 20},
+                                                    {{0, 0.5, 0.25, 0.25}, 10, 20},
+                                                    {{0.5, 0.25, 0.5, 0.5}, 15, 15},
+                                                    {{0.25, 0.5, 0.5, 0.5}, 20, 20},
+                                                    {{1, 1, 1, 1}, 15, 15}}) {
+    TinyRun run(folder / std::to_string(n++));
+    run.options.config.mutable_train()->set_best_metric("AP50");
+    run.options.config.mutable_train()->set_patience(2);
+    run.task.figures = row.figures;
+    const TrainingResult result = run.run();
+    EXPECT_EQ(result.best_step, row.best_step) << n;
+    EXPECT_EQ(result.step, row.steps) << n;
+    EXPECT_EQ(result.best_metric, *std::max_element(row.figures.begin(), row.figures.end())) << n;
+    EXPECT_EQ(read_checkpoint_info(SafetensorsReader(run.file("best.safetensors"))).step, row.best_step) << n;
+  }
 }
 
 TEST_P(TrainerOn, StopAndResumeEndsInTheSameBits) {
@@ -420,8 +446,9 @@ TEST_P(TrainerOn, NonFiniteLossStopsWithADiagnosis) {
   s.task.detector.poison = 8;
   // The diagnosis repeats the forward pass, which must be bad again.
   auto loss = s.task.criterion;
-  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
-    TrainingLoss l = loss(out, targets, objects);
+  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets,
+                         const StepImages& step) {
+    TrainingLoss l = loss(out, targets, step);
     if (!std::isfinite(l.total.value().item())) s.task.detector.poison = 1;
     return l;
   };
@@ -446,9 +473,10 @@ TEST_P(TrainerOn, NonFinitePredictionsAreNamedWithTheirImages) {
   TestFolder folder;
   TinyRun s(folder / "run", 4, 0.3, GetParam());
   s.task.detector.poison = 3;
-  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
+  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets,
+                         const StepImages& step) {
     const SetCriterion criterion(CriterionOptions::read(test::schema_criterion()));
-    DetectionLoss l = criterion.forward(out, targets, objects);
+    DetectionLoss l = criterion.forward(out, targets, step);
     if (!l.problems.empty()) s.task.detector.poison = 1;
     return TrainingLoss{.total = l.total, .parts = l.parts, .problems = l.problems};
   };
@@ -469,8 +497,9 @@ TEST_P(TrainerOn, NonFiniteGradientNamesTheBatchAndSavesNothing) {
   s.options.config.mutable_train()->set_accumulate(2);
   auto loss = s.task.criterion;
   // sqrt has an infinite slope at 0: a finite loss with a bad gradient, in the images of batch 3.
-  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets, double objects) {
-    TrainingLoss l = loss(out, targets, objects);
+  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets,
+                         const StepImages& step) {
+    TrainingLoss l = loss(out, targets, step);
     if (targets[0].image_id == 300) l.total = add(l.total, sum(sqrt(mul_scalar(out.layers[0].boxes, 0))));
     return l;
   };

@@ -99,6 +99,7 @@ void save_checkpoint(const std::string& path, const Module& model, const Checkpo
   });
   if (ema) metadata["saccade.ema_updates"] = std::to_string(ema->updates());
   if (!info.images.empty()) metadata["saccade.images"] = info.images;
+  if (info.best_since != info.best_step) metadata["saccade.best_since"] = std::to_string(info.best_since);
   if (info.evaluation_due) metadata["saccade.evaluation_due"] = "true";
   NamedValues tensors;
   for (const NamedTensor& t : model.named_tensors()) tensors.emplace_back(t.name, t.var.value());
@@ -127,6 +128,8 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
     fail_input("{}: damaged checkpoint: its best metric is {}", file.path(), info.best_metric);
   if (const std::string* images = m.find("images")) info.images = *images;
   info.evaluation_due = m.find("evaluation_due") != nullptr;
+  info.best_since = info.best_step;
+  if (m.find("best_since") != nullptr) m.read("best_since", info.best_since);
   if (!info.category_ids.empty() && info.class_names.size() != info.category_ids.size())
     fail_input("{}: damaged checkpoint: {} class names for {} category ids", file.path(),
                info.class_names.size(), info.category_ids.size());

@@ -21,7 +21,8 @@ struct CheckpointInfo {
   int64_t step = 0;              // optimizer steps done
   int64_t epoch = 0, batch = 0;  // the next batch to read
   double best_metric = -1;       // highest AP or top-1 so far; -1 before the first evaluation
-  int64_t best_step = -1;
+  int64_t best_step = -1;        // the newest evaluation that had it
+  int64_t best_since = -1;       // the first one
   int64_t ema_updates = 0;
   std::string images;           // which ones it was trained on (TrainingTask::images); "": not known
   bool evaluation_due = false;  // stopped before the evaluation that belongs to this step

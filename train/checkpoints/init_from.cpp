@@ -122,7 +122,10 @@ class Filling {
   }
 
   void plan(const NamedWeight& w) {
-    if (is_training_state(w.name)) return;
+    if (is_training_state(w.name)) {
+      report_.has_averages = report_.has_averages || w.name.starts_with("ema.");
+      return;
+    }
     const NamedTensor* t = find((*relation_)(w.name));
     if (!t) {
       report_.skipped.push_back(printable(w.name));
@@ -188,6 +191,9 @@ std::string InitReport::to_string() const {
   auto add = [&](const char* what, const std::vector<std::string>& names) {
     if (!names.empty()) out += "\n" + summary_line(what, names);
   };
+  if (has_averages)
+    out +=
+        "\nthe weights as the optimizer left them are taken, not their averages, which best.safetensors holds and eval takes";
   add("loaded", loaded);
   add("in the file only, skipped", skipped);
   add("class heads, re-initialised", reinitialized);

@@ -77,7 +77,7 @@ class ClassificationTask final : public TrainingTask {
 
   int64_t image_count() const override { return train_set_->num_images(); }
   std::string images() const override { return images_of(*train_set_); }
-  int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
+  int64_t batches_per_epoch() const override { return saccade::batches_per_epoch(train_set_, loader_); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);
   }
@@ -85,14 +85,12 @@ class ClassificationTask final : public TrainingTask {
     const std::vector<ImageSize> unknown(static_cast<size_t>(train_set_->num_images()));
     return saccade::largest_batch(config_, unknown, 0);
   }
-  double loss_normalizer(const Batch& batch) const override {
-    return static_cast<double>(batch.targets.size());
-  }
-  TrainingLoss loss(const Batch& batch, double normalizer,
+  TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
     Var logits = model_->forward(normalized_images(batch, normalization_, model_->device()));
     forward_done();
-    Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / normalizer);
+    const double images = std::max(1.0, static_cast<double>(step.images()));
+    Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / images);
     auto metrics = [scores = HostCopy(logits.value().to(DType::kF32)),
                     labels =
                         batch.lambda < 0.5 ? partner_labels_of(batch) : labels_of(batch)]() -> MeanMetrics {

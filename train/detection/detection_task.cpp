@@ -68,7 +68,7 @@ class DetectionTask final : public TrainingTask {
 
   int64_t image_count() const override { return train_set_->num_images(); }
   std::string images() const override { return images_of(*train_set_); }
-  int64_t batches_per_epoch() const override { return DataLoader(train_set_, loader_).batches_per_epoch(); }
+  int64_t batches_per_epoch() const override { return saccade::batches_per_epoch(train_set_, loader_); }
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
     return endless_batches(train_set_, loader_, epoch, batch);
   }
@@ -78,18 +78,14 @@ class DetectionTask final : public TrainingTask {
     for (const ImageInfo& image : truth.images) sizes.push_back({image.height, image.width});
     return saccade::largest_batch(config_, sizes, std::max<int64_t>(fullest_image().first, 1));
   }
-  double loss_normalizer(const Batch& batch) const override {
-    size_t objects = 0;
-    for (const Target& t : batch.targets) objects += t.labels.size();
-    return static_cast<double>(objects);
-  }
-  TrainingLoss loss(const Batch& batch, double objects, const std::function<void()>& forward_done) override {
+  TrainingLoss loss(const Batch& batch, const StepImages& step,
+                    const std::function<void()>& forward_done) override {
     DetectorInput input = detector_input(batch, normalization_, model_->device());
     input.targets = &batch.targets;
     input.most_objects = batch.most_objects;
     DetectorOutput output = model_->forward(input);
     forward_done();
-    DetectionLoss loss = model_->loss(output, batch.targets, objects);
+    DetectionLoss loss = model_->loss(output, batch.targets, step);
     return {loss.total, loss.parts, [metrics = loss.metrics] { return metrics; }, loss.problems};
   }
 
@@ -101,11 +97,17 @@ class DetectionTask final : public TrainingTask {
     evaluation_.quiet = quiet;
     detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
     if (!process_group().is_first()) return {};
-    Evaluation evaluation = evaluator_.evaluate(val_set_->ground_truth(), detections_, {});
+    const DetectionEvaluator::Options options;
+    Evaluation evaluation = evaluator_.evaluate(val_set_->ground_truth(), detections_, options);
+    // Those of the annotations: nobody has written the detections, whose boxes are of any form while the model knows little.
+    evaluation_notes_ = std::move(evaluation.notes);
+    std::erase_if(evaluation_notes_,
+                  [&](const std::string& note) { return note.starts_with(options.source + ":"); });
     evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
                               evaluation.of_classes.end());
     return evaluation.metrics;
   }
+  std::vector<std::string> evaluation_notes() const override { return evaluation_notes_; }
   std::vector<std::pair<std::string, Image>> pictures() override {
     const DetectionPictures pictures(*val_set_, detections_, kPictureThreshold);
     std::vector<std::pair<std::string, Image>> drawn;
@@ -139,10 +141,15 @@ class DetectionTask final : public TrainingTask {
   std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Detector> model_;
   std::vector<Detection> detections_;  // of the last evaluation
+  std::vector<std::string> evaluation_notes_;
 };
 
 void check_detection(const Config& config) {
   detection_evaluator(config);
+  if (const double part = config.data().val_center(); part > 0)
+    fail_input(
+        "data.val_center: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes are of the whole image",
+        part);
   const config::Mix& mix = config.data().mix();
   if (mix.mixup_alpha() > 0 || mix.cutmix_alpha() > 0)
     fail_input("data.mix: mixes images of one class each, expected model.type \"classifier\", got \"{}\"",

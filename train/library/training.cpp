@@ -57,8 +57,8 @@ class Training::Impl {
     const ComputeScope compute(options_.device);
     ExecutionScope scope;
     if (run_->go_on()) return true;
+    run_->end();  // when its evaluation fails, the next call tries again
     ended_ = true;
-    run_->end();
     return false;
   }
   void save() {

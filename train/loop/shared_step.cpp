@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <sstream>
 
 #include "core/files/checksum.h"
@@ -86,14 +88,12 @@ void TrainingRun::check_same_weights() {
       fail_input("rank {} starts with other weights than rank 0, expected the same files", r);
 }
 
-// The losses are divided by the objects of all ranks, and all pad as one process would.
-void TrainingRun::share_batches(PendingStep& now, double& normalizer, double& images,
-                                const std::string& problem) {
-  std::string own = fmt::format("{} {}", normalizer, images);
+// Of each batch its size and the objects of its images: all ranks divide the losses by the same numbers, and pad as one process would.
+void TrainingRun::share_batches(PendingStep& now, const std::string& problem) {
+  std::string own;
   for (const Batch& batch : now.batches) {
-    size_t most = 0;
-    for (const Target& t : batch.targets) most = std::max(most, t.labels.size());
-    own += fmt::format(" {} {} {}", batch.images.dim(1), batch.images.dim(2), most);
+    own += fmt::format("{} {} {} ", batch.images.dim(1), batch.images.dim(2), batch.targets.size());
+    for (const Target& t : batch.targets) own += fmt::format("{} ", t.labels.size());
   }
   own += kEnd + problem + kEnd;
   for (const Batch& batch : now.batches)
@@ -103,8 +103,8 @@ void TrainingRun::share_batches(PendingStep& now, double& normalizer, double& im
     const std::vector<std::string> fields = fields_of(other);
     for (size_t i = 2; i < fields.size(); ++i) tell_skipped(fields[i]);
   }
-  normalizer = images = 0;
-  std::vector<std::array<int64_t, 3>> largest(static_cast<size_t>(plan_.accumulate));
+  now.images = {};
+  std::vector<std::array<int64_t, 2>> largest(static_cast<size_t>(plan_.accumulate));
   for (size_t r = 0; r < all.size(); ++r) {
     const std::vector<std::string> fields = fields_of(all[r]);
     if (!fields.at(1).empty()) {
@@ -114,22 +114,18 @@ void TrainingRun::share_batches(PendingStep& now, double& normalizer, double& im
       fail_input("{}{}", is_alike ? "" : fmt::format("rank {}: ", r), fields[1]);
     }
     std::istringstream numbers(fields.at(0));
-    double objects = 0, count = 0;
-    numbers >> objects >> count;
-    normalizer += objects;
-    images += count;
-    for (auto& sizes : largest)
+    for (auto& sizes : largest) {
+      int64_t other = 0, images = 0, objects = 0;
       for (int64_t& size : sizes) {
-        int64_t other = 0;
         numbers >> other;
         size = std::max(size, other);
       }
+      numbers >> images;
+      for (int64_t i = 0; i < images && numbers >> objects; ++i) now.images.add(objects);
+    }
     SACCADE_CHECK(!numbers.fail(), "[ranks] rank {} has no batch", r);
   }
-  for (size_t i = 0; i < now.batches.size(); ++i) {
-    pad_batch(now.batches[i], largest[i][0], largest[i][1]);
-    now.batches[i].most_objects = largest[i][2];
-  }
+  for (size_t i = 0; i < now.batches.size(); ++i) pad_batch(now.batches[i], largest[i][0], largest[i][1]);
 }
 
 void TrainingRun::share_losses(PendingStep& now, std::vector<Tensor>& losses) {
@@ -189,7 +185,14 @@ void TrainingRun::share_metrics(Metrics& metrics) const {
   for (const auto& [name, value] : metrics) own += fmt::format("{}{}{}{}", value, kEnd, name, kEnd);
   const std::vector<std::string> fields = fields_of(group_.exchange(group_.is_first() ? own : "")[0]);
   metrics.clear();
-  for (size_t i = 0; i + 1 < fields.size(); i += 2) metrics.emplace_back(fields[i + 1], std::stod(fields[i]));
+  for (size_t i = 0; i + 1 < fields.size(); i += 2) {
+    double value = 0;  // of any size, whatever the locale
+    const char* end = fields[i].data() + fields[i].size();
+    const auto [rest, error] = std::from_chars(fields[i].data(), end, value);
+    SACCADE_CHECK(error == std::errc() && rest == end, "[ranks] rank 0 gives \"{}\" for {}", fields[i],
+                  fields[i + 1]);
+    metrics.emplace_back(fields[i + 1], value);
+  }
 }
 
 std::string TrainingRun::first_finding(const std::string& own) const {

@@ -6,6 +6,7 @@
 
 #include "core/runtime/interrupt.h"
 #include "core/tensor/execution.h"
+#include "train/config/idle_fields.h"
 #include "train/config/options.h"
 #include "train/loop/training_run.h"
 
@@ -53,6 +54,7 @@ void TrainingRun::begin() {
   start();
   check_interrupt();
   describe();
+  for (const std::string& line : idle_fields(config_)) log_.message(line);
   for (const std::string& line : task_.describe_data()) log_.message(line);
   model_.set_training(true);
   if (info_.evaluation_due) {
@@ -111,9 +113,10 @@ bool TrainingRun::is_out_of_time() const {
 
 bool TrainingRun::out_of_patience() const {
   const int64_t patience = config_.train().patience();
-  if (patience == 0 || info_.best_step < 0 || info_.evaluation_due) return false;
+  // A model that has found nothing yet has not begun to stand still.
+  if (patience == 0 || info_.best_step < 0 || info_.best_metric <= 0 || info_.evaluation_due) return false;
   int64_t since = 0;
-  for (int64_t step = info_.best_step + 1; step <= info_.step; ++step) since += plan_.evaluates(step);
+  for (int64_t step = info_.best_since + 1; step <= info_.step; ++step) since += plan_.evaluates(step);
   return since >= patience;
 }
 
@@ -173,23 +176,29 @@ void TrainingRun::evaluate(bool scheduled) {
     model_.set_training(true);
   }
   log_.write_evaluation(info_.step, result_.metrics, primary, log_.elapsed_seconds() - begin, scheduled);
+  for (const std::string& note : task_.evaluation_notes())
+    if (told_.insert(note).second) log_.message(note);
   if (group_.is_first()) log_.write_pictures(info_.step, task_.pictures());
 }
 
 void TrainingRun::keep_if_best(double metric, bool scheduled) {
   if (!std::isfinite(metric)) metric = -1;  // it could not be measured
-  if (result_.best_step >= 0 && metric <= result_.best_metric) return;
+  // Of equal figures the newest is the best: its weights have learnt longer, where all of them are 0 or 1 in particular.
+  if (result_.best_step >= 0 && metric < result_.best_metric) return;
+  const bool rises = result_.best_step < 0 || metric > result_.best_metric;
   result_.best_metric = metric;
   result_.best_step = info_.step;
   CheckpointInfo info = info_;
   info.best_metric = metric;
   info.best_step = info_.step;
+  if (rises) info.best_since = info_.step;
   info.ema_updates = ema_ ? ema_->updates() : 0;
   info.evaluation_due = false;
   folder_.save_best(model_, info, scheduled);
   if (!scheduled) return;
   info_.best_metric = metric;
   info_.best_step = info_.step;
+  info_.best_since = info.best_since;
 }
 
 }  // namespace saccade

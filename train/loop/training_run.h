@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,7 +37,7 @@ struct PendingStep {
   std::vector<Batch> batches;
   std::vector<uint64_t> first_calls;
   uint64_t rng_key = 0;
-  double normalizer = 1;
+  StepImages images;  // of all batches and ranks
   std::vector<Loss> losses;
   HostCopy gradient_norm;
   Metrics metrics;  // that are known already: times, counts, the learning rate
@@ -75,7 +76,7 @@ class TrainingRun {
   // What the ranks of a process group agree on, in shared_step.cpp: what the batches of all have together, their losses, and when to stop.
   void check_same_run();
   void check_same_weights();
-  void share_batches(PendingStep& now, double& normalizer, double& images, const std::string& problem);
+  void share_batches(PendingStep& now, const std::string& problem);
   void share_losses(PendingStep& now, std::vector<Tensor>& losses);
   void share_means(MeanMetrics& means) const;
   void share_metrics(Metrics& metrics) const;
@@ -97,7 +98,7 @@ class TrainingRun {
   void evaluate_if_due();
   void evaluate(bool scheduled);
   void keep_if_best(double metric, bool scheduled);
-  // Whether train.patience scheduled evaluations have passed since the best one.
+  // Whether train.patience scheduled evaluations have passed since the first that was as good as the best one.
   bool out_of_patience() const;
   StopReason stop_reason(bool out_of_time) const;
 
@@ -126,6 +127,7 @@ class TrainingRun {
   std::optional<Ema> ema_;
   std::optional<GradientSum> sum_;  // of several ranks
   std::function<Batch()> next_batch_;
+  std::set<std::string> told_;  // notes of evaluations
   CheckpointInfo info_;
   std::optional<PendingStep> pending_;
   Metrics step_metrics_;

@@ -1,6 +1,7 @@
 // One step of the training, from its batches to the update of the weights.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "autograd/engine.h"
 #include "core/kernels/copy/copy.h"
@@ -45,9 +46,8 @@ void TrainingRun::step() {
   if (options_.device == Device::kCpu) finish_pending_step();  // nothing to wait for
 }
 
-// All batches of the step first: the losses are divided by the normalizer of all of them, as for one large batch.
+// All batches of the step first: the losses are divided by numbers of all its images, as for one large batch.
 void TrainingRun::read_batches(PendingStep& now) {
-  double normalizer = 0, images = 0;
   auto save = [&] {
     if (!folder_begun_) return;
     finish_pending_step();
@@ -66,20 +66,19 @@ void TrainingRun::read_batches(PendingStep& now) {
       break;
     }
     for (const std::string& image : now.batches.back().skipped) tell_skipped(image);
-    normalizer += task_.loss_normalizer(now.batches.back());
-    images += static_cast<double>(now.batches.back().targets.size());
+    now.images.add(now.batches.back().targets);
   }
   if (!group_.alone()) {
     try {
-      share_batches(now, normalizer, images, problem);
+      share_batches(now, problem);
     } catch (const InputError&) {
       save();
       group_.exchange("");  // until rank 0 has written: the first that ends, ends all
       throw;
     }
   }
-  now.normalizer = std::max(1.0, normalizer);
-  now.metrics.emplace_back("images", images);
+  for (Batch& batch : now.batches) batch.most_objects = now.images.most_objects();
+  now.metrics.emplace_back("images", static_cast<double>(now.images.images()));
 }
 
 void TrainingRun::tell_skipped(const std::string& image) {
@@ -95,7 +94,7 @@ std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& time
     place_samples(batch);
     now.first_calls.push_back(execution().rng_calls);
     std::optional<MemoryUseScope> use(MemoryUse::kForward);
-    TrainingLoss loss = task_.loss(batch, now.normalizer, [&] { timer.end_part("forward_ms"); });
+    TrainingLoss loss = task_.loss(batch, now.images, [&] { timer.end_part("forward_ms"); });
     std::vector<Tensor> scalars{loss.total.value()};
     std::vector<std::string> names{"loss"};
     for (const auto& [name, part] : loss.parts) {
@@ -129,8 +128,9 @@ void TrainingRun::update_weights(PendingStep& now, std::span<const Tensor> losse
       learning_rate_factor(schedule_, info_.step, plan_.steps_per_epoch(), plan_.total_steps);
   now.gradient_norm = optimizer_->step(factor, losses, ema());
   now.metrics.emplace_back("learning_rate", optimizer_->learning_rate() * factor);
+  std::set<std::string> named;  // of two groups with one regex the first one applies
   for (const config::ParameterGroup& group : config_.optimizer().group())
-    if (!group.frozen() && group.lr_mult() != 1)
+    if (named.insert(group.regex()).second && !group.frozen() && group.lr_mult() != 1)
       now.metrics.emplace_back("learning_rate/" + group.regex(),
                                optimizer_->learning_rate() * factor * group.lr_mult());
 }
@@ -155,9 +155,8 @@ void TrainingRun::finish_pending_step() {
     const PendingStep::Loss& loss = s.losses[i];
     const float* values = loss.values.data<float>();
     if (!std::isfinite(values[0])) fail_nonfinite("loss", s, {&i, 1});
-    for (size_t k = 0; k < loss.names.size(); ++k) metrics.emplace_back(loss.names[k], values[k]);
-    const MeanMetrics more = loss.metrics();
-    means.insert(means.end(), more.begin(), more.end());
+    for (size_t k = 0; k < loss.names.size(); ++k) add_to(metrics, loss.names[k], values[k]);
+    for (const MeanMetric& mean : loss.metrics()) add_to(means, mean);
   }
   const double norm = *s.gradient_norm.data<double>();
   if (!std::isfinite(norm)) fail_nonfinite("gradient", s, all);
@@ -180,7 +179,7 @@ void TrainingRun::fail_nonfinite(const char* what, PendingStep& s, std::span<con
     finding = diagnose_nonfinite(model_, [&] {
       execution().rng_calls = s.first_calls[i];
       optimizer_->zero_grad();
-      return task_.loss(*batch, s.normalizer, [] {});
+      return task_.loss(*batch, s.images, [] {});
     });
     if (!finding.empty()) break;
   }

@@ -12,6 +12,7 @@
 #include "core/distributed/process_group.h"
 #include "core/files/checksum.h"
 #include "core/types/metrics.h"
+#include "core/types/step_images.h"
 #include "data/loading/loader.h"
 #include "layers/module.h"
 
@@ -47,11 +48,10 @@ class TrainingTask {
   virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
   // The largest batch that training can meet, of noise; nothing: not known.
   virtual std::optional<Batch> largest_batch() const { return std::nullopt; }
-  // What the batch adds to the normalizer of its step's losses: objects, or images.
-  virtual double loss_normalizer(const Batch& batch) const = 0;
-  // The loss of one batch: a sum divided by `normalizer`, that of all batches of the step (at least 1).
+  // The loss of one batch: a sum over it, divided by a number of the whole step, whose images (this batch's among them, and those of
+  // other processes) are `step`. The losses of a step's batches, and their gradients, are added up.
   // Calls forward_done between the model's forward pass and the loss, for the log.
-  virtual TrainingLoss loss(const Batch& batch, double normalizer,
+  virtual TrainingLoss loss(const Batch& batch, const StepImages& step,
                             const std::function<void()>& forward_done) = 0;
 
   // The metrics that an evaluation reports on the console; the first decides which weights are the best (the
@@ -59,6 +59,8 @@ class TrainingTask {
   virtual std::vector<std::string> primary_metrics() const = 0;
   // Metrics of the model, as it is now, on the validation set, the primary ones among them. quiet: no progress line
   virtual Metrics evaluate(bool quiet) = 0;
+  // What the user should know about the last evaluation, a line each; told once.
+  virtual std::vector<std::string> evaluation_notes() const { return {}; }
   // Some images of the validation set with what the last evaluation found on them, each with a name of its own.
   virtual std::vector<std::pair<std::string, Image>> pictures() { return {}; }
 };
@@ -71,6 +73,11 @@ inline std::string images_of(const ImageSource& set) {
     sum.add(line.data(), line.size());
   }
   return std::to_string(set.num_images()) + " images " + checksum_text(sum.value());
+}
+
+inline int64_t batches_per_epoch(std::shared_ptr<const ImageSource> images, LoaderOptions options) {
+  options.threads = 0;  // nothing is loaded
+  return DataLoader(std::move(images), std::move(options)).batches_per_epoch();
 }
 
 // The loader of a training set as open_batches wants it.

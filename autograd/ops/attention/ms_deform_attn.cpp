@@ -42,7 +42,47 @@ struct MsDeformAttn {
   }
 };
 
+// Piecewise constant, so that nothing is learnt through it.
+struct MsDeformCells {
+  static constexpr const char* kName = "ms_deform_cells";
+  static constexpr std::array kCasts{Cast::kF32};
+  static constexpr auto macs = no_macs;
+
+  FeatureLevels levels;
+  void describe(OpAttributes& to) const { MsDeformAttn{levels}.describe(to); }
+
+  Tensor forward(Context& ctx, const Tensors& in) const {
+    Tensor reference = in[0].contiguous(), offsets = in[1].contiguous();
+    Tensor cells = offsets.empty_like();
+    kernels::ms_deform_cells(reference, offsets, levels, cells);
+    ctx.save(reference, offsets);
+    return cells;
+  }
+  Gradients backward(const Context& ctx, const Tensor&) const {
+    Gradients grads = ctx.empty_gradients(2);
+    for (Tensor& g : grads)
+      if (g.defined()) g.fill(0);
+    return grads;
+  }
+};
+
+void check_points(const char* op, const Var& reference_points, const Var& offsets, int64_t L) {
+  SACCADE_CHECK(L > 0, "[{}] no levels, expected at least one", op);
+  SACCADE_CHECK(offsets.rank() == 6 && offsets.dim(3) == L && offsets.dim(4) > 0 && offsets.dim(5) == 2,
+                "[{}] offsets, got {}, expected [N, Q, M, {}, P, 2]", op, offsets.shape().to_string(), L);
+  SACCADE_CHECK(reference_points.rank() == 4 && reference_points.dim(0) == offsets.dim(0) &&
+                    reference_points.dim(1) == offsets.dim(1) && reference_points.dim(2) == L &&
+                    (reference_points.dim(3) == 2 || reference_points.dim(3) == 4),
+                "[{}] reference points, got {}, expected [{}, {}, {}, 2 or 4]", op,
+                reference_points.shape().to_string(), offsets.dim(0), offsets.dim(1), L);
+}
+
 }  // namespace
+
+Var ms_deform_cells(const Var& reference_points, const Var& offsets, const FeatureLevels& levels) {
+  check_points("ms_deform_cells", reference_points, offsets, levels.size());
+  return run_op(MsDeformCells{levels}, {reference_points, offsets});
+}
 
 Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
                    const FeatureLevels& levels) {

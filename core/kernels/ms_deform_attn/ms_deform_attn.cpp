@@ -63,9 +63,49 @@ void locations_generic(const Tensor& reference, const Tensor& offsets, const Ten
   });
 }
 
+// The normalised location of a point is that of Locations, the sum in another order: as the official code has it.
+template <class A>
+struct Cells {  // i: a point
+  MsDeformSource<A> source;
+  SampleShape s;
+  A* cells;
+  SACCADE_HD static A centre(A location, int size) {
+    const A position = location * static_cast<A>(size) + A(0.5);
+    // Also of what is no number.
+    const A last = static_cast<A>(size - 1);
+    if (!(position > 0)) return A(0.5);
+    return (position < last ? static_cast<A>(static_cast<int>(position)) : last) + A(0.5);
+  }
+  SACCADE_HD void operator()(int64_t i) const {
+    const int64_t row = i / s.K;
+    const int level = static_cast<int>(i % s.K) / source.P;
+    const A *ref = source.reference + (row / s.M * s.levels.count + level) * source.R,
+            *offset = source.offsets + 2 * i;
+    const int width = s.levels.width[level], height = s.levels.height[level];
+    A dx = offset[0] / static_cast<A>(width), dy = offset[1] / static_cast<A>(height);
+    if (source.R == 4) {
+      dx = offset[0] / static_cast<A>(source.P) * ref[2] * A(0.5);
+      dy = offset[1] / static_cast<A>(source.P) * ref[3] * A(0.5);
+    }
+    cells[2 * i] = centre(ref[0] + dx, width);
+    cells[2 * i + 1] = centre(ref[1] + dy, height);
+  }
+};
+
+void cells_generic(const Tensor& reference, const Tensor& offsets, const FeatureLevels& levels,
+                   Tensor& cells) {
+  if (cells.numel() == 0) return;
+  dispatch_dtype<float, double>(offsets.dtype(), "ms_deform_cells", [&]<class A>() {
+    SampleShape s = shape_of_samples(Tensor(), offsets, levels);
+    for_each(s.rows() * s.K, Cells<A>{MsDeformSource<A>(reference, offsets, offsets), s, cells.data<A>()},
+             16);
+  });
+}
+
 SACCADE_REGISTER_KERNEL(ms_deform_attn_forward, &forward_generic);
 SACCADE_REGISTER_KERNEL(ms_deform_attn_backward, &backward_generic);
 SACCADE_REGISTER_KERNEL(ms_deform_locations, &locations_generic);
+SACCADE_REGISTER_KERNEL(ms_deform_cells, &cells_generic);
 
 }  // namespace
 }  // namespace saccade::kernels

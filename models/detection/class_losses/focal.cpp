@@ -7,10 +7,9 @@ namespace {
 class FocalLoss : public ClassLoss {
  public:
   explicit FocalLoss(const ClassLossOptions& options) : options_(options) {}
-  Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const override {
-    return Sum::over(sigmoid_focal_loss(logits, label_queries(logits, matched, -1), options_.focal_alpha,
-                                        options_.focal_gamma, layers_of(logits)),
-                     objects);
+  Var sum(const Var& logits, const MatchedQueries& matched) const override {
+    return sigmoid_focal_loss(logits, label_queries(logits, matched, -1), options_.focal_alpha,
+                              options_.focal_gamma, layers_of(logits));
   }
 
  private:

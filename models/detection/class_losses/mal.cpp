@@ -8,10 +8,9 @@ namespace {
 class MatchabilityLoss : public ClassLoss {
  public:
   explicit MatchabilityLoss(const ClassLossOptions& options) : gamma_(options.focal_gamma) {}
-  Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const override {
-    return Sum::over(matchability_loss(logits, label_queries(logits, matched, -1),
-                                       matched_quality(logits, matched), gamma_, layers_of(logits)),
-                     objects);
+  Var sum(const Var& logits, const MatchedQueries& matched) const override {
+    return matchability_loss(logits, label_queries(logits, matched, -1), matched_quality(logits, matched),
+                             gamma_, layers_of(logits));
   }
 
  private:

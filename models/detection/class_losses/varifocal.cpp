@@ -8,11 +8,9 @@ namespace {
 class VarifocalLoss : public ClassLoss {
  public:
   explicit VarifocalLoss(const ClassLossOptions& options) : options_(options) {}
-  Sum sum(const Var& logits, const MatchedQueries& matched, double objects) const override {
-    return Sum::over(
-        varifocal_loss(logits, label_queries(logits, matched, -1), matched_quality(logits, matched),
-                       options_.focal_alpha, options_.focal_gamma, layers_of(logits)),
-        objects);
+  Var sum(const Var& logits, const MatchedQueries& matched) const override {
+    return varifocal_loss(logits, label_queries(logits, matched, -1), matched_quality(logits, matched),
+                          options_.focal_alpha, options_.focal_gamma, layers_of(logits));
   }
 
  private:

@@ -6,6 +6,8 @@ hides behind a zero), and written to FOLDER:
   VARIANT.safetensors           as save_pretrained writes it, with Hugging Face's names
   basic.pth                     the official names of version 1, under ema.module
   VARIANT.golden.safetensors    the last layer's logits and boxes in evaluation of images.safetensors: squares, rectangles
+  v2.discrete.safetensors       the same of v2 with decoder_method "discrete" for the squares, and the gradients of two weights of its
+                                last attention by the sum of the logits
   basic.training.safetensors    targets; the weighted losses of one step in training mode with denoising, and `denoising`, the
                                 embedding of its classes; the losses of 30 AdamW steps without
   basic.gradients.safetensors   the gradients of that step, with Hugging Face's names
@@ -219,10 +221,27 @@ def make(variant, folder, seed):
         arrays[f"{b}.logits"] = out.logits.float().contiguous()
         arrays[f"{b}.boxes"] = out.pred_boxes.float().contiguous()
     save_file(arrays, path + ".golden.safetensors")
+    if variant == "v2":
+        make_discrete(model, path)
     print(f"{variant}: {sum(p.numel() for p in model.parameters())} parameters, logits vary by {float(out.logits.std()):.2f}, "
           f"boxes by {float(out.pred_boxes.std()):.3f}", flush=True)
     if variant == "basic":
         make_training(model, path, seed)
+
+
+def make_discrete(model, path):
+    config = copy.deepcopy(model.config)
+    config.decoder_method = "discrete"
+    reference = RTDetrV2ForObjectDetection(config)
+    reference.load_state_dict(model.state_dict())
+    reference = reference.double().eval()
+    out = reference(batches()[0].double())
+    arrays = {"0.logits": out.logits.detach().float().contiguous(), "0.boxes": out.pred_boxes.detach().float().contiguous()}
+    out.logits.sum().backward()
+    for name in ("value_proj", "attention_weights"):
+        grad = getattr(reference.model.decoder.layers[-1].encoder_attn, name).weight.grad
+        arrays["gradient." + name] = grad.float().contiguous()
+    save_file(arrays, path + ".discrete.safetensors")
 
 
 def make_training(model, path, seed):

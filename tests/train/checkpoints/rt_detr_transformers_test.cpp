@@ -94,6 +94,41 @@ INSTANTIATE_TEST_SUITE_P(Files, RtDetrFiles,
                                          RtDetrFile{"v2", "v2.safetensors", "v2.golden.safetensors"}),
                          [](const auto& p) { return std::string(p.param.name); });
 
+// With the weights of v2: another sampling is another model, and nothing in the weights tells.
+TEST(RtDetrDiscrete, IsTransformersDecoderMethod) {
+  auto model = load_rt_detr("v2.safetensors", {"model.transformer.decoder_sampling=discrete"});
+  auto bilinear = load_rt_detr("v2.safetensors");
+  ASSERT_NE(model, nullptr);
+  model->set_training(false);
+  bilinear->set_training(false);
+  SafetensorsReader golden(kRtDetrFolder + "v2.discrete.safetensors"),
+      images(kRtDetrFolder + "images.safetensors");
+  for (int b = 0; golden.find(fmt::format("{}.logits", b)); ++b) {
+    const Var batch(images.read(fmt::format("{}.images", b)).to(DType::kF32));
+    const DetectorOutput output = model->forward({.images = batch});
+    const Tensor logits = golden.read(fmt::format("{}.logits", b));
+    expect_close(output.layers.back().logits.value(), logits, 1e-4, fmt::format("batch {}", b));
+    expect_close(output.layers.back().boxes.value(), golden.read(fmt::format("{}.boxes", b)), 1e-4,
+                 fmt::format("batch {}", b));
+    const auto other = bilinear->forward({.images = batch}).layers.back().logits.value().to_vector<float>();
+    double apart = 0;
+    for (size_t i = 0; i < other.size(); ++i)
+      apart = std::max(apart, std::abs(static_cast<double>(other[i]) - logits.to_vector<float>()[i]));
+    EXPECT_GT(apart, 0.01);
+    if (b > 0) continue;
+    backward(sum(output.layers.back().logits));
+    const std::string attention = "decoder.decoder.layers.2.cross_attn.";
+    for (const NamedTensor& t : model->parameters()) {
+      for (const char* name : {"value_proj", "attention_weights"})
+        if (t.name == attention + name + ".weight")
+          expect_close(t.var.grad(), golden.read(std::string("gradient.") + name), 1e-3, t.name);
+      if (t.name.find("sampling_offsets") != std::string::npos) {
+        EXPECT_FALSE(t.var.grad().defined()) << t.name;
+      }
+    }
+  }
+}
+
 // Published files hold the embedding of the denoising queries; files for evaluation do not.
 TEST(RtDetrConversion, TakesFilesWithTheDenoisingEmbeddingAndWithout) {
   TestFolder folder;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
@@ -50,6 +51,51 @@ TEST(Recipes, RtDetrHasThePublishedSizes) {
           << version << size;
     }
   }
+}
+
+// Rates and decays of parameters, as the official commands and files of the optimizers have them.
+TEST(Recipes, GroupsAreTheOfficialOnes) {
+  struct Row {
+    const char *recipe, *parameter;
+    double lr_mult;
+    bool decays;
+  };
+  const Row rows[] = {
+      {"rt_detr_deim_r50", "backbone.conv1.conv1_1.norm.weight", 1, false},
+      {"rt_detr_deim_r50", "backbone.conv1.conv1_1.conv.weight", 0.1, true},
+      {"rt_detr_deim_r50", "decoder.decoder.layers.0.norm1.weight", 1, false},
+      {"rt_detr_deim_r50", "decoder.decoder.layers.0.linear1.bias", 1, true},
+      {"rt_detr_r18", "backbone.conv1.conv1_1.norm.weight", 0.1, false},
+      {"rt_detr_r18", "encoder.input_proj.0.norm.weight", 1, true},
+      {"rt_detr_r18", "encoder.input_proj.0.norm.bias", 1, false},
+      {"rt_detr_r18", "decoder.enc_output.norm.weight", 1, true},
+      {"rt_detr_r18", "decoder.decoder.layers.0.norm1.weight", 1, false},
+      {"rt_detr_r34", "encoder.input_proj.0.norm.weight", 1, true},
+      {"rt_detr_r34", "decoder.enc_output.norm.weight", 1, true},
+      {"rt_detr_r50", "decoder.enc_output.norm.weight", 1, true},
+  };
+  for (const Row& row : rows) {
+    const Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(row.recipe) + ".textproto");
+    config::ParameterGroup found;
+    for (const config::ParameterGroup& group : c.optimizer().group())
+      if (std::regex_search(row.parameter, std::regex(group.regex()))) {
+        found = group;
+        break;
+      }
+    EXPECT_EQ(found.lr_mult(), row.lr_mult) << row.recipe << " " << row.parameter;
+    EXPECT_EQ(!found.has_weight_decay(), row.decays) << row.recipe << " " << row.parameter;
+  }
+}
+
+// DINO's configuration files say 0.4, and all its training commands 1. Swin resizes to 256 and cuts out 224.
+TEST(Recipes, ValuesThatTheOfficialCommandsOverride) {
+  auto recipe = [](const std::string& name) {
+    return resolve_config(load_config(SACCADE_SOURCE_DIR "/configs/" + name + ".textproto"));
+  };
+  for (const char* name : {"dino_r50_4scale", "dino_r50_5scale", "dino_swin_l", "dino_swin_t", "dino_dat_t"})
+    EXPECT_EQ(recipe(name).model().transformer().denoising().box_noise(), 1) << name;
+  for (const char* name : {"swin_t", "swin_s", "swin_b"})
+    EXPECT_EQ(recipe(name).data().val_center(), 0.875) << name;
 }
 
 TEST(Recipes, AreThere) {

@@ -38,6 +38,7 @@ std::shared_ptr<Detector> make_small_dino(const std::string& variant) {
                                                           {"decoder_points", 2}})
     t.set(key, value);
   t.section("denoising").set("queries", int64_t{6});
+  t.section("denoising").set("box_noise", 0.4);
   auto detector = test::build_detector(model, 5);
   SafetensorsReader weights(kDinoFolder + variant + ".weights.safetensors");
   std::map<std::string, bool> used;

@@ -15,6 +15,23 @@ std::string sample(Lowering& l, const std::string& maps, const std::string& grid
                  {"align_corners", int64_t{align_corners}}});
 }
 
+FeatureLevels levels_of(const Lowering& l) {
+  const std::vector<int64_t>& sizes = l.integers("levels");
+  FeatureLevels levels;
+  for (size_t i = 0; i < sizes.size(); i += 2) levels.push_back({sizes[i], sizes[i + 1]});
+  return levels;
+}
+
+// Two numbers of each level, [1, 1, 1, L, 1, 2], for width and height in this order.
+template <class F>
+std::string of_levels(Lowering& l, const FeatureLevels& levels, std::string_view hint, const F& number) {
+  std::vector<float> numbers;
+  for (const MapSize& level : levels)
+    numbers.insert(numbers.end(),
+                   {number(static_cast<float>(level.width)), number(static_cast<float>(level.height))});
+  return l.graph().constant(Tensor::from<float>({1, 1, 1, levels.size(), 1, 2}, numbers), hint);
+}
+
 // grid = 2 location - 1 for the location in [0, 1]: [N, M, L, Q, P, 2]
 std::string sampling_grid(Lowering& l, const FeatureLevels& levels, int64_t points) {
   const int64_t Q = l.shape(1)[1], L = levels.size();
@@ -29,11 +46,7 @@ std::string sampling_grid(Lowering& l, const FeatureLevels& levels, int64_t poin
     const double units = 1 / static_cast<double>(points);  // 0.5 / P boxes, and twice that in the grid
     moved = l.node("Mul", {l.node("Mul", {moved, l.graph().scalar(units)}), numbers(2, 4)});
   } else {
-    std::vector<float> cells;
-    for (const MapSize& level : levels)
-      cells.insert(cells.end(), {2 / static_cast<float>(level.width), 2 / static_cast<float>(level.height)});
-    moved =
-        l.node("Mul", {moved, l.graph().constant(Tensor::from<float>({1, 1, 1, L, 1, 2}, cells), "cells")});
+    moved = l.node("Mul", {moved, of_levels(l, levels, "cells", [](float size) { return 2 / size; })});
   }
   const std::string centre =
       l.node("Sub", {l.node("Mul", {numbers(0, 2), l.graph().scalar(2)}), l.graph().scalar(1)});
@@ -44,9 +57,7 @@ std::string sampling_grid(Lowering& l, const FeatureLevels& levels, int64_t poin
 
 // value [N, S, M, D], reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2], logits [N, Q, M, L P] -> [N, Q, M D]
 void lower_ms_deform_attn(Lowering& l) {
-  const std::vector<int64_t>& sizes = l.integers("levels");
-  FeatureLevels levels;
-  for (size_t i = 0; i < sizes.size(); i += 2) levels.push_back({sizes[i], sizes[i + 1]});
+  const FeatureLevels levels = levels_of(l);
   const int64_t L = levels.size(), S = levels.tokens(), M = l.shape(0)[2], D = l.shape(0)[3];
   const int64_t Q = l.shape(2)[1], P = l.shape(2)[4];
   const std::string grid = sampling_grid(l, levels, P);
@@ -72,6 +83,26 @@ void lower_ms_deform_attn(Lowering& l) {
   l.result(l.transpose(l.reshape(sums, {-1, M * D, Q}), {0, 2, 1}));
 }
 SACCADE_REGISTER_LOWERING("ms_deform_attn", lower_ms_deform_attn);
+
+// reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2] -> the centres of the cells that the points lie in, in cells
+void lower_ms_deform_cells(Lowering& l) {
+  const FeatureLevels levels = levels_of(l);
+  const int64_t Q = l.shape(0)[1], L = levels.size(), P = l.shape(1)[4];
+  const bool boxes = l.shape(0)[3] == 4;
+  const std::string reference = l.reshape(l.input(0), {0, Q, 1, L, 1, boxes ? 4 : 2});
+  const std::string unit =
+      boxes ? l.node("Mul", {l.slice(reference, 5, 2, 4), l.graph().scalar(0.5 / static_cast<double>(P))})
+            : of_levels(l, levels, "cells", [](float size) { return 1 / size; });
+  const std::string centre = boxes ? l.slice(reference, 5, 0, 2) : reference;
+  const std::string location = l.node("Add", {l.node("Mul", {l.input(1), unit}), centre});
+  const std::string sizes = of_levels(l, levels, "sizes", [](float size) { return size; }),
+                    last = of_levels(l, levels, "last", [](float size) { return size - 1; });
+  const std::string half = l.graph().scalar(0.5);
+  const std::string whole = l.node("Floor", {l.node("Add", {l.node("Mul", {location, sizes}), half})});
+  const std::string inside = l.node("Min", {l.node("Max", {whole, l.graph().scalar(0)}), last});
+  l.result(l.node("Add", {inside, half}));
+}
+SACCADE_REGISTER_LOWERING("ms_deform_cells", lower_ms_deform_cells, true);
 
 // x [N, H, W, C], grid [N, P, 2] or [N, G, P, 2] -> [N, P, C]
 void lower_grid_sample(Lowering& l) {

@@ -1,0 +1,137 @@
+// However a step's images are cut into batches (train.accumulate) and given to ranks, it is the step of one large batch: its loss, every
+// part of it, the gradient's norm and every mean that is logged; for every class loss, with all kinds of queries, and for classifiers.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <ostream>
+
+#include "models/detection/class_loss.h"
+#include "tests/run_command.h"
+#include "tests/train/program.h"
+
+namespace saccade {
+namespace {
+
+struct Split {
+  int ranks, batch, accumulate;
+};
+constexpr Split kWhole{1, 8, 1};
+constexpr Split kSplits[] = {{1, 4, 2}, {1, 1, 8}, {2, 4, 2}, {4, 8, 1}};
+
+struct SplitCase {
+  std::string name, type, transformer, criterion;
+};
+void PrintTo(const SplitCase& c, std::ostream* out) { *out << c.name; }
+
+// 3 queries are too few for some images. Denoising makes as many groups as the image with most objects leaves room for.
+std::vector<SplitCase> split_cases() {
+  std::vector<SplitCase> cases;
+  for (const auto& [loss, spec] : class_losses().all())
+    cases.push_back({loss, "deformable_detr",
+                     "levels: 2 queries: 8 box_refine: true denoising { queries: 10 }",
+                     fmt::format("class_loss: {}", loss)});
+  for (const char* loss : {"softmax", "focal"}) {
+    const std::string criterion = fmt::format("class_loss: {} extra_group_repeat: 2 ", loss);
+    cases.push_back({fmt::format("{}_of_detr_with_few_queries", loss), "detr", "queries: 3", criterion});
+    cases.push_back({fmt::format("{}_in_groups", loss), "deformable_detr",
+                     "levels: 2 queries: 3 extra_query_groups: 2", criterion});
+    cases.push_back({fmt::format("{}_of_proposals", loss), "deformable_detr",
+                     "levels: 2 queries: 8 box_refine: true two_stage: true", criterion});
+  }
+  cases.push_back({"classifier", "classifier", "", ""});
+  return cases;
+}
+
+std::string split_config(const SplitCase& c) {
+  const bool classifies = c.type == "classifier";
+  return fmt::format(
+      "model {{ type: \"{}\" backbone {{ blocks: [1, 1, 1, 1] width: 8 frozen_stages: 0 {} }} {} }}\n{}\n"
+      "data {{ train {{ {} }} workers: 0 augment {{ height: 64 width: 64 }} val_height: 64 val_width: 64 }}\n"
+      "optimizer {{ type: \"sgd\" learning_rate: 1e-4 }} train {{ max_steps: 2 log_every: 1 }}\n",
+      c.type, c.type == "deformable_detr" ? "outputs: [3, 4]" : "",
+      classifies ? ""
+                 : fmt::format("transformer {{ hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 "
+                               "ffn_dim: 16 dropout: 0 {} }}",
+                               c.transformer),
+      classifies ? "" : fmt::format("criterion {{ {} }}", c.criterion),
+      classifies ? "images: \"split_classes\""
+                 : "annotations: \"splits/annotations.json\" images: \"splits/images\"");
+}
+
+// The numbers of all training lines by name, without times and memory.
+using Logged = std::map<std::string, std::vector<double>>;
+
+Logged logged_means(const fs::path& run) {
+  Logged out;
+  simdjson::dom::parser parser;
+  simdjson::dom::document_stream lines;
+  const std::string text = read_bytes(run / "metrics.jsonl");
+  EXPECT_EQ(parser.parse_many(text).get(lines), simdjson::SUCCESS);
+  for (auto line : lines) {
+    simdjson::dom::object fields;
+    EXPECT_EQ(line.get(fields), simdjson::SUCCESS);
+    for (const auto& [key, value] : fields) {
+      const std::string name(key);
+      double number = 0;
+      if (name.ends_with("_ms") || name.ends_with("_mb") || name.ends_with("_s") || name == "epoch" ||
+          name == "images_per_second" || value.get(number) != simdjson::SUCCESS)
+        continue;
+      out[name].push_back(number);
+    }
+  }
+  return out;
+}
+
+class StepSplits : public testing::TestWithParam<SplitCase> {
+ protected:
+  void SetUp() override {
+    write_bytes(scratch() / "split.textproto", split_config(GetParam()));
+    if (fs::exists(scratch() / "splits")) return;
+    expect_works("data shapes --output splits --images 16 --seed 5 --size 64");
+    ASSERT_EQ(
+        run_script(
+            "mkdir -p split_classes/a split_classes/b split_classes/c; i=0; for f in splits/images/*; do\n"
+            "i=$((i + 1)); case $((i % 5)) in 0) d=a;; 1 | 2) d=b;; *) d=c;; esac; cp $f split_classes/$d; done")
+            .status,
+        0);
+  }
+  static Logged train(const Split& s) {
+    const Result r = run_ranks(fmt::format(
+        "rm -rf split\nOMP_NUM_THREADS=1 timeout -k 5 60 \"$S\" train --config split.textproto --output split "
+        "--quiet --trial-batch off --set data.batch_size={} --set train.accumulate={} {}",
+        s.batch, s.accumulate, s.ranks > 1 ? fmt::format("--processes {}", s.ranks) : ""));
+    EXPECT_EQ(r.status, 0) << r.err;
+    return logged_means(scratch() / "split");
+  }
+};
+
+TEST_P(StepSplits, AreTheStepOfOneLargeBatch) {
+  const Logged whole = train(kWhole);
+  for (const char* name : {"loss", "loss_class", "gradient_norm"}) ASSERT_TRUE(whole.contains(name)) << name;
+  ASSERT_TRUE(whole.contains(GetParam().type == "classifier" ? "top1" : "class_error"));
+  const bool has_ranks = run_script("command -v mpirun").status == 0;
+  for (const Split& s : kSplits) {
+    if (s.ranks > 1 && !has_ranks) continue;
+    SCOPED_TRACE(fmt::format("{} ranks, {} batches of {}", s.ranks, s.accumulate, s.batch));
+    const Logged parts = train(s);
+    for (const auto& [name, values] : whole) {
+      ASSERT_TRUE(parts.contains(name)) << name;
+      const std::vector<double>& others = parts.at(name);
+      ASSERT_EQ(others.size(), values.size()) << name;
+      for (size_t i = 0; i < values.size(); ++i)
+        EXPECT_NEAR(others[i], values[i], 1e-5 * std::max(std::fabs(values[i]), 1e-3))
+            << name << ", step " << i;
+    }
+    for (const auto& [name, values] : parts) EXPECT_TRUE(whole.contains(name)) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StepSplits, testing::ValuesIn(split_cases()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace saccade
