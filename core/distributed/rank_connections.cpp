@@ -14,6 +14,7 @@ namespace saccade {
 namespace {
 
 constexpr size_t kNameBytes = 64, kGreeting = sizeof(uint64_t) + sizeof(int32_t) + kNameBytes;
+constexpr double kGreetingSeconds = 10;  // a machine may stand still for some
 
 std::string own_name() {
   char host[256] = "this machine";
@@ -60,9 +61,13 @@ void RankChannel::connect_to_all(const RankListener& listener) {
           saccade::fail("rank {} of {} has not come within {:.0f} s", r, options_.size, options_.timeout_s);
     std::vector<pollfd> sockets{{listener.socket(), POLLIN, 0}};
     for (const auto& stranger : strangers) sockets.push_back({stranger->socket, POLLIN, 0});
-    if (::poll(sockets.data(), sockets.size(), 100) <= 0) continue;
+    const int ready = ::poll(sockets.data(), sockets.size(), 100);
     for (size_t i = 0; i < strangers.size(); ++i) {
-      if (sockets[i + 1].revents == 0) continue;
+      if (ready <= 0 || sockets[i + 1].revents == 0) {
+        // A rank greets at once; who says nothing would keep a place that a rank needs.
+        if (seconds_since_time(strangers[i]->heard) > kGreetingSeconds) strangers[i].reset();
+        continue;
+      }
       const std::optional<bool> known = greeting_of(*strangers[i]);
       if (!known) continue;
       auto& place = found[static_cast<size_t>(strangers[i]->rank)];
@@ -73,7 +78,7 @@ void RankChannel::connect_to_all(const RankListener& listener) {
       strangers[i].reset();
     }
     std::erase(strangers, nullptr);
-    if (sockets[0].revents == 0) continue;
+    if (ready <= 0 || sockets[0].revents == 0) continue;
     auto stranger = std::make_unique<Peer>();
     stranger->socket = ::accept4(listener.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (stranger->socket < 0)  // it is gone again, or there are too many

@@ -83,8 +83,13 @@ bool same_file(const std::string& a, const std::string& b) {
   bool has_a = ::stat(a.c_str(), &x) == 0, has_b = ::stat(b.c_str(), &y) == 0;
   if (has_a && has_b) return x.st_dev == y.st_dev && x.st_ino == y.st_ino && !S_ISCHR(x.st_mode);
   if (has_a || has_b) return false;
-  std::error_code ignored;
-  return fs::weakly_canonical(a, ignored) == fs::weakly_canonical(b, ignored);
+  // Names of a working folder whose own is too long for the system stay as they are.
+  const auto whole = [](const std::string& path) {
+    std::error_code error;
+    const fs::path found = fs::weakly_canonical(path, error);
+    return error || found.empty() ? fs::path(path).lexically_normal() : found;
+  };
+  return whole(a) == whole(b);
 }
 
 }  // namespace
@@ -102,6 +107,13 @@ OutputTarget output_target(const std::string& path) {
   target.is_device = target.old && S_ISCHR(target.old->st_mode);
   if (!target.is_device) check_folder(target.path);
   return target;
+}
+
+void refuse_link(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode))
+    fail_input("{}: is a symbolic link, through which nothing is written here; expected a {} of its own",
+               path, fs::is_directory(path) ? "folder" : "file");
 }
 
 void check_outputs(std::initializer_list<NamedPath> outputs, std::initializer_list<NamedPath> inputs) {

@@ -28,6 +28,10 @@ struct OutputTarget {
 // Throws InputError when no file can be written there.
 OutputTarget output_target(const std::string& path);
 
+// For a file or folder whose name the user has not given, as those in the folder of a run, which may be a stranger's: throws InputError
+// where it is a symbolic link, through which a file elsewhere would be written.
+void refuse_link(const std::string& path);
+
 // What a command reads and writes: an argument's name and its path, "" when it is not given.
 struct NamedPath {
   const char* name;

@@ -60,6 +60,16 @@ void TemporaryPath::keep() {
   all.paths.erase(path_);
 }
 
+std::string make_own_folder(const std::string& start) {
+  for (int n = 0;; ++n) {
+    const std::string path = fmt::format("{}-{}-{}", start, ::getpid(), n);
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST)
+      fail_input("{}: cannot create the folder: {}", std::filesystem::path(start).parent_path().string(),
+                 std::strerror(errno));
+  }
+}
+
 MadeFolder::MadeFolder(const std::string& path) {
   // Another command that has made the same parents removes them while they are empty.
   constexpr int kMostTries = 1000;

@@ -29,6 +29,10 @@ class TemporaryPath {
   bool kept_ = false;
 };
 
+// Makes a folder that nobody has: START-PROCESS-N, as the first N of which there is none. Processes of other hosts and containers may have
+// the same number. Throws InputError.
+std::string make_own_folder(const std::string& start);
+
 // A folder for results, made with its parents where they are missing. Those of them that are still empty at the end, or at a signal,
 // go again.
 class MadeFolder {

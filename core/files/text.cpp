@@ -79,4 +79,12 @@ std::string printable(std::string_view name) {
   return escaped(name.substr(0, end)) + "...";
 }
 
+std::string one_line(std::string_view message) {
+  constexpr size_t kLongest = 8000, kEnd = 2000;
+  std::string line = escaped(message);
+  if (line.size() > kLongest)  // which may cut characters
+    line = escaped(line.substr(0, kLongest - kEnd) + " ... " + line.substr(line.size() - kEnd));
+  return line;
+}
+
 }  // namespace saccade

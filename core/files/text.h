@@ -18,5 +18,7 @@ std::string escaped(std::string_view text);
 std::string escaped_lines(std::string_view text);
 // A name as it may appear in a message: escaped, and cut after about 120 bytes.
 std::string printable(std::string_view name);
+// A message as one line of bounded length.
+std::string one_line(std::string_view message);
 
 }  // namespace saccade

@@ -18,7 +18,7 @@ namespace {
 // More than any weight file has: 460 tensors with their optimizer's state take some 20,000 operations.
 constexpr uint64_t kMaxOperations = 16'000'000;
 constexpr size_t kMaxNodes = 4'000'000;
-constexpr uint64_t kMaxCopied = uint64_t{64} << 20;
+constexpr uint64_t kMaxCopied = uint64_t{64} << 20, kMaxHeld = uint64_t{256} << 20;
 
 class Machine {
  public:
@@ -34,7 +34,7 @@ class Machine {
   uint32_t make(PickleNode node) {
     // Objects copy names and lists: together they must stay near the size of the stream.
     memory_ += node.text.size() + node.items.size() * sizeof(uint32_t);
-    if (graph_.nodes.size() >= kMaxNodes || memory_ > in_.size() + kMaxCopied)
+    if (graph_.nodes.size() >= kMaxNodes || memory_ > std::min(in_.size(), kMaxHeld) + kMaxCopied)
       in_.damaged("more values than a weight file has");
     graph_.nodes.push_back(std::move(node));
     return static_cast<uint32_t>(graph_.nodes.size() - 1);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/formats/pickle.h"
+#include "core/formats/torch_section.h"
 #include "core/formats/zip_archive.h"
 #include "core/tensor/error.h"
 
@@ -178,12 +179,12 @@ std::string dtype_of_global(const std::string& global) {
 
 class TorchFile : public WeightsFile {
  public:
-  TorchFile(const std::string& path, std::unique_ptr<Container> container)
+  TorchFile(const std::string& path, const std::string& key, std::unique_ptr<Container> container)
       : WeightsFile(path), container_(std::move(container)) {
     PickleGraph graph = container_->read_graph();
     collect_storages(graph);
     container_->locate(storages_);
-    collect_tensors(graph);
+    collect_tensors(graph, key);
     collect_scalars(graph);
   }
 
@@ -287,43 +288,8 @@ class TorchFile : public WeightsFile {
     views_.emplace(name, std::move(view));
   }
 
-  // The dictionary that holds the tensors.
-  const PickleNode* find_section(const PickleGraph& graph) {
-    auto has_tensors = [&](const PickleNode& dict) {
-      const auto& pairs = graph.pairs(dict);
-      for (size_t i = 1; i < pairs.size(); i += 2)
-        if (graph[pairs[i]].kind == Kind::kTensor) return true;
-      return false;
-    };
-    const PickleNode& root = graph[graph.root];
-    for (const char* path : {"ema.module", "model_ema", "model", "state_dict", "module"}) {
-      const PickleNode* node = &root;
-      std::string_view rest = path;
-      while (node && !rest.empty()) {
-        size_t dot = std::min(rest.find('.'), rest.size());
-        node = graph.find(*node, rest.substr(0, dot));
-        rest.remove_prefix(std::min(dot + 1, rest.size()));
-      }
-      if (node && node->kind == Kind::kDict && has_tensors(*node)) {
-        section_ = path;
-        return node;
-      }
-    }
-    if (has_tensors(root)) return &root;
-    std::string keys;
-    const auto& pairs = graph.pairs(root);
-    for (size_t i = 0; i + 1 < pairs.size() && i < 20; i += 2)
-      if (graph[pairs[i]].kind == Kind::kString)
-        keys += (keys.empty() ? "" : ", ") + printable(graph[pairs[i]].text);
-    fail_input(
-        "{}: no dictionary of tensors at its top nor under ema.module, model_ema, model, state_dict or "
-        "module ({})",
-        path_,
-        root.kind == Kind::kObject ? "it is an object of " + printable(root.text) : "its keys: " + keys);
-  }
-
-  void collect_tensors(const PickleGraph& graph) {
-    const auto& pairs = graph.pairs(*find_section(graph));
+  void collect_tensors(const PickleGraph& graph, const std::string& wanted) {
+    const auto& pairs = graph.pairs(torch_section(graph, path_, wanted, section_));
     uint64_t total = 0;
     for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
       const PickleNode &key = graph[pairs[i]], &value = graph[pairs[i + 1]];
@@ -386,7 +352,7 @@ bool looks_like_torch_file(std::string_view start) {
   return start.size() > 2 && start[0] == '\x80' && start[1] >= 0 && start[1] <= 5;
 }
 
-std::unique_ptr<WeightsFile> open_torch_file(const std::string& path) {
+std::unique_ptr<WeightsFile> open_torch_file(const std::string& path, const std::string& key) {
   char first = 0;
   InputFile(path, kWeightsFile).read_at(&first, 1, 0);
   std::unique_ptr<Container> container;
@@ -394,7 +360,7 @@ std::unique_ptr<WeightsFile> open_torch_file(const std::string& path) {
     container = std::make_unique<ZipContainer>(path);
   else
     container = std::make_unique<LegacyContainer>(path);
-  return std::make_unique<TorchFile>(path, std::move(container));
+  return std::make_unique<TorchFile>(path, key, std::move(container));
 }
 
 }  // namespace saccade

@@ -13,9 +13,8 @@ namespace saccade {
 // By the first 16 bytes.
 bool looks_like_torch_file(std::string_view start);
 
-// The tensors are those of the first of these that has any: "ema.module", "model_ema", "model", "state_dict"
-// and "module" in the file's dictionary, and that dictionary itself. A tensor that several names share is
-// there under each of them.
-std::unique_ptr<WeightsFile> open_torch_file(const std::string& path);
+// The tensors are those of the dictionary that `key` names (torch_section.h). A tensor that several names share is there under each of
+// them.
+std::unique_ptr<WeightsFile> open_torch_file(const std::string& path, const std::string& key);
 
 }  // namespace saccade

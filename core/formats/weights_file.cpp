@@ -8,6 +8,7 @@
 
 #include "core/formats/safetensors.h"
 #include "core/formats/torch_file.h"
+#include "core/formats/weight_index.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
@@ -107,7 +108,13 @@ void WeightsFile::add(WeightEntry entry) {
   entries_.push_back(std::move(entry));
 }
 
-std::unique_ptr<WeightsFile> open_weights(const std::string& path) {
+std::unique_ptr<WeightsFile> open_weights(const std::string& path, const std::string& key) {
+  if (path.ends_with(".json")) return open_weight_index(path, key);
+  refuse_weight_part(path);
+  return open_weights_part(path, key);
+}
+
+std::unique_ptr<WeightsFile> open_weights_part(const std::string& path, const std::string& key) {
   std::string start;
   {
     InputFile file(path, kWeightsFile);
@@ -115,9 +122,13 @@ std::unique_ptr<WeightsFile> open_weights(const std::string& path) {
     file.read_at(start.data(), start.size(), 0);
   }
   // A header of less than 100 MB: the upper bytes of its length are 0. The lower ones may look like the start of a pickle.
-  if (start.size() > 8 && start.substr(5, 3) == std::string(3, '\0') && start[8] == '{')
+  if (start.size() > 8 && start.substr(5, 3) == std::string(3, '\0') && start[8] == '{') {
+    if (!key.empty())
+      fail_input("{}: has no \"{}\", being a safetensors file; --key is for .pth files", path,
+                 printable(key));
     return std::make_unique<SafetensorsReader>(path);
-  if (looks_like_torch_file(start)) return open_torch_file(path);
+  }
+  if (looks_like_torch_file(start)) return open_torch_file(path, key);
   if (start.empty()) fail_input("{}: the file is empty", path);
   fail_input(
       "{}: neither a safetensors file nor a PyTorch one (torch.save, zip container or pickle stream), "

@@ -66,8 +66,11 @@ class WeightsFile {
   std::map<std::string, size_t> index_;
 };
 
-// Recognises the format by the first bytes.
-std::unique_ptr<WeightsFile> open_weights(const std::string& path);
+// Recognises the format by the first bytes. An index of several files (*.index.json) stands for all of them. `key`: of the dictionary
+// that holds the tensors of a .pth file, where it is not one of the usual ones (torch_section.h).
+std::unique_ptr<WeightsFile> open_weights(const std::string& path, const std::string& key = "");
+// The same of one file, though it may be a part.
+std::unique_ptr<WeightsFile> open_weights_part(const std::string& path, const std::string& key = "");
 
 // ---- for the formats --------------------------------------------------------------------------------------
 

@@ -59,6 +59,15 @@ int64_t left_of_addresses() {
   return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE));
 }
 
+// Of RLIMIT_DATA, which counts what is written privately: heaps, stacks, and what no file lies behind.
+int64_t left_of_data() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnknown;
+  const int64_t used = number_after("/proc/self/status", "VmData:", kUnknown);
+  if (used == kUnknown) return kUnknown;
+  return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - used * 1024);
+}
+
 int64_t left_in_machine() {
   const int64_t free = number_after("/proc/meminfo", "MemAvailable:", kUnknown);
   if (free == kUnknown) return kUnknown;
@@ -67,6 +76,8 @@ int64_t left_in_machine() {
 
 }  // namespace
 
-int64_t available_memory() { return std::min({left_in_machine(), left_in_groups(), left_of_addresses()}); }
+int64_t available_memory() {
+  return std::min({left_in_machine(), left_in_groups(), left_of_addresses(), left_of_data()});
+}
 
 }  // namespace saccade

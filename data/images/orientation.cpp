@@ -21,6 +21,7 @@ int exif_orientation(std::span<const uint8_t> exif) {
     if (at + 12 > exif.size()) return 1;
     if (u16(at) != 0x0112) continue;
     const uint32_t type = u16(at + 2);  // 3: 16 bits, 4: 32 bits
+    if (u32(at + 4) != 1) return 1;     // its count: a tag without a value
     const uint32_t value = type == 3 ? u16(at + 8) : type == 4 ? u32(at + 8) : 1;
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }

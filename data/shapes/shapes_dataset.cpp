@@ -69,9 +69,7 @@ void write_shapes_dataset(const std::string& folder, const ShapesOptions& option
   }
   std::error_code error;
   const MadeFolder made(folder);
-  const std::string temporary = (base / fmt::format("images.tmp-{}", ::getpid())).string();
-  fs::create_directory(temporary, error);
-  if (error) fail_input("{}: cannot make the folder: {}", folder, error.message());
+  const std::string temporary = make_own_folder((base / "images.tmp").string());
   TemporaryPath images(temporary);
   std::vector<ShapesImage> all(static_cast<size_t>(options.images));
   std::atomic<int64_t> done{0};

@@ -40,6 +40,8 @@ InferredTransformer infer_transformer(Inference& in) {
   out.heads =
       given.has("heads") ? given.get_int("heads", 0) : in.argument_or<int64_t>("nheads", 8, t + "heads");
   out.encoder_layers = in.count("transformer.encoder.layers.", ".linear1.weight");
+  in.expect_in_json<std::string>("activation_function", "relu");
+  in.expect_in_json<int64_t>("encoder_attention_heads", out.heads);
   in.set(t + "hidden_dim", in.size(layer + "0.norm1.weight", 0));
   in.set(t + "heads", out.heads);
   in.set(t + "encoder_layers", out.encoder_layers);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "layers/conv2d.h"
@@ -12,6 +13,7 @@
 #include "models/common/pooled_classifier.h"
 #include "models/common/stages.h"
 #include "models/common/vision_block.h"
+#include "models/weights/inference.h"
 
 namespace saccade {
 namespace {
@@ -203,7 +205,54 @@ std::shared_ptr<Classifier> build_dat_classifier(const Args& args, int64_t num_c
                                             num_classes);
 }
 
-SACCADE_REGISTER_BACKBONE(dat, build_dat, build_dat_classifier);
+// What names and shapes tell of an official classifier. A window that is shifted has no tensors of its own: officially every second one is.
+bool infer_dat_classifier(Inference& in) {
+  if (!in.has("cls_head.weight") || !in.has("patch_proj.0.weight") ||
+      !in.has("stages.0.mlps.0.chunk.linear1.weight"))
+    return false;
+  const std::string b = "model.backbone.arg.";
+  std::vector<std::string> words;
+  std::vector<int64_t> dims, heads, groups, kernels{9, 7, 5, 3};
+  int64_t window = 7, image_size = 224;
+  for (int64_t s = 0; s < static_cast<int64_t>(kMaxStages); ++s) {
+    const std::string stage = fmt::format("stages.{}.", s);
+    const int64_t depth = in.count(stage + "mlps.", ".chunk.linear1.weight");
+    if (depth == 0) break;
+    dims.push_back(in.size(s == 0 ? "patch_proj.0.weight" : fmt::format("down_projs.{}.0.weight", s - 1), 0));
+    groups.push_back(1);
+    heads.push_back(0);
+    kernels.resize(std::max<size_t>(kernels.size(), dims.size()), 3);
+    std::string word;
+    for (int64_t j = 0; j < depth; ++j) {
+      const std::string block = fmt::format("{}attns.{}.", stage, j),
+                        offsets = block + "conv_offset.0.weight";
+      const std::string table = block + "rpe_table", window_table = block + "relative_position_bias_table";
+      word += in.has(offsets) ? 'D' : j % 2 == 1 ? 'S' : 'L';
+      if (in.has(offsets)) {
+        groups.back() = dims.back() / std::max<int64_t>(in.size(offsets, 0), 1);
+        kernels[static_cast<size_t>(s)] = in.size(offsets, 2);
+        if (in.has(table)) image_size = ((in.size(table, 1) + 1) / 2 * kPatch) << s;
+      } else if (in.has(window_table)) {
+        heads.back() = in.size(window_table, 1);
+        window = (std::llround(std::sqrt(static_cast<double>(in.size(window_table, 0)))) + 1) / 2;
+      }
+      if (in.has(table)) heads.back() = in.size(table, 0);
+    }
+    words.push_back(word);
+  }
+  kernels.resize(dims.size());
+  in.set(b + "blocks", fmt::format("{}", fmt::join(words, " ")));
+  in.set(b + "dims", dims);
+  in.set(b + "heads", heads);
+  in.set(b + "groups", groups);
+  in.set(b + "kernels", kernels);
+  in.set(b + "window", window);
+  in.set(b + "image_size", image_size);
+  infer_classes(in, "cls_head.", {.side = image_size});
+  return true;
+}
+
+SACCADE_REGISTER_BACKBONE(dat, build_dat, build_dat_classifier, nullptr, false, infer_dat_classifier);
 
 }  // namespace
 }  // namespace saccade

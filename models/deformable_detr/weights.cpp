@@ -55,7 +55,9 @@ bool infer_deformable_detr(Inference& in) {
   if (!two_stage)
     in.set(t + "queries", in.size("query_embed.weight", 0));
   else if (!in.given().get_section("transformer").has("queries"))
-    in.set(t + "queries", in.argument_or<int64_t>("num_queries", 300, t + "queries"));
+    in.set(t + "queries", in.json().path.empty()
+                              ? in.argument_or<int64_t>("num_queries", 300, t + "queries")
+                              : in.json().find<int64_t>("two_stage_num_proposals").value_or(300));
   infer_projections(in, levels == 1 ? 1 : 3);
   infer_classes(
       in, {"class_embed.0.weight", "transformer.decoder.class_embed.0.weight", "class_embed.weight"}, 0);

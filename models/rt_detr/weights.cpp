@@ -83,6 +83,18 @@ int64_t multiple(const Inference& in, const std::string& name, int64_t of) {
   return size / of;
 }
 
+// Of Hugging Face's config.json: what is computed in one way only here.
+void check_json(const Inference& in) {
+  in.expect_in_json<std::string>("decoder_method", "default");
+  in.expect_in_json<std::string>("activation_function", "silu");
+  in.expect_in_json<std::string>("encoder_activation_function", "gelu");
+  in.expect_in_json<double>("layer_norm_eps", 1e-5);
+  in.expect_in_json<double>("batch_norm_eps", 1e-5);
+  in.expect_in_json<double>("positional_encoding_temperature", 10000);
+  in.expect_in_json<bool>("normalize_before", false);
+  in.expect_in_json<bool>("learn_initial_query", false);
+}
+
 }  // namespace
 
 bool infer_rt_detr(Inference& in) {
@@ -115,6 +127,13 @@ bool infer_rt_detr(Inference& in) {
   // DEIM changes both together, and the activation leaves no trace of its own.
   if (position_layers == 3 && !given.has("decoder_activation")) in.set(t + "decoder_activation", "silu");
 
+  check_json(in);
+  if (const auto layer_index = in.json().find<int64_t>("eval_idx"); layer_index && *layer_index >= 0)
+    in.set(t + "eval_layers", *layer_index + 1);
+  if (const auto activation = in.json().find<std::string>("decoder_activation_function");
+      activation && !given.has("decoder_activation"))
+    in.set(t + "decoder_activation", *activation);
+
   const std::string hybrid = t + "hybrid_encoder.", block = "encoder.fpn_blocks.0.";
   const int64_t dim = in.size("encoder.lateral_convs.0.conv.weight", 0);
   in.set(hybrid + "dim", dim);
@@ -122,7 +141,7 @@ bool infer_rt_detr(Inference& in) {
          static_cast<double>(in.size(block + "conv1.conv.weight", 0)) / static_cast<double>(dim));
   // R50-m, the only one with both.
   if (dim != in.size(block + "conv1.conv.weight", 0) && in.count(layer, ".linear1.weight") == 6 &&
-      !given.has("eval_layers")) {
+      !given.has("eval_layers") && !in.json().find<int64_t>("eval_idx")) {
     in.set(t + "eval_layers", 3);
     in.assumed.push_back(t + "eval_layers: 3");
   }

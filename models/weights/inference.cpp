@@ -2,9 +2,17 @@
 
 namespace saccade {
 
-Inference::Inference(const WeightsFile& file, const OfficialWeights& weights, const Args& given)
-    : file_(file), given_(given), naming_(weights.naming) {
+Inference::Inference(const WeightsFile& file, const OfficialWeights& weights, const Args& given,
+                     ModelJson json)
+    : file_(file), given_(given), json_(std::move(json)), naming_(weights.naming) {
   for (const NamedWeight& w : weights.tensors) by_name_[w.name] = &w;
+}
+
+std::string Inference::name_in_json(const std::string& name) {
+  static const std::map<std::string, std::string> kNames{{"nheads", "decoder_attention_heads"},
+                                                         {"eos_coef", "eos_coefficient"}};
+  const auto it = kNames.find(name);
+  return it == kNames.end() ? name : it->second;
 }
 
 int64_t Inference::size(const std::string& name, int axis) const {

@@ -12,6 +12,7 @@
 
 #include "core/tensor/error.h"
 #include "layers/args.h"
+#include "models/weights/model_json.h"
 #include "models/weights/weight_names.h"
 
 namespace saccade {
@@ -19,7 +20,8 @@ namespace saccade {
 class Inference {
  public:
   // given: what the user sets in the section `model`; it is not asked of the file.
-  Inference(const WeightsFile& file, const OfficialWeights& weights, const Args& given);
+  // json: what lies beside the file.
+  Inference(const WeightsFile& file, const OfficialWeights& weights, const Args& given, ModelJson json = {});
 
   // What the file holds.
   bool has(const std::string& name) const { return by_name_.contains(name); }
@@ -31,7 +33,15 @@ class Inference {
   std::optional<T> argument(const std::string& name) const {
     auto it = file_.scalars().find("args." + name);
     const T* value = it == file_.scalars().end() ? nullptr : std::get_if<T>(&it->second);
-    return value ? std::optional<T>(*value) : std::nullopt;
+    return value ? std::optional<T>(*value) : json_.find<T>(name_in_json(name));
+  }
+  const ModelJson& json() const { return json_; }
+  // Throws InputError where config.json has another value than the one that is computed with here.
+  template <class T>
+  void expect_in_json(const std::string& name, const T& value) const {
+    if (const auto other = json_.find<T>(name); other && *other != value)
+      fail_input("{}: {} is {}, which is not there here, expected {}", json_.path, name,
+                 printable(fmt::format("{}", *other)), value);
   }
   const Args& given() const { return given_; }
   const std::string& path() const { return file_.path(); }
@@ -55,8 +65,12 @@ class Inference {
   std::vector<std::string> assumed;  // what the file does not say: "model.transformer.heads: 8"
 
  private:
+  // What config.json calls an argument of the official programs.
+  static std::string name_in_json(const std::string& name);
+
   const WeightsFile& file_;
   const Args& given_;
+  ModelJson json_;
   std::string naming_;
   std::map<std::string, const NamedWeight*> by_name_;
 };

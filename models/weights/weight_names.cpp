@@ -15,14 +15,14 @@ namespace saccade {
 namespace {
 
 // Wrappers that put one prefix before every name.
-constexpr const char* kWrappers[] = {"module.", "model.", "_orig_mod."};
+constexpr const char* kWrappers[] = {"module.", "model.", "_orig_mod.", "net.", "detector."};
 // The box model inside of DETR's segmentation model.
 constexpr std::string_view kInnerDetr = "detr.";
 
 constexpr const char* kIgnored[] = {
-    "num_batches_tracked", "total_ops", "total_params", "relative_position_index",
-    "attn_mask",           "anchors",   "valid_mask",   "num_points_scale",
-    "n_points_scale"};
+    "num_batches_tracked", "total_ops",   "total_params", "relative_position_index",
+    "attn_mask",           "anchors",     "valid_mask",   "num_points_scale",
+    "n_points_scale",      "empty_weight"};  // the last: of DETR's loss
 
 bool ends_as_ignored(const std::string& name) {
   std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
@@ -103,20 +103,30 @@ const WeightNaming* find_naming(const WeightsFile& file) {
   return best ? best : recognised;
 }
 
-// "module." and the like, when all names have them. Hugging Face's own "model." is none.
+// "module." and the like, when all names have them (what is ignored may lack them). Hugging Face's own "model." is none: a detector's
+// markers stand at the beginning of a name.
 std::string wrappers_of(const WeightsFile& file, const WeightNaming* naming) {
-  bool has_own_model = naming && naming->place == WeightNaming::kDetector;
   std::string prefix;
-  for (bool again = !file.entries().empty(); again;) {
+  const auto any_begins = [&](const std::string& text) {
+    return std::ranges::any_of(file.entries(),
+                               [&](const WeightEntry& e) { return e.name.starts_with(text); });
+  };
+  const auto is_bare = [&] {
+    return naming && naming->place == WeightNaming::kDetector &&
+           std::ranges::any_of(naming->markers,
+                               [&](const std::string& marker) { return any_begins(prefix + marker); });
+  };
+  for (bool again = true; again && !is_bare();) {
     again = false;
     for (const char* wrapper : kWrappers) {
-      if (has_own_model && wrapper == std::string_view("model.")) continue;
-      std::string longer = prefix + wrapper;
-      if (std::all_of(file.entries().begin(), file.entries().end(),
-                      [&](const WeightEntry& e) { return e.name.starts_with(longer); })) {
-        prefix = longer;
-        again = true;
-      }
+      const std::string longer = prefix + wrapper;
+      if (!any_begins(longer) || std::ranges::any_of(file.entries(), [&](const WeightEntry& e) {
+            return !e.name.starts_with(longer) && !ends_as_ignored(e.name);
+          }))
+        continue;
+      prefix = longer;
+      again = true;
+      break;
     }
   }
   return prefix;
@@ -176,12 +186,12 @@ OfficialWeights official_weights(const WeightsFile& file) {
   std::map<std::string, size_t> index;
   std::map<std::string, std::map<int, const WeightEntry*>> fused;
   for (const WeightEntry& e : file.entries()) {
-    std::string_view name = std::string_view(e.name).substr(wrapper.size());
-    if (name.starts_with(kInnerDetr)) name.remove_prefix(kInnerDetr.size());
     if (ends_as_ignored(e.name)) {
       out.ignored.push_back(e.name);
       continue;
     }
+    std::string_view name = std::string_view(e.name).substr(wrapper.size());
+    if (name.starts_with(kInnerDetr)) name.remove_prefix(kInnerDetr.size());
     Translated t = official_name(name, naming);
     if (t.part < 0 || fused[t.name].empty()) {
       const auto [at, is_new] = index.emplace(t.name, out.tensors.size());

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # libsaccade as others use it: its exported symbols are those of train/library/exports.map, the installed files are enough to build the
-# examples (CMake's find_package, and pkg-config), and C++, C and Python find the same objects in the same image.
+# examples (CMake's find_package, and pkg-config), C++, C and Python find the same objects in the same image, and a process opens it at any
+# time. Of a build with CUDA too.
 # Usage: scripts/checks/check_library.sh [BUILD]     the build folder, build by default; what is built already
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,6 +14,12 @@ nm -D --defined-only "$build/libsaccade.so" | awk '{ sub(/@.*/, "", $3); if ($3 
 grep -oE '^ +[A-Za-z_][A-Za-z0-9_]*;' train/library/exports.map | tr -d ' ;' | sort -u > "$work/listed"
 diff "$work/listed" "$work/exported" ||
   { echo "error: check_library.sh: < is only in train/library/exports.map, > only in the library" >&2; exit 1; }
+
+# A process opens the library when its loader has no static storage for threads left.
+if readelf -d "$build/libsaccade.so" | grep -q STATIC_TLS; then
+  echo "error: check_library.sh: libsaccade.so has thread-local variables of the initial-exec model" >&2
+  exit 1
+fi
 
 scripts/cmake/cut_examples.sh docs/library.md "$work/page"
 for example in "$work"/page/*; do diff "$example" "examples/$(basename "$example")"; done
@@ -79,6 +86,36 @@ c=$work/detect_c
 [ -x "$c" ] || c=$work/examples/detect_c
 LD_LIBRARY_PATH=$libraries "$c" "$checkpoint" 0 "$work/image.ppm" | diff "$work/found" -
 python3 examples/detect.py "$checkpoint" 0 "$image" "$libraries/libsaccade.so" | diff "$work/found" -
+# Late, as after torch or onnxruntime: libstdc++ and libgomp are there, and others have taken the loader's reserve.
+cat > "$work/greedy.c" << 'END'
+static __thread char mine[64] __attribute__((tls_model("initial-exec")));
+char* mine_of_thread(void) { return mine; }
+END
+quietly cc -shared -fPIC -O1 "$work/greedy.c" -o "$work/greedy.so"
+cat > "$work/late.py" << 'END'
+import ctypes
+import runpy
+import shutil
+import sys
+
+greedy, example = sys.argv[1], sys.argv[2]
+ctypes.CDLL("libgomp.so.1")
+taken = 0
+while True:
+    copy = f"{greedy}.{taken}"
+    shutil.copy(greedy, copy)
+    try:
+        ctypes.CDLL(copy)
+    except OSError as error:
+        assert "static TLS" in str(error), error
+        break
+    taken += 1
+    assert taken < 10000
+ctypes.CDLL("libstdc++.so.6")
+sys.argv = sys.argv[2:]
+runpy.run_path(example, run_name="__main__")
+END
+python3 "$work/late.py" "$work/greedy.so" examples/detect.py "$checkpoint" 0 "$image" "$libraries/libsaccade.so" | diff "$work/found" -
 python3 - "$libraries/libsaccade.so" "$checkpoint" "$image" << 'END'
 # The process of the caller: threads that cannot start are an error, and its settings stay.
 import ctypes

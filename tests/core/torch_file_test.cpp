@@ -70,6 +70,55 @@ TEST(TorchFile, AveragesComeFirst) {
   EXPECT_EQ(file->scalars().at("ema.updates"), WeightScalar(int64_t{5}));
 }
 
+TEST(TorchFile, AKeyNamesTheDictionary) {
+  const std::string path = kTorchFolder + "protocol4.pth";
+  auto file = open_weights(path, "ema.module");
+  EXPECT_EQ(file->section(), "ema.module");
+  EXPECT_EQ(file->read("w").to_vector<float>(), (std::vector<float>{1, 1}));
+  for (const auto& [key, part] :
+       std::vector<std::pair<std::string, std::string>>{{"none", "there is no \"none\" in it (its keys: "},
+                                                        {"ema", "\"ema\" holds no tensors (its keys: "}})
+    try {
+      open_weights(path, key);
+      FAIL() << key;
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  EXPECT_THROW(open_weights(kTorchFolder + "expected.safetensors", "model"), InputError);
+}
+
+// model.safetensors.index.json and the files that it names.
+TEST(WeightIndex, StandsForAllItsFiles) {
+  TestFolder folder;
+  const std::string index = folder / "model.safetensors.index.json",
+                    first = "model-00001-of-00002.safetensors", second = "model-00002-of-00002.safetensors";
+  write_safetensors(folder / first, {{"a", Tensor::full({2}, 1)}, {"b", Tensor::full({3}, 2)}}, {});
+  write_safetensors(folder / second, {{"c", Tensor::full({1}, 3)}}, {});
+  const std::string a = "\"a\": \"" + first + "\"", b = "\"b\": \"" + first + "\"",
+                    c = "\"c\": \"" + second + "\"";
+  const auto with = [&](const std::string& map) {
+    write_bytes(index, "{\"metadata\": {\"total_size\": 24}, \"weight_map\": {" + map + "}}");
+    return torch_error(index);
+  };
+  EXPECT_EQ(with(a + ", " + b + ", " + c), "");
+  auto file = open_weights(index);
+  EXPECT_EQ(file->entries().size(), 3u);
+  EXPECT_EQ(file->read("c").to_vector<float>(), std::vector<float>{3});
+  file->verify();
+  EXPECT_NE(with(a + ", " + c).find("does not name tensor \"b\""), std::string::npos);
+  EXPECT_NE(with(a + ", " + b + ", " + c + ", \"d\": \"" + second + "\"").find("tensor \"d\" is not in"),
+            std::string::npos);
+  EXPECT_NE(with(a + ", " + b + ", \"c\": \"../x\"").find("has a \"..\""), std::string::npos);
+  EXPECT_NE(with(a + ", " + b + ", \"c\": 3").find("expected the name of a file"), std::string::npos);
+  write_bytes(index, "{}");
+  EXPECT_NE(torch_error(index).find("has no \"weight_map\""), std::string::npos);
+  EXPECT_NE(torch_error(folder / first)
+                .find("is part 00001 of 00002 of a model, expected the index of all of them ("),
+            std::string::npos);
+  std::filesystem::copy(folder / second, folder / "model-00001-of-00001.safetensors");
+  EXPECT_EQ(torch_error(folder / "model-00001-of-00001.safetensors"), "");
+}
+
 TEST(TorchFile, TheFormatIsRecognisedByContent) {
   TestFolder folder;
   write_bytes(folder / "a.safetensors", read_bytes(kTorchFolder + "legacy.pth"));
@@ -154,12 +203,49 @@ TEST(HostilePickle, CallsAreNotMade) {
     auto file = open_weights(folder / "x.pth");
     EXPECT_EQ(file->entries().size(), 1u);
     write_bytes(folder / "y.pth", legacy(dict(call), 0, 0, ""));
-    EXPECT_NE(torch_error(folder / "y.pth").find("no dictionary of tensors"), std::string::npos);
+    const std::string error = torch_error(folder / "y.pth");
+    EXPECT_TRUE(error.find("no dictionary of tensors") != std::string::npos) << error;
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "owned"));
   EXPECT_NE(error_of_pickle("\x80\x02" + global("os", "system") + touch + "\x85R.", "")
-                .find("an object of os.system"),
+                .find("a pickled object of os.system"),
             std::string::npos);
+}
+
+// A module that was pickled as a whole is named for what it is.
+TEST(HostilePickle, ModulesAreNamed) {
+  const auto module = [](const std::string& key, const std::string& package, const std::string& name) {
+    return "\x80\x02}(" + str("epoch") + num(3) + str(key) + global(package, name) + ")\x81}bu.";
+  };
+  const std::string error =
+      error_of_pickle(module("model", "ultralytics.nn.tasks", "RTDETRDetectionModel"), "");
+  EXPECT_NE(
+      error.find(
+          "\"model\" is a pickled object of ultralytics.nn.tasks.RTDETRDetectionModel, which is not read"),
+      std::string::npos)
+      << error;
+  EXPECT_NE(error.find("take the official weights of RT-DETR"), std::string::npos) << error;
+  EXPECT_NE(
+      error_of_pickle(module("ema", "my.models", "Net"), "").find("torch.save(model.state_dict(), FILE)"),
+      std::string::npos);
+}
+
+// What a sparse file claims costs its writer nothing, and its reader no memory.
+TEST(Hostile, SparseFilesAreRefusedBeforeTheyAreRead) {
+  TestFolder folder;
+  constexpr uint64_t kBytes = uint64_t{4} << 30, kClaimed = uint64_t{3} << 30;
+  write_bytes(folder / "a.pth", "\x80\x04\x8e" + raw(kClaimed));
+  std::filesystem::resize_file(folder / "a.pth", kBytes);
+  EXPECT_NE(torch_error(folder / "a.pth").find("3221225472 bytes in one value, expected at most 67108864"),
+            std::string::npos);
+  write_bytes(folder / "b.pth", "PK\x03\x04");
+  std::filesystem::resize_file(folder / "b.pth", kBytes - 1);
+  std::ofstream(folder / "b.pth", std::ios::binary | std::ios::app)
+      << "PK\x05\x06" << std::string(4, '\0') << raw(uint16_t{1}) << raw(uint16_t{1})
+      << raw(static_cast<uint32_t>(kClaimed)) << raw(uint32_t{0}) << std::string(2, '\0');
+  EXPECT_NE(
+      torch_error(folder / "b.pth").find("its directory has 3221225472 bytes, expected at most 67108864"),
+      std::string::npos);
 }
 
 // A class is named by a global, not by text that reads the same.

@@ -405,12 +405,13 @@ train { max_steps: 1 }
                      " hf.safetensors --set model.transformer.heads=4 --annotations "
                      "shapes/annotations.json",
                  "do not fit 4 outputs");
-  // Anything else becomes plain tensors, and what no backbone here has is said.
-  r = run("convert " + golden + "torch_files/protocol4.pth plain.safetensors");
-  EXPECT_EQ(r.status, 0) << r.err;
-  EXPECT_NE(r.out.find("no names of a model here, so nothing for train --init-from"), std::string::npos)
-      << r.out;
-  expect_refused("eval --checkpoint plain.safetensors" + kShapes, "not a checkpoint of saccade");
+  // What no model here has is of no use.
+  expect_refused("convert " + golden + "torch_files/protocol4.pth plain.safetensors",
+                 "are of no model that is here");
+  expect_refused("convert " + golden + "torch_files/zip.pth plain.safetensors --key none",
+                 "there is no \"none\" in it");
+  expect_refused("eval --checkpoint " + golden + "classifiers/hf_vit.safetensors" + kShapes,
+                 "not a checkpoint of saccade");
   expect_refused("convert " + golden + "torch_files/protocol4.pth plain.safetensors --set seed=1",
                  "no detector");
 }

@@ -216,6 +216,12 @@ TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
        "listed/detections.json: is there already and not from saccade predict",
        "cmp d.json listed/detections.json && ! [ -e listed/a.png ]"},
       {kPredict + "tiny.textproto a.png", 2, "tiny.textproto: is a file, expected a folder"},
+      // A folder that looks like the one in which another process with this number makes its pictures.
+      {"mkdir shared; sh -c 'mkdir shared/.predict-$$ shared/.predict-$$-0; echo mine >shared/.predict-$$-0/mine; exec \"$0\" predict "
+       "--threshold 0 --checkpoint " +
+           kCheckpoint + " --output shared a.png' \"$S\"",
+       0, "",
+       "[ $(cat shared/.predict-*-0/mine) = mine ] && [ -s shared/a.png ] && ! ls -d shared/.predict-*-1"},
       // Names as long as they may be, and names that are not UTF-8.
       {"cp a.png " + longest + ".png; " + kPredict + "long " + longest + ".png", 0, "",
        "[ -s long/" + longest + ".png ]"},
@@ -224,6 +230,14 @@ TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
       {"n=\"$(printf '\\377\\376').png\"; cp a.png \"$n\"; " + kPredict + "bytes \"$n\"", 0, "",
        "iconv -f UTF-8 bytes/detections.json >/dev/null && grep -qF '\\ufffd\\ufffd.png' bytes/detections.json"},
   });
+}
+
+// A hidden file of before in a run is made anew, not written through.
+TEST_F(Outputs, HiddenLinksInARunLeadNowhere) {
+  check(
+      {{"cp -r run mined; echo precious >mine; for name in last.safetensors.tmp-next previous.safetensors.tmp-link; do ln -s "
+        "../../mine mined/checkpoints/.$name; done; $S train --output mined --resume --set train.max_steps=3 --quiet",
+        0, "", "[ $(cat mine) = precious ] && [ -f mined/checkpoints/last.safetensors ]"}});
 }
 
 // The program with a pipe as its stdin, which stays open; ends it by a signal when `path` is there.

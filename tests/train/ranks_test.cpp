@@ -163,6 +163,28 @@ TEST_F(RankTraining, EndsWhenARankIsKilledOrHangsAndGoesOn) {
   expect_trains("run_KILL", 2, "--resume");
 }
 
+// As one process does: it trains to its end, and the exit status tells. mpirun itself would end with the pipe.
+TEST_F(RankTraining, TrainsOnWhenNobodyReadsItsOutput) {
+  const std::string command =
+      "OMP_NUM_THREADS=1 timeout -k 5 60 \"$S\" train --config ranks.textproto --processes 2 --set train.max_steps=40 "
+      "--set train.eval_every_epochs=0 --output ";
+  const Result full = run_ranks(command + "to_full >/dev/full");
+  EXPECT_EQ(full.status, 1);
+  EXPECT_EQ(full.err, "error: cannot write to the standard output: No space left on device\n");
+  run_ranks("{ " + command + "to_pipe; echo $? >rc; } | head -n 1");
+  EXPECT_EQ(read_bytes(scratch() / "rc"), "1\n");
+  EXPECT_EQ(last_of("to_pipe"), last_of("to_full"));
+}
+
+// Of a wrapper that starts one process only.
+TEST_F(RankTraining, AnMpirunThatStartsTooFewIsRefused) {
+  const Result r = run_ranks(
+      "mkdir bin; printf '#!/bin/sh\\nshift 2; exec \"$@\"\\n' >bin/mpirun; chmod +x bin/mpirun; "
+      "PATH=$PWD/bin:$PATH \"$S\" train --config ranks.textproto --processes 2 --output too_few");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.err.find("--processes 2: mpirun has started a group of 1"), std::string::npos) << r.err;
+}
+
 // A run that the script interrupts when a file says that it has come far enough.
 constexpr const char* kInterrupt = R"sh(
 OMP_NUM_THREADS=1 timeout -k 5 60 "$S" train --config ranks.textproto --output {0} --processes 2 --quiet {1} &

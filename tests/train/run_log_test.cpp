@@ -110,6 +110,31 @@ TEST(RunLog, ResumeCutsEventsAndSaysWhatWasDamaged) {
   EXPECT_EQ(log.notes().size(), 2u);
 }
 
+// A SummaryWriter beside a run, and what only has such a name.
+TEST(RunLog, ResumeLeavesTheEventsOfOthers) {
+  TestFolder folder;
+  const std::string run = folder / "run", begin = run + "/events.out.tfevents.";
+  {
+    RunLog log(run, -1);
+    for (int64_t step = 1; step <= 5; ++step) log.record("train", step, {{"loss", 1}});
+  }
+  const std::string time("\x09\0\0\0\0\0\0\0\0", 9), version = std::string("\x1a\x0d") + "brain.Event:2";
+  const auto step = [&](char n) { return tfrecord(time + "\x10" + n); };
+  const std::string foreign = tfrecord(time + version) + step(3) + step(90) + "cut";
+  write_bytes(begin + "1.theirs", foreign);
+  write_bytes(begin + "notes.txt", "my notes");
+  // As this program wrote them before it named itself: a step of 0 stands in their first event.
+  write_bytes(begin + "0.before", tfrecord(time + std::string("\x10\0", 2) + version) + step(2) + step(4));
+  RunLog log(run, 3);
+  ASSERT_EQ(log.notes().size(), 1u);
+  EXPECT_NE(log.notes()[0].find("1.theirs and 1 more event files: not of this program"), std::string::npos)
+      << log.notes()[0];
+  EXPECT_EQ(read_bytes(begin + "1.theirs"), foreign);
+  EXPECT_EQ(read_bytes(begin + "notes.txt"), "my notes");
+  for (const char* name : {"1.theirs", "notes.txt"}) std::filesystem::remove(begin + name);
+  EXPECT_EQ(event_steps(run), (std::vector<int>{1, 2, 2, 3}));
+}
+
 TEST(Progress, Formats) {
   EXPECT_EQ(format_duration(42.4), "42 s");
   EXPECT_EQ(format_duration(187), "3:07 min");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/weights/model_json.h"
 #include "models/weights/weight_names.h"
 #include "train/config/config.h"
 
@@ -14,6 +15,7 @@ struct InferredConfig {
   Config config;  // model with num_classes, and the criterion that fits it
   // What the file does not say and was assumed: "model.transformer.heads: 8".
   std::vector<std::string> assumed;
+  ModelJson json;  // of Hugging Face, where it lies beside the file
 };
 
 // `given`: what the user sets; it is not asked of the file, but the result does not include it.

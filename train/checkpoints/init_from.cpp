@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/tensor/error.h"
+#include "models/weights/foreign_models.h"
 #include "train/checkpoints/checkpoint.h"
 
 namespace saccade {
@@ -68,6 +69,7 @@ class Filling {
       Var var = t.var;
       var.value().copy_from(read_weight(file_, *it->second[0]).to(var.dtype()).to(var.device()));
     }
+    add_notes(options);
     return std::move(report_);
   }
 
@@ -93,6 +95,20 @@ class Filling {
     std::string text;
     for (const std::string& name : names) text += (text.empty() ? "" : ", ") + printable(name);
     return shortened(text, 100);
+  }
+  void add_notes(const InitOptions& options) {
+    const bool ours = file_.metadata().contains("saccade.config");
+    if (ours &&
+        std::ranges::any_of(file_.entries(), [](const WeightEntry& e) { return e.name.starts_with("ema."); }))
+      report_.notes.push_back(
+          "the trained weights are taken, not their moving averages, which eval takes and best.safetensors holds");
+    const bool takes_heads =
+        std::ranges::any_of(report_.loaded, [&](const std::string& name) { return is_class_head(name); });
+    if (!ours && takes_heads && !options.class_names.empty())
+      report_.notes.push_back(fmt::format(
+          "warning: the file does not name its classes, which are as many as the data set's ({}): their heads are taken as they are, "
+          "--reinit-heads starts them anew",
+          options.class_names.size()));
   }
   bool has_other_head() const {
     return std::ranges::any_of(weights_.tensors, [&](const NamedWeight& w) {
@@ -202,6 +218,7 @@ std::string InitReport::to_string() const {
     out += fmt::format(
         "\nwarning: the class heads are those of other classes ({}), --reinit-heads starts them anew",
         other_classes);
+  for (const std::string& note : notes) out += "\n" + note;
   return out;
 }
 
@@ -213,6 +230,9 @@ InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, M
 InitReport init_from(const std::string& path, Module& model, const InitOptions& options) {
   std::unique_ptr<WeightsFile> file = open_weights(path);
   InitReport report = fill_model(*file, official_weights(*file), model, options);
+  const bool ours = file->metadata().contains("saccade.config");
+  if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
+    report.naming += " (" + foreign + ")";
   file->verify();
   return report;
 }

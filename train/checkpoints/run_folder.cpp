@@ -15,13 +15,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Hidden files beside the checkpoints.
+constexpr const char *kNext = ".last.safetensors.tmp-next", *kPreviousLink = ".previous.safetensors.tmp-link",
+                     *kKeptAside = ".best_before_stop.safetensors",
+                     *kCopy = ".best_before_stop.safetensors.tmp-copy";
+
 // A second name for a file, or where the file system has none a copy. An old file of that name goes.
 void name_again(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::remove(to, error);
   fs::create_hard_link(from, to, error);
   if (!error) return;
-  const std::string copy = to + ".tmp-copy";
+  const std::string copy = to + ".tmp-copy";  // kCopy
   fs::copy_file(from, copy, fs::copy_options::overwrite_existing, error);
   if (!error) fs::rename(copy, to, error);
   if (error) fail("{}: cannot write: {}", to, error.message());
@@ -53,6 +58,7 @@ RunFolder::RunFolder(const std::string& path, bool writes) : path_(path), writes
   if (!writes_) return;
   folder_.emplace(path);
   lock_.emplace(path);
+  refuse_links();
   std::error_code error;
   fs::create_directories(path_ + "/checkpoints", error);
   if (error) fail_input("{}: cannot create the run folder: {}", path, error.message());
@@ -65,6 +71,21 @@ RunFolder::~RunFolder() {
   lock_.reset();
 }
 
+// The folder that the user names may be a link; what lies in it may be a stranger's. Hidden files are made anew, so that theirs go.
+void RunFolder::refuse_links() const {
+  for (const std::string& path :
+       {path_ + "/checkpoints", config(), metrics(), last(), previous(), best(), kept_aside()})
+    refuse_link(path);
+  std::error_code error;
+  for (const char* name : {kNext, kPreviousLink, kCopy}) {
+    const std::string path = checkpoint(name);
+    if (fs::is_symlink(fs::symlink_status(path, error)) && ::unlink(path.c_str()) != 0)
+      fail_input("{}: cannot be removed: {}", path, std::strerror(errno));
+  }
+}
+
+std::string RunFolder::kept_aside() const { return checkpoint(kKeptAside); }
+
 bool RunFolder::holds_run() const {
   for (const std::string& path : {last(), previous(), best(), kept_aside()})
     if (is_there(path)) return true;
@@ -76,19 +97,36 @@ bool RunFolder::holds_run() const {
 void RunFolder::refuse_run() const {
   if (holds_run())
     fail_input("{}: holds a run already, expected a new folder, or --resume to continue it", path_);
+  check_outputs();
+}
+
+// Hours of work would end at the first file that cannot be replaced.
+void RunFolder::check_outputs() const {
+  if (!writes_) return;
+  for (const std::string& path : {config(), metrics(), best()}) output_target(path);
+  for (const std::string& path : {last(), previous(), kept_aside()}) {  // which are renamed over
+    std::error_code error;
+    if (is_there(path) && !fs::is_regular_file(fs::symlink_status(path, error)))
+      fail_input("{}: is there and no file, expected a checkpoint or nothing", path);
+  }
 }
 
 std::optional<ResumePoint> RunFolder::resume_point() {
   std::vector<std::string> faults;
+  std::optional<ResumePoint> point;
   for (const std::string& path : {last(), previous()}) {
     try {
-      ResumePoint point = open_resume_point(path);
-      last_is_whole_ = faults.empty();
-      point.skipped = std::move(faults);
-      return point;
+      point = open_resume_point(path);
+      break;
     } catch (const InputError& e) {
       faults.emplace_back(e.what());
     }
+  }
+  if (point) {
+    last_is_whole_ = faults.empty();
+    point->skipped = std::move(faults);
+    check_outputs();
+    return point;
   }
   if (!holds_run()) return std::nullopt;
   fail_input(
@@ -109,7 +147,7 @@ void RunFolder::remove_leftovers() const {
     for (const auto& entry : fs::directory_iterator(folder, error)) {
       std::error_code ignored;
       if (is_leftover(entry.path().filename().string()) &&
-          entry.symlink_status(ignored).type() == fs::file_type::regular)
+          entry.symlink_status(ignored).type() != fs::file_type::directory)
         fs::remove(entry.path(), ignored);
     }
   }
@@ -128,7 +166,7 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
         info.step, name);
   if (!writes_) return;
   // Whole and on the disk before anything else changes. A killed process leaves it for remove_leftovers().
-  const std::string next = checkpoint(".last.safetensors.tmp-next");
+  const std::string next = checkpoint(kNext);
   save_checkpoint(next, model, info, &optimizer, ema);
   if (last_is_whole_) keep_previous();
   rename_file(next, last());
@@ -139,7 +177,7 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
 // There is a whole `last` at every moment where the file system knows hard links, and else a whole `previous`.
 void RunFolder::keep_previous() const {
   if (!is_there(last())) return;
-  const std::string link = checkpoint(".previous.safetensors.tmp-link");
+  const std::string link = checkpoint(kPreviousLink);
   ::unlink(link.c_str());
   if (::link(last().c_str(), link.c_str()) != 0) return rename_file(last(), previous());
   rename_file(link, previous());

@@ -21,7 +21,8 @@ struct ResumePoint {
 
 class RunFolder {
  public:
-  // Creates the folder with its checkpoints/, and holds it for this process (RunLock). Throws InputError when that is impossible. Of
+  // Creates the folder with its checkpoints/, and holds it for this process (RunLock). Throws InputError when that is impossible, or where
+  // one of its files is a symbolic link: a run writes nothing outside of its folder. Of
   // several processes that train together one is the writer; to the others the folder is there to be read, and what writes does nothing.
   explicit RunFolder(const std::string& path, bool writes = true);
   // Removes folders in which nothing was written.
@@ -56,8 +57,11 @@ class RunFolder {
 
  private:
   bool holds_run() const;  // a checkpoint or metrics
+  void refuse_links() const;
+  // Throws InputError when a file of the run could not be written.
+  void check_outputs() const;
   std::string checkpoint(const char* name) const { return path_ + "/checkpoints/" + name; }
-  std::string kept_aside() const { return checkpoint(".best_before_stop.safetensors"); }
+  std::string kept_aside() const;
   void keep_previous() const;
 
   std::string path_;

@@ -30,6 +30,8 @@ int run_train(const TrainArguments& arguments);
 // Starts arguments.processes processes of this program on this machine and waits for them. SIGINT and SIGTERM end the run after its
 // step, with everything saved. (launch.cpp)
 int launch_processes(const TrainArguments& arguments);
+// Of a process that it has started: throws InputError where there are not as many ranks as were asked for.
+void check_launched(int ranks);
 
 struct EvalArguments {
   std::string checkpoint, annotations, images, detections, json, device = "auto";
@@ -151,6 +153,7 @@ int run_report(const ReportArguments& arguments);
 struct ConvertArguments {
   std::string input, output;
   std::string config, annotations;  // "": from the weights
+  std::string key;                  // of the dictionary in a .pth file; "": one of the usual ones
   std::vector<std::string> set;
 };
 int run_convert(const ConvertArguments& arguments);

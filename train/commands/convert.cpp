@@ -11,6 +11,7 @@
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "models/backbone.h"
+#include "models/weights/foreign_models.h"
 #include "models/weights/imagenet_names.h"
 #include "models/weights/weight_naming.h"
 #include "train/checkpoints/checkpoint.h"
@@ -72,15 +73,47 @@ Classes from_annotations(const std::string& path, Config& config) {
   return {dataset->class_names(), dataset->category_ids()};
 }
 
-Classes classes_of(const ConvertArguments& arguments, Config& config) {
+// COCO's 80 classes in their order, as models that count from 0 have them.
+Classes coco_in_order() {
+  Classes out;
+  for (size_t id = 0; id < coco_class_names().size(); ++id) {
+    if (coco_class_names()[id] == kNoCategory) continue;
+    out.ids.push_back(static_cast<int64_t>(id));
+    out.names.push_back(coco_class_names()[id]);
+  }
+  return out;
+}
+
+// labels: those that config.json names, by label.
+Classes classes_of(const ConvertArguments& arguments, Config& config,
+                   const std::vector<std::string>& labels) {
   if (!arguments.annotations.empty()) return from_annotations(arguments.annotations, config);
   const int64_t classes = config.model().num_classes();
-  const bool with_ids = task_of(config).has_category_ids;
+  const bool with_ids = task_of(config).has_category_ids, has_names = std::ssize(labels) == classes;
+  // A file of as many classes that says other names is of another data set.
+  const auto may_be_coco = [&](size_t first) {
+    return with_ids && (!has_names || labels[first] == "person");
+  };
   Classes out;
-  bool coco = with_ids && classes == static_cast<int64_t>(coco_class_names().size());
+  bool coco = classes == std::ssize(coco_class_names()) && may_be_coco(1);
   if (coco && !config.data().has_labels()) config.mutable_data()->set_labels(config::category_id);
   coco = coco && config.data().labels() == config::category_id;
+  const Classes in_order = coco_in_order();
+  if (classes == std::ssize(in_order.names) && may_be_coco(0) &&
+      (!config.data().has_labels() || config.data().labels() == config::contiguous)) {
+    config.mutable_data()->set_labels(config::contiguous);
+    print_line("{} outputs: taken for COCO's classes, --annotations gives them those of another data set",
+               classes);
+    return in_order;
+  }
   const bool imagenet = !with_ids && classes == std::ssize(imagenet_class_names());
+  if (has_names && !coco && !imagenet) {
+    for (int64_t k = 0; with_ids && k < classes; ++k) out.ids.push_back(k);
+    out.names = labels;
+    print_line("{} outputs: the classes have the names of config.json{}", classes,
+               with_ids ? " and ids from 0, --annotations gives them those of a data set" : "");
+    return out;
+  }
   for (int64_t k = 0; k < classes; ++k) {
     const auto i = static_cast<size_t>(k);
     if (with_ids) out.ids.push_back(k);
@@ -126,10 +159,27 @@ bool fits(const OfficialWeights& weights, const Config& config) {
   return known == weights.tensors.size();
 }
 
-// The configuration that --config and --set give, on top of what the weights imply; nothing when they are not a
-// detector's.
-std::optional<Config> configuration(const ConvertArguments& arguments, const WeightsFile& file,
-                                    const OfficialWeights& weights) {
+// What lies beside Hugging Face's weights: read, or said that it is not.
+void tell_files_beside(const std::string& input, const ModelJson& json) {
+  const auto folder = std::filesystem::path(input).parent_path();
+  if (!json.path.empty())
+    print_line(
+        "{}: read for what the weights do not say (heads, queries, activations, sampling, names of classes)",
+        json.path);
+  const std::string images = (folder / "preprocessor_config.json").string();
+  if (std::error_code error; !json.path.empty() && std::filesystem::exists(images, error))
+    print_line("{}: not looked at; sizes and normalisation are the usual ones (--set data... changes them)",
+               images);
+}
+
+// The configuration that --config and --set give, on top of what the weights imply, and the names of the classes that config.json has;
+// nothing when they are not a detector's.
+struct Described {
+  Config config;
+  std::vector<std::string> labels;
+};
+std::optional<Described> configuration(const ConvertArguments& arguments, const WeightsFile& file,
+                                       const OfficialWeights& weights) {
   std::optional<InferredConfig> inferred;
   if (arguments.config.empty()) {
     Config given;
@@ -141,6 +191,7 @@ std::optional<Config> configuration(const ConvertArguments& arguments, const Wei
       print_line("a classifier, but not quite one that is known here");
       return std::nullopt;
     }
+    tell_files_beside(arguments.input, inferred->json);
     for (const std::string& assumption : inferred->assumed)
       print_line("assumed, as the file does not say: {} (--set {}=... changes it)", assumption,
                  assumption.substr(0, assumption.find(':')));
@@ -152,12 +203,13 @@ std::optional<Config> configuration(const ConvertArguments& arguments, const Wei
     fail_input("model.num_classes: {}, expected the number of classes (--set model.num_classes=...)",
                config.model().num_classes());
   validate_config(config);
-  return config;
+  return Described{config, inferred ? inferred->json.labels : std::vector<std::string>()};
 }
 
 void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file,
-                      const OfficialWeights& weights, Config config) {
-  Classes classes = classes_of(arguments, config);
+                      const OfficialWeights& weights, const Described& described) {
+  Config config = described.config;
+  Classes classes = classes_of(arguments, config, described.labels);
   config = resolve_config(config);
   std::shared_ptr<Module> model = build_model(config, config.model().num_classes());
   InitReport report = fill_model(file, weights, *model);
@@ -187,6 +239,12 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   if (!arguments.annotations.empty() || !arguments.set.empty())
     fail_input("{}: no detector or classifier that is known, so --set and --annotations have no meaning",
                file.path());
+  const bool ours = file.metadata().contains("saccade.config");
+  if (!ours && !fits_a_backbone(weights))
+    fail_input(
+        "{}: the names of its tensors are of no model that is here (the first is \"{}\"), so it would be of no use; expected weights "
+        "of DETR, Deformable DETR, RT-DETR, DINO or a backbone (docs/official_checkpoints.md)",
+        file.path(), weights.tensors.empty() ? "" : printable(weights.tensors.front().name));
   NamedValues tensors;
   int64_t values = 0;
   for (const NamedWeight& w : weights.tensors) {
@@ -196,18 +254,15 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   std::map<std::string, std::string> metadata = file.metadata();
   metadata.emplace("format", "pt");
   write_safetensors(arguments.output, tensors, metadata);
-  bool ours = metadata.contains("saccade.config");
   print_line("{}: {} tensors with {} values, {}", arguments.output, tensors.size(), values,
-             ours                       ? "a checkpoint as before"
-             : fits_a_backbone(weights) ? "no detector and no class head: for train --init-from"
-                                        : "no names of a model here, so nothing for train --init-from");
+             ours ? "a checkpoint as before" : "no detector and no class head: for train --init-from");
 }
 
 }  // namespace
 
 int run_convert(const ConvertArguments& arguments) {
   const bool replaces = check_files(arguments);
-  std::unique_ptr<WeightsFile> file = open_weights(arguments.input);
+  std::unique_ptr<WeightsFile> file = open_weights(arguments.input, arguments.key);
   if (file->entries().empty()) fail_input("{}: holds no tensors", arguments.input);
   bool ours = file->metadata().contains("saccade.config");
   if (ours && (!arguments.config.empty() || !arguments.set.empty() || !arguments.annotations.empty()))
@@ -219,11 +274,15 @@ int run_convert(const ConvertArguments& arguments) {
   print_line("{}: {} tensors, {} names{}", arguments.input, file->entries().size(), weights.naming,
              file->section().empty() ? "" : ", under \"" + file->section() + "\"");
   print_names("left out, not learned", weights.ignored);
+  if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
+    fail_input(
+        "{}: {}; expected DETR, Deformable DETR, RT-DETR, DINO or a backbone (docs/official_checkpoints.md)",
+        arguments.input, foreign);
   file->verify();
-  std::optional<Config> config;
-  if (!ours) config = configuration(arguments, *file, weights);
-  if (config)
-    write_checkpoint(arguments, *file, weights, *config);
+  std::optional<Described> described;
+  if (!ours) described = configuration(arguments, *file, weights);
+  if (described)
+    write_checkpoint(arguments, *file, weights, *described);
   else
     write_plain(arguments, *file, weights);
   if (replaces) print_line("{}: replaces the file that was there", arguments.output);

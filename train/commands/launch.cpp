@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -26,9 +28,12 @@
 #include "core/tensor/error.h"
 #include "train/commands/commands.h"
 #include "train/commands/device_choice.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 namespace {
+
+constexpr const char* kProcesses = "SACCADE_PROCESSES";  // how many were asked for, told to each of them
 
 // The words of this command without --processes, and with the device that it has found.
 std::vector<std::string> own_words(Device device) {
@@ -85,7 +90,8 @@ struct Pipe {
 
 // In a process group of its own: a Ctrl-C on the terminal comes to this process alone, which passes it on. When this process is
 // killed the child is asked to stop, as by SIGUSR1 of a user.
-pid_t start(const Launch& launch) {
+// `output`: what its stdout and stderr become; -1: those of this process.
+pid_t start(const Launch& launch, std::array<int, 2> output = {-1, -1}) {
   std::vector<char*> words, variables;
   for (const std::string& word : launch.words) words.push_back(const_cast<char*>(word.c_str()));
   for (const std::string& variable : launch.variables)
@@ -105,6 +111,8 @@ pid_t start(const Launch& launch) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
     if (::getppid() != parent) ::_exit(1);
+    for (int i = 0; i < 2; ++i)
+      if (output[static_cast<size_t>(i)] >= 0) ::dup2(output[static_cast<size_t>(i)], STDOUT_FILENO + i);
     ::execvpe(words[0], words.data(), variables.data());
     const int why = errno;
     [[maybe_unused]] const ssize_t written = ::write(problem.in, &why, sizeof(why));
@@ -129,7 +137,7 @@ Launch over_mpi(const TrainArguments& arguments) {
   launch.words = {"mpirun", "-n", std::to_string(arguments.processes)};
   for (const std::string& word : own_words(Device::kCpu)) launch.words.push_back(word);
   launch.variables = {"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_hwloc_base_binding_policy=none",
-                      "OMPI_MCA_orte_execute_quiet=1"};
+                      "OMPI_MCA_orte_execute_quiet=1", fmt::format("{}={}", kProcesses, arguments.processes)};
   if (::geteuid() == 0)  // mpirun asks whether root means it
     launch.variables.insert(launch.variables.end(),
                             {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
@@ -182,24 +190,74 @@ bool is_for_gpus(const std::string& device) {
 std::atomic<int> second_signal{0};
 void take_second_signal(int signal) { second_signal = signal; }
 
+// What a launcher prints, passed on by this process: the launcher would end with the first line that nobody takes, and the ranks with it.
+class PassedOutput {
+ public:
+  std::array<int, 2> ends() const { return {pipes_[0].in, pipes_[1].in}; }
+  void started() {
+    for (Pipe& pipe : pipes_) ::close(std::exchange(pipe.in, -1));
+  }
+  // Waits at most so long; false when nothing came.
+  bool pass_on(int milliseconds) {
+    std::array<pollfd, 2> ready{{{pipes_[0].out, POLLIN, 0}, {pipes_[1].out, POLLIN, 0}}};
+    if (::poll(ready.data(), ready.size(), milliseconds) <= 0) return false;
+    bool any = false;
+    for (size_t i = 0; i < ready.size(); ++i) {
+      if (ready[i].revents == 0) continue;
+      char buffer[1 << 16];
+      const ssize_t bytes = ::read(pipes_[i].out, buffer, sizeof(buffer));
+      if (bytes <= 0) {  // its end
+        if (bytes == 0) ::close(std::exchange(pipes_[i].out, -1));
+        continue;
+      }
+      any = true;
+      const std::string_view text(buffer, static_cast<size_t>(bytes));
+      if (i == 0) pass_to_stdout(text);
+      said_error_ = said_error_ || i == 1;
+      if (i == 1) std::fwrite(text.data(), 1, text.size(), stderr);
+    }
+    return any;
+  }
+  bool said_error() const { return said_error_; }
+
+ private:
+  std::array<Pipe, 2> pipes_;
+  bool said_error_ = false;
+};
+
 // The processes until all have ended.
 class Watch {
  public:
-  explicit Watch(const std::vector<Launch>& launches) {
-    for (const Launch& launch : launches) running_.push_back(start(launch));
+  // passes_output: of the one launcher that starts the others.
+  Watch(const std::vector<Launch>& launches, bool passes_output) {
+    if (passes_output) output_.emplace();
+    for (const Launch& launch : launches)
+      running_.push_back(output_ ? start(launch, output_->ends()) : start(launch));
+    if (output_) output_->started();
   }
   int wait() {
     while (!running_.empty()) {
       int raw = 0;
       const pid_t ended = ::waitpid(-1, &raw, WNOHANG);
-      if (ended > 0 && std::erase(running_, ended) > 0 && status_ == 0) status_ = status_of(raw);
+      if (ended > 0 && std::erase(running_, ended) > 0 && status_ == 0) {
+        status_ = status_of(raw);
+        killed_ = status_ == 1 && !(WIFEXITED(raw) && WEXITSTATUS(raw) == 1);
+      }
       if (ended < 0 && errno == ECHILD) break;
       pass_on();
       // The others of a rank that has failed end by themselves, unless they wait for it to come.
       if ((status_ == 1 || status_ == 2) && !end_) end_ = Clock::now() + std::chrono::seconds(3);
       if (end_ && Clock::now() > *end_) send(SIGKILL);
-      if (ended <= 0) ::poll(nullptr, 0, 50);
+      if (ended > 0) continue;
+      if (output_)
+        output_->pass_on(50);
+      else
+        ::poll(nullptr, 0, 50);
     }
+    while (output_ && output_->pass_on(50)) {
+    }
+    if (killed_ && output_ && !output_->said_error())
+      print_error("--processes: the processes were killed, as where the memory of the machine is over");
     if (second_signal != 0) return 128 + second_signal;
     return asked_ != 0 && status_ != 1 && status_ != 2 ? 128 + asked_ : status_;
   }
@@ -228,8 +286,10 @@ class Watch {
     }
   }
 
+  std::optional<PassedOutput> output_;
   std::vector<pid_t> running_;
   int status_ = 0, asked_ = 0;
+  bool killed_ = false;  // what has ended first, by a signal
   Clock::time_point asked_at_;
   std::optional<Clock::time_point> end_;  // of what still runs
 };
@@ -237,10 +297,19 @@ class Watch {
 }  // namespace
 
 int launch_processes(const TrainArguments& arguments) {
+  const bool by_mpirun = !is_for_gpus(arguments.device);
   const std::vector<Launch> launches =
-      is_for_gpus(arguments.device) ? over_nccl(arguments) : std::vector<Launch>{over_mpi(arguments)};
+      by_mpirun ? std::vector<Launch>{over_mpi(arguments)} : over_nccl(arguments);
   InterruptScope signals;
-  return Watch(launches).wait();
+  return Watch(launches, by_mpirun).wait();
+}
+
+void check_launched(int ranks) {
+  const char* wanted = std::getenv(kProcesses);
+  if (wanted != nullptr && *wanted && wanted != std::to_string(ranks))
+    fail_input(
+        "--processes {}: mpirun has started a group of {}, expected the mpirun of Open MPI, no wrapper of another",
+        shortened(wanted), ranks);
 }
 
 }  // namespace saccade

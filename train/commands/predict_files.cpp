@@ -168,7 +168,8 @@ PictureNames::PictureNames(std::string output, const std::vector<PredictInput>& 
 std::string PictureNames::name(const std::string& stem) {
   const fs::path folder = fs::path(stem).parent_path();
   std::string picture, in_the_way;
-  for (int i = 1;; ++i) {
+  int& i = next_.try_emplace(stem, 1).first->second;  // those before are taken, or in the way and counted
+  for (;; ++i) {
     const std::string end = i == 1 ? ".png" : fmt::format("_{}.png", i);
     picture = (folder / (shortened_stem(fs::path(stem).filename().string(), end.size()) + end)).string();
     if (taken_.contains(picture)) continue;
@@ -236,10 +237,7 @@ Batch batch_of(const std::vector<LoadedInput>& images, const Config& config) {
 }
 
 Workspace::Workspace(const std::string& output) : output_(output), folder_(output) {
-  std::error_code error;
-  path_.emplace(fmt::format("{}/.predict-{}", output, getpid()));
-  fs::create_directory(path_->path(), error);
-  if (error) fail_input("{}: cannot create the folder: {}", output, error.message());
+  path_.emplace(make_own_folder((fs::path(output) / ".predict").string()));
 }
 
 std::string Workspace::file(const std::string& name) const {

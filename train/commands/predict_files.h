@@ -52,6 +52,7 @@ class PictureNames {
   std::string output_;
   std::set<std::pair<uint64_t, uint64_t>> inputs_;  // device and number of the files
   std::set<std::string> taken_;
+  std::map<std::string, int> next_;  // of each stem, the first number that may be free
   std::string first_kept_, first_other_;
   size_t kept_ = 0;
 };

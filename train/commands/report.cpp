@@ -66,7 +66,11 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
             path);
     paths->categories = categories_of(model);
   }
-  paths->allow_outside = paths->allow_outside || arguments.allow_outside;
+  // As for eval: the run, and what its configuration allows, may be a stranger's, and the page shows pictures.
+  if (paths->allow_outside && !arguments.allow_outside)
+    print_line(
+        "data.allow_outside of the run does not count here: images outside of their folder need --allow-outside");
+  paths->allow_outside = arguments.allow_outside;
   return paths;
 }
 
@@ -116,6 +120,7 @@ int run_report(const ReportArguments& arguments) {
                     output = arguments.output.empty() ? arguments.run + "/report.html" : arguments.output;
   if (std::error_code error; !fs::exists(config_path, error))
     fail_input("{}: is no folder of a run, as there is no config.textproto in it", arguments.run);
+  if (arguments.output.empty()) refuse_link(output);
   const std::string checkpoint = chosen_checkpoint(arguments);
   for (const std::string& path : {output, arguments.json})
     if (has_image_extension(path))

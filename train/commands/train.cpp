@@ -273,6 +273,7 @@ int run_train(const TrainArguments& arguments) {
       return status;
     }
   };
+  check_launched(ranks.size);
   if (ranks.size == 1) return train_or_stop();
   divide_threads(std::max(1, ranks.local_size));
   try {

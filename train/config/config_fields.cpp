@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 #include <google/protobuf/text_format.h>
 
-#include <cstdlib>
+#include <charconv>
 
 #include "train/config/config.h"
 #include "train/config/nearest.h"
@@ -82,7 +82,9 @@ bool is_number(const pb::FieldDescriptor* f) {
 
 double number_of(const pb::Message& m, const pb::FieldDescriptor* f, int index) {
   const std::string text = value_text(m, f, index);
-  return text == "true" ? 1 : std::strtod(text.c_str(), nullptr);
+  double number = 0;  // "false" is no number either
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return text == "true" ? 1 : number;
 }
 
 std::vector<double> numbers_of(const pb::Message& m, const pb::FieldDescriptor* f) {

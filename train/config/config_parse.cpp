@@ -99,7 +99,9 @@ Config parse_config(const std::string& text, const std::string& name) {
 }
 
 Config load_config(const std::string& path, const std::vector<std::string>& sets) {
-  Config config = parse_config(read_text(path, kConfigFile), path);
+  std::string text = read_text(path, kConfigFile);
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // Notepad's byte-order mark
+  Config config = parse_config(text, path);
   for (const std::string& set : sets) apply_set(config, set);
   return config;
 }

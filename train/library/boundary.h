@@ -7,24 +7,25 @@
 #include <new>
 #include <stdexcept>
 
+#include "core/files/text.h"
 #include "core/tensor/device.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
 
-// Whose names callers know.
+// Whose names callers know. Messages are one line, whatever the names in them hold.
 template <class F>
 auto with_standard_errors(F&& f) {
   try {
     return f();
   } catch (const InputError& error) {
-    throw std::invalid_argument(error.what());
+    throw std::invalid_argument(one_line(error.what()));
   } catch (const OutOfMemory&) {
     throw std::bad_alloc();
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    throw std::runtime_error(error.what());
+    throw std::runtime_error(one_line(error.what()));
   }
 }
 

@@ -96,8 +96,11 @@ saccade_status saccade_predict(const saccade_model* model, const saccade_pixels*
     need_pointer(model, "model");
     if (count > 0) need_pointer(images, "images");
     std::vector<saccade::Pixels> pixels;
-    for (const saccade_pixels* p = images; p != images + count; ++p)
+    for (const saccade_pixels* p = images; p != images + count; ++p) {
+      if (p->reserved != 0)
+        throw std::invalid_argument("pixels: reserved is " + std::to_string(p->reserved) + ", expected 0");
       pixels.push_back({p->data, p->width, p->height, p->stride, static_cast<saccade::PixelOrder>(p->order)});
+    }
     *result = new saccade_result{model->model.predict(pixels, threshold)};
   });
 }

@@ -23,12 +23,14 @@ Image image_of(const Pixels& pixels) {
     fail_input("pixels: order {}, expected RGB, BGR or grey", static_cast<int>(pixels.order));
   if (!pixels.data) fail_input("pixels: no data");
   if (pixels.height < 1 || pixels.width < 1)
-    fail_input("pixels: {} x {}, expected at least 1 x 1", pixels.height, pixels.width);
+    fail_input("pixels: {} x {} (width x height), expected at least 1 x 1", pixels.width, pixels.height);
   Image image(pixels.height, pixels.width);  // refuses other sizes
   const int64_t row_bytes = pixels.width * (is_grey ? 1 : 3);
   const int64_t stride = pixels.stride == 0 ? row_bytes : pixels.stride;
   if (stride < row_bytes)
     fail_input("pixels: stride {}, expected at least the {} bytes of a row", stride, row_bytes);
+  if (stride > INT64_MAX / pixels.height)
+    fail_input("pixels: stride {}: {} rows of it are more bytes than there can be", stride, pixels.height);
   for (int64_t y = 0; y < image.height; ++y) {
     const uint8_t* from = pixels.data + y * stride;
     uint8_t* to = image.row(y);

@@ -1,4 +1,5 @@
 // Training of libsaccade: the trainer's run, a step a call.
+#include <exception>
 #include <optional>
 
 #include "core/tensor/execution.h"
@@ -54,10 +55,18 @@ class Training::Impl {
 
   bool step() {
     if (ended_) return false;
+    if (failure_)
+      std::rethrow_exception(
+          failure_);  // never "done" after what has failed, as an evaluation of the last step
     const ComputeScope compute(options_.device);
     ExecutionScope scope;
-    if (run_->go_on()) return true;
-    run_->end();  // when its evaluation fails, the next call tries again
+    try {
+      if (run_->go_on()) return true;
+      run_->end();
+    } catch (...) {
+      failure_ = std::current_exception();
+      throw;
+    }
     ended_ = true;
     return false;
   }
@@ -74,6 +83,7 @@ class Training::Impl {
   std::unique_ptr<TrainingTask> task_;
   std::optional<TrainingRun> run_;
   bool ended_ = false;
+  std::exception_ptr failure_;
 };
 
 Training::Training(const TrainingSetup& setup)

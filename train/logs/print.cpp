@@ -21,17 +21,18 @@ void put(std::string_view text) {
 
 void print_line(std::string_view line) { put(escaped(line) + "\n"); }
 
+void pass_to_stdout(std::string_view text) {
+  put(text);
+  stdout_problem();  // which remembers the reason
+}
+
 void print_note(std::string_view line) { std::fprintf(stderr, "%s\n", escaped(line).c_str()); }
 
 void print_text(std::string_view text) { put(escaped_lines(text)); }
 
 void print_error(std::string_view message) {
-  constexpr size_t kLongest = 8000, kEnd = 2000;
-  std::string line = escaped(message);
-  if (line.size() > kLongest)  // which may cut characters
-    line = escaped(line.substr(0, kLongest - kEnd) + " ... " + line.substr(line.size() - kEnd));
   std::fflush(stdout);
-  std::fprintf(stderr, "error: %s\n", line.c_str());
+  std::fprintf(stderr, "error: %s\n", one_line(message).c_str());
 }
 
 std::string stdout_problem() {

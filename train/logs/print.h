@@ -16,6 +16,8 @@ template <class... A>
 void print_line(fmt::format_string<A...> format, A&&... args) {
   print_line(std::string_view(fmt::format(format, std::forward<A>(args)...)));
 }
+// What another program of ours has printed, as it is, and at once.
+void pass_to_stdout(std::string_view text);
 // A line on stderr: of commands whose results go to stdout.
 void print_note(std::string_view line);
 // Text of several lines, or a part of one: its newlines stay.

@@ -6,14 +6,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "core/files/text.h"
 #include "train/logs/print.h"
 
 namespace saccade {
 
+namespace {
+
+// One that can take a line back; editors' shells and some CI call theirs dumb.
+bool can_redraw(std::FILE* out) {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(::fileno(out)) == 1 && !(kind != nullptr && std::string_view(kind) == "dumb");
+}
+
+}  // namespace
+
 Progress::Progress(std::FILE* out, double plain_seconds)
-    : out_(out), terminal_(::isatty(::fileno(out)) == 1), interval_(terminal_ ? 0.2 : plain_seconds) {}
+    : out_(out), terminal_(can_redraw(out)), interval_(terminal_ ? 0.2 : plain_seconds) {}
 
 Progress::~Progress() { finish(); }
 

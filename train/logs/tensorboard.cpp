@@ -71,18 +71,38 @@ T raw_at(std::string_view bytes, size_t at) {
   return value;
 }
 
-// The event of the first record of `bytes`; nothing when it is not whole.
-constexpr size_t kRecordHead = 12, kRecordTail = 4;
-std::optional<std::string_view> first_record(std::string_view bytes) {
-  if (bytes.size() < kRecordHead + kRecordTail) return std::nullopt;
-  const auto length = raw_at<uint64_t>(bytes, 0);
-  if (raw_at<uint32_t>(bytes, 8) != masked(crc32c(bytes.substr(0, 8))) ||
-      length > bytes.size() - kRecordHead - kRecordTail)
-    return std::nullopt;
-  const std::string_view event = bytes.substr(kRecordHead, length);
-  if (raw_at<uint32_t>(bytes, kRecordHead + length) != masked(crc32c(event))) return std::nullopt;
-  return event;
-}
+// The events of a file, one after the other, however long the file is.
+class EventReader {
+ public:
+  explicit EventReader(const std::string& path) : file_(path, kEventFile) {}
+
+  // False at the end, and before what is no whole record.
+  bool next(std::string& event) {
+    constexpr uint64_t kHead = 12, kTail = 4, kMost = uint64_t{256} << 20;  // more than one step's pictures
+    const uint64_t left = file_.size() - end_;
+    std::string head(kHead, '\0');
+    if (left < kHead + kTail) return false;
+    file_.read_at(head.data(), kHead, end_);
+    const auto length = raw_at<uint64_t>(head, 0);
+    if (raw_at<uint32_t>(head, 8) != masked(crc32c(std::string_view(head).substr(0, 8))) ||
+        length > std::min(kMost, left - kHead - kTail))
+      return false;
+    event.resize(length + kTail);
+    file_.read_at(event.data(), event.size(), end_ + kHead);
+    const auto sum = raw_at<uint32_t>(event, length);
+    event.resize(length);
+    if (sum != masked(crc32c(event))) return false;
+    end_ += kHead + length + kTail;
+    return true;
+  }
+  uint64_t end() const { return end_; }  // of the last event
+  uint64_t size() const { return file_.size(); }
+
+ private:
+  static constexpr FileKind kEventFile{"an event file", UINT64_MAX};
+  InputFile file_;
+  uint64_t end_ = 0;
+};
 
 struct EventPlace {
   uint64_t step = 0;
@@ -99,6 +119,28 @@ EventPlace place_of(std::string_view event) {
   }
   place.evaluation = event.find("eval/") != std::string_view::npos;
   return place;
+}
+
+// The first event of our files names their writer, in TensorBoard's own field for that. Files of before have their first step written out,
+// though it is 0, which protobuf's own writers, those of all others, leave out.
+constexpr std::string_view kVersion = "brain.Event:2", kWriter = "saccade";
+
+std::string first_event() {
+  // Event { SourceMetadata source_metadata = 10; }, SourceMetadata { string writer = 1; }
+  return encode_event(0, 3, std::string(kVersion)) + encode([](CodedOutputStream* out) {
+           Wire::WriteBytes(10, encode([](CodedOutputStream* source) {
+                              Wire::WriteBytes(1, std::string(kWriter), source);
+                            }),
+                            out);
+         });
+}
+
+bool is_first_of_ours(const std::string& event) {
+  const std::string ours = first_event();
+  constexpr size_t kTime = 9;  // bytes of the wall time
+  const size_t before = kTime + 2 + 2 + kVersion.size();
+  return (event.size() == ours.size() || event.size() == before) && event[0] == ours[0] &&
+         std::string_view(event).substr(kTime) == std::string_view(ours).substr(kTime, event.size() - kTime);
 }
 
 }  // namespace
@@ -121,31 +163,37 @@ std::string tfrecord(std::string_view bytes) {
 
 std::vector<std::string> cut_event_files(const std::string& folder, int64_t step,
                                          const std::vector<int64_t>& early_steps) {
-  std::vector<std::string> notes;
+  std::vector<std::string> notes, others;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string path = entry.path().string();
     if (!entry.path().filename().string().starts_with("events.out.tfevents.") ||
         entry.symlink_status(error).type() != std::filesystem::file_type::regular)
       continue;
-    const std::vector<uint8_t> bytes = read_file(path, kLogFile);
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    size_t end = 0;
-    while (end < text.size()) {
-      const std::optional<std::string_view> event = first_record(text.substr(end));
-      if (!event) {
-        notes.push_back(path + ": its end is damaged and is dropped");
-        break;
-      }
-      const EventPlace place = place_of(*event);
+    EventReader file(path);
+    std::string event;
+    if (file.size() == 0) continue;
+    if (!file.next(event) || !is_first_of_ours(event)) {
+      others.push_back(entry.path().filename().string());
+      continue;
+    }
+    uint64_t end = file.end();
+    bool whole = false;  // up to here
+    while ((whole = file.next(event))) {
+      const EventPlace place = place_of(event);
       const auto at = static_cast<int64_t>(place.step);
       if (at > step || (place.evaluation && std::count(early_steps.begin(), early_steps.end(), at) > 0))
         break;
-      end += kRecordHead + event->size() + kRecordTail;
+      end = file.end();
     }
-    if (end < text.size() && ::truncate(path.c_str(), static_cast<off_t>(end)) != 0)
+    if (!whole && end < file.size()) notes.push_back(path + ": its end is damaged and is dropped");
+    if (end < file.size() && ::truncate(path.c_str(), static_cast<off_t>(end)) != 0)
       fail_input("{}: cannot write: {}", path, std::strerror(errno));
   }
+  if (!others.empty())
+    notes.push_back(fmt::format(
+        "{}/{}{}: not of this program, and stays as it is", folder, *std::ranges::min_element(others),
+        others.size() == 1 ? "" : fmt::format(" and {} more event files", others.size() - 1)));
   return notes;
 }
 
@@ -163,7 +211,7 @@ EventWriter::EventWriter(const std::string& folder) {
     if (file_) break;
     if (errno != EEXIST) fail("{}: cannot create: {}", path_, std::strerror(errno));
   }
-  write(encode_event(0, 3, "brain.Event:2"));
+  write(first_event());
 }
 
 EventWriter::~EventWriter() { std::fclose(file_); }

@@ -9,6 +9,7 @@
 
 #include "core/files/checksum.h"
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "train/loop/training_run.h"
 
@@ -37,6 +38,33 @@ std::vector<std::string> fields_of(const std::string& message) {
   for (std::string field; std::getline(in, field, kEnd);) fields.push_back(field);
   return fields;
 }
+
+// As fmt wrote it; whatever the locale of the program that we are in.
+template <class T>
+T shared_number(std::string_view text) {
+  T number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  // What is too small or too large for the type is written like that by nobody.
+  SACCADE_CHECK(error == std::errc() && end == text.data() + text.size(), "[ranks] \"{}\" is no number",
+                printable(text));
+  return number;
+}
+
+// The numbers of a text, parted by spaces.
+class SharedNumbers {
+ public:
+  explicit SharedNumbers(std::string_view text) : rest_(text) {}
+  template <class T>
+  T next() {
+    const size_t end = std::min(rest_.find(' '), rest_.size());
+    const T number = shared_number<T>(rest_.substr(0, end));
+    rest_.remove_prefix(std::min(end + 1, rest_.size()));
+    return number;
+  }
+
+ private:
+  std::string_view rest_;
+};
 
 }  // namespace
 
@@ -113,17 +141,12 @@ void TrainingRun::share_batches(PendingStep& now, const std::string& problem) {
       });
       fail_input("{}{}", is_alike ? "" : fmt::format("rank {}: ", r), fields[1]);
     }
-    std::istringstream numbers(fields.at(0));
+    SharedNumbers numbers(fields.at(0));
     for (auto& sizes : largest) {
-      int64_t other = 0, images = 0, objects = 0;
-      for (int64_t& size : sizes) {
-        numbers >> other;
-        size = std::max(size, other);
-      }
-      numbers >> images;
-      for (int64_t i = 0; i < images && numbers >> objects; ++i) now.images.add(objects);
+      for (int64_t& size : sizes) size = std::max(size, numbers.next<int64_t>());
+      for (int64_t images = numbers.next<int64_t>(); images > 0; --images)
+        now.images.add(numbers.next<int64_t>());
     }
-    SACCADE_CHECK(!numbers.fail(), "[ranks] rank {} has no batch", r);
   }
   for (size_t i = 0; i < now.batches.size(); ++i) pad_batch(now.batches[i], largest[i][0], largest[i][1]);
 }
@@ -146,11 +169,10 @@ void TrainingRun::share_losses(PendingStep& now, std::vector<Tensor>& losses) {
   const std::vector<std::string> words =
       sum_->finish(all, fmt::format("{} {}", interrupt_signal(), out_of_time ? 1 : 0));
   for (size_t r = 0; r < words.size(); ++r) {
-    std::istringstream in(words[r]);
-    int signal = 0, late = 0;
-    in >> signal >> late;
-    agreed_signal_ = std::max(agreed_signal_, signal);
-    if (r == 0) agreed_out_of_time_ = late != 0;
+    SharedNumbers in(words[r]);
+    agreed_signal_ = std::max(agreed_signal_, in.next<int>());
+    const bool late = in.next<int>() != 0;
+    if (r == 0) agreed_out_of_time_ = late;
   }
   each([&](size_t i, Tensor& place) {
     losses[i] = place;
@@ -176,7 +198,7 @@ void TrainingRun::share_means(MeanMetrics& means) const {
 void TrainingRun::agree_on_signal() {
   if (group_.alone()) return;
   for (const std::string& signal : group_.exchange(std::to_string(interrupt_signal())))
-    agreed_signal_ = std::max(agreed_signal_, std::stoi(signal));
+    agreed_signal_ = std::max(agreed_signal_, shared_number<int>(signal));
 }
 
 // Those of rank 0, which has the detections of all.
@@ -185,14 +207,8 @@ void TrainingRun::share_metrics(Metrics& metrics) const {
   for (const auto& [name, value] : metrics) own += fmt::format("{}{}{}{}", value, kEnd, name, kEnd);
   const std::vector<std::string> fields = fields_of(group_.exchange(group_.is_first() ? own : "")[0]);
   metrics.clear();
-  for (size_t i = 0; i + 1 < fields.size(); i += 2) {
-    double value = 0;  // of any size, whatever the locale
-    const char* end = fields[i].data() + fields[i].size();
-    const auto [rest, error] = std::from_chars(fields[i].data(), end, value);
-    SACCADE_CHECK(error == std::errc() && rest == end, "[ranks] rank 0 gives \"{}\" for {}", fields[i],
-                  fields[i + 1]);
-    metrics.emplace_back(fields[i + 1], value);
-  }
+  for (size_t i = 0; i + 1 < fields.size(); i += 2)
+    metrics.emplace_back(fields[i + 1], shared_number<double>(fields[i]));
 }
 
 std::string TrainingRun::first_finding(const std::string& own) const {

@@ -64,9 +64,12 @@ bool is_independent(const dnnl::primitive_desc_base& pd, const std::vector<Argum
 // oneDNN crashes when there is no room for the code that it writes.
 void check_room_for_code() {
   constexpr size_t kRoom = size_t{16} << 20;
-  void* room = mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // Writable, though nobody writes, so that a limit of data counts it too.
+  void* room =
+      mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED)
-    throw OutOfMemory(fmt::format("less than {} MB of addresses are left (ulimit -v)", kRoom >> 20));
+    throw OutOfMemory(
+        fmt::format("less than {} MB of addresses or of data are left (ulimit -v, -d)", kRoom >> 20));
   munmap(room, kRoom);
 }
 

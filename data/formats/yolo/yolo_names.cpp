@@ -6,39 +6,27 @@
 #include <optional>
 #include <set>
 
-#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
+#include "data/formats/yolo/yaml_load.h"
 
 namespace saccade {
 namespace {
 
-constexpr FileKind kYamlFile{"a data.yaml", uint64_t{8} << 20};
-
 // A document in memory; its nodes refer to each other by number, so aliases cost nothing.
 class YamlDocument {
  public:
-  explicit YamlDocument(const std::string& path) : path_(path) {
-    const std::string text = read_text(path, kYamlFile);
-    yaml_parser_t parser;
-    SACCADE_CHECK(yaml_parser_initialize(&parser) != 0, "{}: out of memory", path);
-    const std::unique_ptr<yaml_parser_t, void (*)(yaml_parser_t*)> guard(&parser, yaml_parser_delete);
-    yaml_parser_set_input_string(&parser, reinterpret_cast<const unsigned char*>(text.data()), text.size());
-    if (yaml_parser_load(&parser, &document_) == 0)
-      fail_input("{}: line {}: no YAML: {}", path, parser.problem_mark.line + 1,
-                 parser.problem != nullptr ? parser.problem : "the text cannot be read");
-  }
-  ~YamlDocument() { yaml_document_delete(&document_); }
+  explicit YamlDocument(const std::string& path) : path_(path) { load_yaml(path, *document_); }
   YamlDocument(const YamlDocument&) = delete;
   YamlDocument& operator=(const YamlDocument&) = delete;
 
   const yaml_node_t& root() {
-    const yaml_node_t* node = yaml_document_get_root_node(&document_);
+    const yaml_node_t* node = yaml_document_get_root_node(document_.get());
     if (node == nullptr || node->type != YAML_MAPPING_NODE)
       fail_input("{}: expected a mapping with the names of the classes", path_);
     return *node;
   }
-  const yaml_node_t& node(int index) { return *yaml_document_get_node(&document_, index); }
+  const yaml_node_t& node(int index) { return *yaml_document_get_node(document_.get(), index); }
   std::optional<std::string> text(int index) {
     const yaml_node_t& n = node(index);
     if (n.type != YAML_SCALAR_NODE) return std::nullopt;
@@ -49,8 +37,14 @@ class YamlDocument {
   }
 
  private:
+  struct Delete {
+    void operator()(yaml_document_t* document) const {
+      yaml_document_delete(document);
+      delete document;
+    }
+  };
   std::string path_;
-  yaml_document_t document_{};
+  std::unique_ptr<yaml_document_t, Delete> document_{new yaml_document_t{}};
 };
 
 // A list, or a mapping of 0, 1, ... to names in any order.

@@ -69,7 +69,7 @@ void read_case(const std::string& name, NamesCase& out, const std::string& prefi
 class Names : public testing::TestWithParam<const char*> {};
 
 TEST_P(Names, AreTheOfficialOnes) {
-  for (const char* prefix : {"", "module.", "_orig_mod.module."}) {
+  for (const char* prefix : {"", "module.", "_orig_mod.module.", "model.", "model.module.", "net."}) {
     NamesCase c;
     read_case(GetParam(), c, prefix);
     ASSERT_FALSE(c.official.empty());

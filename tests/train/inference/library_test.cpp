@@ -1,7 +1,10 @@
 // libsaccade's interfaces, without the library itself: scripts/checks/check_library.sh runs its examples.
 #include <gtest/gtest.h>
 
+#include <clocale>
+#include <cstdlib>
 #include <fstream>
+#include <locale>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -115,6 +118,8 @@ TEST_F(Library, ReadsPixelsInEveryOrder) {
        {Pixels{.width = W, .height = H}, Pixels{.data = rgb.data(), .width = W},
         Pixels{.data = rgb.data(), .width = int64_t{1} << 40, .height = H},
         Pixels{.data = rgb.data(), .width = W, .height = H, .stride = 1},
+        Pixels{.data = rgb.data(), .width = W, .height = H, .stride = INT64_MAX},
+        Pixels{.data = rgb.data(), .width = W, .height = H, .stride = INT64_MAX / H + 1},
         Pixels{.data = rgb.data(), .width = W, .height = H, .order = static_cast<PixelOrder>(9)}})
     EXPECT_THROW(model.predict(bad, 0), std::invalid_argument);
   EXPECT_THROW(model.predict({.data = rgb.data(), .width = W, .height = H}, 2), std::invalid_argument);
@@ -153,6 +158,36 @@ TEST_F(Library, ManyThreadsGetWhatOneGets) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
+}
+
+// The program that the library is in may have called setlocale(LC_ALL, ""), as GTK, Qt and many Python programs do, where numbers
+// have a decimal comma and points between thousands; and std::locale::global.
+TEST_F(Library, ReadsNumbersWhereTheDecimalMarkIsAComma) {
+  const std::string name = "de_DE.UTF-8", folder = (scratch() / "locales").string();
+  fs::create_directory(folder);
+  const std::string make = "localedef -i de_DE -f UTF-8 " + folder + "/" + name + " >/dev/null 2>&1";
+  if (std::system(make.c_str()) != 0) GTEST_SKIP() << "localedef makes no de_DE (Debian's package locales)";
+  const std::vector<uint8_t> rgb = noise(50, 40, 1);
+  const Pixels pixels{.data = rgb.data(), .width = 50, .height = 40};
+  const auto want = Model(checkpoint(), "cpu").predict(pixels, 0);
+  struct Comma {
+    explicit Comma(const std::string& folder, const std::string& name) {
+      ::setenv("LOCPATH", folder.c_str(), 1);
+      std::locale::global(std::locale(name));  // which calls setlocale
+    }
+    ~Comma() {
+      std::locale::global(std::locale::classic());
+      ::unsetenv("LOCPATH");
+    }
+  } comma(folder, name);
+  ASSERT_EQ(std::strtod("0,5", nullptr), 0.5);
+  saccade_model* model = nullptr;
+  ASSERT_EQ(saccade_model_load(checkpoint().c_str(), "cpu", &model), SACCADE_OK) << saccade_last_error();
+  saccade_model_free(model);
+  EXPECT_TRUE(same(Model(checkpoint(), "cpu").predict(pixels, 0), want));
+  Training training(setup("with_comma"));
+  while (training.step()) EXPECT_GT(training.metrics().at("loss"), 0);
+  EXPECT_EQ(read_bytes(checkpoint()), read_bytes(scratch() / "with_comma/checkpoints/last.safetensors"));
 }
 
 TEST_F(Library, HasACInterface) {
@@ -197,6 +232,17 @@ TEST_F(Library, HasACInterface) {
   EXPECT_EQ(saccade_predict(model, nullptr, 1, 0, &result), SACCADE_BAD_INPUT);
   EXPECT_EQ(saccade_predict(model, images, 1, 0, nullptr), SACCADE_BAD_INPUT);
   EXPECT_EQ(saccade_predict_file(model, "none.png", 0, &result), SACCADE_BAD_INPUT);
+  const saccade_pixels later{rgb.data(), 30, 20, 0, SACCADE_RGB, 7},
+      empty{rgb.data(), 30, 0, 0, SACCADE_RGB, 0};
+  EXPECT_EQ(saccade_predict(model, &later, 1, 0, &result), SACCADE_BAD_INPUT);
+  EXPECT_STREQ(saccade_last_error(), "pixels: reserved is 7, expected 0");
+  EXPECT_EQ(saccade_predict(model, &empty, 1, 0, &result), SACCADE_BAD_INPUT);
+  EXPECT_STREQ(saccade_last_error(), "pixels: 30 x 0 (width x height), expected at least 1 x 1");
+  // One line, whatever a name holds.
+  const std::string odd = "a\n\x1b[31m" + std::string(20000, 'x');
+  EXPECT_EQ(saccade_predict_file(model, odd.c_str(), 0, &result), SACCADE_BAD_INPUT);
+  const std::string line = saccade_last_error();
+  EXPECT_TRUE(line.starts_with("a\\n\\x1b[31mxxx") && line.size() < 9000) << line.size();
   saccade_model* none = model;
   EXPECT_EQ(saccade_model_load(nullptr, "cpu", &none), SACCADE_BAD_INPUT);
   EXPECT_EQ(none, nullptr);

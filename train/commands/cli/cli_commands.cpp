@@ -276,11 +276,15 @@ void add_report(CLI::App& app, Action& action) {
 
 void add_convert(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "convert", "turn weights of others into a checkpoint", run_convert);
-  c->add_option("IN", a->input, "safetensors, or a .pth file of PyTorch")->required()->check(not_empty());
+  c->add_option("IN", a->input, "safetensors (or its *.index.json), or a .pth file of PyTorch")
+      ->required()
+      ->check(not_empty());
   c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required()->check(not_empty());
   option(c, "--config", a->config, "FILE", "the model, where the weights do not tell it");
   add_set(c, a->set);
   option(c, "--annotations", a->annotations, "FILE", "COCO json that names the classes");
+  option(c, "--key", a->key, "NAME",
+         "the entry of a .pth file that holds the tensors, as ema.module (default: found)");
   c->footer(
       "Examples:\n"
       "  saccade convert detr-r50-e632da11.pth detr.safetensors\n"

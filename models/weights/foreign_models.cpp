@@ -1,0 +1,58 @@
+#include "models/weights/foreign_models.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+struct ForeignModel {
+  // Each is a part of some name in the file; the second may be "".
+  const char *part, *other;
+  const char* name;
+};
+
+// Official names and Hugging Face's. The first that fits counts.
+constexpr ForeignModel kForeign[] = {
+    {"sa_qcontent_proj.", "refpoint_embed", "DAB-DETR or DN-DETR"},
+    {"self_attn_query_content_proj.", "", "DAB-DETR"},
+    {"sa_qcontent_proj.", "", "Conditional DETR"},
+    {"ca_qcontent_proj.", "", "Conditional DETR"},
+    {"q_content_proj.", "", "Conditional DETR"},
+    {"decoder.lqe_layers.", "", "D-FINE"},
+    {"decoder.pre_bbox_head.", "", "D-FINE"},
+    {"text_backbone.", "encoder.", "Grounding DINO"},
+    {"feat_map.", "bert.", "Grounding DINO"},
+    {"embeddings.detection_tokens", "", "YOLOS"},
+    {"backbone.0.encoder.encoder.", "transformer.", "RF-DETR"},
+    {"backbone.0.encoder.", "projector.", "LW-DETR or RF-DETR"},
+    {"roi_heads.", "", "a Faster R-CNN"},
+    {"class_predictor.", "pixel_level_module.", "MaskFormer"},
+};
+
+// Whether some name has this, from the beginning of one of its parts on: "bbox_head." is not in "decoder.dec_bbox_head.0.bias".
+bool some_name_has(const WeightsFile& file, std::string_view part) {
+  return std::ranges::any_of(file.entries(), [&](const WeightEntry& e) {
+    const size_t at = e.name.find(part);
+    return at == 0 || (at != std::string::npos && e.name[at - 1] == '.');
+  });
+}
+
+}  // namespace
+
+std::string foreign_model(const WeightsFile& file) {
+  const auto has = [&](std::string_view part) { return some_name_has(file, part); };
+  for (const ForeignModel& model : kForeign)
+    if (has(model.part) && has(model.other))
+      return fmt::format("weights of {}, a model that is not here", model.name);
+  if (has("bbox_head.") && has("backbone."))
+    return "weights under the names of mmdetection, which are not read: take the official ones of the same model";
+  // A torch.nn.Sequential: "model.0.conv.weight", "model.22.dfl.conv.weight".
+  if (has("model.0.") && has("model.1.") && has("model.9.") && has("conv.weight"))
+    return "weights under the names of Ultralytics, whose models have layers of their own: take the official ones of RT-DETR";
+  return "";
+}
+
+}  // namespace saccade
