@@ -1,5 +1,8 @@
 #include "data/formats/data_format.h"
 
+#include <algorithm>
+#include <set>
+
 #include "data/formats/annotated_images.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
@@ -28,8 +31,23 @@ const DetectionFormat& detection_format(const DataPaths& paths) {
 
 void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); }
 
+// A list may name fewer classes than are known; what is known by the same id, or name, is not added.
+void add_known_classes(GroundTruth& truth, const std::vector<Category>& known) {
+  std::set<int64_t> ids;
+  std::set<std::string> names;
+  for (const Category& c : truth.categories) {
+    ids.insert(c.id);
+    names.insert(c.name);
+  }
+  for (const Category& c : known)
+    if (!ids.contains(c.id) && !names.contains(c.name)) truth.categories.push_back(c);
+}
+
 GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, const ProblemReport& report) {
-  return part_of(format.read(paths, report), paths);
+  GroundTruth truth = format.read(paths, report);
+  add_known_classes(truth, paths.categories);
+  if (paths.part == Part::kValidation) truth.notes.clear();  // they are of the training set, too
+  return part_of(std::move(truth), paths);
 }
 
 void look_at_images(const ImageSource& images, const DataPaths& paths, std::vector<std::string>* notes) {
@@ -50,6 +68,11 @@ std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& 
     dataset = std::make_shared<AnnotatedImages>(paths.annotations, paths.images,
                                                 read_lists(format, paths, fail_at_the_first), labels);
   look_at_images(*dataset, paths, notes);
+  if (notes != nullptr)
+    for (const std::string& note : dataset->ground_truth().notes)
+      if (std::string line = fmt::format("note: {}: {}", dataset->name(), note);
+          std::ranges::find(*notes, line) == notes->end())  // of two splits of one file
+        notes->push_back(std::move(line));
   return dataset;
 }
 
@@ -69,6 +92,8 @@ DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left,
     GroundTruth truth = format.read != nullptr ? read_lists(format, paths, add)
                                                : open_detection_dataset(paths)->ground_truth();
     check_ground_truth(truth, paths, threads, report, left);
+    for (const std::string& note : truth.notes)
+      if (std::ranges::find(report.remarks, note) == report.remarks.end()) report.remarks.push_back(note);
     if (all != nullptr) *all = std::move(truth);
   } catch (const InputError& e) {
     report.problems.add(e.what());

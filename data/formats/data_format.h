@@ -33,12 +33,18 @@ struct DataPaths {
   uint64_t seed = 0;
   // Only so many images: the first that have an object, or in turn the first ones of each class; 0: all.
   int64_t most = 0;
+  // Of annotations that name the images of several splits (data.yaml, obj.data): "train", "val" or "test". Then `images` is the folder
+  // that all of them lie in; "": the images are those of the folder `images`.
+  std::string split = {};
+  // The annotations of the splits beside this one. Formats that know classes by name only number those of all of them.
+  std::vector<std::string> beside = {};
 };
 
 // What a folder holds.
 struct DataSplits {
   std::string format = {};
   std::optional<DataPaths> train = {}, val = {}, test = {};
+  std::vector<std::string> notes = {};  // what was passed over, a line each
 };
 
 struct DetectionFormat {
@@ -53,7 +59,10 @@ struct DetectionFormat {
   std::shared_ptr<const DetectionDataset> (*open)(const DataPaths& paths, LabelScheme labels) = nullptr;
   // The usual layouts of a folder in this format, in words, and what of them is there; nullptr: there are none.
   std::string layout = {};
+  // Throws InputError where something that the folder's own files name is not there: nothing else is taken in its place.
   DataSplits (*find)(const std::string& folder) = nullptr;
+  // What a single file names: --data data.yaml. Nothing where it is no file of this format; nullptr: there is no such thing.
+  DataSplits (*find_in_file)(const std::string& file) = nullptr;
   std::string file = {};  // where it is registered
 };
 

@@ -32,6 +32,8 @@ struct GroundTruth {
   std::vector<ImageInfo> images;
   std::vector<Annotation> annotations;
   std::vector<Category> categories;
+  std::vector<std::string> notes =
+      {};  // what whoever read it has made of it, a line each, without the file's name
 };
 
 // Takes one problem (a line without the file's name); may throw.

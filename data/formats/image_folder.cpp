@@ -166,7 +166,9 @@ std::vector<std::string> ImageFolder::notes() const {
   std::string text = fmt::format("{}: {} images of {} classes", folder_, num_images(), class_names_.size());
   if (!ignored_.empty())
     text += fmt::format("; {} other files are left out (\"{}\")", ignored_.size(), ignored_.front());
-  return {text};
+  if (class_names_.size() != 1) return {text};
+  return {text, fmt::format("note: {}: has one class only (\"{}\"), so there is nothing to tell apart",
+                            folder_, class_names_.front())};
 }
 
 Sample ImageFolder::make_sample(int64_t index, Image image) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <unordered_set>
 
 #include "core/tensor/error.h"
@@ -23,24 +24,42 @@ bool is_asked_for(const DetectionFormat& format, const std::string& wanted) {
   return format.find != nullptr && (wanted.empty() || format.name == wanted);
 }
 
+DataSplits splits_in(const DetectionFormat& format, const std::string& place) {
+  if (is_folder(place)) return format.find(place);
+  return format.find_in_file != nullptr ? format.find_in_file(place) : DataSplits{};
+}
+
+constexpr auto kSplits = {&DataSplits::train, &DataSplits::val, &DataSplits::test};
+
 }  // namespace
 
 DataSplits look_for_splits(const std::string& folder, const std::string& wanted) {
-  if (!is_folder(folder)) fail_input("{}: no such folder", folder);
+  if (!is_folder(folder) && !is_file(folder))
+    fail_input("{}: no such folder, or file that describes one", folder);
   DataSplits found;
   for (const auto& [name, format] : detection_formats().all()) {
     if (!is_asked_for(format, wanted)) continue;
-    DataSplits splits = format.find(folder);
+    DataSplits splits = splits_in(format, folder);
     if (!splits.train && !splits.val && !splits.test) continue;
     if (!found.format.empty())
       fail_input("{}: holds a data set as {} and one as {}; data.train and data.val say which, path by path",
                  folder, found.format, name);
-    for (auto split : {&DataSplits::train, &DataSplits::val, &DataSplits::test})
+    for (auto split : kSplits)
       if (splits.*split) (splits.*split)->format = name;
     found = std::move(splits);
     found.format = name;
   }
+  join_classes(found);
   return found;
+}
+
+void join_classes(DataSplits& splits) {
+  for (auto split : kSplits) {
+    if (!(splits.*split)) continue;
+    for (auto other : kSplits)
+      if (other != split && splits.*other && (splits.*other)->annotations != (splits.*split)->annotations)
+        (splits.*split)->beside.push_back((splits.*other)->annotations);
+  }
 }
 
 DataSplits find_splits(const std::string& folder, const std::string& wanted) {
@@ -50,7 +69,13 @@ DataSplits find_splits(const std::string& folder, const std::string& wanted) {
   for (const auto& [name, format] : detection_formats().all())
     if (is_asked_for(format, wanted))
       layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
-  fail_input("{}: no data set is found in the folder, expected one as {}", folder, layouts);
+  if (is_file(folder))
+    fail_input(
+        "{}: describes no data set that is known, expected its folder, or a data.yaml, obj.data, json or csv",
+        folder);
+  fail_input(
+      "{}: no data set is found in the folder, expected one as {}; data convert FILE OUT --images DIR takes any list",
+      folder, layouts);
 }
 
 DataSplits find_class_splits(const std::string& folder) {
@@ -76,6 +101,22 @@ std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
   return fmt::format(
       "{}: has no validation images, so {:g} % of the training images, drawn by seed {}, become them",
       splits.train->annotations, 100 * share, seed);
+}
+
+std::string remark_on_shared_images(const GroundTruth& first, const DataPaths& first_paths,
+                                    const GroundTruth& second, const DataPaths& second_paths) {
+  auto place = [](const DataPaths& paths, const ImageInfo& image) {
+    return std::filesystem::path(joined(paths.images, image.file_name)).lexically_normal().string();
+  };
+  std::unordered_set<std::string> places;
+  for (const ImageInfo& image : first.images) places.insert(place(first_paths, image));
+  int64_t shared = 0;
+  std::string example;
+  for (const ImageInfo& image : second.images)
+    if (places.contains(place(second_paths, image)) && ++shared == 1) example = image.file_name;
+  if (shared == 0) return "";
+  return fmt::format("{} of its {} images {} in the training set too, first {}: figures on them say little",
+                     shared, second.images.size(), shared == 1 ? "is" : "are", example);
 }
 
 namespace {

@@ -16,16 +16,21 @@ struct SplitNames {
 };
 const std::vector<SplitNames>& split_names();
 
-// What a folder holds, in the layout of the one format that knows it, or of the one that is named. Throws InputError where none does,
-// or several do.
+// What a folder holds, in the layout of the one format that knows it, or of the one that is named; or what a file (data.yaml) names.
+// Throws InputError where no format knows it, or several do.
 DataSplits find_splits(const std::string& folder, const std::string& format = "");
 // Likewise, but where no format knows the folder, the result's format is "".
 DataSplits look_for_splits(const std::string& folder, const std::string& format = "");
+// Tells each split the annotations of the others: formats that know classes by name only number those of all.
+void join_classes(DataSplits& splits);
 // Of a classifier: the folders of the splits, each with class folders, or the folder itself as the training set.
 DataSplits find_class_splits(const std::string& folder);
 // Where there is no validation split, this share of the training images becomes one; which ones depends on the seed and their names
 // alone. Returns a line that says so; "": nothing was drawn.
 std::string draw_validation(DataSplits& splits, double share, uint64_t seed);
+// A line about images that are in both sets; "": there are none.
+std::string remark_on_shared_images(const GroundTruth& first, const DataPaths& first_paths,
+                                    const GroundTruth& second, const DataPaths& second_paths);
 // The images of a split that is drawn, or all; at most paths.most of them.
 GroundTruth part_of(GroundTruth truth, const DataPaths& paths);
 

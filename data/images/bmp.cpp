@@ -96,6 +96,13 @@ std::optional<ImageSize> bmp_size(Bytes head, const std::string& name) {
   return ImageSize{l.height, l.width};
 }
 
+std::optional<ImageHeader> bmp_peek(FilePieces& file, const std::string& name) {
+  const Bytes head = file.read(0, kFileHeader + 124);
+  if (!is_bmp(head)) return std::nullopt;
+  const BmpLayout l = bmp_layout(head, name);
+  return ImageHeader{{l.height, l.width}};
+}
+
 bool bmp_looks_whole(Bytes head, Bytes, size_t bytes) { return bmp_is_complete(bmp_layout(head, ""), bytes); }
 
 // The channel that the mask cuts out, as a byte.
@@ -140,6 +147,6 @@ void bmp_decode(Bytes b, Image& image, const std::string& name) {
 
 }  // namespace
 
-const ImageCodec kBmpCodec{"BMP", is_bmp, bmp_size, bmp_looks_whole, bmp_header, bmp_decode};
+const ImageCodec kBmpCodec{"BMP", is_bmp, bmp_size, bmp_peek, bmp_looks_whole, bmp_header, bmp_decode};
 
 }  // namespace saccade

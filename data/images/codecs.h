@@ -6,7 +6,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "core/files/file.h"
 #include "data/images/image.h"
 
 namespace saccade {
@@ -18,12 +20,30 @@ struct ImageHeader {
   int orientation = 1;  // EXIF's, 1 to 8 (data/images/orientation.h)
 };
 
+// The bytes of a file, of which only those are read that are asked for.
+class FilePieces {
+ public:
+  FilePieces(const InputFile& file, Bytes head) : file_(file), head_(head) {}
+  uint64_t size() const { return file_.size(); }
+  // So many bytes from there, or fewer where the file ends; until the next call. After too many calls there are none: then it is better
+  // to read all of the file.
+  Bytes read(uint64_t at, uint64_t count);
+
+ private:
+  const InputFile& file_;
+  Bytes head_;
+  std::vector<uint8_t> piece_;
+  int calls_ = 0;
+};
+
 struct ImageCodec {
   const char* name;
   // By its first bytes.
   bool (*recognises)(Bytes file);
   // The size where the first bytes of a file tell it; nothing where more are needed. Throws for what is no such image.
   std::optional<ImageSize> (*size)(Bytes head, const std::string& name);
+  // What header() tells of a file that is whole, from a few pieces of it; nothing where they do not tell.
+  std::optional<ImageHeader> (*peek)(FilePieces& file, const std::string& name);
   // Whether a file of `bytes` bytes with this head and tail looks whole; if not, it has to be read to know.
   bool (*looks_whole)(Bytes head, Bytes tail, size_t bytes);
   // Of a whole file, after checks that no pixel is needed for: that nothing is cut off, and that there is enough data for

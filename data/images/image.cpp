@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <new>
 #include <set>
-#include <string_view>
 
 #include "core/files/descriptors.h"
 #include "core/files/file.h"
@@ -49,21 +48,42 @@ std::vector<uint8_t> read_bytes(const InputFile& file, uint64_t begin, uint64_t 
 // Enough for the headers of nearly all files; a photo's EXIF data with its thumbnail may be longer.
 constexpr uint64_t kHead = uint64_t{32} << 10, kTail = 16;
 
-// Whether the head shows an image that is no larger than a file of that many bytes may be. Throws for what is certainly none.
-std::optional<ImageSize> look_at_head(const ImageCodec& codec, Bytes head, uint64_t bytes,
-                                      const std::string& name) {
-  std::optional<ImageSize> size = codec.size(head, name);
-  if (!size) return size;
-  check_size(*size, name);
+// Throws for a size that no image has, and for a file of more bytes than one of that size may have.
+void check_file_size(ImageSize size, uint64_t bytes, const std::string& name) {
+  check_size(size, name);
   // Eight bytes a pixel are 16 bits of red, green, blue and alpha; the rest is for profiles, thumbnails and the like.
-  const uint64_t most = (uint64_t{64} << 20) + 8 * static_cast<uint64_t>(size->height * size->width);
+  const uint64_t most = (uint64_t{64} << 20) + 8 * static_cast<uint64_t>(size.height * size.width);
   if (bytes > most)
-    fail_input("{}: {} bytes for {} x {} pixels, expected at most {}", name, bytes, size->width, size->height,
+    fail_input("{}: {} bytes for {} x {} pixels, expected at most {}", name, bytes, size.width, size.height,
                most);
-  return size;
+}
+
+// Throws for what the head shows to be no image.
+void look_at_head(const ImageCodec& codec, Bytes head, uint64_t bytes, const std::string& name) {
+  if (const std::optional<ImageSize> size = codec.size(head, name)) check_file_size(*size, bytes, name);
+}
+
+// What a file shows in its first bytes and those that they lead to; where that is too little, of all of it.
+ImageInspection peek_at(const ImageCodec& codec, const InputFile& file, Bytes head) {
+  FilePieces pieces(file, head);
+  if (const std::optional<ImageHeader> header = codec.peek(pieces, file.path())) {
+    check_file_size(header->stored, file.size(), file.path());
+    return {turned(header->stored, header->orientation), header->orientation};
+  }
+  return inspect_image(read_bytes(file, 0, file.size()), file.path());
 }
 
 }  // namespace
+
+Bytes FilePieces::read(uint64_t at, uint64_t count) {
+  constexpr int kMostCalls = 4000;
+  if (at >= size() || ++calls_ > kMostCalls) return {};
+  count = std::min(count, size() - at);
+  if (at + count <= head_.size()) return head_.subspan(at, count);
+  piece_.resize(count);
+  file_.read_at(piece_.data(), count, at);
+  return piece_;
+}
 
 void fail_cut(const std::string& name, const char* format) {
   fail_input("{}: damaged image (the {} file is cut off)", name, format);
@@ -136,33 +156,18 @@ ImageInspection check_image_file(const std::string& path) {
   if (file.size() <= kHead) return inspect_image(head, path);
   const ImageCodec& codec = codec_of(head, path);
   const std::vector<uint8_t> tail = read_bytes(file, file.size() - kTail, kTail);
-  if (!look_at_head(codec, head, file.size(), path) || !codec.looks_whole(head, tail, file.size()))
+  look_at_head(codec, head, file.size(), path);
+  if (!codec.looks_whole(head, tail, file.size()))
     return inspect_image(read_bytes(file, 0, file.size()), path);
-  // The orientation stands in the head, but the readers want all of the file.
-  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  if (text.find("Exif") != text.npos || text.find("eXIf") != text.npos)
-    return inspect_image(read_bytes(file, 0, file.size()), path);
-  try {
-    return inspect_image(head, path);
-  } catch (const InputError&) {  // it is whole, but this part is not
-    return {};
-  }
+  return peek_at(codec, file, head);
 }
 
 ImageSize image_size(const std::string& path) {
+  constexpr uint64_t kFirstBytes = uint64_t{4} << 10;
   const InputFile file(path, kImageFile);
-  const std::vector<uint8_t> head = read_bytes(file, 0, std::min(file.size(), kHead));
-  const ImageCodec& codec = codec_of(head, path);
-  auto size_in = [&](const std::vector<uint8_t>& bytes) {
-    const ImageHeader header = checked_header(codec, bytes, path);
-    return turned(header.stored, header.orientation);
-  };
-  try {
-    return size_in(head);
-  } catch (const InputError&) {
-    if (file.size() <= kHead) throw;
-  }
-  return size_in(read_bytes(file, 0, file.size()));
+  const std::vector<uint8_t> head = read_bytes(file, 0, std::min(file.size(), kFirstBytes));
+  if (file.size() <= kFirstBytes) return inspect_image(head, path).size;
+  return peek_at(codec_of(head, path), file, head).size;
 }
 
 std::string lower_extension(const std::string& path) {

@@ -45,10 +45,10 @@ struct ImageInspection {
 // The same errors, but for damage that only decoding shows.
 ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string& name);
 // The same again from the file's first and last bytes where they suffice, as they do for most: cheap enough for every image of a
-// data set. The size is 0 x 0 where it takes more bytes. Throws InputError.
+// data set. Throws InputError.
 ImageInspection check_image_file(const std::string& path);
 
-// The size as it is shown, from the first bytes where they suffice. Throws InputError.
+// The size as it is shown, from a few KB of the file: of damage elsewhere it says nothing. Throws InputError.
 ImageSize image_size(const std::string& path);
 
 // "JPEG, PNG, BMP and WebP".

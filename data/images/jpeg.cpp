@@ -6,6 +6,7 @@
 
 #include <jerror.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstring>
 
@@ -77,6 +78,38 @@ JpegSegments read_segments(Bytes b, bool to_the_end) {
 }
 
 std::optional<ImageSize> jpeg_size(Bytes head, const std::string&) { return read_segments(head, false).size; }
+
+// Up to the first scan: what stands behind it is of no use.
+std::optional<ImageHeader> jpeg_peek(FilePieces& file, const std::string&) {
+  constexpr size_t kFrameBytes = 9, kExifBytes = 512;
+  ImageHeader out;
+  bool has_size = false, has_exif = false;
+  for (uint64_t at = 2;;) {
+    const Bytes b = file.read(at, kFrameBytes);
+    if (b.size() < kFrameBytes || b[0] != 0xFF) return std::nullopt;
+    const uint8_t marker = b[1];
+    if (marker == 0xDA) break;
+    if (marker == 0xD9) return std::nullopt;
+    if (marker == 0xFF || marker == 0x01) {
+      at += marker == 0xFF ? 1 : 2;
+      continue;
+    }
+    const uint64_t length = big16(b, 2);
+    if (length < 2) return std::nullopt;
+    if (is_frame(marker) && !has_size) {
+      has_size = true;
+      out.stored = {big16(b, 5), big16(b, 7)};
+    } else if (marker == 0xE1 && !has_exif) {
+      // The orientation stands at the beginning, before the preview.
+      Bytes exif = file.read(at + 4, std::min<uint64_t>(length - 2, kExifBytes));
+      has_exif = has_text(exif, 0, std::string_view("Exif\0\0", 6));
+      if (has_exif && exif_directory_end(exif) > exif.size()) exif = file.read(at + 4, length - 2);
+      if (has_exif) out.orientation = exif_orientation(exif);
+    }
+    at += 2 + length;
+  }
+  return has_size ? std::optional(out) : std::nullopt;
+}
 
 bool jpeg_looks_whole(Bytes, Bytes tail, size_t) {
   return tail.size() >= 2 && tail[tail.size() - 2] == 0xFF && tail[tail.size() - 1] == 0xD9;
@@ -193,7 +226,7 @@ Image jpeg_decode_reduced(Bytes b, ImageSize size, int reduction, const std::str
 
 }  // namespace
 
-const ImageCodec kJpegCodec{"JPEG",      is_jpeg,     jpeg_size,          jpeg_looks_whole,
-                            jpeg_header, jpeg_decode, jpeg_decode_reduced};
+const ImageCodec kJpegCodec{"JPEG",           is_jpeg,     jpeg_size,   jpeg_peek,
+                            jpeg_looks_whole, jpeg_header, jpeg_decode, jpeg_decode_reduced};
 
 }  // namespace saccade

@@ -28,6 +28,16 @@ int exif_orientation(std::span<const uint8_t> exif) {
   return 1;
 }
 
+size_t exif_directory_end(std::span<const uint8_t> exif) {
+  const size_t before = has_text(exif, 0, std::string_view("Exif\0\0", 6)) ? 6 : 0;
+  exif = exif.subspan(before);
+  if (exif.size() < 8) return before + 8;
+  const bool little = has_text(exif, 0, "II");
+  const size_t directory = little ? little32(exif, 4) : big32(exif, 4);
+  if (directory > exif.size() || exif.size() - directory < 2) return before + directory + 2;
+  return before + directory + 2 + 12 * (little ? little16(exif, directory) : big16(exif, directory));
+}
+
 ImageSize turned(ImageSize size, int orientation) {
   if (orientation < 5) return size;
   return {size.width, size.height};

@@ -12,6 +12,9 @@ namespace saccade {
 // before it), 1 to 8; 1 (not turned) where there is none or it makes no sense.
 int exif_orientation(std::span<const uint8_t> exif);
 
+// How many of its bytes that takes: to the end of the first directory.
+size_t exif_directory_end(std::span<const uint8_t> exif);
+
 // The picture as it is shown.
 Image turned(Image image, int orientation);
 ImageSize turned(ImageSize size, int orientation);

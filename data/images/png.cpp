@@ -2,6 +2,7 @@
 #include <png.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstring>
 
@@ -22,6 +23,21 @@ std::optional<ImageSize> png_size(Bytes head, const std::string&) {
   // Its own checksum: what libpng refuses is refused before a training begins.
   if (crc32_z(0, head.data() + 12, 17) != big32(head, 29)) return std::nullopt;
   return ImageSize{big32(head, 20), big32(head, 16)};
+}
+
+std::optional<ImageHeader> png_peek(FilePieces& file, const std::string& name) {
+  const std::optional<ImageSize> size = png_size(file.read(0, 33), name);
+  if (!size) return std::nullopt;
+  ImageHeader header{*size};
+  for (uint64_t at = kPngSignature.size();;) {
+    const Bytes b = file.read(at, 8);
+    if (b.size() < 8) return std::nullopt;
+    if (has_text(b, 4, "IEND")) return header;
+    const uint64_t length = big32(b, 0);
+    if (has_text(b, 4, "eXIf"))
+      header.orientation = exif_orientation(file.read(at + 8, std::min<uint64_t>(length, 1 << 16)));
+    at += 12 + length;
+  }
 }
 
 bool png_looks_whole(Bytes, Bytes tail, size_t) {
@@ -125,6 +141,6 @@ void png_decode(Bytes b, Image& image, const std::string& name) {
 
 }  // namespace
 
-const ImageCodec kPngCodec{"PNG", is_png, png_size, png_looks_whole, png_header, png_decode};
+const ImageCodec kPngCodec{"PNG", is_png, png_size, png_peek, png_looks_whole, png_header, png_decode};
 
 }  // namespace saccade

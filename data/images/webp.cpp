@@ -1,6 +1,8 @@
 // WebP through libwebp. https://developers.google.com/speed/webp/docs/riff_container
 #include <webp/decode.h>
 
+#include <algorithm>
+
 #include "core/tensor/error.h"
 #include "data/images/codecs.h"
 #include "data/images/orientation.h"
@@ -16,6 +18,25 @@ std::optional<ImageSize> webp_size(Bytes head, const std::string&) {
   int width = 0, height = 0;
   if (!WebPGetInfo(head.data(), head.size(), &width, &height)) return std::nullopt;
   return ImageSize{height, width};
+}
+
+std::optional<ImageHeader> webp_peek(FilePieces& file, const std::string& name) {
+  const Bytes head = file.read(0, 64);
+  const std::optional<ImageSize> size = webp_size(head, name);
+  if (!size || !is_webp(head)) return std::nullopt;
+  ImageHeader header{*size};
+  const uint64_t end = std::min<uint64_t>(riff_bytes(head), file.size());
+  for (uint64_t at = 12; at + 8 <= end;) {
+    const Bytes b = file.read(at, 8);
+    if (b.size() < 8 || has_text(b, 0, "ANIM")) return std::nullopt;
+    const uint64_t bytes = little32(b, 4);
+    if (has_text(b, 0, "EXIF")) {
+      header.orientation = exif_orientation(file.read(at + 8, std::min<uint64_t>(bytes, 1 << 16)));
+      break;
+    }
+    at += 8 + bytes + bytes % 2;
+  }
+  return header;
 }
 
 bool webp_looks_whole(Bytes head, Bytes, size_t bytes) { return riff_bytes(head) <= bytes; }
@@ -55,6 +76,7 @@ void webp_decode(Bytes b, Image& image, const std::string& name) {
 
 }  // namespace
 
-const ImageCodec kWebpCodec{"WebP", is_webp, webp_size, webp_looks_whole, webp_header, webp_decode};
+const ImageCodec kWebpCodec{"WebP",           is_webp,     webp_size,  webp_peek,
+                            webp_looks_whole, webp_header, webp_decode};
 
 }  // namespace saccade

@@ -85,7 +85,6 @@ int64_t multiple(const Inference& in, const std::string& name, int64_t of) {
 
 // Of Hugging Face's config.json: what is computed in one way only here.
 void check_json(const Inference& in) {
-  in.expect_in_json<std::string>("decoder_method", "default");
   in.expect_in_json<std::string>("activation_function", "silu");
   in.expect_in_json<std::string>("encoder_activation_function", "gelu");
   in.expect_in_json<double>("layer_norm_eps", 1e-5);
@@ -149,8 +148,16 @@ bool infer_rt_detr(Inference& in) {
     in.set(hybrid + "ffn_dim", in.size(attention + "0.linear1.weight", 0));
   infer_classes(in, {"decoder.dec_score_head.0.weight"}, 0);
   // Version 2's weights named "dsp" are of discrete sampling, which leaves no trace in them.
-  if (in.naming() != "official RT-DETR, version 1" && !given.has("decoder_sampling"))
-    in.assumed.push_back(t + "decoder_sampling: bilinear");
+  if (!given.has("decoder_sampling")) {
+    const auto method = in.json().find<std::string>("decoder_method");
+    if (method == "discrete") {
+      in.set(t + "decoder_sampling", "discrete");
+    } else {
+      in.expect_in_json<std::string>("decoder_method", "default");
+      if (!method && in.naming() != "official RT-DETR, version 1")
+        in.assumed.push_back(t + "decoder_sampling: bilinear");
+    }
+  }
   // Images of the published models: stretched, in [0, 1].
   in.set("data.val_height", 640);
   in.set("data.val_width", 640);

@@ -54,7 +54,13 @@ TEST(Yolo, ReadsBoxesPolygonsAndNames) {
   EXPECT_EQ(set->file_name(2), "deep/c.png");
   EXPECT_EQ(boxes_text(set->ground_truth()), "2:1:4,2,10,10.5 2:2:4,2,8,8 3:2:0,0,40,20 ");
   // Without the images' folder: the yaml's own; classes by name where they are known.
-  EXPECT_EQ(open_detection_dataset({dir / "data.yaml", ""})->num_images(), 3);
+  EXPECT_EQ(open_detection_dataset({.annotations = dir / "data.yaml", .images = "", .split = "train"})
+                ->num_images(),
+            3);
+  EXPECT_NE(input_error([&] {
+              open_detection_dataset({dir / "data.yaml", ""});
+            }).find("names the images of several splits"),
+            std::string::npos);
   DataPaths known{dir / "data.yaml", dir / "images/train"};
   known.categories = {{7, "dog"}, {9, "a cat"}};
   EXPECT_EQ(boxes_text(open_detection_dataset(known)->ground_truth()),
@@ -162,8 +168,6 @@ TEST(Layouts, AreFound) {
            "coco | train train/annotations.json train/images | val val/annotations.json val/images"},
           {{"data.yaml", "train/images/", "valid/images/"},
            "yolo | train data.yaml train/images | val data.yaml valid/images"},
-          {{"data.yaml", "images/train/", "images/val/"},
-           "yolo | train data.yaml images/train | val data.yaml images/val"},
           {{"classes.txt", "images/", "labels/"}, "yolo | train classes.txt images"},
           {{"Annotations/a.xml", "JPEGImages/", "ImageSets/Main/train.txt", "ImageSets/Main/val.txt"},
            "voc | train ImageSets/Main/train.txt JPEGImages | val ImageSets/Main/val.txt JPEGImages"},

@@ -71,6 +71,21 @@ TEST(ImageFormats, GivePillowsPixels) {
   EXPECT_EQ(inspect_image(bytes_of(kGoldenImages + "images/turned6.webp"), "").orientation, 6);
 }
 
+// Of files that are longer than what is read at first.
+TEST(ImageFormats, TheSizeIsReadFromAFewPieces) {
+  TestFolder dir;
+  for (const GoldenImage& c : golden_images()) {
+    write_bytes(dir / "long", read_bytes(c.path) + std::string(5000, '\0'));
+    EXPECT_EQ(image_size(dir / "long"), (ImageSize{c.height, c.width})) << c.path;
+    EXPECT_EQ(image_size(c.path), (ImageSize{c.height, c.width})) << c.path;
+  }
+  write_bytes(dir / "cut", read_bytes(kGoldenImages + "jpeg/420.jpg").substr(0, 2) + std::string(5000, '\0'));
+  EXPECT_NE(input_error([&] { image_size(dir / "cut"); }), "no error");
+  write_bytes(dir / "none", std::string(5000, 'x'));
+  EXPECT_NE(input_error([&] { image_size(dir / "none"); }).find("not an image in a format"),
+            std::string::npos);
+}
+
 TEST(ImageFormats, OthersAreRefusedByContent) {
   TestFolder dir;
   const std::pair<const char*, std::string_view> others[] = {
@@ -257,6 +272,8 @@ TEST(ImageFormats, TheOrientationOfALargeFileIsRead) {
   bytes.insert(bytes.begin() + end, comment.begin(), comment.end());
   write_bytes(dir / "a.jpg", std::string(bytes.begin(), bytes.end()));
   EXPECT_EQ(check_image_file(dir / "a.jpg").orientation, 6);
+  EXPECT_EQ(image_size(dir / "a.jpg"), check_image_file(dir / "a.jpg").size);
+  EXPECT_EQ(image_size(dir / "a.jpg"), inspect_image(bytes, "").size);
 }
 
 // Orientation is what turns the stored picture into the shown one: of each golden file of one picture they are equal.

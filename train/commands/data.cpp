@@ -47,6 +47,7 @@ std::vector<Source> splits_of(const std::string& folder, const std::string& form
                               const std::string& output) {
   std::vector<Source> sources;
   const DataSplits splits = find_splits(folder, format);
+  for (const std::string& note : splits.notes) print_line("note: {}", note);
   for (const SplitNames& split : split_names())
     if (const auto& paths = splits.*split.split)
       sources.push_back(
@@ -104,6 +105,14 @@ bool may_hold_classes(const std::string& folder) {
   return has_others && !(has_images && has_lists);
 }
 
+// A file beside the folders that may be a list of boxes in a form that is not known; "": none. Lists of classes are none.
+std::string possible_list(const std::string& folder) {
+  for (const char* ending : {".json", ".xml", ".data", ".yaml", ".yml"})
+    for (const std::string& name : list_files(folder, ending))
+      if (name.find("class") == std::string::npos) return joined(folder, name);
+  return "";
+}
+
 // Of a folder in which no lists of boxes are found, but folders that may be classes.
 template <class Arguments>
 std::optional<DataSplits> class_folders(const Arguments& arguments) {
@@ -112,7 +121,15 @@ std::optional<DataSplits> class_folders(const Arguments& arguments) {
     return std::nullopt;
   DataSplits found = find_class_splits(arguments.data);
   for (const SplitNames& names : split_names())
-    if (const auto& paths = found.*names.split; paths && may_hold_classes(paths->images)) return found;
+    if (const auto& paths = found.*names.split; paths && may_hold_classes(paths->images)) {
+      for (const std::string& folder : {arguments.data, paths->images})
+        if (const std::string list = possible_list(folder); !list.empty())
+          fail_input(
+              "{}: may be a list of boxes, but not in a layout that is known, so the folders beside it are not taken for classes; "
+              "data convert {} OUT --images DIR reads it as COCO",
+              list, list);
+      return found;
+    }
   return std::nullopt;
 }
 
@@ -153,10 +170,16 @@ int64_t check_detection_splits(const CheckArguments& arguments) {
   if (!arguments.fix.empty())
     folder = prepare_outputs(sources, arguments.data.empty() ? "" : arguments.fix, arguments.data);
   std::vector<Category> categories;
+  GroundTruth first;  // of the splits
   for (Source source : sources) {
     source.paths.categories = categories;
-    GroundTruth left;
-    const DatasetReport report = check_detection_dataset(source.paths, &left);
+    GroundTruth left, all;
+    DatasetReport report = check_detection_dataset(source.paths, &left, 0, &all);
+    if (!first.images.empty() && sources[0].name == "train")
+      if (std::string shared = remark_on_shared_images(first, sources[0].paths, all, source.paths);
+          !shared.empty())
+        report.remarks.push_back(std::move(shared));
+    if (first.images.empty()) first = std::move(all);
     if (categories.empty()) categories = left.categories;
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
     problems += tell(report, source.paths.annotations);
@@ -291,7 +314,8 @@ int run_data_convert(const DataConvertArguments& arguments) {
   if (!arguments.images.empty())
     sources.push_back({{.annotations = arguments.input, .images = arguments.images, .format = arguments.from},
                        joined(arguments.output, "annotations.json")});
-  else if (std::filesystem::is_directory(arguments.input))
+  else if (std::filesystem::is_directory(arguments.input) ||
+           (is_file(arguments.input) && look_for_splits(arguments.input, arguments.from).format == "yolo"))
     sources = splits_of(arguments.input, arguments.from, arguments.output);
   else
     fail_input("--images: not given, expected the folder of the images of {}, or a folder in its place",
@@ -304,6 +328,7 @@ int run_data_convert(const DataConvertArguments& arguments) {
     source.paths.categories = categories;
     std::vector<std::string> notes;
     auto dataset = open_detection_dataset(source.paths, LabelScheme::kContiguous, &notes);
+    for (const std::string& note : notes) print_line(note);
     GroundTruth truth = dataset->ground_truth();
     run_tasks(std::ssize(truth.images), 0, [&](int64_t i) {
       ImageInfo& image = truth.images[static_cast<size_t>(i)];

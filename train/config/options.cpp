@@ -156,12 +156,14 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     };
     splits.train = paths(data.train());
     if (data.has_val()) splits.val = paths(data.val());
+    join_classes(splits);
   } else {
     splits = is_detection ? find_splits(data.folder()) : find_class_splits(data.folder());
     if (!splits.train) fail_input("{}: no training images are found in the folder", data.folder());
     const std::string drawn =
         is_detection ? draw_validation(splits, data.val_share(), config.seed()) : std::string();
     if (notes != nullptr) {
+      for (const std::string& note : splits.notes) notes->push_back("note: " + note);
       notes->push_back(fmt::format("{}: {} data, {}{}", data.folder(), splits.format, splits.train->images,
                                    splits.val && drawn.empty() ? " and " + splits.val->images : ""));
       if (!drawn.empty()) notes->push_back(drawn);

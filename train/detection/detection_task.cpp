@@ -6,6 +6,7 @@
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/data_format.h"
+#include "data/formats/splits.h"
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
@@ -46,6 +47,11 @@ class DetectionTask final : public TrainingTask {
       splits_.val->categories = train_set_->ground_truth().categories;
       val_set_ = open_detection_dataset(*splits_.val, label_scheme(config), &notes_);
       check_categories(*val_set_, category_ids(), class_names(), "the training set");
+      if (config.data().overfit() == 0)
+        if (const std::string shared = remark_on_shared_images(train_set_->ground_truth(), *splits_.train,
+                                                               val_set_->ground_truth(), *splits_.val);
+            !shared.empty())
+          notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), shared));
     }
   }
 

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <filesystem>
 
+#include "core/files/file.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco/coco.h"
@@ -10,44 +12,111 @@
 namespace saccade {
 namespace {
 
+namespace fs = std::filesystem;
+
 GroundTruth read_coco_format(const DataPaths& paths, const ProblemReport& report) {
   return read_coco(paths.annotations, [&](const std::string& problem) {
     report(fmt::format("{}: {}", paths.annotations, problem));
   });
 }
 
-// The images of annotations/instances_train2017.json are in train2017, in images/train2017, or all in images.
-std::string image_folder(const std::string& folder, const std::string& stem, const std::string& split) {
-  return first_folder({joined(folder, stem), joined(folder, "images/" + stem),
-                       joined(folder, "images/" + split), joined(folder, split + "/images"),
-                       joined(folder, split), joined(folder, "images"), folder});
+// The first image that a list names, to find the folder that its names are relative to; "": unknown. The text is only looked at: whoever
+// reads the list tells what is wrong with it.
+std::string first_coco_image(const std::string& file) {
+  if (!is_file(file)) return "";
+  try {
+    const InputFile input(file, kJsonFile);
+    std::string head(std::min<uint64_t>(input.size(), uint64_t{1} << 20), '\0');
+    if (!head.empty()) input.read_at(head.data(), head.size(), 0);
+    constexpr std::string_view kKey = "\"file_name\"";
+    size_t at = head.find(kKey);
+    if (at == std::string::npos) return "";
+    at = head.find_first_not_of(" \t\r\n:", at + kKey.size());
+    if (at == std::string::npos || head[at] != '"') return "";
+    std::string name;
+    for (++at; at < head.size() && head[at] != '"'; ++at) {
+      if (head[at] == '\\' && ++at == head.size()) break;
+      name += head[at];
+    }
+    return name;
+  } catch (const InputError&) {
+    return "";
+  }
 }
 
-// Of Roboflow and of `saccade data shapes`: a file in each split's folder; of COCO: a folder of annotations; one file.
+// The images of annotations/instances_train2017.json are in train2017, in images/train2017, or all in images: the first of these that has
+// the first image of the list.
+std::string image_folder(const std::string& file, const std::string& folder, const std::string& stem,
+                         const std::string& split) {
+  return folder_of({joined(folder, stem), joined(folder, "images/" + stem), joined(folder, "images/" + split),
+                    joined(folder, split + "/images"), joined(folder, split), joined(folder, "images"),
+                    joined(folder, "data"), folder},
+                   first_coco_image(file));
+}
+
+// Of several lists of a split the one that has a folder of images of its name; which of others is meant nobody can know.
+std::string list_of_instances(const std::string& folder, const std::string& name) {
+  std::vector<std::string> lists;
+  for (const std::string& file : list_files(joined(folder, "annotations"), ".json"))
+    if (file.starts_with("instances_" + name)) lists.push_back(file);
+  auto has_images = [&](const std::string& file) {
+    const std::string stem = file.substr(10, file.size() - 15);
+    return is_folder(joined(folder, stem)) || is_folder(joined(folder, "images/" + stem));
+  };
+  if (lists.size() > 1 && std::any_of(lists.begin(), lists.end(), has_images))
+    std::erase_if(lists, [&](const std::string& file) { return !has_images(file); });
+  if (lists.size() > 1)
+    fail_input(
+        "{}/annotations: {} and {} may both be the {} images, expected one; data.train and data.val say which, path by path",
+        folder, lists[0], lists[1], name);
+  return lists.empty() ? "" : lists[0];
+}
+
+// Of Roboflow and of `saccade data shapes`: a file in each split's folder; of COCO: a folder of annotations; of FiftyOne: labels.json beside
+// a folder "data"; of Label Studio: result.json beside images; one file.
 DataSplits find_coco(const std::string& folder) {
   DataSplits splits;
-  auto add = [&](std::optional<DataPaths>& split, const std::string& file, const std::string& images) {
-    if (!split && is_file(file)) split = DataPaths{.annotations = file, .images = images};
+  auto add = [&](std::optional<DataPaths>& split, const std::string& file, auto images) {
+    if (!split && is_file(file)) split = DataPaths{.annotations = file, .images = images()};
   };
   for (const SplitNames& split : split_names())
     for (const std::string& name : split.names) {
       std::optional<DataPaths>& to = splits.*split.split;
-      const std::string own = joined(folder, name);
-      add(to, joined(own, "_annotations.coco.json"), own);
-      add(to, joined(own, "annotations.json"), first_folder({joined(own, "images"), own}));
-      const std::string annotations = joined(folder, "annotations");
-      add(to, joined(annotations, name + ".json"), image_folder(folder, name, name));
-      for (const std::string& file : list_files(annotations, ".json"))
-        if (file.starts_with("instances_" + name)) {
-          const std::string stem = file.substr(10, file.size() - 15);
-          add(to, joined(annotations, file), image_folder(folder, stem, name));
-        }
-      add(to, joined(folder, name + ".json"), image_folder(folder, name, name));
+      const std::string own = joined(folder, name), annotations = joined(folder, "annotations");
+      auto find_images = [&](const std::string& file, const std::string& stem) {
+        add(to, file, [&] { return image_folder(file, folder, stem, name); });
+      };
+      add(to, joined(own, "_annotations.coco.json"), [&] { return own; });
+      for (const char* file : {"annotations.json", "labels.json", "result.json"}) {
+        const std::string list = joined(own, file);
+        add(to, list, [&] {
+          return folder_of({joined(own, "images"), joined(own, "data"), own}, first_coco_image(list));
+        });
+      }
+      find_images(joined(annotations, name + ".json"), name);
+      if (!to)
+        if (const std::string file = list_of_instances(folder, name); !file.empty())
+          find_images(joined(annotations, file), file.substr(10, file.size() - 15));
+      find_images(joined(folder, name + ".json"), name);
     }
   if (splits.train || splits.val || splits.test) return splits;
-  for (const char* file :
-       {"annotations.json", "_annotations.coco.json", "annotations/instances_default.json"})
-    add(splits.train, joined(folder, file), image_folder(folder, "default", "default"));
+  for (const char* name : {"annotations.json", "_annotations.coco.json", "annotations/instances_default.json",
+                           "result.json", "labels.json"}) {
+    const std::string file = joined(folder, name);
+    // A file of these names may be another one.
+    const bool is_any = std::string(name) == "result.json" || std::string(name) == "labels.json";
+    if (!is_any || !first_coco_image(file).empty())
+      add(splits.train, file, [&] { return image_folder(file, folder, "default", "default"); });
+  }
+  return splits;
+}
+
+DataSplits find_coco_file(const std::string& file) {
+  DataSplits splits;
+  const std::string folder = parent_of(file);
+  if (file.ends_with(".json"))
+    splits.train = DataPaths{.annotations = file,
+                             .images = image_folder(file, folder, fs::path(file).stem().string(), "train")};
   return splits;
 }
 
@@ -56,8 +125,9 @@ DataSplits find_coco(const std::string& folder) {
      .summary = "COCO instances: one json file",
      .recognises = nullptr,  // the default: annotations that no other format recognises
      .read = read_coco_format,
-     .layout = "annotations/*.json or _annotations.coco.json",
+     .layout = "annotations/*.json, _annotations.coco.json, or labels.json or result.json beside the images",
      .find = find_coco,
+     .find_in_file = find_coco_file,
      .file = __FILE__});
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "data/formats/voc/voc_xml.h"
 
 #include <expat.h>
+#include <iconv.h>
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
 #include <optional>
 
@@ -15,6 +17,37 @@ namespace {
 
 constexpr FileKind kXmlFile{"a Pascal VOC annotation (XML)", uint64_t{64} << 20};
 constexpr size_t kMaxDepth = 32, kMaxText = 4096;
+
+// The encoding that the file says it has, in small letters; "": none that expat would not know by itself.
+std::string foreign_encoding(const std::string& text) {
+  const std::string head = text.substr(0, std::min(text.find("?>"), size_t{300}));
+  const size_t at = head.find("encoding=");
+  if (!head.starts_with("<?xml") || at == std::string::npos || at + 10 >= head.size()) return "";
+  const size_t end = head.find(head[at + 9], at + 10);
+  if (end == std::string::npos) return "";
+  std::string name = head.substr(at + 10, end - at - 10);
+  for (char& c : name) {
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_') return "";
+  }
+  for (const char* known : {"utf-8", "utf-16", "iso-8859-1", "us-ascii"})
+    if (name == known) return "";
+  return name == "gb2312" || name == "gbk" ? "gb18030" : name;  // what tools call so is often more than that
+}
+
+// As UTF-8; nothing where the encoding is not known or the text has none of its characters.
+std::optional<std::string> as_utf8(const std::string& text, const std::string& encoding) {
+  const iconv_t converter = iconv_open("UTF-8", encoding.c_str());
+  if (converter == reinterpret_cast<iconv_t>(-1)) return std::nullopt;
+  std::string in = text, out(4 * text.size() + 16, '\0');
+  char *from = in.data(), *to = out.data();
+  size_t left = in.size(), room = out.size();
+  const bool ok = iconv(converter, &from, &left, &to, &room) != static_cast<size_t>(-1) && left == 0;
+  iconv_close(converter);
+  if (!ok) return std::nullopt;
+  out.resize(out.size() - room);
+  return out;
+}
 
 // Follows the elements from <annotation> on; only those whose path is known are read.
 class VocReader {
@@ -31,7 +64,12 @@ class VocReader {
   }
 
   VocFile read() {
-    const std::string text = read_text(path_, kXmlFile);
+    std::string text = read_text(path_, kXmlFile);
+    if (const std::string encoding = foreign_encoding(text); !encoding.empty())
+      if (auto converted = as_utf8(text, encoding)) {
+        text = std::move(*converted);
+        XML_SetEncoding(parser_.get(), "UTF-8");
+      }
     const bool ok = XML_Parse(parser_.get(), text.data(), static_cast<int>(text.size()), 1) == XML_STATUS_OK;
     if (!stopped_.empty()) fail_input("{}", stopped_);
     if (!ok)
@@ -73,6 +111,7 @@ class VocReader {
     if (element_ == "/annotation/size/width") file_.width = side(value);
     if (element_ == "/annotation/size/height") file_.height = side(value);
     if (element_ == "/annotation/object/name") object_.name = value;
+    if (element_ == "/annotation/object/difficult") object_.is_difficult = value == "1" || value == "true";
     constexpr const char* kCorners[] = {"xmin", "ymin", "xmax", "ymax"};
     for (size_t i = 0; i < 4; ++i)
       if (element_ == std::string("/annotation/object/bndbox/") + kCorners[i])

@@ -10,6 +10,7 @@ namespace saccade {
 struct VocObject {
   std::string name;
   std::array<double, 4> corners{};  // xmin, ymin, xmax, ymax in pixels
+  bool is_difficult = false;        // neither asked for nor wrong, as VOC's evaluation has it
 };
 
 struct VocFile {

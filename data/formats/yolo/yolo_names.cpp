@@ -2,16 +2,23 @@
 
 #include <yaml.h>
 
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 
+#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/yolo/yaml_load.h"
+#include "data/formats/yolo/yolo_sets.h"
 
 namespace saccade {
 namespace {
+
+constexpr FileKind kDarknetFile{"an obj.data", uint64_t{1} << 20};
 
 // A document in memory; its nodes refer to each other by number, so aliases cost nothing.
 class YamlDocument {
@@ -32,8 +39,9 @@ class YamlDocument {
     if (n.type != YAML_SCALAR_NODE) return std::nullopt;
     return std::string(reinterpret_cast<const char*>(n.data.scalar.value), n.data.scalar.length);
   }
+  int64_t line(int index) { return static_cast<int64_t>(node(index).start_mark.line) + 1; }
   [[noreturn]] void fail_at(int index, const std::string& what) {
-    fail_input("{}: line {}: {}", path_, node(index).start_mark.line + 1, what);
+    fail_input("{}: line {}: {}", path_, line(index), what);
   }
 
  private:
@@ -76,35 +84,119 @@ std::vector<std::string> read_names(YamlDocument& yaml, int index) {
   return names;
 }
 
+// A folder or a list of images, or several of them.
+std::vector<YoloEntry> read_entries(YamlDocument& yaml, const std::string& split, int index) {
+  const yaml_node_t& node = yaml.node(index);
+  std::vector<YoloEntry> entries;
+  auto add = [&](int at) {
+    const auto text = yaml.text(at);
+    if (!text)
+      yaml.fail_at(at, fmt::format("{}: expected a folder of images, a list of them or several", split));
+    if (!text->empty() && *text != "null" && *text != "~") entries.push_back({*text, yaml.line(at)});
+  };
+  if (node.type != YAML_SEQUENCE_NODE) {
+    add(index);
+  } else {
+    for (const int* i = node.data.sequence.items.start; i < node.data.sequence.items.top; ++i) add(*i);
+  }
+  return entries;
+}
+
+// The numbers of a list of two.
+void read_key_points(YamlDocument& yaml, int index, YoloYaml& out) {
+  const yaml_node_t& node = yaml.node(index);
+  std::vector<double> numbers;
+  if (node.type == YAML_SEQUENCE_NODE)
+    for (const int* i = node.data.sequence.items.start; i < node.data.sequence.items.top; ++i)
+      numbers.push_back(finite_number(yaml.text(*i).value_or("")).value_or(0));
+  if (numbers.size() != 2 || numbers[0] < 1 || numbers[0] > 10000 || numbers[0] != std::floor(numbers[0]) ||
+      (numbers[1] != 2 && numbers[1] != 3))
+    yaml.fail_at(index,
+                 "kpt_shape: expected the count of key points and 2 or 3 numbers for each, like [17, 3]");
+  out.key_points = static_cast<int64_t>(numbers[0]);
+  out.key_point_numbers = static_cast<int64_t>(numbers[1]);
+}
+
+const std::set<std::string> kReadKeys{"names", "path", "train", "val", "test", "kpt_shape", "nc"};
+
 }  // namespace
+
+bool is_yolo_yaml(const std::string& path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
+
+bool is_darknet_data(const std::string& path) { return path.ends_with(".data"); }
+
+bool is_class_list(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return name == "classes.txt" || name == "obj.names";
+}
 
 YoloYaml read_yolo_yaml(const std::string& path) {
   YamlDocument yaml(path);
   YoloYaml out;
   bool has_names = false;
   std::set<std::string> seen;
+  std::optional<std::pair<int, double>> count;  // where it stands
   const yaml_node_t& root = yaml.root();
   for (const auto* p = root.data.mapping.pairs.start; p < root.data.mapping.pairs.top; ++p) {
     const auto key = yaml.text(p->key);
     if (!key) continue;
     // Of what nobody reads here, the last one counts, as for others that read such files.
-    const bool is_read =
-        *key == "names" || *key == "path" || *key == "train" || *key == "val" || *key == "test";
-    if (is_read && !seen.insert(*key).second)
+    if (kReadKeys.contains(*key) && !seen.insert(*key).second)
       yaml.fail_at(p->key, fmt::format("\"{}\" appears twice", shortened(*key)));
     if (*key == "names") {
       out.names = read_names(yaml, p->value);
       has_names = true;
     } else if (*key == "path") {
       out.path = yaml.text(p->value).value_or("");
+    } else if (*key == "kpt_shape") {
+      read_key_points(yaml, p->value, out);
+    } else if (*key == "nc") {
+      if (const auto number = finite_number(yaml.text(p->value).value_or(""))) count = {p->value, *number};
     } else if (*key == "train" || *key == "val" || *key == "test") {
-      const auto folder = yaml.text(p->value);
-      if (!folder) yaml.fail_at(p->value, fmt::format("{}: expected one folder of images", *key));
-      if (!folder->empty() && *folder != "null" && *folder != "~") out.folders[*key] = *folder;
+      if (auto entries = read_entries(yaml, *key, p->value); !entries.empty())
+        out.splits[*key] = std::move(entries);
     }
   }
   if (!has_names) fail_input("{}: has no \"names\" of the classes", path);
   check_class_list(out.names, path);
+  if (count && count->second != static_cast<double>(out.names.size()))
+    yaml.fail_at(count->first,
+                 fmt::format("nc: {:g}, but there are {} names", count->second, out.names.size()));
+  return out;
+}
+
+YoloYaml read_darknet_data(const std::string& path) {
+  YoloYaml out;
+  std::string names;
+  for (const TextLine& line : text_lines(read_text(path, kDarknetFile))) {
+    const size_t equals = line.text.find('=');
+    if (line.text.starts_with('#') || line.text.starts_with(';')) continue;
+    if (equals == std::string::npos)
+      fail_input("{}: line {}: expected a key, = and a value, found \"{}\"", path, line.number,
+                 shortened(line.text));
+    const std::string key(trimmed(std::string_view(line.text).substr(0, equals))),
+        value(trimmed(std::string_view(line.text).substr(equals + 1)));
+    if (value.empty()) continue;
+    if (key == "names") names = value;
+    for (const auto& [split, keys] : std::map<std::string, std::set<std::string>>{
+             {"train", {"train"}}, {"val", {"valid", "val"}}, {"test", {"test"}}})
+      if (keys.contains(key)) {
+        if (out.splits.contains(split)) fail_input("{}: line {}: {} is there twice", path, line.number, key);
+        out.splits[split] = {{value, line.number}};
+      }
+  }
+  if (names.empty()) fail_input("{}: has no \"names\", the file of the classes", path);
+  const std::string found = existing_place(path, "", names);
+  if (found.empty()) fail_input("{}: names: \"{}\": no such file", path, names);
+  out.names = read_class_list(found);
+  return out;
+}
+
+YoloYaml read_yolo_description(const std::string& path) {
+  if (is_yolo_yaml(path)) return read_yolo_yaml(path);
+  if (is_darknet_data(path)) return read_darknet_data(path);
+  YoloYaml out;
+  out.names = read_class_list(path);
   return out;
 }
 

@@ -129,9 +129,11 @@ TEST(ForeignWeights, AreDescribedByTheirConfigJson) {
   EXPECT_EQ(loaded.config.model().transformer().eval_layers(), 2);
   EXPECT_EQ(loaded.config.model().transformer().decoder_activation(), "silu");
   EXPECT_EQ(loaded.class_names, (std::vector<std::string>{"a", "b", "c", "d", "e"}));
+  ASSERT_EQ(with("\"decoder_method\": \"discrete\"").status, 0);
+  EXPECT_EQ(load_trained_model(folder / "out.safetensors").config.model().transformer().decoder_sampling(), "discrete");
   for (const auto& [field, part] : std::vector<std::pair<std::string, std::string>>{
-           {"\"decoder_method\": \"discrete\"",
-            "config.json: decoder_method is discrete, which is not there here, expected default"},
+           {"\"decoder_method\": \"nearest\"",
+            "config.json: decoder_method is nearest, which is not there here, expected default"},
            {"\"layer_norm_eps\": 0.001", "config.json: layer_norm_eps is 0.001"},
            {"\"activation_function\": \"relu\"", "config.json: activation_function is relu"},
            {"\"normalize_before\": true", "config.json: normalize_before is true"},

@@ -1,6 +1,7 @@
-// Boxes in a table (RFC 4180): a header, then a line for each box with its image, its class and its corners in pixels. Columns are
-// found by the names that are usual, in any order; others are passed over. An image without objects has a line without a class and
-// corners. Classes are numbered from 1 in the order of their names, images in the order of the file.
+// Boxes in a table: a header, then a line for each box with its image, its class and its corners in pixels. Columns are found by the
+// names that are usual, in any order; others are passed over. Tables without a header are taken in RetinaNet's order. An image without
+// objects has a line without a class and corners. Classes are numbered from 1 in the order of a classes.txt or classes.csv beside the
+// table, or else of their names, images in the order of the file.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,8 +12,10 @@
 
 #include "core/files/file.h"
 #include "core/tensor/error.h"
+#include "data/formats/csv/csv_text.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
+#include "data/images/image.h"
 
 namespace saccade {
 namespace {
@@ -31,67 +34,27 @@ const std::array<std::vector<std::string_view>, kColumns> kColumnNames{{
     {"height", "image_height"},
 }};
 
-// Cuts the text into lines of fields; a field in quotes may hold commas, quotes (doubled) and line ends.
-class CsvText {
- public:
-  explicit CsvText(std::string_view text) : text_(text) {
-    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // a byte order mark
-  }
+using Columns = std::array<std::optional<size_t>, kColumns>;
 
-  // False at the end. Empty lines are passed over; a quote that does not end is a problem.
-  bool next(std::vector<std::string>& fields, std::string& problem) {
-    do {
-      if (at_ >= text_.size()) return false;
-      line_ = ++lines_;
-      fields.assign(1, "");
-      problem.clear();
-      read_line(fields, problem);
-    } while (fields.size() == 1 && fields[0].empty() && problem.empty());
-    return true;
-  }
-  int64_t line() const { return line_; }
+bool is_number(const std::string& text) { return finite_number(text).has_value(); }
 
- private:
-  void read_line(std::vector<std::string>& fields, std::string& problem) {
-    for (; at_ < text_.size(); ++at_) {
-      const char c = text_[at_];
-      if (c == '\n') {
-        ++at_;
-        return;
-      }
-      if (c == ',')
-        fields.emplace_back();
-      else if (c == '"' && fields.back().empty())
-        read_quoted(fields.back(), problem);
-      else if (c != '\r')
-        fields.back() += c;
-    }
+// RetinaNet's tables have no header: path,x1,y1,x2,y2,class, and the size of the image behind it in SKU-110K's. An image without objects
+// has its path alone.
+std::optional<Columns> columns_without_header(const std::vector<std::string>& line) {
+  if ((line.size() != 6 && line.size() != 8) || !has_image_extension(line[0])) return std::nullopt;
+  auto all = [&](auto test) { return std::all_of(line.begin() + 1, line.begin() + 5, test); };
+  if (!all(is_number) && !(all([](const std::string& s) { return s.empty(); }) && line[5].empty()))
+    return std::nullopt;
+  Columns columns{0, 5, 1, 2, 3, 4};
+  if (line.size() == 8) {
+    columns[kWidth] = 6;
+    columns[kHeight] = 7;
   }
-  // From the first quote to the last.
-  void read_quoted(std::string& field, std::string& problem) {
-    for (++at_; at_ < text_.size(); ++at_) {
-      const char c = text_[at_];
-      lines_ += c == '\n';
-      if (c != '"') {
-        field += c;
-      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
-        field += '"';
-        ++at_;
-      } else {
-        return;
-      }
-    }
-    problem = "the quote is not closed";
-  }
+  return columns;
+}
 
-  std::string_view text_;
-  size_t at_ = 0;
-  int64_t line_ = 0, lines_ = 0;
-};
-
-std::array<std::optional<size_t>, kColumns> find_columns(const std::vector<std::string>& header,
-                                                         const std::string& path) {
-  std::array<std::optional<size_t>, kColumns> columns;
+Columns find_columns(const std::vector<std::string>& header, const std::string& path) {
+  Columns columns;
   for (size_t i = 0; i < header.size(); ++i) {
     std::string name = header[i];
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -109,6 +72,30 @@ std::array<std::optional<size_t>, kColumns> find_columns(const std::vector<std::
   return columns;
 }
 
+// The names of a table, from a classes.txt beside it or RetinaNet's classes.csv (a name and a number from 0 in each line), in the order of
+// their numbers; empty: there is neither.
+std::vector<std::string> listed_classes(const std::string& annotations) {
+  const std::string list = joined(parent_of(annotations), "classes.txt"),
+                    table = joined(parent_of(annotations), "classes.csv");
+  if (is_file(list)) return read_class_list(list);
+  if (!is_file(table)) return {};
+  std::map<int64_t, std::string> names;
+  const std::string text = read_text(table, kTextFile);
+  CsvText csv(text);
+  std::vector<std::string> fields;
+  std::string problem;
+  while (csv.next(fields, problem)) {
+    const double number = fields.size() == 2 ? finite_number(fields[1]).value_or(-1) : -1;
+    if (!problem.empty() || number < 0 || number > 65535 ||
+        !names.try_emplace(static_cast<int64_t>(number), fields[0]).second)
+      fail_input("{}: line {}: expected the name of a class and its number, each once", table, csv.line());
+  }
+  std::vector<std::string> sorted;
+  for (const auto& [number, name] : names) sorted.push_back(name);
+  check_class_list(sorted, table);
+  return sorted;
+}
+
 class CsvReader {
  public:
   CsvReader(const DataPaths& paths, const ProblemReport& report) : paths_(paths), report_(report) {}
@@ -119,16 +106,28 @@ class CsvReader {
     std::vector<std::string> fields;
     std::string problem;
     if (!csv.next(fields, problem)) fail_input("{}: the file is empty", paths_.annotations);
-    columns_ = find_columns(fields, paths_.annotations);
+    const std::optional<Columns> plain = columns_without_header(fields);
+    columns_ = plain ? *plain : find_columns(fields, paths_.annotations);
     const size_t count = fields.size();
-    while (csv.next(fields, problem)) {
+    bool is_line = plain || csv.next(fields, problem);
+    for (; is_line; is_line = csv.next(fields, problem)) {
       if (problem.empty() && fields.size() != count)
         problem = fmt::format("expected {} fields, found {}", count, fields.size());
       if (problem.empty()) problem = add_line(fields);
       if (!problem.empty()) report_(fmt::format("{}: line {}: {}", paths_.annotations, csv.line(), problem));
     }
+    if (plain)
+      truth_.notes.push_back("there is no header, so the columns are taken as path,x1,y1,x2,y2,class");
     number();
     return std::move(truth_);
+  }
+
+  // The classes of the boxes, without numbers.
+  std::set<std::string> names() {
+    read();
+    std::set<std::string> names;
+    for (const auto& [name, place] : classes_) names.insert(name);
+    return names;
   }
 
  private:
@@ -137,7 +136,11 @@ class CsvReader {
     auto field = [&](size_t column) -> const std::string& { return fields[*columns_[column]]; };
     if (field(kImage).empty()) return "expected the name of an image";
     const auto [it, is_new] = images_.try_emplace(field(kImage), truth_.images.size());
-    if (is_new) truth_.images.push_back({.id = std::ssize(truth_.images) + 1, .file_name = field(kImage)});
+    if (is_new) {
+      const std::string name =
+          paths_.images.empty() ? field(kImage) : with_slashes(paths_.images, field(kImage));
+      truth_.images.push_back({.id = std::ssize(truth_.images) + 1, .file_name = name});
+    }
     ImageInfo& image = truth_.images[it->second];
     if (columns_[kWidth] && columns_[kHeight]) {
       const auto width = finite_number(field(kWidth)), height = finite_number(field(kHeight));
@@ -171,9 +174,8 @@ class CsvReader {
   void number() {
     std::vector<std::string> names(classes_.size());
     for (const auto& [name, place] : classes_) names[place] = name;
-    std::vector<std::string> sorted = names;
-    std::sort(sorted.begin(), sorted.end());
-    truth_.categories = number_classes(sorted, paths_);
+    truth_.categories =
+        number_classes(paths_.categories.empty() ? all_classes() : std::vector<std::string>(), paths_);
     const std::map<std::string, int64_t> ids = ids_by_name(truth_.categories);
     std::set<std::string> unknown;
     std::erase_if(truth_.annotations, [&](Annotation& a) {
@@ -190,20 +192,55 @@ class CsvReader {
     });
   }
 
-  const DataPaths& paths_;
-  const ProblemReport& report_;
-  std::array<std::optional<size_t>, kColumns> columns_;
+  // Those of a list, or of this table and those beside it.
+  std::vector<std::string> all_classes() {
+    if (std::vector<std::string> listed = listed_classes(paths_.annotations); !listed.empty()) return listed;
+    std::set<std::string> names;
+    for (const auto& [name, place] : classes_) names.insert(name);
+    for (const std::string& other : paths_.beside) {
+      if (!other.ends_with(".csv")) continue;  // it is of another format
+      DataPaths paths{
+          .annotations = other, .images = "", .categories = {{0, ""}}};  // numbers are not asked for
+      names.merge(CsvReader(paths, [](const std::string&) {}).names());
+    }
+    return {names.begin(), names.end()};
+  }
+
+  DataPaths paths_;
+  ProblemReport report_;
+  Columns columns_;
   std::unordered_map<std::string, size_t> images_, classes_;
   GroundTruth truth_;
 };
+
+// The first image that the table names, to find the folder that its names are relative to; "": unknown.
+std::string first_image(const std::string& file) {
+  try {
+    const InputFile input(file, kTextFile);
+    std::string head(std::min<uint64_t>(input.size(), 1 << 16), '\0');
+    if (!head.empty()) input.read_at(head.data(), head.size(), 0);
+    CsvText csv(head);
+    std::vector<std::string> fields;
+    std::string problem;
+    if (!csv.next(fields, problem)) return "";
+    if (columns_without_header(fields)) return fields[0];
+    const size_t column = *find_columns(fields, file)[kImage];
+    return csv.next(fields, problem) && column < fields.size() ? fields[column] : "";
+  } catch (const InputError&) {  // whoever reads the table tells
+    return "";
+  }
+}
+
+std::optional<DataPaths> table(const std::string& file, const std::vector<std::string>& folders) {
+  return DataPaths{.annotations = file, .images = folder_of(folders, first_image(file))};
+}
 
 // Of Roboflow: a table in each split's folder; a table for each split; one table.
 DataSplits find_csv(const std::string& folder) {
   DataSplits splits;
   auto add = [&](std::optional<DataPaths>& split, const std::string& file,
                  const std::vector<std::string>& images) {
-    if (!split && is_file(joined(folder, file)))
-      split = DataPaths{.annotations = joined(folder, file), .images = first_folder(images)};
+    if (!split && is_file(joined(folder, file))) split = table(joined(folder, file), images);
   };
   const std::vector<std::string> common{joined(folder, "images"), folder};
   for (const SplitNames& split : split_names())
@@ -221,14 +258,22 @@ DataSplits find_csv(const std::string& folder) {
   return splits;
 }
 
+DataSplits find_csv_file(const std::string& file) {
+  DataSplits splits;
+  const std::string folder = parent_of(file);
+  if (file.ends_with(".csv")) splits.train = table(file, {joined(folder, "images"), folder});
+  return splits;
+}
+
 [[maybe_unused]] const bool csv_registered = detection_formats().add(
     {.name = "csv",
-     .summary = "a CSV file of boxes: file_name,class,x1,y1,x2,y2",
+     .summary = "a CSV file of boxes: file_name,class,x1,y1,x2,y2; or RetinaNet's without a header",
      .recognises = [](const DataPaths& paths) { return paths.annotations.ends_with(".csv"); },
      .read = [](const DataPaths& paths,
                 const ProblemReport& report) { return CsvReader(paths, report).read(); },
      .layout = "train.csv or _annotations.csv",
      .find = find_csv,
+     .find_in_file = find_csv_file,
      .file = __FILE__});
 
 }  // namespace

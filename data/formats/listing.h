@@ -1,0 +1,54 @@
+// What lies in a folder of a data set, and what of it nobody reads.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace saccade {
+
+// Names relative to the folder, sorted; hidden files and folders are left out everywhere.
+struct FolderListing {
+  std::vector<std::string> images;   // by their ending
+  std::vector<std::string> foreign;  // images of types that are not read
+  std::vector<std::string> links;    // to folders, which are not followed
+  std::vector<std::string> texts;    // *.txt
+};
+// Of a folder and the folders in it. Throws InputError when it cannot be read.
+FolderListing list_tree(const std::string& folder);
+// "3 images in FOLDER are of a type that is not read, ..." and the same of links; nothing where there are none.
+std::vector<std::string> notes_on_listing(const FolderListing& listing, const std::string& folder);
+
+// Names of the images in a folder and its folders, relative to it, sorted; hidden ones are left out. Throws InputError when it cannot be read.
+std::vector<std::string> list_images(const std::string& folder);
+// Names of the folder's own files that end so, sorted; none where there is no such folder.
+std::vector<std::string> list_files(const std::string& folder, const std::string& ending);
+// The same of the folders in it, too, relative to it.
+std::vector<std::string> list_files_below(const std::string& folder, const std::string& ending);
+bool has_files_below(const std::string& folder, const std::string& ending);
+bool is_folder(const std::string& path);
+bool is_file(const std::string& path);
+// folder + "/" + name; the name alone where it is absolute.
+std::string joined(const std::string& folder, const std::string& name);
+// The folder that a file lies in; "." for a name without one.
+std::string parent_of(const std::string& path);
+
+// The first of these that is a folder; "": none.
+std::string first_folder(const std::vector<std::string>& folders);
+// The first of these in which the file is; the first that is a folder where none has it (or there is no name).
+std::string folder_of(const std::vector<std::string>& folders, const std::string& file);
+// A name as Windows writes it, with slashes, where the folder holds that file but none of the name as it stands.
+std::string with_slashes(const std::string& folder, const std::string& name);
+
+struct TextLine {
+  int64_t number = 0;  // from 1
+  std::string text;
+};
+// The lines that are not blank, without blanks at their ends; a byte order mark at the beginning is passed over.
+std::vector<TextLine> text_lines(std::string_view text);
+std::string_view trimmed(std::string_view text);
+std::string_view without_mark(std::string_view text);
+// "3 files are", "1 file is".
+std::string count_of(int64_t count, const std::string& one, const std::string& many);
+
+}  // namespace saccade

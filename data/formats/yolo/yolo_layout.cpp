@@ -1,0 +1,131 @@
+#include "data/formats/yolo/yolo_layout.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/tensor/error.h"
+#include "data/formats/listing.h"
+#include "data/formats/splits.h"
+#include "data/formats/yolo/yolo_sets.h"
+#include "data/images/image.h"
+
+namespace saccade {
+namespace {
+
+// The images of a split that nothing names, by the names that are usual; "": there are none.
+std::string usual_images(const std::string& folder, const SplitNames& split) {
+  std::vector<std::string> usual;
+  for (const std::string& name : split.names) {
+    usual.push_back(joined(folder, name + "/images"));
+    usual.push_back(joined(folder, "images/" + name));
+  }
+  return first_folder(usual);
+}
+
+// What the file names must be there; only a test split, which many exporters name whether or not there is one, may lack.
+DataSplits splits_named_in(const YoloYaml& set, const std::string& file) {
+  DataSplits splits;
+  const std::string folder = parent_of(file);
+  for (const SplitNames& split : split_names()) {
+    const std::string& name = split.names[0];
+    if (!set.splits.contains(name)) {
+      const std::string images = is_darknet_data(file) ? "" : usual_images(folder, split);
+      if (!images.empty()) splits.*split.split = DataPaths{.annotations = file, .images = images};
+      continue;
+    }
+    try {
+      const std::vector<YoloSource> sources = sources_of(set, file, name);
+      DataPaths paths{.annotations = file, .images = common_root(sources, set, file)};
+      if (sources.size() > 1 || sources[0].is_list) paths.split = name;
+      splits.*split.split = paths;
+    } catch (const InputError& e) {
+      if (name != "test") throw;
+      splits.notes.push_back(fmt::format("{}; so there are no test images", e.what()));
+    }
+  }
+  if (!splits.train && !splits.val && is_folder(joined(folder, "images")))
+    splits.train = DataPaths{.annotations = file, .images = joined(folder, "images")};
+  return splits;
+}
+
+bool names_classes(const std::string& file) {
+  try {
+    read_yolo_description(file);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+// The file that describes the set; "": there is none.
+std::string description_in(const std::string& folder) {
+  for (const char* usual : {"data.yaml", "dataset.yaml", "data.yml", "dataset.yml", "obj.data"})
+    if (is_file(joined(folder, usual))) return joined(folder, usual);
+  // Files of other names may be about anything.
+  std::vector<std::string> others;
+  for (const char* ending : {".yaml", ".yml", ".data"})
+    for (const std::string& name : list_files(folder, ending))
+      if (names_classes(joined(folder, name))) others.push_back(joined(folder, name));
+  if (others.size() > 1)
+    fail_input("{}: {} each describe a data set, expected one of them in place of the folder: --data {}",
+               folder, fmt::join(others, ", "), others[0]);
+  if (others.size() == 1) return others[0];
+  const std::string darknet = joined(folder, "data/obj.data");
+  return is_file(darknet) ? darknet : "";
+}
+
+// Images and their labels side by side.
+bool is_flat(const std::string& folder) {
+  if (!is_folder(folder)) return false;
+  for (const std::string& text : list_files(folder, ".txt")) {
+    if (is_class_list(text)) continue;
+    for (const char* ending : {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".JPG", ".JPEG", ".PNG", ".BMP"})
+      if (is_file(std::filesystem::path(joined(folder, text)).replace_extension(ending).string()))
+        return true;
+  }
+  return false;
+}
+
+std::string class_list_in(const std::string& folder) {
+  for (const char* name : {"classes.txt", "obj.names", "labels/classes.txt"})
+    if (is_file(joined(folder, name))) return joined(folder, name);
+  return "";
+}
+
+DataSplits splits_beside_class_list(const std::string& folder) {
+  DataSplits splits;
+  const std::string list = class_list_in(folder), images = joined(folder, "images");
+  for (const SplitNames& split : split_names())
+    for (const std::string& name : split.names) {
+      const std::string own = joined(folder, name), own_list = class_list_in(own);
+      const std::string& classes = own_list.empty() ? list : own_list;
+      if (splits.*split.split || classes.empty()) continue;
+      const std::string found = first_folder({joined(own, "images"), joined(images, name)});
+      if (!found.empty() && !label_folder(found).empty())
+        splits.*split.split = DataPaths{.annotations = classes, .images = found};
+      else if (is_flat(own))
+        splits.*split.split = DataPaths{.annotations = classes, .images = own};
+    }
+  if (splits.train || splits.val || splits.test || list.empty()) return splits;
+  if (is_folder(images) && (is_folder(joined(folder, "labels")) || is_flat(images)))
+    splits.train = DataPaths{.annotations = list, .images = images};
+  else if (is_flat(folder))
+    splits.train = DataPaths{.annotations = list, .images = folder};
+  return splits;
+}
+
+}  // namespace
+
+DataSplits find_yolo(const std::string& folder) {
+  const std::string file = description_in(folder);
+  return file.empty() ? splits_beside_class_list(folder) : splits_named_in(read_yolo_description(file), file);
+}
+
+DataSplits find_yolo_in_file(const std::string& file) {
+  if (!is_yolo_yaml(file) && !is_darknet_data(file)) return {};
+  return splits_named_in(read_yolo_description(file), file);
+}
+
+}  // namespace saccade

@@ -1,0 +1,256 @@
+#include "data/formats/yolo/yolo_sets.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <unordered_set>
+
+#include "core/files/file.h"
+#include "core/tensor/error.h"
+#include "data/formats/named_classes.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr FileKind kLabelHead{"a file of YOLO labels", uint64_t{64} << 20};
+
+bool exists(const std::string& path) { return is_folder(path) || is_file(path); }
+
+// Without "." and "..", where that can be, and without a slash at the end.
+fs::path normal(const fs::path& path) {
+  fs::path out = path.lexically_normal();
+  if (!out.has_filename() && out.has_parent_path() && out != out.root_path()) out = out.parent_path();
+  return out;
+}
+
+// What exporters put before a name although it lies beside the file.
+std::string without_prefix(std::string name) {
+  for (const std::string_view prefix : {"../", "./", "data/"})
+    while (name.starts_with(prefix)) name.erase(0, prefix.size());
+  return name;
+}
+
+std::string first_place(const std::vector<std::string>& folders, std::string name) {
+  for (int style = 0; style < 2; ++style) {
+    for (const std::string& one : {name, without_prefix(name)})
+      for (const std::string& folder : folders)
+        if (!one.empty() && exists(joined(folder, one))) return joined(folder, one);
+    if (name.find('\\') == std::string::npos) break;
+    std::replace(name.begin(), name.end(), '\\', '/');  // as Windows writes it
+  }
+  return "";
+}
+
+std::string common_folder(const std::vector<std::string>& folders) {
+  std::vector<fs::path> paths;
+  for (const std::string& folder : folders) paths.push_back(normal(folder));
+  auto goes_up = [](const fs::path& p) { return !p.empty() && *p.begin() == ".."; };
+  const bool is_mixed = std::any_of(paths.begin(), paths.end(), goes_up) ||
+                        std::any_of(paths.begin(), paths.end(), [&](const fs::path& p) {
+                          return p.is_absolute() != paths[0].is_absolute();
+                        });
+  fs::path common;
+  for (fs::path& path : paths) {
+    if (is_mixed) path = normal(fs::absolute(path));
+    if (path == ".") return ".";
+    if (&path == &paths[0]) {
+      common = path;
+      continue;
+    }
+    fs::path both;
+    for (auto a = common.begin(), b = path.begin(); a != common.end() && b != path.end() && *a == *b;
+         ++a, ++b)
+      both /= *a;
+    common = both;
+  }
+  return common.empty() ? "." : common.string();
+}
+
+// Below the root, where it lies there.
+std::string name_below(const std::string& path, const std::string& root) {
+  fs::path file = normal(path);
+  if (fs::path(root).is_absolute() && !file.is_absolute()) file = normal(fs::absolute(file));
+  auto inside = [&](const fs::path& folder) -> std::string {
+    const fs::path below = file.lexically_relative(normal(folder));
+    return below.empty() || *below.begin() == ".." ? "" : below.string();
+  };
+  std::string name = inside(root);
+  std::error_code error;
+  if (name.empty() && file.is_absolute()) name = inside(fs::absolute(root, error));
+  if (name.empty() && file.is_absolute()) name = inside(fs::canonical(root, error));
+  if (!name.empty()) return name;
+  return file.is_absolute() ? file.string() : file.lexically_relative(normal(root)).string();
+}
+
+// The last folder that is called so becomes "labels"; "" without one.
+std::string as_labels(const fs::path& images) {
+  std::vector<fs::path> parts;
+  for (const fs::path& part : normal(images)) parts.push_back(part);
+  for (const char* name : {"images", "JPEGImages"}) {
+    auto last = std::find(parts.rbegin(), parts.rend(), fs::path(name));
+    if (last == parts.rend()) continue;
+    *last = "labels";
+    fs::path labels;
+    for (const fs::path& part : parts) labels /= part;
+    return labels.string();
+  }
+  return "";
+}
+
+// Empty, or a line that begins with five numbers.
+bool looks_like_labels(const std::string& path) {
+  try {
+    const InputFile file(path, kLabelHead);
+    std::string head(std::min<uint64_t>(file.size(), 4096), '\0');
+    if (!head.empty()) file.read_at(head.data(), head.size(), 0);
+    const std::vector<TextLine> lines = text_lines(head);
+    if (lines.empty()) return true;
+    int numbers = 0;
+    std::string_view line = lines[0].text;
+    while (!line.empty() && numbers < 5) {
+      const size_t end = std::min(line.find_first_of(" \t"), line.size());
+      if (!finite_number(line.substr(0, end))) return false;
+      ++numbers;
+      line = trimmed(line.substr(end));
+    }
+    return numbers == 5;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+// The file with this ending or with that of Windows; "": none.
+std::string text_of(const fs::path& stem) {
+  for (const char* ending : {".txt", ".TXT"})
+    if (std::string path = fs::path(stem).replace_extension(ending).string(); is_file(path)) return path;
+  return "";
+}
+
+}  // namespace
+
+std::string existing_place(const std::string& file, const std::string& path, const std::string& name) {
+  const std::string beside = parent_of(file);
+  return first_place({joined(beside, path), beside}, name);
+}
+
+std::vector<YoloSource> sources_of(const YoloYaml& set, const std::string& file, const std::string& split) {
+  std::vector<YoloSource> sources;
+  const auto entries = set.splits.find(split);
+  if (entries == set.splits.end()) return sources;
+  for (const YoloEntry& entry : entries->second) {
+    const std::string place = existing_place(file, set.path, entry.text);
+    if (place.empty())
+      fail_input("{}: line {}: {}: \"{}\": no such folder or list of images", file, entry.line, split,
+                 entry.text);
+    const bool is_list = is_file(place);
+    if (is_list && lower_extension(place) != ".txt")
+      fail_input("{}: line {}: {}: \"{}\": expected a folder of images or a list of them (.txt)", file,
+                 entry.line, split, entry.text);
+    sources.push_back({place, is_list});
+  }
+  return sources;
+}
+
+std::string common_root(const std::vector<YoloSource>& sources, const YoloYaml& set,
+                        const std::string& file) {
+  if (sources.size() == 1 && !sources[0].is_list) return sources[0].place;
+  std::vector<std::string> folders;
+  bool has_list = false;
+  for (const YoloSource& source : sources) {
+    folders.push_back(source.is_list ? parent_of(source.place) : source.place);
+    has_list = has_list || source.is_list;
+  }
+  if (has_list) {
+    const std::string root = joined(parent_of(file), set.path);
+    folders.push_back(is_folder(root) ? root : parent_of(file));
+  }
+  return common_folder(folders);
+}
+
+YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& root, const YoloYaml& set,
+                     const std::string& file) {
+  YoloImages out{.root = root, .images = {}, .listings = {}, .notes = {}};
+  std::unordered_set<std::string> seen;
+  int64_t repeats = 0;
+  std::string first_repeat;
+  auto add = [&](const std::string& name, const std::string& folder) {
+    if (seen.insert(name).second) {
+      out.images.push_back({name, folder});
+    } else if (++repeats == 1) {
+      first_repeat = name;
+    }
+  };
+  for (const YoloSource& source : sources) {
+    if (source.is_list) {
+      const std::vector<std::string> folders{parent_of(source.place), joined(parent_of(file), set.path),
+                                             parent_of(file)};
+      for (const TextLine& line : text_lines(read_text(source.place, kTextFile))) {
+        std::string place = first_place(folders, line.text);
+        if (place.empty()) place = joined(folders[0], line.text);  // whoever looks at the images tells
+        add(name_below(place, root), root);
+      }
+      continue;
+    }
+    FolderListing listing = list_tree(source.place);
+    for (const std::string& name : listing.images)
+      add(source.place == root ? name : name_below(joined(source.place, name), root), source.place);
+    for (std::string& note : notes_on_listing(listing, source.place)) out.notes.push_back(std::move(note));
+    out.listings.emplace_back(source.place, std::move(listing));
+  }
+  if (repeats > 0)
+    out.notes.push_back(fmt::format("{} named more than once and {} once, first {}",
+                                    count_of(repeats, "image is", "images are"),
+                                    repeats == 1 ? "counts" : "count", first_repeat));
+  return out;
+}
+
+std::string label_folder(const std::string& images) {
+  const std::string labels = as_labels(images);
+  return !labels.empty() && is_folder(labels) ? labels : "";
+}
+
+std::string label_file(const std::string& root, const YoloImage& image) {
+  const fs::path path = fs::path(root) / image.name;
+  const std::string labels = as_labels(image.folder);
+  if (!labels.empty()) {
+    const fs::path below =
+        image.folder == root ? fs::path(image.name) : normal(path).lexically_relative(normal(image.folder));
+    if (std::string found = text_of(fs::path(labels) / below); !found.empty()) return found;
+  }
+  const std::string own = as_labels(path.parent_path());
+  if (!own.empty())
+    if (std::string found = text_of(fs::path(own) / path.filename()); !found.empty()) return found;
+  std::string beside = text_of(path);
+  // Beside images whose labels have a folder, there may be texts of another kind.
+  const bool has_folder = !own.empty() && (is_folder(own) || !label_folder(image.folder).empty());
+  return beside.empty() || !has_folder || looks_like_labels(beside) ? beside : "";
+}
+
+std::string expected_label_file(const std::string& root, const YoloImage& image) {
+  const fs::path path = fs::path(root) / image.name;
+  const std::string own = as_labels(path.parent_path());
+  const fs::path label = own.empty() || !is_folder(own) ? path : fs::path(own) / path.filename();
+  return fs::path(label).replace_extension(".txt").string();
+}
+
+std::vector<std::string> labels_without_image(const YoloImages& images,
+                                              const std::vector<std::string>& used) {
+  std::set<std::string> known, found;
+  for (const std::string& path : used) known.insert(normal(path).string());
+  auto look = [&](const std::string& folder, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      const std::string path = normal(joined(folder, text)).string();
+      if (!known.contains(path) && !is_class_list(path) && looks_like_labels(path)) found.insert(path);
+    }
+  };
+  for (const auto& [folder, listing] : images.listings) {
+    look(folder, listing.texts);
+    if (const std::string labels = label_folder(folder); !labels.empty())
+      look(labels, list_tree(labels).texts);
+  }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace saccade

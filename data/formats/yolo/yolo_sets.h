@@ -1,0 +1,48 @@
+// Which images a YOLO data set has, and where their labels lie.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/formats/listing.h"
+#include "data/formats/yolo/yolo_names.h"
+
+namespace saccade {
+
+// Where something lies that `file` names, `path` being what its names are relative to beside the file's own folder; "": nowhere. What
+// exporters write is often relative to another folder: it is looked for without a leading "../" or "data/", too.
+std::string existing_place(const std::string& file, const std::string& path, const std::string& name);
+
+// A folder of images, or a list of them.
+struct YoloSource {
+  std::string place;
+  bool is_list = false;
+};
+// Those of a split. Throws InputError naming the file, the line and what is not there or no such thing.
+std::vector<YoloSource> sources_of(const YoloYaml& set, const std::string& file, const std::string& split);
+// The folder that all of them lie in; that of a list's images is the set's.
+std::string common_root(const std::vector<YoloSource>& sources, const YoloYaml& set, const std::string& file);
+
+struct YoloImage {
+  std::string name;    // below the root
+  std::string folder;  // of the source, that the folder of the labels belongs to
+};
+struct YoloImages {
+  std::string root;
+  std::vector<YoloImage> images;                                // each once, in the order of the sources
+  std::vector<std::pair<std::string, FolderListing>> listings;  // of the sources that are folders
+  std::vector<std::string> notes;  // what of the folders and lists is passed over
+};
+YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& root, const YoloYaml& set,
+                     const std::string& file);
+
+// The folder of the labels that belongs to a folder of images: ".../labels/train" of ".../images/train"; "" where there is none.
+std::string label_folder(const std::string& images);
+// The labels of an image: in that folder, in the one that belongs to its own folder, or beside it; "": there are none.
+std::string label_file(const std::string& root, const YoloImage& image);
+// Where they are expected, for messages.
+std::string expected_label_file(const std::string& root, const YoloImage& image);
+// Files of labels, in the folders of labels and beside the images, that none of `used` is.
+std::vector<std::string> labels_without_image(const YoloImages& images, const std::vector<std::string>& used);
+
+}  // namespace saccade

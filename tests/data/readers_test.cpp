@@ -1,0 +1,436 @@
+// Data sets as people have them: what is named is taken or refused by its name, and what is passed over is said.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/formats/checks/findings.h"
+#include "data/formats/data_format.h"
+#include "data/formats/named_classes.h"
+#include "data/formats/splits.h"
+#include "tests/data/test_files.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Images of 40 x 20 pixels where there is no text, folders where the name ends in a slash.
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+void make(const TestFolder& dir, const Files& files) {
+  for (const auto& [name, text] : files) {
+    fs::create_directories(name.ends_with("/") ? fs::path(dir / name) : fs::path(dir / name).parent_path());
+    if (name.ends_with("/")) continue;
+    if (has_image_extension(name) && text.empty())
+      write_png(Image(20, 40), dir / name);
+    else
+      write_bytes(dir / name, text);
+  }
+}
+
+std::string without(std::string text, const std::string& part) {
+  for (size_t at; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
+  return text;
+}
+
+// "yolo train: a.png(1) b.png | val: c.png" with the number of boxes, what is said of it, or the error.
+std::string read_all(const TestFolder& dir, const std::string& place = "") {
+  std::string text, notes;
+  try {
+    DataSplits splits = find_splits(place.empty() ? dir.path() : dir / place);
+    text = splits.format;
+    for (const std::string& note : splits.notes) notes += "\n" + note;
+    std::vector<Category> categories;
+    for (const SplitNames& names : split_names()) {
+      auto& paths = splits.*names.split;
+      if (!paths) continue;
+      paths->categories = categories;
+      std::vector<std::string> said;
+      const auto set = open_detection_dataset(*paths, LabelScheme::kContiguous, &said);
+      if (categories.empty()) categories = set->ground_truth().categories;
+      text += fmt::format("{} {}:",
+                          categories.empty()      ? ""
+                          : text == splits.format ? ""
+                                                  : " |",
+                          names.names[0]);
+      for (int64_t i = 0; i < set->num_images(); ++i) {
+        const size_t boxes = set->labels_of(i).size();
+        text += " " + set->file_name(i) + (boxes > 0 ? fmt::format("({})", boxes) : "");
+      }
+      for (const std::string& note : said) notes += "\n" + note;
+    }
+  } catch (const InputError& e) {
+    return "error: " + without(e.what(), dir.path() + "/");
+  }
+  return without(text + notes, dir.path() + "/");
+}
+
+struct Row {
+  Files files;
+  std::vector<std::string> expected;  // all of it, or parts
+  std::string place = "";             // of the folder, what --data names
+};
+
+void check(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    TestFolder dir;
+    make(dir, row.files);
+    const std::string got = read_all(dir, row.place);
+    for (const std::string& part : row.expected)
+      EXPECT_NE(got.find(part), std::string::npos) << "expected " << part << "\ngot " << got;
+    if (row.expected.size() == 1) {
+      EXPECT_EQ(got, row.expected[0]);
+    }
+  }
+}
+
+const std::string kNames = "names: [bolt, nut]\n", kBox = "0 0.5 0.5 0.5 0.5\n";
+
+Files both(Files files, const Files& more) {
+  files.insert(files.end(), more.begin(), more.end());
+  return files;
+}
+
+// images/NAME.png with labels.
+Files labelled(const std::vector<std::string>& names) {
+  Files files;
+  for (const std::string& name : names) {
+    files.emplace_back("images/" + name + ".png", "");
+    files.emplace_back("labels/" + name + ".txt", kBox);
+  }
+  return files;
+}
+
+TEST(YoloReader, TakesWhatDataYamlNames) {
+  const Files set = labelled({"a/1", "a/2", "b/3", "c/4"});
+  check({
+      {both(set, {{"data.yaml", kNames + "train: [images/a, images/b]\nval:\n  - images/c\n"}}),
+       {"yolo train: a/1.png(1) a/2.png(1) b/3.png(1) | val: 4.png(1)"}},
+      {both(set, {{"data.yaml", kNames + "path: .\ntrain: train.txt\nval: lists/val.txt\n"},
+                  {"train.txt", "\xEF\xBB\xBF./images/b/3.png\r\n\r\nimages\\a\\1.png \r\n"},
+                  {"lists/val.txt", "images/c/4.png\n"}}),
+       {"yolo train: images/b/3.png(1) images/a/1.png(1) | val: images/c/4.png(1)"}},
+      {both(set, {{"set.yml", kNames + "train: [one.txt, images/c]\nval: images/a\n"},
+                  {"one.txt", "images/b/3.png\nimages/c/4.png\n"}}),
+       {"yolo train: images/b/3.png(1) images/c/4.png(1) | val: 1.png(1) 2.png(1)",
+        "1 image is named more than once and counts once, first images/c/4.png"}},
+      {both(labelled({"train/1", "val/2"}), {{"data.yaml", kNames}}),
+       {"yolo train: 1.png(1) | val: 2.png(1)"}},
+      {both(set, {{"data.yaml", kNames + "train: images/a\nval: images/trian\n"}}),
+       {"error: data.yaml: line 3: val: \"images/trian\": no such folder or list of images"}},
+      {both(set, {{"data.yaml", kNames + "train: [images/a, images/none]\nval: images/b\n"}}),
+       {"error: data.yaml: line 2: train: \"images/none\": no such folder or list of images"}},
+      {both(set, {{"data.yaml", kNames + "train: images/a/1.png\n"}}),
+       {"error: data.yaml: line 2: train: \"images/a/1.png\": expected a folder of images or a list of them (.txt)"}},
+      {both(set, {{"data.yaml", kNames + "train: images/a\nval: images/b\ntest: ../test/images\n"}}),
+       {"yolo train: 1.png(1) 2.png(1) | val: 3.png(1)\ndata.yaml: line 4: test: \"../test/images\": no such folder or list of "
+        "images; so there are no test images"}},
+      {both(set, {{"data.yaml", kNames + "train: list.txt\n"},
+                  {"list.txt", "images/a/1.png\nimages/a/none.png\n"}}),
+       {"error: images/a/none.png: no such file (image 2 of data.yaml)"}},
+      {both(set,
+            {{"data.yaml", kNames + "train: list.txt\n"}, {"list.txt", "images/a/1.png\n/etc/none.png\n"}}),
+       {"error: ", "the file name is absolute"}},
+      {both(set, {{"one.yaml", kNames + "train: images/a\nval: images/b\n"},
+                  {"two.yaml", kNames + "train: images/b\nval: images/c\n"}}),
+       {"error: ", "one.yaml, ", "each describe a data set, expected one of them in place of the folder"}},
+      {both(set, {{"one.yaml", kNames + "train: images/a\nval: images/b\n"},
+                  {"two.yaml", kNames + "train: images/b\nval: images/c\n"}}),
+       {"yolo train: 3.png(1) | val: 4.png(1)"},
+       "two.yaml"},
+      {both(set, {{"data.yaml", "nc: 3\n" + kNames + "train: images/a\n"}}),
+       {"error: data.yaml: line 1: nc: 3, but there are 2 names"}},
+      // Darknet's and CVAT's
+      {both(
+           set,
+           {{"obj.data",
+             "classes = 2\ntrain = data/train.txt\nvalid = data/val.txt\nnames = data/obj.names\nbackup = backup/\n"},
+            {"obj.names", "bolt\nnut\n"},
+            {"train.txt", "data/obj_train_data/x.png\n"},
+            {"val.txt", "images/b/3.png\n"},
+            {"obj_train_data/x.png", ""},
+            {"obj_train_data/x.txt", kBox}}),
+       {"yolo train: obj_train_data/x.png(1) | val: images/b/3.png(1)"}},
+      {both(set,
+            {{"obj.data", "train = data/train.txt\nnames = data/obj.names\n"}, {"obj.names", "bolt\nnut\n"}}),
+       {"error: obj.data: line 1: train: \"data/train.txt\": no such folder or list of images"}},
+      // labelImg's
+      {{{"classes.txt",
+         "\xEF\xBB\xBF"
+         "bolt \nnut\n"},
+        {"1.png", ""},
+        {"1.txt", kBox},
+        {"2.png", ""},
+        {"2.txt", ""},
+        {"README.txt", "of no use"}},
+       {"yolo train: 1.png(1) 2.png"}},
+      {{{"train/classes.txt", "bolt\n"},
+        {"train/1.png", ""},
+        {"train/1.txt", kBox},
+        {"val/classes.txt", "bolt\n"},
+        {"val/2.png", ""},
+        {"val/2.txt", kBox}},
+       {"yolo train: 1.png(1) | val: 2.png(1)"}},
+      {both(labelled({"train/1", "val/2"}), {{"classes.txt", "bolt\n"}}),
+       {"yolo train: 1.png(1) | val: 2.png(1)"}},
+  });
+}
+
+TEST(YoloReader, SaysWhatItPassesOver) {
+  const std::string yaml = kNames + "train: images\n";
+  TestFolder linked;
+  make(linked, both(labelled({"1"}), {{"data.yaml", yaml}, {"other/2.png", ""}}));
+  fs::create_directory_symlink("../other", linked / "images/more");
+  EXPECT_NE(read_all(linked).find("1 link to a folder in images is not followed, first more"),
+            std::string::npos);
+  check({
+      {both(labelled({"1", "2"}),
+            {{"data.yaml", yaml}, {"images/3.png", ""}, {"images/4.png", ""}, {"labels/3.png.txt", kBox}}),
+       {"yolo train: 1.png(1) 2.png(1) 3.png 4.png\n",
+        "note: data.yaml: 2 of the 4 images in images have no label file and count as images without objects, first 3.png "
+        "(expected labels/3.txt)",
+        "note: data.yaml: 1 label file belongs to no image, first labels/3.png.txt"}},
+      {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.tif", "x"}, {"images/3.gif", "x"}}),
+       {"yolo train: 1.png(1)\nnote: data.yaml: 2 images in images are of a type that is not read (expected JPEG, PNG, BMP and WebP) and left out, first 2.tif"}},
+      {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.png", ""}, {"labels/2.TXT", kBox}}),
+       {"yolo train: 1.png(1) 2.png(1)"}},
+      // Beside some of the images, and in a folder of labels of their own.
+      {both(labelled({"1"}), {{"data.yaml", yaml},
+                              {"images/more/images/2.png", ""},
+                              {"images/more/images/2.txt", kBox},
+                              {"images/deep/images/3.png", ""},
+                              {"images/deep/labels/3.txt", kBox}}),
+       {"yolo train: 1.png(1) deep/images/3.png(1) more/images/2.png(1)"}},
+      {both(labelled({"1"}),
+            {{"data.yaml", yaml}, {"labels/classes.txt", "bolt\n"}, {"images/1.txt", "a caption of it"}}),
+       {"yolo train: 1.png(1)"}},
+  });
+}
+
+TEST(YoloReader, KeyPointsAndOrientedBoxes) {
+  const Files one{{"images/1.png", ""}};
+  const std::string yaml = kNames + "train: images\n";
+  auto boxes = [](const Files& files) {
+    TestFolder dir;
+    make(dir, files);
+    std::vector<std::string> notes;
+    const auto set = open_detection_dataset(*find_splits(dir.path()).train, LabelScheme::kContiguous, &notes);
+    std::string text;
+    for (const Annotation& a : set->ground_truth().annotations)
+      text += fmt::format("{},{},{},{} ", a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3]);
+    for (const std::string& note : notes) text += without(note, dir.path() + "/");
+    return text;
+  };
+  const std::string points2 = "0 0.5 0.5 0.2 0.2 0.45 0.45 0.55 0.55\n",
+                    points3 = "0 0.5 0.5 0.2 0.2 0.45 0.45 2 0.55 0.55 1\n";
+  EXPECT_EQ(boxes(both(one, {{"data.yaml", yaml + "kpt_shape: [2, 2]\n"}, {"labels/1.txt", points2 + kBox}})),
+            "16,8,8,4 10,5,20,10 ");
+  EXPECT_EQ(boxes(both(one, {{"data.yaml", yaml + "kpt_shape: [2, 3]\n"}, {"labels/1.txt", points3}})),
+            "16,8,8,4 ");
+  check(
+      {{both(one, {{"data.yaml", yaml + "kpt_shape: [2, 3]\n"}, {"labels/1.txt", kBox + points2}}),
+        {"error: labels/1.txt: line 2: expected a class, a box of 4 numbers and 2 key points of 3 (kpt_shape); found 9 words"}},
+       {both(one, {{"data.yaml", yaml + "kpt_shape: 17\n"}}),
+        {"error: data.yaml: line 3: kpt_shape: expected the count", "[17, 3]"}}});
+  EXPECT_NE(
+      boxes(both(one, {{"data.yaml", yaml}, {"labels/1.txt", points3 + points3 + points3}}))
+          .find(
+              "3 lines of labels have 11 words and look like key points, but are read as polygons; \"kpt_shape: [2, 3]\""),
+      std::string::npos);
+  EXPECT_EQ(
+      boxes(both(one, {{"data.yaml", yaml}, {"labels/1.txt", "0 0.1 0.1 0.5 0.1 0.5 0.5 0.1 0.5\n" + kBox}})),
+      "4,2,16,8 10,5,20,10 note: data.yaml: 1 of the 2 lines of labels are oriented boxes; the upright box around each is taken");
+}
+
+std::string xml(const std::string& file, const std::string& objects) {
+  return "<annotation><filename>" + file + "</filename><size><width>40</width><height>20</height></size>" +
+         objects + "</annotation>";
+}
+
+std::string object(const std::string& name, const std::string& more = "") {
+  return "<object><name>" + name + "</name>" + more +
+         "<bndbox><xmin>4</xmin><ymin>2</ymin><xmax>14</xmax><ymax>12</ymax></bndbox></object>";
+}
+
+TEST(VocReader, TakesWhatImageSetsName) {
+  auto voc = [](const std::vector<std::string>& stems) {
+    Files files;
+    for (const std::string& stem : stems) {
+      files.emplace_back("JPEGImages/" + stem + ".png", "");
+      files.emplace_back("Annotations/" + stem + ".xml", xml("", object("cat")));
+    }
+    return files;
+  };
+  check({
+      {both(voc({"1", "2", "3"}),
+            {{"ImageSets/Main/trainval.txt", "1\n2 -1\n"}, {"ImageSets/Main/test.txt", "3.png\r\n"}}),
+       {"voc train: 1.png(1) 2.png(1) | test: 3.png(1)"}},
+      {both(voc({"cam1/1", "cam 2/1"}), {{"ImageSets/Main/default.txt",
+                                          "\xEF\xBB\xBF"
+                                          "cam1/1\n\"cam 2/1\"\n"}}),
+       {"voc train: cam 2/1.png(1) cam1/1.png(1)"}},
+      {voc({"cam1/1", "2"}), {"voc train: 2.png(1) cam1/1.png(1)"}},
+      {both(voc({"1"}), {{"ImageSets/Main/mine.txt", "1\n"}}),
+       {"voc train: 1.png(1)\nImageSets/Main: none of its 1 list is called train, trainval, val, test or default (first mine.txt), so all "
+        "annotations are taken"}},
+      {both(voc({"1"}), {{"ImageSets/Main/train.txt", "1\n../1\n"}}),
+       {"error: ImageSets/Main/train.txt: line 2: expected the name of an annotation, found \"../1\""}},
+      {both(voc({"1"}), {{"ImageSets/Main/train.txt", "1\n7\n"}}),
+       {"error: Annotations/7.xml: cannot read the file: No such file or directory"},
+       ""},
+      {both(voc({"1"}), {{"JPEGImages/2.png", ""}, {"JPEGImages/3.tif", "x"}}),
+       {"note: Annotations: 1 image in JPEGImages has no XML file and is left out, first 2.png",
+        "1 image in JPEGImages is of a type"}},
+      // The name of the first image in all files.
+      {{{"a/", ""},
+        {"Annotations/1.xml", xml("1.png", object("cat"))},
+        {"Annotations/2.xml", xml("1.png", object("cat"))},
+        {"JPEGImages/1.png", ""},
+        {"JPEGImages/2.png", ""}},
+       {"voc train: 1.png(1) 2.png(1)\nnote: Annotations: 1 XML file names another image than the one of its own name, which is taken, first "
+        "Annotations/2.xml (<filename> 1.png)"}},
+      {{{"train/Annotations/1.xml", xml("1.png", object("cat"))}, {"train/images/1.png", ""}},
+       {"voc train: 1.png(1)"}},
+      {{{"Annotations/1.xml", xml("sub\\x.png", object("cat"))}, {"images/sub/x.png", ""}},
+       {"voc train: sub/x.png(1)"}},
+  });
+}
+
+TEST(VocReader, DifficultObjectsAreIgnoredLikeCrowds) {
+  TestFolder dir;
+  make(dir, {{"a.png", ""},
+             {"a.xml", xml("a.png", object("cat", "<difficult>1</difficult>") +
+                                        object("dog", "<difficult>0</difficult>"))}});
+  std::vector<std::string> notes;
+  const auto set = open_detection_dataset(*find_splits(dir.path()).train, LabelScheme::kContiguous, &notes);
+  EXPECT_TRUE(set->ground_truth().annotations[0].iscrowd);
+  EXPECT_FALSE(set->ground_truth().annotations[1].iscrowd);
+  EXPECT_EQ(set->labels_of(0), (std::vector<int64_t>{1}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("1 object is marked as difficult, left out in training and ignored in evaluation"),
+            std::string::npos);
+}
+
+TEST(VocReader, OtherEncodingsAreRead) {
+  for (const auto& [encoding, name, expected] : std::vector<std::array<std::string, 3>>{
+           {"windows-1252", "caf\xE9 \x80", "café €"}, {"GB2312", "\xC3\xA8", "猫"}, {"UTF-8", "é", "é"}}) {
+    TestFolder dir;
+    make(dir,
+         {{"a.png", ""},
+          {"a.xml", "<?xml version=\"1.0\" encoding=\"" + encoding + "\"?>" + xml("a.png", object(name))}});
+    EXPECT_EQ(open_detection_dataset({dir.path(), dir.path()})->class_names().at(0), expected) << encoding;
+  }
+}
+
+TEST(CsvReader, TakesTablesAsTheyCome) {
+  check({
+      {{{"train.csv", "filename, class , xmin,ymin, xmax,ymax\na.png, cat , 1, 2, 9 ,12\nb.png,,,,,\n"},
+        {"a.png", ""},
+        {"b.png", ""}},
+       {"csv train: a.png(1) b.png"}},
+      {{{"train.csv", "filename;class;xmin;ymin;xmax;ymax\r\na.png;cat;1;2;9;12\r\n"}, {"images/a.png", ""}},
+       {"csv train: a.png(1)"}},
+      {{{"train.csv", "filename\tclass\txmin\tymin\txmax\tymax\n\"a.png\" \t \"a cat\"\t1\t2\t9\t12\n"},
+        {"images/a.png", ""}},
+       {"csv train: a.png(1)"}},
+      {{{"train.csv", "filename,class,xmin,ymin,xmax,ymax\nsub\\a.png,cat,1,2,9,12\n"},
+        {"images/sub/a.png", ""}},
+       {"csv train: sub/a.png(1)"}},
+      {{{"annotations.csv", "images/a.png,1,2,9,12,nut\nimages/b.png,,,,,\n"},
+        {"classes.csv", "bolt,0\nnut,1\n"},
+        {"images/a.png", ""},
+        {"images/b.png", ""}},
+       {"csv train: images/a.png(1) images/b.png\nnote: annotations.csv: there is no header, so the columns are taken as "
+        "path,x1,y1,x2,y2,class"}},
+      {{{"annotations.csv", "images/a.png,1,2,9,12,nut,40,20\n"}, {"images/a.png", ""}},
+       {"csv train: images/a.png(1)\n", "no header"}},
+      {{{"annotations.csv", "images/a.png,1,2,9,12,nut\n"},
+        {"classes.csv", "bolt,0\nnut,0\n"},
+        {"images/a.png", ""}},
+       {"error: classes.csv: line 2: expected the name of a class and its number, each once"}},
+      {{{"annotations.csv", "a.png,nut,1,2,9,12\n"}, {"a.png", ""}},
+       {"error: annotations.csv: line 1: no column \"file_name\"", "header"}},
+  });
+}
+
+TEST(Classes, AreThoseOfAllSplits) {
+  const std::string header = "file_name,class,x1,y1,x2,y2\n";
+  for (const Files& files : std::vector<Files>{{{"train.csv", header + "a.png,cat,1,2,9,12\n"},
+                                                {"val.csv", header + "b.png,ape,1,2,9,12\n"},
+                                                {"a.png", ""},
+                                                {"b.png", ""}},
+                                               {{"train/a.xml", xml("a.png", object("cat"))},
+                                                {"val/b.xml", xml("b.png", object("ape"))},
+                                                {"train/a.png", ""},
+                                                {"val/b.png", ""}}}) {
+    TestFolder dir;
+    make(dir, files);
+    const DataSplits splits = find_splits(dir.path());
+    for (const auto& paths : {splits.train, splits.val})
+      EXPECT_EQ(open_detection_dataset(*paths)->class_names(), (std::vector<std::string>{"ape", "cat"}));
+    EXPECT_EQ(open_detection_dataset(*splits.train)->ground_truth().annotations[0].category_id, 2);
+  }
+}
+
+TEST(Classes, AValidationListMayNameFewer) {
+  TestFolder dir;
+  auto coco = [](const std::string& categories) {
+    return R"({"images":[{"id":1,"file_name":"a.png","width":40,"height":20}],"annotations":[],"categories":[)" +
+           categories + "]}";
+  };
+  make(dir, {{"train/_annotations.coco.json", coco(R"({"id":1,"name":"bolt"},{"id":2,"name":"nut"})")},
+             {"train/a.png", ""},
+             {"valid/_annotations.coco.json", coco(R"({"id":1,"name":"bolt"})")},
+             {"valid/a.png", ""}});
+  DataSplits splits = find_splits(dir.path());
+  splits.val->categories = open_detection_dataset(*splits.train)->ground_truth().categories;
+  EXPECT_EQ(open_detection_dataset(*splits.val)->class_names(), (std::vector<std::string>{"bolt", "nut"}));
+}
+
+TEST(CocoReader, LayoutsOfLabelStudioAndFiftyOne) {
+  auto coco = [](const std::string& file) {
+    return "{\"images\":[{\"id\":1,\"file_name\":\"" + file +
+           R"(","width":40,"height":20}],"annotations":[],"categories":[{"id":1,"name":"bolt"}]})";
+  };
+  check({
+      {{{"result.json", coco("images\\/1.png")}, {"images/1.png", ""}}, {"coco train: images/1.png"}},
+      {{{"labels.json", coco("1.png")}, {"data/1.png", ""}}, {"coco train: 1.png"}},
+      {{{"train/labels.json", coco("1.png")},
+        {"train/data/1.png", ""},
+        {"val/labels.json", coco("2.png")},
+        {"val/data/2.png", ""}},
+       {"coco train: 1.png | val: 2.png"}},
+      {{{"mine.json", coco("1.png")}, {"images/1.png", ""}}, {"coco train: 1.png"}, "mine.json"},
+      {{{"annotations/instances_train2014.json", coco("1.png")},
+        {"annotations/instances_train2017.json", coco("1.png")},
+        {"images/1.png", ""}},
+       {"error: ", "instances_train2014.json and instances_train2017.json may both be the train images"}},
+      {{{"annotations/instances_train2014.json", coco("1.png")},
+        {"annotations/instances_train2017.json", coco("1.png")},
+        {"train2017/1.png", ""}},
+       {"coco train: 1.png"}},
+      {{{"readme.txt", "x"}}, {"error: ", "describes no data set that is known"}, "readme.txt"},
+  });
+}
+
+TEST(Documentation, HasASectionForEachReader) {
+  const std::string text = read_bytes(std::string(SACCADE_SOURCE_DIR) + "/docs/formats.md");
+  std::vector<std::string> names = detection_formats().names();
+  for (const std::string& name : classification_formats().names()) names.push_back(name);
+  for (const std::string& name : names)
+    EXPECT_NE(text.find("\n## " + name + "\n"), std::string::npos) << name;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '#'), 1 + 2 * std::ssize(names)) << "a section of no reader";
+}
+
+TEST(Splits, SharedImagesAreSaid) {
+  TestFolder dir;
+  make(dir, both(labelled({"train/1", "train/2"}),
+                 {{"data.yaml", kNames + "train: images/train\nval: images\n"}}));
+  const DataSplits splits = find_splits(dir.path());
+  EXPECT_EQ(remark_on_shared_images(read_ground_truth(*splits.train), *splits.train,
+                                    read_ground_truth(*splits.val), *splits.val),
+            "2 of its 2 images are in the training set too, first train/1.png: figures on them say little");
+}
+
+}  // namespace
+}  // namespace saccade
