@@ -3,6 +3,7 @@
 #include "data/formats/annotated_images.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
+#include "data/formats/checks/units.h"
 #include "data/formats/splits.h"
 
 namespace saccade {
@@ -50,6 +51,9 @@ std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& 
     dataset = std::make_shared<AnnotatedImages>(paths.annotations, paths.images,
                                                 read_lists(format, paths, fail_at_the_first), labels);
   look_at_images(*dataset, paths, notes);
+  if (notes != nullptr)
+    for (const std::string& note : notes_on_boxes(dataset->ground_truth()))
+      notes->push_back(fmt::format("note: {}: {}", dataset->name(), note));
   return dataset;
 }
 
