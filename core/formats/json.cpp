@@ -64,6 +64,13 @@ JsonFile::JsonFile(const std::string& path, std::string_view skipped) : path_(pa
   if (error != simdjson::SUCCESS) fail_input("{}: not valid JSON: {}", path, simdjson::error_message(error));
 }
 
+bool JsonFile::root_is_object() const {
+  const std::string_view text(text_);
+  const size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0,
+               first = text.find_first_not_of(" \t\n\r", begin);
+  return first != text.npos && text[first] == '{';
+}
+
 void JsonFile::fail_at(const char* place, std::string_view what) {
   const char* begin = text_.data();
   fail_input("{}: line {}, byte {}: {}", path_, 1 + std::count(begin, place, '\n'), place - begin, what);
@@ -90,6 +97,10 @@ void JsonFile::check_unread(JsonValue value) {
     check(array.raw_json().get(text), "");
   } else {
     text = value.raw_json_token();
+    // The parser would take a scalar before a colon for a key, and pass over all up to the next brace.
+    const char* next = text.data() + text.size();
+    if (next < text_.data() + text_.size() && *next == ':')
+      fail_at(next, "expected \",\" or a closing bracket after a value");
   }
   if (const JsonFault fault = check_json(text); fault.what != nullptr)
     fail_at(text.data() + fault.at, fault.what);

@@ -28,6 +28,8 @@ class JsonFile {
   // "path: line L, byte B: what" at the cursor.
   [[noreturn]] void fail_here(std::string_view what);
 
+  // By the first mark of the text.
+  bool root_is_object() const;
   // f(key, value) for every field of the root object, then checks that nothing follows it.
   template <class F>
   void root_fields(F&& f) {

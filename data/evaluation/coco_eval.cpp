@@ -73,23 +73,24 @@ Metrics class_metrics(const CocoMetrics& metrics) {
      .evaluate =
          [](const GroundTruth& truth, std::span<const Detection> detections,
             const DetectionEvaluator::Options& options) {
-           CocoMetrics metrics = evaluate_coco(truth, detections, options.source);
+           CocoMetrics metrics = evaluate_coco(truth, detections, options.source, options.max_detections);
            std::string table = coco_table(metrics);
            if (options.per_class) table += "\n" + coco_class_table(metrics);
-           return Evaluation{named_metrics(metrics), class_metrics(metrics), table,
-                             coco_json(metrics, options.per_class), metrics.notes};
+           return Evaluation{named_metrics(metrics), class_metrics(metrics), table, coco_json(metrics, true),
+                             metrics.notes};
          },
      .file = __FILE__});
 
 }  // namespace
 
 CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
-                          const std::string& source) {
+                          const std::string& source, int64_t max_detections) {
   const std::vector<int64_t> images = coco::sorted_ids(truth.images),
                              categories = coco::sorted_ids(truth.categories);
   CocoMetrics metrics;
-  std::vector<CategoryCurve> curves =
-      coco::accumulate(coco::match_detections(truth, detections, images, categories, source, metrics.notes));
+  metrics.max_detections = max_detections;
+  std::vector<CategoryCurve> curves = coco::accumulate(coco::match_detections(
+      truth, detections, images, categories, source, static_cast<size_t>(max_detections), metrics.notes));
   static_cast<CocoAverages&>(metrics) = averages(curves);
   for (int t = 0; t < kCocoThresholds; ++t)
     metrics.AP_by_iou[static_cast<size_t>(t)] = precision(curves, 0, t, t + 1);

@@ -16,7 +16,8 @@
 
 namespace saccade {
 
-inline constexpr int kCocoThresholds = 10;  // IoU 0.50, 0.55, ..., 0.95
+inline constexpr int kCocoThresholds = 10;       // IoU 0.50, 0.55, ..., 0.95
+inline constexpr int64_t kCocoDetections = 100;  // the best of an image and category that count
 
 // -1 stands for "no object of this kind", as in pycocotools.
 struct CocoAverages {
@@ -30,22 +31,25 @@ struct CocoClassMetrics : CocoAverages {
 };
 struct CocoMetrics : CocoAverages {
   std::array<double, kCocoThresholds> AP_by_iou{};
-  std::vector<CocoClassMetrics> classes;  // ascending category id
-  std::vector<std::string> notes;         // what the user should know, one line each
+  std::vector<CocoClassMetrics> classes;     // ascending category id
+  std::vector<std::string> notes;            // what the user should know, one line each
+  int64_t max_detections = kCocoDetections;  // of which AP and AR_100 are; the latter is called AR_N then
 };
 
 // Only annotations and detections of the images of `truth` count; annotations are taken in their order, crowds included.
 // Throws InputError when a detection names an image that is not in the ground truth or has a NaN (naming
 // `source` and the entry, counted from 1). Detections of unknown categories are left out, with a note.
+// max_detections: the last of pycocotools' maxDets, more than 10.
 CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
-                          const std::string& source = "detections");
+                          const std::string& source = "detections", int64_t max_detections = kCocoDetections);
 
 // The twelve COCO metrics by name, "AP" first.
 Metrics named_metrics(const CocoMetrics& metrics);
 // The same with what they are of, in pycocotools' words.
 struct CocoFigure {
-  const char *name, *kind, *iou, *area;
-  int max_detections;
+  std::string name;
+  const char *kind, *iou, *area;
+  int64_t max_detections;
   double value;
 };
 std::vector<CocoFigure> coco_figures(const CocoMetrics& metrics);

@@ -6,13 +6,13 @@
 #include "core/tensor/error.h"
 #include "core/types/image_size.h"
 #include "data/evaluation/coco_parts.h"
+#include "data/formats/checks/units.h"
 
 namespace saccade::coco {
 namespace {
 
 constexpr double kAreaLow[kAreas] = {0, 0, 32.0 * 32.0, 96.0 * 96.0};
 constexpr double kAreaHigh[kAreas] = {1e10, 32.0 * 32.0, 96.0 * 96.0, 1e10};
-constexpr size_t kMaxDetections = 100;
 
 // Indices of elements ordered by (category, image), file order within; elements of unknown categories are
 // left out.
@@ -93,8 +93,13 @@ bool outside(double area, int range) { return area < kAreaLow[range] || area > k
 class CellMatcher {
  public:
   CellMatcher(const GroundTruth& truth, std::span<const Detection> detections, const Grouped& of_truth,
-              const Grouped& of_found, Matches& matches)
-      : truth_(truth), detections_(detections), of_truth_(of_truth), of_found_(of_found), matches_(matches) {}
+              const Grouped& of_found, size_t most, Matches& matches)
+      : truth_(truth),
+        detections_(detections),
+        of_truth_(of_truth),
+        of_found_(of_found),
+        most_(most),
+        matches_(matches) {}
 
   void run(Cell& cell) {
     objects_.clear();
@@ -105,7 +110,7 @@ class CellMatcher {
       found_.push_back(&detections_[of_found_.order[k]]);
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Detection* a, const Detection* b) { return a->score > b->score; });
-    if (found_.size() > kMaxDetections) found_.resize(kMaxDetections);
+    if (found_.size() > most_) found_.resize(most_);
     cell.kept = static_cast<uint32_t>(found_.size());
     outcomes_ = matches_.outcomes.data() + cell.found_begin;
     const size_t G = objects_.size(), D = found_.size();
@@ -172,8 +177,9 @@ class CellMatcher {
   const GroundTruth& truth_;
   std::span<const Detection> detections_;
   const Grouped &of_truth_, &of_found_;
+  size_t most_;  // detections that count
   Matches& matches_;
-  // Of one cell: objects in the order of the file, detections by descending score, at most 100, with their outcomes.
+  // Of one cell: objects in the order of the file, detections by descending score, those that count, with their outcomes.
   std::vector<const Annotation*> objects_;
   std::vector<const Detection*> found_;
   Outcome* outcomes_ = nullptr;
@@ -194,14 +200,13 @@ std::string unknown_categories(std::span<const Detection> detections, const std:
                      source, left_out, detections.size(), ids);
 }
 
-// Whether boxes of [x, y, width, height] were meant as corners: nearly all have their second corner right of and below the first,
-// inside of the image, but as a width and height these lead out of it for most.
-bool look_like_corners(const GroundTruth& truth, std::span<const Detection> detections,
-                       const std::vector<int64_t>& images) {
+// The form of the boxes, by the images that they are of.
+BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detections,
+                  const std::vector<int64_t>& images) {
   std::vector<ImageSize> sizes(images.size());
   for (const ImageInfo& image : truth.images)
     sizes[static_cast<size_t>(position(images, image.id))] = {image.height, image.width};
-  size_t known = 0, corners = 0, outside = 0;
+  BoxUnits units;
   int64_t last_image = 0;
   ImageSize size;  // of the last image; lists are mostly in runs of one
   for (const Detection& d : detections) {
@@ -209,15 +214,25 @@ bool look_like_corners(const GroundTruth& truth, std::span<const Detection> dete
       size = sizes[static_cast<size_t>(position(images, d.image_id))];
       last_image = d.image_id;
     }
-    if (size.width <= 0 || size.height <= 0) continue;
-    const double width = static_cast<double>(size.width), height = static_cast<double>(size.height);
-    const auto [x, y, w, h] = d.bbox;
-    ++known;
-    corners += w >= x && h >= y && w <= 1.05 * width && h <= 1.05 * height;
-    outside += x + w > 1.05 * width || y + h > 1.05 * height;
+    units.add(d.bbox, size);
   }
-  return known >= 10 && corners > 0.98 * static_cast<double>(known) &&
-         outside > 0.5 * static_cast<double>(known);
+  return units;
+}
+
+// Images with more objects of a class than detections that count, where as many were found: their figures cannot be good.
+void note_full_images(const Matches& matches, const std::vector<int64_t>& images, size_t most,
+                      const std::string& source, std::vector<std::string>& notes) {
+  int64_t full = 0;
+  const Cell* first = nullptr;
+  for (const Cell& c : matches.cells) {
+    if (c.truth_end - c.truth_begin <= most || c.found_end - c.found_begin < most) continue;
+    if (full++ == 0) first = &c;
+  }
+  if (first == nullptr) return;
+  notes.push_back(fmt::format(
+      "{}: only the best {} detections of an image and class count, as in pycocotools, but {} times there are more objects, as "
+      "{} in image {}: --max-detections counts more",
+      source, most, full, first->truth_end - first->truth_begin, images[first->image]));
 }
 
 }  // namespace
@@ -234,7 +249,7 @@ double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, b
 
 Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
                          const std::vector<int64_t>& images, const std::vector<int64_t>& categories,
-                         const std::string& source, std::vector<std::string>& notes) {
+                         const std::string& source, size_t most, std::vector<std::string>& notes) {
   for (size_t i = 0; i < detections.size(); ++i) {
     const Detection& d = detections[i];
     if (std::isnan(d.score + d.bbox[0] + d.bbox[1] + d.bbox[2] + d.bbox[3]))
@@ -249,15 +264,16 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
   });
   if (size_t left_out = detections.size() - of_found.order.size(); left_out > 0)
     notes.push_back(unknown_categories(detections, categories, source, left_out));
-  if (look_like_corners(truth, detections, images))
+  const BoxUnits units = units_of(truth, detections, images);
+  if (units.look_like_parts(false) && boxes_that_are_parts(truth).empty())
+    notes.push_back(fmt::format(
+        "{}: the boxes lie in 0 to 1: they look like parts of the image, expected pixels [x, y, width, height]",
+        source));
+  if (units.look_like_corners())
     notes.push_back(fmt::format(
         "{}: the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image",
         source));
-  for (const Annotation& a : truth.annotations)
-    if (a.id == 0)
-      notes.push_back(
-          "annotation 0: a match with it counts as a false positive, as in pycocotools; number annotations "
-          "from 1");
+  for (std::string& remark : remarks_on_figures(truth)) notes.push_back(std::move(remark));
 
   Matches matches;
   std::vector<Cell>& cells = matches.cells = make_cells(of_truth, of_found);
@@ -265,9 +281,10 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
   parallel_by_work(
       cells.size(), [&](size_t i) { return cells[i].work(); },
       [&](size_t begin, size_t end) {
-        CellMatcher matcher(truth, detections, of_truth, of_found, matches);
+        CellMatcher matcher(truth, detections, of_truth, of_found, most, matches);
         for (size_t i = begin; i < end; ++i) matcher.run(cells[i]);
       });
+  note_full_images(matches, images, most, source, notes);
   std::vector<size_t>& first = matches.first_cell;
   first.assign(categories.size() + 1, cells.size());
   for (size_t i = cells.size(); i-- > 0;) first[cells[i].category] = i;

@@ -63,10 +63,10 @@ struct CategoryCurve {
   double recall[kAreas][kCocoThresholds], recall_1[kCocoThresholds], recall_10[kCocoThresholds];
 };
 
-// `categories` and `images` are sorted ids. Throws InputError and adds notes as evaluate_coco does.
+// `categories` and `images` are sorted ids; of each image and category the `most` best detections count. Throws InputError and adds notes as evaluate_coco does.
 Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
                          const std::vector<int64_t>& images, const std::vector<int64_t>& categories,
-                         const std::string& source, std::vector<std::string>& notes);
+                         const std::string& source, size_t most, std::vector<std::string>& notes);
 std::vector<CategoryCurve> accumulate(const Matches& matches);
 
 // bbIou of maskApi.c, of boxes [x, y, width, height]; of a crowd, the share of the detection that it covers.

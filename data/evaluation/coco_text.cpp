@@ -14,7 +14,7 @@ struct Line {
   const char* key;
   double CocoAverages::*value;
   const char *title, *iou, *area;
-  int max_detections;
+  int64_t max_detections;        // kCocoDetections: those of the metrics
   const char* column = nullptr;  // of the table and json of classes, where it is part of them
 };
 constexpr const char* kPrecision = "Average Precision  (AP)";
@@ -34,6 +34,14 @@ constexpr Line kLines[] = {
     {"AR_large", &CocoAverages::AR_large, kRecall, "0.50:0.95", "large", 100},
 };
 
+int64_t max_detections(const Line& line, const CocoMetrics& metrics) {
+  return line.max_detections == kCocoDetections ? metrics.max_detections : line.max_detections;
+}
+// Only AR_100 is named by the number.
+std::string name_of(const Line& line, const CocoMetrics& metrics) {
+  return line.value == &CocoAverages::AR_100 ? fmt::format("AR_{}", metrics.max_detections) : line.key;
+}
+
 // "-" where there is no object of the kind.
 std::string cell(double v) { return v < 0 ? "-" : fmt::format("{:.3f}", v); }
 
@@ -41,14 +49,15 @@ std::string cell(double v) { return v < 0 ? "-" : fmt::format("{:.3f}", v); }
 
 Metrics named_metrics(const CocoMetrics& metrics) {
   Metrics named;
-  for (const Line& l : kLines) named.emplace_back(l.key, metrics.*l.value);
+  for (const Line& l : kLines) named.emplace_back(name_of(l, metrics), metrics.*l.value);
   return named;
 }
 
 std::vector<CocoFigure> coco_figures(const CocoMetrics& metrics) {
   std::vector<CocoFigure> figures;
   for (const Line& l : kLines)
-    figures.push_back({l.key, l.title, l.iou, l.area, l.max_detections, metrics.*l.value});
+    figures.push_back(
+        {name_of(l, metrics), l.title, l.iou, l.area, max_detections(l, metrics), metrics.*l.value});
   return figures;
 }
 
@@ -56,7 +65,7 @@ std::string coco_table(const CocoMetrics& metrics) {
   std::string text;
   for (const Line& l : kLines)
     text += fmt::format(" {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}\n", l.title, l.iou,
-                        l.area, l.max_detections, metrics.*l.value);
+                        l.area, max_detections(l, metrics), metrics.*l.value);
   return text;
 }
 
@@ -69,7 +78,10 @@ std::string coco_class_table(const CocoMetrics& metrics) {
   }
   std::string text = fmt::format("{:<{}} {:>8}", "category", width, "objects");
   for (const Line& l : kLines)
-    if (l.column) text += fmt::format(" {:>7}", l.column);
+    if (l.column)
+      text +=
+          fmt::format(" {:>7}", l.value == &CocoAverages::AR_100 ? fmt::format("AR{}", metrics.max_detections)
+                                                                 : l.column);
   for (const CocoClassMetrics& c : metrics.classes) {
     text += fmt::format("\n{:<{}} {:>8}", names[static_cast<size_t>(&c - metrics.classes.data())], width,
                         c.objects);
@@ -82,7 +94,7 @@ std::string coco_class_table(const CocoMetrics& metrics) {
 std::string coco_json(const CocoMetrics& metrics, bool with_classes) {
   std::string text = "{";
   for (const Line& l : kLines)
-    text += fmt::format("{}\n  \"{}\": {}", &l == kLines ? "" : ",", l.key, metrics.*l.value);
+    text += fmt::format("{}\n  \"{}\": {}", &l == kLines ? "" : ",", name_of(l, metrics), metrics.*l.value);
   if (with_classes) {
     text += fmt::format(",\n  \"AP_by_iou\": [{}],\n  \"per_class\": [", fmt::join(metrics.AP_by_iou, ", "));
     for (const CocoClassMetrics& c : metrics.classes) {
@@ -90,7 +102,7 @@ std::string coco_json(const CocoMetrics& metrics, bool with_classes) {
           fmt::format("{}\n    {{\"category_id\": {}, \"name\": {}, \"objects\": {}",
                       &c == metrics.classes.data() ? "" : ",", c.category_id, json_quote(c.name), c.objects);
       for (const Line& l : kLines)
-        if (l.column) text += fmt::format(", \"{}\": {}", l.key, c.*l.value);
+        if (l.column) text += fmt::format(", \"{}\": {}", name_of(l, metrics), c.*l.value);
       text += "}";
     }
     text += "\n  ]";

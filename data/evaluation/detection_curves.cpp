@@ -66,7 +66,8 @@ DetectionCurves detection_curves(const GroundTruth& truth, std::span<const Detec
   const std::vector<int64_t> categories = coco::sorted_ids(truth.categories);
   std::vector<std::string> notes;
   const coco::Matches matches =
-      coco::match_detections(truth, detections, coco::sorted_ids(truth.images), categories, source, notes);
+      coco::match_detections(truth, detections, coco::sorted_ids(truth.images), categories, source,
+                             static_cast<size_t>(kCocoDetections), notes);
   const auto bit = static_cast<uint16_t>(1u << iou_index);
   DetectionCurves curves;
   std::vector<Scored> all;

@@ -8,111 +8,266 @@
 #include <unordered_map>
 
 #include "core/files/output_file.h"
+#include "core/tensor/error.h"
+#include "data/evaluation/image_names.h"
 #include "data/formats/json_record.h"
 
 namespace saccade {
 namespace {
 
+constexpr int64_t kNoName = -1;
+
 // As it stands in the file.
 struct Entry : Detection {
-  std::string file_name;
+  std::string file_name, word, category;  // word: the image_id, where it is a text
   bool has_id = false;
 };
 
 // Also takes 42.0, which writers that pass ids through floating arrays leave behind.
-template <auto kId>
-bool read_id(JsonFile& json, JsonValue value, Entry& e) {
-  if (json.read(value, e.*kId)) return true;
+bool read_integer(JsonFile& json, JsonValue value, int64_t& id) {
+  if (json.read(value, id)) return true;
   double number = 0;
   if (!json.read(value, number) || number != std::floor(number) || std::abs(number) > 0x1p53) return false;
-  e.*kId = static_cast<int64_t>(number);
+  id = static_cast<int64_t>(number);
   return true;
 }
 bool read_image_id(JsonFile& json, JsonValue value, Entry& e) {
-  e.has_id = true;
-  return read_id<&Entry::image_id>(json, value, e);
+  if (read_integer(json, value, e.image_id)) return e.has_id = true;
+  return json.read(value, e.word) && !e.word.empty();
 }
 
-constexpr JsonField<Entry> kFields[] = {{"image_id", "an integer", read_image_id, false},
-                                        {"category_id", "an integer", read_id<&Entry::category_id>},
-                                        {"bbox", kBoxForm, read_bbox},
-                                        {"score", "a finite number", read_member<&Entry::score>},
-                                        {"file_name", "a string", read_member<&Entry::file_name>, false}};
+constexpr JsonField<Entry> kFields[] = {
+    {"image_id", "an integer", read_image_id, false},
+    {"category_id", "an integer",
+     [](JsonFile& json, JsonValue v, Entry& e) { return read_integer(json, v, e.category_id); }},
+    {"bbox", kBoxForm, read_bbox},
+    {"score", "a finite number", read_member<&Entry::score>},
+    {"file_name", "a string", read_member<&Entry::file_name>, false},
+    {"category", "a string",
+     [](JsonFile& json, JsonValue v, Entry& e) {
+       json.read(v, e.category);  // others mean other things by it
+       return true;
+     },
+     false}};
 
-// Whether one of two paths ends in the other, at a slash.
-bool ends_in(std::string_view path, std::string_view end) {
-  return path.ends_with(end) && (path.size() == end.size() || path[path.size() - end.size() - 1] == '/');
-}
-
-// Images by the names that lists of detections give them: a path, of which one or the other may lack its first folders.
-class ImageNames {
+// Texts that come again and again, by number.
+class Texts {
  public:
-  explicit ImageNames(const GroundTruth& truth) {
-    for (const ImageInfo& image : truth.images) images_.emplace(last_part(image.file_name), &image);
+  int64_t add(const std::string& text) {
+    if (text.empty()) return kNoName;
+    const auto [it, is_new] = places_.try_emplace(text, std::ssize(texts_));
+    if (is_new) texts_.push_back(text);
+    return it->second;
   }
-  // What is wrong with the name, or "".
-  std::string find(const std::string& name, int64_t& id) {
-    if (const auto known = found_.find(name); known != found_.end()) {
-      id = known->second;
-      return "";
-    }
-    const ImageInfo* image = nullptr;
-    auto [begin, end] = images_.equal_range(last_part(name));
-    for (auto it = begin; it != end; ++it) {
-      const std::string& own = it->second->file_name;
-      if (!ends_in(own, name) && !ends_in(name, own)) continue;
-      if (image && own != name && image->file_name != name)
-        return fmt::format("several images of the annotations may be \"{}\"", shortened(name));
-      if (!image || own == name) image = it->second;
-    }
-    if (!image) return fmt::format("no image of the annotations is called \"{}\"", shortened(name));
-    if (const auto [other, is_new] = names_.emplace(image->id, name); !is_new)
-      return fmt::format("\"{}\" and \"{}\" are both the image \"{}\" of the annotations",
-                         shortened(other->second), shortened(name), shortened(image->file_name));
-    found_.emplace(name, id = image->id);
-    return "";
-  }
+  const std::string& at(int64_t place) const { return texts_.at(static_cast<size_t>(place)); }
+  int64_t size() const { return std::ssize(texts_); }
 
  private:
-  static std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-  std::unordered_multimap<std::string, const ImageInfo*> images_;
-  std::unordered_map<std::string, int64_t> found_;
-  std::unordered_map<int64_t, std::string> names_;  // by which images were found
+  std::unordered_map<std::string, int64_t> places_;
+  std::vector<std::string> texts_;
 };
+
+struct Listed {
+  Detection detection;
+  bool has_id = false;
+  int64_t file_name = kNoName, word = kNoName, category = kNoName;
+};
+
+// The entries, with what a dictionary's own lists say about them.
+class ResultFile {
+ public:
+  explicit ResultFile(const std::string& path) : json_(path) {
+    auto read = [this](JsonValue value) { add(value); };
+    if (!json_.root_is_object()) {
+      json_.root_elements(read);
+      return;
+    }
+    bool has_list = false;
+    std::unordered_map<std::string, std::string> files, categories;
+    json_.root_fields([&](std::string_view key, JsonValue value) {
+      if (key == "annotations") has_list = json_.elements(value, read);
+      if (key == "images") names(value, "file_name", files);
+      if (key == "categories") names(value, "name", categories);
+    });
+    if (!has_list)
+      fail_input(
+          "{}: the file must hold one JSON array and nothing else, or a COCO dictionary whose annotations have scores",
+          path);
+    for (Listed& e : entries) {
+      const auto file =
+          files.find(e.word == kNoName ? std::to_string(e.detection.image_id) : texts.at(e.word));
+      if (file != files.end() && e.file_name == kNoName) e.file_name = texts.add(file->second);
+      const auto category = categories.find(std::to_string(e.detection.category_id));
+      if (category != categories.end() && e.category == kNoName) e.category = texts.add(category->second);
+    }
+  }
+
+  Texts texts;
+  std::vector<Listed> entries;
+
+ private:
+  void add(JsonValue value) {
+    Entry entry;
+    std::string problem = read_record(json_, value, kFields, entry).problem;
+    if (problem.empty() && !entry.has_id && entry.word.empty() && entry.file_name.empty())
+      problem = "field \"image_id\" is missing";
+    if (!problem.empty()) fail_input("{}: entry {}: {}", json_.path(), entries.size() + 1, problem);
+    entries.push_back(
+        {entry, entry.has_id, texts.add(entry.file_name), texts.add(entry.word), texts.add(entry.category)});
+  }
+  // Of a list of objects with "id": the field `name` by it.
+  void names(JsonValue value, std::string_view name, std::unordered_map<std::string, std::string>& out) {
+    json_.elements(value, [&](JsonValue item) {
+      std::string id, text;
+      json_.fields(item, [&](std::string_view key, JsonValue v) {
+        int64_t number = 0;
+        if (key == "id" && !json_.read(v, id) && read_integer(json_, v, number)) id = std::to_string(number);
+        if (key == name) json_.read(v, text);
+      });
+      if (!id.empty() && !text.empty()) out.emplace(id, text);
+    });
+  }
+
+  JsonFile json_;
+};
+
+void note(std::vector<std::string>* notes, int64_t count, const std::string& text) {
+  if (notes != nullptr && count > 0) notes->push_back(text);
+}
+
+// Gives each entry the id of the image that it names.
+void find_images(const std::string& path, ResultFile& file, const GroundTruth& truth,
+                 std::vector<std::string>* notes) {
+  std::optional<ImageNames> names;
+  struct Found {
+    bool is_known = false;
+    std::string problem;
+    int64_t id = 0;
+  };
+  std::vector<Found> found(static_cast<size_t>(file.texts.size()));
+  int64_t other_ids = 0, unknown = 0, first_unknown = kNoName;
+  for (size_t i = 0; i < file.entries.size(); ++i) {
+    Listed& e = file.entries[i];
+    const int64_t name = e.file_name != kNoName ? e.file_name : e.word;
+    if (name == kNoName) continue;
+    if (!names) names.emplace(truth);
+    Found& f = found[static_cast<size_t>(name)];
+    if (!f.is_known) {
+      f.problem = e.file_name != kNoName ? names->find_file(file.texts.at(name), f.id)
+                                         : names->find_word(file.texts.at(name), f.id);
+      f.is_known = true;
+    }
+    if (f.problem.empty()) {
+      other_ids += e.has_id && e.detection.image_id != f.id;
+      e.detection.image_id = f.id;
+    } else if (e.has_id && names->has_id(e.detection.image_id)) {
+      if (unknown++ == 0) first_unknown = name;
+    } else {
+      fail_input("{}: entry {}: {}", path, i + 1, f.problem);
+    }
+  }
+  note(
+      notes, other_ids,
+      fmt::format(
+          "{}: {} of {} entries are of other image ids than the annotations give the files that they name; the "
+          "names count",
+          path, other_ids, file.entries.size()));
+  if (unknown > 0)
+    note(notes, unknown,
+         fmt::format(
+             "{}: {} of {} entries name files that the annotations do not have, as \"{}\"; their image_id "
+             "counts",
+             path, unknown, file.entries.size(), shortened(file.texts.at(first_unknown))));
+}
+
+// Gives each entry the id of the category that it names, and leaves out those of categories that are not known, where some are.
+void find_categories(const std::string& path, ResultFile& file, const GroundTruth& truth,
+                     std::vector<std::string>* notes) {
+  std::unordered_map<std::string, std::optional<int64_t>> ids;  // nothing: of several
+  for (const Category& c : truth.categories)
+    if (const auto [it, is_new] = ids.try_emplace(c.name, c.id); !is_new && it->second != c.id)
+      it->second.reset();
+  bool any = false;
+  for (const Listed& e : file.entries)
+    any = any || (e.category != kNoName && ids.contains(file.texts.at(e.category)));
+  if (!any) return;
+  int64_t others = 0, unknown = 0, first_unknown = kNoName;
+  const size_t count = file.entries.size();
+  std::erase_if(file.entries, [&](Listed& e) {
+    if (e.category == kNoName) return false;
+    const auto it = ids.find(file.texts.at(e.category));
+    if (it == ids.end()) {
+      if (unknown++ == 0) first_unknown = e.category;
+      return true;
+    }
+    if (!it->second) return false;
+    others += e.detection.category_id != *it->second;
+    e.detection.category_id = *it->second;
+    return false;
+  });
+  note(
+      notes, others,
+      fmt::format(
+          "{}: {} of {} entries are of other category ids than the annotations give the categories that they "
+          "name; the names count",
+          path, others, count));
+  if (unknown > 0)
+    note(notes, unknown,
+         fmt::format("{}: {} of {} entries left out: their category (\"{}\") is not in the annotations", path,
+                     unknown, count, shortened(file.texts.at(first_unknown))));
+}
 
 }  // namespace
 
-std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth) {
-  JsonFile json(path);
+std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth,
+                                       std::vector<std::string>* notes) {
+  ResultFile file(path);
+  if (truth != nullptr) {
+    find_images(path, file, *truth, notes);
+    find_categories(path, file, *truth, notes);
+  }
   std::vector<Detection> detections;
-  std::optional<ImageNames> names;
-  json.root_elements([&](JsonValue value) {
-    Entry entry;
-    std::string problem = read_record(json, value, kFields, entry).problem;
-    if (problem.empty() && !entry.has_id) {
-      problem = "field \"image_id\" is missing";
-      if (truth != nullptr && !entry.file_name.empty()) {
-        if (!names) names.emplace(*truth);
-        problem = names->find(entry.file_name, entry.image_id);
-      }
-    }
-    if (!problem.empty()) fail_input("{}: entry {}: {}", path, detections.size() + 1, problem);
-    detections.push_back(entry);
-  });
+  detections.reserve(file.entries.size());
+  for (const Listed& e : file.entries) {
+    if (truth == nullptr && !e.has_id)
+      fail_input("{}: entry {}: field \"image_id\" {}", path, detections.size() + 1,
+                 e.word == kNoName ? "is missing" : "must be an integer");
+    detections.push_back(e.detection);
+  }
   return detections;
 }
 
-void write_detections(const std::string& path, std::span<const Detection> detections) {
+void write_detections(const std::string& path, std::span<const Detection> detections,
+                      const GroundTruth* truth) {
+  // As they are written.
+  std::unordered_map<int64_t, std::string> images, categories;
+  if (truth != nullptr) {
+    for (const ImageInfo& i : truth->images)
+      images.emplace(
+          i.id, fmt::format("{},\"file_name\":{}", i.word.empty() ? std::to_string(i.id) : json_quote(i.word),
+                            json_quote(i.file_name)));
+    for (const Category& c : truth->categories)
+      categories.emplace(c.id, fmt::format("{},\"category\":{}", c.id, json_quote(c.name)));
+  }
   fmt::memory_buffer text;
   auto out = std::back_inserter(text);
+  auto add_named = [&](const std::unordered_map<int64_t, std::string>& names, int64_t id) {
+    const auto it = names.find(id);
+    if (it != names.end())
+      text.append(std::string_view(it->second));
+    else
+      fmt::format_to(out, "{}", id);
+  };
   text.push_back('[');
   for (size_t i = 0; i < detections.size(); ++i) {
     const Detection& d = detections[i];
     SACCADE_CHECK(std::isfinite(d.score) && std::isfinite(d.bbox[0] + d.bbox[1] + d.bbox[2] + d.bbox[3]),
                   "[detections] entry {} of image {} is not finite", i, d.image_id);
-    fmt::format_to(out, "{}{{\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"score\":{}}}",
-                   i == 0 ? "" : ",\n", d.image_id, d.category_id, d.bbox[0], d.bbox[1], d.bbox[2], d.bbox[3],
+    text.append(std::string_view(i == 0 ? "{\"image_id\":" : ",\n{\"image_id\":"));
+    add_named(images, d.image_id);
+    text.append(std::string_view(",\"category_id\":"));
+    add_named(categories, d.category_id);
+    fmt::format_to(out, ",\"bbox\":[{},{},{},{}],\"score\":{}}}", d.bbox[0], d.bbox[1], d.bbox[2], d.bbox[3],
                    d.score);
   }
   text.push_back(']');

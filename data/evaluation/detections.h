@@ -18,14 +18,19 @@ struct Detection {
   double score = 0;
 };
 
-// Reads a result list in file order. Throws InputError naming the file and the entry ("d.json: entry 3: ...",
-// counted from 1) when the file is missing or broken, or an entry lacks a field or holds NaN, an infinity or
-// another type.
-// An entry may name its image by `file_name` in place of image_id, as predict writes it, where `truth` is given: then it is the image of
-// that name, or the only one whose path ends in it.
-std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth = nullptr);
-// Writes every number so that it reads back as the same double, to a temporary file that is then renamed.
-// Throws InputError when the file cannot be written.
-void write_detections(const std::string& path, std::span<const Detection> detections);
+// Reads a result list in file order, or the annotations of a COCO dictionary that have scores. Throws InputError naming the file and the
+// entry ("d.json: entry 3: ...", counted from 1) when the file is missing or broken, or an entry lacks a field or holds NaN, an infinity
+// or another type.
+// Where `truth` is given, names count more than numbers, which are places in a list for many programs: `file_name` (or an image_id that
+// is a text) is the image of that name, or the only one whose path ends in it, or that is called so but for its extension; `category` is
+// the category of that name, where the truth has any of the names in the file. A dictionary names both in lists of its own. Numbers
+// count where names are not found. What was made of differences is told in `notes`.
+std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth = nullptr,
+                                       std::vector<std::string>* notes = nullptr);
+// Writes every number so that it reads back as the same double, to a temporary file that is then renamed. Where `truth` is given, each
+// entry also names its image's file and its category, and has the image's id as its list has it. Throws InputError when the file cannot
+// be written.
+void write_detections(const std::string& path, std::span<const Detection> detections,
+                      const GroundTruth* truth = nullptr);
 
 }  // namespace saccade

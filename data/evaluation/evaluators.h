@@ -25,7 +25,8 @@ struct Evaluation {
 struct DetectionEvaluator {
   struct Options {
     std::string source = "detections";  // where they come from, for messages
-    bool per_class = false;             // table and json also have the metrics of each class
+    bool per_class = false;             // the table also has the metrics of each class
+    int64_t max_detections = 100;       // of an image and class: the best that count
   };
   std::string name;
   std::string summary;  // one line

@@ -6,6 +6,7 @@
 #include "data/formats/annotated_images.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
+#include "data/formats/checks/units.h"
 #include "data/formats/splits.h"
 
 namespace saccade {
@@ -69,7 +70,7 @@ std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& 
                                                 read_lists(format, paths, fail_at_the_first), labels);
   look_at_images(*dataset, paths, notes);
   if (notes != nullptr)
-    for (const std::string& note : dataset->ground_truth().notes)
+    for (const std::string& note : notes_on_boxes(dataset->ground_truth()))
       if (std::string line = fmt::format("note: {}: {}", dataset->name(), note);
           std::ranges::find(*notes, line) == notes->end())  // of two splits of one file
         notes->push_back(std::move(line));

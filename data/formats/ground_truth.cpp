@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace saccade {
 namespace {
@@ -37,6 +38,10 @@ void check_ids(const GroundTruth& truth, const ProblemReport& report) {
     if (!std::binary_search(categories.begin(), categories.end(), a.category_id)) {
       report(fmt::format("annotation {}: category_id {} is not in \"categories\"", a.id, a.category_id));
     }
+    const auto& [x, y, w, h] = a.bbox;
+    if (!std::isfinite(x + w) || !std::isfinite(y + h) || !std::isfinite(w * h) || !std::isfinite(a.area))
+      report(fmt::format("annotation {}: the box [{}, {}, {}, {}] or its area is too large for a number",
+                         a.id, x, y, w, h));
   }
 }
 

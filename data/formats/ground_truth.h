@@ -14,6 +14,7 @@ struct ImageInfo {
   int64_t id = 0;
   std::string file_name;
   int64_t width = 0, height = 0;  // pixels; 0: not known before the image is read
+  std::string word = {};          // the id in the file, where that is no integer and `id` was made up
 };
 
 struct Annotation {
@@ -33,13 +34,15 @@ struct GroundTruth {
   std::vector<Annotation> annotations;
   std::vector<Category> categories;
   std::vector<std::string> notes =
-      {};  // what whoever read it has made of it, a line each, without the file's name
+      {};                    // what whoever read it has made of it, a line each, without the file's name
+  bool is_annotated = true;  // false: the file has no list of annotations (DataPaths::may_lack_annotations)
 };
 
 // Takes one problem (a line without the file's name); may throw.
 using ProblemReport = std::function<void(const std::string& problem)>;
 
-// Reports ids that are used twice and annotations that name an unknown image or category.
+// Reports ids that are used twice, annotations that name an unknown image or category, and boxes whose far corner or area is too
+// large for a number.
 void check_ids(const GroundTruth& truth, const ProblemReport& report);
 
 }  // namespace saccade

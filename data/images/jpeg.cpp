@@ -33,13 +33,15 @@ struct JpegSegments {
   bool is_arithmetic = false;
   int orientation = 1;
   int scans = 0;
-  bool complete = false;  // the end-of-image marker was seen
+  bool complete = false;     // the end-of-image marker was seen
+  bool is_one_scan = false;  // a sequential picture whose first scan has all components
 };
 
 // Skips segments by their length and searches entropy-coded data for the next real marker; up to the frame, or to the end.
 JpegSegments read_segments(Bytes b, bool to_the_end) {
   JpegSegments out;
-  bool has_exif = false;
+  bool has_exif = false, is_sequential = false;
+  uint8_t components = 0;
   for (size_t i = 2; i + 1 < b.size();) {
     if (b[i] != 0xFF) {  // inside entropy-coded data
       const void* next = std::memchr(b.data() + i, 0xFF, b.size() - i);
@@ -65,12 +67,15 @@ JpegSegments read_segments(Bytes b, bool to_the_end) {
       if (is_frame(marker) && segment.size() >= 5 && !out.size) {
         out.size = ImageSize{big16(segment, 1), big16(segment, 3)};
         out.is_arithmetic = marker >= 0xC9;
+        is_sequential = marker <= 0xC1;
+        components = segment.size() > 5 ? segment[5] : 0;
         if (!to_the_end) return out;
       } else if (marker == 0xE1 && !has_exif && has_text(segment, 0, std::string_view("Exif\0\0", 6))) {
         has_exif = true;
         out.orientation = exif_orientation(segment);
       }
-      out.scans += marker == 0xDA;
+      if (marker == 0xDA && out.scans++ == 0)
+        out.is_one_scan = is_sequential && !segment.empty() && segment[0] == components;
       i += 2 + length;
     }
   }
@@ -115,10 +120,14 @@ bool jpeg_looks_whole(Bytes, Bytes tail, size_t) {
   return tail.size() >= 2 && tail[tail.size() - 2] == 0xFF && tail[tail.size() - 1] == 0xD9;
 }
 
+bool has_all_pixels(Bytes b, ImageSize size);
+
 ImageHeader jpeg_header(Bytes b, const std::string& name) {
   const JpegSegments segments = read_segments(b, true);
-  // The decoder would fill what is missing with grey and carry on.
-  if (!segments.complete) fail_cut(name, "JPEG");
+  // The decoder would fill what is missing with grey and carry on. Some cameras leave out the last marker alone, which is no damage.
+  const bool may_lack_marker =
+      segments.size && segments.is_one_scan && segments.scans == 1 && b.back() != 0xFF;
+  if (!segments.complete && !(may_lack_marker && has_all_pixels(b, *segments.size))) fail_cut(name, "JPEG");
   if (!segments.size) fail_input("{}: damaged image (a JPEG file without a frame)", name);
   if (segments.scans > kMostScans) fail_input("{}: damaged image (more than {} scans)", name, kMostScans);
   const ImageSize size = *segments.size;
@@ -141,8 +150,11 @@ class JpegReader {
       reader->no_memory_ = info->err->msg_code == JERR_OUT_OF_MEMORY;
       std::longjmp(reader->escape_, 1);
     };
-    errors_.output_message = [](j_common_ptr) {
-    };  // warnings: damage that every viewer overlooks, Pillow included
+    // Warnings: damage that every viewer overlooks, Pillow included. That the file ends is none to a picture that is there.
+    errors_.emit_message = [](j_common_ptr info, int level) {
+      if (level < 0 && info->err->msg_code != JWRN_JPEG_EOF)
+        static_cast<JpegReader*>(info->client_data)->is_damaged_ = true;
+    };
     progress_.progress_monitor = [](j_common_ptr info) {
       auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
       if (decoder->input_scan_number <= kMostScans) return;
@@ -180,6 +192,7 @@ class JpegReader {
   }
   const char* problem() const { return problem_; }
   bool no_memory() const { return no_memory_; }
+  bool is_damaged() const { return is_damaged_; }
 
  private:
   jpeg_decompress_struct info_{};
@@ -187,8 +200,20 @@ class JpegReader {
   jpeg_progress_mgr progress_{};
   std::jmp_buf escape_;
   char problem_[JMSG_LENGTH_MAX] = "";
-  bool no_memory_ = false;
+  bool no_memory_ = false, is_damaged_ = false;
 };
+
+// Whether a file without its last marker has the pixels: decoded as small as may be.
+bool has_all_pixels(Bytes b, ImageSize size) {
+  constexpr int kReduction = 8;
+  if (size.height <= 0 || size.width <= 0 || size.height * size.width > kMaxImagePixels) return false;
+  JpegReader reader;
+  std::vector<uint8_t> row(static_cast<size_t>(4 * ceil_div(size.width, kReduction)));
+  bool ok = reader.start(b, size, kReduction);
+  for (int64_t y = 0; ok && y < ceil_div(size.height, kReduction); ++y) ok = reader.read_row(row.data());
+  if (reader.no_memory()) fail_memory("a JPEG file");
+  return ok && !reader.is_damaged();
+}
 
 // Pillow's ImagingConvert from CMYK to RGB; `cmyk` is stored inverted, as Adobe's programs write it.
 void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, uint8_t* rgb) {

@@ -95,12 +95,12 @@ TEST(CocoDataset, NamesTheBadAnnotation) {
               {"annotation 5", "category_id 91"});
   expect_says(message(R"({"id":5,"image_id":7.5,"category_id":90,"bbox":[1,2,3,4]})"),
               {"annotation 5", "image_id"});
-  expect_says(message(R"({"id":5,"image_id":7,"category_id":"90","bbox":[1,2,3,4]})"),
-              {"annotation 5", "category_id"});
+  expect_says(message(R"({"id":5,"image_id":7,"category_id":"90x","bbox":[1,2,3,4]})"),
+              {"annotation 5", "category_id \"90x\" is not in"});
   expect_says(message(R"({"id":5,"image_id":7,"category_id":90,"bbox":[1,2,3,4],"iscrowd":2})"),
               {"annotation 5", "iscrowd"});
   expect_says(message(R"({"id":5,"image_id":7,"category_id":90,"bbox":[1,2,3,1e999]})"), {"a.json"});
-  expect_says(message(R"({"id":"5","image_id":7,"category_id":90,"bbox":[1,2,3,4]})"),
+  expect_says(message(R"({"id":[],"image_id":7,"category_id":90,"bbox":[1,2,3,4]})"),
               {"number 1 of the list", "id"});
   expect_says(message("17"), {"annotation number 1 of the list", "object"});
   std::string twice = R"({"id":5,"image_id":7,"category_id":90,"bbox":[1,2,3,4]})";

@@ -242,7 +242,7 @@ TEST(Fix, LeavesWhatIsRight) {
   write_image(dir, "images/b.png");
   write_bytes(dir / "images/broken.png", "no image");
   write_bytes(dir / "a.json", R"({"images":[
-    {"id":1,"file_name":"a.png","width":40,"height":20},{"id":1,"file_name":"b.png","width":40,"height":20},
+    {"id":1,"file_name":"a.png","width":40,"height":20},{"id":1,"file_name":"a.png","width":40,"height":20},
     {"id":2,"file_name":"b.png","width":40,"height":20},{"id":3,"file_name":"broken.png","width":4,"height":4},
     {"id":4,"file_name":"none.png","width":4,"height":4},{"id":5,"file_name":"b.png","width":4,"height":4},
     {"id":6,"file_name":"../a.json","width":4,"height":4}],
@@ -257,7 +257,7 @@ TEST(Fix, LeavesWhatIsRight) {
       check_detection_dataset({.annotations = dir / "a.json", .images = dir / "images"}, &left);
   EXPECT_GE(report.problems.count(), 12);
   EXPECT_EQ(left.images.size(), 2u);
-  EXPECT_EQ(boxes_text(left), "1:1:1,2,3,4 1:1:30,5,10,6 2:1:1,2,3,1 ");
+  EXPECT_EQ(boxes_text(left), "1:1:1,2,3,4 1:1:30,5,10,6 2:1:1,2,3,4 2:1:1,2,3,1 ");
   write_bytes(dir / "fixed.json", coco_json(left, "a \"test\""));
   GroundTruth again;
   EXPECT_TRUE(check_detection_dataset({.annotations = dir / "fixed.json", .images = dir / "images"}, &again)

@@ -59,10 +59,12 @@ TEST(Image, ACutFileIsNeverTakenForWhole) {
   auto jpeg = read_file(photo, kImageFile);
   Image whole = decode_image(jpeg, "photo.jpg");
   EXPECT_EQ(whole.width, 640);
-  for (size_t n : {jpeg.size() / 4, jpeg.size() / 2, jpeg.size() - 40, jpeg.size() - 2}) {
+  for (size_t n : {jpeg.size() / 4, jpeg.size() / 2, jpeg.size() - 40, jpeg.size() - 3, jpeg.size() - 1}) {
     EXPECT_NE(input_error([&] { decode_image(std::span(jpeg).first(n), "cut.jpg"); }).find("cut.jpg"),
               std::string::npos);
   }
+  // Without the last marker all pixels are there (yolov5 #916, #2451).
+  EXPECT_TRUE(decode_image(std::span(jpeg).first(jpeg.size() - 2), "cut.jpg") == whole);
 }
 
 // scripts/golden/data/make_jpeg.py

@@ -95,7 +95,9 @@ TEST(DataFolder, EveryFormTrainsToTheSameBytes) {
     ASSERT_EQ(run_command({"eval", "--checkpoint", run + "/checkpoints/last.safetensors", "--data",
                            dir / "data", "--json", run + "/metrics.json"}),
               0);
+    // But for the figures of each class, as only COCO's list has other areas than the boxes'.
     detections.push_back(read_bytes(run + "/metrics.json"));
+    detections.back().resize(detections.back().find("\"per_class\""));
     ASSERT_EQ(run_command({"data", "check", "--data", dir / "data"}), 0);
     ASSERT_EQ(run_command({"data", "convert", dir / "data", run + "/json", "--from", form, "--to", "coco"}),
               0);

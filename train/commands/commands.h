@@ -41,12 +41,18 @@ struct EvalArguments {
   int64_t batch_size = 0;           // 0: the configuration's
   bool allow_outside = false;       // images may lie outside of their folder
   bool per_class = false;           // of a detector: the figures of each class too
+  int64_t max_detections =
+      0;  // of an image, of which the figures are; 0: the configuration's, of which 100 of a class count
 };
 int run_eval(const EvalArguments& arguments);
 
 struct ScoreArguments {
   std::string annotations, detections, json, evaluator = "coco";
+  std::string images;               // of formats that need it
+  std::string data, split = "val";  // in place of both: a folder, and which of its splits
+  std::string checkpoint;           // whose classes the annotations are of
   bool per_class = false;
+  int64_t max_detections = 100;  // of an image and class, the best by score
 };
 int run_score(const ScoreArguments& arguments);
 

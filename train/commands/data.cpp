@@ -7,6 +7,7 @@
 #include "core/files/temporary.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
+#include "data/formats/checks/dataset_check.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/named_classes.h"
@@ -15,6 +16,7 @@
 #include "data/report/dataset_page.h"
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/commands.h"
+#include "train/commands/predict_files.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
 
@@ -34,6 +36,9 @@ int run_data_shapes(const ShapesArguments& arguments) {
 }
 
 namespace {
+
+// What the lists that are written here begin with.
+constexpr std::string_view kWritten = "{\"info\":{\"description\":\"written by saccade from ";
 
 // A set, and the file for what is written of it.
 struct Source {
@@ -65,8 +70,13 @@ std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<Source>& sources, 
       fail_input("{}: is the folder of the data set, expected another one for what is written of it", folder);
     made = std::make_unique<MadeFolder>(folder);
   }
-  for (const Source& source : sources)
+  for (const Source& source : sources) {
     check_outputs({{"the output", source.output}}, {{"the annotations", source.paths.annotations}});
+    // A name that the user has not given: a list that somebody else has written stays.
+    if (!folder.empty() && is_old_file(source.output) &&
+        !beginning_of(source.output, kWritten.size()).starts_with(kWritten))
+      fail_input("{}: is there already and not written by saccade, expected another folder", source.output);
+  }
   return made;
 }
 
@@ -134,10 +144,12 @@ std::optional<DataSplits> class_folders(const Arguments& arguments) {
 }
 
 void write_coco(const Source& source, const GroundTruth& truth) {
+  const bool replaces = is_old_file(source.output);
   write_file(source.output,
              std::string_view(coco_json(truth, "written by saccade from " + source.paths.annotations)));
   print_line("{}: {} images in {}, {} boxes, {} categories", source.output, truth.images.size(),
              source.paths.images, truth.annotations.size(), truth.categories.size());
+  if (replaces) print_line("{}: replaces the file that was there", source.output);
 }
 
 // What a check found, in lines; how many problems.
@@ -179,11 +191,15 @@ int64_t check_detection_splits(const CheckArguments& arguments) {
       if (std::string shared = remark_on_shared_images(first, sources[0].paths, all, source.paths);
           !shared.empty())
         report.remarks.push_back(std::move(shared));
+    for (const std::string& conflict :
+         category_conflicts(categories, all.categories, sources[0].paths.annotations))
+      report.problems.add(fmt::format("{}: {}", source.paths.annotations, conflict));
+    if (categories.empty()) categories = all.categories;
     if (first.images.empty()) first = std::move(all);
-    if (categories.empty()) categories = left.categories;
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
     problems += tell(report, source.paths.annotations);
     if (arguments.fix.empty()) continue;
+    for (const std::string& line : report.left_out) print_line("{}: {}", source.output, line);
     if (left.images.empty() || left.categories.empty())
       fail_input("{}: nothing that is right is left of it", source.paths.annotations);
     write_coco(source, left);

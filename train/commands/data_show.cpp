@@ -9,6 +9,7 @@
 #include "data/images/draw.h"
 #include "data/loading/skipped_images.h"
 #include "train/commands/commands.h"
+#include "train/commands/predict_files.h"
 #include "train/config/options.h"
 #include "train/config/recipes.h"
 #include "train/config/task.h"
@@ -87,7 +88,9 @@ int run_data_show(const DataShowArguments& arguments) {
         draw_class(image, batch, n, set.class_names);
       const std::string name = fmt::format("step{:06}_{:02}.png", step,
                                            static_cast<int64_t>(n) + k % batches_a_step * options.batch_size);
-      write_png(image, (std::filesystem::path(arguments.output) / name).string());
+      const std::string path = (std::filesystem::path(arguments.output) / name).string();
+      if (is_old_file(path)) print_line("{}: replaces the file that was there", path);
+      write_png(image, path);
       print_line("  {}: {}, {} objects", name, batch.targets[n].file_name, batch.targets[n].labels.size());
       ++images;
     }

@@ -29,15 +29,28 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
     fail_input(
         "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
         arguments.checkpoint);
+  DataPaths paths = eval_paths(arguments, model);
+  paths.may_lack_annotations = true;
   std::vector<std::string> notes;
-  auto dataset = open_detection_dataset(eval_paths(arguments, model), LabelScheme::kContiguous, &notes);
+  auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  const GroundTruth& truth = dataset->ground_truth();
+  for (const auto& [flag, is_missing] : {std::pair{"--detections: not given", arguments.detections.empty()},
+                                         std::pair{"--json: given", !arguments.json.empty()}})
+    if (!truth.is_annotated && is_missing)
+      fail_input("{}, but {} has no \"annotations\" list, so there are detections and no figures", flag,
+                 dataset->name());
   for (const std::string& note : notes) print_line(note);
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
-  if (!arguments.detections.empty()) write_detections(arguments.detections, detections);
-  return detection_evaluator(model.config)
-      .evaluate(dataset->ground_truth(), detections,
-                {.source = arguments.checkpoint, .per_class = arguments.per_class});
+  if (!arguments.detections.empty()) write_detections(arguments.detections, detections, &truth);
+  if (!truth.is_annotated)
+    return {
+        .metrics = {},
+        .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",
+                             detections.size(), truth.images.size(), escaped(dataset->name()))};
+  DetectionEvaluator::Options judged{.source = arguments.checkpoint, .per_class = arguments.per_class};
+  if (arguments.max_detections > 0) judged.max_detections = arguments.max_detections;
+  return detection_evaluator(model.config).evaluate(truth, detections, judged);
 }
 
 std::function<void(const Batch&)> box_inference(const LoadedModel& model, const EvaluatorOptions& options) {

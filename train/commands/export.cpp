@@ -18,6 +18,7 @@
 #include "core/tensor/philox.h"
 #include "data/images/image.h"
 #include "train/checkpoints/load_model.h"
+#include "train/commands/predict_files.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/export/export.h"
@@ -152,11 +153,26 @@ void write_sample(const std::string& path, const ExportOptions& o, Module& model
   write_safetensors(path, tensors, {});
 }
 
+// What is replaced must look like what is written.
+void check_old_files(const ExportArguments& arguments) {
+  for (const auto& [path, ending] :
+       {std::pair{&arguments.output, ".onnx"}, std::pair{&arguments.sample, ".safetensors"}}) {
+    if (has_image_extension(*path))
+      fail_input("{}: is the name of an image, expected one that ends in {}", *path, ending);
+    if (path->empty() || !is_old_file(*path)) continue;
+    if (!path->ends_with(ending))
+      fail_input("{}: is there already, and its name does not end in {}; expected another name", *path,
+                 ending);
+    print_unmixed(arguments, fmt::format("{}: replaces the file that was there", escaped(*path)));
+  }
+}
+
 }  // namespace
 
 int run_export(const ExportArguments& arguments) {
   check_outputs({{"OUT", arguments.output}, {"--sample", arguments.sample}},
                 {{"CKPT", arguments.checkpoint}});
+  check_old_files(arguments);
   const bool recipe = arguments.checkpoint.ends_with(".textproto");
   if (arguments.raw_outputs && !arguments.postprocess)
     fail_input("--raw-outputs: without --postprocess the outputs are the raw ones");

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/files/file.h"
+#include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/loading/loader.h"
 #include "train/config/options.h"
@@ -100,22 +101,8 @@ std::optional<std::pair<uint64_t, uint64_t>> identity(const std::string& path) {
   return std::pair{info.st_dev, info.st_ino};
 }
 
-// The first bytes of a regular file, no link; "" for what is something else or cannot be read.
-std::string beginning(const std::string& path, size_t bytes) {
-  std::error_code error;
-  if (!fs::is_regular_file(fs::symlink_status(path, error))) return "";
-  try {
-    InputFile file(path, {"a file", UINT64_MAX});
-    std::string start(std::min<uint64_t>(bytes, file.size()), '\0');
-    file.read_at(start.data(), start.size(), 0);
-    return start;
-  } catch (const InputError&) {
-    return "";
-  }
-}
-
 bool is_drawn_by_us(const std::string& path) {
-  const std::string start = beginning(path, kAfterPngHeader + kDrawnByUs.size());
+  const std::string start = beginning_of(path, kAfterPngHeader + kDrawnByUs.size());
   return start.size() > kAfterPngHeader && start.substr(kAfterPngHeader) == kDrawnByUs;
 }
 
@@ -134,6 +121,24 @@ std::string shortened_stem(const std::string& stem, size_t more) {
 }
 
 }  // namespace
+
+bool is_old_file(const std::string& path) {
+  const OutputTarget target = output_target(path);
+  return target.old && !target.is_device && target.descriptor < 0;
+}
+
+std::string beginning_of(const std::string& path, size_t bytes) {
+  std::error_code error;
+  if (!fs::is_regular_file(fs::symlink_status(path, error))) return "";
+  try {
+    InputFile file(path, {"a file", UINT64_MAX});
+    std::string start(std::min<uint64_t>(bytes, file.size()), '\0');
+    file.read_at(start.data(), start.size(), 0);
+    return start;
+  } catch (const InputError&) {
+    return "";
+  }
+}
 
 PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive) {
   PredictInputs inputs;
@@ -198,7 +203,7 @@ void check_list(const std::string& output, const std::string& name) {
   const std::string path = output + "/" + name;
   if (!exists(path)) return;
   constexpr std::string_view kBegin = "[\n{\"file_name\": ", kEmpty = "[\n]\n";
-  const std::string start = beginning(path, kBegin.size());
+  const std::string start = beginning_of(path, kBegin.size());
   if (start != kBegin && start != kEmpty)
     fail_input("{}: is there already and not from saccade predict, expected another --output", path);
 }

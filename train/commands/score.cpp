@@ -1,22 +1,110 @@
-// saccade score: the metrics of a detection file. It needs neither tensors nor a model.
+// saccade score: the metrics of a detection file. It needs neither tensors nor a model, but for the classes of a checkpoint.
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"
+#include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/units.h"
 #include "data/formats/data_format.h"
+#include "data/formats/splits.h"
+#include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
+#include "train/commands/task_commands.h"
+#include "train/config/task.h"
 #include "train/logs/print.h"
 
 namespace saccade {
+namespace {
+
+bool is_of_format(const DataPaths& paths, const char* name) {
+  if (!paths.format.empty()) return paths.format == name;
+  const auto recognises = detection_formats().find(name).recognises;
+  return recognises != nullptr && recognises(paths);
+}
+
+// The classes alone, and the configuration.
+LoadedModel classes_of(const std::string& checkpoint) {
+  const CheckpointInfo saved = read_checkpoint_info(SafetensorsReader(checkpoint));
+  LoadedModel model;
+  model.config = parse_config(saved.config, checkpoint + ": its configuration");
+  model.class_names = saved.class_names;
+  model.category_ids = saved.category_ids;
+  if (model.class_names.size() != model.category_ids.size())
+    fail_input("{}: is a classifier, expected a detector whose classes the annotations are of", checkpoint);
+  return model;
+}
+
+// The split of the folder, with the classes that a training on it has.
+DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model) {
+  DataSplits splits = find_splits(arguments.data);
+  if (!arguments.checkpoint.empty())
+    draw_validation(splits, model.config.data().val_share(), model.config.seed());
+  for (const SplitNames& names : split_names()) {
+    if (names.names[0] != arguments.split) continue;
+    const auto& split = splits.*names.split;
+    if (!split)
+      fail_input("{}: has no {} images{}", arguments.data, arguments.split,
+                 arguments.checkpoint.empty() && arguments.split == "val"
+                     ? "; where training drew them, --checkpoint says how"
+                     : "");
+    DataPaths paths = *split;
+    // COCO's lists have ids of their own; elsewhere the training set numbers the classes.
+    if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train && arguments.split != "train")
+      paths.categories = read_ground_truth(*splits.train).categories;
+    return paths;
+  }
+  fail_input("--split: \"{}\", expected train, val or test", arguments.split);
+}
+
+DataPaths scored_paths(const ScoreArguments& arguments) {
+  if (arguments.data.empty() && arguments.annotations.empty())
+    fail_input(
+        "--annotations: not given, expected the annotations that the detections are compared with, or --data");
+  LoadedModel model;
+  if (!arguments.checkpoint.empty()) model = classes_of(arguments.checkpoint);
+  DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
+  if (!arguments.data.empty()) {
+    if (!arguments.annotations.empty() || !arguments.images.empty())
+      fail_input("--data: {} beside --annotations or --images, expected only one of them", arguments.data);
+    paths = split_paths(arguments, model);
+  } else if (is_of_format(paths, "yolo") && paths.images.empty()) {
+    fail_input(
+        "--images: not given, expected the folder of the images that were detected in, as {} may name those of several splits; or "
+        "--data and --split",
+        arguments.annotations);
+  } else if (arguments.checkpoint.empty() && (is_of_format(paths, "csv") || is_of_format(paths, "voc"))) {
+    print_line(
+        "note: {}: its classes are numbered by their own names; where detections do not name their category, --checkpoint or --data "
+        "gives the numbers of the training",
+        arguments.annotations);
+  }
+  if (!arguments.checkpoint.empty()) paths.categories = categories_of(model);
+  paths.look_at_images = false;
+  return paths;
+}
+
+}  // namespace
 
 int run_score(const ScoreArguments& arguments) {
-  check_outputs({{"--json", arguments.json}},
-                {{"--annotations", arguments.annotations}, {"--detections", arguments.detections}});
-  GroundTruth truth = read_ground_truth({arguments.annotations, ""});
-  std::vector<Detection> detections = read_detections(arguments.detections, &truth);
-  Evaluation evaluation =
-      detection_evaluators()
-          .find(arguments.evaluator, "--evaluator")
-          .evaluate(truth, detections, {.source = arguments.detections, .per_class = arguments.per_class});
+  check_outputs({{"--json", arguments.json}}, {{"--annotations", arguments.annotations},
+                                               {"--detections", arguments.detections},
+                                               {"--checkpoint", arguments.checkpoint}});
+  const DetectionEvaluator& evaluator = detection_evaluators().find(arguments.evaluator, "--evaluator");
+  const DataPaths paths = scored_paths(arguments);
+  const GroundTruth truth = read_ground_truth(paths);
+  if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
+      !conflicts.empty())
+    fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
+  std::vector<std::string> notes;
+  const std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes);
+  const Evaluation evaluation = evaluator.evaluate(truth, detections,
+                                                   {.source = arguments.detections,
+                                                    .per_class = arguments.per_class,
+                                                    .max_detections = arguments.max_detections});
+  auto remarks = truth.notes;
+  if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) remarks.push_back(parts);
+  for (const std::string& remark : remarks_on_boxes(truth)) remarks.push_back(remark);
+  for (const std::string& remark : remarks) print_line("note: {}: {}", paths.annotations, remark);
+  for (const std::string& note : notes) print_line(note);
   for (const std::string& note : evaluation.notes) print_line(note);
   print_text(evaluation.table);
   if (!arguments.json.empty()) write_file(arguments.json, std::string_view(evaluation.json));

@@ -5,6 +5,7 @@
 
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/units.h"
 #include "data/formats/data_format.h"
 #include "data/formats/splits.h"
 #include "models/build.h"
@@ -64,6 +65,9 @@ class DetectionTask final : public TrainingTask {
     if (config_.data().overfit() == 0)
       for (const std::string& remark : remarks_on_classes(train_set_->ground_truth()))
         notes.push_back(fmt::format("note: {}: {}", train_set_->name(), remark));
+    if (val_set_)
+      for (const std::string& remark : remarks_on_figures(val_set_->ground_truth()))
+        notes.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
     const auto [objects, image] = fullest_image();
     if (const int64_t queries = config_.model().transformer().queries(); objects > queries)
       notes.push_back(fmt::format(

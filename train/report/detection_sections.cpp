@@ -150,9 +150,11 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   const GroundTruth& truth = dataset->ground_truth();
   const LoadedModel& model = options.model;
   check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);
+  notes.clear();
   const std::vector<Detection> detections =
       model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
-                   : read_detections(options.detections);
+                   : read_detections(options.detections, &truth, &notes);
+  for (const std::string& line : notes) print_line(line);
   const DetectionFigures figures = detection_figures(truth, detections, options.threshold, options.source);
   for (const std::string& line : figures.coco.notes) print_line(line);
   add_coco(page, figures);

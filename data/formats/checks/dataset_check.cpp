@@ -1,25 +1,25 @@
+#include "data/formats/checks/dataset_check.h"
+
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "core/files/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
-#include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/dataset_fix.h"
+#include "data/formats/checks/units.h"
 #include "data/images/image.h"
 #include "data/images/orientation.h"
 
 namespace saccade {
 namespace {
-
-// Annotations are often rounded; a box may pass the border by this much.
-constexpr double kBorderPixels = 0.5;
 
 void check_boxes(const GroundTruth& file, const ProblemReport& report) {
   std::unordered_map<int64_t, const ImageInfo*> images;
@@ -31,29 +31,12 @@ void check_boxes(const GroundTruth& file, const ProblemReport& report) {
     if (w <= 0 || h <= 0) {
       report(fmt::format("{}: the box [{}, {}, {}, {}] has {} size", where, x, y, w, h,
                          w < 0 || h < 0 ? "a negative" : "no"));
-    } else if (it != images.end() && it->second->width > 0) {
-      double width = static_cast<double>(it->second->width), height = static_cast<double>(it->second->height);
-      if (x < -kBorderPixels || y < -kBorderPixels || x + w > width + kBorderPixels ||
-          y + h > height + kBorderPixels) {
-        report(fmt::format("{}: the box [{}, {}, {}, {}] reaches outside the image of {} x {} pixels", where,
-                           x, y, w, h, width, height));
-      }
+    } else if (it != images.end() && reaches_outside(a.bbox, {it->second->height, it->second->width})) {
+      report(fmt::format("{}: the box [{}, {}, {}, {}] reaches outside the image of {} x {} pixels", where, x,
+                         y, w, h, it->second->width, it->second->height));
     }
     if (a.area < 0) report(fmt::format("{}: the area {} is negative", where, a.area));
   }
-}
-
-// Of each image whose file another one before it has: the id of that one.
-std::unordered_map<int64_t, int64_t> images_with_anothers_file(const std::vector<ImageInfo>& images) {
-  std::unordered_map<std::string_view, int64_t> first;
-  std::unordered_map<int64_t, int64_t> repeats;
-  std::unordered_set<int64_t> ids;
-  for (const ImageInfo& image : images) {
-    if (!ids.insert(image.id).second) continue;  // of an id, the first counts
-    const auto [it, is_new] = first.try_emplace(image.file_name, image.id);
-    if (!is_new) repeats.emplace(image.id, it->second);
-  }
-  return repeats;
 }
 
 void check_file_names(const GroundTruth& file, const ProblemReport& report) {
@@ -137,56 +120,6 @@ std::vector<ImageFinding> check_images(const GroundTruth& file, const DataPaths&
   return found;
 }
 
-// The first of each id, without those that `drop` names by their place in the list.
-template <class T, class Drop>
-std::vector<T> first_of_each_id(const std::vector<T>& items, std::unordered_set<int64_t>& ids, Drop drop) {
-  std::vector<T> kept;
-  for (size_t i = 0; i < items.size(); ++i)
-    if (!drop(i) && ids.insert(items[i].id).second) kept.push_back(items[i]);
-  return kept;
-}
-
-// `found` is empty where no image was looked at.
-GroundTruth what_is_left(GroundTruth file, const std::vector<ImageFinding>& found) {
-  for (size_t i = 0; i < found.size(); ++i)
-    if (file.images[i].width <= 0) {
-      file.images[i].width = found[i].size.width;
-      file.images[i].height = found[i].size.height;
-    }
-  GroundTruth left;
-  std::unordered_set<int64_t> images, categories, annotations;
-  // Images of one file become one, with the boxes of all, each once.
-  const std::unordered_map<int64_t, int64_t> repeats = images_with_anothers_file(file.images);
-  std::set<std::tuple<int64_t, int64_t, std::array<double, 4>>> joined;
-  left.images = first_of_each_id(file.images, images, [&](size_t i) {
-    return repeats.contains(file.images[i].id) || (!found.empty() && !found[i].problem.empty());
-  });
-  left.categories = first_of_each_id(file.categories, categories, [](size_t) { return false; });
-  std::unordered_map<int64_t, const ImageInfo*> images_by_id;
-  for (const ImageInfo& image : left.images) images_by_id.emplace(image.id, &image);
-  left.annotations = first_of_each_id(file.annotations, annotations, [&](size_t i) {
-    Annotation& a = file.annotations[i];
-    if (const auto it = repeats.find(a.image_id); it != repeats.end()) a.image_id = it->second;
-    if (!repeats.empty() && !joined.emplace(a.image_id, a.category_id, a.bbox).second) return true;
-    auto image = images_by_id.find(a.image_id);
-    if (image == images_by_id.end() || !categories.contains(a.category_id)) return true;
-    auto& [x, y, w, h] = a.bbox;
-    if (a.area < 0) a.area = std::max(w, 0.0) * std::max(h, 0.0);
-    const auto width = static_cast<double>(image->second->width),
-               height = static_cast<double>(image->second->height);
-    if (width > 0 && (x < 0 || y < 0 || x + w > width || y + h > height) && w > 0 && h > 0) {
-      const double right = std::clamp(x + w, 0.0, width), bottom = std::clamp(y + h, 0.0, height);
-      x = std::clamp(x, 0.0, width);
-      y = std::clamp(y, 0.0, height);
-      w = right - x;
-      h = bottom - y;
-      a.area = std::min(a.area, std::max(w, 0.0) * std::max(h, 0.0));
-    }
-    return w <= 0 || h <= 0;
-  });
-  return left;
-}
-
 // How often what key(item) gives comes more than once.
 template <class Items, class Key>
 int64_t count_repeats(const Items& items, Key key) {
@@ -197,7 +130,31 @@ int64_t count_repeats(const Items& items, Key key) {
   return keys.end() - std::unique(keys.begin(), keys.end());
 }
 
+std::string plain_name(const std::string& name) {
+  std::string plain;
+  for (const char c : name)
+    if (c != ' ' && c != '\t' && c != '_' && c != '-')
+      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return plain;
+}
+
 }  // namespace
+
+std::vector<std::string> category_conflicts(const std::vector<Category>& expected,
+                                            const std::vector<Category>& categories, const std::string& who) {
+  std::map<int64_t, std::string> names;
+  for (const Category& c : categories) names.emplace(c.id, c.name);
+  std::vector<std::string> conflicts;
+  for (const Category& c : expected) {
+    const auto it = names.find(c.id);
+    if (it == names.end())
+      conflicts.push_back(fmt::format("has no category {} (\"{}\"), which {} has", c.id, c.name, who));
+    else if (it->second != c.name)
+      conflicts.push_back(
+          fmt::format("category {} is \"{}\", but \"{}\" for {}", c.id, it->second, c.name, who));
+  }
+  return conflicts;
+}
 
 std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
   std::vector<std::string> remarks;
@@ -219,6 +176,14 @@ std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
     remarks.push_back(
         fmt::format("{} of {} categories have no annotation: {}{}; each is a class of the model",
                     unused_count, file.categories.size(), unused, unused_count > 5 ? ", ..." : ""));
+  std::map<std::string, std::string> alike;  // a name by what is left of it without capitals and blanks
+  for (const Category& c : file.categories) {
+    const auto [it, is_new] = alike.try_emplace(plain_name(c.name), c.name);
+    if (is_new || it->second == c.name || remarks.size() > 20) continue;
+    remarks.push_back(fmt::format(
+        "the categories \"{}\" and \"{}\" differ in capitals, blanks, _ or - alone, but are two classes",
+        it->second, c.name));
+  }
   for (const auto& [name, ids] : names) {
     if (name.empty()) remarks.push_back(fmt::format("category {} has an empty name", ids[0]));
     if (ids.size() > 1)
@@ -306,12 +271,18 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   check_ids(truth, add);
   check_file_names(truth, add);
   check_boxes(truth, add);
+  if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) add(parts);
   add_summary(truth, report.summary);
-  report.remarks = remarks_on_classes(truth);
+  report.remarks = truth.notes;
+  for (auto remarks : {remarks_on_boxes(truth), remarks_on_classes(truth)})
+    report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
   add_remarks_on_repeats(truth, report.remarks);
   std::vector<ImageFinding> found;
   if (!paths.images.empty() && paths.look_at_images) found = check_images(truth, paths, threads, report);
-  if (left != nullptr) *left = what_is_left(truth, found);
+  if (left == nullptr) return;
+  std::vector<SeenImage> seen;
+  for (const ImageFinding& f : found) seen.push_back({f.size, !f.problem.empty()});
+  *left = what_is_left(truth, seen, report.left_out);
 }
 
 void check_class_images(const ClassificationDataset& set, const DataPaths& paths, int threads,

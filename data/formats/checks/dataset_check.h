@@ -13,6 +13,11 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
 void check_class_images(const ClassificationDataset& set, const DataPaths& paths, int threads,
                         DatasetReport& report);
 
+// Why a set of these categories is not one of those of `who` ("the training set"): a line for each that is missing in it, or has another
+// name there.
+std::vector<std::string> category_conflicts(const std::vector<Category>& expected,
+                                            const std::vector<Category>& categories, const std::string& who);
+
 // What is allowed, but rarely meant: no annotation, classes without one, without a name or of one name. A line each.
 std::vector<std::string> remarks_on_classes(const GroundTruth& truth);
 

@@ -26,6 +26,8 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
     std::string text;
     bool is_outside = false;
     bool is_turned = false;  // and its size in the list is that from before
+    ImageSize size = {};     // where it is another one than the list says
+    bool is_unseen = false;  // there was no time
   };
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::vector<Problem> found(static_cast<size_t>(count));
@@ -36,12 +38,13 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
         return Problem{fmt::format("{}: {}", escaped(path), refusal), true};  // a zero byte would end it
     std::error_code missing;
     if (!std::filesystem::exists(path, missing)) return Problem{path + ": no such file"};
-    if (std::chrono::steady_clock::now() > end) return Problem{};
+    if (std::chrono::steady_clock::now() > end) return Problem{.is_unseen = true};
     try {
       const ImageInspection seen = check_image_file(path);
       const ImageSize said = images.size_of(i);
-      return Problem{.is_turned = seen.orientation > 4 && said != seen.size &&
-                                  said == turned(seen.size, seen.orientation)};
+      if (seen.size == said || seen.size == ImageSize() || said.width <= 0) return Problem{};
+      const bool is_turned = seen.orientation > 4 && said == turned(seen.size, seen.orientation);
+      return Problem{.is_turned = is_turned, .size = is_turned ? ImageSize() : seen.size};
     } catch (const InputError& e) {
       return Problem{e.what()};
     }
@@ -65,6 +68,23 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
         "is stored; are the boxes, too? First {}; saccade data check names all",
         images.name(), count_turned, count_turned == 1 ? " is" : "s are",
         images.image_path(std::ranges::find_if(found, is_turned) - found.begin())));
+  auto has_other_size = [](const Problem& p) { return p.size.width > 0; };
+  if (const auto others = std::ranges::count_if(found, has_other_size); others > 0) {
+    const auto first = std::ranges::find_if(found, has_other_size);
+    const int64_t i = first - found.begin();
+    const ImageSize said = images.size_of(i);
+    notes.push_back(fmt::format(
+        "warning: {}: {} of the {} images {} another size than it says; are the boxes of that one? First {}, which has {} x {} "
+        "pixels, not {} x {}; saccade data check names all",
+        images.name(), others, count, others == 1 ? "has" : "have", images.image_path(i), first->size.width,
+        first->size.height, said.width, said.height));
+  }
+  if (const auto unseen = std::ranges::count_if(found, [](const Problem& p) { return p.is_unseen; });
+      unseen > 0)
+    notes.push_back(fmt::format(
+        "note: {}: {} of the {} images were not looked into, as that takes more than {} seconds; saccade data check looks "
+        "into all",
+        images.name(), unseen, count, seconds));
   const auto bad = std::count_if(found.begin(), found.end(), is_bad);
   if (bad == 0) return notes;
   auto worst = std::find_if(found.begin(), found.end(), [](const Problem& p) { return p.is_outside; });

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "core/files/file.h"
@@ -13,11 +14,28 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
+// Names with the separators of Windows, where they are of no file as they stand.
+void find_files_of_windows(GroundTruth& truth, const std::string& folder) {
+  int64_t of_windows = 0;
+  for (ImageInfo& image : truth.images) {
+    std::string name = image.file_name;
+    std::replace(name.begin(), name.end(), '\\', '/');
+    if (name == image.file_name || name.find('\0') != std::string::npos ||
+        is_file(joined(folder, image.file_name)) || !is_file(joined(folder, name)))
+      continue;
+    image.file_name = name;
+    ++of_windows;
+  }
+  if (of_windows > 0)
+    truth.notes.push_back(
+        fmt::format("{} images are named with \"\\\", as on Windows; it is read as \"/\"", of_windows));
+}
 
 GroundTruth read_coco_format(const DataPaths& paths, const ProblemReport& report) {
-  return read_coco(paths.annotations, [&](const std::string& problem) {
-    report(fmt::format("{}: {}", paths.annotations, problem));
-  });
+  GroundTruth truth = read_coco(
+      paths, [&](const std::string& problem) { report(fmt::format("{}: {}", paths.annotations, problem)); });
+  if (!paths.images.empty()) find_files_of_windows(truth, paths.images);
+  return truth;
 }
 
 // The first image that a list names, to find the folder that its names are relative to; "": unknown. The text is only looked at: whoever
@@ -133,10 +151,10 @@ DataSplits find_coco_file(const std::string& file) {
 }  // namespace
 
 AnnotatedImages load_coco(const std::string& annotations, const std::string& images_dir, LabelScheme labels) {
-  return {
-      annotations, images_dir,
-      read_coco(annotations, [&](const std::string& problem) { fail_input("{}: {}", annotations, problem); }),
-      labels};
+  return {annotations, images_dir,
+          read_coco({.annotations = annotations, .images = images_dir},
+                    [&](const std::string& problem) { fail_input("{}: {}", annotations, problem); }),
+          labels};
 }
 
 std::string coco_json(const GroundTruth& truth, const std::string& description) {
@@ -150,6 +168,8 @@ std::string coco_json(const GroundTruth& truth, const std::string& description) 
   out += "],\n\"annotations\":[";
   separator = "\n";
   for (const Annotation& a : truth.annotations) {
+    SACCADE_CHECK(std::isfinite(a.bbox[0] + a.bbox[1] + a.bbox[2] + a.bbox[3] + a.area),
+                  "[coco_json] annotation {} is not finite", a.id);
     out += fmt::format(
         "{}{{\"id\":{},\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"area\":{},\"iscrowd\":{}}}",
         separator, a.id, a.image_id, a.category_id, a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3], a.area,

@@ -1,101 +1,369 @@
-// Reading COCO instances files.
+// Reading COCO instances files, as their format says and as programs write them: with words or numbers in quotes for ids, without sizes
+// of images, and with polygons alone.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
+#include <unordered_map>
 
 #include "data/formats/coco/coco.h"
 #include "data/formats/json_record.h"
+#include "data/formats/named_classes.h"
 
 namespace saccade {
 namespace {
 
 constexpr size_t kMaxCategories = 65536;  // as many as labels may be
 
-template <auto kSide>
-bool read_side(JsonFile& json, JsonValue value, ImageInfo& image) {
-  return json.read(value, image.*kSide) && image.*kSide > 0 && image.*kSide <= 1 << 20;
+// The whole text as a number.
+template <class T>
+bool parse_whole(const std::string& text, T& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
 }
 
-bool read_iscrowd(JsonFile& json, JsonValue value, Annotation& a) {
-  int64_t number = 0;
-  if (!json.read(value, number)) return json.read(value, a.iscrowd);
+// Ids that are no integers. Until all are known each stands for an integer at the low end of the range.
+class WordIds {
+ public:
+  static constexpr int64_t kFirst = std::numeric_limits<int64_t>::min(), kMost = int64_t{1} << 32;
+  static bool is_word(int64_t id) { return id < kFirst + kMost; }
+
+  // "7" is 7, but "007" is a word.
+  int64_t id_of(const std::string& text) {
+    if (int64_t number = 0; parse_whole(text, number) && !is_word(number) && std::to_string(number) == text)
+      return number;
+    const auto [it, is_new] = places_.try_emplace(text, std::ssize(words_));
+    if (is_new) words_.push_back(text);
+    return kFirst + it->second;
+  }
+  const std::string& word(int64_t id) const { return words_.at(static_cast<size_t>(id - kFirst)); }
+  bool empty() const { return words_.empty(); }
+
+ private:
+  std::unordered_map<std::string, int64_t> places_;
+  std::vector<std::string> words_;
+};
+
+struct FileImage : ImageInfo {
+  WordIds* ids = nullptr;
+  std::string url;
+};
+struct FileAnnotation : Annotation {
+  WordIds *image_ids = nullptr, *category_ids = nullptr;
+  bool reads_polygons = false, has_id = false, has_box = false, has_segmentation = false;
+  double x1 = std::numeric_limits<double>::infinity(), y1 = x1, x2 = -x1, y2 = -x1;  // around its polygons
+};
+struct FileCategory : Category {
+  WordIds* ids = nullptr;
+};
+
+bool read_id(JsonFile& json, JsonValue value, WordIds& words, int64_t& id) {
+  if (json.read(value, id)) return !WordIds::is_word(id);
+  std::string text;
+  if (!json.read(value, text)) return false;
+  id = words.id_of(text);
+  return true;
+}
+bool read_number(JsonFile& json, JsonValue value, double& number) {
+  if (json.read(value, number)) return true;
+  std::string text;
+  return json.read(value, text) && parse_whole(text, number) && std::isfinite(number);
+}
+
+template <auto kSide>
+bool read_side(JsonFile& json, JsonValue value, FileImage& image) {
+  double side = 0;
+  if (!read_number(json, value, side) || side < 1 || side > 1 << 20 || side != std::floor(side)) return false;
+  image.*kSide = static_cast<int64_t>(side);
+  return true;
+}
+bool read_iscrowd(JsonFile& json, JsonValue value, FileAnnotation& a) {
+  if (json.read(value, a.iscrowd)) return true;
+  double number = 0;
+  if (!read_number(json, value, number)) return false;
   a.iscrowd = number == 1;
   return number == 0 || number == 1;
 }
+bool read_box(JsonFile& json, JsonValue value, FileAnnotation& a) {
+  size_t count = 0;
+  bool ok = true;
+  const bool is_array = json.elements(value, [&](JsonValue v) {
+    double number = 0;
+    ok = read_number(json, v, number) && ok;
+    if (count < 4) a.bbox[count] = number;
+    ++count;
+  });
+  a.has_box = is_array && ok && count == 4;
+  return a.has_box;
+}
+// Polygons [[x, y, x, y, ...], ...]; anything else is passed over.
+bool read_segmentation(JsonFile& json, JsonValue value, FileAnnotation& a) {
+  a.has_segmentation = true;
+  if (!a.reads_polygons) return true;
+  json.elements(value, [&](JsonValue polygon) {
+    bool is_x = true;
+    json.elements(polygon, [&](JsonValue v) {
+      double number = 0;
+      if (!json.read(v, number)) return;
+      double &low = is_x ? a.x1 : a.y1, &high = is_x ? a.x2 : a.y2;
+      low = std::min(low, number);
+      high = std::max(high, number);
+      is_x = !is_x;
+    });
+  });
+  return true;
+}
 
-constexpr JsonField<ImageInfo> kImageFields[] = {
-    {"id", "an integer", read_member<&ImageInfo::id>},
+constexpr JsonField<FileImage> kImageFields[] = {
+    {"id", "an integer or a text",
+     [](JsonFile& json, JsonValue v, FileImage& image) { return read_id(json, v, *image.ids, image.id); }},
     {"file_name", "a file's name",
-     [](JsonFile& json, JsonValue v, ImageInfo& image) {
+     [](JsonFile& json, JsonValue v, FileImage& image) {
        return json.read(v, image.file_name) && !image.file_name.empty();
+     },
+     false},
+    {"width", "a positive count of pixels", read_side<&ImageInfo::width>, false},
+    {"height", "a positive count of pixels", read_side<&ImageInfo::height>, false},
+    {"coco_url", "a text",
+     [](JsonFile& json, JsonValue v, FileImage& image) {
+       json.read(v, image.url);
+       return true;
+     },
+     false}};
+constexpr JsonField<FileAnnotation> kAnnotationFields[] = {
+    {"id", "an integer or a text",
+     [](JsonFile& json, JsonValue v, FileAnnotation& a) {
+       if (json.read(v, a.id)) return a.has_id = true;
+       std::string unused;
+       return json.read(v, unused);
+     },
+     false},
+    {"image_id", "an integer or a text",
+     [](JsonFile& json, JsonValue v, FileAnnotation& a) {
+       return read_id(json, v, *a.image_ids, a.image_id);
      }},
-    {"width", "a positive count of pixels", read_side<&ImageInfo::width>},
-    {"height", "a positive count of pixels", read_side<&ImageInfo::height>}};
-constexpr JsonField<Annotation> kAnnotationFields[] = {
-    {"id", "an integer", read_member<&Annotation::id>},
-    {"image_id", "an integer", read_member<&Annotation::image_id>},
-    {"category_id", "an integer", read_member<&Annotation::category_id>},
-    {"bbox", kBoxForm, read_bbox},
-    {"area", "a finite number", read_member<&Annotation::area>, false},
-    {"iscrowd", "0 or 1", read_iscrowd, false}};
-constexpr JsonField<Category> kCategoryFields[] = {{"id", "an integer", read_member<&Category::id>},
-                                                   {"name", "a string", read_member<&Category::name>}};
+    {"category_id", "an integer or a text",
+     [](JsonFile& json, JsonValue v, FileAnnotation& a) {
+       return read_id(json, v, *a.category_ids, a.category_id);
+     }},
+    {"bbox", kBoxForm, read_box, false},
+    {"area", "a finite number",
+     [](JsonFile& json, JsonValue v, FileAnnotation& a) { return read_number(json, v, a.area); }, false},
+    {"iscrowd", "0 or 1", read_iscrowd, false},
+    {"segmentation", "", read_segmentation, false}};
+constexpr JsonField<FileCategory> kCategoryFields[] = {
+    {"id", "an integer or a text",
+     [](JsonFile& json, JsonValue v, FileCategory& c) { return read_id(json, v, *c.ids, c.id); }},
+    {"name", "a string", read_member<&Category::name>}};
 
-// The root's lists, each exactly once.
-class Lists {
+// Numbers for the words among the ids of the items: those that `known` gives, else the next free ones in their order.
+template <class T, class Known>
+std::unordered_map<int64_t, int64_t> number_words(const std::vector<T>& items, const std::string& path,
+                                                  Known known) {
+  std::unordered_map<int64_t, int64_t> numbers;
+  int64_t last = 0;
+  for (const T& item : items) {
+    if (!WordIds::is_word(item.id)) last = std::max(last, item.id);
+    last = std::max(last, known(item).value_or(0));
+  }
+  if (last > std::numeric_limits<int64_t>::max() - std::ssize(items))
+    fail_input("{}: the id {} leaves no numbers for the ids that are words", path, last);
+  for (const T& item : items)
+    if (WordIds::is_word(item.id) && !numbers.contains(item.id)) {
+      const std::optional<int64_t> number = known(item);
+      numbers.emplace(item.id, number ? *number : ++last);
+    }
+  return numbers;
+}
+
+// One reading of the file. What is wrong with its records is kept: the file may have to be read again.
+class CocoFile {
  public:
-  Lists(JsonFile& json, const ProblemReport& report) : json_(json), report_(report) {}
+  CocoFile(const DataPaths& paths, bool reads_polygons)
+      : paths_(paths), json_(paths.annotations, reads_polygons ? "" : "segmentation") {
+    const FileImage image{{}, &image_ids_, {}};
+    FileAnnotation annotation;
+    annotation.reads_polygons = reads_polygons;
+    annotation.area = std::numeric_limits<double>::quiet_NaN();
+    annotation.image_ids = &image_ids_;
+    annotation.category_ids = &category_ids_;
+    const FileCategory category{{}, &category_ids_};
+    json_.root_fields([&](std::string_view key, JsonValue value) {
+      if (key == "images")
+        list(value, "images", "image", kImageFields, image, [&](FileImage& i) { return add(i); });
+      else if (key == "annotations")
+        list(value, "annotations", "annotation", kAnnotationFields, annotation,
+             [&](FileAnnotation& a) { return add(a); });
+      else if (key == "categories")
+        list(value, "categories", "category", kCategoryFields, category, [&](FileCategory& c) {
+          truth_.categories.push_back(std::move(c));
+          return "";
+        });
+    });
+    for (const char* name : {"images", "annotations", "categories"}) {
+      if (has(name)) continue;
+      if (!paths.may_lack_annotations || std::string_view(name) == "images")
+        fail_input("{}: has no \"{}\" list", paths.annotations, name);
+      if (std::string_view(name) == "annotations") truth_.is_annotated = false;
+      if (std::string_view(name) == "categories") truth_.categories = paths.categories;
+    }
+    if (truth_.categories.size() > kMaxCategories)
+      fail_input("{}: {} categories, expected at most {}", paths.annotations, truth_.categories.size(),
+                 kMaxCategories);
+  }
+  // Whether boxes are missing where there is a segmentation, which was skipped.
+  bool lacks_polygons() const { return lacks_polygons_; }
 
-  // Reads the list `name` of things called `kind`; each begins as `blank`.
-  template <class T, size_t N>
-  void read(JsonValue value, const std::string& name, const char* kind, const JsonField<T> (&fields)[N],
-            const T& blank, std::vector<T>& out) {
+  GroundTruth take(const ProblemReport& report) {
+    for (const std::string& problem : problems_) report(problem);
+    number_annotations();
+    if (!category_ids_.empty()) number_categories(report);
+    if (!image_ids_.empty()) number_images(report);
+    take_known_categories();
+    if (boxes_around_polygons_ > 0)
+      note("{} annotations have no bbox: theirs is the box around the polygons", boxes_around_polygons_);
+    return std::move(truth_);
+  }
+
+ private:
+  bool has(const std::string& name) const { return std::count(found_.begin(), found_.end(), name) > 0; }
+  template <class... Args>
+  void note(fmt::format_string<Args...> text, Args&&... args) {
+    truth_.notes.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  // Reads the list `name` of things called `kind`, each exactly once; each begins as `blank`. `add` returns what is wrong with one.
+  template <class T, size_t N, class Add>
+  void list(JsonValue value, const std::string& name, const char* kind, const JsonField<T> (&fields)[N],
+            const T& blank, Add add) {
     if (has(name)) fail_input("{}: \"{}\" appears twice", json_.path(), name);
     found_.push_back(name);
     int64_t number = 0;
-    bool is_array = json_.elements(value, [&](JsonValue v) {
+    const bool is_array = json_.elements(value, [&](JsonValue v) {
       T item = blank;
-      JsonOutcome outcome = read_record(json_, v, fields, item);
+      const JsonOutcome outcome = read_record(json_, v, fields, item);
       ++number;
-      if (outcome.problem.empty())
-        out.push_back(std::move(item));
-      else if (outcome.has_first)
-        report_(fmt::format("{} {}: {}", kind, item.id, outcome.problem));
-      else
-        report_(fmt::format("{} number {} of the list: {}", kind, number, outcome.problem));
+      const std::string problem = outcome.problem.empty() ? add(item) : outcome.problem;
+      if (problem.empty()) return;
+      const bool is_called = outcome.has_first && !WordIds::is_word(item.id);
+      problems_.push_back(is_called ? fmt::format("{} {}: {}", kind, item.id, problem)
+                                    : fmt::format("{} number {} of the list: {}", kind, number, problem));
     });
     if (!is_array) fail_input("{}: \"{}\" must be a list", json_.path(), name);
   }
-  bool has(const std::string& name) const { return std::count(found_.begin(), found_.end(), name) > 0; }
 
- private:
-  JsonFile& json_;
-  const ProblemReport& report_;
-  std::vector<std::string> found_;
+  std::string add(FileImage& image) {
+    // LVIS: http://images.cocodataset.org/train2017/000000000001.jpg, below the folder of images or in it.
+    if (const size_t host = image.url.find("://"); image.file_name.empty() && host != std::string::npos)
+      if (const size_t path = image.url.find('/', host + 3); path != std::string::npos) {
+        image.file_name = image.url.substr(path + 1);
+        const std::string name = image.url.substr(image.url.rfind('/') + 1);
+        if (!is_file(joined(paths_.images, image.file_name)) && is_file(joined(paths_.images, name)))
+          image.file_name = name;
+      }
+    if (image.file_name.empty()) return "field \"file_name\" is missing";
+    if (image.width == 0 || image.height == 0) image.width = image.height = 0;
+    truth_.images.push_back(std::move(image));
+    return "";
+  }
+
+  std::string add(FileAnnotation& a) {
+    if (!a.has_box) {
+      if (!a.has_segmentation) return "field \"bbox\" is missing";
+      if (!(a.x2 > a.x1 && a.y2 > a.y1)) {
+        lacks_polygons_ = true;
+        return "field \"bbox\" is missing, and there is no polygon that it could be around";
+      }
+      a.bbox = {a.x1, a.y1, a.x2 - a.x1, a.y2 - a.y1};
+      ++boxes_around_polygons_;
+    }
+    if (std::isnan(a.area)) a.area = std::max(a.bbox[2], 0.0) * std::max(a.bbox[3], 0.0);
+    if (!a.has_id) without_id_.push_back(truth_.annotations.size());
+    truth_.annotations.push_back(a);
+    return "";
+  }
+
+  // Nothing needs their ids, but messages name them.
+  void number_annotations() {
+    int64_t last = 0;
+    for (const Annotation& a : truth_.annotations) last = std::max(last, a.id);
+    if (last > std::numeric_limits<int64_t>::max() - std::ssize(without_id_)) last = 0;
+    for (const size_t place : without_id_) truth_.annotations[place].id = ++last;
+    if (!without_id_.empty())
+      note("{} annotations have words for ids, or none; they are numbered up to {}", without_id_.size(),
+           last);
+  }
+
+  void number_categories(const ProblemReport& report) {
+    const std::map<std::string, int64_t> known = ids_by_name(paths_.categories);
+    const auto numbers =
+        number_words(truth_.categories, paths_.annotations, [&](const Category& c) -> std::optional<int64_t> {
+          const auto it = known.find(c.name);
+          return it == known.end() ? std::nullopt : std::optional(it->second);
+        });
+    for (Category& c : truth_.categories)
+      if (WordIds::is_word(c.id)) c.id = numbers.at(c.id);
+    apply(&Annotation::category_id, "category_id", "categories", category_ids_, numbers, report);
+    note("{} categories have words for ids; they are numbered", numbers.size());
+  }
+  // A list that names fewer of the known categories, and no others, is of these categories.
+  void take_known_categories() {
+    if (truth_.categories.empty() || truth_.categories.size() >= paths_.categories.size()) return;
+    std::map<int64_t, std::string> known;
+    for (const Category& c : paths_.categories) known.emplace(c.id, c.name);
+    for (const Category& c : truth_.categories)
+      if (const auto it = known.find(c.id); it == known.end() || it->second != c.name) return;
+    note("names {} of the {} categories; the others have no objects here", truth_.categories.size(),
+         paths_.categories.size());
+    truth_.categories = paths_.categories;
+  }
+  void number_images(const ProblemReport& report) {
+    const auto numbers = number_words(truth_.images, paths_.annotations,
+                                      [](const ImageInfo&) { return std::optional<int64_t>(); });
+    for (ImageInfo& image : truth_.images)
+      if (WordIds::is_word(image.id)) {
+        image.word = image_ids_.word(image.id);
+        image.id = numbers.at(image.id);
+      }
+    apply(&Annotation::image_id, "image_id", "images", image_ids_, numbers, report);
+    note("{} images have words for ids; they are numbered in their order", numbers.size());
+  }
+  void apply(int64_t Annotation::*id, const char* field, const char* list, const WordIds& words,
+             const std::unordered_map<int64_t, int64_t>& numbers, const ProblemReport& report) {
+    std::erase_if(truth_.annotations, [&](Annotation& a) {
+      if (!WordIds::is_word(a.*id)) return false;
+      const auto it = numbers.find(a.*id);
+      if (it == numbers.end()) {
+        report(
+            fmt::format("annotation {}: {} \"{}\" is not in \"{}\"", a.id, field, words.word(a.*id), list));
+        return true;
+      }
+      a.*id = it->second;
+      return false;
+    });
+  }
+
+  const DataPaths& paths_;
+  JsonFile json_;
+  WordIds image_ids_, category_ids_;
+  GroundTruth truth_;
+  std::vector<std::string> found_, problems_;
+  std::vector<size_t> without_id_;
+  int64_t boxes_around_polygons_ = 0;
+  bool lacks_polygons_ = false;
 };
 
 }  // namespace
 
-GroundTruth read_coco(const std::string& path, const ProblemReport& report) {
-  JsonFile json(path, "segmentation");
-  GroundTruth truth;
-  Lists lists(json, report);
-  const Annotation no_area{.area = std::numeric_limits<double>::quiet_NaN()};
-  json.root_fields([&](std::string_view key, JsonValue value) {
-    if (key == "images")
-      lists.read(value, "images", "image", kImageFields, {}, truth.images);
-    else if (key == "annotations")
-      lists.read(value, "annotations", "annotation", kAnnotationFields, no_area, truth.annotations);
-    else if (key == "categories")
-      lists.read(value, "categories", "category", kCategoryFields, {}, truth.categories);
-  });
-  for (const char* name : {"images", "annotations", "categories"})
-    if (!lists.has(name)) fail_input("{}: has no \"{}\" list", path, name);
-  if (truth.categories.size() > kMaxCategories)
-    fail_input("{}: {} categories, expected at most {}", path, truth.categories.size(), kMaxCategories);
-  for (Annotation& a : truth.annotations)
-    if (std::isnan(a.area)) a.area = std::max(a.bbox[2], 0.0) * std::max(a.bbox[3], 0.0);
-  return truth;
+GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report) {
+  {
+    // Without the segmentations, which is much faster; their grammar is checked.
+    CocoFile file(paths, false);
+    if (!file.lacks_polygons()) return file.take(report);
+  }
+  return CocoFile(paths, true).take(report);
 }
 
 }  // namespace saccade

@@ -101,7 +101,14 @@ void add_data_split(CLI::App* c, std::string& data, std::string& split) {
 }
 
 void add_per_class(CLI::App* c, bool& per_class) {
-  c->add_flag("--per-class", per_class, "print the figures of each class of a detector too");
+  c->add_flag("--per-class", per_class,
+              "print the figures of each class of a detector too (--json always has them)");
+}
+
+void add_max_detections(CLI::App* c, int64_t& most, const char* text) {
+  option(c, "--max-detections", most, "N", text)
+      ->check(number<int64_t>("a whole number from 11 to 1000000",
+                              [](int64_t n) { return n >= 11 && n <= 1'000'000; }));
 }
 
 void add_eval(CLI::App& app, Action& action) {
@@ -116,6 +123,8 @@ void add_eval(CLI::App& app, Action& action) {
   option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
   add_json(c, a->json);
   add_per_class(c, a->per_class);
+  add_max_detections(c, a->max_detections,
+                     "so many detections of an image and class count, where pycocotools counts 100");
   add_batch_size(c, a->batch_size, "images at a time");
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
@@ -130,14 +139,21 @@ void add_eval(CLI::App& app, Action& action) {
 
 void add_score(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "score", "COCO figures of a detection file", run_score);
-  required(c, "--annotations", a->annotations, "FILE", "COCO instances json");
-  required(c, "--detections", a->detections, "FILE",
-           "COCO result list, or the detections.json of predict, whose images are found by their names");
+  option(c, "--annotations", a->annotations, "FILE", "COCO json, data.yaml, CSV, or a folder of Pascal VOC");
+  option(c, "--images", a->images, "DIR", "folder of the images, where a format needs it (YOLO)");
+  add_data_split(c, a->data, a->split);
+  required(
+      c, "--detections", a->detections, "FILE",
+      "COCO result list, or dictionary with scores; images and categories that it names are found by their names");
+  option(c, "--checkpoint", a->checkpoint, "FILE", "the annotations are of the classes of this one");
   add_json(c, a->json);
   add_per_class(c, a->per_class);
+  add_max_detections(c, a->max_detections, "so many detections of an image and class count (default 100)");
   option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
   c->footer(
-      "Example:\n  saccade score --annotations val.json --detections detections.json --json figures.json");
+      "Examples:\n"
+      "  saccade score --annotations val.json --detections detections.json --json figures.json\n"
+      "  saccade score --data my_images --split test --detections detections.json");
 }
 
 void add_predict(CLI::App& app, Action& action) {
@@ -260,7 +276,7 @@ void add_report(CLI::App& app, Action& action) {
       ->check(between_0_and_1());
   option(c, "--checkpoint", a->checkpoint, "FILE", "evaluate this one (default: the run's best)");
   option(c, "--detections", a->detections, "FILE",
-         "in place of evaluating: a COCO result list of the validation set");
+         "in place of evaluating: detections in the validation set, as score takes them");
   option(c, "--annotations", a->annotations, "FILE", "of the validation set, where it has moved");
   option(c, "--images", a->images, "DIR", "folder of its images, where they have moved");
   add_data_split(c, a->data, a->split);

@@ -1,0 +1,34 @@
+// Images by the names that lists of detections give them.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "data/formats/ground_truth.h"
+
+namespace saccade {
+
+class ImageNames {
+ public:
+  // The truth must outlive it.
+  explicit ImageNames(const GroundTruth& truth);
+  bool has_id(int64_t id) const { return ids_.contains(id); }
+  // Both return what is wrong with the name, or "". Of a file: a path, of which the name or the image's own may lack the first folders.
+  // Two names are never one image.
+  std::string find_file(const std::string& name, int64_t& id);
+  // An id that is a text: the word that is the image's id in its list, the id in quotes, or the file's name without its extension.
+  std::string find_word(const std::string& word, int64_t& id);
+
+ private:
+  using Images = std::unordered_multimap<std::string, const ImageInfo*>;
+  std::string find(const Images& images, const std::string& key, const std::string& name, bool with_extension,
+                   int64_t& id);
+
+  Images by_name_, by_stem_;
+  std::unordered_map<std::string, int64_t> words_;
+  std::unordered_set<int64_t> ids_;
+  std::unordered_map<int64_t, std::string> names_;  // by which images were found
+};
+
+}  // namespace saccade

@@ -1,0 +1,201 @@
+#include "data/formats/checks/dataset_fix.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <unordered_set>
+
+namespace saccade {
+namespace {
+
+// What was left out or changed, in numbers.
+struct Changes {
+  int64_t unclear_images = 0, bad_images = 0;
+  int64_t boxes_of_images = 0;  // of those that were left out
+  int64_t unknown = 0, without_size = 0, doubles = 0, renumbered = 0, cut = 0;
+  std::unordered_set<int64_t> with_fewer_objects;  // images
+  std::string unclear = {};                        // an example
+};
+
+void tell(const Changes& c, std::vector<std::string>& told) {
+  if (c.unclear_images > 0)
+    told.push_back(fmt::format("{} images are left out, as {}, so that nobody knows whose boxes are whose",
+                               c.unclear_images, c.unclear));
+  if (c.bad_images > 0) told.push_back(fmt::format("{} images with a problem are left out", c.bad_images));
+  if (c.boxes_of_images > 0)
+    told.push_back(fmt::format("{} boxes of these images are left out", c.boxes_of_images));
+  if (c.unknown > 0)
+    told.push_back(fmt::format("{} boxes of unknown images or categories are left out", c.unknown));
+  if (c.without_size > 0)
+    told.push_back(fmt::format(
+        "{} boxes without a size inside of their image are left out; their objects are background in {} images",
+        c.without_size, c.with_fewer_objects.size()));
+  if (c.doubles > 0) told.push_back(fmt::format("{} boxes are there twice and stay once", c.doubles));
+  if (c.renumbered > 0)
+    told.push_back(fmt::format("{} boxes whose id is used twice get a new id", c.renumbered));
+  if (c.cut > 0) told.push_back(fmt::format("{} boxes are cut to their image", c.cut));
+}
+
+// Ids that name several files.
+std::unordered_set<int64_t> unclear_ids(const std::vector<ImageInfo>& images, std::string& example) {
+  std::unordered_map<int64_t, std::string_view> first;
+  std::unordered_set<int64_t> ids;
+  for (const ImageInfo& image : images) {
+    const auto [it, is_new] = first.try_emplace(image.id, image.file_name);
+    if (is_new || it->second == image.file_name) continue;
+    if (ids.insert(image.id).second && example.empty())
+      example = fmt::format("the id {} is of \"{}\" and of \"{}\"", image.id, it->second, image.file_name);
+  }
+  return ids;
+}
+
+class Fixer {
+ public:
+  Fixer(GroundTruth file, const std::vector<SeenImage>& seen)
+      : file_(std::move(file)), seen_(seen), another_(images_with_anothers_file(file_.images)) {}
+
+  GroundTruth run(std::vector<std::string>& told) {
+    left_.notes = file_.notes;
+    if (!keep_categories(told)) return {};
+    keep_images();
+    std::unordered_map<int64_t, int64_t> uses;
+    for (const Annotation& a : file_.annotations) {
+      ++uses[a.id];
+      last_id_ = std::max(last_id_, a.id);
+    }
+    for (const Annotation& a : file_.annotations) keep_annotation(a, uses.at(a.id) > 1);
+    tell(changes_, told);
+    return std::move(left_);
+  }
+
+ private:
+  bool keep_categories(std::vector<std::string>& told) {
+    std::unordered_map<int64_t, std::string> names;
+    for (const Category& c : file_.categories) {
+      const auto [it, is_new] = names.try_emplace(c.id, c.name);
+      if (is_new) {
+        left_.categories.push_back(c);
+      } else if (it->second != c.name) {
+        told.push_back(fmt::format(
+            "the category id {} is of \"{}\" and of \"{}\", so that nobody knows which its boxes are", c.id,
+            it->second, c.name));
+        return false;
+      }
+    }
+    for (const auto& [id, name] : names) categories_.insert(id);
+    return true;
+  }
+
+  void keep_images() {
+    const std::unordered_set<int64_t> unclear = unclear_ids(file_.images, changes_.unclear);
+    std::unordered_set<std::string_view> unclear_files;
+    for (const ImageInfo& image : file_.images)
+      if (unclear.contains(image.id)) unclear_files.insert(image.file_name);
+    for (size_t i = 0; i < file_.images.size(); ++i) {
+      ImageInfo& image = file_.images[i];
+      left_out_.insert(image.id);  // until it is kept
+      if (image.width <= 0 && !seen_.empty()) {
+        image.width = seen_[i].size.width;
+        image.height = seen_[i].size.height;
+      }
+      if (unclear_files.contains(image.file_name)) {
+        ++changes_.unclear_images;
+      } else if (!seen_.empty() && seen_[i].is_bad) {
+        ++changes_.bad_images;
+      } else if (another_.contains(image.id)) {
+        joined_.insert(another_.at(image.id));
+      } else if (places_.contains(image.id)) {
+        joined_.insert(image.id);
+      } else {
+        places_.emplace(image.id, left_.images.size());
+        left_.images.push_back(image);
+      }
+    }
+  }
+
+  void keep_annotation(Annotation a, bool shares_id) {
+    if (const auto it = another_.find(a.image_id); it != another_.end()) a.image_id = it->second;
+    const auto place = places_.find(a.image_id);
+    if (place == places_.end() && left_out_.contains(a.image_id)) {
+      ++changes_.boxes_of_images;
+      return;
+    }
+    if (place == places_.end() || !categories_.contains(a.category_id)) {
+      ++changes_.unknown;
+      return;
+    }
+    // Doubles are told by their ids, where their image was not listed twice itself.
+    const bool is_joined = joined_.contains(a.image_id);
+    if ((is_joined || shares_id) && !known_
+                                         .emplace(is_joined ? std::numeric_limits<int64_t>::min() : a.id,
+                                                  a.image_id, a.category_id, a.bbox)
+                                         .second) {
+      ++changes_.doubles;
+      return;
+    }
+    const ImageInfo& image = left_.images[place->second];
+    if (!fits(a, static_cast<double>(image.width), static_cast<double>(image.height))) {
+      ++changes_.without_size;
+      if (!a.iscrowd) changes_.with_fewer_objects.insert(image.id);
+      return;
+    }
+    if (shares_id && !ids_.insert(a.id).second && last_id_ < std::numeric_limits<int64_t>::max()) {
+      a.id = ++last_id_;
+      ++changes_.renumbered;
+    }
+    left_.annotations.push_back(a);
+  }
+
+  // Cuts the box to the image, whose size may be unknown; whether anything is left of it.
+  bool fits(Annotation& a, double width, double height) {
+    auto& [x, y, w, h] = a.bbox;
+    if (!(w > 0 && h > 0)) return false;
+    if (a.area < 0) a.area = w * h;
+    if (width > 0 && (x < 0 || y < 0 || x + w > width || y + h > height)) {
+      const double right = std::clamp(x + w, 0.0, width), bottom = std::clamp(y + h, 0.0, height);
+      x = std::clamp(x, 0.0, width);
+      y = std::clamp(y, 0.0, height);
+      w = right - x;
+      h = bottom - y;
+      a.area = std::min(a.area, std::max(w, 0.0) * std::max(h, 0.0));
+      if (!(w > 0 && h > 0)) return false;
+      ++changes_.cut;
+    }
+    return std::isfinite(x + w) && std::isfinite(y + h) && std::isfinite(a.area);
+  }
+
+  GroundTruth file_, left_;
+  const std::vector<SeenImage>& seen_;
+  std::unordered_map<int64_t, int64_t> another_;
+  std::unordered_map<int64_t, size_t> places_;  // of the images that stay
+  std::unordered_set<int64_t> left_out_, joined_, categories_, ids_;
+  std::set<std::tuple<int64_t, int64_t, int64_t, std::array<double, 4>>> known_;
+  int64_t last_id_ = 0;
+  Changes changes_;
+};
+
+}  // namespace
+
+std::unordered_map<int64_t, int64_t> images_with_anothers_file(const std::vector<ImageInfo>& images) {
+  std::unordered_map<std::string_view, int64_t> first;
+  std::unordered_map<int64_t, int64_t> repeats;
+  std::unordered_set<int64_t> ids;
+  for (const ImageInfo& image : images) {
+    if (!ids.insert(image.id).second) continue;  // of an id, the first counts
+    const auto [it, is_new] = first.try_emplace(image.file_name, image.id);
+    if (!is_new) repeats.emplace(image.id, it->second);
+  }
+  return repeats;
+}
+
+GroundTruth what_is_left(GroundTruth file, const std::vector<SeenImage>& seen,
+                         std::vector<std::string>& told) {
+  return Fixer(std::move(file), seen).run(told);
+}
+
+}  // namespace saccade

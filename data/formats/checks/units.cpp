@@ -1,0 +1,122 @@
+#include "data/formats/checks/units.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace saccade {
+namespace {
+
+// A part of 1 that was rounded, or of an object that reaches outside.
+constexpr double kLargestPart = 1.05;
+// Of so many boxes the form is not told.
+constexpr size_t kFewestBoxes = 10;
+
+template <class Visit>
+void for_each_box(const GroundTruth& truth, Visit visit) {
+  std::unordered_map<int64_t, ImageSize> sizes;
+  for (const ImageInfo& image : truth.images) sizes.emplace(image.id, ImageSize{image.height, image.width});
+  for (const Annotation& a : truth.annotations) {
+    const auto it = sizes.find(a.image_id);
+    visit(a, it == sizes.end() ? ImageSize() : it->second);
+  }
+}
+
+BoxUnits units_of(const GroundTruth& truth) {
+  BoxUnits units;
+  for_each_box(truth, [&](const Annotation& a, ImageSize size) { units.add(a.bbox, size); });
+  return units;
+}
+
+}  // namespace
+
+void BoxUnits::add(const std::array<double, 4>& bbox, ImageSize image) {
+  const auto [x, y, w, h] = bbox;
+  ++count_;
+  parts_ += std::max({std::abs(x), std::abs(y), w, h}) <= kLargestPart && w > 0 && h > 0;
+  if (image.width <= 0 || image.height <= 0) return;
+  const double width = 1.05 * static_cast<double>(image.width),
+               height = 1.05 * static_cast<double>(image.height);
+  ++known_;
+  corners_ += w >= x && h >= y && w <= width && h <= height;
+  outside_ += x + w > width || y + h > height;
+}
+
+bool BoxUnits::look_like_parts(bool all) const {
+  if (count_ == 0) return false;
+  return all ? parts_ == count_ : static_cast<double>(parts_) > 0.98 * static_cast<double>(count_);
+}
+
+bool BoxUnits::look_like_corners() const {
+  const auto known = static_cast<double>(known_);
+  return known_ >= kFewestBoxes && static_cast<double>(corners_) > 0.98 * known &&
+         static_cast<double>(outside_) > 0.5 * known;
+}
+
+bool reaches_outside(const std::array<double, 4>& bbox, ImageSize image) {
+  if (image.width <= 0 || image.height <= 0) return false;
+  const auto [x, y, w, h] = bbox;
+  return x < -kBorderPixels || y < -kBorderPixels ||
+         x + w > static_cast<double>(image.width) + kBorderPixels ||
+         y + h > static_cast<double>(image.height) + kBorderPixels;
+}
+
+std::string boxes_that_are_parts(const GroundTruth& truth) {
+  if (!units_of(truth).look_like_parts(true)) return "";
+  return fmt::format(
+      "{} of {} boxes lie in 0 to 1: they look like parts of the image, expected pixels [x, y, width, height]",
+      truth.annotations.size(), truth.annotations.size());
+}
+
+std::vector<std::string> remarks_on_boxes(const GroundTruth& truth) {
+  std::vector<std::string> remarks;
+  if (units_of(truth).look_like_corners())
+    remarks.emplace_back(
+        "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image");
+  int64_t none = 0, large = 0, boxes = 0, first_none = 0, first_large = 0;
+  for (const Annotation& a : truth.annotations) {
+    const double box = a.bbox[2] * a.bbox[3];
+    if (a.iscrowd || !(box > 0)) continue;
+    ++boxes;
+    if (a.area == 0 && none++ == 0) first_none = a.id;
+    // What is rounded to whole pixels may be larger by a row and a column.
+    if (a.area > (a.bbox[2] + 1) * (a.bbox[3] + 1) + 1 && large++ == 0) first_large = a.id;
+  }
+  constexpr const char* kWhy = "AP_small, AP_medium and AP_large go by the area, not by the box";
+  if (none > 0 && none == boxes)
+    remarks.push_back(fmt::format("all {} areas are 0; {}", boxes, kWhy));
+  else if (none > 0)
+    remarks.push_back(
+        fmt::format("{} of {} areas are 0, the first of annotation {}; {}", none, boxes, first_none, kWhy));
+  if (large > 0)
+    remarks.push_back(fmt::format("{} of {} areas are larger than their box, the first of annotation {}; {}",
+                                  large, boxes, first_large, kWhy));
+  return remarks;
+}
+
+std::vector<std::string> remarks_on_figures(const GroundTruth& truth) {
+  for (const Annotation& a : truth.annotations)
+    if (a.id == 0)
+      return {
+          "annotation 0: a match with it counts as a false positive, as in pycocotools; number annotations from 1"};
+  return {};
+}
+
+std::vector<std::string> notes_on_boxes(const GroundTruth& truth) {
+  std::vector<std::string> notes = truth.notes;
+  if (std::string parts = boxes_that_are_parts(truth); !parts.empty()) notes.push_back(std::move(parts));
+  for (std::string& remark : remarks_on_boxes(truth)) notes.push_back(std::move(remark));
+  int64_t outside = 0, first = 0;
+  for_each_box(truth, [&](const Annotation& a, ImageSize size) {
+    if (reaches_outside(a.bbox, size) && outside++ == 0) first = a.id;
+  });
+  if (outside > 0)
+    notes.push_back(fmt::format(
+        "{} of {} boxes reach outside of their image, where training cuts them; the first is annotation {}",
+        outside, truth.annotations.size(), first));
+  return notes;
+}
+
+}  // namespace saccade

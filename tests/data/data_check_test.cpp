@@ -1,0 +1,308 @@
+// What check, --fix and training make of COCO files as programs write them; reports of people are in the comments.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/evaluation/coco_eval.h"
+#include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/image_check.h"
+#include "data/formats/checks/units.h"
+#include "data/formats/coco/coco.h"
+#include "tests/data/test_files.h"
+
+namespace saccade {
+namespace {
+
+std::string joined_lines(const std::vector<std::string>& lines) {
+  std::string all;
+  for (const std::string& line : lines) all += line + ";";
+  return all;
+}
+
+// A file with images a.png (20 x 10), b.png ... by default.
+struct CheckedFile {
+  std::string images =
+      R"({"id":1,"file_name":"a.png","width":20,"height":10},{"id":2,"file_name":"b.png","width":20,"height":10})";
+  std::string annotations, categories = R"({"id":1,"name":"nut"})";
+};
+
+struct Checked {
+  std::string problems, remarks, left_out, boxes;  // boxes: of what is left, "image:category:x,y,w,h "
+  GroundTruth left;
+};
+
+Checked checked_file(const CheckedFile& file, const std::vector<std::string>& files = {},
+                     DataPaths paths = {}) {
+  TestFolder dir;
+  write_bytes(dir / "a.json", "{\"images\":[" + file.images + "],\"annotations\":[" + file.annotations +
+                                  "],\"categories\":[" + file.categories + "]}");
+  for (const std::string& name : files) {
+    std::filesystem::create_directories(std::filesystem::path(dir / name).parent_path());
+    write_png(Image(10, 20), dir / name);
+  }
+  paths.annotations = dir / "a.json";
+  if (!files.empty()) paths.images = dir.path();
+  Checked out;
+  const DatasetReport report = check_detection_dataset(paths, &out.left);
+  out.problems = joined_lines(report.problems.lines());
+  out.remarks = joined_lines(report.remarks);
+  out.left_out = joined_lines(report.left_out);
+  for (const Annotation& a : out.left.annotations)
+    out.boxes += fmt::format("{}:{}:{},{},{},{} ", a.image_id, a.category_id, a.bbox[0], a.bbox[1], a.bbox[2],
+                             a.bbox[3]);
+  return out;
+}
+
+std::string box_json(const std::string& id, const std::string& image, const std::string& bbox,
+                     const std::string& category = "1") {
+  return fmt::format(R"({{"id":{},"image_id":{},"category_id":{},"bbox":[{}]}})", id, image, category, bbox);
+}
+
+// Two exports in one file: nobody knows which of the two images a box is of.
+TEST(Fix, AnIdOfTwoFilesIsOfNeither) {
+  CheckedFile file;
+  file.images +=
+      R"(,{"id":1,"file_name":"c.png","width":20,"height":10},{"id":7,"file_name":"c.png","width":20,"height":10})";
+  file.annotations = box_json("1", "1", "1,1,2,2") + "," + box_json("2", "2", "3,3,2,2") + "," +
+                     box_json("3", "1", "5,5,2,2") + "," + box_json("4", "7", "6,6,2,2");
+  const Checked checked = checked_file(file);
+  EXPECT_NE(checked.problems.find("image 1: the id is used 2 times"), std::string::npos) << checked.problems;
+  EXPECT_EQ(checked.boxes, "2:1:3,3,2,2 ");
+  ASSERT_EQ(checked.left.images.size(), 1u);
+  for (const char* part : {"3 images are left out, as the id 1 is of \"a.png\" and of \"c.png\"",
+                           "3 boxes of these images are left out"})
+    EXPECT_NE(checked.left_out.find(part), std::string::npos) << checked.left_out;
+  // The same image twice is one.
+  file.images =
+      R"({"id":1,"file_name":"a.png","width":20,"height":10},{"id":1,"file_name":"a.png","width":20,"height":10})";
+  file.annotations = box_json("1", "1", "1,1,2,2") + "," + box_json("1", "1", "1,1,2,2") + "," +
+                     box_json("2", "1", "5,5,2,2");
+  EXPECT_EQ(checked_file(file).boxes, "1:1:1,1,2,2 1:1:5,5,2,2 ");
+}
+
+TEST(Fix, BoxesWhoseIdsComeAgainStay) {
+  CheckedFile file;
+  file.annotations = box_json("5", "1", "1,1,2,2") + "," + box_json("5", "2", "3,3,2,2") + "," +
+                     box_json("9", "2", "3,3,4,4") + "," + box_json("5", "2", "3,3,2,2");
+  const Checked checked = checked_file(file);
+  EXPECT_NE(checked.problems.find("annotation 5: the id is used 3 times"), std::string::npos);
+  EXPECT_EQ(checked.boxes, "1:1:1,1,2,2 2:1:3,3,2,2 2:1:3,3,4,4 ");
+  std::vector<int64_t> ids;
+  for (const Annotation& a : checked.left.annotations) ids.push_back(a.id);
+  EXPECT_EQ(ids, (std::vector<int64_t>{5, 10, 9}));
+  EXPECT_NE(checked.left_out.find(
+                "1 boxes are there twice and stay once;1 boxes whose id is used twice get a new id"),
+            std::string::npos)
+      << checked.left_out;
+}
+
+TEST(Fix, ACategoryIdOfTwoNamesLeavesNothing) {
+  CheckedFile file;
+  file.annotations = box_json("1", "1", "1,1,2,2");
+  file.categories = R"({"id":1,"name":"nut"},{"id":1,"name":"bolt"})";
+  Checked checked = checked_file(file);
+  EXPECT_TRUE(checked.left.images.empty() && checked.left.categories.empty());
+  EXPECT_NE(checked.left_out.find("the category id 1 is of \"nut\" and of \"bolt\""), std::string::npos);
+  file.categories = R"({"id":1,"name":"nut"},{"id":1,"name":"nut"})";
+  EXPECT_EQ(checked_file(file).boxes, "1:1:1,1,2,2 ");
+}
+
+TEST(Fix, TellsWhichObjectsBecomeBackground) {
+  CheckedFile file;
+  file.annotations = box_json("1", "1", "1,1,0,2") + "," + box_json("2", "2", "15,3,9,2") + "," +
+                     box_json("3", "8", "1,1,2,2");
+  const Checked checked = checked_file(file);
+  EXPECT_EQ(checked.boxes, "2:1:15,3,5,2 ");
+  EXPECT_EQ(
+      checked.left_out,
+      "1 boxes of unknown images or categories are left out;1 boxes without a size inside of their image are left "
+      "out; their objects are background in 1 images;1 boxes are cut to their image;");
+}
+
+// maskrcnn-benchmark #480, mmdetection #11718
+TEST(CocoExports, PolygonsAreBoxes) {
+  CheckedFile file;
+  file.annotations =
+      R"({"id":1,"image_id":1,"category_id":1,"area":3,"segmentation":[[1,2,5.5,2,5,8],[0.5,3,1,3,1,4]]},)"
+      R"({"id":2,"image_id":2,"category_id":1,"bbox":[3,3,2,2],"segmentation":[[1,2,5,2,5,8]]})";
+  Checked checked = checked_file(file);
+  EXPECT_EQ(checked.problems, "");
+  EXPECT_EQ(checked.boxes, "1:1:0.5,2,5,6 2:1:3,3,2,2 ");
+  EXPECT_EQ(checked.left.annotations[0].area, 3);
+  EXPECT_NE(checked.remarks.find("1 annotations have no bbox: theirs is the box around the polygons"),
+            std::string::npos);
+  for (const char* none : {"[]", "[[1,2]]", "null", R"({"counts":"abc","size":[10,20]})", "[[\"a\"]]"}) {
+    file.annotations = fmt::format(R"({{"id":1,"image_id":1,"category_id":1,"segmentation":{}}})", none);
+    EXPECT_NE(
+        checked_file(file).problems.find("annotation 1: field \"bbox\" is missing, and there is no polygon"),
+        std::string::npos)
+        << none;
+  }
+}
+
+// detr #28, mmdetection PR 89, cvat #298, yolact #156
+TEST(CocoExports, IdsMayBeWords) {
+  CheckedFile file;
+  file.images =
+      R"({"id":"001","file_name":"a.png","width":"20","height":10.0},{"id":"3","file_name":"b.png"})";
+  file.annotations = box_json("\"c33c\"", "\"001\"", "1,1,2,2", "\"nut\"") + "," +
+                     box_json("7", "3", "\"3\",3,2,2", "\"9\"") +
+                     R"(,{"image_id":"3","category_id":9,"bbox":[1,1,2,2],"iscrowd":"0","area":"4"})";
+  file.categories = R"({"id":"nut","name":"nut"},{"id":"9","name":"bolt"})";
+  Checked checked = checked_file(file);
+  EXPECT_EQ(checked.problems, "");
+  EXPECT_EQ(checked.boxes, "4:10:1,1,2,2 3:9:3,3,2,2 3:9:1,1,2,2 ");
+  EXPECT_EQ(checked.left.images[0].word, "001");
+  EXPECT_EQ(checked.left.images[0].width, 20);
+  EXPECT_EQ(checked.left.images[1].width, 0);
+  std::vector<int64_t> ids;
+  for (const Annotation& a : checked.left.annotations) ids.push_back(a.id);
+  EXPECT_EQ(ids, (std::vector<int64_t>{8, 7, 9}));
+  for (const char* part : {"2 annotations have words for ids, or none", "1 categories have words for ids",
+                           "1 images have words for ids"})
+    EXPECT_NE(checked.remarks.find(part), std::string::npos) << checked.remarks;
+  // Known categories give the numbers.
+  DataPaths known;
+  known.categories = {{0, "bolt"}, {2, "nut"}};
+  file.categories = R"({"id":"x","name":"nut"},{"id":"y","name":"bolt"})";
+  file.annotations = box_json("1", "3", "1,1,2,2", "\"y\"") + "," + box_json("2", "3", "1,1,2,2", "\"x\"");
+  EXPECT_EQ(checked_file(file, {}, known).boxes, "3:0:1,1,2,2 3:2:1,1,2,2 ");
+}
+
+// YOLO-World #535, label-studio-converter #139, mmdetection #6686; and LVIS, which has addresses alone
+TEST(CocoExports, FilesAreFoundByNamesOfWindowsAndOfLvis) {
+  CheckedFile file;
+  file.images =
+      R"({"id":1,"file_name":"images\\a.png","width":20,"height":10},{"id":2,"file_name":"b\\c.png","width":20,"height":10},)"
+      R"({"id":3,"coco_url":"http://images.cocodataset.org/train2017/d.png","width":20,"height":10},)"
+      R"({"id":4,"coco_url":"http://images.cocodataset.org/train2017/e.png","width":20,"height":10})";
+  file.annotations = box_json("1", "1", "1,1,2,2");
+  const Checked checked = checked_file(file, {"images/a.png", "b\\c.png", "train2017/d.png", "e.png"});
+  EXPECT_EQ(checked.problems, "");
+  std::string names;
+  for (const ImageInfo& image : checked.left.images) names += image.file_name + " ";
+  EXPECT_EQ(names, "images/a.png b\\c.png train2017/d.png e.png ");
+  EXPECT_NE(checked.remarks.find("1 images are named with \"\\\", as on Windows"), std::string::npos);
+}
+
+// rf-detr #60, yolov5 #7291, RT-DETR #92
+TEST(CocoExports, AListThatNamesFewerOfTheKnownCategoriesIsOfThem) {
+  CheckedFile file;
+  file.annotations = box_json("1", "1", "1,1,2,2");
+  DataPaths known;
+  known.categories = {{1, "nut"}, {2, "bolt"}};
+  Checked checked = checked_file(file, {}, known);
+  EXPECT_EQ(checked.left.categories.size(), 2u);
+  EXPECT_NE(checked.remarks.find("names 1 of the 2 categories; the others have no objects here"),
+            std::string::npos);
+  for (const char* other : {R"({"id":2,"name":"nut"})", R"({"id":3,"name":"wood"})"}) {
+    file.categories = other;
+    checked = checked_file(file, {}, known);
+    EXPECT_EQ(checked.left.categories.size(), 1u);
+    EXPECT_NE(category_conflicts(known.categories, checked.left.categories, "the training set")
+                  .at(0)
+                  .find("has no category 1 (\"nut\"), which the training set has"),
+              std::string::npos);
+  }
+}
+
+// gluon-cv #609
+TEST(Remarks, NamesThatDifferByCaseAreTold) {
+  CheckedFile file;
+  file.annotations = box_json("1", "1", "1,1,2,2");
+  file.categories = R"({"id":1,"name":"bolt"},{"id":2,"name":"Bolt "},{"id":3,"name":"nut"})";
+  EXPECT_NE(checked_file(file).remarks.find("the categories \"bolt\" and \"Bolt \" differ in capitals"),
+            std::string::npos);
+}
+
+struct UnitCase {
+  std::vector<std::array<double, 4>> boxes;
+  double area;  // -1: the box's
+  std::string said;
+};
+
+// The same lines from the check and, before the first step, for training.
+TEST(Units, AreToldByCheckAndTraining) {
+  std::vector<std::array<double, 4>> pixels, parts, corners;
+  for (int i = 0; i < 12; ++i) {
+    pixels.push_back({5.0 + i, 4, 3, 2});
+    parts.push_back({0.4 + 0.02 * i, 0.4, 0.15, 0.2});
+    corners.push_back({8 + 0.5 * i, 4, 11 + 0.5 * i, 9});
+  }
+  std::vector<std::array<double, 4>> one_outside = pixels;
+  one_outside[3][2] = 300;
+  for (const UnitCase& c : std::vector<UnitCase>{
+           {pixels, -1, ""},
+           {parts, -1, "12 of 12 boxes lie in 0 to 1: they look like parts of the image"},
+           {corners, -1, "the boxes look like [x1, y1, x2, y2]"},
+           {one_outside, -1, "1 of 12 boxes reach outside of their image"},
+           {pixels, 0, "all 12 areas are 0; AP_small"},
+           {pixels, 20, "12 of 12 areas are larger than their box, the first of annotation 1"}}) {
+    CheckedFile file;
+    TestFolder dir;
+    GroundTruth truth{.images = {{.id = 1, .file_name = "a.png", .width = 20, .height = 10}},
+                      .categories = {{1, "nut"}}};
+    for (const auto& b : c.boxes)
+      truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,
+                                   .image_id = 1,
+                                   .category_id = 1,
+                                   .bbox = b,
+                                   .area = c.area < 0 ? b[2] * b[3] : c.area});
+    write_bytes(dir / "a.json", coco_json(truth, ""));
+    write_png(Image(10, 20), dir / "a.png");
+    const DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
+    std::vector<std::string> notes;
+    open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+    const DatasetReport report = check_detection_dataset(paths);
+    const std::string checked = joined_lines(report.remarks) + joined_lines(report.problems.lines());
+    if (c.said.empty()) {
+      EXPECT_TRUE(notes.empty()) << notes[0];
+      EXPECT_EQ(checked, "");
+      continue;
+    }
+    EXPECT_NE(joined_lines(notes).find("note: " + paths.annotations + ": " + c.said), std::string::npos)
+        << joined_lines(notes);
+    const bool is_listed = c.said.find("reach outside") != std::string::npos;  // one by one
+    EXPECT_NE(checked.find(is_listed ? "reaches outside the image" : c.said), std::string::npos) << checked;
+  }
+}
+
+TEST(Units, SizesThatDifferFromTheFilesAreTold) {
+  TestFolder dir;
+  test::make_noise_set(dir, 3);
+  std::string text = read_bytes(dir / "a.json");
+  text.replace(text.find("\"width\":50"), 10, "\"width\":99");
+  write_bytes(dir / "a.json", text);
+  const DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
+  std::vector<std::string> notes;
+  const auto set = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("1 of the 3 images has another size than it says"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("0.png, which has 50 x 40 pixels, not 99 x 40"), std::string::npos) << notes[0];
+  notes = check_image_files(*set, paths, 0);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("3 of the 3 images were not looked into"), std::string::npos) << notes[0];
+}
+
+// Corners of 1e308 in a CSV file, and COCO boxes whose area is none.
+TEST(Units, BoxesThatAreNoNumbersAreRefused) {
+  TestFolder dir;
+  write_bytes(dir / "a.csv",
+              "file_name,class,x1,y1,x2,y2\na.png,nut,-1e308,-1e308,1e308,1e308\na.png,nut,1,1,9,9\n");
+  CheckedFile file;
+  file.annotations = box_json("1", "1", "0,0,1e200,1e200");
+  const Checked coco = checked_file(file);
+  for (const std::string& problems :
+       {joined_lines(check_detection_dataset({.annotations = dir / "a.csv", .images = ""}).problems.lines()),
+        coco.problems, input_error([&] {
+          open_detection_dataset({dir / "a.csv", ""});
+        }),
+        input_error([&] {
+          read_ground_truth({dir / "a.csv", ""});
+        })})
+    EXPECT_NE(problems.find("its area is too large for a number"), std::string::npos) << problems;
+  EXPECT_EQ(coco.boxes, "1:1:0,0,20,10 ");  // cut to its image
+}
+
+}  // namespace
+}  // namespace saccade
