@@ -49,16 +49,16 @@ void attempt(F read) {
 }  // namespace saccade::fuzz
 
 #ifdef SACCADE_LIBFUZZER
-#define SACCADE_FUZZ(name)                                                    \
-  static void fuzz_##name(const uint8_t* data, size_t size);                  \
-  extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {   \
-    fuzz_##name(data, size);                                                  \
-    return 0;                                                                 \
-  }                                                                           \
+#define SACCADE_FUZZ(name)                                                  \
+  static void fuzz_##name(const uint8_t* data, size_t size);                \
+  extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) { \
+    fuzz_##name(data, size);                                                \
+    return 0;                                                               \
+  }                                                                         \
   static void fuzz_##name(const uint8_t* data, size_t size)
 #else
-#define SACCADE_FUZZ(name)                                                                        \
-  static void fuzz_##name(const uint8_t* data, size_t size);                                      \
+#define SACCADE_FUZZ(name)                                                                            \
+  static void fuzz_##name(const uint8_t* data, size_t size);                                          \
   [[maybe_unused]] static const bool is_added_##name = saccade::fuzz::add_target(#name, fuzz_##name); \
   static void fuzz_##name(const uint8_t* data, size_t size)
 #endif

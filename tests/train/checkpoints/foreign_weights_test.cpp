@@ -130,7 +130,8 @@ TEST(ForeignWeights, AreDescribedByTheirConfigJson) {
   EXPECT_EQ(loaded.config.model().transformer().decoder_activation(), "silu");
   EXPECT_EQ(loaded.class_names, (std::vector<std::string>{"a", "b", "c", "d", "e"}));
   ASSERT_EQ(with("\"decoder_method\": \"discrete\"").status, 0);
-  EXPECT_EQ(load_trained_model(folder / "out.safetensors").config.model().transformer().decoder_sampling(), "discrete");
+  EXPECT_EQ(load_trained_model(folder / "out.safetensors").config.model().transformer().decoder_sampling(),
+            "discrete");
   for (const auto& [field, part] : std::vector<std::pair<std::string, std::string>>{
            {"\"decoder_method\": \"nearest\"",
             "config.json: decoder_method is nearest, which is not there here, expected default"},
