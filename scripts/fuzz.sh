@@ -55,7 +55,7 @@ find tests/golden -size -20k \( -name '*.safetensors' -o -name '*.pth' -o -name 
 
 fuzz() {
   local target=$1 formats=()
-  [ "$target" != formats ] || formats=("$build"/objects/data_formats_{csv,voc_voc,yolo_yolo}.o)
+  [ "$target" != formats ] || formats=("$build"/objects/data_formats_{csv_csv,voc_voc,yolo_yolo}.o)
   clang++ "${flags[@]}" -fsanitize=fuzzer -o "$build/${target}_fuzz" "$build/objects/tests_fuzz_${target}_fuzz.o" "${formats[@]}" \
     "$build/saccade.a" "${libraries[@]}" || return
   "$build/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=65536 -print_final_stats=1 \
