@@ -6,8 +6,8 @@ hides behind a zero), and written to FOLDER:
   VARIANT.safetensors           as save_pretrained writes it, with Hugging Face's names
   basic.pth                     the official names of version 1, under ema.module
   VARIANT.golden.safetensors    the last layer's logits and boxes in evaluation of images.safetensors: squares, rectangles
-  v2.discrete.safetensors       the same of v2 with decoder_method "discrete" for the squares, and the gradients of two weights of its
-                                last attention by the sum of the logits
+  v2.discrete.safetensors       the same of v2 with decoder_method "discrete" for the squares, and the gradients of two weights
+                                of its last attention by the sum of the logits
   basic.training.safetensors    targets; the weighted losses of one step in training mode with denoising, and `denoising`, the
                                 embedding of its classes; the losses of 30 AdamW steps without
   basic.gradients.safetensors   the gradients of that step, with Hugging Face's names
