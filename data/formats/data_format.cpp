@@ -1,7 +1,7 @@
 #include "data/formats/data_format.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "data/formats/annotated_images.h"
 #include "data/formats/checks/dataset_check.h"
@@ -32,16 +32,14 @@ const DetectionFormat& detection_format(const DataPaths& paths) {
 
 void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); }
 
-// A list may name fewer classes than are known; what is known by the same id, or name, is not added.
+// A list that names fewer of the known classes, and no others, is of these classes. What it calls otherwise is told as a conflict by who
+// compares the two.
 void add_known_classes(GroundTruth& truth, const std::vector<Category>& known) {
-  std::set<int64_t> ids;
-  std::set<std::string> names;
-  for (const Category& c : truth.categories) {
-    ids.insert(c.id);
-    names.insert(c.name);
-  }
-  for (const Category& c : known)
-    if (!ids.contains(c.id) && !names.contains(c.name)) truth.categories.push_back(c);
+  std::map<int64_t, std::string> names;
+  for (const Category& c : known) names.emplace(c.id, c.name);
+  for (const Category& c : truth.categories)
+    if (const auto it = names.find(c.id); it == names.end() || it->second != c.name) return;
+  if (truth.categories.size() < known.size()) truth.categories = known;
 }
 
 GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, const ProblemReport& report) {

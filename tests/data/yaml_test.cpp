@@ -62,8 +62,8 @@ TEST(Yaml, AliasesStandForWhatTheyName) {
       "%YAML 1.1\n---\ncommon: &names [cat, \"dog\"]\ntrain: &where images\nval: *where\nnames: *names\n");
   const YoloYaml yaml = read_yolo_yaml(folder / "data.yaml");
   EXPECT_EQ(yaml.names, (std::vector<std::string>{"cat", "dog"}));
-  EXPECT_EQ(yaml.folders.at("train"), "images");
-  EXPECT_EQ(yaml.folders.at("val"), "images");
+  EXPECT_EQ(yaml.splits.at("train").at(0).text, "images");
+  EXPECT_EQ(yaml.splits.at("val").at(0).text, "images");
 }
 
 }  // namespace

@@ -356,7 +356,8 @@ TEST(Trainer, KilledProcessResumesInTheSameBits) {
   TestFolder folder;
   auto spawn = [](const std::string& output) {
     ::setenv("SACCADE_TEST_RUN", output.c_str(), 1);
-    ::unsetenv("GTEST_TOTAL_SHARDS");  // the child has one test, whichever part of the tests its parent has
+    for (const char* part : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"})
+      ::unsetenv(part);  // the child has one test, whichever part of the tests its parent has
     std::string filter = "--gtest_filter=TrainerChild.*", all = "--gtest_also_run_disabled_tests";
     char* arguments[] = {const_cast<char*>("test"), filter.data(), all.data(), nullptr};
     posix_spawn_file_actions_t actions;

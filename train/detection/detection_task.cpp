@@ -111,8 +111,10 @@ class DetectionTask final : public TrainingTask {
     Evaluation evaluation = evaluator_.evaluate(val_set_->ground_truth(), detections_, options);
     // Those of the annotations: nobody has written the detections, whose boxes are of any form while the model knows little.
     evaluation_notes_ = std::move(evaluation.notes);
-    std::erase_if(evaluation_notes_,
-                  [&](const std::string& note) { return note.starts_with(options.source + ":"); });
+    const std::vector<std::string> told = remarks_on_figures(val_set_->ground_truth());  // describe_data
+    std::erase_if(evaluation_notes_, [&](const std::string& note) {
+      return note.starts_with(options.source + ":") || std::ranges::find(told, note) != told.end();
+    });
     evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
                               evaluation.of_classes.end());
     return evaluation.metrics;

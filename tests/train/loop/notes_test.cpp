@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-class TrainingNotes : public Cli {
+class NotesOfTraining : public Cli {
  protected:
   static size_t lines_with(const std::string& text, const std::string& part) {
     size_t count = 0;
@@ -17,7 +17,7 @@ class TrainingNotes : public Cli {
   }
 };
 
-TEST_F(TrainingNotes, AFieldThatDoesNothingIsNamedOnce) {
+TEST_F(NotesOfTraining, AFieldThatDoesNothingIsNamedOnce) {
   const Result r =
       run("train --config tiny.textproto --output idle --set train.ema_tau=5 --set train.max_steps=1");
   EXPECT_EQ(r.status, 0) << r.err;
@@ -26,7 +26,7 @@ TEST_F(TrainingNotes, AFieldThatDoesNothingIsNamedOnce) {
 }
 
 // Two evaluations; annotation 0 is pycocotools' own trap.
-TEST_F(TrainingNotes, TheEvaluatorsNotesAreToldOnce) {
+TEST_F(NotesOfTraining, TheEvaluatorsNotesAreToldOnce) {
   ASSERT_EQ(
       run_script(
           "mkdir -p zero && sed -E 's/\"id\": ?1, ?\"image_id\"/\"id\": 0, \"image_id\"/' "
@@ -43,7 +43,7 @@ TEST_F(TrainingNotes, TheEvaluatorsNotesAreToldOnce) {
 }
 
 // last holds both, best the averages alone.
-TEST_F(TrainingNotes, TheWeightsThatAreTakenAreNamed) {
+TEST_F(NotesOfTraining, TheWeightsThatAreTakenAreNamed) {
   expect_works("train --config tiny.textproto --output averaged --quiet --set train.ema_decay=0.9");
   for (const auto& [file, said] : {std::pair{"last", 1U}, std::pair{"best", 0U}}) {
     const Result r = run(fmt::format(
