@@ -1,7 +1,6 @@
 #include "data/formats/data_format.h"
 
 #include <algorithm>
-#include <map>
 
 #include "data/formats/annotated_images.h"
 #include "data/formats/checks/dataset_check.h"
@@ -32,19 +31,9 @@ const DetectionFormat& detection_format(const DataPaths& paths) {
 
 void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); }
 
-// A list that names fewer of the known classes, and no others, is of these classes. What it calls otherwise is told as a conflict by who
-// compares the two.
-void add_known_classes(GroundTruth& truth, const std::vector<Category>& known) {
-  std::map<int64_t, std::string> names;
-  for (const Category& c : known) names.emplace(c.id, c.name);
-  for (const Category& c : truth.categories)
-    if (const auto it = names.find(c.id); it == names.end() || it->second != c.name) return;
-  if (truth.categories.size() < known.size()) truth.categories = known;
-}
-
 GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, const ProblemReport& report) {
   GroundTruth truth = format.read(paths, report);
-  add_known_classes(truth, paths.categories);
+  take_known_categories(truth, paths.categories);
   if (paths.part == Part::kValidation) truth.notes.clear();  // they are of the training set, too
   return part_of(std::move(truth), paths);
 }

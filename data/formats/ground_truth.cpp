@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace saccade {
 namespace {
@@ -43,6 +44,16 @@ void check_ids(const GroundTruth& truth, const ProblemReport& report) {
       report(fmt::format("annotation {}: the box [{}, {}, {}, {}] or its area is too large for a number",
                          a.id, x, y, w, h));
   }
+}
+
+bool take_known_categories(GroundTruth& truth, const std::vector<Category>& known) {
+  if (truth.categories.size() >= known.size()) return false;
+  std::map<int64_t, std::string> names;
+  for (const Category& c : known) names.emplace(c.id, c.name);
+  for (const Category& c : truth.categories)
+    if (const auto it = names.find(c.id); it == names.end() || it->second != c.name) return false;
+  truth.categories = known;
+  return true;
 }
 
 }  // namespace saccade

@@ -45,4 +45,8 @@ using ProblemReport = std::function<void(const std::string& problem)>;
 // large for a number.
 void check_ids(const GroundTruth& truth, const ProblemReport& report);
 
+// A list that names fewer of the known categories, and no others, is of these categories: takes them and returns true. What it calls
+// otherwise stays, a conflict that is told by who compares the two.
+bool take_known_categories(GroundTruth& truth, const std::vector<Category>& known);
+
 }  // namespace saccade

@@ -135,7 +135,9 @@ std::string folder_of(const std::vector<std::string>& folders, const std::string
 }
 
 std::string with_slashes(const std::string& folder, const std::string& name) {
-  if (name.find('\\') == std::string::npos || is_file(joined(folder, name))) return name;
+  if (name.find('\\') == std::string::npos || name.find('\0') != std::string::npos ||
+      is_file(joined(folder, name)))
+    return name;
   std::string other = name;
   std::replace(other.begin(), other.end(), '\\', '/');
   return is_file(joined(folder, other)) ? other : name;

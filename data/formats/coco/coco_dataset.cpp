@@ -14,17 +14,14 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
+
 // Names with the separators of Windows, where they are of no file as they stand.
 void find_files_of_windows(GroundTruth& truth, const std::string& folder) {
   int64_t of_windows = 0;
   for (ImageInfo& image : truth.images) {
-    std::string name = image.file_name;
-    std::replace(name.begin(), name.end(), '\\', '/');
-    if (name == image.file_name || name.find('\0') != std::string::npos ||
-        is_file(joined(folder, image.file_name)) || !is_file(joined(folder, name)))
-      continue;
-    image.file_name = name;
-    ++of_windows;
+    std::string name = with_slashes(folder, image.file_name);
+    of_windows += name != image.file_name;
+    image.file_name = std::move(name);
   }
   if (of_windows > 0)
     truth.notes.push_back(

@@ -221,7 +221,9 @@ class CocoFile {
     number_annotations();
     if (!category_ids_.empty()) number_categories(report);
     if (!image_ids_.empty()) number_images(report);
-    take_known_categories();
+    const size_t own = truth_.categories.size();
+    if (own > 0 && take_known_categories(truth_, paths_.categories))
+      note("names {} of the {} categories; the others have no objects here", own, truth_.categories.size());
     if (boxes_around_polygons_ > 0)
       note("{} annotations have no bbox: theirs is the box around the polygons", boxes_around_polygons_);
     return std::move(truth_);
@@ -307,17 +309,6 @@ class CocoFile {
       if (WordIds::is_word(c.id)) c.id = numbers.at(c.id);
     apply(&Annotation::category_id, "category_id", "categories", category_ids_, numbers, report);
     note("{} categories have words for ids; they are numbered", numbers.size());
-  }
-  // A list that names fewer of the known categories, and no others, is of these categories.
-  void take_known_categories() {
-    if (truth_.categories.empty() || truth_.categories.size() >= paths_.categories.size()) return;
-    std::map<int64_t, std::string> known;
-    for (const Category& c : paths_.categories) known.emplace(c.id, c.name);
-    for (const Category& c : truth_.categories)
-      if (const auto it = known.find(c.id); it == known.end() || it->second != c.name) return;
-    note("names {} of the {} categories; the others have no objects here", truth_.categories.size(),
-         paths_.categories.size());
-    truth_.categories = paths_.categories;
   }
   void number_images(const ProblemReport& report) {
     const auto numbers = number_words(truth_.images, paths_.annotations,
