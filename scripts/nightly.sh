@@ -39,7 +39,7 @@ part() { # name, what it is, command...
 }
 
 build() {
-  scripts/setup.sh --checks
+  scripts/setup.sh --checks --fuzz
   cmake --preset release
   cmake --build --preset release
 }

@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # Installs the packages that the build needs and that are missing (Debian 12, Ubuntu 24.04 or later; as root or with
 # sudo). Does nothing, and asks for no rights, when all are there.
-# Usage: scripts/setup.sh [--checks] [--tidy]     also what .ci/run needs; also what scripts/checks/clang_tidy.sh needs
+# Usage: scripts/setup.sh [--checks] [--tidy] [--fuzz]     also what .ci/run needs, what scripts/checks/clang_tidy.sh needs, what
+# scripts/fuzz.sh needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(cmake ninja-build g++ libdnnl-dev libprotobuf-dev protobuf-compiler libcli11-dev libstb-dev libsimdjson-dev
   libfmt-dev libre2-dev libjpeg-dev libpng-dev libwebp-dev libexpat1-dev libyaml-dev zlib1g-dev
   libxxhash-dev libonnx-dev libgtest-dev fonts-dejavu-core)
-checks=0
+checks=0 fuzz=0
 for argument in "$@"; do
   case "$argument" in
     # The formatting of other versions differs, so the version is part of the check.
     --checks) packages+=(openmpi-bin git clang-format-14 shellcheck python3-venv) checks=1 ;;
+    --fuzz) fuzz=1 ;;
     --tidy) packages+=(clang-tidy-14 libomp-14-dev) ;;
-    *) echo "error: setup.sh: unknown argument $argument, expected --checks or --tidy" >&2; exit 2 ;;
+    *) echo "error: setup.sh: unknown argument $argument, expected --checks, --tidy or --fuzz" >&2; exit 2 ;;
   esac
 done
 
@@ -50,8 +52,8 @@ if [ $checks = 1 ] && ! .cache/ruff/bin/ruff --version 2> /dev/null | grep -qx "
   .cache/ruff/bin/pip install -q --disable-pip-version-check "ruff==$ruff"
 fi
 
-# What fuzzes (scripts/fuzz.sh). Nothing else needs it.
-if [ $checks = 1 ] && ! { command -v clang++ && dpkg-query -W libclang-rt-dev; } > /dev/null 2>&1; then
+# What fuzzes (scripts/fuzz.sh). Nothing else needs it, and nothing fails without it.
+if [ $fuzz = 1 ] && ! { command -v clang++ && dpkg-query -W libclang-rt-dev; } > /dev/null 2>&1; then
   echo "Installing: clang and libclang-rt-dev"
   as_root=()
   [ "$(id -u)" = 0 ] || as_root=(sudo)
