@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What .ci/run has no time for at each change, one part after another, also after one that fails; hours. Prints a table and, when all
-# parts have run, writes it to docs/nightly.md with the date, the commit and the machine: commit that file. .ci/run warns when it is older
-# than 60 commits. The log of each part lies in build-nightly/PART.log.
-# Usage: scripts/nightly.sh [--short] [PART...]     --short: fewer seeds, mutants, trials and seconds; PART: these alone, no file is written
+# What .ci/run has no time for at each change, one part after another, also after one that fails; hours. Each part that has run gets a
+# row in docs/nightly.md with its date, commit and machine, the other rows stay: commit that file. .ci/run warns when a row is older than
+# 60 commits. The log of each part lies in build-nightly/PART.log.
+# Usage: scripts/nightly.sh [--short] [PART...]     --short: fewer seeds, mutants, trials and seconds; PART: these alone
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -17,16 +17,19 @@ done
 # A figure of a whole run, that of a short one.
 pick() { if [ $short = 1 ]; then echo "$2"; else echo "$1"; fi; }
 
-logs=build-nightly
+logs=build-nightly table=docs/nightly.md
 mkdir -p "$logs"
+commit=$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD || echo ' and changes')
+machine="$(nproc) x $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
 rows=() failed=0 unknown=("${wanted[@]}")
 part() { # name, what it is, command...
   local name=$1 what=$2 begin=$SECONDS result=passed
   shift 2
-  if [ ${#wanted[@]} -gt 0 ]; then
-    printf '%s\n' "${wanted[@]}" | grep -qx "$name" || return 0
-    mapfile -t unknown < <(printf '%s\n' "${unknown[@]}" | grep -vx "$name")
+  if [ ${#wanted[@]} -gt 0 ] && ! printf '%s\n' "${wanted[@]}" | grep -qx "$name"; then
+    mapfile -t -O ${#rows[@]} rows < <(grep -s "^| $name |" "$table")
+    return
   fi
+  mapfile -t unknown < <(printf '%s\n' "${unknown[@]}" | grep -vx "$name")
   printf '==== %s: %s\n' "$name" "$what"
   (set -e; "$@") > "$logs/$name.log" 2>&1
   case $? in
@@ -34,7 +37,8 @@ part() { # name, what it is, command...
     77) result="not run" ;;
     *) result=FAILED failed=1 ;;
   esac
-  rows+=("| $name | $what | $result | $(((SECONDS - begin + 30) / 60)) min | $(tail -n 1 "$logs/$name.log" | cut -c 1-110 | tr '|' ' ') |")
+  [ $short = 0 ] || what="$what (short)"
+  rows+=("| $name | $what | $result | $(((SECONDS - begin + 30) / 60)) min | $(tail -n 1 "$logs/$name.log" | cut -c 1-110 | tr '|' ' ') | $(date -u +%F) | $commit | $machine |")
   printf '%s\n' "${rows[-1]}"
 }
 
@@ -90,18 +94,8 @@ part tidy "clang-tidy over the whole tree" scripts/checks/clang_tidy.sh
 part package "the archive for another machine" package
 
 [ "${unknown[*]}" = "" ] || { echo "error: nightly.sh: no part is called ${unknown[*]}" >&2; exit 2; }
-table=$(printf '%s\n' '| part | what | result | time | last line |' '| --- | --- | --- | --- | --- |' "${rows[@]}")
-printf '\n%s\n' "$table"
-if [ ${#wanted[@]} = 0 ]; then
-  machine=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
-  cat > docs/nightly.md << END
-# The last run of scripts/nightly.sh
-
-Date: $(date -u +%F)$([ $short = 0 ] || echo ', with --short')
-Commit: \`$(git rev-parse HEAD)\`$(git diff --quiet HEAD || echo ', with changes that are not committed')
-Machine: $(nproc) processors, $machine
-
-$table
-END
-fi
+printf '%s\n' '# The last run of each part of scripts/nightly.sh' '' '| part | what | result | time | last line | date | commit | machine |' \
+  '| --- | --- | --- | --- | --- | --- | --- | --- |' "${rows[@]}" > "$table"
+printf '\n'
+cat "$table"
 exit $failed

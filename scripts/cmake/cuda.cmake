@@ -85,6 +85,8 @@ if(cuda_mode STREQUAL "on")
   list(JOIN CMAKE_CUDA_ARCHITECTURES ", " architectures)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/core/runtime/cuda/device.cpp PROPERTIES
     COMPILE_DEFINITIONS "SACCADE_CUDA_ARCHITECTURES=\"${architectures}\"")
+  # Of g++'s part of these files alone, which only launches kernels: kernels are always optimised.
+  set(CMAKE_CUDA_FLAGS_RELEASE "-O1 -DNDEBUG")
   # The static runtime starts without a driver.
   set_target_properties(saccade_core PROPERTIES
     CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}" CUDA_RUNTIME_LIBRARY Static
