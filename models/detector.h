@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "core/types/box.h"
 #include "core/types/image_size.h"
 #include "core/types/metrics.h"
 #include "core/types/step_images.h"
@@ -68,11 +69,10 @@ struct DetectionLoss {
   std::vector<int64_t> bad_images;  // their ids, each once
 };
 
-struct ImageDetection {
+// Its box is in pixels of the original image, not cut to it (as in the official code).
+struct ImageDetection : Box {
   int64_t label = 0;  // contiguous class
   double score = 0;   // [0, 1]
-  double x1 = 0, y1 = 0, x2 = 0,
-         y2 = 0;      // pixels of the original image, not cut to it (as in the official code)
   int64_t query = 0;  // which query found it
 };
 

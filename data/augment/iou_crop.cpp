@@ -17,13 +17,9 @@ struct Window {
     return cx > static_cast<double>(x) && cx < static_cast<double>(x + width) &&
            cy > static_cast<double>(y) && cy < static_cast<double>(y + height);
   }
-  double iou(const SampleBox& box) const {
-    auto overlap = [](double low, double high, int64_t begin, int64_t length) {
-      return std::max(0.0, std::min(high, static_cast<double>(begin + length)) -
-                               std::max(low, static_cast<double>(begin)));
-    };
-    const double both = overlap(box.x1, box.x2, x, width) * overlap(box.y1, box.y2, y, height);
-    return both / ((box.x2 - box.x1) * (box.y2 - box.y1) + static_cast<double>(height * width) - both);
+  Box box() const {
+    return {static_cast<double>(x), static_cast<double>(y), static_cast<double>(x + width),
+            static_cast<double>(y + height)};
   }
 };
 
@@ -46,7 +42,7 @@ void iou_crop(Sample& sample, Rng& rng) {
       window.x = part(width - window.width, rng.uniform());
       window.y = part(height - window.height, rng.uniform());
       const bool overlaps = std::any_of(sample.boxes.begin(), sample.boxes.end(), [&](const SampleBox& box) {
-        return window.has_centre(box) && window.iou(box) >= minimum;
+        return window.has_centre(box) && iou(box, window.box()) >= minimum;
       });
       if (!overlaps) continue;
       std::erase_if(sample.boxes, [&](const SampleBox& box) { return !window.has_centre(box); });

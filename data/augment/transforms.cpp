@@ -169,7 +169,7 @@ void move_affine(Sample& sample, const AffineChange& change, double min_visible)
   sample.image = std::move(out);
   for (SampleBox& box : sample.boxes) {
     const SampleBox old = box;
-    box = {.x1 = HUGE_VAL, .y1 = HUGE_VAL, .x2 = -HUGE_VAL, .y2 = -HUGE_VAL, .label = old.label};
+    box = {{HUGE_VAL, HUGE_VAL, -HUGE_VAL, -HUGE_VAL}, old.label};
     for (double x : {old.x1, old.x2})
       for (double y : {old.y1, old.y2}) {
         const double moved_x = scale * (cos * (x - cx) - sin * (y - cy)) + cx + change.x;

@@ -11,10 +11,7 @@
 
 namespace saccade {
 
-// Refused above this many pixels (Pillow's limit against decompression bombs), whether read or made by resizing.
-inline constexpr int64_t kMaxImagePixels = 178'956'970;
-
-// Throws InputError above it, with what it is of ("--height and --width: an image").
+// Throws InputError above kMaxImagePixels, with what it is of ("--height and --width: an image").
 void check_image_size(int64_t height, int64_t width, const char* what = "an image");
 
 struct Image {

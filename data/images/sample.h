@@ -4,14 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/types/box.h"
 #include "data/images/image.h"
 
 namespace saccade {
 
-struct SampleBox {
-  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;  // pixels; x1 < x2, y1 < y2
-  int64_t label = 0;                      // contiguous class
-  double area = 0;                        // pixels of the object
+// Never empty: x1 < x2, y1 < y2.
+struct SampleBox : Box {
+  int64_t label = 0;  // contiguous class
+  double area = 0;    // pixels of the object, of which its box may have more
 };
 
 struct Sample {

@@ -14,14 +14,6 @@ bool better(const ClassCandidate& a, const ClassCandidate& b) {
   return a.query != b.query ? a.query < b.query : a.label < b.label;
 }
 
-double iou(const ImageDetection& a, const ImageDetection& b) {
-  const double w = std::min(a.x2, b.x2) - std::max(a.x1, b.x1),
-               h = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  if (w <= 0 || h <= 0) return 0;
-  const double both = w * h;
-  return both / ((a.x2 - a.x1) * (a.y2 - a.y1) + (b.x2 - b.x1) * (b.y2 - b.y1) - both);
-}
-
 std::vector<ImageDetection> detections_of(const float* logits, const float* boxes, int64_t queries,
                                           int64_t columns, const Target& target,
                                           const PostprocessOptions& options, const ClassLoss& class_loss) {
@@ -47,13 +39,8 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
     const ClassCandidate& c = candidates[i];
     const float* b = boxes + c.query * 4;
     double cx = b[0], cy = b[1], w = b[2], h = b[3];
-    const ImageDetection d{c.label,
-                           class_loss.score_of(c.score),
-                           (cx - w / 2) * width,
-                           (cy - h / 2) * height,
-                           (cx + w / 2) * width,
-                           (cy + h / 2) * height,
-                           c.query};
+    const Box box{(cx - w / 2) * width, (cy - h / 2) * height, (cx + w / 2) * width, (cy + h / 2) * height};
+    const ImageDetection d{box, c.label, class_loss.score_of(c.score), c.query};
     const bool again = options.nms < 1 && std::ranges::any_of(detections, [&](const ImageDetection& before) {
                          return before.label == d.label && iou(before, d) > options.nms;
                        });

@@ -103,8 +103,7 @@ TEST(BatchSizes, EqualTorchsNearestInterpolation) {
     int64_t height = 0, width = 0, new_height = 0, new_width = 0, seed = 0;
     std::string hash;
     in >> height >> width >> new_height >> new_width >> seed >> hash;
-    Sample sample{.image = test::picture(height, width, seed),
-                  .boxes = {{.x1 = 1, .y1 = 2, .x2 = 5, .y2 = 8, .area = 24}}};
+    Sample sample{.image = test::picture(height, width, seed), .boxes = {{{1, 2, 5, 8}, 0, 24}}};
     Batch batch = collate({sample}, {make_target(sample, {height, width})}, 1);
     const std::vector<float> boxes = batch.targets[0].boxes;
     resize_batch(batch, new_height);

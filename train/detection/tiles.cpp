@@ -34,20 +34,15 @@ bool is_cut_off(const ImageDetection& d, const Tile& tile, ImageSize image) {
          (tile.y > 0 && d.y1 < top + y) || (tile.y + tile.height < image.height && d.y2 > bottom - y);
 }
 
-double area_of(const ImageDetection& d) { return (d.x2 - d.x1) * (d.y2 - d.y1); }
-
 // The IoU of two that are one object, else 0. A view that ends in an object shows a part of it, which is small beside the whole: of such
 // a part the share counts that lies in the other box. A whole small box in a larger one is an object of its own.
 double overlap_if_one(const TiledDetection& a, const TiledDetection& b) {
   if (a.found.label != b.found.label) return 0;
   if (std::ranges::find_first_of(a.tiles, b.tiles) != a.tiles.end()) return 0;
-  const double width = std::min(a.found.x2, b.found.x2) - std::max(a.found.x1, b.found.x1);
-  const double height = std::min(a.found.y2, b.found.y2) - std::max(a.found.y1, b.found.y1);
-  if (width <= 0 || height <= 0) return 0;
-  const double common = width * height, area_a = area_of(a.found), area_b = area_of(b.found);
+  const double overlap = iou(a.found, b.found), area_a = a.found.area(), area_b = b.found.area();
   const bool is_part = area_a < area_b ? a.is_cut : b.is_cut;
-  const double iou = common / (area_a + area_b - common);
-  return (is_part ? common / std::min(area_a, area_b) : iou) >= 0.5 ? iou : 0;
+  const double share = intersection(a.found, b.found) / std::min(area_a, area_b);
+  return (is_part ? share : overlap) >= 0.5 ? overlap : 0;
 }
 
 void join(TiledDetection& kept, const TiledDetection& other) {

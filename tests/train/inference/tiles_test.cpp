@@ -54,13 +54,13 @@ TEST(Tiles, EveryObjectIsFoundOnce) {
   // On a seam, at a corner of four tiles, larger than a tile, at the image's border, two beside each other, one of another class in
   // one's place.
   const std::vector<ImageDetection> objects{
-      {.label = 0, .score = 0.9, .x1 = double(seam) - 60, .y1 = 20, .x2 = double(seam) + 70, .y2 = 100},
-      {.label = 0, .score = 0.8, .x1 = double(seam) - 30, .y1 = 360, .x2 = double(seam) + 30, .y2 = 430},
-      {.label = 1, .score = 0.95, .x1 = 500, .y1 = 450, .x2 = 1400, .y2 = 950},
-      {.label = 1, .score = 0.7, .x1 = 0, .y1 = 600, .x2 = 50, .y2 = 660},
-      {.label = 0, .score = 0.6, .x1 = 100, .y1 = 700, .x2 = 140, .y2 = 760},
-      {.label = 0, .score = 0.55, .x1 = 135, .y1 = 700, .x2 = 175, .y2 = 760},
-      {.label = 2, .score = 0.5, .x1 = 100, .y1 = 700, .x2 = 140, .y2 = 760},
+      {{double(seam) - 60, 20, double(seam) + 70, 100}, 0, 0.9},
+      {{double(seam) - 30, 360, double(seam) + 30, 430}, 0, 0.8},
+      {{500, 450, 1400, 950}, 1, 0.95},
+      {{0, 600, 50, 660}, 1, 0.7},
+      {{100, 700, 140, 760}, 0, 0.6},
+      {{135, 700, 175, 760}, 0, 0.55},
+      {{100, 700, 140, 760}, 2, 0.5},
   };
   std::vector<std::vector<ImageDetection>> found;
   for (const Tile& tile : tiles) found.push_back(seen(tile, objects));
@@ -80,18 +80,18 @@ TEST(Tiles, EveryObjectIsFoundOnce) {
 
 TEST(Tiles, WhatAModelToldApartStaysApart) {
   const std::vector<Tile> tiles{{0, 0, 100, 100}, {0, 0, 200, 100}};
-  const ImageDetection outer{.label = 0, .score = 0.9, .x1 = 10, .y1 = 10, .x2 = 60, .y2 = 60};
-  const ImageDetection inner{.label = 0, .score = 0.8, .x1 = 20, .y1 = 20, .x2 = 40, .y2 = 40};
+  const ImageDetection outer{{10, 10, 60, 60}, 0, 0.9};
+  const ImageDetection inner{{20, 20, 40, 40}, 0, 0.8};
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer, inner}, {}}).size(), 2u);
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer}, {inner}}).size(), 2u);
   // At the border of its tile the smaller is part of something, which may be the larger.
-  const ImageDetection part{.label = 0, .score = 0.8, .x1 = 80, .y1 = 20, .x2 = 100, .y2 = 40};
-  const ImageDetection whole{.label = 0, .score = 0.7, .x1 = 80, .y1 = 20, .x2 = 180, .y2 = 60};
+  const ImageDetection part{{80, 20, 100, 40}, 0, 0.8};
+  const ImageDetection whole{{80, 20, 180, 60}, 0, 0.7};
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{part}, {whole}}).size(), 1u);
 }
 
 ImageDetection row_box(double score, double x1, double x2, double y1 = 20, double y2 = 40) {
-  return {.label = 0, .score = score, .x1 = x1, .y1 = y1, .x2 = x2, .y2 = y2};
+  return {{x1, y1, x2, y2}, 0, score};
 }
 
 TEST(Tiles, ABoxAroundManyAndNeighboursSwallowNothing) {

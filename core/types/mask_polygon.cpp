@@ -1,0 +1,127 @@
+// Masks of polygons by the rule of pycocotools: the outline is drawn on a lattice five times as fine as the
+// pixels, with one point for each step along the longer side of an edge. Where it steps from the lattice
+// column in the middle of a column of pixels to the next, the pixels below change sides.
+#include <algorithm>
+#include <cmath>
+
+#include "core/tensor/error.h"
+#include "core/types/mask.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kFine = 5, kMiddle = kFine / 2;
+constexpr double kMaxCoordinate = 1e8;
+constexpr size_t kMostPending = size_t{1} << 20;
+
+struct LatticePoint {
+  int64_t x = 0, y = 0;
+};
+
+// Adds, of each column of pixels that the edge crosses, the first one that changes sides. The lattice points
+// round as in pycocotools: this file is compiled without fused multiply-adds (CMakeLists.txt).
+void add_edge(LatticePoint from, LatticePoint to, ImageSize size, std::vector<uint32_t>& changes) {
+  const bool is_steep = std::abs(to.x - from.x) < std::abs(to.y - from.y);
+  if (is_steep ? from.y > to.y : from.x > to.x) std::swap(from, to);
+  if (from.x == to.x) return;
+  const int64_t steps = is_steep ? to.y - from.y : to.x - from.x;
+  const auto start = static_cast<double>(is_steep ? from.x : from.y);
+  const auto rise = static_cast<double>(is_steep ? to.x - from.x : to.y - from.y);
+  const double slope = rise / static_cast<double>(steps);
+  auto other = [&](int64_t step) {  // the coordinate that does not grow by one a step
+    return static_cast<int64_t>(start + slope * static_cast<double>(step) + 0.5);
+  };
+  const int64_t left = is_steep ? std::min(other(0), other(steps)) : from.x;
+  const int64_t right = is_steep ? std::max(other(0), other(steps)) : to.x;
+  for (int64_t column = (std::max<int64_t>(left, 0) + kMiddle) / kFine; column < size.width; ++column) {
+    const int64_t middle = column * kFine + kMiddle;
+    if (middle >= right) break;
+    int64_t y = 0;  // the upper one of the two lattice points
+    if (is_steep) {
+      auto is_beyond = [&](int64_t step) { return (other(step) > middle) == (slope > 0); };
+      const double about = (static_cast<double>(middle) + 0.5 - start) / slope;
+      int64_t step = std::clamp<int64_t>(static_cast<int64_t>(about), 1, steps);
+      while (step > 1 && is_beyond(step - 1)) --step;
+      while (!is_beyond(step)) ++step;
+      y = from.y + step - 1;
+    } else {
+      y = std::min(other(middle - from.x), other(middle + 1 - from.x));
+    }
+    const int64_t row = std::clamp<int64_t>((y + kMiddle) / kFine, 0, size.height);
+    changes.push_back(static_cast<uint32_t>(column * size.height + row));
+  }
+}
+
+// Sorts them. What changes sides twice does not change.
+void cancel_pairs(std::vector<uint32_t>& changes) {
+  std::ranges::sort(changes);
+  size_t kept = 0;
+  for (const uint32_t change : changes) {
+    if (kept > 0 && changes[kept - 1] == change)
+      --kept;
+    else
+      changes[kept++] = change;
+  }
+  changes.resize(kept);
+}
+
+// The pixels where the inside of the polygon begins and ends, by turns: an outline crosses each column an even
+// number of times.
+std::vector<uint32_t> changes_of(ImageSize size, std::span<const double> polygon) {
+  std::vector<uint32_t> changes;
+  auto point = [&](size_t i) {
+    auto fine = [](double v) { return static_cast<int64_t>(static_cast<double>(kFine) * v + 0.5); };
+    return LatticePoint{fine(polygon[i]), fine(polygon[i + 1])};
+  };
+  size_t most = kMostPending;  // bounds the memory of an outline that crosses the same pixels again and again
+  for (size_t i = 0; i < polygon.size(); i += 2) {
+    add_edge(point(i), point((i + 2) % polygon.size()), size, changes);
+    if (changes.size() < most) continue;
+    cancel_pairs(changes);
+    most = std::max(most, 2 * changes.size());
+  }
+  cancel_pairs(changes);
+  return changes;
+}
+
+void check_coordinates(std::span<const double> coordinates, const std::string& what) {
+  for (const double v : coordinates)
+    if (!(std::abs(v) <= kMaxCoordinate))
+      fail_input("mask: {} has the coordinate {}, expected at most {:.0e} pixels", what, v, kMaxCoordinate);
+}
+
+}  // namespace
+
+Mask Mask::from_polygons(ImageSize size, std::span<const std::vector<double>> polygons) {
+  pixels_of(size);
+  std::vector<Run> pending, runs;
+  auto unite = [&] {
+    std::ranges::sort(pending, {}, &Run::begin);
+    runs.clear();
+    for (const Run& run : pending) append(runs, run.begin, run.end);
+  };
+  size_t most = kMostPending;
+  for (size_t i = 0; i < polygons.size(); ++i) {
+    const std::vector<double>& polygon = polygons[i];
+    if (polygon.size() % 2 != 0 || polygon.size() < 6)
+      fail_input("mask: polygon {} has {} coordinates, expected an even number, at least 6", i + 1,
+                 polygon.size());
+    check_coordinates(polygon, fmt::format("polygon {}", i + 1));
+    const std::vector<uint32_t> changes = changes_of(size, polygon);
+    for (size_t k = 0; k < changes.size(); k += 2) pending.push_back({changes[k], changes[k + 1]});
+    if (pending.size() < most) continue;
+    unite();
+    pending = runs;
+    most = std::max(most, 2 * runs.size());
+  }
+  unite();
+  return {size, std::move(runs)};
+}
+
+Mask Mask::from_box(ImageSize size, const Box& box) {
+  const std::vector<double> corners{box.x1, box.y1, box.x1, box.y2, box.x2, box.y2, box.x2, box.y1};
+  check_coordinates(corners, "its box");
+  return from_polygons(size, std::span(&corners, 1));
+}
+
+}  // namespace saccade
