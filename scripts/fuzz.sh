@@ -21,14 +21,14 @@ compiler=(clang++)
 ! command -v ccache > /dev/null || compiler=(ccache clang++)
 mkdir -p "$build"/{image,coco,formats,weights,config,run_log,objects,configs}
 flags=(-std=c++20 -O1 -g "-fsanitize=address,undefined" -fno-sanitize-recover=all -DSACCADE_LIBFUZZER -I. "-I$build" -isystem /usr/include/stb -Wno-everything)
-libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -lz -lpthread -lexpat -lyaml -lprotobuf -lre2 -lxxhash)
+libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -ltiff -lz -lpthread -lexpat -lyaml -lprotobuf -lre2 -lxxhash)
 
 # Everything that the targets may need becomes an archive; the linker takes what they do need. Data formats register themselves, so
 # they are named.
 protoc "--cpp_out=$build" --proto_path=. --proto_path=/usr/include configs/rules.proto configs/saccade.proto
 printf '' > "$build/configs/recipes.inc"
 sources=(core/files/*.cpp core/formats/*.cpp core/tensor/*.cpp core/runtime/no_cuda.cpp core/runtime/interrupt.cpp core/runtime/cpu/processors.cpp
-  core/kernels/copy/copy.cpp data/images/{image,orientation,jpeg,png,bmp,webp,stb,resize}.cpp data/formats/*.cpp data/formats/*/*.cpp data/evaluation/detections.cpp train/logs/{run_log,tensorboard}.cpp
+  core/kernels/copy/copy.cpp data/images/{image,orientation,jpeg,png,bmp,webp,gif,tiff,stb,resize}.cpp data/formats/*.cpp data/formats/*/*.cpp data/evaluation/detections.cpp train/logs/{run_log,tensorboard}.cpp
   train/config/{config,config_args,config_fields,config_parse,config_set,config_validate,nearest,rules}.cpp layers/{args,name_patterns}.cpp
   "$build"/configs/*.pb.cc)
 sources+=(tests/fuzz/*_fuzz.cpp tests/fuzz/clang/*.cpp)

@@ -150,8 +150,14 @@ std::optional<std::string> real_path(const std::string& path) {
 
 }  // namespace
 
-NamedFolder::NamedFolder(const std::string& path) : path_(path.empty() ? "." : path) {
-  real_path_ = real_path(path_).value_or("");
+NamedFolder::NamedFolder(const std::string& path, const std::vector<std::string>& links)
+    : path_(path.empty() ? "." : path) {
+  auto add = [&](const std::string& folder) {
+    if (const std::optional<std::string> real = real_path(folder))
+      inside_.push_back(real->ends_with('/') ? *real : *real + "/");
+  };
+  add(path_);
+  for (const std::string& link : links) add(path_ + "/" + link);
 }
 
 std::string NamedFolder::refusal(const std::string& name) const {
@@ -170,8 +176,8 @@ std::string NamedFolder::refusal(const std::string& name) const {
   if (!has_link) return "";
   std::optional<std::string> target = real_path(path);
   if (!target) return "";  // it leads nowhere
-  const std::string inside = real_path_.ends_with('/') ? real_path_ : real_path_ + "/";
-  if (!real_path_.empty() && target->starts_with(inside)) return "";
+  for (const std::string& inside : inside_)
+    if (target->starts_with(inside)) return "";
   return fmt::format("a symbolic link leads out of the folder, to {}", *target);
 }
 

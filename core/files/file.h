@@ -54,13 +54,15 @@ void read_file(const std::string& path, const FileKind& kind, const std::functio
 // A folder whose files are named by somebody else: an annotation file, a list.
 class NamedFolder {
  public:
-  explicit NamedFolder(const std::string& path);  // "": the working directory
+  // "": the working directory. `links`: names of links in it whose targets count as inside.
+  explicit NamedFolder(const std::string& path, const std::vector<std::string>& links = {});
   // Why a name is refused: it is empty, absolute, has a "..", or leads through a symbolic link out of the folder. "" when it is
   // not: then it names something in the folder, or nothing. Costs one lstat for each component of the name.
   std::string refusal(const std::string& name) const;
 
  private:
-  std::string path_, real_path_;
+  std::string path_;
+  std::vector<std::string> inside_;  // real paths that end with a slash
 };
 
 }  // namespace saccade

@@ -23,6 +23,7 @@ class AnnotatedImages : public DetectionDataset {
   const std::string& file_name(int64_t index) const override { return image(index).file_name; }
   std::vector<int64_t> labels_of(int64_t index) const override;
   ImageSize size_of(int64_t index) const override { return {image(index).height, image(index).width}; }
+  std::vector<std::string> followed_links() const override { return truth_.links; }
   // Crowds are left out; boxes are clipped to the image, those without area dropped.
   Sample make_sample(int64_t index, Image image) const override;
   const std::vector<int64_t>& category_ids() const override { return category_ids_; }

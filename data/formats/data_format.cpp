@@ -6,6 +6,7 @@
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/checks/units.h"
+#include "data/formats/checks/unnamed_images.h"
 #include "data/formats/splits.h"
 
 namespace saccade {
@@ -33,6 +34,7 @@ void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); 
 
 GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, const ProblemReport& report) {
   GroundTruth truth = format.read(paths, report);
+  note_unnamed_images(truth, paths, format.read);
   take_known_categories(truth, paths.categories);
   if (paths.part == Part::kValidation) truth.notes.clear();  // they are of the training set, too
   return part_of(std::move(truth), paths);

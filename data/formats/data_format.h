@@ -37,8 +37,8 @@ struct DataPaths {
   // Of annotations that name the images of several splits (data.yaml, obj.data): "train", "val" or "test". Then `images` is the folder
   // that all of them lie in; "": the images are those of the folder `images`.
   std::string split = {};
-  // The annotations of the splits beside this one. Formats that know classes by name only number those of all of them.
-  std::vector<std::string> beside = {};
+  // The splits beside this one: their annotations, images and names.
+  std::vector<DataPaths> beside = {};
 };
 
 // What a folder holds.

@@ -34,7 +34,9 @@ struct GroundTruth {
   std::vector<Annotation> annotations;
   std::vector<Category> categories;
   std::vector<std::string> notes =
-      {};                    // what whoever read it has made of it, a line each, without the file's name
+      {};  // what whoever read it has made of it, a line each, without the file's name
+  std::vector<std::string> links = {};  // in the folder of images, that were followed when it was listed
+  bool names_all_images = false;  // the reader has listed the folder of images, and told what it left out
   bool is_annotated = true;  // false: the file has no list of annotations (DataPaths::may_lack_annotations)
 };
 

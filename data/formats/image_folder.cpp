@@ -1,16 +1,13 @@
 #include "data/formats/image_folder.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
-#include <optional>
 #include <set>
 
-#include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
+#include "data/formats/listing.h"
 
 namespace saccade {
 namespace {
@@ -23,8 +20,7 @@ namespace fs = std::filesystem;
      .recognises = nullptr,  // the default: folders that no other format recognises
      .open = [](const DataPaths& paths,
                 const std::vector<std::string>& classes) -> std::shared_ptr<const ClassificationDataset> {
-       auto set =
-           std::make_shared<ImageFolder>(ImageFolder::load(paths.images, classes, paths.allow_outside));
+       auto set = std::make_shared<ImageFolder>(ImageFolder::load(paths.images, classes));
        if (paths.most > 0) set->keep(paths.most);
        return set;
      },
@@ -54,24 +50,22 @@ Listing list_folder(const fs::path& folder) {
 // Walks through the class folders of one set.
 class Collector {
  public:
-  Collector(const std::string& root, bool allow_outside) : root_(root) {
-    if (!allow_outside) inside_.emplace(root);
-  }
+  explicit Collector(const std::string& root) : root_(root) {}
   // Images of a class folder and of its folders, in order.
   void collect(const std::string& name, std::vector<std::string>& images, std::vector<std::string>& ignored) {
     visited_.clear();
     walk(name, images, ignored);
   }
+  const std::vector<std::string>& links() const { return links_; }    // to folders elsewhere
+  const std::vector<std::string>& around() const { return around_; }  // that are not followed
 
  private:
   void walk(const fs::path& below, std::vector<std::string>& images, std::vector<std::string>& ignored) {
-    if (inside_ && fs::is_symlink(root_ / below))
-      if (const std::string refusal = inside_->refusal(below.string()); !refusal.empty())
-        fail_input("{}: {}; --allow-outside or data.allow_outside allows it", (root_ / below).string(),
-                   refusal);
-    struct stat info {};
-    if (::stat((root_ / below).c_str(), &info) == 0 && !visited_.emplace(info.st_dev, info.st_ino).second)
-      return;
+    const std::string folder = (root_ / below).string();
+    const LinkKind kind = fs::is_symlink(folder) ? kind_of_link(root_.string(), folder) : LinkKind::kInside;
+    if (kind == LinkKind::kAround) around_.push_back(below.string());
+    if (kind == LinkKind::kAround || !visited_.insert(identity_of(folder)).second) return;
+    if (kind == LinkKind::kOutside) links_.push_back(below.string());
     Listing listing = list_folder(root_ / below);
     for (const std::string& name : listing.files) {
       std::string path = (below / name).string();
@@ -84,8 +78,8 @@ class Collector {
   }
 
   fs::path root_;
-  std::optional<NamedFolder> inside_;
-  std::set<std::pair<dev_t, ino_t>> visited_;  // of this class
+  std::set<FileIdentity> visited_;  // of this class
+  std::vector<std::string> links_, around_;
 };
 
 void check_classes(const std::string& folder, const std::vector<std::string>& found,
@@ -111,8 +105,7 @@ bool is_wordnet_number(const std::string& name) {
 
 }  // namespace
 
-ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::string>& classes,
-                              bool allow_outside) {
+ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::string>& classes) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) fail_input("{}: no such folder of images", folder);
   Listing top = list_folder(folder);
@@ -127,7 +120,7 @@ ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::
                            std::all_of(top.folders.begin(), top.folders.end(), is_wordnet_number) &&
                            std::none_of(classes.begin(), classes.end(), is_wordnet_number);
   if (!classes.empty() && !is_numbered) check_classes(folder, top.folders, classes);
-  Collector collector(folder, allow_outside);
+  Collector collector(folder);
   for (size_t k = 0; k < set.class_names_.size(); ++k) {
     const std::string& name = is_numbered ? top.folders[k] : set.class_names_[k];
     collector.collect(name, set.files_, set.ignored_);
@@ -136,6 +129,8 @@ ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::
                  (fs::path(folder) / name).string());
     set.labels_.resize(set.files_.size(), static_cast<int64_t>(k));
   }
+  set.links_ = collector.links();
+  set.around_ = collector.around();
   return set;
 }
 
@@ -166,9 +161,12 @@ std::vector<std::string> ImageFolder::notes() const {
   std::string text = fmt::format("{}: {} images of {} classes", folder_, num_images(), class_names_.size());
   if (!ignored_.empty())
     text += fmt::format("; {} other files are left out (\"{}\")", ignored_.size(), ignored_.front());
-  if (class_names_.size() != 1) return {text};
-  return {text, fmt::format("note: {}: has one class only (\"{}\"), so there is nothing to tell apart",
-                            folder_, class_names_.front())};
+  std::vector<std::string> notes{text};
+  for (const std::string& note : notes_on_links(links_, around_, folder_)) notes.push_back("note: " + note);
+  if (class_names_.size() == 1)
+    notes.push_back(fmt::format("note: {}: has one class only (\"{}\"), so there is nothing to tell apart",
+                                folder_, class_names_.front()));
+  return notes;
 }
 
 Sample ImageFolder::make_sample(int64_t index, Image image) const {

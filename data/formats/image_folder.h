@@ -12,14 +12,12 @@ namespace saccade {
 // at least one image; images are ordered by class, then folder, then name.
 class ImageFolder final : public ClassificationDataset {
  public:
-  // Looks for images in the class folders and below them; hidden files and folders are passed over, and of links that lead to a
-  // folder twice only the first counts. A link out of the folder is refused unless allow_outside. With
-  // `classes`, the sub-folders must be exactly these, or as many WordNet numbers ("n01440764") that stand for them in their
-  // order; labels are places in that list. Throws InputError
-  // when the folder is missing, has no class folders, a class has no image, an image is of a type that is not
-  // read (TIFF, GIF), or the classes differ.
-  static ImageFolder load(const std::string& folder, const std::vector<std::string>& classes = {},
-                          bool allow_outside = false);
+  // Looks for images in the class folders and below them; hidden files and folders are passed over. Links to folders are followed, but
+  // for those to a folder that this one lies in; of those that lead to a folder twice only the first counts. With `classes`, the
+  // sub-folders must be exactly these, or as many WordNet numbers ("n01440764") that stand for them in their order; labels are places
+  // in that list. Throws InputError when the folder is missing, has no class folders, a class has no image, an image is of a type that
+  // is not read (HEIC, AVIF), or the classes differ.
+  static ImageFolder load(const std::string& folder, const std::vector<std::string>& classes = {});
 
   const std::string& name() const override { return folder_; }
   int64_t num_images() const override { return static_cast<int64_t>(files_.size()); }
@@ -35,7 +33,8 @@ class ImageFolder final : public ClassificationDataset {
   void keep(int64_t most);
   // Files that are no images, and files outside of the class folders, by name below the folder.
   const std::vector<std::string>& ignored() const { return ignored_; }
-  // "DIR: 800 images of 10 classes", and how many files are left out.
+  std::vector<std::string> followed_links() const override { return links_; }
+  // "DIR: 800 images of 10 classes", and how many files are left out, and links.
   std::vector<std::string> notes() const override;
 
  private:
@@ -44,6 +43,7 @@ class ImageFolder final : public ClassificationDataset {
   std::vector<std::string> files_;
   std::vector<int64_t> labels_;  // of files_
   std::vector<std::string> ignored_;
+  std::vector<std::string> links_, around_;  // to folders elsewhere; to ones that this one lies in
 };
 
 }  // namespace saccade

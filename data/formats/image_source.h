@@ -22,6 +22,8 @@ class ImageSource {
   // Labels of its objects (crowds not counted), or its own; and its size, 0 x 0 where that is not known before it is read.
   virtual std::vector<int64_t> labels_of(int64_t /*index*/) const { return {}; }
   virtual ImageSize size_of(int64_t /*index*/) const { return {}; }
+  // Links in the folder of images that were followed when it was listed: what they lead to counts as inside.
+  virtual std::vector<std::string> followed_links() const { return {}; }
   // The decoded image with what training sees of its ground truth.
   virtual Sample make_sample(int64_t index, Image image) const = 0;
 };

@@ -1,9 +1,13 @@
 #include "data/formats/listing.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
+#include <chrono>
 #include <filesystem>
+#include <set>
 
 #include "core/tensor/error.h"
 #include "data/images/image.h"
@@ -13,59 +17,137 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Calls visit(name relative to the folder, whether it is a link to a folder) for all that is not hidden; folders are gone into. Returns
-// what is wrong, where the folder cannot be read; visit ends the walk with false.
-template <class Visit>
-std::string walk_tree(const std::string& folder, Visit visit) {
-  std::error_code error;
-  fs::recursive_directory_iterator it(folder, error), end;
-  std::string open = folder;  // what an error is about
-  for (; !error && it != end; it.increment(error)) {
-    std::error_code broken_link;
-    const bool is_directory = it->is_directory(broken_link);
-    open = (is_directory ? it->path() : it->path().parent_path()).string();
-    if (it->path().filename().string().starts_with(".")) {
-      it.disable_recursion_pending();
-      continue;
-    }
-    const bool is_link = is_directory && it->is_symlink(broken_link);
-    if (is_directory && !is_link) continue;
-    if (!visit(it->path().lexically_relative(folder).string(), is_link)) return "";
-  }
-  return error ? fmt::format("{}: the folder of images cannot be read: {}", open, error.message()) : "";
+// Whether the folder lies in the other one, or is it. Both are absolute and without links.
+bool lies_in(const fs::path& folder, const fs::path& other) {
+  const fs::path below = folder.lexically_relative(other);
+  return !below.empty() && *below.begin() != "..";
 }
+
+// Calls visit(name relative to the folder) for each file in it that is not hidden; visit ends the walk with false. Links to folders are
+// followed when all else has been seen, so that what is reached twice has its own name, and counts once.
+class TreeWalk {
+ public:
+  explicit TreeWalk(const std::string& folder) : folder_(folder) {}
+
+  // Returns what is wrong, where a folder cannot be read.
+  template <class Visit>
+  std::string run(Visit visit) {
+    std::vector<std::string> links;
+    bool goes_on = true;
+    std::string problem = walk("", links, visit, goes_on);
+    while (problem.empty() && goes_on && !links.empty()) {
+      std::vector<std::string> wave;
+      wave.swap(links);
+      std::sort(wave.begin(), wave.end());
+      for (const std::string& link : wave) {
+        const LinkKind kind = kind_of_link(folder_, joined(folder_, link));
+        if (kind == LinkKind::kAround) around_.push_back(link);
+        if (kind == LinkKind::kAround || !entered_.insert(identity_of(joined(folder_, link))).second)
+          continue;
+        if (kind == LinkKind::kOutside) outside_.push_back(link);
+        if (problem.empty() && goes_on) problem = walk(link, links, visit, goes_on);
+      }
+    }
+    return problem;
+  }
+  std::vector<std::string> outside() { return std::move(outside_); }  // links to other places
+  std::vector<std::string> around() { return std::move(around_); }    // links that are not followed
+
+ private:
+  template <class Visit>
+  std::string walk(const std::string& below, std::vector<std::string>& links, Visit visit, bool& goes_on) {
+    std::error_code error;
+    const fs::path begin = below.empty() ? fs::path(folder_) : fs::path(folder_) / below;
+    entered_.insert(identity_of(begin));
+    fs::recursive_directory_iterator it(begin, error), end;
+    std::string open = begin.string();  // what an error is about
+    for (; !error && it != end; it.increment(error)) {
+      std::error_code broken_link;
+      const bool is_directory = it->is_directory(broken_link);
+      open = (is_directory ? it->path() : it->path().parent_path()).string();
+      if (it->path().filename().string().starts_with(".")) {
+        it.disable_recursion_pending();
+        continue;
+      }
+      const std::string name = it->path().lexically_relative(folder_).string();
+      if (is_directory && it->is_symlink(broken_link)) {
+        links.push_back(name);
+      } else if (is_directory) {
+        if (!entered_.insert(identity_of(it->path())).second) it.disable_recursion_pending();
+      } else if (!visit(name)) {
+        goes_on = false;
+        return "";
+      }
+    }
+    return error ? fmt::format("{}: the folder of images cannot be read: {}", open, error.message()) : "";
+  }
+
+  std::string folder_;
+  std::set<FileIdentity> entered_;
+  std::vector<std::string> outside_, around_;
+};
 
 }  // namespace
 
-FolderListing list_tree(const std::string& folder) {
+FileIdentity identity_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? FileIdentity{info.st_dev, info.st_ino} : FileIdentity{};
+}
+
+LinkKind kind_of_link(const std::string& folder, const std::string& link) {
+  std::error_code error;
+  const fs::path target = fs::canonical(link, error), root = fs::canonical(folder, error);
+  if (lies_in(target, root)) return LinkKind::kInside;
+  return lies_in(root, target) ? LinkKind::kAround : LinkKind::kOutside;
+}
+
+FolderListing list_tree(const std::string& folder, double seconds) {
   FolderListing listing;
-  const std::string problem = walk_tree(folder, [&](const std::string& name, bool is_link) {
-    if (is_link)
-      listing.links.push_back(name);
-    else if (has_image_extension(name))
+  const auto begin = std::chrono::steady_clock::now();
+  int64_t seen = 0;
+  TreeWalk walk(folder);
+  const std::string problem = walk.run([&](const std::string& name) {
+    if (has_image_extension(name))
       listing.images.push_back(name);
     else if (has_foreign_image_extension(name))
       listing.foreign.push_back(name);
     else if (lower_extension(name) == ".txt")
       listing.texts.push_back(name);
-    return true;
+    if (++seen % 1024 == 0)
+      listing.is_whole =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <= seconds;
+    return listing.is_whole;
   });
   if (!problem.empty()) fail_input("{}", problem);
-  for (auto* names : {&listing.images, &listing.foreign, &listing.links, &listing.texts})
+  listing.links = walk.outside();
+  listing.around = walk.around();
+  for (auto* names : {&listing.images, &listing.foreign, &listing.links, &listing.around, &listing.texts})
     std::sort(names->begin(), names->end());
   return listing;
 }
 
 std::vector<std::string> notes_on_listing(const FolderListing& listing, const std::string& folder) {
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = notes_on_links(listing.links, listing.around, folder);
   if (const auto n = std::ssize(listing.foreign); n > 0)
     notes.push_back(fmt::format("{} in {} {} of a type that is not read (expected {}) and left out, first {}",
                                 count_of(n, "image", "images"), folder, n == 1 ? "is" : "are", kImageFormats,
                                 listing.foreign.front()));
-  if (const auto n = std::ssize(listing.links); n > 0)
-    notes.push_back(fmt::format("{} in {} {} not followed, first {}",
+  return notes;
+}
+
+std::vector<std::string> notes_on_links(const std::vector<std::string>& links,
+                                        const std::vector<std::string>& around, const std::string& folder) {
+  std::vector<std::string> notes;
+  std::error_code error;
+  if (const auto n = std::ssize(links); n > 0)
+    notes.push_back(fmt::format("{} in {} {} out of it and {} followed, first {} (to {})",
                                 count_of(n, "link to a folder", "links to folders"), folder,
-                                n == 1 ? "is" : "are", listing.links.front()));
+                                n == 1 ? "leads" : "lead", n == 1 ? "is" : "are", links.front(),
+                                fs::canonical(joined(folder, links.front()), error).string()));
+  if (const auto n = std::ssize(around); n > 0)
+    notes.push_back(fmt::format("{} in {} {} to one that it lies in itself and {} not followed, first {}",
+                                count_of(n, "link to a folder", "links to folders"), folder,
+                                n == 1 ? "leads" : "lead", n == 1 ? "is" : "are", around.front()));
   return notes;
 }
 
@@ -83,21 +165,25 @@ std::vector<std::string> list_files(const std::string& folder, const std::string
   return names;
 }
 
-std::vector<std::string> list_files_below(const std::string& folder, const std::string& ending) {
+std::vector<std::string> list_files_below(const std::string& folder, const std::string& ending,
+                                          std::vector<std::string>* links, std::vector<std::string>* around) {
   std::vector<std::string> names;
-  const std::string problem = walk_tree(folder, [&](const std::string& name, bool is_link) {
-    if (!is_link && name.ends_with(ending)) names.push_back(name);
+  TreeWalk walk(folder);
+  const std::string problem = walk.run([&](const std::string& name) {
+    if (name.ends_with(ending)) names.push_back(name);
     return true;
   });
   if (!problem.empty()) fail_input("{}", problem);
+  if (links != nullptr) *links = walk.outside();
+  if (around != nullptr) *around = walk.around();
   std::sort(names.begin(), names.end());
   return names;
 }
 
 bool has_files_below(const std::string& folder, const std::string& ending) {
   bool found = false;
-  walk_tree(folder, [&](const std::string& name, bool is_link) {
-    found = !is_link && name.ends_with(ending);
+  TreeWalk(folder).run([&](const std::string& name) {
+    found = name.ends_with(ending);
     return !found;
   });
   return found;
@@ -130,8 +216,21 @@ std::string first_folder(const std::vector<std::string>& folders) {
 std::string folder_of(const std::vector<std::string>& folders, const std::string& file) {
   if (!file.empty())
     for (const std::string& folder : folders)
-      if (is_file(joined(folder, file)) || is_file(joined(folder, with_slashes(folder, file)))) return folder;
+      if (is_folder(folder) &&
+          (is_file(joined(folder, file)) || is_file(joined(folder, with_slashes(folder, file)))))
+        return folder;
   return first_folder(folders);
+}
+
+std::string image_called(const std::string& folder, const std::string& stem) {
+  for (const std::string_view extension : image_extensions()) {
+    std::string capitals(extension);
+    std::ranges::transform(capitals, capitals.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    for (const std::string_view ending : {extension, std::string_view(capitals)})
+      if (std::string name = stem + std::string(ending); is_file(joined(folder, name))) return name;
+  }
+  return "";
 }
 
 std::string with_slashes(const std::string& folder, const std::string& name) {
@@ -141,6 +240,17 @@ std::string with_slashes(const std::string& folder, const std::string& name) {
   std::string other = name;
   std::replace(other.begin(), other.end(), '\\', '/');
   return is_file(joined(folder, other)) ? other : name;
+}
+
+std::string head_of(const std::string& path, const FileKind& kind, uint64_t bytes) {
+  try {
+    const InputFile file(path, kind);
+    std::string head(std::min(file.size(), bytes), '\0');
+    if (!head.empty()) file.read_at(head.data(), head.size(), 0);
+    return head;
+  } catch (const InputError&) {
+    return "";
+  }
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -1,9 +1,14 @@
 // What lies in a folder of a data set, and what of it nobody reads.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "core/files/file.h"
 
 namespace saccade {
 
@@ -11,20 +16,35 @@ namespace saccade {
 struct FolderListing {
   std::vector<std::string> images;   // by their ending
   std::vector<std::string> foreign;  // images of types that are not read
-  std::vector<std::string> links;    // to folders, which are not followed
+  std::vector<std::string> links;    // to folders elsewhere; what is in these is listed
+  std::vector<std::string> around;   // to folders that this one lies in, which are not followed
   std::vector<std::string> texts;    // *.txt
+  bool is_whole = true;              // there was time for all of it
 };
-// Of a folder and the folders in it. Throws InputError when it cannot be read.
-FolderListing list_tree(const std::string& folder);
+// Of a folder and the folders in it. Links to folders are followed; of what is reached twice the first name counts, and the own name
+// before that through a link. Throws InputError when a folder cannot be read.
+FolderListing list_tree(const std::string& folder, double seconds = std::numeric_limits<double>::infinity());
 // "3 images in FOLDER are of a type that is not read, ..." and the same of links; nothing where there are none.
 std::vector<std::string> notes_on_listing(const FolderListing& listing, const std::string& folder);
+// That of links alone.
+std::vector<std::string> notes_on_links(const std::vector<std::string>& links,
+                                        const std::vector<std::string>& around, const std::string& folder);
+
+// Where a link to a folder leads: into `folder`, to one that `folder` lies in, or elsewhere.
+enum class LinkKind { kInside, kAround, kOutside };
+LinkKind kind_of_link(const std::string& folder, const std::string& link);
+// Device and number.
+using FileIdentity = std::pair<uint64_t, uint64_t>;
+FileIdentity identity_of(const std::string& path);
 
 // Names of the images in a folder and its folders, relative to it, sorted; hidden ones are left out. Throws InputError when it cannot be read.
 std::vector<std::string> list_images(const std::string& folder);
 // Names of the folder's own files that end so, sorted; none where there is no such folder.
 std::vector<std::string> list_files(const std::string& folder, const std::string& ending);
-// The same of the folders in it, too, relative to it.
-std::vector<std::string> list_files_below(const std::string& folder, const std::string& ending);
+// The same of the folders in it, too, relative to it; `links` and `around` get what FolderListing has.
+std::vector<std::string> list_files_below(const std::string& folder, const std::string& ending,
+                                          std::vector<std::string>* links = nullptr,
+                                          std::vector<std::string>* around = nullptr);
 bool has_files_below(const std::string& folder, const std::string& ending);
 bool is_folder(const std::string& path);
 bool is_file(const std::string& path);
@@ -37,8 +57,13 @@ std::string parent_of(const std::string& path);
 std::string first_folder(const std::vector<std::string>& folders);
 // The first of these in which the file is; the first that is a folder where none has it (or there is no name).
 std::string folder_of(const std::vector<std::string>& folders, const std::string& file);
+// The image of this name without its ending; "": the folder has none.
+std::string image_called(const std::string& folder, const std::string& stem);
 // A name as Windows writes it, with slashes, where the folder holds that file but none of the name as it stands.
 std::string with_slashes(const std::string& folder, const std::string& name);
+
+// The first bytes of a file, to tell what it may be; "" where it cannot be read.
+std::string head_of(const std::string& path, const FileKind& kind, uint64_t bytes = 4096);
 
 struct TextLine {
   int64_t number = 0;  // from 1

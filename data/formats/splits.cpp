@@ -57,8 +57,12 @@ void join_classes(DataSplits& splits) {
   for (auto split : kSplits) {
     if (!(splits.*split)) continue;
     for (auto other : kSplits)
-      if (other != split && splits.*other && (splits.*other)->annotations != (splits.*split)->annotations)
-        (splits.*split)->beside.push_back((splits.*other)->annotations);
+      if (other != split && splits.*other) {
+        const DataPaths& paths = *(splits.*other);
+        (splits.*split)
+            ->beside.push_back(
+                {.annotations = paths.annotations, .images = paths.images, .split = paths.split});
+      }
   }
 }
 

@@ -21,7 +21,8 @@ const std::vector<SplitNames>& split_names();
 DataSplits find_splits(const std::string& folder, const std::string& format = "");
 // Likewise, but where no format knows the folder, the result's format is "".
 DataSplits look_for_splits(const std::string& folder, const std::string& format = "");
-// Tells each split the annotations of the others: formats that know classes by name only number those of all.
+// Tells each split of the others: formats that know classes by name only number those of all, and images that one list lacks may be
+// named in another.
 void join_classes(DataSplits& splits);
 // Of a classifier: the folders of the splits, each with class folders, or the folder itself as the training set.
 DataSplits find_class_splits(const std::string& folder);

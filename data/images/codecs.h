@@ -16,8 +16,9 @@ namespace saccade {
 using Bytes = std::span<const uint8_t>;
 
 struct ImageHeader {
-  ImageSize stored;     // as stored, before it is turned
-  int orientation = 1;  // EXIF's, 1 to 8 (data/images/orientation.h)
+  ImageSize stored;       // as stored, before it is turned
+  int orientation = 1;    // EXIF's, 1 to 8 (data/images/orientation.h)
+  bool has_more = false;  // pictures than the first one
 };
 
 // The bytes of a file, of which only those are read that are asked for.
@@ -56,7 +57,7 @@ struct ImageCodec {
   Image (*decode_reduced)(Bytes file, ImageSize stored, int reduction, const std::string& name) = nullptr;
 };
 
-extern const ImageCodec kJpegCodec, kPngCodec, kBmpCodec, kWebpCodec;
+extern const ImageCodec kJpegCodec, kPngCodec, kBmpCodec, kWebpCodec, kGifCodec, kTiffCodec;
 
 // Numbers in a file. The caller has checked that they are there.
 inline uint32_t big16(Bytes b, size_t at) { return uint32_t{b[at]} << 8 | b[at + 1]; }
@@ -67,6 +68,8 @@ inline uint32_t little32(Bytes b, size_t at) { return little16(b, at + 2) << 16 
 inline bool has_text(Bytes b, size_t at, std::string_view text) {
   return b.size() >= at + text.size() && std::memcmp(b.data() + at, text.data(), text.size()) == 0;
 }
+// Pillow's ImagingConvert from CMYK to RGB, of pixels that are stored inverted, as Adobe's programs write them.
+void cmyk_to_rgb(Bytes cmyk, uint8_t* rgb);
 [[noreturn]] void fail_cut(const std::string& name, const char* format);
 // There cannot be so many pixels in so few bytes.
 [[noreturn]] void fail_empty(const std::string& name, ImageSize size, size_t bytes);

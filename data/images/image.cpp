@@ -20,7 +20,7 @@ namespace saccade {
 namespace {
 
 const ImageCodec& codec_of(Bytes head, const std::string& name) {
-  for (const ImageCodec* codec : {&kJpegCodec, &kPngCodec, &kBmpCodec, &kWebpCodec})
+  for (const ImageCodec* codec : {&kJpegCodec, &kPngCodec, &kBmpCodec, &kWebpCodec, &kGifCodec, &kTiffCodec})
     if (codec->recognises(head)) return *codec;
   if (head.empty()) fail_input("{}: the file is empty, expected an image", name);
   fail_input("{}: not an image in a format that is read: {}", name, kImageFormats);
@@ -68,7 +68,7 @@ ImageInspection peek_at(const ImageCodec& codec, const InputFile& file, Bytes he
   FilePieces pieces(file, head);
   if (const std::optional<ImageHeader> header = codec.peek(pieces, file.path())) {
     check_file_size(header->stored, file.size(), file.path());
-    return {turned(header->stored, header->orientation), header->orientation};
+    return {turned(header->stored, header->orientation), header->orientation, header->has_more};
   }
   return inspect_image(read_bytes(file, 0, file.size()), file.path());
 }
@@ -105,9 +105,10 @@ Image::Image(int64_t h, int64_t w) : height(h), width(w) {
   rgb.resize(static_cast<size_t>(h * w * 3));
 }
 
-Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
+Image decode_image(std::span<const uint8_t> bytes, const std::string& name, bool* has_more) {
   const ImageCodec& codec = codec_of(bytes, name);
   const ImageHeader header = checked_header(codec, bytes, name);
+  if (has_more != nullptr) *has_more = header.has_more;
   try {
     Image image(header.stored.height, header.stored.width);
     codec.decode(bytes, image, name);
@@ -134,12 +135,12 @@ Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name
 
 ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string& name) {
   const ImageHeader header = checked_header(codec_of(bytes, name), bytes, name);
-  return {turned(header.stored, header.orientation), header.orientation};
+  return {turned(header.stored, header.orientation), header.orientation, header.has_more};
 }
 
-Image read_image(const std::string& path) {
+Image read_image(const std::string& path, bool* has_more) {
   if (own_descriptor(path) >= 0)
-    return decode_image(read_file(path, kImageFile), path);  // a pipe is read once
+    return decode_image(read_file(path, kImageFile), path, has_more);  // a pipe is read once
   const InputFile file(path, kImageFile);
   std::vector<uint8_t> bytes = read_bytes(file, 0, std::min(file.size(), kHead));
   look_at_head(codec_of(bytes, path), bytes, file.size(), path);
@@ -147,7 +148,7 @@ Image read_image(const std::string& path) {
     bytes.resize(file.size());
     file.read_at(bytes.data() + head, file.size() - head, head);
   }
-  return decode_image(bytes, path);
+  return decode_image(bytes, path, has_more);
 }
 
 ImageInspection check_image_file(const std::string& path) {
@@ -176,15 +177,20 @@ std::string lower_extension(const std::string& path) {
   return extension;
 }
 
+std::span<const std::string_view> image_extensions() {
+  static constexpr std::string_view kExtensions[] = {".jpg",  ".jpeg", ".png", ".bmp",
+                                                     ".webp", ".gif",  ".tif", ".tiff"};
+  return kExtensions;
+}
+
 bool has_image_extension(const std::string& path) {
-  static const std::set<std::string> kExtensions{".jpg", ".jpeg", ".png", ".bmp", ".webp"};
-  return kExtensions.contains(lower_extension(path));
+  const std::string extension = lower_extension(path);
+  return std::ranges::find(image_extensions(), extension) != image_extensions().end();
 }
 
 bool has_foreign_image_extension(const std::string& path) {
-  static const std::set<std::string> kExtensions{".tif",  ".tiff", ".gif", ".psd", ".tga", ".ppm",
-                                                 ".pgm",  ".pbm",  ".pnm", ".hdr", ".pic", ".heic",
-                                                 ".heif", ".avif", ".jp2", ".jxl"};
+  static const std::set<std::string> kExtensions{".psd", ".tga",  ".ppm",  ".pgm",  ".pbm", ".pnm", ".hdr",
+                                                 ".pic", ".heic", ".heif", ".avif", ".jp2", ".jxl"};
   return kExtensions.contains(lower_extension(path));
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/types/image_size.h"
@@ -26,18 +27,20 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-// JPEG (with Pillow's pixels), PNG, BMP and WebP, told apart by their content. Grey, palettes, 16 bits and CMYK become 8-bit RGB,
-// alpha is dropped, and the picture is turned as its EXIF orientation says: what is read is what viewers show. Throws InputError
-// naming the file when it is missing, damaged, cut off or too large, or another thing than such an image.
-Image read_image(const std::string& path);
-Image decode_image(std::span<const uint8_t> bytes, const std::string& name);
+// JPEG (with Pillow's pixels), PNG, BMP, WebP, GIF and TIFF, told apart by their content. Grey, palettes, 16 bits and CMYK become
+// 8-bit RGB, alpha is dropped, of several pictures in a file the first is taken, and it is turned as its EXIF orientation says: what
+// is read is what viewers show. Throws InputError naming the file when it is missing, damaged, cut off or too large, or another thing
+// than such an image. `has_more` gets whether it holds further pictures.
+Image read_image(const std::string& path, bool* has_more = nullptr);
+Image decode_image(std::span<const uint8_t> bytes, const std::string& name, bool* has_more = nullptr);
 // The picture for a look at it: within `side` pixels, or as it is where it is smaller; of a large JPEG only as much is decoded as
 // that needs, so pixels are about, not exactly, those of the resized image.
 Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name, int64_t side);
 
 struct ImageInspection {
-  ImageSize size;       // as it is shown
-  int orientation = 1;  // EXIF's; above 4 width and height are swapped in the file
+  ImageSize size;         // as it is shown
+  int orientation = 1;    // EXIF's; above 4 width and height are swapped in the file
+  bool has_more = false;  // of a GIF, further frames; of a TIFF, further pages
 };
 // The same errors, but for damage that only decoding shows.
 ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string& name);
@@ -48,11 +51,11 @@ ImageInspection check_image_file(const std::string& path);
 // The size as it is shown, from a few KB of the file: of damage elsewhere it says nothing. Throws InputError.
 ImageSize image_size(const std::string& path);
 
-// "JPEG, PNG, BMP and WebP".
-inline constexpr const char* kImageFormats = "JPEG, PNG, BMP and WebP";
+inline constexpr const char* kImageFormats = "JPEG, PNG, BMP, WebP, GIF and TIFF";
 // ".jpg" of "a/B.JPG"; "" when there is none.
 std::string lower_extension(const std::string& path);
-// Whether the name is that of a file that read_image may be able to read; folders are searched for these.
+// What files are called that read_image may be able to read: ".jpg", ...; folders are searched for these, in capitals, too.
+std::span<const std::string_view> image_extensions();
 bool has_image_extension(const std::string& path);
 // Whether it is that of an image in another format.
 bool has_foreign_image_extension(const std::string& path);

@@ -215,18 +215,6 @@ bool has_all_pixels(Bytes b, ImageSize size) {
   return ok && !reader.is_damaged();
 }
 
-// Pillow's ImagingConvert from CMYK to RGB; `cmyk` is stored inverted, as Adobe's programs write it.
-void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, uint8_t* rgb) {
-  for (size_t i = 0; i < cmyk.size() / 4; ++i) {
-    const uint8_t* in = cmyk.data() + 4 * i;
-    int light = in[3];
-    for (size_t c = 0; c < 3; ++c) {
-      int product = (255 - in[c]) * light + 128;
-      rgb[3 * i + c] = static_cast<uint8_t>(light - ((product + (product >> 8)) >> 8));
-    }
-  }
-}
-
 void read_pixels(Bytes b, ImageSize size, int reduction, Image& image, const std::string& name) {
   JpegReader reader;
   bool ok = reader.start(b, size, reduction);
@@ -250,6 +238,17 @@ Image jpeg_decode_reduced(Bytes b, ImageSize size, int reduction, const std::str
 }
 
 }  // namespace
+
+void cmyk_to_rgb(Bytes cmyk, uint8_t* rgb) {
+  for (size_t i = 0; i < cmyk.size() / 4; ++i) {
+    const uint8_t* in = cmyk.data() + 4 * i;
+    int light = in[3];
+    for (size_t c = 0; c < 3; ++c) {
+      int product = (255 - in[c]) * light + 128;
+      rgb[3 * i + c] = static_cast<uint8_t>(light - ((product + (product >> 8)) >> 8));
+    }
+  }
+}
 
 const ImageCodec kJpegCodec{"JPEG",           is_jpeg,     jpeg_size,   jpeg_peek,
                             jpeg_looks_whole, jpeg_header, jpeg_decode, jpeg_decode_reduced};

@@ -41,7 +41,7 @@ ImageLook look_at(const std::string& path) {
 std::optional<std::string> path_of(const ReportedSplit& split, size_t image) {
   const std::string& name = split.truth.images[image].file_name;
   if (split.paths.images.empty()) return std::nullopt;
-  if (!split.paths.allow_outside && !NamedFolder(split.paths.images).refusal(name).empty())
+  if (!split.paths.allow_outside && !NamedFolder(split.paths.images, split.truth.links).refusal(name).empty())
     return std::nullopt;
   return (std::filesystem::path(split.paths.images) / name).string();
 }

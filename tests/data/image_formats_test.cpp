@@ -57,7 +57,7 @@ void expect_refused(std::span<const uint8_t> bytes, const std::string& part, con
 
 TEST(ImageFormats, GivePillowsPixels) {
   const auto cases = golden_images();
-  ASSERT_EQ(cases.size(), 43u);
+  ASSERT_EQ(cases.size(), 69u);
   for (const GoldenImage& c : cases) {
     const Image image = read_image(c.path);
     EXPECT_EQ(image.height, c.height) << c.path;
@@ -68,7 +68,36 @@ TEST(ImageFormats, GivePillowsPixels) {
     EXPECT_EQ(seen.size, (ImageSize{c.height, c.width})) << c.path;
     check_image_file(c.path);
   }
-  EXPECT_EQ(inspect_image(bytes_of(kGoldenImages + "images/turned6.webp"), "").orientation, 6);
+  for (const char* name : {"turned6.webp", "turned6.tif"})
+    EXPECT_EQ(inspect_image(bytes_of(kGoldenImages + "images/" + name), "").orientation, 6);
+}
+
+// All pixels are there (yolov5 #916, #2451, ultralytics #22917).
+TEST(ImageFormats, AJpegMayLackItsEnd) {
+  for (const char* name : {"420.jpg", "grey.jpg"}) {
+    const auto whole = bytes_of(kGoldenImages + "jpeg/" + name);
+    EXPECT_TRUE(decode_image(std::span(whole).first(whole.size() - 2), name) == decode_image(whole, name))
+        << name;
+    expect_refused(std::span(whole).first(whole.size() - 12), "cut off", name);
+  }
+}
+
+TEST(ImageFormats, FurtherPicturesOfAFileAreSaid) {
+  for (const auto& [name, has_more] : {std::pair{"frames.gif", true},
+                                       {"pages.tif", true},
+                                       {"palette.gif", false},
+                                       {"rgb.tif", false},
+                                       {"rgb.png", false}}) {
+    const std::string path = kGoldenImages + "images/" + name;
+    EXPECT_EQ(check_image_file(path).has_more, has_more) << name;
+    EXPECT_EQ(inspect_image(bytes_of(path), "").has_more, has_more) << name;
+  }
+  // Longer than what is read at first.
+  TestFolder dir;
+  for (const char* name : {"frames.gif", "pages.tif"}) {
+    write_bytes(dir / "long", read_bytes(kGoldenImages + "images/" + name) + std::string(50000, '\0'));
+    EXPECT_TRUE(check_image_file(dir / "long").has_more) << name;
+  }
 }
 
 // Of files that are longer than what is read at first.
@@ -91,17 +120,17 @@ TEST(ImageFormats, OthersAreRefusedByContent) {
   const std::pair<const char*, std::string_view> others[] = {
       {"PGM", "P5 2 1 255\n\x07\xC8"},
       {"PNM", "P6 64 64 255\n"},
-      {"GIF", "GIF89a\x01\x00\x01\x00\x80\x00\x00"},
+      {"GIF of an unknown version", "GIF90a\x01\x00\x01\x00\x80\x00\x00"},
       {"PSD", std::string_view("8BPS\0\1\0\0\0\0\0\0\0\3\0\0\0\1\0\0\0\1\0\x8\0\3", 26)},
       {"TGA", std::string_view("\0\0\2\0\0\0\0\0\0\0\0\0\x40\0\x40\0\x18\0", 18)},
       {"HDR", "#?RADIANCE\n"},
-      {"TIFF", std::string_view("II*\0\x08\0\0\0", 8)},
+      {"TIFF of two byte orders", std::string_view("IM*\0\x08\0\0\0", 8)},
       {"fill byte before a JPEG", "\xFF\xFF\xD8\xFF\xC4"},
       {"HTML", "<!DOCTYPE html>"},
       {"text that begins as a BMP", "BMW and other car makers, a list"}};
   for (const auto& [what, text] : others)
-    expect_refused(bytes_of_text(text), "not an image in a format that is read: JPEG, PNG, BMP and WebP",
-                   what);
+    expect_refused(bytes_of_text(text),
+                   "not an image in a format that is read: JPEG, PNG, BMP, WebP, GIF and TIFF", what);
   expect_refused({}, "the file is empty", "empty");
   write_bytes(dir / "a.jpg", "P5 2 1 255\n\x07\xC8");
   EXPECT_NE(input_error([&] { check_image_file(dir / "a.jpg"); }).find("a.jpg: not an image"),
@@ -113,7 +142,8 @@ TEST(ImageFormats, OthersAreRefusedByContent) {
 
 TEST(ImageFormats, CutFilesAreNeverTakenForWhole) {
   for (const GoldenImage& c : golden_images()) {
-    const auto whole = bytes_of(c.path);
+    auto whole = bytes_of(c.path);
+    if (c.path.ends_with("pages.tif")) whole.resize(960);  // further pages are not looked at
     for (size_t n = 0; n < whole.size(); n += n < 100 ? 1 : 13) {
       const std::string message = decode_error(std::span(whole).first(n));
       EXPECT_TRUE(message.starts_with("x.img: ")) << c.path << " cut to " << n << ": " << message;
@@ -209,6 +239,70 @@ TEST(ImageFormats, ABmpColourOutsideOfThePaletteIsAnError) {
   bmp[46] = 3;  // colours used
   bmp[47] = 0;
   expect_refused(bmp, "of a palette of 3", "palette");
+}
+
+// The bytes with those of a number at this place changed.
+std::vector<uint8_t> put(std::vector<uint8_t> bytes, size_t at, const std::vector<int>& values) {
+  for (size_t i = 0; i < values.size(); ++i) bytes.at(at + i) = static_cast<uint8_t>(values[i]);
+  return bytes;
+}
+
+TEST(ImageFormats, DamagedGifsAreRefused) {
+  const auto gif =
+      bytes_of(kGoldenImages + "images/rows.gif");  // 21 x 13, 4 colours, codes of 3 bits and more
+  const size_t frame = 13 + 3 * 4, data = frame + 11;
+  ASSERT_EQ(gif[frame], ',');
+  expect_refused(put(gif, frame, {'?'}), "unknown block", "no frame");
+  expect_refused(put(gif, frame, {';'}), "without a picture", "no frame");
+  expect_refused(put(gif, data - 1, {12}), "codes of 12 bits", "codes");
+  expect_refused(put(gif, frame + 5, {255, 255, 255, 255}), "65535 x 65535", "too many pixels");
+  expect_refused(put(gif, frame + 5, {0, 64, 0, 8}), "cannot hold 16384 x 2048", "bomb");
+  expect_refused(put(gif, frame + 7, {100}), "broken or missing GIF data", "fewer pixels than it says");
+  expect_refused(put(gif, data + 1, {255}), "broken or missing GIF data", "codes that mean nothing yet");
+  expect_refused(put(gif, 10, {0x80}), "damaged image", "a palette of two colours");
+  // The screen may be smaller than the picture, or larger.
+  EXPECT_EQ(decode_image(put(gif, 6, {0, 0, 0, 0}), "").width, 21);
+  EXPECT_EQ(decode_image(put(gif, 6, {30, 0, 20, 0}), "").height, 20);
+}
+
+// Entries of classic little-endian files, which Python wrote in the order of their tags.
+size_t tiff_entry(const std::vector<uint8_t>& tiff, int tag) {
+  size_t at = tiff[4] + (size_t{tiff[5]} << 8) + 2;
+  while (tiff.at(at) + (tiff.at(at + 1) << 8) != tag) at += 12;
+  return at + 8;
+}
+
+TEST(ImageFormats, DamagedAndUnreadTiffsAreRefused) {
+  const auto tiff = bytes_of(kGoldenImages + "images/rgb16.tif"),
+             tiles = bytes_of(kGoldenImages + "images/tiles.tif"),
+             grey = bytes_of(kGoldenImages + "images/grey16.tif");
+  auto changed = [](const std::vector<uint8_t>& file, int tag, const std::vector<int>& value) {
+    return put(file, tiff_entry(file, tag), value);
+  };
+  testing::internal::CaptureStderr();
+  expect_refused(changed(tiff, 256, {255, 255}), "damaged image", "wide");
+  expect_refused(changed(grey, 259, {50}), "compression 50, expected none, CCITT", "compression");
+  expect_refused(changed(grey, 259, {6}), "compression 6", "old JPEG");
+  expect_refused(changed(grey, 259, {5}), "damaged image", "LZW that is none");
+  expect_refused(changed(grey, 259, {8}), "damaged image", "Deflate that is none");
+  expect_refused(changed(grey, 259, {7}), "x.img: ", "JPEG that is none");
+  expect_refused(changed(grey, 258, {32}), "32 bits a sample", "bits");
+  expect_refused(changed(grey, 262, {8}), "colour space 8", "Lab");
+  expect_refused(changed(grey, 262, {2}), "1 samples a pixel, expected 3", "RGB of one sample");
+  expect_refused(changed(grey, 273, {255, 255, 255, 127}), "cut off", "strip");
+  expect_refused(changed(grey, 273, {0, 0, 0, 0}), "without some of its pixels", "strip");
+  expect_refused(changed(grey, 257, {0}), "x.img: ", "no rows");
+  expect_refused(changed(tiles, 322, {0, 255}), "x.img: ", "large tiles");
+  expect_refused(changed(tiles, 322, {0}), "x.img: ", "no tiles");
+  expect_refused(put(tiff, 4, {255, 255, 255, 255}), "damaged image", "directory");
+  expect_refused(put(tiff, 4, {4, 0, 0, 0}), "x.img: ", "a directory in the header");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "libtiff speaks";
+  // The next page is this one, again and again: it is read once.
+  auto loop = grey;
+  const size_t end = tiff_entry(grey, 284) + 4;
+  loop = put(loop, end, {grey[4], grey[5]});
+  EXPECT_TRUE(inspect_image(loop, "").has_more);
+  EXPECT_EQ(decode_image(loop, "").width, 21);
 }
 
 TEST(ImageFormats, LargeFilesAreCheckedByTheirEnds) {

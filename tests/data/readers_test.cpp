@@ -7,89 +7,20 @@
 #include "data/formats/data_format.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
-#include "tests/data/test_files.h"
+#include "tests/data/reader_rows.h"
 
 namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Images of 40 x 20 pixels where there is no text, folders where the name ends in a slash.
-using Files = std::vector<std::pair<std::string, std::string>>;
-
-void make(const TestFolder& dir, const Files& files) {
-  for (const auto& [name, text] : files) {
-    fs::create_directories(name.ends_with("/") ? fs::path(dir / name) : fs::path(dir / name).parent_path());
-    if (name.ends_with("/")) continue;
-    if (has_image_extension(name) && text.empty())
-      write_png(Image(20, 40), dir / name);
-    else
-      write_bytes(dir / name, text);
-  }
-}
-
-std::string without(std::string text, const std::string& part) {
-  for (size_t at; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
-  return text;
-}
-
-// "yolo train: a.png(1) b.png | val: c.png" with the number of boxes, what is said of it, or the error.
-std::string read_all(const TestFolder& dir, const std::string& place = "") {
-  std::string text, notes;
-  try {
-    DataSplits splits = find_splits(place.empty() ? dir.path() : dir / place);
-    text = splits.format;
-    for (const std::string& note : splits.notes) notes += "\n" + note;
-    std::vector<Category> categories;
-    for (const SplitNames& names : split_names()) {
-      auto& paths = splits.*names.split;
-      if (!paths) continue;
-      paths->categories = categories;
-      std::vector<std::string> said;
-      const auto set = open_detection_dataset(*paths, LabelScheme::kContiguous, &said);
-      if (categories.empty()) categories = set->ground_truth().categories;
-      text += fmt::format("{} {}:",
-                          categories.empty()      ? ""
-                          : text == splits.format ? ""
-                                                  : " |",
-                          names.names[0]);
-      for (int64_t i = 0; i < set->num_images(); ++i) {
-        const size_t boxes = set->labels_of(i).size();
-        text += " " + set->file_name(i) + (boxes > 0 ? fmt::format("({})", boxes) : "");
-      }
-      for (const std::string& note : said) notes += "\n" + note;
-    }
-  } catch (const InputError& e) {
-    return "error: " + without(e.what(), dir.path() + "/");
-  }
-  return without(text + notes, dir.path() + "/");
-}
-
-struct Row {
-  Files files;
-  std::vector<std::string> expected;  // all of it, or parts
-  std::string place = "";             // of the folder, what --data names
-};
-
-void check(const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
-    TestFolder dir;
-    make(dir, row.files);
-    const std::string got = read_all(dir, row.place);
-    for (const std::string& part : row.expected)
-      EXPECT_NE(got.find(part), std::string::npos) << "expected " << part << "\ngot " << got;
-    if (row.expected.size() == 1) {
-      EXPECT_EQ(got, row.expected[0]);
-    }
-  }
-}
+using test::both;
+using test::check_reading;
+using test::Files;
+using test::make;
+using test::read_all;
+using test::without;
 
 const std::string kNames = "names: [bolt, nut]\n", kBox = "0 0.5 0.5 0.5 0.5\n";
-
-Files both(Files files, const Files& more) {
-  files.insert(files.end(), more.begin(), more.end());
-  return files;
-}
 
 // images/NAME.png with labels.
 Files labelled(const std::vector<std::string>& names) {
@@ -103,13 +34,14 @@ Files labelled(const std::vector<std::string>& names) {
 
 TEST(YoloReader, TakesWhatDataYamlNames) {
   const Files set = labelled({"a/1", "a/2", "b/3", "c/4"});
-  check({
+  check_reading({
       {both(set, {{"data.yaml", kNames + "train: [images/a, images/b]\nval:\n  - images/c\n"}}),
        {"yolo train: a/1.png(1) a/2.png(1) b/3.png(1) | val: 4.png(1)"}},
       {both(set, {{"data.yaml", kNames + "path: .\ntrain: train.txt\nval: lists/val.txt\n"},
                   {"train.txt", "\xEF\xBB\xBF./images/b/3.png\r\n\r\nimages\\a\\1.png \r\n"},
                   {"lists/val.txt", "images/c/4.png\n"}}),
-       {"yolo train: images/b/3.png(1) images/a/1.png(1) | val: images/c/4.png(1)"}},
+       {"yolo train: images/b/3.png(1) images/a/1.png(1) | val: images/c/4.png(1)\n",
+        "is not named and is left out, first images/a/2.png"}},
       {both(set, {{"set.yml", kNames + "train: [one.txt, images/c]\nval: images/a\n"},
                   {"one.txt", "images/b/3.png\nimages/c/4.png\n"}}),
        {"yolo train: images/b/3.png(1) images/c/4.png(1) | val: 1.png(1) 2.png(1)",
@@ -150,7 +82,8 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
             {"val.txt", "images/b/3.png\n"},
             {"obj_train_data/x.png", ""},
             {"obj_train_data/x.txt", kBox}}),
-       {"yolo train: obj_train_data/x.png(1) | val: images/b/3.png(1)"}},
+       {"yolo train: obj_train_data/x.png(1) | val: images/b/3.png(1)\n",
+        "are not named and are left out, first images/a/1.png"}},
       {both(set,
             {{"obj.data", "train = data/train.txt\nnames = data/obj.names\n"}, {"obj.names", "bolt\nnut\n"}}),
        {"error: obj.data: line 1: train: \"data/train.txt\": no such folder or list of images"}},
@@ -181,17 +114,20 @@ TEST(YoloReader, SaysWhatItPassesOver) {
   TestFolder linked;
   make(linked, both(labelled({"1"}), {{"data.yaml", yaml}, {"other/2.png", ""}}));
   fs::create_directory_symlink("../other", linked / "images/more");
-  EXPECT_NE(read_all(linked).find("1 link to a folder in images is not followed, first more"),
-            std::string::npos);
-  check({
+  const std::string text = read_all(linked);
+  EXPECT_TRUE(text.starts_with("yolo train: 1.png(1) more/2.png\n")) << text;
+  EXPECT_NE(text.find("1 link to a folder in images leads out of it and is followed, first more (to "),
+            std::string::npos)
+      << text;
+  check_reading({
       {both(labelled({"1", "2"}),
             {{"data.yaml", yaml}, {"images/3.png", ""}, {"images/4.png", ""}, {"labels/3.png.txt", kBox}}),
        {"yolo train: 1.png(1) 2.png(1) 3.png 4.png\n",
         "note: data.yaml: 2 of the 4 images in images have no label file and count as images without objects, first 3.png "
         "(expected labels/3.txt)",
         "note: data.yaml: 1 label file belongs to no image, first labels/3.png.txt"}},
-      {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.tif", "x"}, {"images/3.gif", "x"}}),
-       {"yolo train: 1.png(1)\nnote: data.yaml: 2 images in images are of a type that is not read (expected JPEG, PNG, BMP and WebP) and left out, first 2.tif"}},
+      {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.heic", "x"}, {"images/3.jxl", "x"}}),
+       {"yolo train: 1.png(1)\nnote: data.yaml: 2 images in images are of a type that is not read (expected JPEG, PNG, BMP, WebP, GIF and TIFF) and left out, first 2.heic"}},
       {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.png", ""}, {"labels/2.TXT", kBox}}),
        {"yolo train: 1.png(1) 2.png(1)"}},
       // Beside some of the images, and in a folder of labels of their own.
@@ -227,7 +163,7 @@ TEST(YoloReader, KeyPointsAndOrientedBoxes) {
             "16,8,8,4 10,5,20,10 ");
   EXPECT_EQ(boxes(both(one, {{"data.yaml", yaml + "kpt_shape: [2, 3]\n"}, {"labels/1.txt", points3}})),
             "16,8,8,4 ");
-  check(
+  check_reading(
       {{both(one, {{"data.yaml", yaml + "kpt_shape: [2, 3]\n"}, {"labels/1.txt", kBox + points2}}),
         {"error: labels/1.txt: line 2: expected a class, a box of 4 numbers and 2 key points of 3 (kpt_shape); found 9 words"}},
        {both(one, {{"data.yaml", yaml + "kpt_shape: 17\n"}}),
@@ -261,7 +197,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
     }
     return files;
   };
-  check({
+  check_reading({
       {both(voc({"1", "2", "3"}),
             {{"ImageSets/Main/trainval.txt", "1\n2 -1\n"}, {"ImageSets/Main/test.txt", "3.png\r\n"}}),
        {"voc train: 1.png(1) 2.png(1) | test: 3.png(1)"}},
@@ -278,7 +214,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
       {both(voc({"1"}), {{"ImageSets/Main/train.txt", "1\n7\n"}}),
        {"error: Annotations/7.xml: cannot read the file: No such file or directory"},
        ""},
-      {both(voc({"1"}), {{"JPEGImages/2.png", ""}, {"JPEGImages/3.tif", "x"}}),
+      {both(voc({"1"}), {{"JPEGImages/2.png", ""}, {"JPEGImages/3.heic", "x"}}),
        {"note: Annotations: 1 image in JPEGImages has no XML file and is left out, first 2.png",
         "1 image in JPEGImages is of a type"}},
       // The name of the first image in all files.
@@ -323,7 +259,7 @@ TEST(VocReader, OtherEncodingsAreRead) {
 }
 
 TEST(CsvReader, TakesTablesAsTheyCome) {
-  check({
+  check_reading({
       {{{"train.csv", "filename, class , xmin,ymin, xmax,ymax\na.png, cat , 1, 2, 9 ,12\nb.png,,,,,\n"},
         {"a.png", ""},
         {"b.png", ""}},
@@ -392,7 +328,7 @@ TEST(CocoReader, LayoutsOfLabelStudioAndFiftyOne) {
     return "{\"images\":[{\"id\":1,\"file_name\":\"" + file +
            R"(","width":40,"height":20}],"annotations":[],"categories":[{"id":1,"name":"bolt"}]})";
   };
-  check({
+  check_reading({
       {{{"result.json", coco("images\\/1.png")}, {"images/1.png", ""}}, {"coco train: images/1.png"}},
       {{{"labels.json", coco("1.png")}, {"data/1.png", ""}}, {"coco train: 1.png"}},
       {{{"train/labels.json", coco("1.png")},

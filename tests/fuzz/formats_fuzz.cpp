@@ -1,5 +1,7 @@
 // Fuzzing: any bytes as the lists of the formats beside COCO; the first one chooses which (scripts/fuzz.sh).
+#include "data/formats/cvat/cvat_xml.h"
 #include "data/formats/data_format.h"
+#include "data/formats/labelme/labelme_json.h"
 #include "data/formats/voc/voc_xml.h"
 #include "data/formats/yolo/yolo_names.h"
 #include "tests/fuzz/target.h"
@@ -20,7 +22,7 @@ SACCADE_FUZZ(formats) {
   if (size == 0) return;
   using namespace saccade::fuzz;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (data[0] % 6) {
     case 0:
       attempt([&] { read_as("csv", write("boxes.csv", text), ""); });
       break;
@@ -29,6 +31,12 @@ SACCADE_FUZZ(formats) {
       break;
     case 2:
       attempt([&] { saccade::read_yolo_yaml(write("other.yaml", text)); });
+      break;
+    case 4:
+      attempt([&] { saccade::read_cvat_xml(write("annotations.xml", text)); });
+      break;
+    case 5:
+      attempt([&] { saccade::read_labelme_json(write("photo.json", text)); });
       break;
     default: {
       std::filesystem::create_directories(folder() + "/images");

@@ -167,7 +167,7 @@ TEST(DataFolder, ReportsReplaceAndHideNothing) {
   ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "set", "--images", "2", "--seed", "1"}), 0);
   const std::string list = dir / "set/annotations.json", images = dir / "set/images", page = dir / "p.html";
   write_to(dir / "set/classes.txt", "a");
-  write_to(dir / "classes/cat/1.tif", "x");
+  write_to(dir / "classes/cat/1.heic", "x");
   write_to(dir / "nothing/1.txt", "x");
   const std::string listed = read_bytes(list);
   for (const auto& [arguments, error] : std::vector<std::pair<DataReportArguments, std::string>>{
@@ -175,7 +175,7 @@ TEST(DataFolder, ReportsReplaceAndHideNothing) {
            {{.annotations = list, .images = images, .output = list}, "is the same file as the annotations"},
            {{.output = dir / "set/images/9.png", .data = dir / "set"}, "is the name of an image"},
            {{.output = dir / "set/classes.txt", .data = dir / "set"}, "in the folder of the data set"},
-           {{.output = dir / "classes/cat/1.tif", .data = dir / "classes"}, "1.tif: is "},
+           {{.output = dir / "classes/cat/1.heic", .data = dir / "classes"}, "1.heic: is "},
            {{.annotations = list, .images = images + "s", .output = page},
             "imagess: no such folder of images"},
            {{.output = page, .data = dir / "classes"}, "images of this type are not read"},

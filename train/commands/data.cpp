@@ -259,6 +259,7 @@ ReportedSplit read_for_report(const Source& source, const std::vector<Category>&
 ReportedSplit read_class_folders(const Source& source, const std::vector<std::string>& classes) {
   ReportedSplit split{.name = source.name, .paths = source.paths, .truth = {}};
   const auto set = open_classification_dataset(source.paths, classes);
+  split.truth.links = set->followed_links();
   for (size_t k = 0; k < set->class_names().size(); ++k)
     split.truth.categories.push_back({static_cast<int64_t>(k), set->class_names()[k]});
   for (int64_t i = 0; i < set->num_images(); ++i) {

@@ -5,6 +5,7 @@
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
+#include "data/formats/checks/image_check.h"
 #include "train/commands/device_choice.h"
 #include "train/commands/task_commands.h"
 #include "train/logs/print.h"
@@ -13,10 +14,20 @@
 namespace saccade {
 namespace {
 
+// Files of which only the first picture is taken.
+struct SeveralPictures {
+  int64_t count = 0;
+  std::string first;
+};
+
 // Nothing, when the file is bad and has been reported.
-std::optional<Image> read_or_report(const std::string& path, ProgressCounter& progress) {
+std::optional<Image> read_or_report(const std::string& path, ProgressCounter& progress,
+                                    SeveralPictures& several) {
   try {
-    return read_image(path);
+    bool has_more = false;
+    Image image = read_image(path, &has_more);
+    if (has_more && ++several.count == 1) several.first = path;
+    return image;
   } catch (const InputError& error) {
     progress.clear();
     print_error(error.what());
@@ -27,12 +38,12 @@ std::optional<Image> read_or_report(const std::string& path, ProgressCounter& pr
 // Works through the images, so many at a time; pictures come to their place as they are made. The list grows in the workspace.
 // Returns how many images are not bad.
 size_t predict_all(const std::vector<PredictInput>& images, size_t batch_size, Predictor& predictor,
-                   Workspace& workspace, PictureNames& names, OutputFile& list) {
+                   Workspace& workspace, PictureNames& names, OutputFile& list, SeveralPictures& several) {
   size_t done = 0;
   std::vector<LoadedInput> batch;
   ProgressCounter progress("predict", static_cast<int64_t>(images.size()), "images");
   for (const PredictInput& input : images) {
-    if (std::optional<Image> image = read_or_report(input.path, progress))
+    if (std::optional<Image> image = read_or_report(input.path, progress, several))
       batch.push_back({&input, std::move(*image)});
     else
       progress.add(1);
@@ -79,8 +90,10 @@ int run_predict(const PredictArguments& arguments) {
   workspace.withdraw(list);  // until the new one is whole, no list is better than one of other pictures
   OutputFile elements(workspace.file(list));
   elements.write("[", 1);
+  SeveralPictures several;
   const size_t done = predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor,
-                                  workspace, names, elements);
+                                  workspace, names, elements, several);
+  if (several.count > 0) print_line("note: {}", note_on_several_pictures(several.count, several.first));
   if (const std::string note = names.note(); done > 0 && !note.empty()) print_line(note);
   const size_t bad = inputs.images.size() - done;
   // What is bad has been reported: the rest is done, and the exit status tells.

@@ -59,7 +59,7 @@ class SACCADE_API Model {
   // of one call go through the model together.
   std::vector<Prediction> predict(const Pixels& image, double threshold = 0.5) const;
   std::vector<std::vector<Prediction>> predict(const std::vector<Pixels>& images, double threshold = 0.5) const;
-  // Of a JPEG, PNG, BMP or WebP file.
+  // Of a JPEG, PNG, BMP, WebP, GIF or TIFF file.
   std::vector<Prediction> predict_file(const std::string& path, double threshold = 0.5) const;
 
  private:

@@ -14,7 +14,9 @@
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_fix.h"
+#include "data/formats/checks/image_check.h"
 #include "data/formats/checks/units.h"
+#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "data/images/orientation.h"
 
@@ -52,7 +54,7 @@ void check_file_names(const GroundTruth& file, const ProblemReport& report) {
 struct ImageFinding {
   std::string kind, problem;
   int orientation = 1;
-  bool is_missing = false;
+  bool is_missing = false, has_more = false;
   ImageSize size = {};  // as it is shown; 0: it cannot be read
 };
 
@@ -68,7 +70,9 @@ ImageFinding check_image(const ImageInfo& image, const std::string& images_dir,
   ImageFinding found;
   try {
     const std::vector<uint8_t> bytes = read_file(path, kImageFile);
-    found.orientation = inspect_image(bytes, path).orientation;
+    const ImageInspection seen = inspect_image(bytes, path);
+    found.orientation = seen.orientation;
+    found.has_more = seen.has_more;
     const Image pixels = decode_image(bytes, path);
     const ImageSize shown{pixels.height, pixels.width}, said{image.height, image.width};
     found.size = shown;
@@ -98,7 +102,7 @@ std::vector<ImageFinding> check_images(const GroundTruth& file, const DataPaths&
     return {};
   }
   std::optional<NamedFolder> folder;
-  if (!paths.allow_outside) folder.emplace(paths.images);
+  if (!paths.allow_outside) folder.emplace(paths.images, file.links);
   std::vector<ImageFinding> found(file.images.size());
   run_tasks(static_cast<int64_t>(file.images.size()), threads, [&](int64_t i) {
     found[static_cast<size_t>(i)] = check_image(file.images[static_cast<size_t>(i)], paths.images, folder);
@@ -109,14 +113,18 @@ std::vector<ImageFinding> check_images(const GroundTruth& file, const DataPaths&
                                     paths.annotations, found.size(), paths.images, file.images[0].file_name));
     return found;
   }
-  int64_t turned_images = 0;
+  int64_t turned_images = 0, several = 0;
+  std::string first_of_several;
   for (const ImageFinding& f : found) {
     turned_images += f.orientation > 1;
+    if (f.has_more && ++several == 1)
+      first_of_several = joined(paths.images, file.images[static_cast<size_t>(&f - found.data())].file_name);
     if (!f.problem.empty()) report.problems.add(f.kind, fmt::format("{}: {}", paths.annotations, f.problem));
   }
   if (turned_images > 0)
     report.summary.push_back(fmt::format(
         "{} images are turned by their EXIF orientation; boxes count in the turned picture", turned_images));
+  if (several > 0) report.remarks.push_back(note_on_several_pictures(several, first_of_several));
   return found;
 }
 
@@ -297,6 +305,7 @@ void check_class_images(const ClassificationDataset& set, const DataPaths& paths
   }
   report.summary = set.notes();
   report.summary.push_back("images by class: " + frequencies(counts));
+  images.links = set.followed_links();
   DataPaths named = paths;
   named.annotations = set.name();
   check_images(images, named, threads, report);

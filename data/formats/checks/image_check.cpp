@@ -14,6 +14,12 @@
 
 namespace saccade {
 
+std::string note_on_several_pictures(int64_t files, const std::string& first) {
+  return fmt::format(
+      "{} more than one picture (frames of a GIF, pages of a TIFF), of which the first is taken, first {}",
+      files == 1 ? "1 file holds" : fmt::format("{} files hold", files), first);
+}
+
 std::vector<std::string> check_image_files(const ImageSource& images, const DataPaths& paths,
                                            double seconds) {
   std::error_code error;
@@ -21,13 +27,14 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
     fail_input("{}: no such folder of images", paths.images);
   const int64_t count = images.num_images();
   std::optional<NamedFolder> folder;
-  if (!paths.allow_outside) folder.emplace(paths.images);
+  if (!paths.allow_outside) folder.emplace(paths.images, images.followed_links());
   struct Problem {
     std::string text;
     bool is_outside = false;
     bool is_turned = false;  // and its size in the list is that from before
     ImageSize size = {};     // where it is another one than the list says
     bool is_unseen = false;  // there was no time
+    bool has_more = false;   // pictures in the file
   };
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::vector<Problem> found(static_cast<size_t>(count));
@@ -42,9 +49,11 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
     try {
       const ImageInspection seen = check_image_file(path);
       const ImageSize said = images.size_of(i);
-      if (seen.size == said || seen.size == ImageSize() || said.width <= 0) return Problem{};
+      if (seen.size == said || seen.size == ImageSize() || said.width <= 0)
+        return Problem{.has_more = seen.has_more};
       const bool is_turned = seen.orientation > 4 && said == turned(seen.size, seen.orientation);
-      return Problem{.is_turned = is_turned, .size = is_turned ? ImageSize() : seen.size};
+      return Problem{
+          .is_turned = is_turned, .size = is_turned ? ImageSize() : seen.size, .has_more = seen.has_more};
     } catch (const InputError& e) {
       return Problem{e.what()};
     }
@@ -85,6 +94,12 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
         "note: {}: {} of the {} images were not looked into, as that takes more than {} seconds; saccade data check looks "
         "into all",
         images.name(), unseen, count, seconds));
+  auto has_more = [](const Problem& p) { return p.has_more; };
+  if (const auto several = std::ranges::count_if(found, has_more); several > 0)
+    notes.push_back(
+        fmt::format("note: {}: {}", images.name(),
+                    note_on_several_pictures(
+                        several, images.image_path(std::ranges::find_if(found, has_more) - found.begin()))));
   const auto bad = std::count_if(found.begin(), found.end(), is_bad);
   if (bad == 0) return notes;
   auto worst = std::find_if(found.begin(), found.end(), [](const Problem& p) { return p.is_outside; });

@@ -13,9 +13,12 @@ namespace saccade {
 // with paths.skip_bad_images, images that cannot be read are told in a line that is returned, and only a name that leads out of the
 // folder is an error. What only decoding shows is not found.
 // Images that are turned by EXIF, where the list has the size from before, are told in a line too: their boxes may be from before.
-// So are those of another size than the list says. After so many seconds (a disk that is asleep, a million files) the rest of the
-// files is only looked for, which is told as well.
+// So are those of another size than the list says, and files of several pictures. After so many seconds (a disk that is asleep, a million
+// files) the rest of the files is only looked for, which is told as well.
 std::vector<std::string> check_image_files(const ImageSource& images, const DataPaths& paths,
                                            double seconds = 30);
+
+// "2 files hold more than one picture ..., first a.gif".
+std::string note_on_several_pictures(int64_t files, const std::string& first);
 
 }  // namespace saccade

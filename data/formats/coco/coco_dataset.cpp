@@ -7,6 +7,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
+#include "data/formats/labelme/labelme_json.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 
@@ -39,24 +40,18 @@ GroundTruth read_coco_format(const DataPaths& paths, const ProblemReport& report
 // reads the list tells what is wrong with it.
 std::string first_coco_image(const std::string& file) {
   if (!is_file(file)) return "";
-  try {
-    const InputFile input(file, kJsonFile);
-    std::string head(std::min<uint64_t>(input.size(), uint64_t{1} << 20), '\0');
-    if (!head.empty()) input.read_at(head.data(), head.size(), 0);
-    constexpr std::string_view kKey = "\"file_name\"";
-    size_t at = head.find(kKey);
-    if (at == std::string::npos) return "";
-    at = head.find_first_not_of(" \t\r\n:", at + kKey.size());
-    if (at == std::string::npos || head[at] != '"') return "";
-    std::string name;
-    for (++at; at < head.size() && head[at] != '"'; ++at) {
-      if (head[at] == '\\' && ++at == head.size()) break;
-      name += head[at];
-    }
-    return name;
-  } catch (const InputError&) {
-    return "";
+  const std::string head = head_of(file, kJsonFile, uint64_t{1} << 20);
+  constexpr std::string_view kKey = "\"file_name\"";
+  size_t at = head.find(kKey);
+  if (at == std::string::npos) return "";
+  at = head.find_first_not_of(" \t\r\n:", at + kKey.size());
+  if (at == std::string::npos || head[at] != '"') return "";
+  std::string name;
+  for (++at; at < head.size() && head[at] != '"'; ++at) {
+    if (head[at] == '\\' && ++at == head.size()) break;
+    name += head[at];
   }
+  return name;
 }
 
 // The images of annotations/instances_train2017.json are in train2017, in images/train2017, or all in images: the first of these that has
@@ -129,7 +124,7 @@ DataSplits find_coco(const std::string& folder) {
 DataSplits find_coco_file(const std::string& file) {
   DataSplits splits;
   const std::string folder = parent_of(file);
-  if (file.ends_with(".json"))
+  if (file.ends_with(".json") && !is_labelme_json(file))
     splits.train = DataPaths{.annotations = file,
                              .images = image_folder(file, folder, fs::path(file).stem().string(), "train")};
   return splits;

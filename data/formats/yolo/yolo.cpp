@@ -84,6 +84,8 @@ void note_pairs(const std::vector<LabelledImage>& found, const YoloImages& image
                                       count_of(std::ssize(alone), "label file belongs", "label files belong"),
                                       alone.front()));
   truth.notes.insert(truth.notes.end(), images.notes.begin(), images.notes.end());
+  truth.links = images.links;
+  truth.names_all_images = !images.has_list;
 }
 
 GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
@@ -93,7 +95,7 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   truth.categories = number_classes(set.names, paths);
   const std::map<std::string, int64_t> ids = ids_by_name(truth.categories);
   std::optional<NamedFolder> inside;
-  if (!paths.allow_outside) inside.emplace(images.root);
+  if (!paths.allow_outside) inside.emplace(images.root, images.links);
   std::vector<LabelledImage> found(images.images.size());
   run_tasks(std::ssize(found), 0, [&](int64_t i) {
     const auto k = static_cast<size_t>(i);

@@ -81,9 +81,7 @@ bool is_flat(const std::string& folder) {
   if (!is_folder(folder)) return false;
   for (const std::string& text : list_files(folder, ".txt")) {
     if (is_class_list(text)) continue;
-    for (const char* ending : {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".JPG", ".JPEG", ".PNG", ".BMP"})
-      if (is_file(std::filesystem::path(joined(folder, text)).replace_extension(ending).string()))
-        return true;
+    if (!image_called(folder, text.substr(0, text.size() - 4)).empty()) return true;
   }
   return false;
 }

@@ -101,24 +101,17 @@ std::string as_labels(const fs::path& images) {
 
 // Empty, or a line that begins with five numbers.
 bool looks_like_labels(const std::string& path) {
-  try {
-    const InputFile file(path, kLabelHead);
-    std::string head(std::min<uint64_t>(file.size(), 4096), '\0');
-    if (!head.empty()) file.read_at(head.data(), head.size(), 0);
-    const std::vector<TextLine> lines = text_lines(head);
-    if (lines.empty()) return true;
-    int numbers = 0;
-    std::string_view line = lines[0].text;
-    while (!line.empty() && numbers < 5) {
-      const size_t end = std::min(line.find_first_of(" \t"), line.size());
-      if (!finite_number(line.substr(0, end))) return false;
-      ++numbers;
-      line = trimmed(line.substr(end));
-    }
-    return numbers == 5;
-  } catch (const InputError&) {
-    return false;
+  const std::vector<TextLine> lines = text_lines(head_of(path, kLabelHead));
+  if (lines.empty()) return true;
+  int numbers = 0;
+  std::string_view line = lines[0].text;
+  while (!line.empty() && numbers < 5) {
+    const size_t end = std::min(line.find_first_of(" \t"), line.size());
+    if (!finite_number(line.substr(0, end))) return false;
+    ++numbers;
+    line = trimmed(line.substr(end));
   }
+  return numbers == 5;
 }
 
 // The file with this ending or with that of Windows; "": none.
@@ -171,7 +164,7 @@ std::string common_root(const std::vector<YoloSource>& sources, const YoloYaml& 
 
 YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& root, const YoloYaml& set,
                      const std::string& file) {
-  YoloImages out{.root = root, .images = {}, .listings = {}, .notes = {}};
+  YoloImages out{.root = root, .images = {}, .listings = {}, .notes = {}, .links = {}};
   std::unordered_set<std::string> seen;
   int64_t repeats = 0;
   std::string first_repeat;
@@ -184,6 +177,7 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
   };
   for (const YoloSource& source : sources) {
     if (source.is_list) {
+      out.has_list = true;
       const std::vector<std::string> folders{parent_of(source.place), joined(parent_of(file), set.path),
                                              parent_of(file)};
       for (const TextLine& line : text_lines(read_text(source.place, kTextFile))) {
@@ -194,8 +188,16 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
       continue;
     }
     FolderListing listing = list_tree(source.place);
-    for (const std::string& name : listing.images)
-      add(source.place == root ? name : name_below(joined(source.place, name), root), source.place);
+    auto below = [&](const std::string& name) {
+      return source.place == root ? name : name_below(joined(source.place, name), root);
+    };
+    for (const std::string& name : listing.images) add(below(name), source.place);
+    for (const std::string& link : listing.links) out.links.push_back(below(link));
+    // One of several folders may be a link itself.
+    if (source.place != root && kind_of_link(root, source.place) != LinkKind::kInside) {
+      out.links.push_back(name_below(source.place, root));
+      out.notes.push_back(notes_on_links({out.links.back()}, {}, root)[0]);
+    }
     for (std::string& note : notes_on_listing(listing, source.place)) out.notes.push_back(std::move(note));
     out.listings.emplace_back(source.place, std::move(listing));
   }

@@ -32,6 +32,8 @@ struct YoloImages {
   std::vector<YoloImage> images;                                // each once, in the order of the sources
   std::vector<std::pair<std::string, FolderListing>> listings;  // of the sources that are folders
   std::vector<std::string> notes;  // what of the folders and lists is passed over
+  std::vector<std::string> links;  // below the root, that were followed
+  bool has_list = false;           // among the sources
 };
 YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& root, const YoloYaml& set,
                      const std::string& file);

@@ -50,6 +50,37 @@ def bmp(width, height, bits, rows, extra=b"", compression=0, header=40, palette=
     return b"BM" + struct.pack("<IHHI", at + len(data), 0, 0, at) + info + extra + palette + data
 
 
+def tiff(width, height, bits, photometric, pieces, order="<", planar=1, tile=0, rows=None, extra=()):
+    """pieces: the strips or tiles as they lie in the file; extra: entries of tag, type and words."""
+    samples = len(bits)
+    data, offsets = b"", []
+    for piece in pieces:
+        offsets.append(8 + len(data))
+        data += piece + bytes(len(piece) % 2)
+    entries = {256: (3, [width]), 257: (3, [height]), 258: (3, list(bits)), 259: (3, [1]), 262: (3, [photometric]),
+               277: (3, [samples]), 284: (3, [planar])}
+    place, count = (324, 325) if tile else (273, 279)
+    entries[place], entries[count] = (4, offsets), (4, [len(piece) for piece in pieces])
+    entries.update({322: (3, [tile]), 323: (3, [tile])} if tile else {278: (3, [rows or height])})
+    entries.update({tag: (kind, list(words)) for tag, kind, words in extra})
+    table, behind, end = b"", b"", 8 + len(data) + 2 + 12 * len(entries) + 4
+    for tag, (kind, words) in sorted(entries.items()):
+        value = struct.pack(order + ("H" if kind == 3 else "I") * len(words), *words)
+        if len(value) > 4:
+            behind, value = behind + value, struct.pack(order + "I", end + len(behind))
+        table += struct.pack(order + "HHI", tag, kind, len(words)) + value.ljust(4, b"\0")
+    head = b"II*\0" if order == "<" else b"MM\0*"
+    return (head + struct.pack(order + "I", 8 + len(data)) + data + struct.pack(order + "H", len(entries)) + table
+            + bytes(4) + behind)
+
+
+def tiles_of(rows, pixel, side, width):
+    """Rows of pixels of so many bytes in squares, filled up with zeros."""
+    rows = rows + [bytes(len(rows[0]))] * (-len(rows) % side)
+    return [b"".join(row[x * pixel:(x + side) * pixel].ljust(side * pixel, b"\0") for row in rows[y:y + side])
+            for y in range(0, len(rows), side) for x in range(0, width, side)]
+
+
 def nearest(value, most):  # Pillow rounds down
     return (value * 255 + most // 2) // most
 
@@ -117,6 +148,52 @@ def main():
     (FOLDER / "rgb565.bmp").write_bytes(bmp(WIDTH, -HEIGHT, 16, data, extra=masks, compression=3))
     expected["rgb565.bmp"] = b"".join(
         bytes([nearest(w >> 11, 31), nearest(w >> 5 & 63, 63), nearest(w & 31, 31)]) for row in words for w in row)
+
+    colours40 = image.quantize(40)
+    save("palette.gif", colours40)
+    save("interlaced.gif", image.quantize(200), interlace=1)
+    save("rows.gif", image.quantize(3), interlace=0)
+    save("grey.gif", image.convert("L"))
+    save("transparent.gif", image.quantize(9), transparency=3)
+    save("frames.gif", colours40, save_all=True, append_images=[smooth.quantize(9), image.quantize(5)])
+
+    save("rgb.tif", image)
+    save("lzw.tif", image, compression="tiff_lzw")
+    save("deflate.tiff", image, compression="tiff_adobe_deflate", tiffinfo={278: 5})
+    save("packbits.tif", image, compression="packbits")
+    save("jpeg.tif", smooth, compression="jpeg", quality=90)
+    save("cmyk.tif", image.convert("CMYK"))
+    save("rgba.tif", rgba)
+    save("grey.tif", image.convert("L"))
+    save("fax.tif", image.convert("1"), compression="group4")
+    save("palette.tif", colours40, compression="tiff_lzw")
+    save("turned6.tif", image, tiffinfo={274: 6})
+    save("pages.tif", image, save_all=True, append_images=[smooth, rgba])
+    rgb_rows = [rgb[y * 3 * WIDTH:(y + 1) * 3 * WIDTH] for y in range(HEIGHT)]
+    (FOLDER / "tiles.tif").write_bytes(tiff(WIDTH, HEIGHT, [8] * 3, 2, tiles_of(rgb_rows, 3, 16, WIDTH), tile=16))
+    planes = [rgb[c::3] for c in range(3)]
+    (FOLDER / "planes.tif").write_bytes(tiff(WIDTH, HEIGHT, [8] * 3, 2, planes, planar=2))
+    plane_tiles = [t for plane in planes for t in tiles_of([plane[y * WIDTH:(y + 1) * WIDTH] for y in range(HEIGHT)], 1, 16, WIDTH)]
+    (FOLDER / "plane_tiles.tif").write_bytes(tiff(WIDTH, HEIGHT, [8] * 3, 2, plane_tiles, planar=2, tile=16))
+    for name in ("tiles.tif", "planes.tif", "plane_tiles.tif"):
+        expected[name] = rgb
+    for order, name in (("<", "rgb16.tif"), (">", "rgb16_big.tif")):
+        words = [struct.pack(order + "H", 257 * v + 99 & 0xFFFF) for v in rgb]
+        strips = [b"".join(words[y * 3 * WIDTH:(y + 4) * 3 * WIDTH]) for y in range(0, HEIGHT, 4)]
+        (FOLDER / name).write_bytes(tiff(WIDTH, HEIGHT, [16] * 3, 2, strips, order, rows=4))
+        expected[name] = expected["rgb16.png"]
+    words = [struct.pack("<H", 257 * v + 99 & 0xFFFF) for v in rgb[:WIDTH * HEIGHT]]
+    (FOLDER / "grey16.tif").write_bytes(tiff(WIDTH, HEIGHT, [16], 1, [b"".join(words)]))
+    expected["grey16.tif"] = bytes(words[i // 3][1] for i in range(3 * HEIGHT * WIDTH))
+    (FOLDER / "white_is_0.tif").write_bytes(tiff(WIDTH, HEIGHT, [8], 0, [rgb[:WIDTH * HEIGHT]]))
+    expected["white_is_0.tif"] = bytes(255 - rgb[i // 3] for i in range(3 * HEIGHT * WIDTH))
+    # Multiplied by alpha, which viewers divide by.
+    alpha = rgba.getchannel("A").tobytes()
+    pixels = [(rgb[3 * i] * alpha[i] // 255, rgb[3 * i + 1] * alpha[i] // 255, rgb[3 * i + 2] * alpha[i] // 255, alpha[i])
+              for i in range(WIDTH * HEIGHT)]
+    (FOLDER / "multiplied.tif").write_bytes(
+        tiff(WIDTH, HEIGHT, [8] * 4, 2, [b"".join(bytes(p) for p in pixels)], extra=[(338, 3, [1])]))
+    expected["multiplied.tif"] = bytes(min(255, v * 255 // p[3]) if p[3] else 0 for p in pixels for v in p[:3])
 
     lines = [f"# Pillow {__version__}, scripts/golden/data/make_images.py"]
     for file in sorted(FOLDER.iterdir()):

@@ -1,0 +1,136 @@
+// "CVAT for images 1.1": annotations.xml beside a folder of images. Classes are the labels of the task in its order, else the names in the
+// file; the splits are those that its images name as their subsets. docs/formats.md lists what is taken.
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "core/tensor/error.h"
+#include "data/formats/cvat/cvat_xml.h"
+#include "data/formats/named_classes.h"
+#include "data/formats/splits.h"
+
+namespace saccade {
+namespace {
+
+// "train", "val" or "test" by the name of a subset, however it is written; "": it is none of them.
+std::string split_of(std::string subset) {
+  for (char& c : subset) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const SplitNames& split : split_names())
+    if (std::ranges::find(split.names, subset) != split.names.end()) return split.names[0];
+  return "";
+}
+
+// Below `images`: the name as it stands, in a folder of its subset, or with the ending that frames of videos have only as files.
+std::string file_name_of(const CvatImage& image, const std::string& images) {
+  if (images.empty()) return image.name;
+  std::vector<std::string> names{with_slashes(images, image.name)};
+  if (!image.subset.empty()) names.push_back(joined(image.subset, image.name));
+  for (const std::string& name : names)
+    if (is_file(joined(images, name))) return name;
+  for (const std::string& name : names)
+    if (std::string found = image_called(images, name); !found.empty()) return found;
+  return names[0];
+}
+
+std::vector<std::string> classes_of(const CvatFile& file) {
+  if (!file.labels.empty()) return file.labels;
+  std::set<std::string> names;
+  for (const CvatImage& image : file.images)
+    for (const ImageObject& object : image.objects) names.insert(object.name);
+  return {names.begin(), names.end()};
+}
+
+GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
+  CvatFile file = read_cvat_xml(paths.annotations);
+  for (const std::string& problem : file.problems) report(problem);
+  GroundTruth truth;
+  std::vector<std::string> names;
+  if (paths.categories.empty()) {
+    names = classes_of(file);
+    for (const DataPaths& other : paths.beside)  // tasks in a file each
+      if (other.annotations != paths.annotations && is_cvat_xml(other.annotations))
+        for (const std::string& name : classes_of(read_cvat_xml(other.annotations)))
+          if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  truth.categories = number_classes(names, paths);
+  const std::map<std::string, int64_t> ids = ids_by_name(truth.categories);
+  for (const CvatImage& image : file.images) {
+    if (!paths.split.empty() && split_of(image.subset) != paths.split) continue;
+    const bool is_sized = image.width > 0 && image.height > 0;
+    truth.images.push_back({.id = std::ssize(truth.images) + 1,
+                            .file_name = file_name_of(image, paths.images),
+                            .width = is_sized ? image.width : 0,
+                            .height = is_sized ? image.height : 0});
+    for (const ImageObject& object : image.objects) {
+      const auto id = ids.find(object.name);
+      if (id == ids.end()) {
+        report(fmt::format("{}: {} has the class \"{}\", which is not one of the {} that are known",
+                           paths.annotations, image.name, object.name, ids.size()));
+        continue;
+      }
+      truth.annotations.push_back(annotation_of(object, truth, id->second));
+    }
+  }
+  for (std::string& note : file.shapes.notes()) truth.notes.push_back(std::move(note));
+  return truth;
+}
+
+std::string images_beside(const std::string& folder, const CvatFile& file) {
+  for (const std::string& images : {joined(folder, "images"), folder})
+    if (!file.images.empty() && is_folder(images) &&
+        is_file(joined(images, file_name_of(file.images[0], images))))
+      return images;
+  return first_folder({joined(folder, "images"), folder});
+}
+
+DataSplits find_cvat_in_file(const std::string& path) {
+  DataSplits splits;
+  if (!is_cvat_xml(path)) return splits;
+  const CvatFile file = read_cvat_xml(path);
+  const DataPaths paths{.annotations = path, .images = images_beside(parent_of(path), file)};
+  int64_t others = 0;
+  std::string other;
+  for (const CvatImage& image : file.images) {
+    const std::string name = split_of(image.subset);
+    for (const SplitNames& split : split_names())
+      if (auto& found = splits.*split.split; split.names[0] == name && !found) {
+        found = paths;
+        found->split = name;
+      }
+    if (name.empty() && ++others == 1) other = image.subset;
+  }
+  if (!splits.train && !splits.val && !splits.test)
+    splits.train = paths;
+  else if (others > 0)
+    splits.notes.push_back(fmt::format(
+        "{}: {} in a subset that is called train, val or test, and {} left out, first \"{}\"", path,
+        count_of(others, "image is not", "images are not"), others == 1 ? "is" : "are", other));
+  return splits;
+}
+
+// annotations.xml in the folder, or in those of the splits.
+DataSplits find_cvat(const std::string& folder) {
+  DataSplits splits = find_cvat_in_file(joined(folder, "annotations.xml"));
+  if (splits.train || splits.val || splits.test) return splits;
+  for (const SplitNames& split : split_names())
+    for (const std::string& name : split.names)
+      if (const std::string own = joined(folder, name), file = joined(own, "annotations.xml");
+          !(splits.*split.split) && is_cvat_xml(file))
+        splits.*split.split =
+            DataPaths{.annotations = file, .images = images_beside(own, read_cvat_xml(file))};
+  return splits;
+}
+
+[[maybe_unused]] const bool cvat_registered = detection_formats().add(
+    {.name = "cvat",
+     .summary = "CVAT for images 1.1: one annotations.xml",
+     .recognises = [](const DataPaths& paths) { return paths.annotations.ends_with(".xml"); },
+     .read = read_cvat,
+     .layout = "annotations.xml with images",
+     .find = find_cvat,
+     .find_in_file = find_cvat_in_file,
+     .file = __FILE__});
+
+}  // namespace
+}  // namespace saccade

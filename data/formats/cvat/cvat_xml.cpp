@@ -1,0 +1,148 @@
+#include "data/formats/cvat/cvat_xml.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "core/tensor/error.h"
+#include "data/formats/named_classes.h"
+#include "data/formats/xml_reader.h"
+
+namespace saccade {
+namespace {
+
+constexpr FileKind kCvatFile{"an XML file of CVAT", uint64_t{1} << 30};
+constexpr std::string_view kImageElement = "/annotations/image", kLabelElement = "/labels/label";
+
+using BoxCorners = std::array<double, 4>;
+
+// The upright box around one that is turned by degrees about its centre.
+BoxCorners around_turned(const BoxCorners& box, double degrees) {
+  const double angle = degrees * std::numbers::pi / 180, c = std::abs(std::cos(angle)),
+               s = std::abs(std::sin(angle));
+  const double x = (box[0] + box[2]) / 2, y = (box[1] + box[3]) / 2;
+  const double width = box[2] - box[0], height = box[3] - box[1];
+  const double dx = (width * c + height * s) / 2, dy = (width * s + height * c) / 2;
+  return {round_pixels(x - dx), round_pixels(y - dy), round_pixels(x + dx), round_pixels(y + dy)};
+}
+
+BoxCorners around_ellipse(double x, double y, double rx, double ry, double degrees) {
+  const double angle = degrees * std::numbers::pi / 180, c = std::cos(angle), s = std::sin(angle);
+  const double dx = std::hypot(rx * c, ry * s), dy = std::hypot(rx * s, ry * c);
+  return {round_pixels(x - dx), round_pixels(y - dy), round_pixels(x + dx), round_pixels(y + dy)};
+}
+
+// "x,y;x,y" as x, y, x, y; empty where a number is none.
+std::vector<double> points_of(std::string_view text) {
+  std::vector<double> points;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(",;"), text.size());
+    const std::optional<double> value = finite_number(trimmed(text.substr(0, end)));
+    if (!value) return {};
+    points.push_back(*value);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return points.size() % 2 == 0 ? points : std::vector<double>();
+}
+
+class CvatReader : public XmlReader {
+ public:
+  explicit CvatReader(const std::string& path) : XmlReader(path, kCvatFile) {}
+
+  CvatFile read() {
+    walk("annotations");
+    return std::move(file_);
+  }
+
+ private:
+  void begin(const XmlAttributes& attributes) override {
+    if (element() == "/annotations/track")
+      return stop("a <track> of a video, expected the images of \"CVAT for images 1.1\"");
+    if (element() == kImageElement) {
+      is_named_ = !attributes.text("name").empty();
+      if (!is_named_) return add_problem("an image without a name");
+      file_.images.push_back({.name = attributes.text("name"),
+                              .subset = attributes.text("subset"),
+                              .width = image_side(attributes.text("width")),
+                              .height = image_side(attributes.text("height"))});
+      return;
+    }
+    const std::string_view parent =
+        std::string_view(element()).substr(0, std::min(kImageElement.size(), element().size()));
+    const std::string_view shape = std::string_view(element()).substr(parent.size());
+    if (parent == kImageElement && is_named_ && shape.size() > 1 && shape[0] == '/' && shape.rfind('/') == 0)
+      add_shape(shape.substr(1), attributes);
+    if (element().ends_with(kLabelElement)) label_ = {};
+  }
+
+  void end(const std::string& value) override {
+    if (element().ends_with("/labels/label/name")) label_.name = value;
+    if (element().ends_with("/labels/label/parent")) label_.is_part = !value.empty();
+    if (!element().ends_with(kLabelElement) || label_.is_part || label_.name.empty()) return;
+    if (std::ranges::find(file_.labels, label_.name) == file_.labels.end())
+      file_.labels.push_back(label_.name);
+  }
+
+  void add_shape(std::string_view shape, const XmlAttributes& a) {
+    if (shape != "box" && shape != "polygon" && shape != "ellipse" && shape != "mask")
+      return file_.shapes.leave_out(fmt::format("{}: line {}: <{}>", path(), line(), shape.substr(0, 40)));
+    const std::optional<BoxCorners> corners = corners_of(shape, a);
+    if (!corners) return;
+    ImageObject object{.name = a.text("label"), .corners = *corners};
+    if (object.name.empty()) return add_problem(fmt::format("a <{}> without a label", shape));
+    file_.shapes.boxed += shape != "box" || a.number("rotation").value_or(0) != 0;
+    file_.images.back().objects.push_back(std::move(object));
+  }
+
+  // Nothing, and a problem, where numbers are missing.
+  std::optional<BoxCorners> corners_of(std::string_view shape, const XmlAttributes& a) {
+    if (shape == "polygon") {
+      const std::vector<double> points = points_of(a.text("points"));
+      if (points.size() >= 4) return box_around(points);
+      add_problem("a <polygon> without points like \"x,y;x,y;x,y\"");
+      return std::nullopt;
+    }
+    const std::array<const char*, 4> names = shape == "box" ? std::array{"xtl", "ytl", "xbr", "ybr"}
+                                             : shape == "ellipse"
+                                                 ? std::array{"cx", "cy", "rx", "ry"}
+                                                 : std::array{"left", "top", "width", "height"};
+    BoxCorners n{};
+    for (size_t i = 0; i < 4; ++i) {
+      const std::optional<double> value = a.number(names[i]);
+      if (!value) {
+        add_problem(fmt::format("a <{}> without the numbers {}, {}, {} and {}", shape, names[0], names[1],
+                                names[2], names[3]));
+        return std::nullopt;
+      }
+      n[i] = *value;
+    }
+    const double degrees = a.number("rotation").value_or(0);
+    if (shape == "ellipse") return around_ellipse(n[0], n[1], n[2], n[3], degrees);
+    if (shape == "mask") return BoxCorners{n[0], n[1], n[0] + n[2], n[1] + n[3]};
+    return degrees == 0 ? n : around_turned(n, degrees);
+  }
+
+  void add_problem(const std::string& what) {
+    file_.problems.push_back(fmt::format("{}: line {}: {}", path(), line(), what));
+  }
+
+  struct Label {
+    std::string name;
+    bool is_part = false;  // of a skeleton
+  };
+  CvatFile file_;
+  Label label_;
+  bool is_named_ = false;  // the image
+};
+
+}  // namespace
+
+CvatFile read_cvat_xml(const std::string& path) { return CvatReader(path).read(); }
+
+bool is_cvat_xml(const std::string& path) {
+  return path.ends_with(".xml") && is_file(path) &&
+         head_of(path, kCvatFile).find("<annotations") != std::string::npos;
+}
+
+}  // namespace saccade

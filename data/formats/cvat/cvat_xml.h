@@ -1,0 +1,29 @@
+// "CVAT for images 1.1": one XML file for all images.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/formats/per_image.h"
+
+namespace saccade {
+
+struct CvatImage {
+  std::string name, subset;
+  int64_t width = 0, height = 0;  // 0: not said
+  std::vector<ImageObject> objects;
+};
+
+struct CvatFile {
+  std::vector<std::string> labels;  // of the task, in its order; empty: it says none
+  std::vector<CvatImage> images;
+  ShapeKinds shapes;
+  std::vector<std::string> problems;  // "path: line N: what"; their objects are left out
+};
+
+// Throws InputError where it is no such XML.
+CvatFile read_cvat_xml(const std::string& path);
+// By its first bytes.
+bool is_cvat_xml(const std::string& path);
+
+}  // namespace saccade

@@ -1,0 +1,79 @@
+// LabelMe: a JSON file for each image, beside it or in a folder of its own. Classes are numbered from 1 in the order of a classes.txt, or
+// else of their names. docs/formats.md lists what is taken.
+#include <filesystem>
+
+#include "core/tensor/error.h"
+#include "data/formats/labelme/labelme_json.h"
+#include "data/formats/listing.h"
+#include "data/formats/splits.h"
+
+namespace saccade {
+namespace {
+
+AnnotationFiles labelme_files(const std::string& annotations) {
+  AnnotationFiles files;
+  if (is_folder(annotations)) {
+    files = annotation_files_in(annotations, ".json");
+  } else {
+    files.root = files.folder = parent_of(annotations);
+    files.ending = ".json";
+    files.is_list = true;
+    files.stems = {std::filesystem::path(annotations).stem().string()};
+  }
+  files.read = read_labelme_json;
+  files.one = "JSON file";
+  files.many = "JSON files";
+  files.image_key = "imagePath";
+  files.is_relative = true;
+  return files;
+}
+
+GroundTruth read_labelme(const DataPaths& paths, const ProblemReport& report) {
+  std::vector<AnnotationFiles> others;
+  for (const DataPaths& other : paths.beside)
+    if (is_labelme_folder(other.annotations) || is_labelme_json(other.annotations))
+      others.push_back(labelme_files(other.annotations));
+  return read_per_image(labelme_files(paths.annotations), others, paths, report);
+}
+
+// Files in a folder of their own, or beside the images.
+std::optional<DataPaths> find_labelme_files(const std::string& folder) {
+  const std::string images = first_folder({joined(folder, "images"), joined(folder, "JPEGImages")});
+  for (const char* name : {"annotations", "Annotations", "labels", "json", "jsons"})
+    if (const std::string own = joined(folder, name); !images.empty() && is_labelme_folder(own))
+      return DataPaths{.annotations = own, .images = images};
+  if (is_labelme_folder(folder)) return DataPaths{.annotations = folder, .images = folder};
+  return std::nullopt;
+}
+
+DataSplits find_labelme(const std::string& folder) {
+  DataSplits splits;
+  for (const SplitNames& split : split_names())
+    for (const std::string& name : split.names)
+      if (const std::string own = joined(folder, name); !(splits.*split.split) && is_folder(own))
+        splits.*split.split = find_labelme_files(own);
+  if (!splits.train && !splits.val && !splits.test) splits.train = find_labelme_files(folder);
+  return splits;
+}
+
+DataSplits find_labelme_in_file(const std::string& file) {
+  DataSplits splits;
+  if (is_labelme_json(file)) splits.train = DataPaths{.annotations = file, .images = parent_of(file)};
+  return splits;
+}
+
+[[maybe_unused]] const bool labelme_registered = detection_formats().add(
+    {.name = "labelme",
+     .summary = "LabelMe: a JSON file for each image",
+     .recognises =
+         [](const DataPaths& paths) {
+           return is_labelme_folder(paths.annotations) || is_labelme_json(paths.annotations);
+         },
+     .read = read_labelme,
+     .layout = "JSON files beside the images or in annotations",
+     .find = find_labelme,
+     .find_in_file = find_labelme_in_file,
+     .file = __FILE__});
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,226 @@
+#include "data/formats/per_image.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include "core/runtime/tasks.h"
+#include "core/tensor/error.h"
+#include "data/formats/named_classes.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ImageName {
+  std::string image;
+  std::string other;  // that the file names and that is there, too
+};
+
+// The image of the same name as the file where it is there, else what the file says. With `is_relative` the folders of what it says are
+// those of another place.
+ImageName image_name(const std::string& stem, const ImageAnnotation& file, const std::string& images,
+                     bool is_relative) {
+  if (images.empty()) return {file.file_name.empty() ? stem + ".jpg" : file.file_name, ""};
+  if (is_relative) {
+    std::string said = file.file_name;
+    std::ranges::replace(said, '\\', '/');
+    const std::string beside = (fs::path(stem).parent_path() / fs::path(said).filename()).string();
+    const bool is_there = !said.empty() && is_file(joined(images, beside));
+    const std::string own = image_called(images, stem);
+    if (!own.empty()) return {own, is_there && beside != own ? beside : ""};
+    if (is_there) return {beside, ""};
+  }
+  const std::string said = file.file_name.empty() ? "" : with_slashes(images, file.file_name);
+  const bool is_there = !said.empty() && is_file(joined(images, said));
+  // What leads out of the folder is refused by whoever looks at the images, not passed over.
+  const bool leads_out =
+      fs::path(said).is_absolute() || said.starts_with("../") || said.find("/../") != std::string::npos;
+  if (is_there && (leads_out || fs::path(said).replace_extension("") == fs::path(stem))) return {said, ""};
+  if (std::string name = image_called(images, stem); !name.empty()) return {name, is_there ? said : ""};
+  return {said.empty() ? stem + ".jpg" : said, ""};
+}
+
+struct ReadFile {
+  ImageAnnotation file;
+  ImageName name;
+  std::string path;
+};
+
+std::vector<ReadFile> read_files(const AnnotationFiles& files, const std::string& images) {
+  std::vector<ReadFile> read(files.stems.size());
+  run_tasks(std::ssize(read), 0, [&](int64_t i) {
+    ReadFile& r = read[static_cast<size_t>(i)];
+    r.path = files.path(static_cast<size_t>(i));
+    try {
+      r.file = files.read(r.path);
+      r.name = image_name(files.stems[static_cast<size_t>(i)], r.file, images, files.is_relative);
+    } catch (const InputError& e) {
+      r.file.problems.emplace_back(e.what());
+    }
+  });
+  return read;
+}
+
+void add_names(const std::vector<ReadFile>& read, std::set<std::string>& names) {
+  for (const ReadFile& r : read)
+    for (const ImageObject& object : r.file.objects) names.insert(object.name);
+}
+
+// Of a classes.txt, or all that this set and those beside it have.
+std::vector<std::string> class_names(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
+                                     const DataPaths& paths, const std::vector<ReadFile>& read) {
+  if (!paths.categories.empty()) return {};
+  for (const std::string& folder : {paths.annotations, files.root})
+    if (const std::string list = joined(folder, "classes.txt"); is_file(list)) return read_class_list(list);
+  std::set<std::string> names;
+  add_names(read, names);
+  for (const AnnotationFiles& other : others) add_names(read_files(other, ""), names);
+  return {names.begin(), names.end()};
+}
+
+// Images of the folder that no file is of; what of the folder is passed over.
+void note_images(const AnnotationFiles& files, const std::vector<ReadFile>& read, const std::string& images,
+                 GroundTruth& truth) {
+  if (images.empty() || files.is_list || !is_folder(images)) return;
+  std::set<std::string> used;
+  for (const ReadFile& r : read) used.insert(fs::path(r.name.image).lexically_normal().string());
+  const FolderListing listing = list_tree(images);
+  truth.links = listing.links;
+  truth.names_all_images = true;
+  int64_t without = 0;
+  std::string example;
+  for (const std::string& image : listing.images)
+    if (!used.contains(image) && ++without == 1) example = image;
+  if (without > 0)
+    truth.notes.push_back(
+        fmt::format("{} in {} {} no {} and {} left out, first {}", count_of(without, "image", "images"),
+                    images, without == 1 ? "has" : "have", files.one, without == 1 ? "is" : "are", example));
+  for (std::string& note : notes_on_listing(listing, images)) truth.notes.push_back(std::move(note));
+}
+
+// What is taken although it may be meant otherwise, and what is passed over.
+void add_notes(const AnnotationFiles& files, const std::vector<ReadFile>& read, const std::string& images,
+               GroundTruth& truth) {
+  int64_t others = 0, difficult = 0;
+  const ReadFile* first = nullptr;
+  ShapeKinds shapes;
+  for (const ReadFile& r : read) {
+    if (!r.name.other.empty() && ++others == 1) first = &r;
+    shapes.add(r.file.shapes);
+  }
+  for (const Annotation& a : truth.annotations) difficult += a.iscrowd;
+  if (difficult > 0)
+    truth.notes.push_back(
+        fmt::format("{} marked as difficult, left out in training and ignored in evaluation, as in VOC's own",
+                    count_of(difficult, "object is", "objects are")));
+  for (std::string& note : shapes.notes()) truth.notes.push_back(std::move(note));
+  if (others > 0)
+    truth.notes.push_back(
+        fmt::format("{} {} another image than the one of {} own name, which is taken, first {} ({} {})",
+                    count_of(others, files.one, files.many), others == 1 ? "names" : "name",
+                    others == 1 ? "its" : "their", first->path, files.image_key, first->name.other));
+  if (files.folder != images)
+    for (std::string& note : notes_on_links(files.links, files.around, files.folder))
+      truth.notes.push_back(std::move(note));
+  note_images(files, read, images, truth);
+}
+
+}  // namespace
+
+void ShapeKinds::leave_out(const std::string& what) {
+  if (++left_out == 1) first = what;
+}
+
+void ShapeKinds::add(const ShapeKinds& other) {
+  if (left_out == 0) first = other.first;
+  boxed += other.boxed;
+  left_out += other.left_out;
+}
+
+std::vector<std::string> ShapeKinds::notes() const {
+  std::vector<std::string> notes;
+  if (boxed > 0)
+    notes.push_back(fmt::format("{} polygons, turned boxes or the like; the upright box around each is taken",
+                                count_of(boxed, "shape is one of", "shapes are")));
+  if (left_out > 0)
+    notes.push_back(fmt::format("{} no area and {} left out, first {}",
+                                count_of(left_out, "shape has", "shapes have"), left_out == 1 ? "is" : "are",
+                                first));
+  return notes;
+}
+
+int64_t image_side(std::string_view text) {
+  const auto number = finite_number(text);
+  return number && *number >= 1 && *number <= 1 << 20 ? static_cast<int64_t>(*number) : 0;
+}
+
+std::array<double, 4> box_around(const std::vector<double>& points) {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  std::array<double, 4> box{kFar, kFar, -kFar, -kFar};
+  for (size_t i = 0; i < points.size(); ++i) {
+    box[i % 2] = std::min(box[i % 2], points[i]);
+    box[2 + i % 2] = std::max(box[2 + i % 2], points[i]);
+  }
+  return box;
+}
+
+Annotation annotation_of(const ImageObject& object, const GroundTruth& truth, int64_t category) {
+  const auto [x1, y1, x2, y2] = object.corners;
+  const double width = round_pixels(x2 - x1), height = round_pixels(y2 - y1);
+  return {.id = std::ssize(truth.annotations) + 1,
+          .image_id = truth.images.back().id,
+          .category_id = category,
+          .bbox = {x1, y1, width, height},
+          .area = std::max(width, 0.0) * std::max(height, 0.0),
+          .iscrowd = object.is_difficult};
+}
+
+std::string AnnotationFiles::path(size_t i) const { return joined(folder, stems[i] + ending); }
+
+AnnotationFiles annotation_files_in(const std::string& folder, const std::string& ending) {
+  AnnotationFiles files{.root = fs::path(folder).parent_path().string(), .folder = folder};
+  files.ending = ending;
+  for (const std::string& name : list_files_below(folder, ending, &files.links, &files.around))
+    files.stems.push_back(name.substr(0, name.size() - ending.size()));
+  return files;
+}
+
+GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
+                           const DataPaths& paths, const ProblemReport& report) {
+  std::vector<ReadFile> read = read_files(files, paths.images);
+  std::stable_sort(read.begin(), read.end(),
+                   [](const ReadFile& a, const ReadFile& b) { return a.name.image < b.name.image; });
+  GroundTruth truth;
+  truth.categories = number_classes(class_names(files, others, paths, read), paths);
+  const std::map<std::string, int64_t> ids = ids_by_name(truth.categories);
+  for (size_t i = 0; i < read.size(); ++i) {
+    const ReadFile& r = read[i];
+    for (const std::string& problem : r.file.problems) report(problem);
+    if (r.name.image.empty()) continue;
+    if (i > 0 && read[i - 1].name.image == r.name.image) {
+      report(fmt::format("{}: is of the image {}, as is {}", r.path, r.name.image, read[i - 1].path));
+      continue;
+    }
+    const bool is_sized = r.file.width > 0 && r.file.height > 0;
+    truth.images.push_back({.id = std::ssize(truth.images) + 1,
+                            .file_name = r.name.image,
+                            .width = is_sized ? r.file.width : 0,
+                            .height = is_sized ? r.file.height : 0});
+    for (const ImageObject& object : r.file.objects) {
+      const auto id = ids.find(object.name);
+      if (id == ids.end()) {
+        report(fmt::format("{}: the class \"{}\" is not one of the {} that are known", r.path, object.name,
+                           ids.size()));
+        continue;
+      }
+      truth.annotations.push_back(annotation_of(object, truth, id->second));
+    }
+  }
+  add_notes(files, read, paths.images, truth);
+  return truth;
+}
+
+}  // namespace saccade

@@ -1,0 +1,69 @@
+// An annotation file for each image, which knows classes by their names: what Pascal VOC and LabelMe share.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/formats/data_format.h"
+
+namespace saccade {
+
+struct ImageObject {
+  std::string name;
+  std::array<double, 4> corners{};  // left, top, right, bottom in pixels
+  bool is_difficult = false;        // neither asked for nor wrong, as VOC's evaluation has it
+};
+
+// Shapes that are no boxes.
+struct ShapeKinds {
+  int64_t boxed = 0;     // polygons and the like, for which the upright box around them is taken
+  int64_t left_out = 0;  // lines, points and the like
+  std::string first;     // of these, with its place
+
+  void leave_out(const std::string& what);
+  void add(const ShapeKinds& other);
+  std::vector<std::string> notes() const;
+};
+
+struct ImageAnnotation {
+  std::string file_name;          // "" where the file does not say
+  int64_t width = 0, height = 0;  // 0: not said
+  std::vector<ImageObject> objects;
+  ShapeKinds shapes;
+  std::vector<std::string> problems;  // "path: line N: what"; their objects are left out
+};
+
+// A side of an image in pixels; 0: the text says none.
+int64_t image_side(std::string_view text);
+// Left, top, right and bottom of points x, y, x, y, ...
+std::array<double, 4> box_around(const std::vector<double>& points);
+// The object as the next annotation, of the last image.
+Annotation annotation_of(const ImageObject& object, const GroundTruth& truth, int64_t category);
+
+// The files of a set.
+struct AnnotationFiles {
+  std::string root, folder;                // the folder of the files, and the one above it
+  std::vector<std::string> stems;          // below the folder, without the ending
+  std::string ending;                      // ".xml"
+  bool is_list = false;                    // the stems are those of a list
+  std::vector<std::string> links, around;  // where they were found: FolderListing's
+  // Throws InputError for what is no such file.
+  ImageAnnotation (*read)(const std::string& path) = nullptr;
+  const char *one = "", *many = "";  // "XML file", "XML files"
+  const char* image_key = "";        // what the name of the image stands in
+  bool is_relative = false;  // that name is one from where the file lies, not below the folder of images
+
+  std::string path(size_t i) const;
+};
+// All of a folder.
+AnnotationFiles annotation_files_in(const std::string& folder, const std::string& ending);
+
+// The image of a file is the one with its own name, else the one that it names. Classes are numbered in the order of a classes.txt beside the
+// files or above them, else of the names of this set and of `others`.
+GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
+                           const DataPaths& paths, const ProblemReport& report);
+
+}  // namespace saccade

@@ -1,0 +1,124 @@
+#include "data/formats/xml_reader.h"
+
+#include <iconv.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/tensor/error.h"
+#include "data/formats/named_classes.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kMaxDepth = 32, kMaxText = 4096;
+
+// The encoding that the file says it has, in small letters; "": none that expat would not know by itself.
+std::string foreign_encoding(const std::string& text) {
+  const std::string head = text.substr(0, std::min(text.find("?>"), size_t{300}));
+  const size_t at = head.find("encoding=");
+  if (!head.starts_with("<?xml") || at == std::string::npos || at + 10 >= head.size()) return "";
+  const size_t end = head.find(head[at + 9], at + 10);
+  if (end == std::string::npos) return "";
+  std::string name = head.substr(at + 10, end - at - 10);
+  for (char& c : name) {
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_') return "";
+  }
+  for (const char* known : {"utf-8", "utf-16", "iso-8859-1", "us-ascii"})
+    if (name == known) return "";
+  return name == "gb2312" || name == "gbk" ? "gb18030" : name;  // what tools call so is often more than that
+}
+
+// As UTF-8; nothing where the encoding is not known or the text has none of its characters.
+std::optional<std::string> as_utf8(const std::string& text, const std::string& encoding) {
+  const iconv_t converter = iconv_open("UTF-8", encoding.c_str());
+  if (converter == reinterpret_cast<iconv_t>(-1)) return std::nullopt;
+  std::string in = text, out(4 * text.size() + 16, '\0');
+  char *from = in.data(), *to = out.data();
+  size_t left = in.size(), room = out.size();
+  const bool ok = iconv(converter, &from, &left, &to, &room) != static_cast<size_t>(-1) && left == 0;
+  iconv_close(converter);
+  if (!ok) return std::nullopt;
+  out.resize(out.size() - room);
+  return out;
+}
+
+}  // namespace
+
+std::string XmlAttributes::text(std::string_view name) const {
+  for (const char* const* pair = pairs_; *pair != nullptr; pair += 2)
+    if (name == pair[0]) return pair[1];
+  return "";
+}
+
+std::optional<double> XmlAttributes::number(std::string_view name) const {
+  return finite_number(trimmed(text(name)));
+}
+
+XmlReader::XmlReader(const std::string& path, const FileKind& kind)
+    : path_(path), kind_(kind), parser_(XML_ParserCreate(nullptr), XML_ParserFree) {
+  XML_SetUserData(parser_.get(), this);
+  XML_SetElementHandler(
+      parser_.get(),
+      [](void* self, const char* name, const char** attributes) {
+        static_cast<XmlReader*>(self)->begin_element(name, XmlAttributes(attributes));
+      },
+      [](void* self, const char*) { static_cast<XmlReader*>(self)->end_element(); });
+  XML_SetCharacterDataHandler(parser_.get(), [](void* self, const char* data, int size) {
+    auto& reader = *static_cast<XmlReader*>(self);
+    if (reader.text_.size() < kMaxText) reader.text_.append(data, static_cast<size_t>(size));
+  });
+  // Entities are of no use here, and a way to make a small file large.
+  XML_SetStartDoctypeDeclHandler(parser_.get(), [](void* self, const char*, const char*, const char*, int) {
+    static_cast<XmlReader*>(self)->stop("a DOCTYPE, expected none");
+  });
+}
+
+void XmlReader::walk(std::string_view root) {
+  std::string text = read_text(path_, kind_);
+  if (const std::string encoding = foreign_encoding(text); !encoding.empty())
+    if (auto converted = as_utf8(text, encoding)) {
+      text = std::move(*converted);
+      XML_SetEncoding(parser_.get(), "UTF-8");
+    }
+  constexpr size_t kPiece = size_t{1} << 24;
+  bool ok = true;
+  for (size_t at = 0; ok && stopped_.empty();) {
+    const size_t size = std::min(kPiece, text.size() - at);
+    const bool is_last = at + size == text.size();
+    ok = XML_Parse(parser_.get(), text.data() + at, static_cast<int>(size), is_last ? 1 : 0) == XML_STATUS_OK;
+    at += size;
+    if (is_last) break;
+  }
+  if (!stopped_.empty()) fail_input("{}", stopped_);
+  if (!ok)
+    fail_input("{}: line {}: no XML: {}", path_, line(), XML_ErrorString(XML_GetErrorCode(parser_.get())));
+  if (root_ != root) fail_input("{}: line 1: expected <{}>, found <{}>", path_, root, root_);
+}
+
+uint64_t XmlReader::line() const { return XML_GetCurrentLineNumber(parser_.get()); }
+
+void XmlReader::stop(const std::string& what) {
+  if (stopped_.empty()) stopped_ = fmt::format("{}: line {}: {}", path_, line(), what);
+  XML_StopParser(parser_.get(), XML_FALSE);
+}
+
+void XmlReader::begin_element(std::string_view name, const XmlAttributes& attributes) {
+  if (depth_.size() >= kMaxDepth) return stop(fmt::format("more than {} elements in each other", kMaxDepth));
+  if (depth_.empty()) root_ = name.substr(0, 100);
+  depth_.push_back(element_.size());
+  element_.append("/").append(name.substr(0, kMaxText));
+  text_.clear();
+  begin(attributes);
+}
+
+void XmlReader::end_element() {
+  if (depth_.empty()) return;
+  end(std::string(trimmed(text_)));
+  element_.resize(depth_.back());
+  depth_.pop_back();
+  text_.clear();
+}
+
+}  // namespace saccade
