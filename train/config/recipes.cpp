@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/files/nearest.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
 #include "train/config/config_changes.h"
-#include "train/config/nearest.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
 
