@@ -208,6 +208,52 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+fs::path normal_path(const fs::path& path) {
+  fs::path out = path.lexically_normal();
+  if (!out.has_filename() && out.has_parent_path() && out != out.root_path()) out = out.parent_path();
+  return out;
+}
+
+std::string common_folder(const std::vector<std::string>& folders) {
+  std::vector<fs::path> paths;
+  for (const std::string& folder : folders) paths.push_back(normal_path(folder));
+  auto goes_up = [](const fs::path& p) { return !p.empty() && *p.begin() == ".."; };
+  const bool is_mixed = std::any_of(paths.begin(), paths.end(), goes_up) ||
+                        std::any_of(paths.begin(), paths.end(), [&](const fs::path& p) {
+                          return p.is_absolute() != paths[0].is_absolute();
+                        });
+  fs::path common;
+  for (fs::path& path : paths) {
+    if (is_mixed) path = normal_path(fs::absolute(path));
+    if (path == ".") return ".";
+    if (&path == &paths[0]) {
+      common = path;
+      continue;
+    }
+    fs::path both;
+    for (auto a = common.begin(), b = path.begin(); a != common.end() && b != path.end() && *a == *b;
+         ++a, ++b)
+      both /= *a;
+    common = both;
+  }
+  return common.empty() ? "." : common.string();
+}
+
+std::string name_below(const std::string& path, const std::string& root) {
+  fs::path file = normal_path(path);
+  if (fs::path(root).is_absolute() && !file.is_absolute()) file = normal_path(fs::absolute(file));
+  auto inside = [&](const fs::path& folder) -> std::string {
+    const fs::path below = file.lexically_relative(normal_path(folder));
+    return below.empty() || *below.begin() == ".." ? "" : below.string();
+  };
+  std::string name = inside(root);
+  std::error_code error;
+  if (name.empty() && file.is_absolute()) name = inside(fs::absolute(root, error));
+  if (name.empty() && file.is_absolute()) name = inside(fs::canonical(root, error));
+  if (!name.empty()) return name;
+  return file.is_absolute() ? file.string() : file.lexically_relative(normal_path(root)).string();
+}
+
 std::string first_folder(const std::vector<std::string>& folders) {
   auto found = std::find_if(folders.begin(), folders.end(), is_folder);
   return found == folders.end() ? "" : *found;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -52,6 +53,13 @@ bool is_file(const std::string& path);
 std::string joined(const std::string& folder, const std::string& name);
 // The folder that a file lies in; "." for a name without one.
 std::string parent_of(const std::string& path);
+
+// Without "." and "..", where that can be, and without a slash at the end.
+std::filesystem::path normal_path(const std::filesystem::path& path);
+// The folder that all of these lie in; absolute where some are, or where one leads up.
+std::string common_folder(const std::vector<std::string>& folders);
+// A path as a name below the root, where it lies there.
+std::string name_below(const std::string& path, const std::string& root);
 
 // The first of these that is a folder; "": none.
 std::string first_folder(const std::vector<std::string>& folders);

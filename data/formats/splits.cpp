@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <unordered_set>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
 #include "data/formats/named_classes.h"
@@ -54,16 +56,18 @@ DataSplits look_for_splits(const std::string& folder, const std::string& wanted)
 }
 
 void join_classes(DataSplits& splits) {
+  std::vector<DataPaths*> all;
   for (auto split : kSplits) {
     if (!(splits.*split)) continue;
-    for (auto other : kSplits)
-      if (other != split && splits.*other) {
-        const DataPaths& paths = *(splits.*other);
-        (splits.*split)
-            ->beside.push_back(
-                {.annotations = paths.annotations, .images = paths.images, .split = paths.split});
-      }
+    std::vector<DataPaths>& sets = (splits.*split)->sets;
+    if (sets.empty()) all.push_back(&*(splits.*split));
+    for (DataPaths& set : sets) all.push_back(&set);
   }
+  for (DataPaths* paths : all)
+    for (const DataPaths* other : all)
+      if (other != paths)
+        paths->beside.push_back(
+            {.annotations = other->annotations, .images = other->images, .split = other->split});
 }
 
 DataSplits find_splits(const std::string& folder, const std::string& wanted) {
@@ -107,20 +111,93 @@ std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
       splits.train->annotations, 100 * share, seed);
 }
 
-std::string remark_on_shared_images(const GroundTruth& first, const DataPaths& first_paths,
-                                    const GroundTruth& second, const DataPaths& second_paths) {
-  auto place = [](const DataPaths& paths, const ImageInfo& image) {
-    return std::filesystem::path(joined(paths.images, image.file_name)).lexically_normal().string();
-  };
-  std::unordered_set<std::string> places;
-  for (const ImageInfo& image : first.images) places.insert(place(first_paths, image));
+namespace {
+
+// By where they lie and their name.
+using Places = std::vector<std::pair<std::string, std::string>>;
+
+Places places_of(const GroundTruth& truth, const DataPaths& paths) {
+  Places places;
+  for (const ImageInfo& image : truth.images)
+    places.emplace_back(joined(paths.images, image.file_name), image.file_name);
+  return places;
+}
+Places places_of(const ImageSource& images) {
+  Places places;
+  for (int64_t i = 0; i < images.num_images(); ++i)
+    places.emplace_back(images.image_path(i), images.file_name(i));
+  return places;
+}
+
+std::string remark_on_shared(const Places& training, const Places& images) {
+  auto place = [](const std::string& path) { return normal_path(std::filesystem::absolute(path)).string(); };
+  std::unordered_set<std::string> known;
+  for (const auto& [path, name] : training) known.insert(place(path));
   int64_t shared = 0;
   std::string example;
-  for (const ImageInfo& image : second.images)
-    if (places.contains(place(second_paths, image)) && ++shared == 1) example = image.file_name;
+  for (const auto& [path, name] : images)
+    if (known.contains(place(path)) && ++shared == 1) example = name;
   if (shared == 0) return "";
   return fmt::format("{} of its {} images {} in the training set too, first {}: figures on them say little",
-                     shared, second.images.size(), shared == 1 ? "is" : "are", example);
+                     shared, images.size(), shared == 1 ? "is" : "are", example);
+}
+
+// How many objects there are of each class.
+std::map<std::string, int64_t> objects_of(const GroundTruth& truth) {
+  std::map<int64_t, int64_t> counts;
+  for (const Annotation& a : truth.annotations) counts[a.category_id] += !a.iscrowd;
+  std::map<std::string, int64_t> objects;
+  for (const Category& c : truth.categories)
+    if (const auto it = counts.find(c.id); it != counts.end() && it->second > 0)
+      objects[c.name] += it->second;
+  return objects;
+}
+
+// "a" 7, "b" 3: the first ten of those that `other` lacks, and how many they are.
+std::pair<std::string, size_t> lacking(const std::map<std::string, int64_t>& objects,
+                                       const std::map<std::string, int64_t>& other) {
+  constexpr size_t kNamed = 10;
+  std::string text;
+  size_t count = 0;
+  for (const auto& [name, n] : objects) {
+    if (other.contains(name)) continue;
+    if (++count <= kNamed) text += fmt::format("{}\"{}\" {}", count == 1 ? "" : ", ", printable(name), n);
+  }
+  if (count > kNamed) text += fmt::format(" and {} more", count - kNamed);
+  return {text, count};
+}
+
+}  // namespace
+
+std::string remark_on_shared_images(const GroundTruth& training, const DataPaths& training_paths,
+                                    const GroundTruth& truth, const DataPaths& paths) {
+  return remark_on_shared(places_of(training, training_paths), places_of(truth, paths));
+}
+
+std::string remark_on_shared_images(const ImageSource& training, const ImageSource& images) {
+  return remark_on_shared(places_of(training), places_of(images));
+}
+
+std::vector<std::string> remarks_on_lone_classes(const GroundTruth& training, const GroundTruth& truth) {
+  const std::map<std::string, int64_t> learned = objects_of(training), own = objects_of(truth);
+  std::vector<std::string> remarks;
+  if (own.empty() || learned.empty()) return remarks;
+  if (const auto [names, n] = lacking(own, learned); n > 0)
+    remarks.push_back(fmt::format("{} objects here, but none in the training set, which cannot teach {}: {}",
+                                  count_of(static_cast<int64_t>(n), "class has", "classes have"),
+                                  n == 1 ? "it" : "them", names));
+  if (const auto [names, n] = lacking(learned, own); n > 0)
+    remarks.push_back(fmt::format("{} objects in the training set, but none here, and so no figures: {}",
+                                  count_of(static_cast<int64_t>(n), "class has", "classes have"), names));
+  return remarks;
+}
+
+std::vector<std::string> remarks_on_split(const GroundTruth& training, const DataPaths& training_paths,
+                                          const GroundTruth& truth, const DataPaths& paths) {
+  std::vector<std::string> remarks = remarks_on_lone_classes(training, truth);
+  if (std::string shared = remark_on_shared_images(training, training_paths, truth, paths); !shared.empty())
+    remarks.push_back(std::move(shared));
+  return remarks;
 }
 
 namespace {

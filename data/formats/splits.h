@@ -29,9 +29,15 @@ DataSplits find_class_splits(const std::string& folder);
 // Where there is no validation split, this share of the training images becomes one; which ones depends on the seed and their names
 // alone. Returns a line that says so; "": nothing was drawn.
 std::string draw_validation(DataSplits& splits, double share, uint64_t seed);
-// A line about images that are in both sets; "": there are none.
-std::string remark_on_shared_images(const GroundTruth& first, const DataPaths& first_paths,
-                                    const GroundTruth& second, const DataPaths& second_paths);
+// A line about images of a set that are in the training set, too; "": there are none.
+std::string remark_on_shared_images(const GroundTruth& training, const DataPaths& training_paths,
+                                    const GroundTruth& truth, const DataPaths& paths);
+std::string remark_on_shared_images(const ImageSource& training, const ImageSource& images);
+// Lines about classes, by their names, that have objects in one of the two sets only.
+std::vector<std::string> remarks_on_lone_classes(const GroundTruth& training, const GroundTruth& truth);
+// All of it about a set beside its training set.
+std::vector<std::string> remarks_on_split(const GroundTruth& training, const DataPaths& training_paths,
+                                          const GroundTruth& truth, const DataPaths& paths);
 // The images of a split that is drawn, or all; at most paths.most of them.
 GroundTruth part_of(GroundTruth truth, const DataPaths& paths);
 

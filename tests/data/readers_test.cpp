@@ -8,6 +8,8 @@
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 #include "tests/data/reader_rows.h"
+#include "tests/data/test_files.h"
+#include "tests/data/test_sets.h"
 
 namespace saccade {
 namespace {
@@ -366,6 +368,24 @@ TEST(Splits, SharedImagesAreSaid) {
   EXPECT_EQ(remark_on_shared_images(read_ground_truth(*splits.train), *splits.train,
                                     read_ground_truth(*splits.val), *splits.val),
             "2 of its 2 images are in the training set too, first train/1.png: figures on them say little");
+}
+
+TEST(Splits, ClassesOfOneSplitAloneAreSaidInEveryFormat) {
+  for (const std::string& format : test::kDetectionFormats) {
+    SCOPED_TRACE(format);
+    TestFolder dir;
+    test::write_set(dir.path(), format, "train", {{"a.png", "cat"}, {"b.png", "dog"}}, 1,
+                    {"cat", "dog", "emu"});
+    test::write_set(dir.path(), format, "val", {{"c.png", "cat"}, {"c.png", "emu"}, {"d.png", "emu"}}, 1,
+                    {"cat", "dog", "emu"});
+    DataSplits splits = find_splits(dir.path());
+    const GroundTruth train = read_ground_truth(*splits.train);
+    splits.val->categories = train.categories;
+    EXPECT_EQ(remarks_on_lone_classes(train, read_ground_truth(*splits.val)),
+              (std::vector<std::string>{
+                  "1 class has objects here, but none in the training set, which cannot teach it: \"emu\" 2",
+                  "1 class has objects in the training set, but none here, and so no figures: \"dog\" 1"}));
+  }
 }
 
 }  // namespace

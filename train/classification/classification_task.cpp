@@ -7,6 +7,7 @@
 #include "core/runtime/host_copy.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
+#include "data/formats/splits.h"
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
 #include "train/classification/evaluate.h"
@@ -61,7 +62,11 @@ class ClassificationTask final : public TrainingTask {
       fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
                  train_set_->name());
     model_ = build_as<Classifier>(config, classes);
-    if (splits_.val) val_set_ = open_classification_dataset(*splits_.val, train_set_->class_names(), &notes_);
+    if (!splits_.val) return;
+    val_set_ = open_classification_dataset(*splits_.val, train_set_->class_names(), &notes_);
+    if (config.data().overfit() > 0) return;
+    if (const std::string shared = remark_on_shared_images(*train_set_, *val_set_); !shared.empty())
+      notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), shared));
   }
 
   Module& model() override { return *model_; }

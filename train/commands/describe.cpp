@@ -2,10 +2,10 @@
 // asks for. saccade describe config: the fields of the configuration, from their schema; saccade describe models: the recipes.
 #include <algorithm>
 
+#include "core/files/nearest.h"
 #include "core/tensor/error.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
-#include "train/config/nearest.h"
 #include "train/config/recipes.h"
 #include "train/config/rules.h"
 #include "train/logs/print.h"

@@ -5,8 +5,8 @@
 
 #include <charconv>
 
+#include "core/files/nearest.h"
 #include "train/config/config.h"
-#include "train/config/nearest.h"
 
 namespace saccade {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/files/nearest.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
 #include "train/config/config_changes.h"
-#include "train/config/nearest.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
 
@@ -39,6 +39,25 @@ double rate_for(const Config& config, const Config& before) {
          static_cast<double>(images_of_step(before));
 }
 
+// The size of the training images was changed, but others of the recipe still count. Both configurations are resolved.
+std::vector<std::string> size_warnings(const Config& before, const Config& after) {
+  std::vector<std::string> out;
+  const config::Augment &was = before.data().augment(), &is = after.data().augment();
+  if (was.height() == is.height() && was.width() == is.width()) return out;
+  if (is.batch_sizes_size() > 0 && std::ranges::equal(was.batch_sizes(), is.batch_sizes()))
+    out.push_back(fmt::format(
+        "warning: batches are {} to {} pixels high (data.augment.batch_sizes), whatever data.augment.height says; --set "
+        "data.augment.batch_sizes=[] leaves them at that",
+        *std::ranges::min_element(is.batch_sizes()), *std::ranges::max_element(is.batch_sizes())));
+  const config::Data &old = before.data(), &data = after.data();
+  if (data.val_height() > 0 && data.val_height() == old.val_height() && data.val_width() == old.val_width() &&
+      (data.val_height() != is.height() || data.val_width() != is.width()))
+    out.push_back(
+        fmt::format("warning: evaluation is at {} x {} pixels still (data.val_height, data.val_width)",
+                    data.val_height(), data.val_width()));
+  return out;
+}
+
 // The part that needs the size of the data.
 void fit_to_size(Config& config, const DataSize& size, const std::vector<std::string>& sets) {
   constexpr int64_t kBatchesAnEpoch = 8, kWarmupShare = 10;
@@ -55,6 +74,14 @@ void fit_to_size(Config& config, const DataSize& size, const std::vector<std::st
   if (config.train().epochs() > 0 && !is_set(sets, "schedule.warmup_steps") &&
       config.schedule().warmup_steps() * kWarmupShare > steps)
     config.mutable_schedule()->set_warmup_steps(static_cast<int32_t>(steps / kWarmupShare));
+}
+
+// Where the data lie, which is told on its own.
+bool among_the_places(std::string_view field) {
+  for (const std::string_view place :
+       {"data.folder", "data.more_folders", "data.train", "data.val", "data.more_train", "data.more_val"})
+    if (field == place) return true;
+  return false;
 }
 
 const char* reason_of(std::string_view field) {
@@ -91,12 +118,12 @@ const Recipe& find_recipe(const std::string& name, const std::string& where) {
              shortened(name), nearest_name(name, names));
 }
 
-FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const std::vector<std::string>& sets,
+FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std::vector<std::string>& sets,
                         bool has_weights) {
   const Config before = parse_config(recipe.text, "recipe " + recipe.name);
   Config config = before;
-  if (!folder.empty()) {
-    use_data_folder(config, folder);
+  use_data(config, flags);
+  if (!flags.folders.empty()) {
     config::Data& data = *config.mutable_data();
     data.set_labels(config::contiguous);
     data.set_workers(std::min(data.workers(), available_processors()));
@@ -104,7 +131,7 @@ FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const s
   }
   for (const std::string& set : sets) apply_set(config, set);
   validate_config(config);
-  if (const auto size = task_of(config).data_size(config); size && !folder.empty())
+  if (const auto size = task_of(config).data_size(config); size && !flags.folders.empty())
     fit_to_size(config, *size, sets);
   if (!is_set(sets, kRate)) config.mutable_optimizer()->set_learning_rate(rate_for(config, before));
   if (!has_weights && is_frozen_resnet(config)) {
@@ -114,25 +141,27 @@ FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const s
   }
   FittedRecipe fitted{config, {}};
   for (const ConfigChange& c : config_changes(resolve_config(before), resolve_config(config)))
-    if (c.field != "data.folder" && c.field != "data.train" && c.field != "data.val")
+    if (!among_the_places(c.field))
       fitted.notes.push_back(c.to_string() + (is_set(sets, c.field) ? " (--set)" : reason_of(c.field)));
+  for (std::string& warning : size_warnings(resolve_config(before), resolve_config(config)))
+    fitted.notes.push_back(std::move(warning));
   return fitted;
 }
 
-Config chosen_recipe(const std::string& config, const std::string& model, const std::string& data,
+Config chosen_recipe(const std::string& config, const std::string& model, const DataFlags& data,
                      const std::vector<std::string>& sets) {
   if (config.empty() == model.empty())
     fail_input("--config{}, expected {}", config.empty() ? ": not given" : " and --model: both are given",
                config.empty() ? "a file, or --model with the name of a recipe" : "only one of them");
   if (!model.empty()) return fit_recipe(find_recipe(model, "--model"), data, sets, true).config;
   Config chosen = load_config(config, sets);
-  if (!data.empty()) use_data_folder(chosen, data);
+  use_data(chosen, data);
   return chosen;
 }
 
 std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights) {
-  std::vector<std::string> out;
   const Config before = resolve_config(read), after = resolve_config(edited);
+  std::vector<std::string> out = size_warnings(before, after);
   if (images_of_step(before) != images_of_step(after) &&
       before.optimizer().learning_rate() == after.optimizer().learning_rate())
     out.push_back(fmt::format(

@@ -48,11 +48,7 @@ class DetectionTask final : public TrainingTask {
       splits_.val->categories = train_set_->ground_truth().categories;
       val_set_ = open_detection_dataset(*splits_.val, label_scheme(config), &notes_);
       check_categories(*val_set_, category_ids(), class_names(), "the training set");
-      if (config.data().overfit() == 0)
-        if (const std::string shared = remark_on_shared_images(train_set_->ground_truth(), *splits_.train,
-                                                               val_set_->ground_truth(), *splits_.val);
-            !shared.empty())
-          notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), shared));
+      if (config.data().overfit() == 0) compare_splits();
     }
   }
 
@@ -133,6 +129,12 @@ class DetectionTask final : public TrainingTask {
   }
 
  private:
+  void compare_splits() {
+    for (const std::string& remark :
+         remarks_on_split(train_set_->ground_truth(), *splits_.train, val_set_->ground_truth(), *splits_.val))
+      notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
+  }
+
   // How many objects the training image with most of them has, and its id.
   std::pair<int64_t, int64_t> fullest_image() const {
     std::unordered_map<int64_t, int64_t> objects;

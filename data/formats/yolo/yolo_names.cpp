@@ -168,6 +168,7 @@ YoloYaml read_yolo_yaml(const std::string& path) {
 YoloYaml read_darknet_data(const std::string& path) {
   YoloYaml out;
   std::string names;
+  TextLine count;  // of the classes, where it is said
   for (const TextLine& line : text_lines(read_text(path, kDarknetFile))) {
     const size_t equals = line.text.find('=');
     if (line.text.starts_with('#') || line.text.starts_with(';')) continue;
@@ -178,6 +179,7 @@ YoloYaml read_darknet_data(const std::string& path) {
         value(trimmed(std::string_view(line.text).substr(equals + 1)));
     if (value.empty()) continue;
     if (key == "names") names = value;
+    if (key == "classes") count = {line.number, value};
     for (const auto& [split, keys] : std::map<std::string, std::set<std::string>>{
              {"train", {"train"}}, {"val", {"valid", "val"}}, {"test", {"test"}}})
       if (keys.contains(key)) {
@@ -189,6 +191,9 @@ YoloYaml read_darknet_data(const std::string& path) {
   const std::string found = existing_place(path, "", names);
   if (found.empty()) fail_input("{}: names: \"{}\": no such file", path, names);
   out.names = read_class_list(found);
+  if (count.number > 0 && count.text != std::to_string(out.names.size()))
+    fail_input("{}: line {}: classes: {}, but there are {} names in {}", path, count.number,
+               shortened(count.text), out.names.size(), found);
   return out;
 }
 

@@ -18,13 +18,6 @@ constexpr FileKind kLabelHead{"a file of YOLO labels", uint64_t{64} << 20};
 
 bool exists(const std::string& path) { return is_folder(path) || is_file(path); }
 
-// Without "." and "..", where that can be, and without a slash at the end.
-fs::path normal(const fs::path& path) {
-  fs::path out = path.lexically_normal();
-  if (!out.has_filename() && out.has_parent_path() && out != out.root_path()) out = out.parent_path();
-  return out;
-}
-
 // What exporters put before a name although it lies beside the file.
 std::string without_prefix(std::string name) {
   for (const std::string_view prefix : {"../", "./", "data/"})
@@ -43,51 +36,10 @@ std::string first_place(const std::vector<std::string>& folders, std::string nam
   return "";
 }
 
-std::string common_folder(const std::vector<std::string>& folders) {
-  std::vector<fs::path> paths;
-  for (const std::string& folder : folders) paths.push_back(normal(folder));
-  auto goes_up = [](const fs::path& p) { return !p.empty() && *p.begin() == ".."; };
-  const bool is_mixed = std::any_of(paths.begin(), paths.end(), goes_up) ||
-                        std::any_of(paths.begin(), paths.end(), [&](const fs::path& p) {
-                          return p.is_absolute() != paths[0].is_absolute();
-                        });
-  fs::path common;
-  for (fs::path& path : paths) {
-    if (is_mixed) path = normal(fs::absolute(path));
-    if (path == ".") return ".";
-    if (&path == &paths[0]) {
-      common = path;
-      continue;
-    }
-    fs::path both;
-    for (auto a = common.begin(), b = path.begin(); a != common.end() && b != path.end() && *a == *b;
-         ++a, ++b)
-      both /= *a;
-    common = both;
-  }
-  return common.empty() ? "." : common.string();
-}
-
-// Below the root, where it lies there.
-std::string name_below(const std::string& path, const std::string& root) {
-  fs::path file = normal(path);
-  if (fs::path(root).is_absolute() && !file.is_absolute()) file = normal(fs::absolute(file));
-  auto inside = [&](const fs::path& folder) -> std::string {
-    const fs::path below = file.lexically_relative(normal(folder));
-    return below.empty() || *below.begin() == ".." ? "" : below.string();
-  };
-  std::string name = inside(root);
-  std::error_code error;
-  if (name.empty() && file.is_absolute()) name = inside(fs::absolute(root, error));
-  if (name.empty() && file.is_absolute()) name = inside(fs::canonical(root, error));
-  if (!name.empty()) return name;
-  return file.is_absolute() ? file.string() : file.lexically_relative(normal(root)).string();
-}
-
 // The last folder that is called so becomes "labels"; "" without one.
 std::string as_labels(const fs::path& images) {
   std::vector<fs::path> parts;
-  for (const fs::path& part : normal(images)) parts.push_back(part);
+  for (const fs::path& part : normal_path(images)) parts.push_back(part);
   for (const char* name : {"images", "JPEGImages"}) {
     auto last = std::find(parts.rbegin(), parts.rend(), fs::path(name));
     if (last == parts.rend()) continue;
@@ -217,8 +169,9 @@ std::string label_file(const std::string& root, const YoloImage& image) {
   const fs::path path = fs::path(root) / image.name;
   const std::string labels = as_labels(image.folder);
   if (!labels.empty()) {
-    const fs::path below =
-        image.folder == root ? fs::path(image.name) : normal(path).lexically_relative(normal(image.folder));
+    const fs::path below = image.folder == root
+                               ? fs::path(image.name)
+                               : normal_path(path).lexically_relative(normal_path(image.folder));
     if (std::string found = text_of(fs::path(labels) / below); !found.empty()) return found;
   }
   const std::string own = as_labels(path.parent_path());
@@ -240,10 +193,10 @@ std::string expected_label_file(const std::string& root, const YoloImage& image)
 std::vector<std::string> labels_without_image(const YoloImages& images,
                                               const std::vector<std::string>& used) {
   std::set<std::string> known, found;
-  for (const std::string& path : used) known.insert(normal(path).string());
+  for (const std::string& path : used) known.insert(normal_path(path).string());
   auto look = [&](const std::string& folder, const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
-      const std::string path = normal(joined(folder, text)).string();
+      const std::string path = normal_path(joined(folder, text)).string();
       if (!known.contains(path) && !is_class_list(path) && looks_like_labels(path)) found.insert(path);
     }
   };

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/files/nearest.h"
 #include "core/tensor/philox.h"
 #include "tests/input_error.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
-#include "train/config/nearest.h"
 #include "train/config/rules.h"
 
 namespace saccade {

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/files/nearest.h"
 #include "core/tensor/error.h"
 #include "tests/input_error.h"
-#include "train/config/nearest.h"
 #include "train/config/options.h"
 
 namespace saccade {

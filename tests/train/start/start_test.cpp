@@ -19,7 +19,9 @@ namespace fs = std::filesystem;
 
 Config fitted(const std::string& recipe, const std::string& folder, const std::vector<std::string>& sets = {},
               bool has_weights = true) {
-  return resolve_config(fit_recipe(find_recipe(recipe, "--model"), folder, sets, has_weights).config);
+  DataFlags data;
+  if (!folder.empty()) data.folders = {folder};
+  return resolve_config(fit_recipe(find_recipe(recipe, "--model"), data, sets, has_weights).config);
 }
 
 TEST(Recipes, AreKnownByName) {
@@ -65,6 +67,22 @@ TEST(Recipes, FollowTheData) {
   c = fitted("rt_detr_r18", "");
   EXPECT_EQ(c.data().batch_size(), 16);
   EXPECT_EQ(c.model().num_classes(), 80);
+}
+
+// The size alone: the sizes of batches and of the evaluation stay those of the recipe, which is said.
+TEST(Recipes, OtherSizesThatStillCountAreSaid) {
+  const Recipe& recipe = find_recipe("rt_detr_r18", "--model");
+  auto warnings = [&](std::vector<std::string> sets) {
+    for (const char* side : {"height", "width"}) sets.push_back(fmt::format("data.augment.{}=320", side));
+    std::string text;
+    for (const std::string& note : fit_recipe(recipe, {}, sets, true).notes)
+      if (note.starts_with("warning: ")) text += note + "\n";
+    return text;
+  };
+  EXPECT_NE(warnings({}).find("batches are 480 to 800 pixels high (data.augment.batch_sizes)"),
+            std::string::npos);
+  EXPECT_NE(warnings({}).find("evaluation is at 640 x 640 pixels still"), std::string::npos);
+  EXPECT_EQ(warnings({"data.augment.batch_sizes=[]", "data.val_height=320", "data.val_width=320"}), "");
 }
 
 TEST(Recipes, WarningsOfAFile) {

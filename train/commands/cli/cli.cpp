@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "core/files/descriptors.h"
+#include "core/files/nearest.h"
 #include "core/files/output_file.h"
 #include "core/files/temporary.h"
 #include "core/runtime/cpu/thread_team.h"
@@ -19,7 +20,6 @@
 #include "train/commands/cli/cli_commands.h"
 #include "train/commands/shell/completion.h"
 #include "train/commands/shell/version.h"
-#include "train/config/nearest.h"
 #include "train/logs/print.h"
 
 namespace saccade {

@@ -1,4 +1,4 @@
-#include "train/config/nearest.h"
+#include "core/files/nearest.h"
 
 #include <algorithm>
 
