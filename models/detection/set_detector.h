@@ -24,7 +24,7 @@ struct SetDetectorOptions {
 class SetDetector : public Detector {
  public:
   explicit SetDetector(const SetDetectorOptions& options)
-      : classes_(options.classes), criterion_(options.criterion) {}
+      : classes_(options.classes), aux_loss_(options.aux_loss), criterion_(options.criterion) {}
   DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
                      const StepImages& step = {}) const override {
     return criterion_.forward(output, targets, step);
@@ -46,8 +46,12 @@ class SetDetector : public Detector {
   int64_t logit_columns() const { return classes_ + criterion_.class_loss().extra_columns(); }
   int64_t classes() const { return classes_; }
 
+  // What the model returns: without losses of the earlier layers, the last layer's predictions alone.
+  DetectorOutput finished(DetectorOutput output) const;
+
  private:
   int64_t classes_;
+  bool aux_loss_;
   SetCriterion criterion_;
 };
 

@@ -27,9 +27,9 @@ class Dino : public SetDetector {
   class Transformer;
   // Boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient, and in `predictions` with it.
   Var choose_references(const EncodedTokens& tokens, LayerPrediction& predictions) const;
-  // target [N, Q, C] and references [N, Q, 4], the denoising queries first
-  void decode(Var target, Var references, const EncodedTokens& tokens, const DenoisingQueries& denoising,
-              bool record, DetectorOutput& output);
+  // queries: with references [N, Q, 4] in [0, 1], and no positions
+  void decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record,
+              DetectorOutput& output);
 
   DinoOptions options_;
   std::shared_ptr<Backbone> backbone_;

@@ -32,16 +32,10 @@ class RtDetrDecoder : public Module {
 
  private:
   class TokenHead;
-  struct Queries {
-    Var target;     // [N, Q, C]
-    Var reference;  // [N, Q, 4], before the sigmoid
-    QueryGroups groups;
-    DenoisingQueries denoising;
-  };
-  Queries select_queries(const Var& memory, const Proposals& proposals, LayerPrediction& predictions);
-  void prepend(DenoisingQueries denoising, Queries& queries) const;
-  void decode(const Queries& queries, const Var& memory, const TokenMaps& maps, const DetectorInput& input,
-              DetectorOutput& output);
+  // With references [N, Q, 4] before the sigmoid, and no positions.
+  DecoderQueries select_queries(const Var& memory, const Proposals& proposals, LayerPrediction& predictions);
+  void decode(const DecoderQueries& queries, const Var& memory, const TokenMaps& maps,
+              const DetectorInput& input, DetectorOutput& output);
 
   RtDetrDecoderOptions options_;
   ConstantKeeper constants_;

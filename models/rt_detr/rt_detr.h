@@ -27,7 +27,6 @@ class RtDetr : public SetDetector {
   }
 
  private:
-  bool aux_loss_;
   std::shared_ptr<Backbone> backbone_;
   std::shared_ptr<HybridEncoder> encoder_;
   std::shared_ptr<RtDetrDecoder> decoder_;

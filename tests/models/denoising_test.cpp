@@ -145,10 +145,10 @@ TEST(Denoising, WhoSeesWhom) {
   Rng rng(4);
   Tensor x = Tensor::empty({2, kAll, kDim});
   for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(rng.normal());
-  const LeadingGroups leading = make_leading_groups(kGroups, kSize, kAll, Device::kCpu);
-  auto run = [&](const Tensor& tokens, const LeadingGroups& groups) {
+  const AttentionMask leading = mask_of_groups(kGroups, kSize, kAll, Device::kCpu);
+  auto run = [&](const Tensor& tokens, const AttentionMask& mask) {
     Var q(tokens);
-    return layer->forward({.query = q, .key = q, .value = q, .leading = groups}).value();
+    return layer->forward({.query = q, .key = q, .value = q, .mask = mask}).value();
   };
   const Tensor before = run(x, leading);
   for (int64_t changed = 0; changed < kAll; ++changed) {
@@ -305,7 +305,7 @@ TEST(Denoising, NamesTheWrongField) {
   attention.section("transformer")
       .section("decoder_self_attention")
       .set("type", std::string("self_attention"));
-  expect(attention, "decoder_self_attention.type: self_attention knows no groups of queries");
+  expect(attention, "decoder_self_attention.type: self_attention takes no mask");
 }
 
 }  // namespace
