@@ -90,7 +90,7 @@ void DeformableDetr::after_initialize(uint64_t, const std::string&) {
   }
 }
 
-DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
+SetOutput DeformableDetr::predict(const DetectorInput& input) {
   ModuleScope scope(*this);
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
@@ -98,7 +98,7 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
       encode_levels(input_proj_->forward(backbone_->forward(input.images)), input, *transformer_->encoder,
                     transformer_->level_embed, {.offset = kPositionOffset}, constants_);
 
-  DetectorOutput output;
+  SetOutput output;
   DecoderQueries queries;
   if (options_.two_stage) {
     queries = proposed_queries(tokens.memory, make_proposals(tokens.maps), output.encoder);
@@ -161,7 +161,7 @@ void DeformableDetr::prepend(DenoisingQueries denoising, DecoderQueries& q) cons
 }
 
 void DeformableDetr::decode(const DecoderQueries& q, const EncodedTokens& tokens, bool record,
-                            DetectorOutput& output) {
+                            SetOutput& output) {
   Var target = q.target, reference = q.reference;
   output.query_groups = q.groups.equal;
   Var in_levels = references_in_levels(reference, tokens.maps);

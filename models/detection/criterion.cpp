@@ -179,7 +179,7 @@ SetCriterion::SetCriterion(const CriterionOptions& options)
     terms_.push_back(loss_terms().find(term.name, "criterion").make(class_loss_));
 }
 
-DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vector<Target>& targets,
+DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<Target>& targets,
                                     const StepImages& step) const {
   const CriterionOptions& o = options_;
   SACCADE_CHECK(!output.layers.empty(), "[criterion] the model made no prediction");

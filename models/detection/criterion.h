@@ -10,7 +10,7 @@
 #include "layers/args.h"
 #include "models/detection/loss_term.h"
 #include "models/detection/matcher.h"
-#include "models/detector.h"
+#include "models/detection/set_output.h"
 
 namespace saccade {
 
@@ -45,7 +45,7 @@ class SetCriterion {
   // denoising by its groups, which all batches of the step must have as many of (DetectorInput::most_objects). The softmax class loss
   // is divided by the sum of the class weights over all queries instead. Images without objects and batches without any are fine: all
   // their queries are background.
-  DetectionLoss forward(const DetectorOutput& output, const std::vector<Target>& targets,
+  DetectionLoss forward(const SetOutput& output, const std::vector<Target>& targets,
                         const StepImages& step = {}) const;
 
   const ClassLoss& class_loss() const { return *class_loss_; }

@@ -126,7 +126,7 @@ void prepend(DenoisingQueries denoising, const Var& target, const Var& position,
   q.denoising = std::move(denoising);
 }
 
-void add_layer(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
+void add_layer(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
   const int64_t D = queries.count(), Q = all.logits.dim(1);
   if (D == 0) return output.layers.push_back(all);
   auto part = [&](int64_t begin, int64_t end) {
@@ -138,7 +138,7 @@ void add_layer(DetectorOutput& output, const DenoisingQueries& queries, const La
   output.denoising.groups = queries.groups;
 }
 
-void add_layers(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
+void add_layers(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
   auto layer = [](const Var& x, int64_t l) {
     return reshape(slice(x, 0, l, l + 1), {x.dim(1), x.dim(2), x.dim(3)});
   };

@@ -8,7 +8,7 @@
 
 #include "layers/args.h"
 #include "models/common/transformer.h"
-#include "models/detector.h"
+#include "models/detection/set_output.h"
 
 namespace saccade {
 
@@ -68,8 +68,8 @@ void prepend(DenoisingQueries denoising, const Var& target, const Var& position,
              DecoderQueries& queries);
 
 // Appends what a decoder layer predicts of all queries, of which the first `queries.count()` are the denoising ones.
-void add_layer(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
+void add_layer(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
 // The same of all decoder layers at once, [L, N, Q, ...].
-void add_layers(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
+void add_layers(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
 
 }  // namespace saccade

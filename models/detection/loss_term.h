@@ -7,7 +7,7 @@
 
 #include "core/runtime/registry.h"
 #include "models/detection/class_loss.h"
-#include "models/detector.h"
+#include "models/detection/set_output.h"
 
 namespace saccade {
 

@@ -63,7 +63,7 @@ class Detr : public SetDetector {
     }
   }
 
-  DetectorOutput forward(const DetectorInput& input) override {
+  SetOutput predict(const DetectorInput& input) override {
     ModuleScope scope(*this);
     int64_t N = input.images.dim(0), C = options_.transformer.dim;
     Var map = input_proj_->forward(backbone_->forward(input.images).back());
@@ -79,7 +79,7 @@ class Detr : public SetDetector {
                           .padding_mask = maps.padding_mask,
                           .levels = maps.levels};
     const DecoderQueries queries = make_queries(input);
-    DetectorOutput output;
+    SetOutput output;
     output.query_groups = queries.groups.equal;
     if (options_.transformer.anchors) {
       memory.key = memory.value;
@@ -119,14 +119,14 @@ class Detr : public SetDetector {
     return q;
   }
 
-  void decode(const AttentionInput& memory, const DecoderQueries& q, DetectorOutput& output) {
+  void decode(const AttentionInput& memory, const DecoderQueries& q, SetOutput& output) {
     Vars layers = transformer_->decoder->forward(q.target, q.position, memory, q.groups);
     if (!options_.aux_loss) layers = {layers.back()};
     for (const Var& x : layers)
       add_layer(output, q.denoising, {class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
   }
 
-  void decode_anchors(const AttentionInput& memory, const DecoderQueries& q, DetectorOutput& output) {
+  void decode_anchors(const AttentionInput& memory, const DecoderQueries& q, SetOutput& output) {
     Var target = q.target, origin = q.reference;
     for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
       target = transformer_->anchor_decoder->run_layer(i, target, sigmoid(origin).value(), memory, q.groups);

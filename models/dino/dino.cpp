@@ -77,12 +77,12 @@ void Dino::after_initialize(uint64_t, const std::string&) {
   copy_tensors(*bbox_embed_, *transformer_->enc_out_bbox_embed);
 }
 
-DetectorOutput Dino::forward(const DetectorInput& input) {
+SetOutput Dino::predict(const DetectorInput& input) {
   ModuleScope scope(*this);
   const EncodedTokens tokens =
       encode_levels(input_proj_->forward(backbone_->forward(input.images)), input, *transformer_->encoder,
                     transformer_->level_embed, kDinoPositions, constants_);
-  DetectorOutput output;
+  SetOutput output;
   output.encoder_classes = true;
   DecoderQueries queries{.reference = choose_references(tokens, output.encoder)};
   const Shape shape{queries.reference.dim(0), queries.reference.dim(1), options_.transformer.dim};
@@ -115,7 +115,7 @@ Var Dino::choose_references(const EncodedTokens& encoded, LayerPrediction& predi
 }
 
 void Dino::decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record,
-                  DetectorOutput& output) {
+                  SetOutput& output) {
   Decoder& decoder = *transformer_->decoder;
   const int64_t C = options_.transformer.dim, layers = options_.transformer.decoder_layers;
   Var target = queries.target, references = queries.reference;

@@ -52,8 +52,7 @@ RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& optio
     dec_bbox_head_.push_back(child(fmt::format("dec_bbox_head.{}", i), box_head()));
 }
 
-void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input,
-                            DetectorOutput& output) {
+void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
   ModuleScope scope(*this);
   const int64_t dim = options_.transformer.dim;
   FeatureLevels levels;
@@ -95,7 +94,7 @@ DecoderQueries RtDetrDecoder::select_queries(const Var& memory, const Proposals&
 // Boxes are refined from layer to layer; the gradient of a layer's box also flows to the head of the layer before, not
 // further ("look forward twice").
 void RtDetrDecoder::decode(const DecoderQueries& q, const Var& memory, const TokenMaps& maps,
-                           const DetectorInput& input, DetectorOutput& output) {
+                           const DetectorInput& input, SetOutput& output) {
   const int64_t N = q.target.dim(0), Q = q.target.dim(1), all = options_.transformer.decoder_layers;
   const int64_t count = training() || options_.eval_layers == 0 ? all : std::min(options_.eval_layers, all);
   Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]

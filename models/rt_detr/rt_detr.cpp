@@ -16,11 +16,11 @@ RtDetr::RtDetr(const RtDetrOptions& options, std::shared_ptr<Backbone> backbone)
   decoder_ = make_child<RtDetrDecoder>("decoder", options.encoder.dim, decoder);
 }
 
-DetectorOutput RtDetr::forward(const DetectorInput& input) {
+SetOutput RtDetr::predict(const DetectorInput& input) {
   ModuleScope scope(*this);
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
-  DetectorOutput output;
+  SetOutput output;
   decoder_->forward(encoder_->forward(backbone_->forward(input.images), input), input, output);
   return finished(std::move(output));
 }
