@@ -11,11 +11,11 @@ const AttentionSpec& attention_spec(const Args& section, const std::string& fall
   return attention_layers().find(section.get_string("type", fallback), section.path() + ".type");
 }
 
-LeadingGroups make_leading_groups(int64_t count, int64_t size, int64_t queries, Device device) {
-  LeadingGroups groups{count, size, {}};
-  const int64_t D = groups.queries();
+AttentionMask mask_of_groups(int64_t count, int64_t size, int64_t queries, Device device) {
+  const int64_t D = count * size;
+  AttentionMask mask{.bias = {}, .apart = D};
   SACCADE_CHECK(D <= queries, "[attention] {} groups of {} among {} queries", count, size, queries);
-  if (count <= 1) return groups;
+  if (count <= 1) return mask;
   // The squared distance of two groups' numbers times a factor that is 0 for the queries after them: a few numbers for the
   // device, which makes the matrix of them.
   constexpr float kHidden = -1e9f;
@@ -28,8 +28,8 @@ LeadingGroups make_leading_groups(int64_t count, int64_t size, int64_t queries, 
   NoGrad no_grad;
   Tensor of_key = Tensor::from<float>({1, 1, queries}, numbers, device);
   Var distance = sub(Var(of_key.slice(2, 0, D).reshape({1, D, 1})), Var(of_key));
-  groups.bias = mul(square(distance), Var(Tensor::from<float>({1, 1, queries}, factors, device))).value();
-  return groups;
+  mask.bias = mul(square(distance), Var(Tensor::from<float>({1, 1, queries}, factors, device))).value();
+  return mask;
 }
 
 std::shared_ptr<Attention> make_attention(const Args& section, const std::string& fallback,

@@ -19,17 +19,17 @@ struct SamplingRecord {
   Tensor weights;    // f32 [N, Q, M, L, P]
 };
 
-// Queries of which the first count * size form groups: those of a group see each other and the queries after the groups,
-// which see only themselves (denoising: models/detection/denoising.h).
-struct LeadingGroups {
-  int64_t count = 0, size = 0;
-  // f32 [1, count * size, Q], added to the scores of the groups: 0, or so low that nothing is left of a key. Undefined
-  // where they see everything.
+// Which keys a query sees, where it is not all of them.
+struct AttentionMask {
+  // Added to the scores, f32 [heads or 1, Q, S] or [N, heads or 1, Q, S]: 0, or so low that nothing is left of a key. Undefined: 0.
   Tensor bias;
-  int64_t queries() const { return count * size; }
+  // Of queries that are the keys as well: those from `apart` on see only those from `apart` on, and `bias` is that of the queries before
+  // them. 0: there is no such part.
+  int64_t apart = 0;
 };
-// queries: Q, those of the groups included
-LeadingGroups make_leading_groups(int64_t count, int64_t size, int64_t queries, Device device);
+// Of `queries` queries, of which the first count * size form groups: those of a group see each other and the queries after the groups,
+// which see only themselves (denoising: models/detection/denoising.h).
+AttentionMask mask_of_groups(int64_t count, int64_t size, int64_t queries, Device device);
 
 struct AttentionInput {
   Var query;  // [N, Q, C], position already added
@@ -42,14 +42,14 @@ struct AttentionInput {
   Var reference_points;  // [N, Q, L, 2 or 4], normalised to the padded levels (deformable layers)
   FeatureLevels levels;  // the L maps that the S tokens are the cells of; empty where they are no maps
   SamplingRecord* record = nullptr;
-  LeadingGroups leading;  // of queries that are the keys as well
+  AttentionMask mask;
 };
 
 class Attention : public Module {
  public:
   virtual Var forward(const AttentionInput& input) = 0;  // -> [N, Q, C]
-  // Whether it heeds AttentionInput::leading; others are not asked to.
-  virtual bool supports_leading_groups() const { return false; }
+  // Whether it heeds AttentionInput::mask; others are not given one.
+  virtual bool supports_mask() const { return false; }
   // Whether it takes the positions of queries and keys apart from them.
   virtual bool separates_positions() const { return false; }
 };

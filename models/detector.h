@@ -1,6 +1,7 @@
 // The interface between detection models and those who train, evaluate and draw them.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,37 +16,12 @@
 
 namespace saccade {
 
-// What one decoder layer predicts.
-struct LayerPrediction {
-  Var logits;  // [N, Q, K]
-  Var boxes;   // [N, Q, 4] as (cx, cy, w, h) in [0, 1], relative to the un-padded image
-};
-
-struct MatchedPair {
-  int64_t image;   // position in the batch
-  int64_t query;   // in [0, Q)
-  int64_t object;  // position in the image's target
-};
-
-// Training with denoising (models/detection/denoising.h): what queries predict that are made of the objects.
-struct DenoisingOutput {
-  std::vector<LayerPrediction> layers;  // [N, D, ...], in decoder order; empty without denoising
-  std::vector<MatchedPair> pairs;       // the queries that answer an object; the others see none
-  int64_t groups = 0;                   // how often each object is asked for
-};
-
+// What a forward pass yields: each family's own (models/detection/set_output.h).
 struct DetectorOutput {
-  std::vector<LayerPrediction>
-      layers;  // of the matching queries, in decoder order; the last one is the result
-  // The same as one, [L, N, Q, ...], where the model makes them at once and there is no denoising; else undefined.
-  LayerPrediction stacked = {};
-  LayerPrediction encoder;  // two-stage proposals; else undefined
-  // The proposals' logits are those of all classes; else column 0 is that of one class, "object".
-  bool encoder_classes = false;
-  DenoisingOutput denoising;
-  // Training with extra query groups: Q is this many groups of equal size, each matched with all objects on
-  // its own.
-  int64_t query_groups = 1;
+  virtual ~DetectorOutput() = default;
+  // The result's tensors by name, before post-processing: what an exported model puts out.
+  virtual std::vector<std::pair<std::string, Var>> results() const = 0;
+
   std::vector<SamplingRecord> sampling;  // one per decoder layer when record_sampling
 };
 
@@ -87,7 +63,7 @@ struct PostprocessOptions {
 // Owns its losses and the way from its predictions to detections.
 class Detector : public Module {
  public:
-  virtual DetectorOutput forward(const DetectorInput& input) = 0;
+  virtual std::shared_ptr<const DetectorOutput> forward(const DetectorInput& input) = 0;
   // step: the images of the whole step, which say what the sums are divided by; empty: `targets` are all. Images without objects and
   // batches without any are fine.
   virtual DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,

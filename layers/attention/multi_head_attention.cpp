@@ -33,26 +33,25 @@ class MultiHeadAttention final : public Attention {
     }
     AttentionOptions options = options_;
     options.training = training();
-    return out_proj_->forward(input.leading.count > 0 ? attend_in_groups(q, k, v, input, options)
-                                                      : attention(q, k, v, input.padding_mask, {}, options));
+    return out_proj_->forward(attend(q, k, v, input, options));
   }
-  bool supports_leading_groups() const override { return true; }
+  bool supports_mask() const override { return true; }
   std::string type_name() const override { return "MultiHeadAttention"; }
 
  private:
-  // The queries after the groups as they would be without them.
-  static Var attend_in_groups(const Var& q, const Var& k, const Var& v, const AttentionInput& input,
-                              const AttentionOptions& options) {
-    const int64_t D = input.leading.queries(), Q = q.dim(1);
-    SACCADE_CHECK(
-        k.dim(1) == Q && D < Q && !input.padding_mask.defined(),
-        "[MultiHeadAttention] {} queries of groups, {} queries and {} keys without padding, expected as many keys "
-        "as queries",
-        D, Q, k.dim(1));
-    auto rest = [&](const Var& x) { return slice(x, 1, D, Q); };
-    const Tensor& bias = input.leading.bias;
-    Var of_groups = attention(slice(q, 1, 0, D), k, v, {}, bias.defined() ? Var(bias) : Var(), options);
-    return concat({of_groups, attention(rest(q), rest(k), rest(v), {}, {}, options)}, 1);
+  static Var attend(const Var& q, const Var& k, const Var& v, const AttentionInput& input,
+                    const AttentionOptions& options) {
+    const Var bias = input.mask.bias.defined() ? Var(input.mask.bias) : Var();
+    const int64_t D = input.mask.apart, Q = q.dim(1);
+    if (D == 0) return attention(q, k, v, input.padding_mask, bias, options);
+    SACCADE_CHECK(k.dim(1) == Q && D < Q && !input.padding_mask.defined(),
+                  "[MultiHeadAttention] queries from {} on apart, of {} queries and {} keys without padding, "
+                  "expected as many keys as queries",
+                  D, Q, k.dim(1));
+    // These queries as they would be without the others.
+    auto apart = [&](const Var& x) { return slice(x, 1, D, Q); };
+    Var first = attention(slice(q, 1, 0, D), k, v, {}, bias, options);
+    return concat({first, attention(apart(q), apart(k), apart(v), {}, {}, options)}, 1);
   }
 
   // Parts [begin, end) of the fused projection.

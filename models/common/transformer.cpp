@@ -49,8 +49,7 @@ Var attend_in_groups(Attention& layer, const Var& target, const Var& position, c
   int64_t N = target.dim(0), Q = target.dim(1), C = target.dim(2);
   Shape grouped{N * groups.equal, Q / groups.equal, C};
   Var query = reshape(add(target, position), grouped);
-  AttentionInput input{
-      .query = query, .key = query, .value = reshape(target, grouped), .leading = groups.leading};
+  AttentionInput input{.query = query, .key = query, .value = reshape(target, grouped), .mask = groups.mask};
   return reshape(layer.forward(input), {N, Q, C});
 }
 
@@ -116,8 +115,8 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
   if (norms_differ) cross_norm_ = norm("norm1");
   self_attn_ = child("self_attn", make_attention(o.decoder_self_attention, "multi_head_attention",
                                                  attention_shape(o, 1, true, false)));
-  if (o.denoising && !self_attn_->supports_leading_groups())
-    fail_input("{}.type: {} knows no groups of queries, which model.transformer.denoising has",
+  if (o.denoising && !self_attn_->supports_mask())
+    fail_input("{}.type: {} takes no mask, which model.transformer.denoising needs",
                o.decoder_self_attention.path(), o.decoder_self_attention.get_string("type", ""));
   if (norms_differ) self_norm_ = norm("norm2");
   if (!deformable) cross_attention();

@@ -18,7 +18,7 @@ struct TransformerOptions {
   int64_t levels = 1, encoder_points = 0, decoder_points = 0;  // for attention layers that sample
   double dropout = 0;
   bool pre_norm = false;
-  bool denoising = false;                         // the queries may have leading groups
+  bool denoising = false;                         // the queries may have a mask
   bool anchors = false;                           // DETR's decoder gets AttentionInput::query_position
   Activation activation = Activation::kRelu;      // of the feed-forward blocks
   Initializer ffn_init = init::xavier_uniform();  // of their weights
@@ -72,8 +72,8 @@ class TransformerEncoder : public Module {
 
 // Which queries of a decoder attend to each other.
 struct QueryGroups {
-  int64_t equal = 1;      // they are this many groups of equal size, each for itself
-  LeadingGroups leading;  // or some before the others
+  int64_t equal = 1;   // they are this many groups of equal size, each for itself
+  AttentionMask mask;  // or some see not all of the others
 };
 
 // DETR's decoder layer, or Deformable DETR's: there the cross-attention is `cross_attn` with `norm1`, and `norm2` belongs to the

@@ -90,7 +90,7 @@ void DeformableDetr::after_initialize(uint64_t, const std::string&) {
   }
 }
 
-DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
+SetOutput DeformableDetr::predict(const DetectorInput& input) {
   ModuleScope scope(*this);
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
@@ -98,8 +98,8 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
       encode_levels(input_proj_->forward(backbone_->forward(input.images)), input, *transformer_->encoder,
                     transformer_->level_embed, {.offset = kPositionOffset}, constants_);
 
-  DetectorOutput output;
-  Queries queries;
+  SetOutput output;
+  DecoderQueries queries;
   if (options_.two_stage) {
     queries = proposed_queries(tokens.memory, make_proposals(tokens.maps), output.encoder);
   } else {
@@ -107,15 +107,12 @@ DetectorOutput DeformableDetr::forward(const DetectorInput& input) {
   }
   prepend(make_denoising(input, training(), classes(), options_.denoising), queries);
   decode(queries, tokens, input.record_sampling, output);
-  if (!options_.aux_loss)
-    for (auto* all : {&output.layers, &output.denoising.layers})
-      if (all->size() > 1) all->erase(all->begin(), all->end() - 1);
-  return output;
+  return finished(std::move(output));
 }
 
-DeformableDetr::Queries DeformableDetr::learned_queries(int64_t batch) {
+DecoderQueries DeformableDetr::learned_queries(int64_t batch) {
   int64_t C = options_.transformer.dim;
-  Queries q;
+  DecoderQueries q;
   Var embed = query_embed_->forward();
   q.groups.equal = query_embed_->groups();
   int64_t Q = embed.dim(0);
@@ -127,8 +124,8 @@ DeformableDetr::Queries DeformableDetr::learned_queries(int64_t batch) {
   return q;
 }
 
-DeformableDetr::Queries DeformableDetr::proposed_queries(const Var& memory, const Proposals& proposals,
-                                                         LayerPrediction& predictions) {
+DecoderQueries DeformableDetr::proposed_queries(const Var& memory, const Proposals& proposals,
+                                                LayerPrediction& predictions) {
   const int64_t C = memory.dim(2);
   Var tokens = masked_fill(memory, proposals.invalid.unsqueeze(-1), 0);
   tokens = transformer_->enc_output_norm->forward(transformer_->enc_output->forward(tokens));
@@ -138,7 +135,7 @@ DeformableDetr::Queries DeformableDetr::proposed_queries(const Var& memory, cons
 
   // The tokens are chosen by the score of the first class alone.
   const Tensor indices = best_tokens(predictions.logits.value(), 1, options_.queries);
-  Queries q;
+  DecoderQueries q;
   q.reference = sigmoid(gather_rows(box_logits.detach(), indices));
   Var embed = encode_boxes(q.reference.value());
   q.position = slice(embed, 2, 0, C);
@@ -151,24 +148,20 @@ Var DeformableDetr::encode_boxes(const Tensor& boxes) const {
   return transformer_->pos_trans_norm->forward(transformer_->pos_trans->forward(encoding));
 }
 
-void DeformableDetr::prepend(DenoisingQueries denoising, Queries& q) const {
+void DeformableDetr::prepend(DenoisingQueries denoising, DecoderQueries& q) const {
   if (denoising.count() == 0) return;
   const int64_t C = options_.transformer.dim;
   Var boxes = Var(denoising.boxes);
   Var position = options_.two_stage
                      ? slice(encode_boxes(denoising.boxes), 2, 0, C)
                      : ref_point_head_->forward(Var(sine_box_encoding(denoising.boxes, C / 2)));
-  q.target = concat({label_enc_->forward(denoising), q.target}, 1);
-  q.position = concat({position, q.position}, 1);
+  const Var target = label_enc_->forward(denoising);
   // Learned queries start from a point.
-  q.reference = concat({slice(boxes, 2, 0, q.reference.dim(2)), q.reference}, 1);
-  q.groups.leading =
-      make_leading_groups(denoising.groups, denoising.size, q.target.dim(1), q.target.device());
-  q.denoising = std::move(denoising);
+  saccade::prepend(std::move(denoising), target, position, slice(boxes, 2, 0, q.reference.dim(2)), q);
 }
 
-void DeformableDetr::decode(const Queries& q, const EncodedTokens& tokens, bool record,
-                            DetectorOutput& output) {
+void DeformableDetr::decode(const DecoderQueries& q, const EncodedTokens& tokens, bool record,
+                            SetOutput& output) {
   Var target = q.target, reference = q.reference;
   output.query_groups = q.groups.equal;
   Var in_levels = references_in_levels(reference, tokens.maps);

@@ -19,7 +19,7 @@ struct DeformableDetrOptions : SetDetectorOptions {
 class DeformableDetr : public SetDetector {
  public:
   DeformableDetr(const DeformableDetrOptions& options, std::shared_ptr<Backbone> backbone);
-  DetectorOutput forward(const DetectorInput& input) override;
+  SetOutput predict(const DetectorInput& input) override;
   std::string type_name() const override { return "DeformableDetr"; }
 
  protected:
@@ -27,18 +27,14 @@ class DeformableDetr : public SetDetector {
 
  private:
   class Transformer;
-  struct Queries {
-    Var target, position;  // [N, Q, C]
-    Var reference;         // [N, Q, 2 or 4] in [0, 1]
-    QueryGroups groups;
-    DenoisingQueries denoising;
-  };
-  Queries learned_queries(int64_t batch);
-  Queries proposed_queries(const Var& memory, const Proposals& proposals, LayerPrediction& predictions);
+  // With references [N, Q, 2 or 4] in [0, 1].
+  DecoderQueries learned_queries(int64_t batch);
+  DecoderQueries proposed_queries(const Var& memory, const Proposals& proposals,
+                                  LayerPrediction& predictions);
   // The encoded boxes [N, Q, 4] as (position, content) [N, Q, 2 C]: two stages only.
   Var encode_boxes(const Tensor& boxes) const;
-  void prepend(DenoisingQueries denoising, Queries& queries) const;
-  void decode(const Queries& queries, const EncodedTokens& tokens, bool record, DetectorOutput& output);
+  void prepend(DenoisingQueries denoising, DecoderQueries& queries) const;
+  void decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record, SetOutput& output);
   // What a head predicts of targets [..., N, Q, C] around references [N, Q, 2 or 4].
   LayerPrediction predict(size_t head, const Var& target, const Var& reference) const;
 

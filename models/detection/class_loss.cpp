@@ -27,7 +27,8 @@ double ClassLoss::score_of(float score) const { return 1 / (1 + std::exp(-static
 
 Tensor matched_quality(const Var& logits, const MatchedQueries& matched) {
   Tensor quality = Tensor::zeros({logits.dim(0), logits.dim(1), logits.dim(2)}, DType::kF32, logits.device());
-  kernels::matched_iou(matched.boxes.to(DType::kF32).contiguous(), matched.truth, matched.indices, quality);
+  kernels::matched_iou(matched.boxes.value().to(DType::kF32).contiguous(), matched.truth, matched.indices,
+                       quality);
   return quality;
 }
 

@@ -20,8 +20,9 @@ struct ClassLossOptions {
 // many.
 struct MatchedQueries {
   std::vector<int64_t> rows, labels;
-  // Where the predictions are: the rows and labels again, i64 [P], the predicted and the true boxes, f32 [P, 4] as (cx, cy, w, h).
-  Tensor indices, classes, boxes, truth;
+  // Where the predictions are: the rows and labels again, i64 [P], and the true boxes, f32 [P, 4] as (cx, cy, w, h).
+  Tensor indices, classes, truth;
+  Var boxes;  // [P, 4], the predicted ones
 };
 
 // The queries of one layer in all images of a step (core/types/step_images.h).

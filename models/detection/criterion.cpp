@@ -89,7 +89,8 @@ void find_matched(Together& t, const std::vector<Target>& targets, PackedUpload&
 
 // The losses of all layers: every kind of every stack in one op, and their weighted sum.
 DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& targets,
-                         const StepImages& step, const CriterionOptions& o, const ClassLoss& class_loss) {
+                         const StepImages& step, const std::vector<CriterionOptions::Term>& names,
+                         const std::vector<std::shared_ptr<const LossTerm>>& losses) {
   const StepImages own(targets);
   PackedUpload upload;
   for (Together& t : all) find_matched(t, targets, upload);
@@ -99,32 +100,27 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
   std::vector<WeightedTerm> terms;
   for (Together& t : all) {
     const Shape& s = t.predicted.boxes.shape();
-    const auto layers = LossParts::apart(s[0]);
     MatchedQueries& queries = t.matched;
     queries.indices = tables[t.uploads[0]];
     queries.classes = tables[t.uploads[1]];
     queries.truth = tables[t.uploads[2]];
-    const Var matched = index_select(reshape(t.predicted.boxes, {s[0] * s[1] * s[2], 4}), queries.indices);
-    queries.boxes = matched.value();
+    queries.boxes = index_select(reshape(t.predicted.boxes, {s[0] * s[1] * s[2], 4}), queries.indices);
     const auto matched_here = std::ssize(t.pairs[0]);
     SACCADE_CHECK(queries_in(t, own).matched == static_cast<double>(matched_here),
                   "[criterion] {} matched queries of a layer, but its loss is divided as for {}",
                   matched_here, queries_in(t, own).matched);
     const QueryCounts counts = queries_in(t, step);
-    const double weights[] = {o.class_weight / class_loss.divisor(counts), o.bbox_weight / counts.objects,
-                              o.giou_weight / counts.objects};
     for (int64_t l : t.order)
-      for (size_t i = 0; i < 3; ++i) terms.push_back({sums.size() + i, l, weights[i]});
-    sums.insert(sums.end(),
-                {class_loss.sum(t.predicted.logits, queries), l1_loss(matched, queries.truth, layers),
-                 giou_loss(matched, queries.truth, layers)});
+      for (size_t i = 0; i < losses.size(); ++i)
+        terms.push_back({sums.size() + i, l, names[i].weight / losses[i]->divisor(counts)});
+    for (const auto& loss : losses) sums.push_back(loss->sum(t.predicted, queries));
   }
   Tensor parts;
   result.total = weighted_sum(sums, terms, parts);
   for (int64_t i = 0; const Together& t : all)
     for (const std::string& suffix : t.suffixes)
-      for (const char* name : {"class", "bbox", "giou"})
-        result.parts.emplace_back(name + suffix, parts.select(0, i++));
+      for (const CriterionOptions::Term& term : names)
+        result.parts.emplace_back(term.name + suffix, parts.select(0, i++));
   return result;
 }
 
@@ -161,9 +157,8 @@ void add_metrics(const Shape& shape, const float* values, const std::vector<Matc
 CriterionOptions CriterionOptions::read(const Args& s) {
   CriterionOptions o;
   o.class_loss = s.get_string("class_loss");
-  o.class_weight = s.get_float("class_weight");
-  o.bbox_weight = s.get_float("bbox_weight");
-  o.giou_weight = s.get_float("giou_weight");
+  for (const std::string name : {"class", "bbox", "giou"})
+    o.terms.push_back({name, s.get_float(name + "_weight")});
   o.focal_alpha = s.get_float("focal_alpha");
   o.focal_gamma = s.get_float("focal_gamma");
   o.matcher.focal_alpha = s.get_float("cost_alpha", o.focal_alpha);
@@ -180,9 +175,11 @@ SetCriterion::SetCriterion(const CriterionOptions& options)
     : options_(options),
       class_loss_(class_losses().find(options.class_loss, "criterion.class_loss").make(options)) {
   options_.matcher.probabilities = class_loss_->matches_probabilities();
+  for (const auto& term : options.terms)
+    terms_.push_back(loss_terms().find(term.name, "criterion").make(class_loss_));
 }
 
-DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vector<Target>& targets,
+DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<Target>& targets,
                                     const StepImages& step) const {
   const CriterionOptions& o = options_;
   SACCADE_CHECK(!output.layers.empty(), "[criterion] the model made no prediction");
@@ -223,7 +220,7 @@ DetectionLoss SetCriterion::forward(const DetectorOutput& output, const std::vec
     all.back().pairs.assign(all.back().order.size(), dn.pairs);
   }
 
-  DetectionLoss result = sum_losses(all, targets, step.empty() ? StepImages(targets) : step, o, *class_loss_);
+  DetectionLoss result = sum_losses(all, targets, step.empty() ? StepImages(targets) : step, o.terms, terms_);
   add_metrics(layers[0].logits.shape(), matching.logits[0], matching.layers[0], targets, groups, *class_loss_,
               result);
   result.problems = std::move(matching.problems);

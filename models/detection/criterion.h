@@ -8,16 +8,20 @@
 
 #include "core/types/step_images.h"
 #include "layers/args.h"
-#include "models/detection/class_loss.h"
+#include "models/detection/loss_term.h"
 #include "models/detection/matcher.h"
-#include "models/detector.h"
+#include "models/detection/set_output.h"
 
 namespace saccade {
 
 struct CriterionOptions : ClassLossOptions {
   std::string class_loss;  // a registered one, see models/detection/class_loss.h
-  double class_weight = 0, bbox_weight = 0, giou_weight = 0;
-  bool aux = true;  // losses of the decoder layers before the last one
+  struct Term {
+    std::string name;  // a registered one, see models/detection/loss_term.h
+    double weight;
+  };
+  std::vector<Term> terms;  // in the order of their sum
+  bool aux = true;          // losses of the decoder layers before the last one
   // How often an object is matched within each extra query group (hybrid matching, Jia et al. 2023); once in
   // the first one. 1 is Group DETR (Chen et al. 2023).
   int64_t extra_group_repeat = 0;
@@ -30,7 +34,7 @@ struct CriterionOptions : ClassLossOptions {
 class SetCriterion {
  public:
   explicit SetCriterion(const CriterionOptions& options);
-  // Parts: "class", "bbox", "giou" of the last layer, then with suffixes _0, _1, ... those of the earlier layers and
+  // Parts: the terms ("class", "bbox", "giou") of the last layer, then with suffixes _0, _1, ... those of the earlier layers and
   // _enc those of the two-stage proposals, _dn, _dn_0, _dn_1, ... those of the denoising queries, which answer objects without
   // matching. Metrics, of the last layer's first query group: "class_error" (per cent of
   // the matched queries whose best class is another one; 0 without objects) and "cardinality_error" (mean absolute
@@ -41,7 +45,7 @@ class SetCriterion {
   // denoising by its groups, which all batches of the step must have as many of (DetectorInput::most_objects). The softmax class loss
   // is divided by the sum of the class weights over all queries instead. Images without objects and batches without any are fine: all
   // their queries are background.
-  DetectionLoss forward(const DetectorOutput& output, const std::vector<Target>& targets,
+  DetectionLoss forward(const SetOutput& output, const std::vector<Target>& targets,
                         const StepImages& step = {}) const;
 
   const ClassLoss& class_loss() const { return *class_loss_; }
@@ -49,6 +53,7 @@ class SetCriterion {
  private:
   CriterionOptions options_;
   std::shared_ptr<const ClassLoss> class_loss_;
+  std::vector<std::shared_ptr<const LossTerm>> terms_;  // as options_.terms
 };
 
 }  // namespace saccade

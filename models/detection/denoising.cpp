@@ -117,7 +117,16 @@ Var LabelEmbedding::forward(const DenoisingQueries& queries) const {
   return queries.padding.defined() ? masked_fill(content, queries.padding, 0) : content;
 }
 
-void add_layer(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
+void prepend(DenoisingQueries denoising, const Var& target, const Var& position, const Var& reference,
+             DecoderQueries& q) {
+  q.target = concat({target, q.target}, 1);
+  if (q.position.defined()) q.position = concat({position, q.position}, 1);
+  if (q.reference.defined()) q.reference = concat({reference, q.reference}, 1);
+  q.groups.mask = mask_of_groups(denoising.groups, denoising.size, q.target.dim(1), q.target.device());
+  q.denoising = std::move(denoising);
+}
+
+void add_layer(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
   const int64_t D = queries.count(), Q = all.logits.dim(1);
   if (D == 0) return output.layers.push_back(all);
   auto part = [&](int64_t begin, int64_t end) {
@@ -129,7 +138,7 @@ void add_layer(DetectorOutput& output, const DenoisingQueries& queries, const La
   output.denoising.groups = queries.groups;
 }
 
-void add_layers(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
+void add_layers(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
   auto layer = [](const Var& x, int64_t l) {
     return reshape(slice(x, 0, l, l + 1), {x.dim(1), x.dim(2), x.dim(3)});
   };

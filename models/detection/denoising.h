@@ -1,14 +1,14 @@
 // Contrastive denoising (Li et al. 2022, DN-DETR; Zhang et al. 2023, DINO). In training further queries, before the others,
 // are made of the objects: their classes and boxes with noise. From a positive query the decoder is to find its object, a negative
 // one lies farther off and is to find none; nothing is matched. They come in groups, each with every object once, and the other
-// queries do not see them (LeadingGroups, layers/attention.h).
+// queries do not see them (mask_of_groups, layers/attention.h).
 #pragma once
 
 #include <vector>
 
 #include "layers/args.h"
-#include "layers/attention.h"
-#include "models/detector.h"
+#include "models/common/transformer.h"
+#include "models/detection/set_output.h"
 
 namespace saccade {
 
@@ -55,9 +55,21 @@ class LabelEmbedding : public Module {
   Var weight_;
 };
 
+// What a decoder starts from, Q queries.
+struct DecoderQueries {
+  Var target;     // [N, Q, C]
+  Var position;   // [N, Q, C]; undefined where it is made of the references
+  Var reference;  // [N, Q, ...]: the family's; undefined where it has none
+  QueryGroups groups;
+  DenoisingQueries denoising;  // the first ones
+};
+// Puts these before the others; each part is [N, D, ...].
+void prepend(DenoisingQueries denoising, const Var& target, const Var& position, const Var& reference,
+             DecoderQueries& queries);
+
 // Appends what a decoder layer predicts of all queries, of which the first `queries.count()` are the denoising ones.
-void add_layer(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
+void add_layer(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
 // The same of all decoder layers at once, [L, N, Q, ...].
-void add_layers(DetectorOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
+void add_layers(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
 
 }  // namespace saccade

@@ -9,7 +9,7 @@
 #include "core/runtime/host_copy.h"
 #include "core/types/target.h"
 #include "models/detection/assignment.h"
-#include "models/detector.h"
+#include "models/detection/set_output.h"
 
 namespace saccade {
 

@@ -51,7 +51,7 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
 
 }  // namespace
 
-std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
+std::vector<std::vector<ImageDetection>> postprocess(const SetOutput& output,
                                                      const std::vector<Target>& targets,
                                                      const PostprocessOptions& options,
                                                      const ClassLoss& class_loss) {

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "models/detection/class_loss.h"
-#include "models/detector.h"
+#include "models/detection/set_output.h"
 
 namespace saccade {
 
 // As Detector::postprocess; the class loss says how scores follow from logits. Equal scores go by query, then class.
-std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
+std::vector<std::vector<ImageDetection>> postprocess(const SetOutput& output,
                                                      const std::vector<Target>& targets,
                                                      const PostprocessOptions& options,
                                                      const ClassLoss& class_loss);

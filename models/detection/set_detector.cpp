@@ -21,4 +21,11 @@ void SetDetectorOptions::read(const Args& transformer, const Args& section, int6
   criterion = CriterionOptions::read(section);
 }
 
+SetOutput SetDetector::finished(SetOutput output) const {
+  if (!aux_loss_)
+    for (auto* all : {&output.layers, &output.denoising.layers})
+      if (all->size() > 1) all->erase(all->begin(), all->end() - 1);
+  return output;
+}
+
 }  // namespace saccade

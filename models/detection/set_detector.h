@@ -24,15 +24,19 @@ struct SetDetectorOptions {
 class SetDetector : public Detector {
  public:
   explicit SetDetector(const SetDetectorOptions& options)
-      : classes_(options.classes), criterion_(options.criterion) {}
+      : classes_(options.classes), aux_loss_(options.aux_loss), criterion_(options.criterion) {}
+  virtual SetOutput predict(const DetectorInput& input) = 0;
+  std::shared_ptr<const DetectorOutput> forward(const DetectorInput& input) final {
+    return std::make_shared<SetOutput>(predict(input));
+  }
   DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
                      const StepImages& step = {}) const override {
-    return criterion_.forward(output, targets, step);
+    return criterion_.forward(set_output(output), targets, step);
   }
   std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                        const std::vector<Target>& targets,
                                                        const PostprocessOptions& options) const override {
-    return saccade::postprocess(output, targets, options, criterion_.class_loss());
+    return saccade::postprocess(set_output(output), targets, options, criterion_.class_loss());
   }
 
   std::vector<std::string> class_heads() const override {
@@ -46,8 +50,12 @@ class SetDetector : public Detector {
   int64_t logit_columns() const { return classes_ + criterion_.class_loss().extra_columns(); }
   int64_t classes() const { return classes_; }
 
+  // What the model returns: without losses of the earlier layers, the last layer's predictions alone.
+  SetOutput finished(SetOutput output) const;
+
  private:
   int64_t classes_;
+  bool aux_loss_;
   SetCriterion criterion_;
 };
 

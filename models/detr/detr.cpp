@@ -63,7 +63,7 @@ class Detr : public SetDetector {
     }
   }
 
-  DetectorOutput forward(const DetectorInput& input) override {
+  SetOutput predict(const DetectorInput& input) override {
     ModuleScope scope(*this);
     int64_t N = input.images.dim(0), C = options_.transformer.dim;
     Var map = input_proj_->forward(backbone_->forward(input.images).back());
@@ -78,68 +78,61 @@ class Detr : public SetDetector {
     AttentionInput memory{.value = transformer_->encoder->forward(tokens, position, maps),
                           .padding_mask = maps.padding_mask,
                           .levels = maps.levels};
-    const DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
-    DetectorOutput output;
-    output.query_groups = query_embed_->groups();
+    const DecoderQueries queries = make_queries(input);
+    SetOutput output;
+    output.query_groups = queries.groups.equal;
     if (options_.transformer.anchors) {
       memory.key = memory.value;
       // Anchors are compared with the centres of the cells.
       const SinePositions centres{.offset = -0.5, .temperature = options_.position_temperature};
       memory.key_position = Var(sine_positions(maps, C, centres, &constants_)[0]);
-      decode_anchors(memory, denoising, output);
+      decode_anchors(memory, queries, output);
     } else {
       memory.key = add(memory.value, position);
-      decode(memory, denoising, output);
+      decode(memory, queries, output);
     }
-    if (!options_.aux_loss)
-      for (auto* all : {&output.layers, &output.denoising.layers})
-        if (all->size() > 1) all->erase(all->begin(), all->end() - 1);
-    return output;
+    return finished(std::move(output));
   }
   std::string type_name() const override { return "Detr"; }
 
  private:
-  // What the queries are, the learned ones [groups * Q, C or 4] after those of denoising: all [N, .., C or 4].
-  struct Queries {
-    Var target, learned;
-    QueryGroups groups;
-  };
-  Queries make_queries(int64_t batch, const DenoisingQueries& denoising, int64_t groups) {
+  // The learned ones, which are positions or anchors, after those of denoising.
+  DecoderQueries make_queries(const DetectorInput& input) {
+    const bool anchors = options_.transformer.anchors;
     const Var embed = query_embed_->forward();
-    const Shape shape{batch, embed.dim(0), options_.transformer.dim};
-    Queries q{.target = Var(Tensor::zeros(shape, embed.dtype(), embed.device())),
-              .learned = expand(embed, {batch, embed.dim(0), embed.dim(1)}),
-              .groups = {.equal = groups, .leading = {}}};
-    if (denoising.count() > 0) {
-      q.target = concat({label_enc_->forward(denoising), q.target}, 1);
-      q.groups.leading =
-          make_leading_groups(denoising.groups, denoising.size, q.target.dim(1), q.target.device());
+    const Shape shape{input.images.dim(0), embed.dim(0), options_.transformer.dim};
+    DecoderQueries q{.target = Var(Tensor::zeros(shape, embed.dtype(), embed.device())),
+                     .groups = {.equal = query_embed_->groups(), .mask = {}}};
+    (anchors ? q.reference : q.position) = expand(embed, {shape[0], shape[1], embed.dim(1)});
+    DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
+    if (denoising.count() == 0) return q;
+    const Var target = label_enc_->forward(denoising);
+    Var position, reference;
+    if (anchors) {
+      reference = inverse_sigmoid(Var(denoising.boxes));
+    } else {
+      const int64_t half = options_.transformer.dim / 2;
+      position = ref_point_head_->forward(
+          Var(sine_box_encoding(denoising.boxes, half, options_.position_temperature)));
     }
+    prepend(std::move(denoising), target, position, reference, q);
     return q;
   }
 
-  void decode(const AttentionInput& memory, const DenoisingQueries& denoising, DetectorOutput& output) {
-    auto [target, position, groups] = make_queries(memory.value.dim(0), denoising, output.query_groups);
-    if (denoising.count() > 0) {
-      const int64_t half = options_.transformer.dim / 2;
-      const Tensor sines = sine_box_encoding(denoising.boxes, half, options_.position_temperature);
-      position = concat({ref_point_head_->forward(Var(sines)), position}, 1);
-    }
-    Vars layers = transformer_->decoder->forward(target, position, memory, groups);
+  void decode(const AttentionInput& memory, const DecoderQueries& q, SetOutput& output) {
+    Vars layers = transformer_->decoder->forward(q.target, q.position, memory, q.groups);
     if (!options_.aux_loss) layers = {layers.back()};
     for (const Var& x : layers)
-      add_layer(output, denoising, {class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
+      add_layer(output, q.denoising, {class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
   }
 
-  void decode_anchors(const AttentionInput& memory, const DenoisingQueries& denoising,
-                      DetectorOutput& output) {
-    auto [target, origin, groups] = make_queries(memory.value.dim(0), denoising, output.query_groups);
-    if (denoising.count() > 0) origin = concat({inverse_sigmoid(Var(denoising.boxes)), origin}, 1);
+  void decode_anchors(const AttentionInput& memory, const DecoderQueries& q, SetOutput& output) {
+    Var target = q.target, origin = q.reference;
     for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
-      target = transformer_->anchor_decoder->run_layer(i, target, sigmoid(origin).value(), memory, groups);
+      target = transformer_->anchor_decoder->run_layer(i, target, sigmoid(origin).value(), memory, q.groups);
       Var x = transformer_->decoder->normalised(target);
       Var box = add(bbox_embed_->forward(x), origin);
-      add_layer(output, denoising, {class_embed_->forward(x), sigmoid(box)});
+      add_layer(output, q.denoising, {class_embed_->forward(x), sigmoid(box)});
       // Each layer's loss trains its own correction; without, the one that there is trains all of them, and the anchors.
       origin = options_.aux_loss ? box.detach() : box;
     }

@@ -77,23 +77,23 @@ void Dino::after_initialize(uint64_t, const std::string&) {
   copy_tensors(*bbox_embed_, *transformer_->enc_out_bbox_embed);
 }
 
-DetectorOutput Dino::forward(const DetectorInput& input) {
+SetOutput Dino::predict(const DetectorInput& input) {
   ModuleScope scope(*this);
   const EncodedTokens tokens =
       encode_levels(input_proj_->forward(backbone_->forward(input.images)), input, *transformer_->encoder,
                     transformer_->level_embed, kDinoPositions, constants_);
-  DetectorOutput output;
+  SetOutput output;
   output.encoder_classes = true;
-  Var references = choose_references(tokens, output.encoder);
-  const Shape shape{references.dim(0), references.dim(1), options_.transformer.dim};
+  DecoderQueries queries{.reference = choose_references(tokens, output.encoder)};
+  const Shape shape{queries.reference.dim(0), queries.reference.dim(1), options_.transformer.dim};
   Var content = slice(transformer_->tgt_embed, 0, 0, shape[1]);
-  Var target = expand(reshape(content, {1, shape[1], shape[2]}), shape);
-  const DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
+  queries.target = expand(reshape(content, {1, shape[1], shape[2]}), shape);
+  DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
   if (denoising.count() > 0) {
-    target = concat({label_enc_->forward(denoising), target}, 1);
-    references = concat({sigmoid(dino_logits(Var(denoising.boxes))), references}, 1);
+    const Var target = label_enc_->forward(denoising), boxes = sigmoid(dino_logits(Var(denoising.boxes)));
+    prepend(std::move(denoising), target, {}, boxes, queries);
   }
-  decode(target, references, tokens, denoising, input.record_sampling, output);
+  decode(queries, tokens, input.record_sampling, output);
   return output;
 }
 
@@ -114,13 +114,11 @@ Var Dino::choose_references(const EncodedTokens& encoded, LayerPrediction& predi
   return predictions.boxes.detach();
 }
 
-void Dino::decode(Var target, Var references, const EncodedTokens& tokens, const DenoisingQueries& denoising,
-                  bool record, DetectorOutput& output) {
+void Dino::decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record,
+                  SetOutput& output) {
   Decoder& decoder = *transformer_->decoder;
   const int64_t C = options_.transformer.dim, layers = options_.transformer.decoder_layers;
-  QueryGroups groups;
-  if (denoising.count() > 0)
-    groups.leading = make_leading_groups(denoising.groups, denoising.size, target.dim(1), target.device());
+  Var target = queries.target, references = queries.reference;
   Var first_level = Var(tokens.maps.valid_ratios.slice(1, 0, 1));  // [N, 1, 2]
   first_level = concat({first_level, first_level}, -1);
   Var origin = references;  // what a layer's boxes are relative to; its gradient reaches the layer before
@@ -137,11 +135,11 @@ void Dino::decode(Var target, Var references, const EncodedTokens& tokens, const
                                        .reference_points = references_in_levels(references, tokens.maps),
                                        .levels = tokens.maps.levels,
                                        .record = record ? &output.sampling.back() : nullptr},
-                                      groups);
+                                      queries.groups);
     const bool last = i + 1 == layers;
     if (last || options_.aux_loss) {
       Var out = decoder.norm->forward(target);
-      add_layer(output, denoising,
+      add_layer(output, queries.denoising,
                 {class_embed_->forward(out), sigmoid(add(bbox_embed_->forward(out), dino_logits(origin)))});
     }
     if (last) break;

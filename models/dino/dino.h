@@ -16,7 +16,7 @@ struct DinoOptions : SetDetectorOptions {
 class Dino : public SetDetector {
  public:
   Dino(const DinoOptions& options, std::shared_ptr<Backbone> backbone);
-  DetectorOutput forward(const DetectorInput& input) override;
+  SetOutput predict(const DetectorInput& input) override;
   std::string type_name() const override { return "Dino"; }
 
  protected:
@@ -27,9 +27,8 @@ class Dino : public SetDetector {
   class Transformer;
   // Boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient, and in `predictions` with it.
   Var choose_references(const EncodedTokens& tokens, LayerPrediction& predictions) const;
-  // target [N, Q, C] and references [N, Q, 4], the denoising queries first
-  void decode(Var target, Var references, const EncodedTokens& tokens, const DenoisingQueries& denoising,
-              bool record, DetectorOutput& output);
+  // queries: with references [N, Q, 4] in [0, 1], and no positions
+  void decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record, SetOutput& output);
 
   DinoOptions options_;
   std::shared_ptr<Backbone> backbone_;

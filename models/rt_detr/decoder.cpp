@@ -1,17 +1,11 @@
 #include "models/rt_detr/decoder.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "layers/module_scope.h"
+#include "models/common/deformable_tokens.h"
 
 namespace saccade {
-namespace {
-
-// The class bias with which every score starts at 0.01 (Lin et al. 2017).
-const double kScoreBias = -std::log((1 - 0.01) / 0.01);
-
-}  // namespace
 
 // `enc_output`: what the tokens are scored by.
 class RtDetrDecoder::TokenHead : public Module {
@@ -43,10 +37,7 @@ RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& optio
   position.push_back(o.dim);
   query_pos_head_ =
       make_child<Mlp>("query_pos_head", position, MlpOptions{.activation = o.activation, .linear = xavier});
-  auto score_head = [&] {
-    return std::make_shared<Linear>(o.dim, options.columns,
-                                    LinearOptions{.bias_init = init::constant(kScoreBias)});
-  };
+  auto score_head = [&] { return make_class_head(o.dim, options.columns); };
   auto box_head = [&] {
     const LinearOptions zero{.weight_init = init::constant(0), .bias_init = init::constant(0)};
     return std::make_shared<Mlp>(std::vector{o.dim, o.dim, o.dim, int64_t{4}},
@@ -61,8 +52,7 @@ RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& optio
     dec_bbox_head_.push_back(child(fmt::format("dec_bbox_head.{}", i), box_head()));
 }
 
-void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input,
-                            DetectorOutput& output) {
+void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
   ModuleScope scope(*this);
   const int64_t dim = options_.transformer.dim;
   FeatureLevels levels;
@@ -74,14 +64,19 @@ void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& i
   }
   Var memory = concat(tokens, 1);
   TokenMaps token_maps = make_token_maps(levels, input, &constants_);
-  Queries queries = select_queries(memory, make_proposals(token_maps), output.encoder);
-  prepend(make_denoising(input, training(), options_.classes, options_.denoising), queries);
+  DecoderQueries queries = select_queries(memory, make_proposals(token_maps), output.encoder);
+  DenoisingQueries denoising = make_denoising(input, training(), options_.classes, options_.denoising);
+  if (denoising.count() > 0) {
+    const Var target = denoising_class_embed_->forward(denoising);
+    const Var reference = inverse_sigmoid(Var(denoising.boxes));
+    prepend(std::move(denoising), target, {}, reference, queries);
+  }
   output.encoder_classes = true;
   decode(queries, memory, token_maps, input, output);
 }
 
-RtDetrDecoder::Queries RtDetrDecoder::select_queries(const Var& memory, const Proposals& proposals,
-                                                     LayerPrediction& predictions) {
+DecoderQueries RtDetrDecoder::select_queries(const Var& memory, const Proposals& proposals,
+                                             LayerPrediction& predictions) {
   Var tokens = masked_fill(memory, proposals.invalid.unsqueeze(-1), 0);
   Tensor indices;
   {  // All tokens are scored; what learns are the chosen ones, which alone the losses see.
@@ -96,19 +91,10 @@ RtDetrDecoder::Queries RtDetrDecoder::select_queries(const Var& memory, const Pr
   return {.target = selected.detach(), .reference = box_logits.detach()};
 }
 
-void RtDetrDecoder::prepend(DenoisingQueries denoising, Queries& q) const {
-  if (denoising.count() == 0) return;
-  q.target = concat({denoising_class_embed_->forward(denoising), q.target}, 1);
-  q.reference = concat({inverse_sigmoid(Var(denoising.boxes)), q.reference}, 1);
-  q.groups.leading =
-      make_leading_groups(denoising.groups, denoising.size, q.target.dim(1), q.target.device());
-  q.denoising = std::move(denoising);
-}
-
 // Boxes are refined from layer to layer; the gradient of a layer's box also flows to the head of the layer before, not
 // further ("look forward twice").
-void RtDetrDecoder::decode(const Queries& q, const Var& memory, const TokenMaps& maps,
-                           const DetectorInput& input, DetectorOutput& output) {
+void RtDetrDecoder::decode(const DecoderQueries& q, const Var& memory, const TokenMaps& maps,
+                           const DetectorInput& input, SetOutput& output) {
   const int64_t N = q.target.dim(0), Q = q.target.dim(1), all = options_.transformer.decoder_layers;
   const int64_t count = training() || options_.eval_layers == 0 ? all : std::min(options_.eval_layers, all);
   Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]

@@ -8,7 +8,7 @@
 #include "models/common/token_maps.h"
 #include "models/common/transformer.h"
 #include "models/detection/denoising.h"
-#include "models/detector.h"
+#include "models/detection/set_output.h"
 
 namespace saccade {
 
@@ -27,21 +27,15 @@ class RtDetrDecoder : public Module {
   // channels: of the encoder's maps
   RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& options);
   // maps: the encoder's, [N, H_l, W_l, channels]. In evaluation `layers` has the last one only.
-  void forward(const std::vector<Var>& maps, const DetectorInput& input, DetectorOutput& output);
+  void forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output);
   std::string type_name() const override { return "RtDetrDecoder"; }
 
  private:
   class TokenHead;
-  struct Queries {
-    Var target;     // [N, Q, C]
-    Var reference;  // [N, Q, 4], before the sigmoid
-    QueryGroups groups;
-    DenoisingQueries denoising;
-  };
-  Queries select_queries(const Var& memory, const Proposals& proposals, LayerPrediction& predictions);
-  void prepend(DenoisingQueries denoising, Queries& queries) const;
-  void decode(const Queries& queries, const Var& memory, const TokenMaps& maps, const DetectorInput& input,
-              DetectorOutput& output);
+  // With references [N, Q, 4] before the sigmoid, and no positions.
+  DecoderQueries select_queries(const Var& memory, const Proposals& proposals, LayerPrediction& predictions);
+  void decode(const DecoderQueries& queries, const Var& memory, const TokenMaps& maps,
+              const DetectorInput& input, SetOutput& output);
 
   RtDetrDecoderOptions options_;
   ConstantKeeper constants_;

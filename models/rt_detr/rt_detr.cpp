@@ -6,7 +6,7 @@
 namespace saccade {
 
 RtDetr::RtDetr(const RtDetrOptions& options, std::shared_ptr<Backbone> backbone)
-    : SetDetector(options), aux_loss_(options.aux_loss), backbone_(std::move(backbone)) {
+    : SetDetector(options), backbone_(std::move(backbone)) {
   child("backbone", backbone_);
   encoder_ = make_child<HybridEncoder>("encoder", backbone_->channels(), options.encoder);
   RtDetrDecoderOptions decoder = options.decoder;
@@ -16,16 +16,13 @@ RtDetr::RtDetr(const RtDetrOptions& options, std::shared_ptr<Backbone> backbone)
   decoder_ = make_child<RtDetrDecoder>("decoder", options.encoder.dim, decoder);
 }
 
-DetectorOutput RtDetr::forward(const DetectorInput& input) {
+SetOutput RtDetr::predict(const DetectorInput& input) {
   ModuleScope scope(*this);
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
-  DetectorOutput output;
+  SetOutput output;
   decoder_->forward(encoder_->forward(backbone_->forward(input.images), input), input, output);
-  if (!aux_loss_)
-    for (auto* all : {&output.layers, &output.denoising.layers})
-      if (all->size() > 1) all->erase(all->begin(), all->end() - 1);
-  return output;
+  return finished(std::move(output));
 }
 
 namespace {

@@ -17,7 +17,7 @@ struct RtDetrOptions : SetDetectorOptions {
 class RtDetr : public SetDetector {
  public:
   RtDetr(const RtDetrOptions& options, std::shared_ptr<Backbone> backbone);
-  DetectorOutput forward(const DetectorInput& input) override;
+  SetOutput predict(const DetectorInput& input) override;
   std::string type_name() const override { return "RtDetr"; }
   std::vector<std::string> class_heads() const override {
     return {"decoder.enc_score_head.", "decoder.dec_score_head.", "decoder.denoising_class_embed."};
@@ -27,7 +27,6 @@ class RtDetr : public SetDetector {
   }
 
  private:
-  bool aux_loss_;
   std::shared_ptr<Backbone> backbone_;
   std::shared_ptr<HybridEncoder> encoder_;
   std::shared_ptr<RtDetrDecoder> decoder_;

@@ -20,6 +20,7 @@
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
 #include "models/build.h"
+#include "models/detection/set_output.h"
 #include "train/commands/device_choice.h"
 #include "train/config/options.h"
 #include "train/inference/model_input.h"
@@ -113,7 +114,7 @@ int bench(const Options& o) {
     const Batch& batch = batches[next++ % batches.size()];
     DetectorInput input = detector_input(batch, norm, device);
     input.targets = &batch.targets;
-    DetectorOutput output = model->forward(input);
+    SetOutput output = set_output(*model->forward(input));
     if (o.infer) {  // the predictions must arrive
       output.layers.back().logits.value().to(Device::kCpu);
       output.layers.back().boxes.value().to(Device::kCpu);

@@ -9,6 +9,7 @@
 
 #include "autograd/engine.h"
 #include "core/tensor/philox.h"
+#include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
 
 namespace saccade {
@@ -19,7 +20,7 @@ CriterionOptions defaults() { return CriterionOptions::read(test::schema_criteri
 constexpr const char* kClassLosses[] = {"focal", "varifocal", "softmax", "mal", "ia_bce"};
 
 struct CriterionCase {
-  DetectorOutput output;
+  SetOutput output;
   std::vector<Target> targets;
   Vars leaves;
 };

@@ -9,6 +9,7 @@
 #include "core/runtime/recording.h"
 #include "core/tensor/device.h"
 #include "models/build.h"
+#include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
 
 namespace saccade {
@@ -134,8 +135,8 @@ void expect_detector_agrees(const Args& args, int64_t height, int64_t width) {
   std::vector<Target> targets(2);  // for the denoising queries, where the model has them
   targets[1] = {.image_id = 3, .labels = {1, 2}, .boxes = {0.5f, 0.4f, 0.2f, 0.3f, 0.3f, 0.6f, 0.3f, 0.1f}};
   expect_cuda_agrees(*model, [&](Device device) {
-    DetectorOutput output =
-        model->forward({.images = Var(images.to(device)), .sizes = sizes, .targets = &targets});
+    SetOutput output =
+        set_output(*model->forward({.images = Var(images.to(device)), .sizes = sizes, .targets = &targets}));
     std::vector<std::pair<std::string, Var>> outputs;
     if (output.encoder.logits.defined())
       outputs = {{"proposals' logits", output.encoder.logits}, {"proposals", output.encoder.boxes}};
@@ -148,7 +149,8 @@ void expect_detector_agrees(const Args& args, int64_t height, int64_t width) {
     return backward_of(*model, outputs);
   });
   expect_recording_agrees(*model, images, [&](const Tensor& x) {
-    const LayerPrediction last = model->forward({.images = Var(x), .sizes = sizes}).layers.back();
+    const LayerPrediction last =
+        set_output(*model->forward({.images = Var(x), .sizes = sizes})).layers.back();
     return std::vector{last.logits, last.boxes};
   });
 }
@@ -227,7 +229,7 @@ TEST(CudaModels, RtDetrInEvaluation) {
   Tensor images = random({1, 64, 96, 3}, rng, 1);
   expect_cuda_agrees(*model, [&](Device device) {
     NoGrad no_grad;
-    DetectorOutput output = model->forward({.images = Var(images.to(device))});
+    SetOutput output = set_output(*model->forward({.images = Var(images.to(device))}));
     return Results{{"logits", output.layers.back().logits.value().to(Device::kCpu)},
                    {"boxes", output.layers.back().boxes.value().to(Device::kCpu)}};
   });

@@ -8,6 +8,7 @@
 
 #include "autograd/engine.h"
 #include "core/tensor/philox.h"
+#include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
 
 namespace saccade {
@@ -145,10 +146,10 @@ TEST(Denoising, WhoSeesWhom) {
   Rng rng(4);
   Tensor x = Tensor::empty({2, kAll, kDim});
   for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(rng.normal());
-  const LeadingGroups leading = make_leading_groups(kGroups, kSize, kAll, Device::kCpu);
-  auto run = [&](const Tensor& tokens, const LeadingGroups& groups) {
+  const AttentionMask leading = mask_of_groups(kGroups, kSize, kAll, Device::kCpu);
+  auto run = [&](const Tensor& tokens, const AttentionMask& mask) {
     Var q(tokens);
-    return layer->forward({.query = q, .key = q, .value = q, .leading = groups}).value();
+    return layer->forward({.query = q, .key = q, .value = q, .mask = mask}).value();
   };
   const Tensor before = run(x, leading);
   for (int64_t changed = 0; changed < kAll; ++changed) {
@@ -240,8 +241,8 @@ TEST(Denoising, EveryBatchTrains) {
     model->set_training(true);
     for (const auto& [name, targets] : batches) {
       SCOPED_TRACE(testing::Message() << named.name << ", " << name);
-      const DetectorOutput output =
-          model->forward({.images = Var(random_images(2)), .sizes = {}, .targets = &targets});
+      const SetOutput output =
+          set_output(*model->forward({.images = Var(random_images(2)), .sizes = {}, .targets = &targets}));
       const DenoisingQueries queries = make_denoising(targets, kClasses, {.queries = 10}, Device::kCpu);
       ASSERT_EQ(output.denoising.layers.size(), queries.count() > 0 ? 2u : 0u);
       for (const LayerPrediction& p : output.layers) EXPECT_EQ(p.boxes.dim(1), 6);
@@ -275,9 +276,9 @@ TEST(Denoising, LeavesTheOtherQueriesAlone) {
     plain->initialize(3);
     model->initialize(3);
     const DetectorInput input{.images = Var(random_images(2)), .sizes = {}, .targets = &targets};
-    const DetectorOutput want = plain->forward(input), evaluated = model->forward(input);
+    const SetOutput want = set_output(*plain->forward(input)), evaluated = set_output(*model->forward(input));
     model->set_training(true);
-    const DetectorOutput trained = model->forward(input);
+    const SetOutput trained = set_output(*model->forward(input));
     EXPECT_EQ(evaluated.denoising.groups, 0);
     EXPECT_EQ(trained.denoising.groups, 2);
     for (size_t l = 0; l < want.layers.size(); ++l) {
@@ -305,7 +306,7 @@ TEST(Denoising, NamesTheWrongField) {
   attention.section("transformer")
       .section("decoder_self_attention")
       .set("type", std::string("self_attention"));
-  expect(attention, "decoder_self_attention.type: self_attention knows no groups of queries");
+  expect(attention, "decoder_self_attention.type: self_attention takes no mask");
 }
 
 }  // namespace

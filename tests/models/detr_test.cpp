@@ -10,6 +10,7 @@
 #include "autograd/ops.h"
 #include "autograd/scope.h"
 #include "models/build.h"
+#include "models/detection/set_output.h"
 #include "tests/input_error.h"
 #include "tests/models/schema_args.h"
 
@@ -123,11 +124,11 @@ TEST(Detr, ExtraQueryGroupsAreForTrainingOnly) {
   DetectorInput input{.images = Var(normal_images({1, 64, 64, 3}, 3)), .sizes = {}};
   NoGrad no_grad;
   model->set_training(true);
-  DetectorOutput training = model->forward(input);
+  SetOutput training = set_output(*model->forward(input));
   EXPECT_EQ(training.query_groups, 3);
   EXPECT_EQ(training.layers[1].boxes.shape(), Shape({1, 18, 4}));
   model->set_training(false);
-  DetectorOutput evaluation = model->forward(input);
+  SetOutput evaluation = set_output(*model->forward(input));
   EXPECT_EQ(evaluation.query_groups, 1);
   // Groups do not see each other: the first one's boxes are those without the others.
   auto a = training.layers[1].boxes.value().slice(1, 0, 6).to_vector<float>(),
@@ -150,7 +151,7 @@ TEST(Detr, AnchorQueriesWithAnotherAttention) {
   Tensor images = normal_images({1, 64, 96, 3}, 4);
   // Classes, unlike boxes, know of the anchors through positions alone.
   auto logits = [&] {
-    return model->forward({.images = Var(images), .sizes = {}}).layers.back().logits.value();
+    return set_output(*model->forward({.images = Var(images), .sizes = {}})).layers.back().logits.value();
   };
   const auto before = logits().to_vector<float>();
   for (NamedTensor& t : model->named_tensors())
@@ -171,7 +172,7 @@ TEST(Detr, PositionsInTokens) {
     for (NamedTensor& t : model->named_tensors())
       if (t.name == "input_proj.weight") t.var.value().fill(0);
     auto logits = [&](int64_t width) {
-      return model->forward({.images = Var(normal_images({1, 64, width, 3}, 4)), .sizes = {}})
+      return set_output(*model->forward({.images = Var(normal_images({1, 64, width, 3}, 4)), .sizes = {}}))
           .layers.back()
           .logits.value()
           .to_vector<float>();
@@ -193,8 +194,8 @@ TEST(Detr, AnchorsLearn) {
     args.section("transformer").set("aux_loss", aux_loss);
     auto model = test::build_detector(args, 4);
     model->initialize(8);
-    const DetectorOutput output =
-        model->forward({.images = Var(normal_images({1, 64, 96, 3}, 4)), .sizes = {}});
+    const SetOutput output =
+        set_output(*model->forward({.images = Var(normal_images({1, 64, 96, 3}, 4)), .sizes = {}}));
     EXPECT_EQ(output.layers.size(), aux_loss ? 2u : 1u);
     Var loss = sum(output.layers[0].boxes);
     if (aux_loss) loss = add(loss, sum(output.layers[1].boxes));
@@ -211,7 +212,8 @@ TEST(Detr, AttentionLayersAreNamedByTheConfiguration) {
   model->initialize(8);
   EXPECT_FALSE(values_of(*model, "transformer.encoder.layers.1.self_attn.sampling_offsets.weight").empty());
   NoGrad no_grad;
-  auto output = model->forward({.images = Var(normal_images({1, 64, 64, 3}, 4)), .sizes = {}});
+  const SetOutput output =
+      set_output(*model->forward({.images = Var(normal_images({1, 64, 64, 3}, 4)), .sizes = {}}));
   EXPECT_EQ(output.layers.back().logits.shape(), Shape({1, 6, 5}));  // no object is the fifth class
 
   // The decoder's queries have no reference points, and their tokens are others.

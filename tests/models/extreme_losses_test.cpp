@@ -5,6 +5,7 @@
 
 #include "autograd/engine.h"
 #include "models/detection/criterion.h"
+#include "models/detection/set_output.h"
 #include "tests/autograd/golden.h"
 #include "tests/models/schema_args.h"
 
@@ -54,7 +55,7 @@ CriterionRun run_criterion(const Golden& golden, const ExtremeCase& c, const std
   CriterionOptions options =
       CriterionOptions::read(test::schema_criterion(kind == "softmax" ? "detr" : "deformable_detr"));
   options.class_loss = kind;
-  DetectorOutput output;
+  SetOutput output;
   output.layers.push_back({Var(golden[std::string(c.name) + ".logits"], true),
                            Var(golden[std::string(c.name) + ".boxes"], true)});
   const DetectionLoss loss = SetCriterion(options).forward(output, read_targets(golden, c));

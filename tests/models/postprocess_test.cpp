@@ -7,13 +7,14 @@
 #include <limits>
 
 #include "core/tensor/error.h"
+#include "models/detection/set_output.h"
 
 namespace saccade {
 namespace {
 
 // Two queries, three columns; the boxes are simple fractions.
-DetectorOutput output_of(const std::vector<float>& logits) {
-  DetectorOutput output;
+SetOutput output_of(const std::vector<float>& logits) {
+  SetOutput output;
   LayerPrediction p;
   p.logits = Var(Tensor::from<float>({1, 2, 3}, logits));
   p.boxes =
@@ -31,7 +32,7 @@ std::vector<Target> one_target() {
   return {t};
 }
 
-std::vector<std::vector<ImageDetection>> detections(const DetectorOutput& output,
+std::vector<std::vector<ImageDetection>> detections(const SetOutput& output,
                                                     const std::vector<Target>& targets,
                                                     const PostprocessOptions& options = {},
                                                     const char* class_loss = "focal") {
@@ -61,7 +62,7 @@ TEST(Postprocess, SigmoidTakesTheBestPairs) {
 }
 
 TEST(Postprocess, EachImageHasItsOwnPredictions) {
-  DetectorOutput output;
+  SetOutput output;
   LayerPrediction p;
   std::vector<float> logits(2 * 2 * 3, -5), boxes;
   logits[1] = 2;          // image 0, query 0, class 1
@@ -83,7 +84,7 @@ TEST(Postprocess, EachImageHasItsOwnPredictions) {
 
 // Boxes of 100 x 50 pixels, moved to the right by 0, 10, 20 and 60 pixels: of the first, 90, 80 and 40 % are left in common.
 TEST(Postprocess, OverlappedDetectionsOfAClassGo) {
-  DetectorOutput output;
+  SetOutput output;
   LayerPrediction p;
   p.logits = Var(Tensor::from<float>({1, 4, 2}, std::vector<float>{4, -9, 3, -8, 2, 3.5f, 1, -7}));
   std::vector<float> boxes;
@@ -105,7 +106,7 @@ TEST(Postprocess, OverlappedDetectionsOfAClassGo) {
 }
 
 TEST(Postprocess, TheFirstNumberOfABoxIsChecked) {
-  DetectorOutput output = output_of({0, 2, -1, 1, 0, 2});
+  SetOutput output = output_of({0, 2, -1, 1, 0, 2});
   std::vector<float> boxes = output.layers[0].boxes.value().to_vector<float>();
   boxes[0] = std::numeric_limits<float>::infinity();
   output.layers[0].boxes = Var(Tensor::from<float>({1, 2, 4}, boxes));

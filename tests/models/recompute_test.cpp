@@ -3,6 +3,7 @@
 
 #include "autograd/engine.h"
 #include "models/build.h"
+#include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
 
 namespace saccade {
@@ -39,7 +40,8 @@ std::pair<std::vector<float>, int64_t> gradients(bool recompute) {
   std::vector<float> pixels(2 * 64 * 64 * 3);
   for (float& p : pixels) p = static_cast<float>(rng.normal());
   int64_t before = allocator(Device::kCpu).stats().active_bytes;
-  DetectorOutput output = model->forward({.images = Var(Tensor::from<float>({2, 64, 64, 3}, pixels))});
+  SetOutput output =
+      set_output(*model->forward({.images = Var(Tensor::from<float>({2, 64, 64, 3}, pixels))}));
   int64_t kept = allocator(Device::kCpu).stats().active_bytes - before;
   const LayerPrediction& last = output.layers.back();
   backward(add(sum(square(last.logits)), sum(square(last.boxes))));

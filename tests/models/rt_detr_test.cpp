@@ -1,6 +1,7 @@
 // RT-DETR: sizes, names, initial values, the folded convolutions, the position code and wrong configurations. Against transformers:
 // tests/train/checkpoints/rt_detr_transformers_test.cpp.
 #include "models/rt_detr/rt_detr.h"
+#include "models/detection/set_output.h"
 
 #include <gtest/gtest.h>
 
@@ -170,14 +171,14 @@ TEST(RtDetr, RunsAtAnySizeAndStopsEarly) {
   NoGrad no_grad;
   for (Shape shape : {Shape{1, 64, 64, 3}, Shape{2, 70, 101, 3}}) {
     DetectorInput input{.images = Var(noise(shape, 2)), .record_sampling = true};
-    DetectorOutput output = model->forward(input);
+    SetOutput output = set_output(*model->forward(input));
     ASSERT_EQ(output.layers.size(), 1);
     EXPECT_EQ(output.sampling.size(), 2);
     EXPECT_EQ(output.layers[0].logits.shape(), (Shape{shape[0], 20, 7}));
     for (float v : output.layers[0].boxes.value().to_vector<float>()) EXPECT_TRUE(v >= 0 && v <= 1) << v;
   }
   model->set_training(true);
-  EXPECT_EQ(model->forward({.images = Var(noise({1, 64, 64, 3}, 2))}).layers.size(), 3);
+  EXPECT_EQ(set_output(*model->forward({.images = Var(noise({1, 64, 64, 3}, 2))})).layers.size(), 3);
 }
 
 // A backbone may halve odd sizes up (convolutions with padding) or down (DAT).
@@ -211,7 +212,7 @@ TEST(RtDetr, TheAttentionOfTheEncoderMaySample) {
   args.section("transformer").section("encoder_attention").set("type", std::string("ms_deform_attn"));
   auto model = test::build_detector(args, 7);
   model->initialize(7);
-  EXPECT_EQ(model->forward({.images = Var(noise({1, 64, 64, 3}, 2))}).layers.size(), 1);
+  EXPECT_EQ(set_output(*model->forward({.images = Var(noise({1, 64, 64, 3}, 2))})).layers.size(), 1);
 }
 
 TEST(RtDetr, APartOfTheChannelsIsRounded) {

@@ -8,6 +8,7 @@
 #include "models/backbone.h"
 #include "models/build.h"
 #include "models/common/stages.h"
+#include "models/detection/set_output.h"
 #include "models/summary.h"
 #include "tests/input_error.h"
 #include "tests/models/schema_args.h"
@@ -140,7 +141,9 @@ TEST(Vision, AnEncoderOfOneLevelTakesWindows) {
   auto detector = test::build_detector(model, 3);
   detector->initialize(4);
   auto run = [&](Var images) {
-    return detector->forward({.images = images, .sizes = {{64, 128}, {40, 70}}}).layers[0].logits.value();
+    return set_output(*detector->forward({.images = images, .sizes = {{64, 128}, {40, 70}}}))
+        .layers[0]
+        .logits.value();
   };
   Tensor logits = run(uniform_images({2, 64, 128, 3}, 2));
   EXPECT_EQ(logits.shape(), (Shape{2, 5, 3}));

@@ -1,6 +1,7 @@
 // The training loop on a tiny model: exact resume (after a stop, an exception and SIGKILL), accumulation,
 // diagnosis.
 #include "train/loop/trainer.h"
+#include "models/detection/set_output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -44,7 +45,7 @@ class TinyDetector : public Module {
     alias("bbox_embed.1.weight", w2_);
     mean_ = buffer("running_mean", {3}, 0);
   }
-  DetectorOutput forward(const DetectorInput& input) {
+  SetOutput forward(const DetectorInput& input) {
     const int axes[] = {1, 2};
     Var colour = mean(input.images, axes);  // [N, 3]
     if (training()) {
@@ -56,7 +57,7 @@ class TinyDetector : public Module {
     if (poison == -1) poison = 0;
     if (poison > 0 && --poison == 0) hidden = log(mul_scalar(add_scalar(square(hidden), 1), -1));
     Var boxes = reshape(linear(hidden, w2_, Var()), {input.images.dim(0), 1, 4});
-    DetectorOutput out;
+    SetOutput out;
     out.layers.push_back({boxes, boxes});
     return out;
   }
@@ -93,7 +94,7 @@ Batch make_batch(int64_t epoch, int64_t index, int64_t size) {
 }
 
 // Squared distance to every object of the image.
-TrainingLoss box_loss(const DetectorOutput& out, const std::vector<Target>& targets, const StepImages& step) {
+TrainingLoss box_loss(const SetOutput& out, const std::vector<Target>& targets, const StepImages& step) {
   const Device device = out.layers[0].boxes.device();
   Var total(Tensor::zeros({}, DType::kF32, device));
   for (size_t n = 0; n < targets.size(); ++n) {
@@ -131,7 +132,7 @@ class TinyTask : public TrainingTask {
   }
   TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
-    DetectorOutput output = detector.forward(detector_input(batch, {}, detector.device()));
+    SetOutput output = detector.forward(detector_input(batch, {}, detector.device()));
     forward_done();
     return criterion(output, batch.targets, step);
   }
@@ -152,8 +153,8 @@ class TinyTask : public TrainingTask {
   int64_t evaluations_until_signal = -1, batches_until_signal = -1;
   std::vector<double> figures{0.5};  // AP50 of one evaluation after the other
   int64_t evaluations = 0;
-  std::function<TrainingLoss(const DetectorOutput&, const std::vector<Target>&, const StepImages&)>
-      criterion = box_loss;
+  std::function<TrainingLoss(const SetOutput&, const std::vector<Target>&, const StepImages&)> criterion =
+      box_loss;
 };
 
 struct TinyRun {
@@ -447,8 +448,7 @@ TEST_P(TrainerOn, NonFiniteLossStopsWithADiagnosis) {
   s.task.detector.poison = 8;
   // The diagnosis repeats the forward pass, which must be bad again.
   auto loss = s.task.criterion;
-  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets,
-                         const StepImages& step) {
+  s.task.criterion = [&](const SetOutput& out, const std::vector<Target>& targets, const StepImages& step) {
     TrainingLoss l = loss(out, targets, step);
     if (!std::isfinite(l.total.value().item())) s.task.detector.poison = 1;
     return l;
@@ -474,8 +474,7 @@ TEST_P(TrainerOn, NonFinitePredictionsAreNamedWithTheirImages) {
   TestFolder folder;
   TinyRun s(folder / "run", 4, 0.3, GetParam());
   s.task.detector.poison = 3;
-  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets,
-                         const StepImages& step) {
+  s.task.criterion = [&](const SetOutput& out, const std::vector<Target>& targets, const StepImages& step) {
     const SetCriterion criterion(CriterionOptions::read(test::schema_criterion()));
     DetectionLoss l = criterion.forward(out, targets, step);
     if (!l.problems.empty()) s.task.detector.poison = 1;
@@ -498,8 +497,7 @@ TEST_P(TrainerOn, NonFiniteGradientNamesTheBatchAndSavesNothing) {
   s.options.config.mutable_train()->set_accumulate(2);
   auto loss = s.task.criterion;
   // sqrt has an infinite slope at 0: a finite loss with a bad gradient, in the images of batch 3.
-  s.task.criterion = [&](const DetectorOutput& out, const std::vector<Target>& targets,
-                         const StepImages& step) {
+  s.task.criterion = [&](const SetOutput& out, const std::vector<Target>& targets, const StepImages& step) {
     TrainingLoss l = loss(out, targets, step);
     if (targets[0].image_id == 300) l.total = add(l.total, sum(sqrt(mul_scalar(out.layers[0].boxes, 0))));
     return l;

@@ -60,7 +60,7 @@ std::function<void(const Batch&)> box_inference(const LoadedModel& model, const 
   auto runner = std::make_shared<DetectorRunner>(detector, options.normalization);
   const PostprocessOptions post = postprocess_options(model.config, std::ssize(model.category_ids));
   return [&detector, runner, post](const Batch& batch) {
-    detector.postprocess(runner->run(batch), batch.targets, post);
+    detector.postprocess(*runner->run(batch), batch.targets, post);
   };
 }
 
@@ -126,14 +126,14 @@ class BoxPredictor : public Predictor {
       return pictures;
     }
     const Batch batch = batch_of(images, model_.config);
-    const DetectorOutput output = runner_.run(batch, arguments_.sampling_points);
+    const auto output = runner_.run(batch, arguments_.sampling_points);
     if (arguments_.sampling_points &&
-        (output.sampling.empty() || !output.sampling.back().locations.defined()))
+        (output->sampling.empty() || !output->sampling.back().locations.defined()))
       fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
                  arguments_.checkpoint);
-    const auto detections = detector_.postprocess(output, batch.targets, post_);
+    const auto detections = detector_.postprocess(*output, batch.targets, post_);
     for (size_t n = 0; n < images.size(); ++n)
-      draw(*images[n].input, images[n].image, detections[n], output, batch, static_cast<int64_t>(n),
+      draw(*images[n].input, images[n].image, detections[n], output->sampling, batch, static_cast<int64_t>(n),
            workspace, names, pictures);
     return pictures;
   }
@@ -156,7 +156,7 @@ class BoxPredictor : public Predictor {
       for (size_t t = found.size(); t < tiles.size() && std::ssize(parts) < arguments_.batch_size; ++t)
         parts.push_back({loaded.input, cut_tile(loaded.image, tiles[t])});
       const Batch batch = batch_of(parts, model_.config);
-      for (auto& detections : detector_.postprocess(runner_.run(batch), batch.targets, post_)) {
+      for (auto& detections : detector_.postprocess(*runner_.run(batch), batch.targets, post_)) {
         std::erase_if(detections, [&](const ImageDetection& d) { return d.score < threshold_; });
         found.push_back(std::move(detections));
       }
@@ -166,8 +166,8 @@ class BoxPredictor : public Predictor {
 
   // Image n of the batch; adds the names of what it draws.
   void draw(const PredictInput& input, Image& image, const std::vector<ImageDetection>& detections,
-            const DetectorOutput& output, const Batch& batch, int64_t n, const Workspace& workspace,
-            PictureNames& names, std::vector<std::string>& pictures) {
+            const std::vector<SamplingRecord>& sampling, const Batch& batch, int64_t n,
+            const Workspace& workspace, PictureNames& names, std::vector<std::string>& pictures) {
     pictures.push_back(input.picture);
     std::vector<DrawnBox> boxes;
     std::vector<DrawnPoint> points;
@@ -184,7 +184,7 @@ class BoxPredictor : public Predictor {
       }
       add_to_list(input, box, crop);
       if (arguments_.sampling_points && boxes.size() < kSampledDetections)
-        add_sampling_points(output.sampling.back(), batch, n, d.query, d.label, points);
+        add_sampling_points(sampling.back(), batch, n, d.query, d.label, points);
       boxes.push_back(box);
     }
     draw_points(image, points, std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));

@@ -89,9 +89,9 @@ class DetectionTask final : public TrainingTask {
     DetectorInput input = detector_input(batch, normalization_, model_->device());
     input.targets = &batch.targets;
     input.most_objects = batch.most_objects;
-    DetectorOutput output = model_->forward(input);
+    const auto output = model_->forward(input);
     forward_done();
-    DetectionLoss loss = model_->loss(output, batch.targets, step);
+    DetectionLoss loss = model_->loss(*output, batch.targets, step);
     return {loss.total, loss.parts, [metrics = loss.metrics] { return metrics; }, loss.problems};
   }
 

@@ -14,8 +14,7 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Detec
   DetectorRunner runner(model, options.normalization);
   return collect<Detection>(model, dataset, options,
                             [&](const Batch& batch, std::vector<Detection>& detections) {
-                              DetectorOutput output = runner.run(batch);
-                              auto results = model.postprocess(output, batch.targets, post);
+                              auto results = model.postprocess(*runner.run(batch), batch.targets, post);
                               for (size_t n = 0; n < results.size(); ++n)
                                 for (const ImageDetection& d : results[n])
                                   detections.push_back({batch.targets[n].image_id,

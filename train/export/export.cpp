@@ -157,9 +157,10 @@ void add_metadata(onnx::ModelProto& proto, const OnnxGraph& g, const ExportOptio
 
 std::vector<std::pair<std::string, Tensor>> raw_outputs_of(Module& model, const Tensor& images) {
   if (auto* detector = dynamic_cast<Detector*>(&model)) {
-    const DetectorOutput output = detector->forward({.images = Var(images), .sizes = {}});
-    const LayerPrediction& last = output.layers.back();
-    return {{"logits", last.logits.value()}, {"boxes", last.boxes.value()}};
+    std::vector<std::pair<std::string, Tensor>> outputs;
+    for (const auto& [name, value] : detector->forward({.images = Var(images), .sizes = {}})->results())
+      outputs.emplace_back(name, value.value());
+    return outputs;
   }
   return {{"logits", dynamic_cast<Classifier&>(model).forward(Var(images)).value()}};
 }

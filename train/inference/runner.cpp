@@ -7,7 +7,7 @@
 
 namespace saccade {
 
-DetectorOutput DetectorRunner::run(const Batch& batch, bool record_sampling) {
+std::shared_ptr<const DetectorOutput> DetectorRunner::run(const Batch& batch, bool record_sampling) {
   DetectorInput input = detector_input(batch, normalization_, model_.device());
   input.record_sampling = record_sampling;
   if (record_sampling) return model_.forward(input);

@@ -2,6 +2,7 @@
 // gradients; on a CPU from any number of threads.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "core/kernels/normalize_image/normalize_image.h"
@@ -17,12 +18,12 @@ class DetectorRunner {
   DetectorRunner(Detector& model, const kernels::ImageNormalization& normalization)
       : model_(model), normalization_(normalization) {}
   // To be used before the next call, which may overwrite it.
-  DetectorOutput run(const Batch& batch, bool record_sampling = false);
+  std::shared_ptr<const DetectorOutput> run(const Batch& batch, bool record_sampling = false);
 
  private:
   Detector& model_;
   kernels::ImageNormalization normalization_;
-  RecordedForward<DetectorOutput> forward_;
+  RecordedForward<std::shared_ptr<const DetectorOutput>> forward_;
 };
 
 class ClassifierRunner {

@@ -92,9 +92,8 @@ class Model::Impl {
 
   std::vector<std::vector<Prediction>> boxes(const Batch& batch, double threshold) const {
     auto& detector = loaded_->as<Detector>();
-    const DetectorOutput output = detector_runner_->run(batch);
     std::vector<std::vector<Prediction>> found;
-    for (const auto& image : detector.postprocess(output, batch.targets, post_)) {
+    for (const auto& image : detector.postprocess(*detector_runner_->run(batch), batch.targets, post_)) {
       auto& predictions = found.emplace_back();
       for (const ImageDetection& d : image)
         if (d.score >= threshold)

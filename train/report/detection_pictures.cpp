@@ -63,11 +63,11 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
   const Batch batch =
       collate({sample}, {make_target(sample, original)}, options.evaluation.loader.pad_multiple);
   EvaluationMode mode(detector, options.evaluation.precision);
-  const DetectorOutput output = DetectorRunner(detector, options.evaluation.normalization).run(batch, true);
-  if (output.sampling.empty() || !output.sampling.back().locations.defined()) return {};
+  const auto output = DetectorRunner(detector, options.evaluation.normalization).run(batch, true);
+  if (output->sampling.empty() || !output->sampling.back().locations.defined()) return {};
   PostprocessOptions post = options.evaluation.post;
   post.classes = std::ssize(model.category_ids);
-  const auto found = detector.postprocess(output, batch.targets, post);
+  const auto found = detector.postprocess(*output, batch.targets, post);
   std::vector<DrawnBox> boxes;
   std::vector<std::string> names;
   std::vector<DrawnPoint> points;
@@ -82,7 +82,7 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
     const auto color = std::ssize(boxes);
     boxes.push_back({d.x1, d.y1, d.x2, d.y2, color, d.score});
     names.push_back(model.class_names.at(static_cast<size_t>(d.label)));
-    add_sampling_points(output.sampling.back(), batch, 0, d.query, color, points);
+    add_sampling_points(output->sampling.back(), batch, 0, d.query, color, points);
   }
   const double scale = std::min(
       1.0, static_cast<double>(kPointsSide) / static_cast<double>(std::max(image.height, image.width)));

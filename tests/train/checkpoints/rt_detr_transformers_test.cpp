@@ -10,6 +10,7 @@
 #include "autograd/scope.h"
 #include "core/formats/safetensors.h"
 #include "models/build.h"
+#include "models/detection/set_output.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
@@ -76,8 +77,8 @@ TEST_P(RtDetrFiles, LogitsAndBoxesAreTransformers) {
     ExecutionScope scope;
     execution().grad_enabled = !folded;
     for (int b = 0; golden.find(fmt::format("{}.logits", b)); ++b) {
-      DetectorOutput output =
-          model->forward({.images = Var(images.read(fmt::format("{}.images", b)).to(DType::kF32))});
+      SetOutput output = set_output(
+          *model->forward({.images = Var(images.read(fmt::format("{}.images", b)).to(DType::kF32))}));
       const std::string where = fmt::format("batch {}{}", b, folded ? ", folded" : "");
       expect_close(output.layers.back().logits.value(), golden.read(fmt::format("{}.logits", b)), 1e-4,
                    where);
@@ -105,12 +106,13 @@ TEST(RtDetrDiscrete, IsTransformersDecoderMethod) {
       images(kRtDetrFolder + "images.safetensors");
   for (int b = 0; golden.find(fmt::format("{}.logits", b)); ++b) {
     const Var batch(images.read(fmt::format("{}.images", b)).to(DType::kF32));
-    const DetectorOutput output = model->forward({.images = batch});
+    const SetOutput output = set_output(*model->forward({.images = batch}));
     const Tensor logits = golden.read(fmt::format("{}.logits", b));
     expect_close(output.layers.back().logits.value(), logits, 1e-4, fmt::format("batch {}", b));
     expect_close(output.layers.back().boxes.value(), golden.read(fmt::format("{}.boxes", b)), 1e-4,
                  fmt::format("batch {}", b));
-    const auto other = bilinear->forward({.images = batch}).layers.back().logits.value().to_vector<float>();
+    const auto other =
+        set_output(*bilinear->forward({.images = batch})).layers.back().logits.value().to_vector<float>();
     double apart = 0;
     for (size_t i = 0; i < other.size(); ++i)
       apart = std::max(apart, std::abs(static_cast<double>(other[i]) - logits.to_vector<float>()[i]));
@@ -186,7 +188,7 @@ TEST(RtDetrTraining, LossesAndGradientsAreTransformers) {
   ExecutionScope scope;
   execution().rng_key = 77;
   DetectionLoss loss =
-      model->loss(model->forward({.images = Var(batch.images), .targets = &batch.targets}), batch.targets);
+      model->loss(*model->forward({.images = Var(batch.images), .targets = &batch.targets}), batch.targets);
   auto expect_part = [&](const std::string& theirs, const std::string& ours) {
     for (const auto& [name, value] : loss.parts)
       if (name == ours) return expect_close(value, golden.read("loss." + theirs), 1e-3, ours);
@@ -236,7 +238,7 @@ TEST(RtDetrTraining, FollowsTransformersForThirtySteps) {
   ASSERT_EQ(losses.size(), 30);
   for (size_t step = 0; step < losses.size(); ++step) {
     const RtDetrBatch& batch = batches[step % batches.size()];
-    DetectionLoss loss = model->loss(model->forward({.images = Var(batch.images)}), batch.targets);
+    DetectionLoss loss = model->loss(*model->forward({.images = Var(batch.images)}), batch.targets);
     EXPECT_NEAR(loss.total.value().item(), losses[step], 1e-3 * losses[step]) << "step " << step;
     backward(loss.total);
     optimizer.step(1.0);

@@ -14,6 +14,7 @@
 #include "autograd/scope.h"
 #include "core/formats/safetensors.h"
 #include "models/build.h"
+#include "models/detection/set_output.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 #include "train/config/options.h"
@@ -117,7 +118,7 @@ TEST_P(Transformers, LogitsAndBoxesAreEqual) {
       input.images = Var(images.read(fmt::format("{}.images", b)).to(DType::kF32));
       auto sizes = images.read(fmt::format("{}.sizes", b)).to_vector<int64_t>();
       for (size_t n = 0; n < sizes.size(); n += 2) input.sizes.push_back({sizes[n], sizes[n + 1]});
-      DetectorOutput output = model->forward(input);
+      SetOutput output = set_output(*model->forward(input));
       Tensor all_logits = golden.read(fmt::format("{}.logits", b)),
              all_boxes = golden.read(fmt::format("{}.boxes", b));
       const int64_t skipped = static_cast<int64_t>(output.layers.size()) - all_logits.dim(0);

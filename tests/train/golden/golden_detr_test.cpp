@@ -14,6 +14,7 @@
 #include "core/formats/safetensors.h"
 #include "models/backbone.h"
 #include "models/build.h"
+#include "models/detection/set_output.h"
 #include "train/config/config.h"
 #include "train/config/options.h"
 #include "train/optimizers/optimizer.h"
@@ -93,7 +94,7 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 }
 
 // Logits and boxes of every layer within 1e-4, absolute: what users of converted weights see.
-void compare_outputs(const DetectorOutput& output, const SafetensorsReader& golden, const std::string& name,
+void compare_outputs(const SetOutput& output, const SafetensorsReader& golden, const std::string& name,
                      bool say) {
   Tensor logits = golden.read("output.logits"), boxes = golden.read("output.boxes");
   ASSERT_EQ(static_cast<int64_t>(output.layers.size()), logits.dim(0));
@@ -137,7 +138,7 @@ TEST_P(SmallDetr, EqualsPyTorch) {
   SafetensorsReader golden(kDetrFolder + GetParam() + ".golden.safetensors");
   GoldenBatch batch = read_batch(golden, "input.", "target.");
   model->set_training(true);
-  DetectorOutput output = model->forward(batch.input);
+  SetOutput output = set_output(*model->forward(batch.input));
   compare_outputs(output, golden, GetParam(), false);
   if (!golden.find("loss.total")) return;
 
@@ -198,7 +199,7 @@ TEST(SmallDetrTraining, FirstThirtyLossesEqualPyTorch) {
   ASSERT_EQ(losses.size(), 30u);
   for (size_t step = 0; step < losses.size(); ++step) {
     const GoldenBatch& batch = batches[step % batches.size()];
-    DetectionLoss result = model->loss(model->forward(batch.input), batch.targets);
+    DetectionLoss result = model->loss(*model->forward(batch.input), batch.targets);
     EXPECT_NEAR(result.total.value().item(), losses[step], 1e-3 * losses[step]) << "step " << step;
     backward(result.total);
     EXPECT_NEAR(*optimizer.step(1.0).data<double>(), norms[step], 1e-2 * norms[step]) << "step " << step;
@@ -223,7 +224,7 @@ TEST(GoldenFolder, EqualsOtherImplementations) {
     if (golden.find("feature.4"))
       compare_features(stem, golden, batch.input.images, name);
     else
-      compare_outputs(load_golden(stem).model->forward(batch.input), golden, name, true);
+      compare_outputs(set_output(*load_golden(stem).model->forward(batch.input)), golden, name, true);
     ++compared;
   }
   EXPECT_GT(compared, 0) << folder << " holds no *" << suffix;

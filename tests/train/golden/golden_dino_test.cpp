@@ -10,6 +10,7 @@
 #include "core/formats/safetensors.h"
 #include "core/tensor/execution.h"
 #include "models/build.h"
+#include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
 #include "tests/test_folder.h"
 #include "tests/train/golden/near_golden.h"
@@ -78,7 +79,7 @@ TEST_P(GoldenDino, EqualsPyTorch) {
   input.targets = &targets;
   ExecutionScope scope;
   execution().rng_key = 77;
-  const DetectorOutput output = model->forward(input);
+  const SetOutput output = set_output(*model->forward(input));
 
   auto compare_layers = [&](const std::vector<LayerPrediction>& layers, const std::string& name) {
     Tensor logits = golden.read(name + ".logits"), boxes = golden.read(name + ".boxes");

@@ -10,6 +10,7 @@
 #include "autograd/engine.h"
 #include "core/formats/safetensors.h"
 #include "models/build.h"
+#include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
 #include "tests/train/golden/near_golden.h"
 #include "train/optimizers/optimizer.h"
@@ -91,7 +92,7 @@ TEST_P(GoldenModel, EqualsPyTorch) {
   auto model = make_model(GetParam());
   SafetensorsReader golden(kModelFolder + GetParam() + ".golden.safetensors");
   ModelBatch batch = read_model_batch(golden, "input.", "target.");
-  DetectorOutput output = model->forward(batch.input);
+  SetOutput output = set_output(*model->forward(batch.input));
 
   Tensor logits = golden.read("output.logits"), boxes = golden.read("output.boxes");
   ASSERT_EQ(static_cast<int64_t>(output.layers.size()), logits.dim(0));
@@ -151,7 +152,7 @@ TEST(GoldenTraining, FirstFiftyLossesEqualPyTorch) {
   Optimizer optimizer(model->parameters(), options);
   for (size_t step = 0; step < losses.size(); ++step) {
     const ModelBatch& batch = batches[step % batches.size()];
-    DetectionLoss result = model->loss(model->forward(batch.input), batch.targets);
+    DetectionLoss result = model->loss(*model->forward(batch.input), batch.targets);
     double loss = result.total.value().item();
     EXPECT_NEAR(loss, losses[step], 1e-3 * losses[step]) << "step " << step;
     backward(result.total);

@@ -1,0 +1,31 @@
+// The terms of the set loss: what is asked of the matched queries, and of the others. A new one is one file with a line that registers it,
+// and its weight in the schema (configs/saccade.proto, Criterion: NAME_weight).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/runtime/registry.h"
+#include "models/detection/class_loss.h"
+#include "models/detection/set_output.h"
+
+namespace saccade {
+
+class LossTerm {
+ public:
+  virtual ~LossTerm() = default;
+  // For each layer of `predicted`, [G, N, Q, ...], a sum over the batch, f32 [G].
+  virtual Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const = 0;
+  // As ClassLoss::divisor.
+  virtual double divisor(const QueryCounts& step) const { return step.objects; }
+};
+
+struct LossTermSpec {
+  std::string name;  // as the log names it
+  std::string file;
+  std::shared_ptr<const LossTerm> (*make)(std::shared_ptr<const ClassLoss> class_loss);
+};
+
+Registry<LossTermSpec>& loss_terms();
+
+}  // namespace saccade
