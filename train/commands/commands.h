@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/distributed/ranks.h"
+#include "data/evaluation/figure_options.h"
 
 namespace saccade {
 
@@ -41,8 +42,7 @@ struct EvalArguments {
   int64_t batch_size = 0;           // 0: the configuration's
   bool allow_outside = false;       // images may lie outside of their folder
   bool per_class = false;           // of a detector: the figures of each class too
-  int64_t max_detections =
-      0;  // of an image, of which the figures are; 0: the configuration's, of which 100 of a class count
+  FigureOptions figures;
 };
 int run_eval(const EvalArguments& arguments);
 
@@ -52,7 +52,7 @@ struct ScoreArguments {
   std::string data, split = "val";  // in place of both: a folder, and which of its splits
   std::string checkpoint;           // whose classes the annotations are of
   bool per_class = false;
-  int64_t max_detections = 100;  // of an image and class, the best by score
+  FigureOptions figures;
 };
 int run_score(const ScoreArguments& arguments);
 
@@ -153,6 +153,7 @@ struct ReportArguments {
   int64_t batch_size = 0;           // 0: the configuration's
   bool allow_outside = false;
   bool curves_only = false;  // nothing is evaluated
+  FigureOptions figures;
 };
 int run_report(const ReportArguments& arguments);
 

@@ -1,6 +1,4 @@
 // saccade eval: the metrics of a checkpoint on a data set, those of the evaluator that its configuration names.
-#include <algorithm>
-
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/formats/splits.h"
@@ -54,10 +52,7 @@ int run_eval(const EvalArguments& arguments) {
   LoadedModel model =
       load_trained_model(arguments.checkpoint, choice.device, arguments.precision, arguments.set);
   if (!choice.notice.empty()) print_line(choice.notice);
-  // As many must be found as may count.
-  const int64_t found = model.config.eval().max_detections();
-  model.config.mutable_eval()->set_max_detections(
-      static_cast<int32_t>(std::max(arguments.max_detections, found)));
+  find_as_many_as_count(model.config, arguments.figures);
   Evaluation evaluation =
       task_commands()
           .find(model.task)

@@ -149,6 +149,7 @@ int run_report(const ReportArguments& arguments) {
     model.class_names = saved.class_names;
     model.category_ids = saved.category_ids;
   }
+  find_as_many_as_count(model.config, arguments.figures);
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
                  model.config.data().folder().empty() ? model.config.data().train().images()
@@ -165,7 +166,8 @@ int run_report(const ReportArguments& arguments) {
                                 .source = arguments.detections.empty() ? checkpoint : arguments.detections,
                                 .checkpoint = checkpoint,
                                 .model = model,
-                                .evaluation = evaluator_options(model.config, arguments.batch_size)};
+                                .evaluation = evaluator_options(model.config, arguments.batch_size),
+                                .figures = arguments.figures};
     figures = task_commands().find(task_of(model.config).name).report(page, options);
   } else if (evaluates) {
     page.add(note("The run has no validation set, so nothing is evaluated."));

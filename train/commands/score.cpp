@@ -96,10 +96,9 @@ int run_score(const ScoreArguments& arguments) {
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
   std::vector<std::string> notes;
   const std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes);
-  const Evaluation evaluation = evaluator.evaluate(truth, detections,
-                                                   {.source = arguments.detections,
-                                                    .per_class = arguments.per_class,
-                                                    .max_detections = arguments.max_detections});
+  const Evaluation evaluation = evaluator.evaluate(
+      truth, detections,
+      {.source = arguments.detections, .per_class = arguments.per_class, .figures = arguments.figures});
   auto remarks = truth.notes;
   if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) remarks.push_back(parts);
   for (const std::string& remark : remarks_on_boxes(truth)) remarks.push_back(remark);

@@ -22,6 +22,7 @@ struct ReportOptions {
   // Where the detections are given, it has no module, and no classes where there is no checkpoint either.
   const LoadedModel& model;
   EvaluatorOptions evaluation = {};
+  FigureOptions figures = {};  // of a detector
 };
 // Both return the figures as JSON. Throw InputError for data that does not go with the model.
 std::string add_detection_sections(Page& page, const ReportOptions& options);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/runtime/cpu/thread_team.h"
+#include "core/tensor/error.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
@@ -105,10 +106,24 @@ void add_per_class(CLI::App* c, bool& per_class) {
               "print the figures of each class of a detector too (--json always has them)");
 }
 
-void add_max_detections(CLI::App* c, int64_t& most, const char* text) {
-  option(c, "--max-detections", most, "N", text)
+// Of what the figures of a detector are.
+void add_figures(CLI::App* c, FigureOptions& figures) {
+  option(c, "--max-detections", figures.max_detections, "N",
+         "so many detections of an image and class count, where pycocotools counts 100")
       ->check(number<int64_t>("a whole number from 11 to 1000000",
                               [](int64_t n) { return n >= 11 && n <= 1'000'000; }));
+  c->add_option_function<std::string>(
+       "--area-ranges",
+       [&figures](const std::string& text) {
+         try {
+           figures.areas = parse_area_ranges(text);
+         } catch (const InputError& error) {
+           throw CLI::ValidationError("--area-ranges", error.what());
+         }
+       },
+       "sizes of objects that have figures of their own, by their areas in pixels (default "
+       "small:0-1024,medium:1024-9216,large:9216-)")
+      ->type_name("NAME:LOW-HIGH,...");
 }
 
 void add_eval(CLI::App& app, Action& action) {
@@ -123,8 +138,7 @@ void add_eval(CLI::App& app, Action& action) {
   option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
   add_json(c, a->json);
   add_per_class(c, a->per_class);
-  add_max_detections(c, a->max_detections,
-                     "so many detections of an image and class count, where pycocotools counts 100");
+  add_figures(c, a->figures);
   add_batch_size(c, a->batch_size, "images at a time");
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
@@ -148,7 +162,7 @@ void add_score(CLI::App& app, Action& action) {
   option(c, "--checkpoint", a->checkpoint, "FILE", "the annotations are of the classes of this one");
   add_json(c, a->json);
   add_per_class(c, a->per_class);
-  add_max_detections(c, a->max_detections, "so many detections of an image and class count (default 100)");
+  add_figures(c, a->figures);
   option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
   c->footer(
       "Examples:\n"
@@ -280,6 +294,7 @@ void add_report(CLI::App& app, Action& action) {
   option(c, "--annotations", a->annotations, "FILE", "of the validation set, where it has moved");
   option(c, "--images", a->images, "DIR", "folder of its images, where they have moved");
   add_data_split(c, a->data, a->split);
+  add_figures(c, a->figures);
   c->add_flag("--curves-only", a->curves_only, "only what the run has logged: nothing is evaluated");
   add_batch_size(c, a->batch_size, "images at a time");
   add_allow_outside(c, a->allow_outside);
