@@ -402,8 +402,14 @@ train { max_steps: 1 }
   expect_refused(train + "refused", "--reinit-heads starts the class heads anew");
   r = run(train + "other --reinit-heads");
   EXPECT_EQ(r.status, 0) << r.err;
-  EXPECT_NE(r.out.find("class heads, re-initialised: 4 tensors: class_embed.0.weight"), std::string::npos)
-      << r.out;
+  for (const char* line :
+       {"official names\n", "loaded: ", "class heads, re-initialised: 4 tensors: class_embed.0.weight"})
+    EXPECT_NE(("\n" + r.out).find("\n" + weights + ": " + line), std::string::npos) << r.out;
+  EXPECT_EQ(r.out.find("\\n"), std::string::npos) << r.out;
+  expect_works(train + "keyed --reinit-heads --key model");
+  EXPECT_EQ(read_bytes(scratch() / "keyed/checkpoints/last.safetensors"),
+            read_bytes(scratch() / "other/checkpoints/last.safetensors"));
+  expect_refused(train + "refused --reinit-heads --key none", "there is no \"none\" in it");
   expect_refused("train --config official.textproto --output refused --reinit-heads", "needs --init-from");
 
   // What a file does not say is assumed, said, and can be given.

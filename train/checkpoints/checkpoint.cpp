@@ -47,7 +47,9 @@ class Metadata {
   const std::string& text(const std::string& key) const {
     const std::string* found = find(key);
     if (!found)
-      fail_input("{}: not a checkpoint of saccade: no \"saccade.{}\" in its metadata", file_.path(), key);
+      fail_input(
+          "{}: not a checkpoint of saccade: no \"saccade.{}\" in its metadata; saccade convert makes one of others' weights",
+          file_.path(), key);
     return *found;
   }
   template <class T>

@@ -30,8 +30,10 @@ void TrainingRun::start() {
   if (from)
     load_model(*from->file, model_, false);
   else if (!options_.init_from.empty())
-    log_.message(options_.init_from + ": " +
-                 init_from(options_.init_from, model_, {options_.heads, task_.class_names()}).to_string());
+    for (const std::string& line :
+         init_from(options_.init_from, model_, {options_.heads, task_.class_names(), options_.init_key})
+             .lines())
+      log_.message(options_.init_from + ": " + line);
   {
     MemoryUseScope use(MemoryUse::kParameters);
     model_.to(options_.device);

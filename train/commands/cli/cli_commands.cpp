@@ -40,6 +40,12 @@ void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
           number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
 }
 
+// Of commands that read other people's weights.
+void add_key(CLI::App* c, std::string& key) {
+  option(c, "--key", key, "NAME",
+         "the entry of a .pth file that holds the tensors, as ema.module (default: found)");
+}
+
 void add_train(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "train", "train a detector or a classifier", run_train);
   option(c, "--config", a->config, "FILE",
@@ -53,6 +59,7 @@ void add_train(CLI::App& app, Action& action) {
   add_set(c, a->set);
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest whole checkpoint");
   option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
+  add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
   option(c, "--freeze", a->freeze, "REGEX",
          "do not train the parameters whose names it is found in (repeatable)")
@@ -314,8 +321,7 @@ void add_convert(CLI::App& app, Action& action) {
   option(c, "--config", a->config, "FILE", "the model, where the weights do not tell it");
   add_set(c, a->set);
   option(c, "--annotations", a->annotations, "FILE", "COCO json that names the classes");
-  option(c, "--key", a->key, "NAME",
-         "the entry of a .pth file that holds the tensors, as ema.module (default: found)");
+  add_key(c, a->key);
   c->footer(
       "Examples:\n"
       "  saccade convert detr-r50-e632da11.pth detr.safetensors\n"
