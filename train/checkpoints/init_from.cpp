@@ -231,6 +231,7 @@ InitReport init_from(const std::string& path, Module& model, const InitOptions& 
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
     report.naming += " (" + foreign + ")";
   file->verify();
+  check_weights(model, path);
   return report;
 }
 

@@ -53,10 +53,12 @@ int run_eval(const EvalArguments& arguments) {
       load_trained_model(arguments.checkpoint, choice.device, arguments.precision, arguments.set);
   if (!choice.notice.empty()) print_line(choice.notice);
   find_as_many_as_count(model.config, arguments.figures);
-  Evaluation evaluation =
-      task_commands()
-          .find(model.task)
-          .evaluate(arguments, model, evaluator_options(model.config, arguments.batch_size));
+  Evaluation evaluation;
+  with_model_of(arguments.checkpoint, eval_size(model.config), "--set data.val_..., --batch-size", [&] {
+    evaluation = task_commands()
+                     .find(model.task)
+                     .evaluate(arguments, model, evaluator_options(model.config, arguments.batch_size));
+  });
   for (const std::string& note : evaluation.notes) print_line(note);
   print_text(evaluation.table);
   if (!arguments.json.empty()) write_file(arguments.json, std::string_view(evaluation.json));

@@ -79,8 +79,11 @@ int run_predict(const PredictArguments& arguments) {
   workspace.withdraw(list);  // until the new one is whole, no list is better than one of other pictures
   OutputFile elements(workspace.file(list));
   elements.write("[", 1);
-  const size_t done = predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor,
-                                  workspace, names, elements);
+  size_t done = 0;
+  with_model_of(arguments.checkpoint, eval_size(model.config), "--set data.val_..., --batch-size", [&] {
+    done = predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor, workspace, names,
+                       elements);
+  });
   if (const std::string note = names.note(); done > 0 && !note.empty()) print_line(note);
   const size_t bad = inputs.images.size() - done;
   // What is bad has been reported: the rest is done, and the exit status tells.

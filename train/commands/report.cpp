@@ -168,7 +168,13 @@ int run_report(const ReportArguments& arguments) {
                                 .model = model,
                                 .evaluation = evaluator_options(model.config, arguments.batch_size),
                                 .figures = arguments.figures};
-    figures = task_commands().find(task_of(model.config).name).report(page, options);
+    const auto add_sections = [&] {
+      figures = task_commands().find(task_of(model.config).name).report(page, options);
+    };
+    if (arguments.detections.empty())
+      with_model_of(checkpoint, eval_size(model.config), "--batch-size", add_sections);
+    else
+      add_sections();
   } else if (evaluates) {
     page.add(note("The run has no validation set, so nothing is evaluated."));
   }

@@ -287,7 +287,7 @@ int run_train(const TrainArguments& arguments) {
     return status;
   } catch (...) {
     // Another rank that waits for this one would wait for ever.
-    const CommandFailure failure = current_failure();
+    const CommandFailure failure = current_failure(true);
     process_group().fail(failure.line, failure.status);
     print_error(failure.line);
     std::_Exit(failure.status);  // a thread may still wait for the others

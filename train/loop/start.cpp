@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/tensor/execution.h"
+#include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/init_from.h"
 #include "train/config/options.h"
 #include "train/loop/memory_need.h"
@@ -27,13 +28,15 @@ void TrainingRun::start() {
   if (from) changes = check_resumable(*from);
   check_memory_need(config_, model_, options_.device);
   model_.initialize(config_.seed());
-  if (from)
+  if (from) {
     load_model(*from->file, model_, false);
-  else if (!options_.init_from.empty())
+    check_weights(model_, from->file->path());
+  } else if (!options_.init_from.empty()) {
     for (const std::string& line :
          init_from(options_.init_from, model_, {options_.heads, task_.class_names(), options_.init_key})
              .lines())
       log_.message(options_.init_from + ": " + line);
+  }
   {
     MemoryUseScope use(MemoryUse::kParameters);
     model_.to(options_.device);
