@@ -16,6 +16,7 @@
 #include "core/files/descriptors.h"
 #include "core/files/text.h"
 #include "core/tensor/error.h"
+#include "core/tensor/memory.h"
 
 namespace saccade {
 namespace {
@@ -43,25 +44,49 @@ struct stat look_at(const std::string& path, const FileKind& kind) {
   return info;
 }
 
+// The system may promise memory that it has not, and end the program when it is used.
+void check_memory(const std::string& path, uint64_t read, uint64_t needed) {
+  constexpr uint64_t kWorthALook = uint64_t{1} << 26;
+  if (needed < kWorthALook) return;
+  if (const auto left = static_cast<uint64_t>(available_memory()); needed > left)
+    throw OutOfMemory(fmt::format("{}: {} bytes are read, and for {} more only {} bytes of memory are left",
+                                  path, read, needed, left));
+}
+
+// The end of a pipe is not known, so its bytes come in pieces: nothing is ever copied to make room.
+struct Piece {
+  std::unique_ptr<uint8_t[]> bytes;
+  size_t size = 0, used = 0;
+};
+
 // A pipe, to its end.
-std::vector<uint8_t> read_pipe(const std::string& path, const FileKind& kind) {
+std::vector<Piece> read_pipe(const std::string& path, const FileKind& kind) {
   const int descriptor = duplicate_descriptor(own_descriptor(path));
   if (descriptor < 0) cannot_read(path);
   struct Close {
     int descriptor;
     ~Close() { ::close(descriptor); }
   } closed_at_end{descriptor};
-  std::vector<uint8_t> bytes;
-  constexpr size_t kChunk = size_t{1} << 16;
+  constexpr size_t kFirst = size_t{1} << 16, kLargest = size_t{1} << 26;
+  std::vector<Piece> pieces;
+  uint64_t bytes = 0;
   for (;;) {
-    size_t old = bytes.size();
-    if (old > kind.max_bytes)
+    if (bytes > kind.max_bytes)
       fail_input("{}: more than {} bytes, the most for {}", path, kind.max_bytes, kind.name);
-    bytes.resize(old + kChunk);
-    ssize_t got = ::read(descriptor, bytes.data() + old, bytes.size() - old);
-    bytes.resize(old + static_cast<size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0) return bytes;
-    if (got > 0 || errno == EINTR) continue;
+    if (pieces.empty() || pieces.back().used == pieces.back().size) {
+      const size_t size = pieces.empty() ? kFirst : std::min(2 * pieces.back().size, kLargest);
+      check_memory(path, bytes, size);
+      pieces.push_back({std::make_unique_for_overwrite<uint8_t[]>(size), size});
+    }
+    Piece& last = pieces.back();
+    const ssize_t got = ::read(descriptor, last.bytes.get() + last.used, last.size - last.used);
+    if (got == 0) return pieces;
+    if (got > 0) {
+      last.used += static_cast<size_t>(got);
+      bytes += static_cast<uint64_t>(got);
+      continue;
+    }
+    if (errno == EINTR) continue;
     if (errno != EAGAIN) cannot_read(path);
     pollfd wait{descriptor, POLLIN, 0};
     ::poll(&wait, 1, -1);
@@ -111,15 +136,26 @@ void InputFile::check_size() const {
 }
 
 void read_file(const std::string& path, const FileKind& kind, const std::function<void*(uint64_t)>& memory) {
-  if (S_ISFIFO(look_at(path, kind).st_mode)) {
-    std::vector<uint8_t> bytes = read_pipe(path, kind);
-    void* out = memory(bytes.size());
-    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
-    return;
+  try {
+    if (!S_ISFIFO(look_at(path, kind).st_mode)) {
+      const InputFile file(path, kind);
+      check_memory(path, 0, file.size());
+      file.read_at(memory(file.size()), file.size(), 0);
+      file.check_size();
+      return;
+    }
+    std::vector<Piece> pieces = read_pipe(path, kind);
+    uint64_t bytes = 0;
+    for (const Piece& piece : pieces) bytes += piece.used;
+    auto* out = static_cast<uint8_t*>(memory(bytes));
+    for (Piece& piece : pieces) {
+      if (piece.used > 0) std::memcpy(out, piece.bytes.get(), piece.used);
+      out += piece.used;
+      piece.bytes.reset();
+    }
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(fmt::format("{}: there is not enough memory to read it", path));
   }
-  InputFile file(path, kind);
-  file.read_at(memory(file.size()), file.size(), 0);
-  file.check_size();
 }
 
 std::vector<uint8_t> read_file(const std::string& path, const FileKind& kind) {

@@ -71,6 +71,12 @@ std::string escaped(std::string_view text) { return escape(text, false); }
 
 std::string escaped_lines(std::string_view text) { return escape(text, true); }
 
+std::string lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 std::string printable(std::string_view name) {
   constexpr size_t kLongest = 120;
   if (name.size() <= kLongest) return escaped(name);

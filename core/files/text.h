@@ -16,6 +16,8 @@ bool is_utf8(std::string_view text);
 std::string escaped(std::string_view text);
 // The same of several lines: newlines stay.
 std::string escaped_lines(std::string_view text);
+// With small letters for the capital ones of ASCII, in every locale (a Turkish one has another small letter for "I").
+std::string lower_case(std::string text);
 // A name as it may appear in a message: escaped, and cut after about 120 bytes.
 std::string printable(std::string_view name);
 // A message as one line of bounded length.

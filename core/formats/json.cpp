@@ -61,6 +61,8 @@ JsonFile::JsonFile(const std::string& path, std::string_view skipped) : path_(pa
   simdjson::padded_string_view view(text_.data() + mark, text_.size() - mark,
                                     text_.size() - mark + simdjson::SIMDJSON_PADDING);
   auto error = parser_.iterate(view).get(document_);
+  if (error == simdjson::MEMALLOC)
+    throw OutOfMemory(fmt::format("{}: there is not enough memory to read it", path));
   if (error != simdjson::SUCCESS) fail_input("{}: not valid JSON: {}", path, simdjson::error_message(error));
 }
 

@@ -11,6 +11,7 @@
 #include "core/files/output_file.h"
 #include "core/files/text.h"
 #include "core/formats/json.h"
+#include "core/formats/torch_file.h"
 
 namespace saccade {
 namespace {
@@ -103,6 +104,8 @@ void SafetensorsReader::parse_header() {
   if (file_size < 8)
     fail_input("{}: not a safetensors file: {} bytes, expected at least 8", path_, file_size);
   file_.read_at(&length, 8, 0);
+  if (length > kMaxHeader && looks_like_torch_file({reinterpret_cast<const char*>(&length), sizeof(length)}))
+    fail_input("{}: a file of PyTorch, expected safetensors, as saccade convert makes of it", path_);
   if (length > kMaxHeader || length > file_size - 8)
     fail_input("{}: not a safetensors file or cut short: header of {} bytes in a file of {}", path_, length,
                file_size);

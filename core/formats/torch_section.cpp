@@ -78,7 +78,7 @@ const PickleNode& torch_section(const PickleGraph& graph, const std::string& pat
       fail_object(path, fmt::format("\"{}\"", usual), node->text);
   fail_input(
       "{}: no dictionary of tensors at its top nor under ema.module, model_ema, model, state_dict or module (its keys: {}); "
-      "--key of convert names another",
+      "--key names another",
       path, keys_of(graph, root));
 }
 

@@ -9,22 +9,25 @@ constexpr uint16_t kAllThresholds = (1u << kCocoThresholds) - 1;
 // `outcomes` are those of one category by descending score.
 class Accumulator {
  public:
+  explicit Accumulator(const Matches& matches) : matches_(matches) {}
+
   void run(const std::vector<Outcome>& outcomes, CategoryCurve& curve) {
-    for (int a = 0; a < kAreas; ++a) {
-      auto objects = static_cast<double>(curve.objects[static_cast<size_t>(a)]);
-      if (curve.objects[static_cast<size_t>(a)] == 0) {
-        std::fill_n(curve.precision[a], kCocoThresholds, -1.0);
-        std::fill_n(curve.recall[a], kCocoThresholds, -1.0);
+    for (size_t a = 0; a < curve.areas.size(); ++a) {
+      AreaCurve& area = curve.areas[a];
+      const auto objects = static_cast<double>(area.objects);
+      if (area.objects == 0) {
+        std::fill_n(area.precision, kCocoThresholds, -1.0);
+        std::fill_n(area.recall, kCocoThresholds, -1.0);
         if (a == 0) {
           std::fill_n(curve.recall_1, kCocoThresholds, -1.0);
           std::fill_n(curve.recall_10, kCocoThresholds, -1.0);
         }
         continue;
       }
-      count(outcomes, static_cast<size_t>(a));
+      count(outcomes, a);
       for (int t = 0; t < kCocoThresholds; ++t) {
-        curve.precision[a][t] = mean_precision(points_[t], objects);
-        curve.recall[a][t] = static_cast<double>(hits_[t]) / objects;
+        area.precision[t] = mean_precision(points_[t], objects);
+        area.recall[t] = static_cast<double>(hits_[t]) / objects;
         if (a == 0) {
           curve.recall_1[t] = static_cast<double>(hits_1_[t]) / objects;
           curve.recall_10[t] = static_cast<double>(hits_10_[t]) / objects;
@@ -40,7 +43,7 @@ class Accumulator {
       points_[t].clear();
     }
     for (const Outcome& o : outcomes) {
-      uint16_t hit = o.hit[area], ignored = o.ignored[area];
+      const auto [hit, ignored] = matches_.of(o, area);
       if (ignored == kAllThresholds) continue;
       for (int t = 0; t < kCocoThresholds; ++t) {
         auto bit = static_cast<uint16_t>(1u << t);
@@ -73,6 +76,7 @@ class Accumulator {
     return sum / kRecalls;
   }
 
+  const Matches& matches_;
   int64_t hits_[kCocoThresholds], hits_1_[kCocoThresholds], hits_10_[kCocoThresholds],
       false_[kCocoThresholds];
   std::vector<double> points_[kCocoThresholds];
@@ -90,14 +94,16 @@ std::vector<CategoryCurve> accumulate(const Matches& matches) {
   parallel_by_work(
       curves.size(), [&](size_t c) { return 1.0 + found_of(c); },
       [&](size_t begin, size_t end) {
-        Accumulator accumulator;
+        Accumulator accumulator(matches);
         std::vector<Outcome> sorted;
         for (size_t c = begin; c < end; ++c) {
           sorted.clear();
+          curves[c].areas.resize(matches.areas);
           for (size_t i = first[c]; i < first[c + 1]; ++i) {
             auto from = matches.outcomes.begin() + cells[i].found_begin;
             sorted.insert(sorted.end(), from, from + cells[i].kept);
-            for (size_t a = 0; a < kAreas; ++a) curves[c].objects[a] += cells[i].objects[a];
+            for (size_t a = 0; a < matches.areas; ++a)
+              curves[c].areas[a].objects += matches.objects[i * matches.areas + a];
           }
           std::stable_sort(sorted.begin(), sorted.end(),
                            [](const Outcome& a, const Outcome& b) { return a.score > b.score; });

@@ -29,29 +29,34 @@ double mean(const std::vector<CategoryCurve>& curves, int begin, int end, Get ge
 }
 
 // Average precision over the thresholds [begin, end).
-double precision(const std::vector<CategoryCurve>& curves, int area, int begin = 0,
+double precision(const std::vector<CategoryCurve>& curves, size_t area, int begin = 0,
                  int end = kCocoThresholds) {
-  return mean(curves, begin, end, [area](const CategoryCurve& c, int t) { return c.precision[area][t]; });
+  return mean(curves, begin, end,
+              [area](const CategoryCurve& c, int t) { return c.areas[area].precision[t]; });
 }
 template <class Get>
 double recall(const std::vector<CategoryCurve>& curves, Get get) {
   return mean(curves, 0, kCocoThresholds, get);
 }
 
-CocoAverages averages(const std::vector<CategoryCurve>& curves) {
-  auto by_area = [](int area) { return [area](const CategoryCurve& c, int t) { return c.recall[area][t]; }; };
-  return {.AP = precision(curves, 0),
-          .AP50 = precision(curves, 0, 0, 1),
-          .AP75 = precision(curves, 0, 5, 6),
-          .AP_small = precision(curves, 1),
-          .AP_medium = precision(curves, 2),
-          .AP_large = precision(curves, 3),
-          .AR_1 = recall(curves, [](const CategoryCurve& c, int t) { return c.recall_1[t]; }),
-          .AR_10 = recall(curves, [](const CategoryCurve& c, int t) { return c.recall_10[t]; }),
-          .AR_100 = recall(curves, by_area(0)),
-          .AR_small = recall(curves, by_area(1)),
-          .AR_medium = recall(curves, by_area(2)),
-          .AR_large = recall(curves, by_area(3))};
+// Of so many area ranges beside that of all.
+CocoAverages averages(const std::vector<CategoryCurve>& curves, size_t areas) {
+  auto by_area = [](size_t area) {
+    return [area](const CategoryCurve& c, int t) { return c.areas[area].recall[t]; };
+  };
+  CocoAverages out{.AP = precision(curves, 0),
+                   .AP50 = precision(curves, 0, 0, 1),
+                   .AP75 = precision(curves, 0, 5, 6),
+                   .AR_1 = recall(curves, [](const CategoryCurve& c, int t) { return c.recall_1[t]; }),
+                   .AR_10 = recall(curves, [](const CategoryCurve& c, int t) { return c.recall_10[t]; }),
+                   .AR_100 = recall(curves, by_area(0)),
+                   .AP_of_areas = {},
+                   .AR_of_areas = {}};
+  for (size_t a = 1; a <= areas; ++a) {
+    out.AP_of_areas.push_back(precision(curves, a));
+    out.AR_of_areas.push_back(recall(curves, by_area(a)));
+  }
+  return out;
 }
 
 // Classes of one name are told apart by their ids.
@@ -73,7 +78,7 @@ Metrics class_metrics(const CocoMetrics& metrics) {
      .evaluate =
          [](const GroundTruth& truth, std::span<const Detection> detections,
             const DetectionEvaluator::Options& options) {
-           CocoMetrics metrics = evaluate_coco(truth, detections, options.source, options.max_detections);
+           CocoMetrics metrics = evaluate_coco(truth, detections, options.source, options.figures);
            std::string table = coco_table(metrics);
            if (options.per_class) table += "\n" + coco_class_table(metrics);
            return Evaluation{named_metrics(metrics), class_metrics(metrics), table, coco_json(metrics, true),
@@ -84,14 +89,15 @@ Metrics class_metrics(const CocoMetrics& metrics) {
 }  // namespace
 
 CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
-                          const std::string& source, int64_t max_detections) {
+                          const std::string& source, const FigureOptions& options) {
   const std::vector<int64_t> images = coco::sorted_ids(truth.images),
                              categories = coco::sorted_ids(truth.categories);
   CocoMetrics metrics;
-  metrics.max_detections = max_detections;
-  std::vector<CategoryCurve> curves = coco::accumulate(coco::match_detections(
-      truth, detections, images, categories, source, static_cast<size_t>(max_detections), metrics.notes));
-  static_cast<CocoAverages&>(metrics) = averages(curves);
+  metrics.max_detections = options.max_detections.value_or(kCocoDetections);
+  for (const AreaRange& range : options.areas) metrics.areas.push_back(range.name);
+  const std::vector<CategoryCurve> curves = coco::accumulate(
+      coco::match_detections(truth, detections, images, categories, source, options, metrics.notes));
+  static_cast<CocoAverages&>(metrics) = averages(curves, options.areas.size());
   for (int t = 0; t < kCocoThresholds; ++t)
     metrics.AP_by_iou[static_cast<size_t>(t)] = precision(curves, 0, t, t + 1);
   std::vector<const Category*> by_id;
@@ -100,7 +106,8 @@ CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> d
   for (size_t c = 0; c < categories.size(); ++c) {
     auto it = std::lower_bound(by_id.begin(), by_id.end(), categories[c],
                                [](auto* a, int64_t id) { return a->id < id; });
-    metrics.classes.push_back({averages({curves[c]}), (*it)->id, (*it)->name, curves[c].objects[0]});
+    metrics.classes.push_back(
+        {averages({curves[c]}, options.areas.size()), (*it)->id, (*it)->name, curves[c].areas[0].objects});
   }
   return metrics;
 }

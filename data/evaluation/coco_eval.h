@@ -1,5 +1,5 @@
 // COCO detection evaluation of boxes, equal to pycocotools' COCOeval (cocodataset/cocoapi,
-// PythonAPI/pycocotools/cocoeval.py, iouType "bbox", default parameters) for the same input order: ties of
+// PythonAPI/pycocotools/cocoeval.py, iouType "bbox", default parameters but for FigureOptions) for the same input order: ties of
 // the score keep the file order within an image and the ascending order of image ids between images. Results
 // do not depend on the thread count.
 #pragma once
@@ -12,17 +12,17 @@
 
 #include "core/types/metrics.h"
 #include "data/evaluation/detections.h"
+#include "data/evaluation/figure_options.h"
 #include "data/formats/ground_truth.h"
 
 namespace saccade {
 
-inline constexpr int kCocoThresholds = 10;       // IoU 0.50, 0.55, ..., 0.95
-inline constexpr int64_t kCocoDetections = 100;  // the best of an image and category that count
+inline constexpr int kCocoThresholds = 10;  // IoU 0.50, 0.55, ..., 0.95
 
 // -1 stands for "no object of this kind", as in pycocotools.
 struct CocoAverages {
-  double AP = -1, AP50 = -1, AP75 = -1, AP_small = -1, AP_medium = -1, AP_large = -1;
-  double AR_1 = -1, AR_10 = -1, AR_100 = -1, AR_small = -1, AR_medium = -1, AR_large = -1;
+  double AP = -1, AP50 = -1, AP75 = -1, AR_1 = -1, AR_10 = -1, AR_100 = -1;
+  std::vector<double> AP_of_areas, AR_of_areas;  // of CocoMetrics::areas
 };
 struct CocoClassMetrics : CocoAverages {
   int64_t category_id = 0;
@@ -33,27 +33,28 @@ struct CocoMetrics : CocoAverages {
   std::array<double, kCocoThresholds> AP_by_iou{};
   std::vector<CocoClassMetrics> classes;     // ascending category id
   std::vector<std::string> notes;            // what the user should know, one line each
+  std::vector<std::string> areas;            // names of the area ranges: small, medium and large, or others
   int64_t max_detections = kCocoDetections;  // of which AP and AR_100 are; the latter is called AR_N then
 };
 
 // Only annotations and detections of the images of `truth` count; annotations are taken in their order, crowds included.
 // Throws InputError when a detection names an image that is not in the ground truth or has a NaN (naming
 // `source` and the entry, counted from 1). Detections of unknown categories are left out, with a note.
-// max_detections: the last of pycocotools' maxDets, more than 10.
 CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
-                          const std::string& source = "detections", int64_t max_detections = kCocoDetections);
+                          const std::string& source = "detections", const FigureOptions& options = {});
 
-// The twelve COCO metrics by name, "AP" first.
+// The COCO metrics by name, "AP" first: twelve, with other area ranges more or fewer.
 Metrics named_metrics(const CocoMetrics& metrics);
 // The same with what they are of, in pycocotools' words.
 struct CocoFigure {
   std::string name;
-  const char *kind, *iou, *area;
+  const char *kind, *iou;
+  std::string area;
   int64_t max_detections;
   double value;
 };
 std::vector<CocoFigure> coco_figures(const CocoMetrics& metrics);
-// The twelve lines that pycocotools prints, in its order and wording.
+// The lines that pycocotools prints, in its order and wording.
 std::string coco_table(const CocoMetrics& metrics);
 // A table with a line for each category.
 std::string coco_class_table(const CocoMetrics& metrics);

@@ -11,9 +11,6 @@
 namespace saccade::coco {
 namespace {
 
-constexpr double kAreaLow[kAreas] = {0, 0, 32.0 * 32.0, 96.0 * 96.0};
-constexpr double kAreaHigh[kAreas] = {1e10, 32.0 * 32.0, 96.0 * 96.0, 1e10};
-
 // Indices of elements ordered by (category, image), file order within; elements of unknown categories are
 // left out.
 struct Grouped {
@@ -87,21 +84,23 @@ std::vector<Cell> make_cells(const Grouped& truth, const Grouped& found) {
   return cells;
 }
 
-bool outside(double area, int range) { return area < kAreaLow[range] || area > kAreaHigh[range]; }
+bool outside(double area, const AreaRange& range) { return area < range.low || area > range.high; }
 
 // evaluateImg of cocoeval.py for one cell after another and all area ranges, with memory that is used again.
 class CellMatcher {
  public:
   CellMatcher(const GroundTruth& truth, std::span<const Detection> detections, const Grouped& of_truth,
-              const Grouped& of_found, size_t most, Matches& matches)
+              const Grouped& of_found, size_t most, std::span<const AreaRange> areas, Matches& matches)
       : truth_(truth),
         detections_(detections),
         of_truth_(of_truth),
         of_found_(of_found),
         most_(most),
+        areas_(areas),
         matches_(matches) {}
 
-  void run(Cell& cell) {
+  void run(size_t index) {
+    Cell& cell = matches_.cells[index];
     objects_.clear();
     found_.clear();
     for (uint32_t k = cell.truth_begin; k < cell.truth_end; ++k)
@@ -112,25 +111,25 @@ class CellMatcher {
                      [](const Detection* a, const Detection* b) { return a->score > b->score; });
     if (found_.size() > most_) found_.resize(most_);
     cell.kept = static_cast<uint32_t>(found_.size());
-    outcomes_ = matches_.outcomes.data() + cell.found_begin;
+    Outcome* outcomes = matches_.outcomes.data() + cell.found_begin;
+    matched_ = matches_.found.data() + cell.found_begin * areas_.size();
     const size_t G = objects_.size(), D = found_.size();
     overlaps_.resize(D * G);
     for (size_t d = 0; d < D; ++d) {
-      outcomes_[d].score = found_[d]->score;
-      outcomes_[d].rank = static_cast<uint32_t>(d);
+      outcomes[d] = {found_[d]->score, static_cast<uint32_t>(d), cell.found_begin + static_cast<uint32_t>(d)};
       for (size_t g = 0; g < G; ++g)
         overlaps_[d * G + g] = overlap(found_[d]->bbox, objects_[g]->bbox, objects_[g]->iscrowd);
     }
-    for (int a = 0; a < kAreas; ++a) {
-      auto counts = [&](size_t g) { return !objects_[g]->iscrowd && !outside(objects_[g]->area, a); };
+    for (size_t a = 0; a < areas_.size(); ++a) {
+      auto counts = [&](size_t g) { return !objects_[g]->iscrowd && !outside(objects_[g]->area, areas_[a]); };
       order_.clear();
       for (size_t g = 0; g < G; ++g)
         if (counts(g)) order_.push_back(g);
       const size_t counted = order_.size();  // those before it count, those after it are ignored
       for (size_t g = 0; g < G; ++g)
         if (!counts(g)) order_.push_back(g);
-      cell.objects[static_cast<size_t>(a)] += static_cast<int64_t>(counted);
-      match(counted, static_cast<size_t>(a));
+      matches_.objects[index * areas_.size() + a] += static_cast<int64_t>(counted);
+      match(counted, a);
     }
   }
 
@@ -139,7 +138,7 @@ class CellMatcher {
     size_t G = objects_.size();
     taken_.assign(G, 0);
     for (size_t d = 0; d < found_.size(); ++d) {
-      bool is_outside = outside(found_[d]->bbox[2] * found_[d]->bbox[3], static_cast<int>(area));
+      bool is_outside = outside(found_[d]->bbox[2] * found_[d]->bbox[3], areas_[area]);
       uint16_t hit = 0, ignored = 0;
       const double* row = overlaps_.data() + d * G;
       for (int t = 0; t < kCocoThresholds; ++t) {
@@ -169,8 +168,7 @@ class CellMatcher {
           ignored |= bit;
         }
       }
-      outcomes_[d].hit[area] = hit;
-      outcomes_[d].ignored[area] = ignored;
+      matched_[d * areas_.size() + area] = {hit, ignored};
     }
   }
 
@@ -178,11 +176,12 @@ class CellMatcher {
   std::span<const Detection> detections_;
   const Grouped &of_truth_, &of_found_;
   size_t most_;  // detections that count
+  std::span<const AreaRange> areas_;
   Matches& matches_;
   // Of one cell: objects in the order of the file, detections by descending score, those that count, with their outcomes.
   std::vector<const Annotation*> objects_;
   std::vector<const Detection*> found_;
-  Outcome* outcomes_ = nullptr;
+  Found* matched_ = nullptr;      // [detections, areas]
   std::vector<double> overlaps_;  // [detections, objects]
   std::vector<size_t> order_;
   std::vector<uint16_t> taken_;
@@ -249,7 +248,8 @@ double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, b
 
 Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
                          const std::vector<int64_t>& images, const std::vector<int64_t>& categories,
-                         const std::string& source, size_t most, std::vector<std::string>& notes) {
+                         const std::string& source, const FigureOptions& options,
+                         std::vector<std::string>& notes) {
   for (size_t i = 0; i < detections.size(); ++i) {
     const Detection& d = detections[i];
     if (std::isnan(d.score + d.bbox[0] + d.bbox[1] + d.bbox[2] + d.bbox[3]))
@@ -277,12 +277,18 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
 
   Matches matches;
   std::vector<Cell>& cells = matches.cells = make_cells(of_truth, of_found);
+  std::vector<AreaRange> areas{{.name = "all"}};
+  areas.insert(areas.end(), options.areas.begin(), options.areas.end());
+  const auto most = static_cast<size_t>(options.max_detections.value_or(kCocoDetections));
+  matches.areas = areas.size();
   matches.outcomes.resize(of_found.order.size());
+  matches.found.resize(matches.outcomes.size() * areas.size());
+  matches.objects.resize(cells.size() * areas.size());
   parallel_by_work(
       cells.size(), [&](size_t i) { return cells[i].work(); },
       [&](size_t begin, size_t end) {
-        CellMatcher matcher(truth, detections, of_truth, of_found, most, matches);
-        for (size_t i = begin; i < end; ++i) matcher.run(cells[i]);
+        CellMatcher matcher(truth, detections, of_truth, of_found, most, areas, matches);
+        for (size_t i = begin; i < end; ++i) matcher.run(i);
       });
   note_full_images(matches, images, most, source, notes);
   std::vector<size_t>& first = matches.first_cell;

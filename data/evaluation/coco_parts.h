@@ -15,7 +15,6 @@
 
 namespace saccade::coco {
 
-inline constexpr int kAreas = 4;  // all, small, medium, large
 inline constexpr int kRecalls = 101;
 
 // numpy.linspace(0.5, 0.95, 10) and (0, 1, 101), bit for bit
@@ -34,19 +33,21 @@ inline const Thresholds& thresholds() {
   return t;
 }
 
-// What matching found out about one detection.
+// What matching found out about one detection among the objects of an area range.
+struct Found {
+  uint16_t hit = 0, ignored = 0;  // a bit for each threshold
+};
 struct Outcome {
   double score;
-  uint32_t rank;                                  // by score within its image and category
-  std::array<uint16_t, kAreas> hit{}, ignored{};  // a bit for each threshold
+  uint32_t rank;   // by score within its image and category
+  uint32_t place;  // in Matches::outcomes
 };
 
 // A (category, image) pair with objects or detections: their ranges in the two lists ordered by category and image.
 struct Cell {
   uint32_t category, image;
   uint32_t truth_begin, truth_end, found_begin, found_end;
-  uint32_t kept = 0;                      // how many of its detections count, the best by score
-  std::array<int64_t, kAreas> objects{};  // how many objects count in each area range
+  uint32_t kept = 0;  // how many of its detections count, the best by score
   double work() const { return 1.0 + double(truth_end - truth_begin + 1) * double(found_end - found_begin); }
 };
 
@@ -54,19 +55,29 @@ struct Matches {
   std::vector<Cell> cells;         // by category, then image
   std::vector<size_t> first_cell;  // cells of category c: [first_cell[c], first_cell[c + 1])
   std::vector<Outcome> outcomes;   // of cell i from found_begin on, by descending score
+  size_t areas = 1;                // area ranges: all, then those of FigureOptions
+  std::vector<Found> found;        // [outcomes, areas]
+  std::vector<int64_t> objects;    // [cells, areas]: how many count
+
+  const Found& of(const Outcome& outcome, size_t area) const { return found[outcome.place * areas + area]; }
 };
 
 // The metrics of one category; -1 where it has no object in the area range.
+struct AreaCurve {
+  int64_t objects = 0;
+  double precision[kCocoThresholds];  // mean over the recall thresholds
+  double recall[kCocoThresholds];
+};
 struct CategoryCurve {
-  std::array<int64_t, kAreas> objects{};
-  double precision[kAreas][kCocoThresholds];  // mean over the recall thresholds
-  double recall[kAreas][kCocoThresholds], recall_1[kCocoThresholds], recall_10[kCocoThresholds];
+  std::vector<AreaCurve> areas;  // as in Matches
+  double recall_1[kCocoThresholds], recall_10[kCocoThresholds];
 };
 
-// `categories` and `images` are sorted ids; of each image and category the `most` best detections count. Throws InputError and adds notes as evaluate_coco does.
+// `categories` and `images` are sorted ids. Throws InputError and adds notes as evaluate_coco does.
 Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
                          const std::vector<int64_t>& images, const std::vector<int64_t>& categories,
-                         const std::string& source, size_t most, std::vector<std::string>& notes);
+                         const std::string& source, const FigureOptions& options,
+                         std::vector<std::string>& notes);
 std::vector<CategoryCurve> accumulate(const Matches& matches);
 
 // bbIou of maskApi.c, of boxes [x, y, width, height]; of a crowd, the share of the detection that it covers.

@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "core/files/text.h"
 #include "core/formats/json.h"
@@ -11,35 +14,37 @@ namespace saccade {
 namespace {
 
 struct Line {
-  const char* key;
-  double CocoAverages::*value;
-  const char *title, *iou, *area;
-  int64_t max_detections;        // kCocoDetections: those of the metrics
-  const char* column = nullptr;  // of the table and json of classes, where it is part of them
-};
-constexpr const char* kPrecision = "Average Precision  (AP)";
-constexpr const char* kRecall = "Average Recall     (AR)";
-constexpr Line kLines[] = {
-    {"AP", &CocoAverages::AP, kPrecision, "0.50:0.95", "all", 100, "AP"},
-    {"AP50", &CocoAverages::AP50, kPrecision, "0.50", "all", 100, "AP50"},
-    {"AP75", &CocoAverages::AP75, kPrecision, "0.75", "all", 100, "AP75"},
-    {"AP_small", &CocoAverages::AP_small, kPrecision, "0.50:0.95", "small", 100, "small"},
-    {"AP_medium", &CocoAverages::AP_medium, kPrecision, "0.50:0.95", "medium", 100, "medium"},
-    {"AP_large", &CocoAverages::AP_large, kPrecision, "0.50:0.95", "large", 100, "large"},
-    {"AR_1", &CocoAverages::AR_1, kRecall, "0.50:0.95", "all", 1},
-    {"AR_10", &CocoAverages::AR_10, kRecall, "0.50:0.95", "all", 10},
-    {"AR_100", &CocoAverages::AR_100, kRecall, "0.50:0.95", "all", 100, "AR100"},
-    {"AR_small", &CocoAverages::AR_small, kRecall, "0.50:0.95", "small", 100},
-    {"AR_medium", &CocoAverages::AR_medium, kRecall, "0.50:0.95", "medium", 100},
-    {"AR_large", &CocoAverages::AR_large, kRecall, "0.50:0.95", "large", 100},
+  std::string key;
+  const char *title, *iou;
+  std::string area;
+  int64_t max_detections;
+  std::string column;  // of the table and json of classes; "" where it is no part of them
+  std::function<double(const CocoAverages&)> value;
 };
 
-int64_t max_detections(const Line& line, const CocoMetrics& metrics) {
-  return line.max_detections == kCocoDetections ? metrics.max_detections : line.max_detections;
-}
-// Only AR_100 is named by the number.
-std::string name_of(const Line& line, const CocoMetrics& metrics) {
-  return line.value == &CocoAverages::AR_100 ? fmt::format("AR_{}", metrics.max_detections) : line.key;
+// In pycocotools' order. AR_100 is called by the number of detections.
+std::vector<Line> lines_of(const CocoMetrics& metrics) {
+  constexpr const char *kPrecision = "Average Precision  (AP)", *kRecall = "Average Recall     (AR)",
+                       *kMean = "0.50:0.95";
+  const int64_t most = metrics.max_detections;
+  std::vector<Line> lines{
+      {"AP", kPrecision, kMean, "all", most, "AP", [](const CocoAverages& m) { return m.AP; }},
+      {"AP50", kPrecision, "0.50", "all", most, "AP50", [](const CocoAverages& m) { return m.AP50; }},
+      {"AP75", kPrecision, "0.75", "all", most, "AP75", [](const CocoAverages& m) { return m.AP75; }}};
+  const auto add_areas = [&](const char* key, const char* title, std::vector<double> CocoAverages::*values,
+                             bool is_column) {
+    for (size_t a = 0; a < metrics.areas.size(); ++a)
+      lines.push_back({key + metrics.areas[a], title, kMean, metrics.areas[a], most,
+                       is_column ? metrics.areas[a] : "",
+                       [values, a](const CocoAverages& m) { return (m.*values)[a]; }});
+  };
+  add_areas("AP_", kPrecision, &CocoAverages::AP_of_areas, true);
+  lines.push_back({"AR_1", kRecall, kMean, "all", 1, "", [](const CocoAverages& m) { return m.AR_1; }});
+  lines.push_back({"AR_10", kRecall, kMean, "all", 10, "", [](const CocoAverages& m) { return m.AR_10; }});
+  lines.push_back({fmt::format("AR_{}", most), kRecall, kMean, "all", most, fmt::format("AR{}", most),
+                   [](const CocoAverages& m) { return m.AR_100; }});
+  add_areas("AR_", kRecall, &CocoAverages::AR_of_areas, false);
+  return lines;
 }
 
 // "-" where there is no object of the kind.
@@ -49,23 +54,22 @@ std::string cell(double v) { return v < 0 ? "-" : fmt::format("{:.3f}", v); }
 
 Metrics named_metrics(const CocoMetrics& metrics) {
   Metrics named;
-  for (const Line& l : kLines) named.emplace_back(name_of(l, metrics), metrics.*l.value);
+  for (const Line& l : lines_of(metrics)) named.emplace_back(l.key, l.value(metrics));
   return named;
 }
 
 std::vector<CocoFigure> coco_figures(const CocoMetrics& metrics) {
   std::vector<CocoFigure> figures;
-  for (const Line& l : kLines)
-    figures.push_back(
-        {name_of(l, metrics), l.title, l.iou, l.area, max_detections(l, metrics), metrics.*l.value});
+  for (const Line& l : lines_of(metrics))
+    figures.push_back({l.key, l.title, l.iou, l.area, l.max_detections, l.value(metrics)});
   return figures;
 }
 
 std::string coco_table(const CocoMetrics& metrics) {
   std::string text;
-  for (const Line& l : kLines)
+  for (const Line& l : lines_of(metrics))
     text += fmt::format(" {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}\n", l.title, l.iou,
-                        l.area, max_detections(l, metrics), metrics.*l.value);
+                        l.area, l.max_detections, l.value(metrics));
   return text;
 }
 
@@ -76,33 +80,32 @@ std::string coco_class_table(const CocoMetrics& metrics) {
     names.push_back(printable(c.name));
     width = std::max(width, names.back().size());
   }
+  std::vector<Line> lines = lines_of(metrics);
+  std::erase_if(lines, [](const Line& l) { return l.column.empty(); });
+  const auto width_of = [](const Line& l) { return std::max<size_t>(7, l.column.size()); };
   std::string text = fmt::format("{:<{}} {:>8}", "category", width, "objects");
-  for (const Line& l : kLines)
-    if (l.column)
-      text +=
-          fmt::format(" {:>7}", l.value == &CocoAverages::AR_100 ? fmt::format("AR{}", metrics.max_detections)
-                                                                 : l.column);
+  for (const Line& l : lines) text += fmt::format(" {:>{}}", l.column, width_of(l));
   for (const CocoClassMetrics& c : metrics.classes) {
     text += fmt::format("\n{:<{}} {:>8}", names[static_cast<size_t>(&c - metrics.classes.data())], width,
                         c.objects);
-    for (const Line& l : kLines)
-      if (l.column) text += fmt::format(" {:>7}", cell(c.*l.value));
+    for (const Line& l : lines) text += fmt::format(" {:>{}}", cell(l.value(c)), width_of(l));
   }
   return text + "\n";
 }
 
 std::string coco_json(const CocoMetrics& metrics, bool with_classes) {
+  const std::vector<Line> lines = lines_of(metrics);
   std::string text = "{";
-  for (const Line& l : kLines)
-    text += fmt::format("{}\n  \"{}\": {}", &l == kLines ? "" : ",", name_of(l, metrics), metrics.*l.value);
+  for (const Line& l : lines)
+    text += fmt::format("{}\n  \"{}\": {}", &l == lines.data() ? "" : ",", l.key, l.value(metrics));
   if (with_classes) {
     text += fmt::format(",\n  \"AP_by_iou\": [{}],\n  \"per_class\": [", fmt::join(metrics.AP_by_iou, ", "));
     for (const CocoClassMetrics& c : metrics.classes) {
       text +=
           fmt::format("{}\n    {{\"category_id\": {}, \"name\": {}, \"objects\": {}",
                       &c == metrics.classes.data() ? "" : ",", c.category_id, json_quote(c.name), c.objects);
-      for (const Line& l : kLines)
-        if (l.column) text += fmt::format(", \"{}\": {}", name_of(l, metrics), c.*l.value);
+      for (const Line& l : lines)
+        if (!l.column.empty()) text += fmt::format(", \"{}\": {}", l.key, l.value(c));
       text += "}";
     }
     text += "\n  ]";

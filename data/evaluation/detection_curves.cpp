@@ -62,12 +62,12 @@ void sort_by_score(std::vector<Scored>& found) {
 }  // namespace
 
 DetectionCurves detection_curves(const GroundTruth& truth, std::span<const Detection> detections,
-                                 int iou_index, const std::string& source) {
+                                 int iou_index, const std::string& source, const FigureOptions& options) {
   const std::vector<int64_t> categories = coco::sorted_ids(truth.categories);
   std::vector<std::string> notes;
   const coco::Matches matches =
       coco::match_detections(truth, detections, coco::sorted_ids(truth.images), categories, source,
-                             static_cast<size_t>(kCocoDetections), notes);
+                             {.max_detections = options.max_detections, .areas = {}}, notes);
   const auto bit = static_cast<uint16_t>(1u << iou_index);
   DetectionCurves curves;
   std::vector<Scored> all;
@@ -82,10 +82,11 @@ DetectionCurves detection_curves(const GroundTruth& truth, std::span<const Detec
     std::vector<Scored> found;
     for (size_t i = matches.first_cell[c]; i < matches.first_cell[c + 1]; ++i) {
       const coco::Cell& cell = matches.cells[i];
-      curve.objects += cell.objects[0];
+      curve.objects += matches.objects[i];  // the only range is that of all areas
       for (uint32_t k = 0; k < cell.kept; ++k) {
         const coco::Outcome& o = matches.outcomes[cell.found_begin + k];
-        if (!(o.ignored[0] & bit)) found.push_back({o.score, (o.hit[0] & bit) != 0});
+        const coco::Found& f = matches.of(o, 0);
+        if (!(f.ignored & bit)) found.push_back({o.score, (f.hit & bit) != 0});
       }
     }
     sort_by_score(found);

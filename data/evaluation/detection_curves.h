@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/evaluation/detections.h"
+#include "data/evaluation/figure_options.h"
 #include "data/formats/ground_truth.h"
 
 namespace saccade {
@@ -35,9 +36,10 @@ struct DetectionCurves {
   OperatingPoint best;
 };
 
-// At one of COCO's IoU thresholds (0: 0.5, 5: 0.75). Detections hit objects as in evaluate_coco (all areas, 100 detections an image
-// and class), which throws the same errors.
+// At one of COCO's IoU thresholds (0: 0.5, 5: 0.75). Detections hit objects as in evaluate_coco, of all areas, which throws the same
+// errors.
 DetectionCurves detection_curves(const GroundTruth& truth, std::span<const Detection> detections,
-                                 int iou_index, const std::string& source = "detections");
+                                 int iou_index, const std::string& source = "detections",
+                                 const FigureOptions& options = {});
 
 }  // namespace saccade

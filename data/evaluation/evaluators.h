@@ -10,6 +10,7 @@
 #include "core/runtime/registry.h"
 #include "core/types/metrics.h"
 #include "data/evaluation/detections.h"
+#include "data/evaluation/figure_options.h"
 #include "data/formats/ground_truth.h"
 
 namespace saccade {
@@ -26,7 +27,7 @@ struct DetectionEvaluator {
   struct Options {
     std::string source = "detections";  // where they come from, for messages
     bool per_class = false;             // the table also has the metrics of each class
-    int64_t max_detections = 100;       // of an image and class: the best that count
+    FigureOptions figures = {};
   };
   std::string name;
   std::string summary;  // one line

@@ -3,8 +3,8 @@
 #include <iconv.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
 
@@ -20,11 +20,8 @@ std::string foreign_encoding(const std::string& text) {
   if (!head.starts_with("<?xml") || at == std::string::npos || at + 10 >= head.size()) return "";
   const size_t end = head.find(head[at + 9], at + 10);
   if (end == std::string::npos) return "";
-  std::string name = head.substr(at + 10, end - at - 10);
-  for (char& c : name) {
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_') return "";
-  }
+  const std::string name = lower_case(head.substr(at + 10, end - at - 10));
+  if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_") != std::string::npos) return "";
   for (const char* known : {"utf-8", "utf-16", "iso-8859-1", "us-ascii"})
     if (name == known) return "";
   return name == "gb2312" || name == "gbk" ? "gb18030" : name;  // what tools call so is often more than that

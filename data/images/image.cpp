@@ -3,7 +3,6 @@
 #include <stb_image_write.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <new>
 #include <set>
@@ -11,6 +10,7 @@
 #include "core/files/descriptors.h"
 #include "core/files/file.h"
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/images/codecs.h"
 #include "data/images/orientation.h"
@@ -172,9 +172,7 @@ ImageSize image_size(const std::string& path) {
 }
 
 std::string lower_extension(const std::string& path) {
-  std::string extension = std::filesystem::path(path).extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return extension;
+  return lower_case(std::filesystem::path(path).extension().string());
 }
 
 std::span<const std::string_view> image_extensions() {

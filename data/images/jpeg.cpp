@@ -37,7 +37,8 @@ struct JpegSegments {
   bool is_one_scan = false;  // a sequential picture whose first scan has all components
 };
 
-// Skips segments by their length and searches entropy-coded data for the next real marker; up to the frame, or to the end.
+// Skips segments by their length and searches entropy-coded data for the next real marker; up to the frame, or to the end. An orientation
+// stands before the first scan: nobody looks behind it.
 JpegSegments read_segments(Bytes b, bool to_the_end) {
   JpegSegments out;
   bool has_exif = false, is_sequential = false;
@@ -70,7 +71,8 @@ JpegSegments read_segments(Bytes b, bool to_the_end) {
         is_sequential = marker <= 0xC1;
         components = segment.size() > 5 ? segment[5] : 0;
         if (!to_the_end) return out;
-      } else if (marker == 0xE1 && !has_exif && has_text(segment, 0, std::string_view("Exif\0\0", 6))) {
+      } else if (marker == 0xE1 && out.scans == 0 && !has_exif &&
+                 has_text(segment, 0, std::string_view("Exif\0\0", 6))) {
         has_exif = true;
         out.orientation = exif_orientation(segment);
       }

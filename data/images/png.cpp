@@ -35,7 +35,7 @@ std::optional<ImageHeader> png_peek(FilePieces& file, const std::string& name) {
     if (has_text(b, 4, "IEND")) return header;
     const uint64_t length = big32(b, 0);
     if (has_text(b, 4, "eXIf"))
-      header.orientation = exif_orientation(file.read(at + 8, std::min<uint64_t>(length, 1 << 16)));
+      header.orientation = exif_orientation(file.read(at + 8, std::min<uint64_t>(length, kMostExifBytes)));
     at += 12 + length;
   }
 }

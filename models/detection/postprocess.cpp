@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/tensor/error.h"
+#include "models/not_finite.h"
 
 namespace saccade {
 
@@ -17,12 +18,14 @@ bool better(const ClassCandidate& a, const ClassCandidate& b) {
 std::vector<ImageDetection> detections_of(const float* logits, const float* boxes, int64_t queries,
                                           int64_t columns, const Target& target,
                                           const PostprocessOptions& options, const ClassLoss& class_loss) {
-  for (int64_t i = 0; i < queries * columns; ++i)
-    SACCADE_CHECK(std::isfinite(logits[i]), "image {} ({}): the predicted score of query {} is not finite",
-                  target.image_id, target.file_name, i / columns);
-  for (int64_t i = 0; i < queries * 4; ++i)
-    SACCADE_CHECK(std::isfinite(boxes[i]), "image {} ({}): the predicted box of query {} is not finite",
-                  target.image_id, target.file_name, i / 4);
+  const auto check_finite = [&](const float* values, int64_t each, const char* what) {
+    for (int64_t i = 0; i < queries * each; ++i)
+      if (!std::isfinite(values[i]))
+        throw NotFinite(fmt::format("image {} ({}): the predicted {} of query {} is not finite",
+                                    target.image_id, target.file_name, what, i / each));
+  };
+  check_finite(logits, columns, "score");
+  check_finite(boxes, 4, "box");
   int64_t classes = columns - class_loss.extra_columns();
   if (options.classes > 0) classes = std::min(classes, options.classes);
   if (classes <= 0) return {};

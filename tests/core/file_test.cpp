@@ -107,6 +107,25 @@ TEST(FileDoor, ReadsItsOwnPipesToTheirEndButNotBeyondTheLimit) {
   }
 }
 
+// What comes in pieces of several sizes is the same text.
+TEST(FileDoor, ReadsLongPipes) {
+  std::string text;
+  for (int i = 0; text.size() < 3'000'000; ++i) text += std::to_string(i);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  std::thread writer([&] {
+    for (size_t at = 0; at < text.size();) {
+      const ssize_t n = ::write(ends[1], text.data() + at, text.size() - at);
+      if (n <= 0) break;
+      at += static_cast<size_t>(n);
+    }
+    ::close(ends[1]);
+  });
+  EXPECT_EQ(read_text("/dev/fd/" + std::to_string(ends[0]), kTextFile), text);
+  ::close(ends[0]);
+  writer.join();
+}
+
 TEST(FileDoor, NeverTakesTheDescriptorOfAStandardStream) {
   TestFolder dir;
   write_bytes(dir / "file", "abc");

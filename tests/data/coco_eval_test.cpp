@@ -28,6 +28,8 @@ struct Expected {
   std::vector<double> by_iou;
   std::map<std::string, std::map<std::string, double>> categories;
   std::map<std::string, double> of_first_two;  // catIds; empty: not known
+  FigureOptions own_options;
+  std::map<std::string, double> own;  // with them
 };
 
 Expected read_expected(const std::string& path) {
@@ -46,24 +48,21 @@ Expected read_expected(const std::string& path) {
     } else if (key == "per_category") {
       json.fields(value,
                   [&](std::string_view id, JsonValue v) { numbers(v, e.categories[std::string(id)]); });
+    } else if (key == "own") {
+      json.fields(value, [&](std::string_view name, JsonValue v) {
+        std::string ranges;
+        if (name == "max_detections") json.read(v, e.own_options.max_detections.emplace());
+        if (name == "area_ranges" && json.read(v, ranges)) e.own_options.areas = parse_area_ranges(ranges);
+        if (name == "stats") numbers(v, e.own);
+      });
     }
   });
   return e;
 }
 
 std::map<std::string, double> by_name(const CocoMetrics& f) {
-  return {{"AP", f.AP},
-          {"AP50", f.AP50},
-          {"AP75", f.AP75},
-          {"AP_small", f.AP_small},
-          {"AP_medium", f.AP_medium},
-          {"AP_large", f.AP_large},
-          {"AR_1", f.AR_1},
-          {"AR_10", f.AR_10},
-          {"AR_100", f.AR_100},
-          {"AR_small", f.AR_small},
-          {"AR_medium", f.AR_medium},
-          {"AR_large", f.AR_large}};
+  const Metrics named = named_metrics(f);
+  return {named.begin(), named.end()};
 }
 
 void expect_equal(const std::string& gt, const std::string& dt, const std::string& expected_path) {
@@ -73,6 +72,13 @@ void expect_equal(const std::string& gt, const std::string& dt, const std::strin
   ASSERT_EQ(e.stats.size(), 12u);
   auto got = by_name(f);
   for (auto& [name, value] : e.stats) EXPECT_NEAR(got.at(name), value, kTolerance) << name;
+  if (!e.own.empty()) {  // with other parameters
+    const CocoMetrics own =
+        evaluate_coco(read_ground_truth({gt, ""}), read_detections(dt), dt, e.own_options);
+    auto got_own = by_name(own);
+    EXPECT_EQ(got_own.size(), 6 + 2 * e.own_options.areas.size());
+    for (auto& [name, value] : e.own) EXPECT_NEAR(got_own.at(name), value, kTolerance) << name;
+  }
   ASSERT_EQ(e.by_iou.size(), f.AP_by_iou.size());
   for (size_t t = 0; t < e.by_iou.size(); ++t) EXPECT_NEAR(f.AP_by_iou[t], e.by_iou[t], kTolerance) << t;
   ASSERT_FALSE(e.categories.empty());
@@ -145,8 +151,7 @@ TEST(CocoEval, PerfectAndNone) {
   CocoMetrics f = evaluate_coco(one_object(), found);
   EXPECT_NEAR(f.AP, 1, 1e-12);
   EXPECT_NEAR(f.AR_1, 1, 1e-12);
-  EXPECT_EQ(f.AP_small, -1);
-  EXPECT_EQ(f.AP_large, -1);
+  EXPECT_EQ(f.AP_of_areas, (std::vector<double>{-1, f.AP, -1}));
   f = evaluate_coco(one_object(), {});
   EXPECT_EQ(f.AP, 0);
   EXPECT_EQ(f.AR_100, 0);
@@ -160,15 +165,45 @@ TEST(CocoEval, PerfectAndNone) {
 TEST(CocoEval, ACategoryWithoutObjectsHasNoFigures) {
   coco::Matches none;
   none.first_cell = {0, 0};
+  none.areas = 4;
   const coco::CategoryCurve curve = coco::accumulate(none).at(0);
+  ASSERT_EQ(curve.areas.size(), 4u);
   for (int t = 0; t < kCocoThresholds; ++t) {
-    for (int a = 0; a < coco::kAreas; ++a) {
-      EXPECT_EQ(curve.precision[a][t], -1);
-      EXPECT_EQ(curve.recall[a][t], -1);
+    for (const coco::AreaCurve& area : curve.areas) {
+      EXPECT_EQ(area.precision[t], -1);
+      EXPECT_EQ(area.recall[t], -1);
     }
     EXPECT_EQ(curve.recall_1[t], -1);
     EXPECT_EQ(curve.recall_10[t], -1);
   }
+}
+
+TEST(CocoEval, AreaRangesAreNamesWithTwoEnds) {
+  EXPECT_EQ(parse_area_ranges("small:0-1024,medium:1024-9216,large:9216-"), coco_areas());
+  EXPECT_EQ(parse_area_ranges("a:.5-1e3"), (std::vector<AreaRange>{{"a", 0.5, 1000}}));
+  EXPECT_EQ(parse_area_ranges("x_1:7-7,b:1e2-1e5"), (std::vector<AreaRange>{{"x_1", 7, 7}, {"b", 100, 1e5}}));
+  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
+           {"", "expected NAME:LOW-HIGH"},
+           {"small", "expected NAME:LOW-HIGH"},
+           {"small:", "expected NAME:LOW-HIGH"},
+           {"small:5", "expected NAME:LOW-HIGH"},
+           {"small:-5", "expected NAME:LOW-HIGH"},
+           {"small:-5-6", "expected NAME:LOW-HIGH"},
+           {"small:0-1,", "expected NAME:LOW-HIGH"},
+           {"small:0-1 ", "expected NAME:LOW-HIGH"},
+           {"small:0,5-1", "expected NAME:LOW-HIGH"},
+           {"small:0-1e999", "expected NAME:LOW-HIGH"},
+           {"small:nan-1", "expected NAME:LOW-HIGH"},
+           {"small:0-inf", "expected NAME:LOW-HIGH"},
+           {":0-1", "the name, expected a letter"},
+           {"1:0-1", "the name, expected a letter"},
+           {"all:0-1", "the name, expected a letter"},
+           {"a b:0-1", "the name, expected a letter"},
+           {"\xC3\xA9:0-1", "the name, expected a letter"},
+           {std::string(33, 'a') + ":0-1", "the name, expected a letter"},
+           {"a:9-8", "9 is more than 8"},
+           {"a:0-1,b:0-1,a:1-2", "\"a\": there are two of that name"}})
+    EXPECT_NE(input_error([&] { parse_area_ranges(text); }).find(why), std::string::npos) << text;
 }
 
 TEST(CocoEval, UnknownCategoryIsANote) {
@@ -189,7 +224,7 @@ TEST(CocoEval, Errors) {
 }
 
 TEST(CocoEval, Table) {
-  CocoMetrics f;
+  CocoMetrics f = evaluate_coco(GroundTruth{}, {});
   f.AP = 0.5045806987249628;
   std::string text = coco_table(f);
   EXPECT_EQ(text.substr(0, text.find('\n')),

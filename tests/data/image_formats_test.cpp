@@ -165,7 +165,7 @@ TEST(ImageFormats, EveryFlippedBitOfAPngIsNoticed) {
 
 // A PNG of this size whose IDAT holds `data` as it is.
 std::vector<uint8_t> png_of(uint32_t width, uint32_t height, const std::vector<uint8_t>& data,
-                            const std::vector<uint8_t>& text_behind = {}) {
+                            const std::vector<uint8_t>& behind = {}, const char* behind_name = "tEXt") {
   std::vector<uint8_t> out = bytes_of_text("\x89PNG\r\n\x1a\n");
   auto add32 = [&](uint32_t v) {
     for (int s = 24; s >= 0; s -= 8) out.push_back(static_cast<uint8_t>(v >> s));
@@ -183,7 +183,7 @@ std::vector<uint8_t> png_of(uint32_t width, uint32_t height, const std::vector<u
   for (int v : {8, 2, 0, 0, 0}) header.push_back(static_cast<uint8_t>(v));
   add_chunk("IHDR", header);
   add_chunk("IDAT", data);
-  if (!text_behind.empty()) add_chunk("tEXt", text_behind);
+  if (!behind.empty()) add_chunk(behind_name, behind);
   add_chunk("IEND", {});
   return out;
 }
@@ -343,6 +343,46 @@ TEST(ImageFormats, OfTwoOrientationsTheFirstCounts) {
   ASSERT_GT(end, 0);
   bytes.insert(bytes.begin() + exif_segment(bytes).second, other.begin() + begin, other.begin() + end);
   EXPECT_EQ(inspect_image(bytes, "").orientation, 6);
+}
+
+// What reads the size alone and what decodes the pixels look in the same places: before a JPEG's scan, as every viewer does, and in the first
+// 64 KB of a chunk.
+TEST(ImageFormats, OrientationsThatNobodyLooksForTurnNothing) {
+  TestFolder dir;
+  const auto expect_upright = [&](const std::vector<uint8_t>& bytes, const std::string& name) {
+    write_bytes(dir / name, std::string(bytes.begin(), bytes.end()));
+    EXPECT_EQ(inspect_image(bytes, name).orientation, 1) << name;
+    EXPECT_EQ(check_image_file(dir / name).orientation, 1) << name;
+    EXPECT_EQ(image_size(dir / name), inspect_image(bytes, name).size) << name;
+    const Image image = decode_image(bytes, name);
+    EXPECT_EQ((ImageSize{image.height, image.width}), image_size(dir / name)) << name;
+  };
+  const auto turned = bytes_of(kGoldenImages + "images/turned6.jpg");
+  const auto [begin, end] = exif_segment(turned);
+  ASSERT_GT(end, 0);
+  const std::vector<uint8_t> exif(turned.begin() + begin, turned.begin() + end);
+  auto behind = turned;
+  behind.erase(behind.begin() + begin, behind.begin() + end);
+  behind.insert(behind.end() - 2, exif.begin(), exif.end());
+  expect_upright(behind, "behind.jpg");
+  // The same behind a comment that makes the file larger than what is read at once.
+  std::vector<uint8_t> comment(2 + 60000, 'x');
+  comment[0] = 0xFF, comment[1] = 0xFE, comment[2] = 60000 / 256, comment[3] = 60000 % 256;
+  behind.insert(behind.begin() + 2, comment.begin(), comment.end());
+  expect_upright(behind, "large.jpg");
+  // A directory that a PNG's chunk has far behind its header.
+  for (const size_t directory : {size_t{0x8000}, size_t{0x18000}}) {
+    std::vector<uint8_t> far = bytes_of_text(std::string("MM\0*\0\0\x80\0", 8));
+    far[5] = static_cast<uint8_t>(directory >> 16);
+    far.resize(directory);
+    const auto tag = bytes_of_text(std::string("\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0", 18));
+    far.insert(far.end(), tag.begin(), tag.end());
+    const auto bytes = png_of(3, 2, deflated(2 * (1 + 3 * 3)), far, "eXIf");
+    if (directory < kMostExifBytes)
+      EXPECT_EQ(inspect_image(bytes, "").orientation, 6);
+    else
+      expect_upright(bytes, "far.png");
+  }
 }
 
 // A row of pixels is a row of blocks.

@@ -120,6 +120,26 @@ TEST_F(Cli, TrainSaysWhatItTrainsOrNothing) {
   EXPECT_EQ(quiet.out + quiet.err, "");
 }
 
+// The figures of a file, of an evaluation and of a run's page are the same, with the same options.
+TEST_F(Cli, EvalScoreAndReportCountTheSame) {
+  const std::string options = " --max-detections 20 --area-ranges tiny:0-150,rest:150- --json ";
+  expect_works("train --config tiny.textproto --output judged --quiet");
+  expect_works("eval --checkpoint judged/checkpoints/best.safetensors" + kShapes +
+               "--detections judged.json" + options + "eval.json");
+  expect_works("score --annotations shapes/annotations.json --detections judged.json" + options +
+               "score.json");
+  expect_works("report judged --output a.html" + options + "a.json");
+  expect_works("report judged --detections judged.json --output b.html" + options + "b.json");
+  const std::string figures = read_bytes(scratch() / "score.json");
+  EXPECT_NE(figures.find("\"AP_tiny\": "), std::string::npos) << figures;
+  EXPECT_NE(figures.find("\"AR_20\": "), std::string::npos) << figures;
+  EXPECT_EQ(figures.find("small"), std::string::npos) << figures;
+  EXPECT_EQ(read_bytes(scratch() / "eval.json"), figures);
+  for (const char* page : {"a.json", "b.json"})
+    EXPECT_TRUE(read_bytes(scratch() / page).starts_with("{\"coco\": " + figures)) << page;
+  EXPECT_NE(read_bytes(scratch() / "a.html").find(">rest<"), std::string::npos);
+}
+
 TEST_F(Cli, FrozenParametersKeepTheirBytes) {
   const std::string train = "train --config tiny.textproto --init-from " + kCheckpoint;
   expect_works(train + " --output frozen --freeze '^backbone' --freeze input_proj");
@@ -382,8 +402,14 @@ train { max_steps: 1 }
   expect_refused(train + "refused", "--reinit-heads starts the class heads anew");
   r = run(train + "other --reinit-heads");
   EXPECT_EQ(r.status, 0) << r.err;
-  EXPECT_NE(r.out.find("class heads, re-initialised: 4 tensors: class_embed.0.weight"), std::string::npos)
-      << r.out;
+  for (const char* line :
+       {"official names\n", "loaded: ", "class heads, re-initialised: 4 tensors: class_embed.0.weight"})
+    EXPECT_NE(("\n" + r.out).find("\n" + weights + ": " + line), std::string::npos) << r.out;
+  EXPECT_EQ(r.out.find("\\n"), std::string::npos) << r.out;
+  expect_works(train + "keyed --reinit-heads --key model");
+  EXPECT_EQ(read_bytes(scratch() / "keyed/checkpoints/last.safetensors"),
+            read_bytes(scratch() / "other/checkpoints/last.safetensors"));
+  expect_refused(train + "refused --reinit-heads --key none", "there is no \"none\" in it");
   expect_refused("train --config official.textproto --output refused --reinit-heads", "needs --init-from");
 
   // What a file does not say is assumed, said, and can be given.

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/formats/json.h"
-#include "core/kernels/reduce/reduce.h"
+#include "models/not_finite.h"
 
 namespace saccade {
 namespace {
@@ -47,7 +47,9 @@ class Metadata {
   const std::string& text(const std::string& key) const {
     const std::string* found = find(key);
     if (!found)
-      fail_input("{}: not a checkpoint of saccade: no \"saccade.{}\" in its metadata", file_.path(), key);
+      fail_input(
+          "{}: not a checkpoint of saccade: no \"saccade.{}\" in its metadata; saccade convert makes one of others' weights",
+          file_.path(), key);
     return *found;
   }
   template <class T>
@@ -191,13 +193,20 @@ void load_training_state(const SafetensorsReader& file, const CheckpointInfo& in
 }
 
 std::string first_nonfinite(const Module& model) {
-  for (const NamedTensor& t : model.named_tensors()) {
-    if (!is_float(t.var.dtype())) continue;
-    Tensor count = Tensor::empty({}, DType::kF64, t.var.device());
-    kernels::count_nonfinite(t.var.value().contiguous(), count);
-    if (count.item() != 0) return t.name;
-  }
+  for (const NamedTensor& t : model.named_tensors())
+    if (!is_finite(t.var.value())) return t.name;
   return "";
+}
+
+void check_weights(const Module& model, const std::string& file) {
+  if (const std::string name = first_nonfinite(model); !name.empty())
+    fail_input("{}: its tensor \"{}\" holds numbers that are not finite", file, name);
+  for (const NamedTensor& t : model.named_tensors()) {
+    if (!t.name.ends_with("running_var")) continue;
+    const std::vector<float> values = t.var.value().to_vector<float>();
+    if (const auto least = std::ranges::min_element(values); least != values.end() && *least < 0)
+      fail_input("{}: its tensor \"{}\" holds {}, but a variance is 0 or more", file, t.name, *least);
+  }
 }
 
 }  // namespace saccade

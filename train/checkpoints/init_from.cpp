@@ -98,10 +98,6 @@ class Filling {
   }
   void add_notes(const InitOptions& options) {
     const bool ours = file_.metadata().contains("saccade.config");
-    if (ours &&
-        std::ranges::any_of(file_.entries(), [](const WeightEntry& e) { return e.name.starts_with("ema."); }))
-      report_.notes.push_back(
-          "the trained weights are taken, not their moving averages, which eval takes and best.safetensors holds");
     const bool takes_heads =
         std::ranges::any_of(report_.loaded, [&](const std::string& name) { return is_class_head(name); });
     if (!ours && takes_heads && !options.class_names.empty())
@@ -130,11 +126,12 @@ class Filling {
         relation_ = &r;
       }
     }
+    const std::string foreign = relation_ ? "" : foreign_model(file_);
     if (!relation_)
       fail_input(
-          "{}: no tensor fits the model by name and shape (the file's first is \"{}\", the model's \"{}\")",
+          "{}: no tensor fits the model by name and shape (the file's first is \"{}\", the model's \"{}\"){}",
           file_.path(), weights_.tensors.empty() ? "none" : printable(weights_.tensors[0].name),
-          wanted_.empty() ? "none" : wanted_[0].name);
+          wanted_.empty() ? "none" : wanted_[0].name, foreign.empty() ? "" : "; " + foreign);
   }
 
   void plan(const NamedWeight& w) {
@@ -202,23 +199,23 @@ class Filling {
 
 }  // namespace
 
-std::string InitReport::to_string() const {
-  std::string out = fmt::format("{} names", naming);
+std::vector<std::string> InitReport::lines() const {
+  std::vector<std::string> out{fmt::format("{} names", naming)};
   auto add = [&](const char* what, const std::vector<std::string>& names) {
-    if (!names.empty()) out += "\n" + summary_line(what, names);
+    if (!names.empty()) out.push_back(summary_line(what, names));
   };
   if (has_averages)
-    out +=
-        "\nthe weights as the optimizer left them are taken, not their averages, which best.safetensors holds and eval takes";
+    out.emplace_back(
+        "the weights as the optimizer left them are taken, not their averages, which best.safetensors holds and eval takes");
   add("loaded", loaded);
   add("in the file only, skipped", skipped);
   add("class heads, re-initialised", reinitialized);
   add("not in the file, initialised", missing);
   if (!other_classes.empty())
-    out += fmt::format(
-        "\nwarning: the class heads are those of other classes ({}), --reinit-heads starts them anew",
-        other_classes);
-  for (const std::string& note : notes) out += "\n" + note;
+    out.push_back(fmt::format(
+        "warning: the class heads are those of other classes ({}), --reinit-heads starts them anew",
+        other_classes));
+  out.insert(out.end(), notes.begin(), notes.end());
   return out;
 }
 
@@ -228,12 +225,13 @@ InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, M
 }
 
 InitReport init_from(const std::string& path, Module& model, const InitOptions& options) {
-  std::unique_ptr<WeightsFile> file = open_weights(path);
+  std::unique_ptr<WeightsFile> file = open_weights(path, options.key);
   InitReport report = fill_model(*file, official_weights(*file), model, options);
   const bool ours = file->metadata().contains("saccade.config");
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
     report.naming += " (" + foreign + ")";
   file->verify();
+  check_weights(model, path);
   return report;
 }
 

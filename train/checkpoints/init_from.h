@@ -19,8 +19,8 @@ struct InitReport {
   bool has_averages = false;       // the file holds moving averages beside the weights that were taken
   std::string other_classes;       // what the file's classes are, where the heads were taken and they differ
   std::vector<std::string> notes;  // what else is to be known, a line each
-  // A line for each that is not empty, with its count and the first names.
-  std::string to_string() const;
+  // One for each that is not empty, with its count and the first names.
+  std::vector<std::string> lines() const;
 };
 
 // Class heads of the file: all are taken, none, or only those that were trained for the same classes (as many, and of the same
@@ -30,6 +30,7 @@ enum class ClassHeads { kTake, kReinitialize, kTakeIfSame };
 struct InitOptions {
   ClassHeads heads = ClassHeads::kTake;
   std::vector<std::string> class_names = {};  // of the model; empty: not known
+  std::string key = {};                       // of the tensors in a .pth file, see open_weights
 };
 
 // Fills the model's tensors from those of the file with the same official name; a tensor that the model

@@ -6,6 +6,7 @@
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/memory.h"
+#include "models/not_finite.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/config/config_changes.h"
 #include "train/config/task.h"
@@ -100,11 +101,24 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   loaded.module = build_model(args.model, classes, args.criterion);
   load_model(file, *loaded.module);
   file.verify();
-  if (const std::string name = first_nonfinite(*loaded.module); !name.empty())
-    fail_input("{}: its tensor \"{}\" holds numbers that are not finite", checkpoint, name);
+  check_weights(*loaded.module, checkpoint);
   loaded.module->to(device);
   loaded.module->set_training(false);
   return loaded;
+}
+
+void with_model_of(const std::string& checkpoint, ImageSize size, const char* less,
+                   const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const NotFinite& error) {
+    fail_input("{}: its weights are damaged, or those of a training that failed: {}", checkpoint,
+               error.what());
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(
+        fmt::format("{}: images of {} x {} pixels: {}; smaller ones need less, or fewer at a time ({})",
+                    checkpoint, size.height, size.width, error.what(), less));
+  }
 }
 
 void check_categories(const DetectionDataset& dataset, const std::vector<int64_t>& category_ids,

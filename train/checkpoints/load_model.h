@@ -1,6 +1,7 @@
 // A trained model from its checkpoint alone.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,11 @@ struct LoadedModel {
 // `sets` (--set), which may touch what inference alone depends on (ConfigChange::of_inference).
 LoadedModel load_trained_model(const std::string& checkpoint, Device device = Device::kCpu,
                                const std::string& precision = "", std::vector<std::string> sets = {});
+
+// Runs what computes with the model of a checkpoint. Predictions that are not finite are that file's fault (InputError), and a shortage of
+// memory names the size of the images, which the file may have chosen, and what needs less of it.
+void with_model_of(const std::string& checkpoint, ImageSize size, const char* less,
+                   const std::function<void()>& run);
 
 // The classes of a model must be categories of the data set it is evaluated on, by id and by name (those
 // that stand for no category excepted); else InputError.

@@ -57,7 +57,7 @@ int run_bench(const BenchArguments& arguments) {
   using Clock = std::chrono::steady_clock;
   auto milliseconds_of = [&] {
     const Clock::time_point start = Clock::now();
-    infer(batch);
+    with_model_of(arguments.checkpoint, size, "--height, --width, --batch-size", [&] { infer(batch); });
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   };
   constexpr int kWarmRuns = 3, kFewestRuns = 10;  // memory is taken, plans are made

@@ -28,6 +28,9 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
   if (arguments.per_class)
     fail_input("--per-class: {} is a classifier; saccade report shows the accuracy of each class",
                arguments.checkpoint);
+  if (arguments.figures != FigureOptions())
+    fail_input("--max-detections, --area-ranges: {} is a classifier, which has no detections",
+               arguments.checkpoint);
   std::vector<std::string> notes;
   DataPaths paths = eval_paths(arguments, model);
   only_classes(paths, arguments.classes, model, arguments.checkpoint);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/distributed/ranks.h"
+#include "data/evaluation/figure_options.h"
 
 namespace saccade {
 
@@ -23,6 +24,7 @@ struct TrainArguments {
   bool quiet = false;  // nothing on stdout
   std::string trial_batch = "auto";
   bool reinit_heads = false;  // with init_from
+  std::string key;            // of the dictionary in init_from, as convert's
   int64_t max_steps = 0;      // stops there, without changing the schedule; 0: where the configuration ends
   int64_t processes = 0;      // starts so many that train together; 0: this one trains
   RankFlags ranks;            // which of several this one is
@@ -44,8 +46,7 @@ struct EvalArguments {
   int64_t batch_size = 0;            // 0: the configuration's
   bool allow_outside = false;        // images may lie outside of their folder
   bool per_class = false;            // of a detector: the figures of each class too
-  int64_t max_detections =
-      0;  // of an image, of which the figures are; 0: the configuration's, of which 100 of a class count
+  FigureOptions figures;
 };
 int run_eval(const EvalArguments& arguments);
 
@@ -57,7 +58,7 @@ struct ScoreArguments {
   std::vector<std::string> classes;  // as eval
   std::string checkpoint;            // whose classes the annotations are of
   bool per_class = false;
-  int64_t max_detections = 100;  // of an image and class, the best by score
+  FigureOptions figures;
 };
 int run_score(const ScoreArguments& arguments);
 
@@ -164,6 +165,7 @@ struct ReportArguments {
   int64_t batch_size = 0;           // 0: the configuration's
   bool allow_outside = false;
   bool curves_only = false;  // nothing is evaluated
+  FigureOptions figures;
 };
 int run_report(const ReportArguments& arguments);
 

@@ -11,6 +11,7 @@
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "models/backbone.h"
+#include "models/not_finite.h"
 #include "models/weights/foreign_models.h"
 #include "models/weights/imagenet_names.h"
 #include "models/weights/weight_naming.h"
@@ -224,6 +225,7 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
     fail_input("{}: {} tensors have no place in the model, the first is \"{}\" {}", file.path(),
                unknown.size(), unknown[0], kHint);
   if (unknown.size() < report.skipped.size()) print_line("the mask head is left out");
+  check_weights(*model, file.path());
   CheckpointInfo info;
   info.config = config_text(config);
   info.class_names = classes.names;
@@ -249,6 +251,9 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   int64_t values = 0;
   for (const NamedWeight& w : weights.tensors) {
     tensors.emplace_back(w.name, read_weight(file, w));
+    if (!is_finite(tensors.back().second))
+      fail_input("{}: its tensor \"{}\" holds numbers that are not finite", file.path(),
+                 printable(w.parts[0]));
     values += tensors.back().second.numel();
   }
   std::map<std::string, std::string> metadata = file.metadata();

@@ -50,9 +50,10 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
         .metrics = {},
         .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",
                              detections.size(), truth.images.size(), escaped(dataset->name()))};
-  DetectionEvaluator::Options judged{.source = arguments.checkpoint, .per_class = arguments.per_class};
-  if (arguments.max_detections > 0) judged.max_detections = arguments.max_detections;
-  return detection_evaluator(model.config).evaluate(truth, detections, judged);
+  return detection_evaluator(model.config)
+      .evaluate(
+          truth, detections,
+          {.source = arguments.checkpoint, .per_class = arguments.per_class, .figures = arguments.figures});
 }
 
 std::function<void(const Batch&)> box_inference(const LoadedModel& model, const EvaluatorOptions& options) {

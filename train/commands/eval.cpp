@@ -66,14 +66,13 @@ int run_eval(const EvalArguments& arguments) {
   LoadedModel model =
       load_trained_model(arguments.checkpoint, choice.device, arguments.precision, arguments.set);
   if (!choice.notice.empty()) print_line(choice.notice);
-  // As many must be found as may count.
-  const int64_t found = model.config.eval().max_detections();
-  model.config.mutable_eval()->set_max_detections(
-      static_cast<int32_t>(std::max(arguments.max_detections, found)));
-  Evaluation evaluation =
-      task_commands()
-          .find(model.task)
-          .evaluate(arguments, model, evaluator_options(model.config, arguments.batch_size));
+  find_as_many_as_count(model.config, arguments.figures);
+  Evaluation evaluation;
+  with_model_of(arguments.checkpoint, eval_size(model.config), "--set data.val_..., --batch-size", [&] {
+    evaluation = task_commands()
+                     .find(model.task)
+                     .evaluate(arguments, model, evaluator_options(model.config, arguments.batch_size));
+  });
   for (const std::string& note : evaluation.notes) print_line(note);
   print_text(evaluation.table);
   if (!arguments.json.empty()) write_file(arguments.json, std::string_view(evaluation.json));

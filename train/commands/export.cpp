@@ -183,14 +183,11 @@ int run_export(const ExportArguments& arguments) {
     loss = class_losses().find(config::ClassLoss_Name(model.config.criterion().class_loss())).make({});
   const ExportOptions options = export_options(arguments, model, loss.get());
   ExportedModel exported;
-  try {
+  // The model runs with 2 and 4 images where any number shall do.
+  with_model_of(arguments.checkpoint, {options.height, options.width}, "--height, --width, --batch", [&] {
     exported = export_model(*model.module, options);
     if (!arguments.sample.empty()) write_sample(arguments.sample, options, *model.module);
-  } catch (const OutOfMemory& error) {
-    // The model runs with 2 and 4 images where any number shall do.
-    fail("export: {} x {} pixels, {} at a time: {}; a smaller --batch, --height or --width needs less",
-         options.height, options.width, images_at_a_time(options), error.what());
-  }
+  });
   write_file(arguments.output, std::string_view(exported.file));
   std::string outputs;
   for (const std::string& name : exported.outputs) outputs += (outputs.empty() ? "" : ", ") + name;

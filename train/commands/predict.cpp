@@ -91,8 +91,11 @@ int run_predict(const PredictArguments& arguments) {
   OutputFile elements(workspace.file(list));
   elements.write("[", 1);
   SeveralPictures several;
-  const size_t done = predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor,
-                                  workspace, names, elements, several);
+  size_t done = 0;
+  with_model_of(arguments.checkpoint, eval_size(model.config), "--set data.val_..., --batch-size", [&] {
+    done = predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor, workspace, names,
+                       elements, several);
+  });
   if (several.count > 0) print_line("note: {}", note_on_several_pictures(several.count, several.first));
   if (const std::string note = names.note(); done > 0 && !note.empty()) print_line(note);
   const size_t bad = inputs.images.size() - done;

@@ -12,6 +12,7 @@
 #include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/device_choice.h"
+#include "train/commands/predict_files.h"
 #include "train/commands/task_commands.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
@@ -172,15 +173,19 @@ int run_report(const ReportArguments& arguments) {
     model.class_names = saved.class_names;
     model.category_ids = saved.category_ids;
   }
+  const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt;
+  if (paths)
+    for (const DataPaths& set : sets_of(*paths))
+      check_outputs({{"--output", output}, {"--json", arguments.json}},
+                    {{"the annotations", set.annotations}});
+  const bool replaces = replaces_page(output);
+  find_as_many_as_count(model.config, arguments.figures);
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
                  trained_on(model.config.data()), count_text(std::llround(metrics.step))));
   add_run_section(page, metrics);
   std::string figures;
-  if (const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt) {
-    for (const DataPaths& set : sets_of(*paths))
-      check_outputs({{"--output", output}, {"--json", arguments.json}},
-                    {{"the annotations", set.annotations}});
+  if (paths) {
     const ReportOptions options{.paths = *paths,
                                 .threshold = arguments.threshold,
                                 .detections = arguments.detections,
@@ -188,8 +193,15 @@ int run_report(const ReportArguments& arguments) {
                                 .checkpoint = checkpoint,
                                 .model = model,
                                 .classes = arguments.classes,
-                                .evaluation = evaluator_options(model.config, arguments.batch_size)};
-    figures = task_commands().find(task_of(model.config).name).report(page, options);
+                                .evaluation = evaluator_options(model.config, arguments.batch_size),
+                                .figures = arguments.figures};
+    const auto add_sections = [&] {
+      figures = task_commands().find(task_of(model.config).name).report(page, options);
+    };
+    if (arguments.detections.empty())
+      with_model_of(checkpoint, eval_size(model.config), "--batch-size", add_sections);
+    else
+      add_sections();
   } else if (evaluates) {
     page.add(note("The run has no validation set, so nothing is evaluated."));
   }
@@ -202,6 +214,7 @@ int run_report(const ReportArguments& arguments) {
   const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
   write_file(output, std::string_view(text));
   print_line("{}: a page of {} KB", output, text.size() / 1000);
+  if (replaces) print_line("{}: replaces the file that was there", output);
   return 0;
 }
 

@@ -108,10 +108,9 @@ int run_score(const ScoreArguments& arguments) {
   std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes);
   for (const std::string& line : keep_classes(arguments.classes, paths.annotations, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
-  const Evaluation evaluation = evaluator.evaluate(truth, detections,
-                                                   {.source = arguments.detections,
-                                                    .per_class = arguments.per_class,
-                                                    .max_detections = arguments.max_detections});
+  const Evaluation evaluation = evaluator.evaluate(
+      truth, detections,
+      {.source = arguments.detections, .per_class = arguments.per_class, .figures = arguments.figures});
   auto remarks = truth.notes;
   if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) remarks.push_back(parts);
   for (const std::string& remark : remarks_on_boxes(truth)) remarks.push_back(remark);

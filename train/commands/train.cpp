@@ -181,7 +181,7 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
           {{"the configuration of the run", folder.config()}, {"the metrics of the run", folder.metrics()}},
           {{"--config", arguments.config}});
   }
-  if (!arguments.init_from.empty()) open_weights(arguments.init_from);
+  if (!arguments.init_from.empty()) open_weights(arguments.init_from, arguments.key);
   std::unique_ptr<TrainingTask> task = task_of(config).make(config);
   NamePatterns frozen(arguments.freeze, kFreeze);
   for (const NamedTensor& p : task->model().parameters()) frozen.match(p.name);
@@ -229,6 +229,8 @@ int train_as_one_rank(const TrainArguments& given) {
     fail_input("--init-from starts a new run and --resume continues one, expected only one of them");
   if (arguments.reinit_heads && arguments.init_from.empty())
     fail_input("--reinit-heads needs --init-from: it leaves the class heads out of what is loaded");
+  if (!arguments.key.empty() && arguments.init_from.empty())
+    fail_input("--key needs --init-from: it names what is taken of that file");
   TrainerOptions options;
   const DeviceChoice choice = choose_device(arguments.device, group.ranks());
   options.device = choice.device;
@@ -239,6 +241,7 @@ int train_as_one_rank(const TrainArguments& given) {
   options.output = arguments.output;
   options.resume = arguments.resume;
   options.init_from = arguments.init_from;
+  options.init_key = arguments.key;
   options.heads = arguments.reinit_heads    ? ClassHeads::kReinitialize
                   : arguments.model.empty() ? ClassHeads::kTake
                                             : ClassHeads::kTakeIfSame;
@@ -284,7 +287,7 @@ int run_train(const TrainArguments& arguments) {
     return status;
   } catch (...) {
     // Another rank that waits for this one would wait for ever.
-    const CommandFailure failure = current_failure();
+    const CommandFailure failure = current_failure(true);
     process_group().fail(failure.line, failure.status);
     print_error(failure.line);
     std::_Exit(failure.status);  // a thread may still wait for the others

@@ -1,12 +1,12 @@
 // Reading a configuration, and what is wrong with one that cannot be read.
 #include <google/protobuf/text_format.h>
 
-#include <cctype>
 #include <optional>
 #include <sstream>
 #include <utility>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
@@ -77,7 +77,7 @@ std::string explain(const FirstError& error, const std::string& text) {
       return fmt::format("\"{}\" is not a value of {}, expected one of {}", shortened(names->first),
                          names->second, enum_names(type));
   std::string message = shortened(error.message, 200);
-  if (!message.empty()) message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
+  if (!message.empty()) message = lower_case(message.substr(0, 1)) + message.substr(1);
   if (!message.empty() && message.back() == '.') message.pop_back();
   std::string line = trimmed_line(text, error.line);
   return line.empty() ? message : fmt::format("{} (in `{}`)", message, line);

@@ -14,7 +14,7 @@ namespace saccade {
 
 // All detections of the data set, by image in its order and falling score (of several processes on rank 0 alone). category_ids [K] are those of the
 // model's classes. The model is left in the mode (training or not) that it was in. Throws InputError for a
-// broken image and Error when a prediction is not finite.
+// broken image and NotFinite when a prediction is none.
 std::vector<Detection> detect(Detector& model, const std::shared_ptr<const DetectionDataset>& dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options);
 

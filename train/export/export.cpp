@@ -9,6 +9,7 @@
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
 #include "models/classifier.h"
+#include "models/not_finite.h"
 #include "train/export/lowering.h"
 #include "train/export/postprocess.h"
 
@@ -172,10 +173,12 @@ ExportedModel export_model(Module& model, const ExportOptions& options) {
   execution().math = MathMode::kExact;
   const Evaluated mode(model);
   std::vector<std::string> names;
+  std::string not_finite;
   auto run = [&](const Tensor& images) {
     std::vector<Tensor> outputs;
     names.clear();
     for (auto& [name, tensor] : raw_outputs_of(model, images)) {
+      if (!is_finite(tensor)) not_finite = name;
       names.push_back(name);
       outputs.push_back(tensor);
     }
@@ -190,6 +193,8 @@ ExportedModel export_model(Module& model, const ExportOptions& options) {
     throw;
   } catch (const OutOfMemory&) {
     throw;
+  } catch (const NotFinite&) {
+    throw;
   } catch (const Error& error) {
     fail_input("export: the model cannot read images of {} x {} pixels: {}", options.height, options.width,
                error.what());
@@ -203,6 +208,8 @@ ExportedModel export_model(Module& model, const ExportOptions& options) {
   lower_ops(graph, values, trace, model);
   ExportedModel exported;
   lower_outputs(graph, values, trace, options, batch, names, exported.outputs);
+  if (!not_finite.empty())
+    throw NotFinite(fmt::format("an image of noise: the predicted {} are not finite", not_finite));
 
   onnx::ModelProto proto;
   proto.set_ir_version(kOnnxIrVersion);

@@ -5,6 +5,7 @@
 
 #include "core/files/checksum.h"
 #include "core/tensor/error.h"
+#include "models/not_finite.h"
 
 namespace saccade {
 namespace {
@@ -31,7 +32,7 @@ Tensor without_infinities(const Tensor& t) {
   Tensor finite = t.clone();
   float* q = finite.data<float>();
   for (int64_t i = 0; i < finite.numel(); ++i) {
-    SACCADE_CHECK(!std::isnan(q[i]), "[export] a constant {} holds NaN", t.shape().to_string());
+    if (std::isnan(q[i])) throw NotFinite(fmt::format("a constant {} holds NaN", t.shape().to_string()));
     q[i] = std::isinf(q[i]) ? std::copysign(kOnnxLarge, q[i]) : q[i];
   }
   return finite;

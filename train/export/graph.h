@@ -38,7 +38,7 @@ class OnnxGraph {
   // A node with one output (or several); returns the (first) output's name, which is the node's; the i-th further one is NAME:i.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
                    const OnnxAttributes& attributes = {}, int outputs = 1);
-  // A constant: in the scope, or with a full name. Equal ones are one initializer, of nodes that keep f32 another. Throws Error for NaN;
+  // A constant: in the scope, or with a full name. Equal ones are one initializer, of nodes that keep f32 another. Throws NotFinite for NaN;
   // infinities, which mask logits, become kOnnxLarge.
   std::string constant(const Tensor& value, std::string_view hint = "constant", bool full_name = false);
   std::string scalar(double value);  // finite

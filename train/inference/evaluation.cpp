@@ -1,5 +1,6 @@
 #include "train/inference/evaluation.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/runtime/interrupt.h"
@@ -16,6 +17,12 @@ EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size) {
   options.precision = precision_of(config);
   options.post = postprocess_options(config);
   return options;
+}
+
+void find_as_many_as_count(Config& config, const FigureOptions& figures) {
+  if (!figures.max_detections) return;
+  const int64_t found = config.eval().max_detections();
+  config.mutable_eval()->set_max_detections(static_cast<int32_t>(std::max(*figures.max_detections, found)));
 }
 
 PostprocessOptions postprocess_options(const Config& config, int64_t classes) {

@@ -27,6 +27,8 @@ struct EvaluatorOptions {
 };
 // batch_size 0: the configuration's.
 EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size = 0);
+// Lets a model find as many detections of an image as shall count, where those are given.
+void find_as_many_as_count(Config& config, const FigureOptions& figures);
 PostprocessOptions postprocess_options(const Config& config,
                                        int64_t classes = 0);  // classes 0: all of the logits
 

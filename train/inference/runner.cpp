@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/tensor/error.h"
+#include "models/not_finite.h"
 #include "train/inference/model_input.h"
 
 namespace saccade {
@@ -26,7 +26,9 @@ std::vector<float> ClassifierRunner::run(const Batch& batch) {
   const size_t classes = static_cast<size_t>(logits.dim(1));
   for (size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
-      fail("[classify] the prediction for {} is not finite", batch.targets[i / classes].file_name);
+      throw NotFinite(fmt::format("image {} ({}): the predicted score of class {} is not finite",
+                                  batch.targets[i / classes].image_id, batch.targets[i / classes].file_name,
+                                  i % classes));
   return values;
 }
 

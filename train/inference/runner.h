@@ -30,7 +30,7 @@ class ClassifierRunner {
  public:
   ClassifierRunner(Classifier& model, const kernels::ImageNormalization& normalization)
       : model_(model), normalization_(normalization) {}
-  // Logits [N, K] as f32 numbers. Throws Error when one of them is not finite.
+  // Logits [N, K] as f32 numbers. Throws NotFinite when one of them is not finite.
   std::vector<float> run(const Batch& batch);
 
  private:

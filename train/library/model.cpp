@@ -49,7 +49,8 @@ Image image_of(const Pixels& pixels) {
 class Model::Impl {
  public:
   Impl(const std::string& checkpoint, const std::string& device)
-      : device_(choose_device(device).device),
+      : checkpoint_(checkpoint),
+        device_(choose_device(device).device),
         loaded_(load(checkpoint, device_)),
         precision_(precision_of(loaded_->config)),
         post_(postprocess_options(loaded_->config, std::ssize(loaded_->class_names))) {
@@ -81,7 +82,10 @@ class Model::Impl {
     const ComputeScope compute(device_);
     const NoGrad no_grad;  // and the state of the caller's thread comes back
     set_precision(precision_);
-    return is_detector() ? boxes(batch, threshold) : classes(batch, threshold);
+    std::vector<std::vector<Prediction>> found;
+    with_model_of(checkpoint_, eval_size(loaded_->config), "in a call",
+                  [&] { found = is_detector() ? boxes(batch, threshold) : classes(batch, threshold); });
+    return found;
   }
 
  private:
@@ -122,6 +126,7 @@ class Model::Impl {
     return found;
   }
 
+  std::string checkpoint_;
   Device device_;
   std::optional<LoadedModel> loaded_;
   // One of the two; what they keep between calls belongs to who has the GPU.

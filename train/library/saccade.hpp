@@ -73,6 +73,7 @@ struct TrainingSetup {
   std::vector<std::string> set;  // changes of the recipe, "data.batch_size=4"
   std::string device = "auto";
   std::string init_from;         // weights to start from
+  std::string init_key;          // the entry of a .pth file that holds them, as "ema.module"; "": found
   bool resume = false;           // go on with the run in `output`
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/tensor/execution.h"
+#include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/init_from.h"
 #include "train/config/options.h"
 #include "train/loop/memory_need.h"
@@ -15,6 +16,7 @@ void TrainingRun::start() {
   if (!options_.resume) folder_.refuse_run();
   std::optional<ResumePoint> from;
   if (options_.resume) from = folder_.resume_point();
+  if (!from) folder_.refuse_others_files();
   info_.config = config_text(config_);
   info_.class_names = task_.class_names();
   info_.category_ids = task_.category_ids();
@@ -27,11 +29,15 @@ void TrainingRun::start() {
   if (from) changes = check_resumable(*from);
   check_memory_need(config_, model_, options_.device);
   model_.initialize(config_.seed());
-  if (from)
+  if (from) {
     load_model(*from->file, model_, false);
-  else if (!options_.init_from.empty())
-    log_.message(options_.init_from + ": " +
-                 init_from(options_.init_from, model_, {options_.heads, task_.class_names()}).to_string());
+    check_weights(model_, from->file->path());
+  } else if (!options_.init_from.empty()) {
+    for (const std::string& line :
+         init_from(options_.init_from, model_, {options_.heads, task_.class_names(), options_.init_key})
+             .lines())
+      log_.message(options_.init_from + ": " + line);
+  }
   {
     MemoryUseScope use(MemoryUse::kParameters);
     model_.to(options_.device);

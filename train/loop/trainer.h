@@ -21,6 +21,7 @@ struct TrainerOptions {
   std::string output;     // run folder: config.textproto, metrics.jsonl, event files, checkpoints/
   bool resume = false;    // from the newest whole checkpoint; from the start when the folder holds no run yet
   std::string init_from;  // weights to start from; not when resuming
+  std::string init_key;   // of the tensors in that file, see open_weights
   ClassHeads heads = ClassHeads::kTake;  // with init_from
   int64_t stop_at_step = 0;              // ends the run early without changing its schedule; 0: no
   Device device = Device::kCpu;

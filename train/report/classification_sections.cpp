@@ -133,6 +133,8 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   if (!options.model.module)
     fail_input("--detections: the run is of a classifier, expected that of a detector");
   if (options.threshold) fail_input("--threshold: the run is of a classifier, expected that of a detector");
+  if (options.figures != FigureOptions())
+    fail_input("--max-detections, --area-ranges: the run is of a classifier, expected that of a detector");
   const LoadedModel& model = options.model;
   std::vector<std::string> notes;
   const auto images = open_classification_dataset(options.paths, model.class_names, &notes);

@@ -24,10 +24,11 @@ std::string curve_json(const ClassCurve& c) {
 }  // namespace
 
 DetectionFigures detection_figures(const GroundTruth& truth, std::span<const Detection> detections,
-                                   std::optional<double> threshold, const std::string& source) {
-  DetectionFigures figures{.coco = evaluate_coco(truth, detections, source),
-                           .at_50 = detection_curves(truth, detections, 0, source),
-                           .at_75 = detection_curves(truth, detections, 5, source),
+                                   std::optional<double> threshold, const std::string& source,
+                                   const FigureOptions& options) {
+  DetectionFigures figures{.coco = evaluate_coco(truth, detections, source, options),
+                           .at_50 = detection_curves(truth, detections, 0, source, options),
+                           .at_75 = detection_curves(truth, detections, 5, source, options),
                            .confusion = {},
                            .images = {}};
   figures.threshold = threshold.value_or(std::max(figures.at_50.best.threshold, 0.0));

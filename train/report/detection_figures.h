@@ -21,7 +21,8 @@ struct DetectionFigures {
 };
 // `source` names the detections in errors, which evaluate_coco throws.
 DetectionFigures detection_figures(const GroundTruth& truth, std::span<const Detection> detections,
-                                   std::optional<double> threshold, const std::string& source);
+                                   std::optional<double> threshold, const std::string& source,
+                                   const FigureOptions& options = {});
 
 // An object {"coco", "threshold", "best", "confusion_matrix": {"names", "counts"}, "classes"} at full precision; each class with its
 // curves at IoU 0.5 and 0.75.

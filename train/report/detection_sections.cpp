@@ -31,19 +31,14 @@ void add_coco(Page& page, const DetectionFigures& figures) {
 
 void add_classes(Page& page, const DetectionFigures& figures) {
   page.section("Classes");
-  std::vector<TableColumn> columns{{"Class", false},
-                                   {"Objects"},
-                                   {"AP", false, "mean over IoU 0.50 to 0.95"},
-                                   {"AP50"},
-                                   {"AP75"},
-                                   {"small"},
-                                   {"medium"},
-                                   {"large"},
-                                   {"AR100"},
-                                   {"Threshold", true, "the score with the best F1 at IoU 0.5"},
-                                   {"F1", true, "there"},
-                                   {"Precision", true, "there"},
-                                   {"Recall", true, "there"}};
+  std::vector<TableColumn> columns{
+      {"Class", false}, {"Objects"}, {"AP", false, "mean over IoU 0.50 to 0.95"}, {"AP50"}, {"AP75"}};
+  for (const std::string& area : figures.coco.areas) columns.push_back({area});
+  columns.insert(columns.end(), {{fmt::format("AR{}", figures.coco.max_detections)},
+                                 {"Threshold", true, "the score with the best F1 at IoU 0.5"},
+                                 {"F1", true, "there"},
+                                 {"Precision", true, "there"},
+                                 {"Recall", true, "there"}});
   std::vector<size_t> order(figures.coco.classes.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -56,9 +51,10 @@ void add_classes(Page& page, const DetectionFigures& figures) {
     const OperatingPoint& best = figures.at_50.classes[i].best;
     std::vector<Html> row{html("{}", c.name), html("{}", count_text(c.objects)),
                           bar_cell(c.AP, figure_text(c.AP))};
-    for (double v : {c.AP50, c.AP75, c.AP_small, c.AP_medium, c.AP_large, c.AR_100, best.threshold, best.f1,
-                     best.precision, best.recall})
-      row.push_back(html("{}", figure_text(v)));
+    std::vector<double> values{c.AP50, c.AP75};
+    values.insert(values.end(), c.AP_of_areas.begin(), c.AP_of_areas.end());
+    values.insert(values.end(), {c.AR_100, best.threshold, best.f1, best.precision, best.recall});
+    for (double v : values) row.push_back(html("{}", figure_text(v)));
     rows.push_back(std::move(row));
   }
   page.add(html_table(columns, rows));
@@ -156,7 +152,8 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   for (const std::string& line : notes) print_line(line);
   dataset = keep_classes(dataset, options.paths, options.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();
-  const DetectionFigures figures = detection_figures(truth, detections, options.threshold, options.source);
+  const DetectionFigures figures =
+      detection_figures(truth, detections, options.threshold, options.source, options.figures);
   for (const std::string& line : figures.coco.notes) print_line(line);
   add_coco(page, figures);
   add_classes(page, figures);

@@ -23,6 +23,7 @@ struct ReportOptions {
   const LoadedModel& model;
   std::vector<std::string> classes = {};  // of a detector: the figures are of these only; empty: of all
   EvaluatorOptions evaluation = {};
+  FigureOptions figures = {};  // of a detector
 };
 // Both return the figures as JSON. Throw InputError for data that does not go with the model.
 std::string add_detection_sections(Page& page, const ReportOptions& options);

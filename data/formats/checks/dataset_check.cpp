@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <unordered_map>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_fix.h"
@@ -141,9 +141,8 @@ int64_t count_repeats(const Items& items, Key key) {
 std::string plain_name(const std::string& name) {
   std::string plain;
   for (const char c : name)
-    if (c != ' ' && c != '\t' && c != '_' && c != '-')
-      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return plain;
+    if (c != ' ' && c != '\t' && c != '_' && c != '-') plain += c;
+  return lower_case(plain);
 }
 
 }  // namespace

@@ -4,13 +4,13 @@
 // table, or else of their names, images in the order of the file.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <unordered_map>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/csv/csv_text.h"
 #include "data/formats/named_classes.h"
@@ -56,8 +56,7 @@ std::optional<Columns> columns_without_header(const std::vector<std::string>& li
 Columns find_columns(const std::vector<std::string>& header, const std::string& path) {
   Columns columns;
   for (size_t i = 0; i < header.size(); ++i) {
-    std::string name = header[i];
-    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const std::string name = lower_case(header[i]);
     for (size_t k = 0; k < kColumns; ++k) {
       if (std::find(kColumnNames[k].begin(), kColumnNames[k].end(), name) == kColumnNames[k].end()) continue;
       if (columns[k])

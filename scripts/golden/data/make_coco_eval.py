@@ -19,28 +19,47 @@ from pycocotools.cocoeval import COCOeval
 
 KEYS = ["AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large",
         "AR_1", "AR_10", "AR_100", "AR_small", "AR_medium", "AR_large"]
+# Other parameters than the default ones: ranges that leave some areas out, overlap and are empty, and maxDets.
+OWN_RANGES = {"tiny": (0, 128), "mid": (128, 4000.5), "most": (64, 1e10), "none": (3, 3)}
+OWN_DETECTIONS = 30
 
 
-def evaluate(gt_path, dt_path, categories=None):
+def mean(x):
+    x = x[x > -1]
+    return float(x.mean()) if x.size else -1.0
+
+
+def evaluate(gt_path, dt_path, categories=None, own=False):
     with redirect_stdout(StringIO()):
         gt = COCO(str(gt_path))
         ev = COCOeval(gt, gt.loadRes(str(dt_path)), "bbox")
         if categories is not None:
             ev.params.catIds = gt.getCatIds()[:categories]
+        if own:
+            ev.params.areaRng = [[0, 1e10]] + [list(ends) for ends in OWN_RANGES.values()]
+            ev.params.areaRngLbl = ["all"] + list(OWN_RANGES)
+            ev.params.maxDets = [1, 10, OWN_DETECTIONS]
         ev.evaluate()
         ev.accumulate()
-        ev.summarize()
+        if not own:
+            ev.summarize()
     return ev
+
+
+def own_figures(gt_path, dt_path):
+    ev = evaluate(gt_path, dt_path, own=True)
+    precision, recall = ev.eval["precision"], ev.eval["recall"]
+    stats = {"AP": mean(precision[:, :, :, 0, 2]), f"AR_{OWN_DETECTIONS}": mean(recall[:, :, 0, 2])}
+    for a, name in enumerate(OWN_RANGES, 1):
+        stats[f"AP_{name}"] = mean(precision[:, :, :, a, 2])
+        stats[f"AR_{name}"] = mean(recall[:, :, a, 2])
+    return {"max_detections": OWN_DETECTIONS, "stats": stats,
+            "area_ranges": ",".join(f"{name}:{low}-{high}" for name, (low, high) in OWN_RANGES.items())}
 
 
 def figures(gt_path, dt_path):
     ev = evaluate(gt_path, dt_path)
     precision, recall = ev.eval["precision"], ev.eval["recall"]  # [T, R, K, A, M], [T, K, A, M]
-
-    def mean(x):
-        x = x[x > -1]
-        return float(x.mean()) if x.size else -1.0
-
     return {
         "stats": dict(zip(KEYS, map(float, ev.stats))),
         "AP_by_iou_0.50_to_0.95": [mean(precision[t, :, :, 0, 2]) for t in range(10)],
@@ -48,6 +67,7 @@ def figures(gt_path, dt_path):
                                   "AR_100": mean(recall[:, k, 0, 2])}
                          for k, c in enumerate(ev.params.catIds)},
         "of_first_two_categories": dict(zip(KEYS, map(float, evaluate(gt_path, dt_path, 2).stats))),
+        "own": own_figures(gt_path, dt_path),
     }
 
 

@@ -70,6 +70,10 @@ void write_changed_checkpoint(const BadBlock& block, const std::string& text) {
     Config config = parse_config(metadata.at("saccade.config"), block.of);
     apply_set(config, text);
     metadata["saccade.config"] = config_text(config);
+  } else if (block.form == "weights") {
+    const auto [name, value] = halves(text, "=");
+    for (auto& [tensor, values] : tensors)
+      if (tensor == name) values = Tensor::full(values.shape(), std::stod(value), values.dtype());
   } else {
     const auto [key, value] = halves(text, "=");
     metadata[key] = value;
@@ -173,7 +177,7 @@ void write_row(const BadBlock& block, const BadRow& row) {
     std::string header = unescaped(row.text), size(8, '\0');
     for (size_t i = 0; i < 8; ++i) size[i] = static_cast<char>(header.size() >> (8 * i));
     write_bytes(block.file, size + header + std::string(64, '\0'));
-  } else if (block.form == "set" || block.form == "meta") {
+  } else if (block.form == "set" || block.form == "meta" || block.form == "weights") {
     write_changed_checkpoint(block, unescaped(row.text));
   } else {
     throw std::runtime_error("no such form: " + block.form);

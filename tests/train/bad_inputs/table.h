@@ -43,6 +43,7 @@ std::vector<std::string> bad_words(const std::string& command, const std::string
 //   header        a safetensors file: the text is its header, before 64 zeros
 //   set OF        a checkpoint like OF, whose configuration has this --set edit
 //   meta OF       a checkpoint like OF, with KEY=VALUE among its metadata
+//   weights OF    a checkpoint like OF, with NUMBER in the place of every element of a tensor: NAME=NUMBER
 void write_row(const BadBlock& block, const BadRow& row);
 
 }  // namespace saccade

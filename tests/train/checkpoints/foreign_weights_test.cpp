@@ -8,6 +8,7 @@
 #include "tests/input_error.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 #include "train/checkpoints/load_model.h"
@@ -164,6 +165,11 @@ TEST(ForeignWeights, OfOtherModelsAreNamed) {
       {"names of mmdetection", {"backbone.conv1.weight", "bbox_head.fc_cls.weight"}},
       {"names of Ultralytics", {"model.0.conv.weight", "model.1.conv.weight", "model.9.cv1.conv.weight"}},
       {"names of its tensors are of no model that is here (the first is \"w\")", {"w"}}};
+  Config config;
+  for (const char* set : {"model.type=classifier", "model.backbone.blocks=[1,1]", "model.backbone.width=8"})
+    apply_set(config, set);
+  const auto model = build_model(config, 3);
+  model->initialize(1);
   for (const auto& [name, tensors] : models) {
     NamedValues values;
     for (const std::string& tensor : tensors) values.emplace_back(tensor, t);
@@ -173,6 +179,12 @@ TEST(ForeignWeights, OfOtherModelsAreNamed) {
     EXPECT_NE(r.err.find(name), std::string::npos) << name << ": " << r.err;
     EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1);
     EXPECT_FALSE(std::filesystem::exists(folder / "out.safetensors"));
+    // --init-from says it where nothing fits.
+    const std::string error = input_error([&] { init_from(folder / "in.safetensors", *model); });
+    EXPECT_NE(error.find("no tensor fits the model"), std::string::npos) << error;
+    if (&name != &models.back().first) {
+      EXPECT_NE(error.find(name), std::string::npos) << error;
+    }
   }
 }
 

@@ -53,8 +53,8 @@ std::shared_ptr<Detector> load_rt_detr(const std::string& path, const std::vecto
   for (const std::string& set : sets) apply_set(config, set);
   auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
   InitReport report = fill_model(*file, weights, *model);
-  EXPECT_EQ(report.missing.size(), missing) << report.to_string();
-  EXPECT_TRUE(report.skipped.empty()) << report.to_string();
+  EXPECT_EQ(report.missing.size(), missing) << testing::PrintToString(report.lines());
+  EXPECT_TRUE(report.skipped.empty()) << testing::PrintToString(report.lines());
   return model;
 }
 

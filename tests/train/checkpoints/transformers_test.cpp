@@ -44,8 +44,8 @@ std::shared_ptr<Detector> load(const std::string& path, const std::string& varia
   config.MergeFrom(given);
   auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
   InitReport report = fill_model(*file, weights, *model);
-  EXPECT_TRUE(report.missing.empty()) << report.to_string();
-  EXPECT_TRUE(report.skipped.empty()) << report.to_string();
+  EXPECT_TRUE(report.missing.empty()) << testing::PrintToString(report.lines());
+  EXPECT_TRUE(report.skipped.empty()) << testing::PrintToString(report.lines());
   model->set_training(false);
   return model;
 }

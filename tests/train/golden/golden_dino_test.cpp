@@ -141,7 +141,7 @@ TEST_P(GoldenDino, IsKnownByItsWeights) {
   EXPECT_EQ(config.criterion().class_weight(), 1);
   auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
   const InitReport report = fill_model(*file, weights, *model);
-  EXPECT_TRUE(report.missing.empty() && report.skipped.empty()) << report.to_string();
+  EXPECT_TRUE(report.missing.empty() && report.skipped.empty()) << testing::PrintToString(report.lines());
 }
 
 // Official files of a DINO with a Swin have the backbone's tensors without `body`.
@@ -176,7 +176,7 @@ TEST(Dino, OfficialNamesOfASwin) {
   write_safetensors(path, tensors, {});
   auto file = open_weights(path);
   const InitReport report = fill_model(*file, official_weights(*file), *fresh);
-  EXPECT_TRUE(report.missing.empty() && report.skipped.empty()) << report.to_string();
+  EXPECT_TRUE(report.missing.empty() && report.skipped.empty()) << testing::PrintToString(report.lines());
   const auto want = trained->named_tensors(), got = fresh->named_tensors();
   for (size_t i = 0; i < want.size(); ++i)
     EXPECT_EQ(got[i].var.value().to_vector<float>(), want[i].var.value().to_vector<float>()) << want[i].name;

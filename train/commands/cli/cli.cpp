@@ -89,7 +89,7 @@ int run_action(const Action& action, bool is_training) {
       throw;
     }
   } catch (...) {
-    const CommandFailure failure = current_failure();
+    const CommandFailure failure = current_failure(is_training);
     return fail_with(failure.status, failure.line);
   }
 }
@@ -141,15 +141,16 @@ int run_for_packages(const CLI::App& app, int argc, const char* const* argv) {
 
 }  // namespace
 
-CommandFailure current_failure() {
+CommandFailure current_failure(bool is_training) {
   try {
     throw;
   } catch (const InputError& error) {
     return {2, error.what()};
   } catch (const OutOfMemory& error) {
-    return {
-        1, fmt::format("{}. A smaller data.batch_size, train.checkpoint_modules or precision: bf16 need less",
-                       error.what())};
+    return {1,
+            error.what() + std::string(is_training ? ". A smaller data.batch_size, train.checkpoint_modules "
+                                                     "or precision: bf16 need less"
+                                                   : "")};
   } catch (const std::bad_alloc&) {
     return {1, "out of memory"};
   } catch (const std::filesystem::filesystem_error& error) {

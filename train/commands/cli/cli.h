@@ -11,11 +11,11 @@ void prepare_process();
 
 int run_command_line(int argc, const char* const* argv);
 
-// How the exception that is being handled ends a command.
+// How the exception that is being handled ends a command; training is told what takes less memory.
 struct CommandFailure {
   int status;
   std::string line;
 };
-CommandFailure current_failure();
+CommandFailure current_failure(bool is_training);
 
 }  // namespace saccade

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/runtime/cpu/thread_team.h"
+#include "core/tensor/error.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
@@ -39,6 +40,12 @@ void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
           number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
 }
 
+// Of commands that read other people's weights.
+void add_key(CLI::App* c, std::string& key) {
+  option(c, "--key", key, "NAME",
+         "the entry of a .pth file that holds the tensors, as ema.module (default: found)");
+}
+
 void add_train(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "train", "train a detector or a classifier", run_train);
   option(c, "--config", a->config, "FILE",
@@ -56,6 +63,7 @@ void add_train(CLI::App& app, Action& action) {
   add_set(c, a->set);
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest whole checkpoint");
   option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
+  add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
   option(c, "--freeze", a->freeze, "REGEX",
          "do not train the parameters whose names it is found in (repeatable)")
@@ -110,10 +118,24 @@ void add_per_class(CLI::App* c, bool& per_class) {
               "print the figures of each class of a detector too (--json always has them)");
 }
 
-void add_max_detections(CLI::App* c, int64_t& most, const char* text) {
-  option(c, "--max-detections", most, "N", text)
+// Of what the figures of a detector are.
+void add_figures(CLI::App* c, FigureOptions& figures) {
+  option(c, "--max-detections", figures.max_detections, "N",
+         "so many detections of an image and class count, where pycocotools counts 100")
       ->check(number<int64_t>("a whole number from 11 to 1000000",
                               [](int64_t n) { return n >= 11 && n <= 1'000'000; }));
+  c->add_option_function<std::string>(
+       "--area-ranges",
+       [&figures](const std::string& text) {
+         try {
+           figures.areas = parse_area_ranges(text);
+         } catch (const InputError& error) {
+           throw CLI::ValidationError("--area-ranges", error.what());
+         }
+       },
+       "sizes of objects that have figures of their own, by their areas in pixels (default "
+       "small:0-1024,medium:1024-9216,large:9216-)")
+      ->type_name("NAME:LOW-HIGH,...");
 }
 
 void add_eval(CLI::App& app, Action& action) {
@@ -129,8 +151,7 @@ void add_eval(CLI::App& app, Action& action) {
   add_json(c, a->json);
   add_classes(c, a->classes, "figures and detections of these classes only");
   add_per_class(c, a->per_class);
-  add_max_detections(c, a->max_detections,
-                     "so many detections of an image and class count, where pycocotools counts 100");
+  add_figures(c, a->figures);
   add_batch_size(c, a->batch_size, "images at a time");
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
@@ -155,7 +176,7 @@ void add_score(CLI::App& app, Action& action) {
   add_json(c, a->json);
   add_classes(c, a->classes, "figures of these classes only, as pycocotools' catIds");
   add_per_class(c, a->per_class);
-  add_max_detections(c, a->max_detections, "so many detections of an image and class count (default 100)");
+  add_figures(c, a->figures);
   option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
   c->footer(
       "Examples:\n"
@@ -285,6 +306,7 @@ void add_report(CLI::App& app, Action& action) {
   option(c, "--images", a->images, "DIR", "folder of its images, where they have moved");
   add_data_split(c, a->data, a->split);
   add_classes(c, a->classes, "the evaluation is of these classes only");
+  add_figures(c, a->figures);
   c->add_flag("--curves-only", a->curves_only, "only what the run has logged: nothing is evaluated");
   add_batch_size(c, a->batch_size, "images at a time");
   add_allow_outside(c, a->allow_outside);
@@ -304,8 +326,7 @@ void add_convert(CLI::App& app, Action& action) {
   option(c, "--config", a->config, "FILE", "the model, where the weights do not tell it");
   add_set(c, a->set);
   option(c, "--annotations", a->annotations, "FILE", "COCO json that names the classes");
-  option(c, "--key", a->key, "NAME",
-         "the entry of a .pth file that holds the tensors, as ema.module (default: found)");
+  add_key(c, a->key);
   c->footer(
       "Examples:\n"
       "  saccade convert detr-r50-e632da11.pth detr.safetensors\n"

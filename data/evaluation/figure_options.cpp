@@ -1,0 +1,72 @@
+#include "data/evaluation/figure_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/files/text.h"
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+// They are parts of the figures' names, "AP_small".
+bool is_name(std::string_view name) {
+  constexpr size_t kLongest = 32;
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  return !name.empty() && name.size() <= kLongest && is_letter(name[0]) && name != "all" &&
+         std::ranges::all_of(name,
+                             [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+// The number that the text begins with, which is taken off it.
+bool take_number(std::string_view& text, double& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number) || number < 0) return false;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return true;
+}
+
+AreaRange parse_range(std::string_view text) {
+  AreaRange range;
+  const size_t colon = text.find(':');
+  std::string_view numbers = colon == text.npos ? "" : text.substr(colon + 1);
+  const bool has_low = take_number(numbers, range.low) && numbers.starts_with('-');
+  if (has_low) numbers.remove_prefix(1);
+  const bool ends = numbers.empty() || (take_number(numbers, range.high) && numbers.empty());
+  if (!has_low || !ends)
+    fail_input("area range \"{}\": expected NAME:LOW-HIGH with areas in pixels, as small:0-1024",
+               printable(text));
+  range.name = text.substr(0, colon);
+  if (!is_name(range.name))
+    fail_input(
+        "area range \"{}\": the name, expected a letter, then letters, digits and _, at most 32 in all, and not \"all\"",
+        printable(text));
+  if (range.low > range.high)
+    fail_input("area range \"{}\": {} is more than {}", printable(text), range.low, range.high);
+  return range;
+}
+
+}  // namespace
+
+std::vector<AreaRange> coco_areas() {
+  return {{"small", 0, 32 * 32}, {"medium", 32 * 32, 96 * 96}, {"large", 96 * 96, kLargestArea}};
+}
+
+std::vector<AreaRange> parse_area_ranges(std::string_view text) {
+  constexpr size_t kMost = 32;
+  std::vector<AreaRange> ranges;
+  for (bool more = true; more;) {
+    const size_t comma = text.find(',');
+    more = comma != text.npos;
+    ranges.push_back(parse_range(text.substr(0, comma)));
+    if (more) text.remove_prefix(comma + 1);
+    const std::string& name = ranges.back().name;
+    if (std::ranges::count(ranges, name, &AreaRange::name) > 1)
+      fail_input("area range \"{}\": there are two of that name", name);
+    if (ranges.size() > kMost) fail_input("more than {} area ranges", kMost);
+  }
+  return ranges;
+}
+
+}  // namespace saccade

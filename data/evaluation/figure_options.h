@@ -1,0 +1,32 @@
+// What the figures of detections are of, where pycocotools has parameters: maxDets, areaRng and areaRngLbl.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace saccade {
+
+inline constexpr int64_t kCocoDetections = 100;  // the best of an image and category that count
+inline constexpr double kLargestArea = 1e10;     // pycocotools' end of "all" and "large"
+
+// Objects of an area from `low` to `high` in pixels, both included, of which figures are given apart.
+struct AreaRange {
+  std::string name;
+  double low = 0, high = kLargestArea;
+  bool operator==(const AreaRange&) const = default;
+};
+std::vector<AreaRange> coco_areas();  // small, medium and large
+
+// "small:0-1024,large:1024-": an end that is left out is kLargestArea. Throws InputError that says what is wrong with it.
+std::vector<AreaRange> parse_area_ranges(std::string_view text);
+
+struct FigureOptions {
+  std::optional<int64_t> max_detections;  // of an image and category, more than 10; else kCocoDetections
+  std::vector<AreaRange> areas = coco_areas();  // beside all sizes
+  bool operator==(const FigureOptions&) const = default;
+};
+
+}  // namespace saccade
