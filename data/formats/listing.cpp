@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <set>
@@ -271,8 +270,8 @@ std::string folder_of(const std::vector<std::string>& folders, const std::string
 std::string image_called(const std::string& folder, const std::string& stem) {
   for (const std::string_view extension : image_extensions()) {
     std::string capitals(extension);
-    std::ranges::transform(capitals, capitals.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    for (char& c : capitals)
+      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');  // in every locale
     for (const std::string_view ending : {extension, std::string_view(capitals)})
       if (std::string name = stem + std::string(ending); is_file(joined(folder, name))) return name;
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How long `saccade train` takes to its first step on a YOLO set of 5,000 JPEGs, whose sizes have to be read from the files, in
-processor time and by the clock; and, with strace, how many bytes of each file it reads for that. Needs Pillow and numpy. The set
-takes 5 GB.
+"""How long `saccade train` takes to its first step on a YOLO set of 5,000 JPEGs, whose sizes have to be read from the
+files, in processor time and by the clock; and, with strace, how many bytes of each file it reads for that. Needs Pillow
+and numpy. The set takes 5 GB.
 Usage: scripts/bench/start_up.py FOLDER [--program build/saccade] [--images 5000] [--rounds 3]
 """
 import argparse
@@ -19,7 +19,7 @@ from PIL import Image
 
 
 def make(folder, images):
-    """40 files of noise in turn: a quarter as a phone's, 3.6 MB with an EXIF block of 40 KB, half of 640 x 480 pixels, others small."""
+    """40 files of noise in turn: a quarter as a phone's, 3.6 MB with an EXIF block of 40 KB, half 640 x 480, others small."""
     random = np.random.default_rng(1)
     for split in ("train", "val"):
         for kind in ("images", "labels"):

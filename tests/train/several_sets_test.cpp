@@ -6,7 +6,7 @@
 
 #include "data/evaluation/detections.h"
 #include "data/formats/data_format.h"
-#include "tests/data/test_sets.h"
+#include "tests/data/formats/test_sets.h"
 #include "tests/input_error.h"
 #include "tests/run_command.h"
 #include "train/checkpoints/checkpoint.h"

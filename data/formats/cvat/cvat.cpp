@@ -1,10 +1,10 @@
 // "CVAT for images 1.1": annotations.xml beside a folder of images. Classes are the labels of the task in its order, else the names in the
 // file; the splits are those that its images name as their subsets. docs/formats.md lists what is taken.
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/cvat/cvat_xml.h"
 #include "data/formats/named_classes.h"
@@ -14,10 +14,10 @@ namespace saccade {
 namespace {
 
 // "train", "val" or "test" by the name of a subset, however it is written; "": it is none of them.
-std::string split_of(std::string subset) {
-  for (char& c : subset) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+std::string split_of(const std::string& subset) {
+  const std::string name = lower_case(subset);
   for (const SplitNames& split : split_names())
-    if (std::ranges::find(split.names, subset) != split.names.end()) return split.names[0];
+    if (std::ranges::find(split.names, name) != split.names.end()) return split.names[0];
   return "";
 }
 

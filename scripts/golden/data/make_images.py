@@ -173,7 +173,8 @@ def main():
     (FOLDER / "tiles.tif").write_bytes(tiff(WIDTH, HEIGHT, [8] * 3, 2, tiles_of(rgb_rows, 3, 16, WIDTH), tile=16))
     planes = [rgb[c::3] for c in range(3)]
     (FOLDER / "planes.tif").write_bytes(tiff(WIDTH, HEIGHT, [8] * 3, 2, planes, planar=2))
-    plane_tiles = [t for plane in planes for t in tiles_of([plane[y * WIDTH:(y + 1) * WIDTH] for y in range(HEIGHT)], 1, 16, WIDTH)]
+    rows = [[plane[y * WIDTH:(y + 1) * WIDTH] for y in range(HEIGHT)] for plane in planes]
+    plane_tiles = [tile for plane in rows for tile in tiles_of(plane, 1, 16, WIDTH)]
     (FOLDER / "plane_tiles.tif").write_bytes(tiff(WIDTH, HEIGHT, [8] * 3, 2, plane_tiles, planar=2, tile=16))
     for name in ("tiles.tif", "planes.tif", "plane_tiles.tif"):
         expected[name] = rgb

@@ -7,7 +7,7 @@
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/splits.h"
-#include "tests/data/test_sets.h"
+#include "tests/data/formats/test_sets.h"
 
 namespace saccade {
 namespace {

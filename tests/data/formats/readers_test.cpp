@@ -7,9 +7,9 @@
 #include "data/formats/data_format.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
-#include "tests/data/reader_rows.h"
+#include "tests/data/formats/reader_rows.h"
+#include "tests/data/formats/test_sets.h"
 #include "tests/data/test_files.h"
-#include "tests/data/test_sets.h"
 
 namespace saccade {
 namespace {

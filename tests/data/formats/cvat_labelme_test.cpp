@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "data/formats/per_image.h"
-#include "tests/data/reader_rows.h"
+#include "tests/data/formats/reader_rows.h"
 
 namespace saccade {
 namespace {
