@@ -1,5 +1,5 @@
-// The terms of the set loss: what is asked of the matched queries, and of the others. A new one is one file with a line that registers it,
-// and its weight in the schema (configs/saccade.proto, Criterion: NAME_weight).
+// The terms of the set loss: what is asked of the matched queries, and of the others. A new one is one file with a line that registers it;
+// families that predict what it needs have it in their CriterionOptions::terms.
 #pragma once
 
 #include <memory>
