@@ -60,16 +60,19 @@ std::vector<Category> number_all(const std::vector<SetPart>& parts, const std::v
   std::vector<Category> categories;
   std::map<std::string, int64_t> ids;
   std::map<const SetPart*, std::vector<std::string>> changed;
-  int64_t last = 0;
+  int64_t last = 0, greatest = 0;  // of those that are given; of those that the lists have
+  for (const Entry& e : entries) greatest = std::max(greatest, e.id.value_or(0));
   std::unordered_set<int64_t> used;
   for (const Entry& e : entries) {
     const auto [it, is_new] = ids.try_emplace(e.name, 0);
     if (is_new) {
+      // One that is taken already gets a number behind all lists, so that it takes none of another class.
+      const int64_t behind = e.id ? std::max(last, greatest) : last;
       const bool keeps_id = e.id && !used.contains(*e.id);
-      if (!keeps_id && last == std::numeric_limits<int64_t>::max())
-        fail_input("{}: the category id {} leaves no number for \"{}\"", e.part->name, last,
+      if (!keeps_id && behind == std::numeric_limits<int64_t>::max())
+        fail_input("{}: the category id {} leaves no number for \"{}\"", e.part->name, behind,
                    printable(e.name));
-      it->second = keeps_id ? *e.id : last + 1;
+      it->second = keeps_id ? *e.id : behind + 1;
       used.insert(it->second);
       last = std::max(last, it->second);
       categories.push_back({it->second, e.name});

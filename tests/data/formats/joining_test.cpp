@@ -182,8 +182,8 @@ TEST(Union, IdsOfCocoStayWhereTheyDoNotClash) {
   write_set(dir / "C", "coco", "train", {{"a.png", "elk"}}, 70);
   const DataSplits splits = find_united({dir / "A", dir / "B", dir / "C"}, {});
   const GroundTruth truth = read_ground_truth(*splits.train);
-  EXPECT_EQ(categories_text(truth), "cat=3 dog=4 ant=5 bee=6 elk=70");
-  EXPECT_NE(joined_notes(truth).find("2 of its 3 category ids change, \"ant\" from 3 to 5, ..."),
+  EXPECT_EQ(categories_text(truth), "cat=3 dog=4 ant=71 bee=5 elk=70");
+  EXPECT_NE(joined_notes(truth).find("1 of its 3 category ids changes, \"ant\" from 3 to 71"),
             std::string::npos)
       << joined_notes(truth);
   ASSERT_EQ(truth.images.size(), 6u);
