@@ -6,6 +6,9 @@
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/checks/units.h"
+#include "data/formats/joining/joined_folders.h"
+#include "data/formats/joining/united_paths.h"
+#include "data/formats/joining/united_truth.h"
 #include "data/formats/splits.h"
 
 namespace saccade {
@@ -38,6 +41,63 @@ GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, co
   return part_of(std::move(truth), paths);
 }
 
+// One set with all of its classes.
+bool is_plain(const DataPaths& paths) { return paths.sets.empty() && paths.choice.takes_all(); }
+
+// A set among those of `all`, as its format reads it.
+DataPaths plain_set(DataPaths set, const DataPaths& all) {
+  set.sets.clear();
+  set.choice = {};
+  set.most = 0;
+  set.allow_outside = all.allow_outside;
+  set.may_lack_annotations = all.may_lack_annotations;
+  set.categories = {};
+  return set;
+}
+
+// Of several sets, or of some classes.
+GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
+  std::vector<SetPart> parts;
+  std::vector<std::string> names;
+  for (const DataPaths& one : sets_of(paths)) {
+    DataPaths set = plain_set(one, paths);
+    const DetectionFormat& format = detection_format(set);
+    if (format.read == nullptr)
+      fail_input("{}: a set of the format {} can only be taken alone and with all of its classes",
+                 set.annotations, format.name);
+    if (paths.sets.empty() && format.has_category_ids) set.categories = paths.categories;
+    parts.push_back({.truth = read_lists(format, set, report),
+                     .name = set.annotations,
+                     .images = set.images,
+                     .has_ids = format.has_category_ids,
+                     .allow_outside = set.allow_outside});
+    for (const Category& c : parts.back().truth.categories) names.push_back(c.name);
+  }
+  // Another set that is known by then, as that of a model, may have had the other names.
+  if (paths.categories.empty()) check_choice(paths.choice, names, paths.annotations);
+  for (SetPart& part : parts) choose_classes(part.truth, paths.choice);
+  GroundTruth truth;
+  if (paths.sets.empty() && parts[0].has_ids) {
+    truth = std::move(parts[0].truth);
+    take_known_categories(truth, paths.categories);
+  } else {
+    truth = unite(std::move(parts),
+                  {.images = paths.images, .known = paths.categories, .order = paths.choice.only}, report);
+  }
+  return part_of(std::move(truth), {.annotations = paths.annotations, .images = "", .most = paths.most});
+}
+
+GroundTruth read_any(const DataPaths& paths, const ProblemReport& report) {
+  return is_plain(paths) ? read_lists(detection_format(paths), paths, report) : read_joined(paths, report);
+}
+
+// The name before what is noted of the set; that of one among several is there already.
+std::string named_note(const std::string& note, const DataPaths& paths, const std::string& name) {
+  const bool is_named = std::ranges::any_of(
+      paths.sets, [&](const DataPaths& set) { return note.starts_with(set.annotations + ": "); });
+  return is_named ? note : fmt::format("{}: {}", name, note);
+}
+
 void look_at_images(const ImageSource& images, const DataPaths& paths, std::vector<std::string>* notes) {
   if (paths.images.empty() || !paths.look_at_images) return;
   for (const std::string& note : check_image_files(images, paths))
@@ -48,17 +108,16 @@ void look_at_images(const ImageSource& images, const DataPaths& paths, std::vect
 
 std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths, LabelScheme labels,
                                                                std::vector<std::string>* notes) {
-  const DetectionFormat& format = detection_format(paths);
   std::shared_ptr<const DetectionDataset> dataset;
-  if (format.open != nullptr)
-    dataset = format.open(paths, labels);
+  if (is_plain(paths) && detection_format(paths).open != nullptr)
+    dataset = detection_format(paths).open(paths, labels);
   else
     dataset = std::make_shared<AnnotatedImages>(paths.annotations, paths.images,
-                                                read_lists(format, paths, fail_at_the_first), labels);
+                                                read_any(paths, fail_at_the_first), labels);
   look_at_images(*dataset, paths, notes);
   if (notes != nullptr)
     for (const std::string& note : notes_on_boxes(dataset->ground_truth()))
-      if (std::string line = fmt::format("note: {}: {}", dataset->name(), note);
+      if (std::string line = "note: " + named_note(note, paths, dataset->name());
           std::ranges::find(*notes, line) == notes->end())  // of two splits of one file
         notes->push_back(std::move(line));
   return dataset;
@@ -66,7 +125,10 @@ std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& 
 
 std::shared_ptr<const ClassificationDataset> open_classification_dataset(
     const DataPaths& paths, const std::vector<std::string>& classes, std::vector<std::string>* notes) {
-  auto dataset = format_of(classification_formats(), paths, "folder").open(paths, classes);
+  auto open = [](const DataPaths& set, const std::vector<std::string>& known) {
+    return format_of(classification_formats(), set, "folder").open(set, known);
+  };
+  const auto dataset = is_plain(paths) ? open(paths, classes) : join_folders(paths, classes, open);
   look_at_images(*dataset, paths, notes);
   return dataset;
 }
@@ -75,10 +137,10 @@ DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left,
                                       GroundTruth* all) {
   DatasetReport report;
   try {
-    const DetectionFormat& format = detection_format(paths);
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
-    GroundTruth truth = format.read != nullptr ? read_lists(format, paths, add)
-                                               : open_detection_dataset(paths)->ground_truth();
+    GroundTruth truth = is_plain(paths) && detection_format(paths).read == nullptr
+                            ? open_detection_dataset(paths)->ground_truth()
+                            : read_any(paths, add);
     check_ground_truth(truth, paths, threads, report, left);
     for (const std::string& note : truth.notes)
       if (std::ranges::find(report.remarks, note) == report.remarks.end()) report.remarks.push_back(note);
@@ -105,9 +167,9 @@ DatasetReport check_classification_dataset(const DataPaths& paths, std::vector<s
 }
 
 GroundTruth read_ground_truth(const DataPaths& paths) {
-  const DetectionFormat& format = detection_format(paths);
-  if (format.read == nullptr) return format.open(paths, LabelScheme::kContiguous)->ground_truth();
-  GroundTruth truth = read_lists(format, paths, fail_at_the_first);
+  if (is_plain(paths) && detection_format(paths).read == nullptr)
+    return detection_format(paths).open(paths, LabelScheme::kContiguous)->ground_truth();
+  GroundTruth truth = read_any(paths, fail_at_the_first);
   check_ids(truth, [&](const std::string& problem) { fail_input("{}: {}", paths.annotations, problem); });
   return truth;
 }

@@ -11,6 +11,7 @@
 #include "data/formats/checks/findings.h"
 #include "data/formats/classification_dataset.h"
 #include "data/formats/detection_dataset.h"
+#include "data/formats/joining/class_choice.h"
 
 namespace saccade {
 
@@ -39,6 +40,11 @@ struct DataPaths {
   std::string split = {};
   // The annotations of the splits beside this one. Formats that know classes by name only number those of all of them.
   std::vector<std::string> beside = {};
+  // Which classes count, and as what.
+  ClassChoice choice = {};
+  // Of several data sets as one (joining/united_paths.h): these, of which each says where it lies and what part of it is drawn; the rest
+  // is said here. Then `annotations` is their name for messages, and `images` the folder that all images lie in.
+  std::vector<DataPaths> sets = {};
 };
 
 // What a folder holds.
@@ -46,6 +52,7 @@ struct DataSplits {
   std::string format = {};
   std::optional<DataPaths> train = {}, val = {}, test = {};
   std::vector<std::string> notes = {};  // what was passed over, a line each
+  std::vector<std::string> drawn = {};  // which validation images were drawn (draw_validation), a line each
 };
 
 struct DetectionFormat {
@@ -64,6 +71,8 @@ struct DetectionFormat {
   DataSplits (*find)(const std::string& folder) = nullptr;
   // What a single file names: --data data.yaml. Nothing where it is no file of this format; nullptr: there is no such thing.
   DataSplits (*find_in_file)(const std::string& file) = nullptr;
+  // Whether its files number the classes; else these are known by their names.
+  bool has_category_ids = false;
   std::string file = {};  // where it is registered
 };
 
@@ -86,6 +95,7 @@ inline Registry<ClassificationFormat>& classification_formats() {
   return registry;
 }
 
+// The readers see one set with all of its classes; what paths.sets and paths.choice ask for is done here, for all formats alike.
 // By paths.format, else by what the paths look like: COCO, and for classification image folders, where no format
 // recognises them. Throw InputError for an unknown format and where several recognise the paths.
 // The images, where they are wanted, are looked at (data/formats/checks/image_check.h); what there is to say about them is added to notes.

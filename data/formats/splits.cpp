@@ -56,12 +56,16 @@ DataSplits look_for_splits(const std::string& folder, const std::string& wanted)
 }
 
 void join_classes(DataSplits& splits) {
+  std::vector<DataPaths*> all;
   for (auto split : kSplits) {
     if (!(splits.*split)) continue;
-    for (auto other : kSplits)
-      if (other != split && splits.*other && (splits.*other)->annotations != (splits.*split)->annotations)
-        (splits.*split)->beside.push_back((splits.*other)->annotations);
+    std::vector<DataPaths>& sets = (splits.*split)->sets;
+    if (sets.empty()) all.push_back(&*(splits.*split));
+    for (DataPaths& set : sets) all.push_back(&set);
   }
+  for (DataPaths* paths : all)
+    for (const DataPaths* other : all)
+      if (other->annotations != paths->annotations) paths->beside.push_back(other->annotations);
 }
 
 DataSplits find_splits(const std::string& folder, const std::string& wanted) {

@@ -149,11 +149,12 @@ TEST(DataFolder, WhatIsWrongIsSaid) {
   EXPECT_EQ(run_command({"data", "check", "--data", dir.path()}), 2);
   EXPECT_EQ(run_command({"data", "check", "--annotations", dir / "train.csv"}), 2);
   EXPECT_EQ(run_command({"data", "convert", dir.path(), dir / "out"}), 2);
-  EXPECT_NE(
-      input_error([&] { run_data_check({.annotations = "a", .data = dir.path()}); }).find("only one of them"),
-      std::string::npos);
   EXPECT_NE(input_error([&] {
-              run_data_check({.data = dir.path(), .fix = dir / "fixed"});
+              run_data_check({.annotations = "a", .data = {dir.path()}});
+            }).find("only one of them"),
+            std::string::npos);
+  EXPECT_NE(input_error([&] {
+              run_data_check({.data = {dir.path()}, .fix = dir / "fixed"});
             }).find("nothing that is right"),
             std::string::npos);
   write_png(Image(20, 20), dir / "b.png");
@@ -171,15 +172,15 @@ TEST(DataFolder, ReportsReplaceAndHideNothing) {
   write_to(dir / "nothing/1.txt", "x");
   const std::string listed = read_bytes(list);
   for (const auto& [arguments, error] : std::vector<std::pair<DataReportArguments, std::string>>{
-           {{.output = list, .data = dir / "set"}, "--output is the same file as the annotations"},
+           {{.output = list, .data = {dir / "set"}}, "--output is the same file as the annotations"},
            {{.annotations = list, .images = images, .output = list}, "is the same file as the annotations"},
-           {{.output = dir / "set/images/9.png", .data = dir / "set"}, "is the name of an image"},
-           {{.output = dir / "set/classes.txt", .data = dir / "set"}, "in the folder of the data set"},
-           {{.output = dir / "classes/cat/1.tif", .data = dir / "classes"}, "1.tif: is "},
+           {{.output = dir / "set/images/9.png", .data = {dir / "set"}}, "is the name of an image"},
+           {{.output = dir / "set/classes.txt", .data = {dir / "set"}}, "in the folder of the data set"},
+           {{.output = dir / "classes/cat/1.tif", .data = {dir / "classes"}}, "1.tif: is "},
            {{.annotations = list, .images = images + "s", .output = page},
             "imagess: no such folder of images"},
-           {{.output = page, .data = dir / "classes"}, "images of this type are not read"},
-           {{.output = page, .data = dir / "nothing"}, "no data set is found in the folder"}}) {
+           {{.output = page, .data = {dir / "classes"}}, "images of this type are not read"},
+           {{.output = page, .data = {dir / "nothing"}}, "no data set is found in the folder"}}) {
     EXPECT_NE(input_error([&] { run_data_report(arguments); }).find(error), std::string::npos)
         << input_error([&] { run_data_report(arguments); });
     EXPECT_TRUE(read_bytes(list) == listed && !fs::exists(page)) << error;

@@ -217,7 +217,7 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
             "--output is the same file as the last checkpoint of the run"},
            {{.run = run, .json = best}, "--json is the same file as the checkpoint"},
            {{.run = run, .output = in_use}, "--output is the same file as the annotations"},
-           {{.run = run, .json = in_use, .data = dir / "set", .split = "train"},
+           {{.run = run, .json = in_use, .data = {dir / "set"}, .split = "train"},
             "--json is the same file as the annotations"},
            {{.run = run, .output = dir / "set/images/1.png"}, "is the name of an image"},
            {{.run = run, .detections = dir / "d.json", .annotations = other, .images = dir / "set/images"},

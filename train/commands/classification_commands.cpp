@@ -29,7 +29,9 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
     fail_input("--per-class: {} is a classifier; saccade report shows the accuracy of each class",
                arguments.checkpoint);
   std::vector<std::string> notes;
-  auto images = open_classification_dataset(eval_paths(arguments, model), model.class_names, &notes);
+  DataPaths paths = eval_paths(arguments, model);
+  only_classes(paths, arguments.classes, model, arguments.checkpoint);
+  auto images = open_classification_dataset(paths, model.class_names, &notes);
   for (const std::string& note : images->notes()) print_line(note);
   for (const std::string& note : notes) print_line(note);
   return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);

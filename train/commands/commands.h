@@ -13,8 +13,9 @@ namespace saccade {
 
 struct TrainArguments {
   std::string config, output, init_from, device = "auto";
-  std::string model;  // or a recipe by its name, fitted to the data
-  std::string data;   // in place of the recipe's data sets: a folder that holds them
+  std::string model;                 // or a recipe by its name, fitted to the data
+  std::vector<std::string> data;     // in place of the recipe's data sets: folders that hold them
+  std::vector<std::string> classes;  // only these; empty: the configuration's
   std::vector<std::string> set;
   std::vector<std::string> freeze;  // parameters that are not trained, by regex
   int64_t overfit = 0;              // only so many images, see data.overfit
@@ -35,12 +36,14 @@ void check_launched(int ranks);
 
 struct EvalArguments {
   std::string checkpoint, annotations, images, detections, json, device = "auto";
-  std::string data, split = "val";  // or a folder, and which of its splits
-  std::string precision;            // "": the configuration's
-  std::vector<std::string> set;     // of what inference depends on
-  int64_t batch_size = 0;           // 0: the configuration's
-  bool allow_outside = false;       // images may lie outside of their folder
-  bool per_class = false;           // of a detector: the figures of each class too
+  std::vector<std::string> data;  // or folders, and which of their splits
+  std::string split = "val";
+  std::vector<std::string> classes;  // the figures are of these only; empty: of all
+  std::string precision;             // "": the configuration's
+  std::vector<std::string> set;      // of what inference depends on
+  int64_t batch_size = 0;            // 0: the configuration's
+  bool allow_outside = false;        // images may lie outside of their folder
+  bool per_class = false;            // of a detector: the figures of each class too
   int64_t max_detections =
       0;  // of an image, of which the figures are; 0: the configuration's, of which 100 of a class count
 };
@@ -48,9 +51,11 @@ int run_eval(const EvalArguments& arguments);
 
 struct ScoreArguments {
   std::string annotations, detections, json, evaluator = "coco";
-  std::string images;               // of formats that need it
-  std::string data, split = "val";  // in place of both: a folder, and which of its splits
-  std::string checkpoint;           // whose classes the annotations are of
+  std::string images;             // of formats that need it
+  std::vector<std::string> data;  // in place of both: folders, and which of their splits
+  std::string split = "val";
+  std::vector<std::string> classes;  // as eval
+  std::string checkpoint;            // whose classes the annotations are of
   bool per_class = false;
   int64_t max_detections = 100;  // of an image and class, the best by score
 };
@@ -112,14 +117,16 @@ int run_data_shapes(const ShapesArguments& arguments);
 struct CheckArguments {
   std::string annotations, images;
   bool allow_outside = false;
-  std::string data;  // in place of both: a folder, all of its splits
-  std::string fix;   // what is right goes into this file, or with data into this folder
+  std::vector<std::string> data;     // in place of both: folders, all of their splits
+  std::vector<std::string> classes;  // only these; empty: all
+  std::string fix;                   // what is right goes into this file, or with data into this folder
 };
 int run_data_check(const CheckArguments& arguments);
 
 struct DataReportArguments {
   std::string annotations, images, output;
-  std::string data;  // in place of the first two: a folder, all of its splits
+  std::vector<std::string> data;     // in place of the first two: folders, all of their splits
+  std::vector<std::string> classes;  // only these; empty: all
   bool allow_outside = false;
   int64_t look_at = 20000;  // images at most
 };
@@ -127,8 +134,8 @@ int run_data_report(const DataReportArguments& arguments);
 
 struct DataShowArguments {
   std::string config, output;
-  std::string model;  // or a recipe by its name, fitted to the data
-  std::string data;   // in place of the recipe's data sets
+  std::string model;                       // or a recipe by its name, fitted to the data
+  std::vector<std::string> data, classes;  // as train's
   std::vector<std::string> set;
   int64_t batches = 0, images = 0;  // how many; 0 both: one batch
   int64_t step = 1;                 // of the training, from which on
@@ -136,9 +143,11 @@ struct DataShowArguments {
 int run_data_show(const DataShowArguments& arguments);
 
 struct DataConvertArguments {
-  std::string input, output;      // a folder or a file of annotations; a folder
-  std::string images;             // of a file
-  std::string from, to = "coco";  // formats; from "": as the paths look
+  std::string input, output;         // a folder or a file of annotations; a folder
+  std::vector<std::string> data;     // further sets, united with the input
+  std::vector<std::string> classes;  // only these; empty: all
+  std::string images;                // of a file
+  std::string from, to = "coco";     // formats; from "": as the paths look
   bool allow_outside = false;
 };
 int run_data_convert(const DataConvertArguments& arguments);
@@ -148,7 +157,9 @@ struct ReportArguments {
   std::string json;                    // the figures at full precision
   std::string checkpoint, detections;  // in place of the run's best, and of evaluating it
   // The validation set, where it is not where the run's configuration says; as eval takes it.
-  std::string annotations, images, data, split = "val", device = "auto";
+  std::string annotations, images;
+  std::vector<std::string> data, classes;  // classes: of which the evaluation is
+  std::string split = "val", device = "auto";
   std::optional<double> threshold;  // of the confusion matrix and the pictures; unset: the one of the best F1
   int64_t batch_size = 0;           // 0: the configuration's
   bool allow_outside = false;

@@ -10,12 +10,14 @@
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
+#include "data/formats/joining/united_paths.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 #include "data/images/image.h"
 #include "data/report/dataset_page.h"
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/commands.h"
+#include "train/commands/data_sources.h"
 #include "train/commands/predict_files.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
@@ -40,38 +42,21 @@ namespace {
 // What the lists that are written here begin with.
 constexpr std::string_view kWritten = "{\"info\":{\"description\":\"written by saccade from ";
 
-// A set, and the file for what is written of it.
-struct Source {
-  DataPaths paths;
-  std::string output;
-  std::string name = {};  // of the split
-};
-
-// The splits of a folder, each with a file of its name in the folder `output`.
-std::vector<Source> splits_of(const std::string& folder, const std::string& format,
-                              const std::string& output) {
-  std::vector<Source> sources;
-  const DataSplits splits = find_splits(folder, format);
-  for (const std::string& note : splits.notes) print_line("note: {}", note);
-  for (const SplitNames& split : split_names())
-    if (const auto& paths = splits.*split.split)
-      sources.push_back(
-          {*paths, output.empty() ? "" : joined(output, split.names[0] + ".json"), split.names[0]});
-  return sources;
-}
-
-// The folder of the outputs, which must not be that of the data set: what is written there would be one of its lists of boxes.
-std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<Source>& sources, const std::string& folder,
-                                            const std::string& data) {
+// The folder of the outputs, which must not be that of a data set: what is written there would be one of its lists of boxes.
+std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sources, const std::string& folder,
+                                            const std::vector<std::string>& data) {
   std::unique_ptr<MadeFolder> made;
   if (!folder.empty()) {
     std::error_code error;
-    if (!data.empty() && std::filesystem::equivalent(folder, data, error))
-      fail_input("{}: is the folder of the data set, expected another one for what is written of it", folder);
+    for (const std::string& place : data)
+      if (std::filesystem::equivalent(folder, place, error))
+        fail_input("{}: is the folder of the data set, expected another one for what is written of it",
+                   folder);
     made = std::make_unique<MadeFolder>(folder);
   }
-  for (const Source& source : sources) {
-    check_outputs({{"the output", source.output}}, {{"the annotations", source.paths.annotations}});
+  for (const DataSource& source : sources) {
+    for (const DataPaths& set : sets_of(source.paths))
+      check_outputs({{"the output", source.output}}, {{"the annotations", set.annotations}});
     // A name that the user has not given: a list that somebody else has written stays.
     if (!folder.empty() && is_old_file(source.output) &&
         !beginning_of(source.output, kWritten.size()).starts_with(kWritten))
@@ -80,70 +65,7 @@ std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<Source>& sources, 
   return made;
 }
 
-// One set, or the splits of a folder.
-template <class Arguments>
-std::vector<Source> sources_of(const Arguments& arguments, const std::string& output) {
-  std::vector<Source> sources;
-  if (arguments.data.empty()) {
-    for (auto [flag, value] :
-         {std::pair{"--annotations", &arguments.annotations}, std::pair{"--images", &arguments.images}})
-      if (value->empty()) fail_input("{}: not given, expected --annotations and --images, or --data", flag);
-    sources.push_back({{.annotations = arguments.annotations, .images = arguments.images}, output});
-  } else {
-    if (!arguments.annotations.empty() || !arguments.images.empty())
-      fail_input("--data: {} beside --annotations or --images, expected only one of them", arguments.data);
-    sources = splits_of(arguments.data, "", output);
-  }
-  for (Source& source : sources) source.paths.allow_outside = arguments.allow_outside;
-  return sources;
-}
-
-// Whether there are folders in it that are more than images and lists of boxes by their names.
-bool may_hold_classes(const std::string& folder) {
-  bool has_images = false, has_lists = false, has_others = false;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(".") || !is_folder(entry.path().string())) continue;
-    if (name == "images")
-      has_images = true;
-    else if (name == "labels" || name == "annotations")
-      has_lists = true;
-    else
-      has_others = true;
-  }
-  return has_others && !(has_images && has_lists);
-}
-
-// A file beside the folders that may be a list of boxes in a form that is not known; "": none. Lists of classes are none.
-std::string possible_list(const std::string& folder) {
-  for (const char* ending : {".json", ".xml", ".data", ".yaml", ".yml"})
-    for (const std::string& name : list_files(folder, ending))
-      if (name.find("class") == std::string::npos) return joined(folder, name);
-  return "";
-}
-
-// Of a folder in which no lists of boxes are found, but folders that may be classes.
-template <class Arguments>
-std::optional<DataSplits> class_folders(const Arguments& arguments) {
-  if (!arguments.annotations.empty() || !arguments.images.empty() || !is_folder(arguments.data) ||
-      !look_for_splits(arguments.data).format.empty())
-    return std::nullopt;
-  DataSplits found = find_class_splits(arguments.data);
-  for (const SplitNames& names : split_names())
-    if (const auto& paths = found.*names.split; paths && may_hold_classes(paths->images)) {
-      for (const std::string& folder : {arguments.data, paths->images})
-        if (const std::string list = possible_list(folder); !list.empty())
-          fail_input(
-              "{}: may be a list of boxes, but not in a layout that is known, so the folders beside it are not taken for classes; "
-              "data convert {} OUT --images DIR reads it as COCO",
-              list, list);
-      return found;
-    }
-  return std::nullopt;
-}
-
-void write_coco(const Source& source, const GroundTruth& truth) {
+void write_coco(const DataSource& source, const GroundTruth& truth) {
   const bool replaces = is_old_file(source.output);
   write_file(source.output,
              std::string_view(coco_json(truth, "written by saccade from " + source.paths.annotations)));
@@ -161,36 +83,41 @@ int64_t tell(const DatasetReport& report, const std::string& name) {
   return report.problems.count();
 }
 
-int64_t check_class_splits(const CheckArguments& arguments, const DataSplits& found) {
-  if (!arguments.fix.empty())
-    fail_input("--fix: {} holds class folders, which have no lists to write", arguments.data);
+int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, const std::string& fix) {
+  if (!fix.empty()) fail_input("--fix: {} holds class folders, which have no lists to write", name_of(flags));
   int64_t problems = 0;
   std::vector<std::string> classes;
+  std::shared_ptr<const ClassificationDataset> training;
   for (const SplitNames& names : split_names()) {
     if (!(found.*names.split)) continue;
     DataPaths paths = *(found.*names.split);
-    paths.allow_outside = arguments.allow_outside;
-    problems += tell(check_classification_dataset(paths, classes), paths.images);
+    DatasetReport report = check_classification_dataset(paths, classes);
+    paths.look_at_images = false;
+    if (report.problems.count() == 0) {
+      const auto set = open_classification_dataset(paths, classes);
+      if (std::string shared = training ? remark_on_shared_images(*training, *set) : ""; !shared.empty())
+        report.remarks.push_back(std::move(shared));
+      if (names.names[0] == "train") training = set;
+    }
+    problems += tell(report, paths.images);
   }
   return problems;
 }
 
-int64_t check_detection_splits(const CheckArguments& arguments) {
+int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix) {
   int64_t problems = 0;
-  const std::vector<Source> sources = sources_of(arguments, arguments.fix);
+  const std::vector<DataSource> sources = sources_of(flags, fix);
   std::unique_ptr<MadeFolder> folder;
-  if (!arguments.fix.empty())
-    folder = prepare_outputs(sources, arguments.data.empty() ? "" : arguments.fix, arguments.data);
+  if (!fix.empty()) folder = prepare_outputs(sources, flags.data.empty() ? "" : fix, flags.data);
   std::vector<Category> categories;
   GroundTruth first;  // of the splits
-  for (Source source : sources) {
+  for (DataSource source : sources) {
     source.paths.categories = categories;
     GroundTruth left, all;
     DatasetReport report = check_detection_dataset(source.paths, &left, 0, &all);
     if (!first.images.empty() && sources[0].name == "train")
-      if (std::string shared = remark_on_shared_images(first, sources[0].paths, all, source.paths);
-          !shared.empty())
-        report.remarks.push_back(std::move(shared));
+      for (std::string& remark : remarks_on_split(first, sources[0].paths, all, source.paths))
+        report.remarks.push_back(std::move(remark));
     for (const std::string& conflict :
          category_conflicts(categories, all.categories, sources[0].paths.annotations))
       report.problems.add(fmt::format("{}: {}", source.paths.annotations, conflict));
@@ -198,7 +125,7 @@ int64_t check_detection_splits(const CheckArguments& arguments) {
     if (first.images.empty()) first = std::move(all);
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
     problems += tell(report, source.paths.annotations);
-    if (arguments.fix.empty()) continue;
+    if (fix.empty()) continue;
     for (const std::string& line : report.left_out) print_line("{}: {}", source.output, line);
     if (left.images.empty() || left.categories.empty())
       fail_input("{}: nothing that is right is left of it", source.paths.annotations);
@@ -209,13 +136,38 @@ int64_t check_detection_splits(const CheckArguments& arguments) {
 
 }  // namespace
 
+namespace {
+
+template <class Arguments>
+SourceFlags flags_of(const Arguments& arguments) {
+  return {arguments.annotations, arguments.images, arguments.data, arguments.classes,
+          arguments.allow_outside};
+}
+
+}  // namespace
+
 int run_data_check(const CheckArguments& arguments) {
-  const std::optional<DataSplits> classes = class_folders(arguments);
-  const int64_t problems =
-      classes ? check_class_splits(arguments, *classes) : check_detection_splits(arguments);
+  const SourceFlags flags = flags_of(arguments);
+  if (flags.data.size() > 1 && !arguments.fix.empty())
+    fail_input("--fix: writes one data set, got {}; data convert unites several", flags.data.size());
+  auto check = [&](const SourceFlags& some) {
+    const std::optional<DataSplits> classes = class_folders(some);
+    return classes ? check_class_splits(some, *classes, arguments.fix)
+                   : check_detection_splits(some, arguments.fix);
+  };
+  int64_t problems = 0;
+  if (flags.data.size() > 1)  // each alone first, with all of its classes: what is wrong is wrong there
+    for (const std::string& place : flags.data) {
+      print_line("{}:", place);
+      problems +=
+          check({.annotations = "", .images = "", .data = {place}, .allow_outside = arguments.allow_outside});
+    }
+  if (problems == 0) {
+    if (flags.data.size() > 1) print_line("{}:", name_of(flags));
+    problems = check(flags);
+  }
   if (problems == 0 || !arguments.fix.empty()) return 0;
-  fail_input("{}: {} problem{}, listed above; expected none",
-             arguments.data.empty() ? arguments.annotations : arguments.data, problems,
+  fail_input("{}: {} problem{}, listed above; expected none", name_of(flags), problems,
              problems == 1 ? "" : "s");
 }
 
@@ -223,6 +175,10 @@ namespace {
 
 // The page takes the place of no file that it is about.
 void check_page(const DataReportArguments& arguments, const DataPaths& paths) {
+  if (!paths.sets.empty()) {
+    for (const DataPaths& set : paths.sets) check_page(arguments, set);
+    return;
+  }
   namespace fs = std::filesystem;
   if (has_image_extension(arguments.output))
     fail_input("{}: is the name of an image, expected one that ends in .html", arguments.output);
@@ -231,7 +187,9 @@ void check_page(const DataReportArguments& arguments, const DataPaths& paths) {
   if (!target.old || target.is_device) return;
   const fs::path page = fs::weakly_canonical(target.path);
   if (page.extension() == ".html" || page.extension() == ".htm") return;
-  for (const std::string& folder : {arguments.data, paths.images, paths.annotations}) {
+  std::vector<std::string> folders = arguments.data;
+  folders.insert(folders.end(), {paths.images, paths.annotations});
+  for (const std::string& folder : folders) {
     if (!is_folder(folder)) continue;
     if (const fs::path below = page.lexically_relative(fs::weakly_canonical(folder));
         !below.empty() && *below.begin() != "..")
@@ -240,7 +198,7 @@ void check_page(const DataReportArguments& arguments, const DataPaths& paths) {
   }
 }
 
-ReportedSplit read_for_report(const Source& source, const std::vector<Category>& categories) {
+ReportedSplit read_for_report(const DataSource& source, const std::vector<Category>& categories) {
   if (!source.paths.images.empty() && !is_folder(source.paths.images))
     fail_input("{}: no such folder of images", source.paths.images);
   ReportedSplit split{.name = source.name.empty() ? "all" : source.name, .paths = source.paths, .truth = {}};
@@ -256,25 +214,24 @@ ReportedSplit read_for_report(const Source& source, const std::vector<Category>&
   return split;
 }
 
-ReportedSplit read_class_folders(const Source& source, const std::vector<std::string>& classes) {
+ReportedSplit read_class_folders(const DataSource& source, const std::vector<std::string>& classes) {
   ReportedSplit split{.name = source.name, .paths = source.paths, .truth = {}};
   const auto set = open_classification_dataset(source.paths, classes);
   for (size_t k = 0; k < set->class_names().size(); ++k)
     split.truth.categories.push_back({static_cast<int64_t>(k), set->class_names()[k]});
   for (int64_t i = 0; i < set->num_images(); ++i) {
     split.truth.images.push_back({.id = set->image_id(i), .file_name = set->file_name(i)});
-    split.image_classes.push_back(static_cast<size_t>(set->make_sample(i, Image()).label));
+    split.image_classes.push_back(static_cast<size_t>(set->labels_of(i).at(0)));
   }
   return split;
 }
 
-std::vector<ReportedSplit> class_splits(const DataReportArguments& arguments, const DataSplits& found) {
+std::vector<ReportedSplit> class_splits(const DataSplits& found) {
   std::vector<ReportedSplit> splits;
   std::vector<std::string> classes;
   for (const SplitNames& names : split_names()) {
     if (!(found.*names.split)) continue;
-    Source source{*(found.*names.split), "", names.names[0]};
-    source.paths.allow_outside = arguments.allow_outside;
+    DataSource source{*(found.*names.split), "", names.names[0]};
     source.paths.look_at_images = false;
     splits.push_back(read_class_folders(source, classes));
     if (classes.empty())
@@ -284,22 +241,27 @@ std::vector<ReportedSplit> class_splits(const DataReportArguments& arguments, co
 }
 
 std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments) {
-  if (const std::optional<DataSplits> found = class_folders(arguments)) {
+  const SourceFlags flags = flags_of(arguments);
+  if (const std::optional<DataSplits> found = class_folders(flags)) {
     for (const SplitNames& names : split_names())
       if (const auto& paths = *found.*names.split) check_page(arguments, *paths);
     try {
-      return class_splits(arguments, *found);
+      return class_splits(*found);
     } catch (const InputError& e) {
       fail_input("{} ({} is read as class folders, as no lists of boxes are found in it)", e.what(),
-                 arguments.data);
+                 name_of(flags));
     }
   }
-  const std::vector<Source> sources = sources_of(arguments, "");
-  for (const Source& source : sources) check_page(arguments, source.paths);
+  const std::vector<DataSource> sources = sources_of(flags);
+  for (const DataSource& source : sources) check_page(arguments, source.paths);
   std::vector<ReportedSplit> splits;
   std::vector<Category> categories;
-  for (const Source& source : sources) {
+  for (const DataSource& source : sources) {
     splits.push_back(read_for_report(source, categories));
+    if (splits.size() > 1 && splits[0].name == "train")
+      for (std::string& remark :
+           remarks_on_split(splits[0].truth, splits[0].paths, splits.back().truth, source.paths))
+        splits.back().remarks.push_back(std::move(remark));
     if (categories.empty()) categories = splits.back().truth.categories;
   }
   return splits;
@@ -312,11 +274,10 @@ int run_data_report(const DataReportArguments& arguments) {
   int64_t images = 0;
   for (const ReportedSplit& split : splits) images += std::ssize(split.truth.images);
   ProgressCounter progress("report", images, "images");
-  const std::string page =
-      dataset_page(splits, {.title = arguments.data.empty() ? arguments.annotations : arguments.data,
-                            .footer = "Written by saccade " SACCADE_VERSION ".",
-                            .most_images = arguments.look_at,
-                            .progress = [&progress] { progress.add(1); }});
+  const std::string page = dataset_page(splits, {.title = name_of(flags_of(arguments)),
+                                                 .footer = "Written by saccade " SACCADE_VERSION ".",
+                                                 .most_images = arguments.look_at,
+                                                 .progress = [&progress] { progress.add(1); }});
   progress.finish();
   write_file(arguments.output, std::string_view(page));
   print_line("{}: {} images, a page of {} KB", arguments.output, images, page.size() / 1000);
@@ -326,21 +287,26 @@ int run_data_report(const DataReportArguments& arguments) {
 int run_data_convert(const DataConvertArguments& arguments) {
   if (arguments.to != "coco") fail_input("--to: \"{}\" cannot be written, expected coco", arguments.to);
   if (!arguments.from.empty()) detection_formats().find(arguments.from, "--from");
-  std::vector<Source> sources;
+  std::vector<DataSource> sources;
+  std::vector<std::string> places{arguments.input};
+  places.insert(places.end(), arguments.data.begin(), arguments.data.end());
+  if (!arguments.images.empty() && !arguments.data.empty())
+    fail_input("--images: {} beside --data, expected IN to be a folder as --data takes it", arguments.images);
   if (!arguments.images.empty())
     sources.push_back({{.annotations = arguments.input, .images = arguments.images, .format = arguments.from},
                        joined(arguments.output, "annotations.json")});
   else if (std::filesystem::is_directory(arguments.input) ||
            (is_file(arguments.input) && look_for_splits(arguments.input, arguments.from).format == "yolo"))
-    sources = splits_of(arguments.input, arguments.from, arguments.output);
+    sources = splits_of(places, arguments.from, arguments.output);
   else
     fail_input("--images: not given, expected the folder of the images of {}, or a folder in its place",
                arguments.input);
-  const auto folder =
-      prepare_outputs(sources, arguments.output, arguments.images.empty() ? arguments.input : "");
+  const auto folder = prepare_outputs(sources, arguments.output,
+                                      arguments.images.empty() ? places : std::vector<std::string>());
   std::vector<Category> categories;
-  for (Source& source : sources) {
+  for (DataSource& source : sources) {
     source.paths.allow_outside = arguments.allow_outside;
+    source.paths.choice.only = arguments.classes;
     source.paths.categories = categories;
     std::vector<std::string> notes;
     auto dataset = open_detection_dataset(source.paths, LabelScheme::kContiguous, &notes);

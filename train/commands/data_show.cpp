@@ -49,7 +49,8 @@ void draw_class(Image& image, const Batch& batch, size_t n, const std::vector<st
 }
 
 Config shown_config(const DataShowArguments& arguments) {
-  const Config config = chosen_recipe(arguments.config, arguments.model, arguments.data, arguments.set);
+  const Config config =
+      chosen_recipe(arguments.config, arguments.model, {arguments.data, arguments.classes}, arguments.set);
   validate_for_training(config);
   return resolve_config(config);
 }

@@ -33,17 +33,19 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
   paths.may_lack_annotations = true;
   std::vector<std::string> notes;
   auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
-  const GroundTruth& truth = dataset->ground_truth();
+  const bool is_annotated = dataset->ground_truth().is_annotated;
   for (const auto& [flag, is_missing] : {std::pair{"--detections: not given", arguments.detections.empty()},
                                          std::pair{"--json: given", !arguments.json.empty()}})
-    if (!truth.is_annotated && is_missing)
+    if (!is_annotated && is_missing)
       fail_input("{}, but {} has no \"annotations\" list, so there are detections and no figures", flag,
                  dataset->name());
   for (const std::string& note : notes) print_line(note);
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
+  dataset = keep_classes(dataset, paths, arguments.classes, detections);
+  const GroundTruth& truth = dataset->ground_truth();
   if (!arguments.detections.empty()) write_detections(arguments.detections, detections, &truth);
-  if (!truth.is_annotated)
+  if (!is_annotated)
     return {
         .metrics = {},
         .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",

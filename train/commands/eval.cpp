@@ -1,4 +1,6 @@
 // saccade eval: the metrics of a checkpoint on a data set, those of the evaluator that its configuration names.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "core/files/output_file.h"
@@ -25,23 +27,33 @@ DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
   DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
   if (!arguments.data.empty()) {
     if (!arguments.annotations.empty() || !arguments.images.empty())
-      fail_input("--data: {} beside --annotations or --images, expected only one of them", arguments.data);
-    const bool is_detection = task_of(config).has_category_ids;
-    DataSplits splits = is_detection ? find_splits(arguments.data) : find_class_splits(arguments.data);
-    if (is_detection) draw_validation(splits, config.data().val_share(), config.seed());
+      fail_input("--data: {} beside --annotations or --images, expected only one of them",
+                 fmt::join(arguments.data, " + "));
+    const DataSplits splits = find_united(arguments.data, place_options(config));
+    if (arguments.data.size() > 1)
+      for (const std::string& note : splits.notes) print_line("note: {}", note);
     for (const SplitNames& names : split_names()) {
       if (names.names[0] != arguments.split) continue;
       const auto& split = splits.*names.split;
-      if (!split) fail_input("{}: has no {} images", arguments.data, arguments.split);
+      if (!split) fail_input("{}: has no {} images", fmt::join(arguments.data, " + "), arguments.split);
       paths = *split;
     }
   } else if (arguments.images.empty()) {
     fail_input("--images: not given, expected the folder of the images, or --data");
   }
+  if (has_several_sets(config)) paths = known_by_names(paths);
   paths.categories = categories_of(model);
+  paths.choice = class_choice(config);
   paths.allow_outside = arguments.allow_outside;
   paths.skip_bad_images = config.data().bad_images() == config::skip;
   return paths;
+}
+
+void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
+                  const std::string& checkpoint) {
+  if (names.empty()) return;
+  check_choice({.only = names}, model.class_names, checkpoint);
+  paths.choice.only = names;
 }
 
 int run_eval(const EvalArguments& arguments) {

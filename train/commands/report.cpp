@@ -35,6 +35,13 @@ std::string chosen_checkpoint(const ReportArguments& arguments) {
   return "";
 }
 
+// The files and folders of a set, or of those that it is united of.
+std::vector<std::string> places_of(const DataPaths& paths) {
+  std::vector<std::string> places;
+  for (const DataPaths& set : sets_of(paths)) places.insert(places.end(), {set.annotations, set.images});
+  return places;
+}
+
 // The validation set: where the run says, but for what is given.
 std::optional<DataPaths> validation_paths(const ReportArguments& arguments, const LoadedModel& model) {
   std::optional<DataPaths> paths;
@@ -53,25 +60,41 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     if (!arguments.annotations.empty()) {
       if (!paths)
         fail_input("--images: not given, expected the folder of the images of {}", arguments.annotations);
+      paths->sets.clear();
       paths->annotations = arguments.annotations;
       paths->format = "";
     }
+    if (is_given && paths && !paths->sets.empty())
+      fail_input(
+          "--images: {} alone, but the run was evaluated on {} data sets; expected --annotations beside it, or --data",
+          arguments.images, paths->sets.size());
     if (is_given) paths->images = arguments.images;
     if (!paths) return paths;
-    for (const std::string& path : {paths->annotations, paths->images})
+    for (const std::string& path : places_of(*paths))
       if (std::error_code error; !path.empty() && !fs::exists(path, error))
         fail_input(
             "{}: no such file or folder, though the run was evaluated on it; expected --data, or --annotations and --images, "
             "that say where it is, or --curves-only",
             path);
+    if (has_several_sets(model.config)) paths = known_by_names(*paths);
     paths->categories = categories_of(model);
+    paths->choice = class_choice(model.config);
   }
+  if (!task_of(model.config).has_category_ids)
+    only_classes(*paths, arguments.classes, model, chosen_checkpoint(arguments));
   // As for eval: the run, and what its configuration allows, may be a stranger's, and the page shows pictures.
   if (paths->allow_outside && !arguments.allow_outside)
     print_line(
         "data.allow_outside of the run does not count here: images outside of their folder need --allow-outside");
   paths->allow_outside = arguments.allow_outside;
   return paths;
+}
+
+std::string trained_on(const config::Data& data) {
+  std::string places = data.folder().empty() ? data.train().images() : data.folder();
+  for (const std::string& folder : data.more_folders()) places += " + " + folder;
+  for (const config::Split& split : data.more_train()) places += " + " + split.images();
+  return places;
 }
 
 void add_facts(Page& page, const std::string& checkpoint, const Config& config, Device device) {
@@ -151,20 +174,20 @@ int run_report(const ReportArguments& arguments) {
   }
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
-                 model.config.data().folder().empty() ? model.config.data().train().images()
-                                                      : model.config.data().folder(),
-                 count_text(std::llround(metrics.step))));
+                 trained_on(model.config.data()), count_text(std::llround(metrics.step))));
   add_run_section(page, metrics);
   std::string figures;
   if (const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt) {
-    check_outputs({{"--output", output}, {"--json", arguments.json}},
-                  {{"the annotations", paths->annotations}});
+    for (const DataPaths& set : sets_of(*paths))
+      check_outputs({{"--output", output}, {"--json", arguments.json}},
+                    {{"the annotations", set.annotations}});
     const ReportOptions options{.paths = *paths,
                                 .threshold = arguments.threshold,
                                 .detections = arguments.detections,
                                 .source = arguments.detections.empty() ? checkpoint : arguments.detections,
                                 .checkpoint = checkpoint,
                                 .model = model,
+                                .classes = arguments.classes,
                                 .evaluation = evaluator_options(model.config, arguments.batch_size)};
     figures = task_commands().find(task_of(model.config).name).report(page, options);
   } else if (evaluates) {

@@ -1,6 +1,9 @@
 // saccade score: the metrics of a detection file. It needs neither tensors nor a model, but for the classes of a checkpoint.
+#include <fmt/ranges.h>
+
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
+#include "data/evaluation/chosen_classes.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"
@@ -9,6 +12,7 @@
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
 #include "train/commands/task_commands.h"
+#include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
 
@@ -35,14 +39,15 @@ LoadedModel classes_of(const std::string& checkpoint) {
 
 // The split of the folder, with the classes that a training on it has.
 DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model) {
-  DataSplits splits = find_splits(arguments.data);
-  if (!arguments.checkpoint.empty())
-    draw_validation(splits, model.config.data().val_share(), model.config.seed());
+  const DataSplits splits = find_united(
+      arguments.data, arguments.checkpoint.empty() ? PlaceOptions{} : place_options(model.config));
+  if (arguments.data.size() > 1)
+    for (const std::string& note : splits.notes) print_line("note: {}", note);
   for (const SplitNames& names : split_names()) {
     if (names.names[0] != arguments.split) continue;
     const auto& split = splits.*names.split;
     if (!split)
-      fail_input("{}: has no {} images{}", arguments.data, arguments.split,
+      fail_input("{}: has no {} images{}", fmt::join(arguments.data, " + "), arguments.split,
                  arguments.checkpoint.empty() && arguments.split == "val"
                      ? "; where training drew them, --checkpoint says how"
                      : "");
@@ -64,7 +69,8 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
   DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
   if (!arguments.data.empty()) {
     if (!arguments.annotations.empty() || !arguments.images.empty())
-      fail_input("--data: {} beside --annotations or --images, expected only one of them", arguments.data);
+      fail_input("--data: {} beside --annotations or --images, expected only one of them",
+                 fmt::join(arguments.data, " + "));
     paths = split_paths(arguments, model);
   } else if (is_of_format(paths, "yolo") && paths.images.empty()) {
     fail_input(
@@ -77,7 +83,11 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
         "gives the numbers of the training",
         arguments.annotations);
   }
-  if (!arguments.checkpoint.empty()) paths.categories = categories_of(model);
+  if (!arguments.checkpoint.empty()) {
+    if (has_several_sets(model.config)) paths = known_by_names(paths);
+    paths.categories = categories_of(model);
+    paths.choice = class_choice(model.config);
+  }
   paths.look_at_images = false;
   return paths;
 }
@@ -90,12 +100,14 @@ int run_score(const ScoreArguments& arguments) {
                                                {"--checkpoint", arguments.checkpoint}});
   const DetectionEvaluator& evaluator = detection_evaluators().find(arguments.evaluator, "--evaluator");
   const DataPaths paths = scored_paths(arguments);
-  const GroundTruth truth = read_ground_truth(paths);
+  GroundTruth truth = read_ground_truth(paths);
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
   std::vector<std::string> notes;
-  const std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes);
+  std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes);
+  for (const std::string& line : keep_classes(arguments.classes, paths.annotations, truth, detections))
+    notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
   const Evaluation evaluation = evaluator.evaluate(truth, detections,
                                                    {.source = arguments.detections,
                                                     .per_class = arguments.per_class,

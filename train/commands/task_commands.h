@@ -36,6 +36,9 @@ class Predictor {
 // The data set that is evaluated; images that cannot be read are treated as in training. Throws InputError where neither --images nor a
 // folder with the split is given.
 DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model);
+// Of a classifier: leaves the images of these classes; all where no name is given. Throws InputError for one that the model does not have.
+void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
+                  const std::string& checkpoint);
 // The model's classes that stand for a category: what formats that know classes by their names number them by.
 std::vector<Category> categories_of(const LoadedModel& model);
 

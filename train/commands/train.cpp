@@ -52,7 +52,7 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   const bool has_weights = arguments.resume || !arguments.init_from.empty();
   if (!arguments.model.empty()) {
     const Recipe& recipe = find_recipe(arguments.model, "--model");
-    FittedRecipe fitted = fit_recipe(recipe, arguments.data, arguments.set, has_weights);
+    FittedRecipe fitted = fit_recipe(recipe, {arguments.data, arguments.classes}, arguments.set, has_weights);
     notes.push_back(fmt::format("recipe {}: {}", recipe.name, recipe.title()));
     for (const std::string& note : fitted.notes) notes.push_back("  " + note);
     return fitted.config;
@@ -60,7 +60,7 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   const Config read = load_config(recipe_file(arguments));
   Config config = read;
   for (const std::string& set : arguments.set) apply_set(config, set);
-  if (!arguments.data.empty()) use_data_folder(config, arguments.data);
+  use_data(config, {arguments.data, arguments.classes});
   notes = config_warnings(read, config, has_weights);
   return config;
 }

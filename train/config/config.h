@@ -26,9 +26,14 @@ Config parse_config(const std::string& text, const std::string& name);
 //   model.backbone.arg.points=4          a keyed argument, added or replaced; its type follows from the value
 //   optimizer.group.0.lr_mult=0.1        an element of a list of messages, by index
 //   optimizer.group={regex: "bias"}      a message in textproto syntax: replaces one, is appended to a list
+//   data.class_map.traffic light=sign    what a class of the data is trained as, added or replaced; "": it is left out
 void apply_set(Config& config, const std::string& assignment);
-// What is in the folder takes the place of the data sets of the configuration.
-void use_data_folder(Config& config, const std::string& folder);
+// What the flags --data and --classes say.
+struct DataFlags {
+  std::vector<std::string> folders = {}, classes = {};
+};
+// What is in the folders, where there are some, takes the place of the data sets of the configuration; so do the classes.
+void use_data(Config& config, const DataFlags& flags);
 
 // Checks every field's rule (configs/rules.proto) and what concerns several fields, naming the field. A model's own
 // arguments are checked when it is built.

@@ -67,7 +67,8 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
     std::string wrong = parse_value(m, f, text);
     if (!wrong.empty()) fail_input("{}: {}", where, shortened(wrong, 200));
     // Without a place there is no split, as where none is named.
-    if (f->message_type() == config::Split::descriptor() && r->GetMessage(m, f).ByteSizeLong() == 0)
+    if (!f->is_repeated() && f->message_type() == config::Split::descriptor() &&
+        r->GetMessage(m, f).ByteSizeLong() == 0)
       r->ClearField(&m, f);
     return;
   }
@@ -118,6 +119,18 @@ void set_arg(pb::Message& m, const pb::FieldDescriptor* f, const std::string& ke
   set_arg_value(*entry, trim(value), where);
 }
 
+// Names of classes may have any characters, points among them.
+void set_class_mapping(config::Data& data, const std::string& name, const std::string& as,
+                       const std::string& where) {
+  if (name.empty()) fail_input("{}: expected data.class_map.NAME=AS", where);
+  config::ClassMapping* entry = nullptr;
+  for (config::ClassMapping& mapping : *data.mutable_class_map())
+    if (mapping.name() == name) entry = &mapping;
+  if (!entry) entry = data.add_class_map();
+  entry->set_name(name);
+  entry->set_as(in_quotes(as) ? as.substr(1, as.size() - 2) : as);
+}
+
 }  // namespace
 
 void apply_set(Config& config, const std::string& assignment) {
@@ -141,6 +154,9 @@ void apply_set(Config& config, const std::string& assignment) {
       fail_input("--set {}: {} is {}, it has no fields of its own", path, done, expected_for(f));
     if (!f->is_repeated()) {
       m = m->GetReflection()->MutableMessage(m, f);
+    } else if (f->message_type() == config::ClassMapping::descriptor()) {
+      const std::string name = path.substr(std::min(path.size(), done.size() + 1));
+      return set_class_mapping(*config.mutable_data(), name, trim(value), "--set " + path);
     } else if (f->message_type() == config::Arg::descriptor()) {
       if (i + 2 != names.size()) fail_input("--set {}: expected {}.KEY=value", path, done);
       return set_arg(*m, f, names[i + 1], value, "--set " + path);
@@ -156,10 +172,17 @@ void apply_set(Config& config, const std::string& assignment) {
   }
 }
 
-void use_data_folder(Config& config, const std::string& folder) {
-  config.mutable_data()->set_folder(folder);
-  config.mutable_data()->clear_train();
-  config.mutable_data()->clear_val();
+void use_data(Config& config, const DataFlags& flags) {
+  config::Data& data = *config.mutable_data();
+  if (!flags.folders.empty()) {
+    data.set_folder(flags.folders.front());
+    data.mutable_more_folders()->Assign(flags.folders.begin() + 1, flags.folders.end());
+    data.clear_train();
+    data.clear_val();
+    data.clear_more_train();
+    data.clear_more_val();
+  }
+  if (!flags.classes.empty()) data.mutable_classes()->Assign(flags.classes.begin(), flags.classes.end());
 }
 
 }  // namespace saccade

@@ -1,12 +1,14 @@
 // The checks of a configuration: the fields' own rules, and what concerns several fields at once.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/tensor/error.h"
 #include "data/images/image.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"
 #include "train/config/task.h"
+#include "train/config/text.h"
 
 namespace saccade {
 
@@ -34,6 +36,28 @@ void check_sizes(const config::Data& data) {
   for (int32_t side : augment.crop_short_sides()) check_pixels("data.augment.crop_short_sides", side, side);
   for (int32_t side : augment.short_sides())
     check_pixels("data.augment.short_sides", side, std::max(side, augment.long_side()));
+}
+
+// What is said of classes and of several data sets.
+void check_classes(const config::Data& data) {
+  std::set<std::string> mapped, wanted;
+  for (const config::ClassMapping& mapping : data.class_map()) {
+    if (mapping.name().empty()) fail_input("data.class_map: a name is empty, expected a class of the data");
+    if (!mapped.insert(mapping.name()).second)
+      fail_input("data.class_map: the class \"{}\" is there twice", shortened(mapping.name()));
+  }
+  for (const std::string& name : data.classes()) {
+    if (name.empty()) fail_input("data.classes: a name is empty, expected that of a class");
+    if (!wanted.insert(name).second)
+      fail_input("data.classes: the class \"{}\" is there twice", shortened(name));
+  }
+  for (const std::string& folder : data.more_folders())
+    if (folder.empty() || data.folder().empty())
+      fail_input("data.more_folders: {}", folder.empty()
+                                              ? "a name is empty, expected a folder"
+                                              : "given, but data.folder, the first of them, is not");
+  if (data.more_val_size() > 0 && !data.has_val())
+    fail_input("data.more_val: given, but data.val, the first of them, is not");
 }
 
 void check_pair(const char* a_name, int a, const char* b_name, int b) {
@@ -79,6 +103,7 @@ void validate_config(const Config& given) {
     if (size != 0 && size != 3)
       fail_input("{}: {} values, expected 3 (red, green, blue) or none", name, size);
   check_pair("data.val_height", data.val_height(), "data.val_width", data.val_width());
+  check_classes(data);
   if (data.val_long_side() < data.val_short_side())
     fail_input("data.val_long_side: {} is less than data.val_short_side = {}", data.val_long_side(),
                data.val_short_side());
@@ -110,9 +135,16 @@ void validate_for_training(const Config& config) {
   if (data.folder().empty()) {
     task.check_split("data.train", data.train());
     if (data.has_val()) task.check_split("data.val", data.val());
-  } else if (data.has_train() || data.has_val()) {
-    fail_input("data.folder: \"{}\" beside data.{}, expected only one of them", data.folder(),
-               data.has_train() ? "train" : "val");
+    for (int i = 0; i < data.more_train_size(); ++i)
+      task.check_split(fmt::format("data.more_train.{}", i), data.more_train(i));
+    for (int i = 0; i < data.more_val_size(); ++i)
+      task.check_split(fmt::format("data.more_val.{}", i), data.more_val(i));
+  } else {
+    for (auto [name, is_given] : {std::pair{"train", data.has_train()}, std::pair{"val", data.has_val()},
+                                  std::pair{"more_train", data.more_train_size() > 0},
+                                  std::pair{"more_val", data.more_val_size() > 0}})
+      if (is_given)
+        fail_input("data.folder: \"{}\" beside data.{}, expected only one of them", data.folder(), name);
   }
   const auto& train = config.train();
   if (train.epochs() <= 0 && train.max_steps() <= 0 && train.max_minutes() <= 0)

@@ -1,8 +1,11 @@
 #include "train/config/options.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "core/tensor/error.h"
+#include "data/formats/joining/united_paths.h"
 #include "data/formats/splits.h"
 #include "train/config/config_fields.h"
 #include "train/config/task.h"
@@ -146,30 +149,66 @@ ScheduleOptions schedule_options(const config::Schedule& s) {
           s.warmup_shape() == "quadratic"};
 }
 
+ClassChoice class_choice(const Config& config) {
+  ClassChoice choice{.only = {config.data().classes().begin(), config.data().classes().end()}};
+  for (const config::ClassMapping& mapping : config.data().class_map())
+    choice.map.push_back({mapping.name(), mapping.as()});
+  return choice;
+}
+
+bool has_several_sets(const Config& config) {
+  return config.data().more_folders_size() > 0 || config.data().more_train_size() > 0;
+}
+
+PlaceOptions place_options(const Config& config) {
+  return {.is_detection = task_of(config).has_category_ids,
+          .val_share = config.data().val_share(),
+          .seed = config.seed()};
+}
+
+namespace {
+
+DataPaths paths_of(const config::Split& first,
+                   const google::protobuf::RepeatedPtrField<config::Split>& others) {
+  auto paths = [](const config::Split& split) {
+    return DataPaths{split.annotations(), split.images(), split.format()};
+  };
+  std::vector<DataPaths> sets{paths(first)};
+  for (const config::Split& split : others) sets.push_back(paths(split));
+  return unite_paths(sets);
+}
+
+// Those of data.folder and data.more_folders.
+DataSplits splits_of_folders(const Config& config, std::vector<std::string>* notes) {
+  std::vector<std::string> folders{config.data().folder()};
+  folders.insert(folders.end(), config.data().more_folders().begin(), config.data().more_folders().end());
+  const DataSplits splits = find_united(folders, place_options(config));
+  const std::string named = fmt::format("{}", fmt::join(folders, " + "));
+  if (!splits.train) fail_input("{}: no training images are found in the folder", named);
+  if (notes == nullptr) return splits;
+  for (const std::string& note : splits.notes) notes->push_back("note: " + note);
+  if (folders.size() > 1)
+    notes->push_back(fmt::format("{}: {} data, united by the names of their classes", named, splits.format));
+  else
+    notes->push_back(fmt::format("{}: {} data, {}{}", named, splits.format, splits.train->images,
+                                 splits.val && splits.drawn.empty() ? " and " + splits.val->images : ""));
+  notes->insert(notes->end(), splits.drawn.begin(), splits.drawn.end());
+  if (!splits.val) notes->push_back(named + ": has no validation images, so nothing is evaluated");
+  return splits;
+}
+
+}  // namespace
+
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
   const config::Data& data = config.data();
-  const bool is_detection = task_of(config).has_category_ids;
   DataSplits splits;
   if (data.folder().empty()) {
-    auto paths = [](const config::Split& split) {
-      return DataPaths{split.annotations(), split.images(), split.format()};
-    };
-    splits.train = paths(data.train());
-    if (data.has_val()) splits.val = paths(data.val());
+    splits.train = paths_of(data.train(), data.more_train());
+    if (data.has_val()) splits.val = paths_of(data.val(), data.more_val());
+    if (splits.val && has_several_sets(config)) splits.val = known_by_names(*splits.val);
     join_classes(splits);
   } else {
-    splits = is_detection ? find_splits(data.folder()) : find_class_splits(data.folder());
-    if (!splits.train) fail_input("{}: no training images are found in the folder", data.folder());
-    const std::string drawn =
-        is_detection ? draw_validation(splits, data.val_share(), config.seed()) : std::string();
-    if (notes != nullptr) {
-      for (const std::string& note : splits.notes) notes->push_back("note: " + note);
-      notes->push_back(fmt::format("{}: {} data, {}{}", data.folder(), splits.format, splits.train->images,
-                                   splits.val && drawn.empty() ? " and " + splits.val->images : ""));
-      if (!drawn.empty()) notes->push_back(drawn);
-      if (!splits.val)
-        notes->push_back(fmt::format("{}: has no validation images, so nothing is evaluated", data.folder()));
-    }
+    splits = splits_of_folders(config, notes);
   }
   if (data.overfit() > 0) {
     splits.train->most = data.overfit();
@@ -177,11 +216,12 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     if (notes != nullptr)
       notes->push_back(fmt::format(
           "data.overfit: training and evaluation on the same {} image{}, without augmentation; {} should come near 1",
-          data.overfit(), data.overfit() == 1 ? "" : "s", is_detection ? "AP" : "top1"));
+          data.overfit(), data.overfit() == 1 ? "" : "s", task_of(config).has_category_ids ? "AP" : "top1"));
   }
   for (auto* paths : {&splits.train, &splits.val}) {
     if (!*paths) continue;
     (*paths)->allow_outside = data.allow_outside();
+    (*paths)->choice = class_choice(config);
     (*paths)->skip_bad_images = data.bad_images() == config::skip;
   }
   return splits;

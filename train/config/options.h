@@ -5,7 +5,7 @@
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "core/types/image_size.h"
 #include "data/evaluation/evaluators.h"
-#include "data/formats/data_format.h"
+#include "data/formats/joining/united_paths.h"
 #include "data/loading/loader.h"
 #include "train/config/config.h"
 #include "train/optimizers/optimizer.h"
@@ -31,8 +31,14 @@ LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 kernels::ImageNormalization image_normalization(const Config& config);
 OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
 ScheduleOptions schedule_options(const config::Schedule& schedule);
-// Where the splits are: as data.train and data.val say, or found in data.folder, which is told in a line that is added to notes. Throws
-// InputError where the folder holds no training images.
+// Which classes count, as data.class_map and data.classes say.
+ClassChoice class_choice(const Config& config);
+// Whether the training set is united of several, so that their classes are known by names alone.
+bool has_several_sets(const Config& config);
+// What a configuration says of folders in which data sets are found.
+PlaceOptions place_options(const Config& config);
+// Where the splits are: as data.train and data.val say, or found in data.folder and data.more_folders, which is told in lines that are added
+// to notes. Throws InputError where the folders hold no training images.
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes = nullptr);
 // By eval.evaluator, which names one of the model's kind; unset: coco and top_k. Throw InputError for an unknown one.
 const DetectionEvaluator& detection_evaluator(const Config& config);

@@ -57,6 +57,14 @@ void fit_to_size(Config& config, const DataSize& size, const std::vector<std::st
     config.mutable_schedule()->set_warmup_steps(static_cast<int32_t>(steps / kWarmupShare));
 }
 
+// Where the data lie, which is told on its own.
+bool among_the_places(std::string_view field) {
+  for (const std::string_view place :
+       {"data.folder", "data.more_folders", "data.train", "data.val", "data.more_train", "data.more_val"})
+    if (field == place) return true;
+  return false;
+}
+
 const char* reason_of(std::string_view field) {
   if (field == kRate) return " (in proportion to the batch)";
   if (field == "data.batch_size" || field == "train.accumulate") return " (there are few images)";
@@ -91,12 +99,12 @@ const Recipe& find_recipe(const std::string& name, const std::string& where) {
              shortened(name), nearest_name(name, names));
 }
 
-FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const std::vector<std::string>& sets,
+FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std::vector<std::string>& sets,
                         bool has_weights) {
   const Config before = parse_config(recipe.text, "recipe " + recipe.name);
   Config config = before;
-  if (!folder.empty()) {
-    use_data_folder(config, folder);
+  use_data(config, flags);
+  if (!flags.folders.empty()) {
     config::Data& data = *config.mutable_data();
     data.set_labels(config::contiguous);
     data.set_workers(std::min(data.workers(), available_processors()));
@@ -104,7 +112,7 @@ FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const s
   }
   for (const std::string& set : sets) apply_set(config, set);
   validate_config(config);
-  if (const auto size = task_of(config).data_size(config); size && !folder.empty())
+  if (const auto size = task_of(config).data_size(config); size && !flags.folders.empty())
     fit_to_size(config, *size, sets);
   if (!is_set(sets, kRate)) config.mutable_optimizer()->set_learning_rate(rate_for(config, before));
   if (!has_weights && is_frozen_resnet(config)) {
@@ -114,19 +122,19 @@ FittedRecipe fit_recipe(const Recipe& recipe, const std::string& folder, const s
   }
   FittedRecipe fitted{config, {}};
   for (const ConfigChange& c : config_changes(resolve_config(before), resolve_config(config)))
-    if (c.field != "data.folder" && c.field != "data.train" && c.field != "data.val")
+    if (!among_the_places(c.field))
       fitted.notes.push_back(c.to_string() + (is_set(sets, c.field) ? " (--set)" : reason_of(c.field)));
   return fitted;
 }
 
-Config chosen_recipe(const std::string& config, const std::string& model, const std::string& data,
+Config chosen_recipe(const std::string& config, const std::string& model, const DataFlags& data,
                      const std::vector<std::string>& sets) {
   if (config.empty() == model.empty())
     fail_input("--config{}, expected {}", config.empty() ? ": not given" : " and --model: both are given",
                config.empty() ? "a file, or --model with the name of a recipe" : "only one of them");
   if (!model.empty()) return fit_recipe(find_recipe(model, "--model"), data, sets, true).config;
   Config chosen = load_config(config, sets);
-  if (!data.empty()) use_data_folder(chosen, data);
+  use_data(chosen, data);
   return chosen;
 }
 

@@ -1,6 +1,9 @@
 #include "train/detection/evaluator.h"
 
+#include "data/evaluation/chosen_classes.h"
+#include "data/formats/annotated_images.h"
 #include "train/inference/runner.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
@@ -20,6 +23,18 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Detec
                                                         {d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1},
                                                         d.score});
                             });
+}
+
+std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const DetectionDataset>& dataset,
+                                                     const DataPaths& paths,
+                                                     const std::vector<std::string>& names,
+                                                     std::vector<Detection>& detections) {
+  if (names.empty()) return dataset;
+  GroundTruth truth = dataset->ground_truth();
+  for (const std::string& line : keep_classes(names, dataset->name(), truth, detections))
+    print_line("note: {}: {}", dataset->name(), line);
+  return std::make_shared<AnnotatedImages>(dataset->name(), paths.images, std::move(truth),
+                                           LabelScheme::kContiguous);
 }
 
 }  // namespace saccade

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/evaluation/detections.h"
-#include "data/formats/detection_dataset.h"
+#include "data/formats/data_format.h"
 #include "models/detector.h"
 #include "train/inference/evaluation.h"
 
@@ -17,5 +17,12 @@ namespace saccade {
 // broken image and Error when a prediction is not finite.
 std::vector<Detection> detect(Detector& model, const std::shared_ptr<const DetectionDataset>& dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options);
+
+// The set with these classes only, and of the detections those of them; what is left out is printed. All of it where no name is given.
+// `paths`: of the set. Throws InputError for an unknown name.
+std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const DetectionDataset>& dataset,
+                                                     const DataPaths& paths,
+                                                     const std::vector<std::string>& names,
+                                                     std::vector<Detection>& detections);
 
 }  // namespace saccade

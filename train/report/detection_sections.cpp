@@ -145,16 +145,17 @@ void add_curves(Page& page, const DetectionFigures& figures) {
 
 std::string add_detection_sections(Page& page, const ReportOptions& options) {
   std::vector<std::string> notes;
-  const auto dataset = open_detection_dataset(options.paths, LabelScheme::kContiguous, &notes);
+  auto dataset = open_detection_dataset(options.paths, LabelScheme::kContiguous, &notes);
   for (const std::string& line : notes) print_line(line);
-  const GroundTruth& truth = dataset->ground_truth();
   const LoadedModel& model = options.model;
   check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);
   notes.clear();
-  const std::vector<Detection> detections =
+  std::vector<Detection> detections =
       model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
-                   : read_detections(options.detections, &truth, &notes);
+                   : read_detections(options.detections, &dataset->ground_truth(), &notes);
   for (const std::string& line : notes) print_line(line);
+  dataset = keep_classes(dataset, options.paths, options.classes, detections);
+  const GroundTruth& truth = dataset->ground_truth();
   const DetectionFigures figures = detection_figures(truth, detections, options.threshold, options.source);
   for (const std::string& line : figures.coco.notes) print_line(line);
   add_coco(page, figures);

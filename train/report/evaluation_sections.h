@@ -21,6 +21,7 @@ struct ReportOptions {
   std::string checkpoint = {};      // of the classes, for messages; "": there is none
   // Where the detections are given, it has no module, and no classes where there is no checkpoint either.
   const LoadedModel& model;
+  std::vector<std::string> classes = {};  // of a detector: the figures are of these only; empty: of all
   EvaluatorOptions evaluation = {};
 };
 // Both return the figures as JSON. Throw InputError for data that does not go with the model.

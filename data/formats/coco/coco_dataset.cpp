@@ -143,6 +143,7 @@ DataSplits find_coco_file(const std::string& file) {
      .layout = "annotations/*.json, _annotations.coco.json, or labels.json or result.json beside the images",
      .find = find_coco,
      .find_in_file = find_coco_file,
+     .has_category_ids = true,
      .file = __FILE__});
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(DataOptions, DoWhatTheySay) {
       "test");
   auto batches = [&](const std::string& sets, int64_t first_epoch = 0) {
     Config config = plain;
-    use_data_folder(config, dir / "set");
+    use_data(config, {.folders = {dir / "set"}});
     for (size_t begin = 0; begin < sets.size();) {
       const size_t end = std::min(sets.find(';', begin), sets.size());
       apply_set(config, sets.substr(begin, end - begin));

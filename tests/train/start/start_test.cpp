@@ -19,7 +19,9 @@ namespace fs = std::filesystem;
 
 Config fitted(const std::string& recipe, const std::string& folder, const std::vector<std::string>& sets = {},
               bool has_weights = true) {
-  return resolve_config(fit_recipe(find_recipe(recipe, "--model"), folder, sets, has_weights).config);
+  DataFlags data;
+  if (!folder.empty()) data.folders = {folder};
+  return resolve_config(fit_recipe(find_recipe(recipe, "--model"), data, sets, has_weights).config);
 }
 
 TEST(Recipes, AreKnownByName) {

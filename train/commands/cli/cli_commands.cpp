@@ -47,8 +47,12 @@ void add_train(CLI::App& app, Action& action) {
          "or a recipe by its name, fitted to --data (saccade describe models lists them)");
   option(c, "--output", a->output, "DIR",
          "folder of the run: config, metrics, checkpoints (default: a new one, runs/NAME-1, -2, ...)");
-  option(c, "--data", a->data, "DIR",
-         "in place of the recipe's data: a folder as COCO, YOLO, Pascal VOC or CSV, or of class folders");
+  add_data(
+      c, a->data,
+      "in place of the recipe's data: a folder as COCO, YOLO, Pascal VOC or CSV, or of class folders; several, each "
+      "with its own --data, are united by the names of their classes");
+  add_classes(c, a->classes,
+              "train only these classes of the data; images stay, without the objects of others");
   add_set(c, a->set);
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest whole checkpoint");
   option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
@@ -87,14 +91,15 @@ void add_train(CLI::App& app, Action& action) {
       "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
       "  saccade train --config configs/bccd.textproto --output runs/a --set data.batch_size=4 --set seed=7\n"
       "  saccade train --config configs/bccd.textproto --data my_images --output runs/mine\n"
+      "  saccade train --data my_images --data more_images --classes car,truck --model rt_detr_r18\n"
       "  saccade train --config configs/bccd.textproto --output runs/a --resume\n"
       "  saccade train --output runs/a --resume --set train.epochs=100\n"
       "  saccade train --config configs/bccd.textproto --output runs/a --processes 2\n"
       "  mpirun -n 4 saccade train --config configs/bccd.textproto --output runs/a");
 }
 
-void add_data_split(CLI::App* c, std::string& data, std::string& split) {
-  option(c, "--data", data, "DIR", "or a folder as train --data takes it");
+void add_data_split(CLI::App* c, std::vector<std::string>& data, std::string& split) {
+  add_data(c, data, "or a folder as train --data takes it; several are united");
   option(c, "--split", split, "NAME", "with --data: train, val or test (default val)")
       ->check(CLI::IsMember({"train", "val", "test"}))
       ->needs("--data");
@@ -122,6 +127,7 @@ void add_eval(CLI::App& app, Action& action) {
   add_data_split(c, a->data, a->split);
   option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
   add_json(c, a->json);
+  add_classes(c, a->classes, "figures and detections of these classes only");
   add_per_class(c, a->per_class);
   add_max_detections(c, a->max_detections,
                      "so many detections of an image and class count, where pycocotools counts 100");
@@ -147,6 +153,7 @@ void add_score(CLI::App& app, Action& action) {
       "COCO result list, or dictionary with scores; images and categories that it names are found by their names");
   option(c, "--checkpoint", a->checkpoint, "FILE", "the annotations are of the classes of this one");
   add_json(c, a->json);
+  add_classes(c, a->classes, "figures of these classes only, as pycocotools' catIds");
   add_per_class(c, a->per_class);
   add_max_detections(c, a->max_detections, "so many detections of an image and class count (default 100)");
   option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
@@ -165,10 +172,7 @@ void add_predict(CLI::App& app, Action& action) {
            "folder for the pictures and detections.json, or predictions.json");
   option(c, "--threshold", a->threshold, "T", "smallest score that is drawn (default 0.5)")
       ->check(between_0_and_1());
-  option(c, "--classes", a->classes, "NAME,...", "only these classes, by name or category id")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(not_empty());
+  add_classes(c, a->classes, "only these classes, by name or category id");
   option(c, "--max", a->max, "N", "at most so many detections an image, the best by score")
       ->check(at_least(1));
   c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
@@ -280,6 +284,7 @@ void add_report(CLI::App& app, Action& action) {
   option(c, "--annotations", a->annotations, "FILE", "of the validation set, where it has moved");
   option(c, "--images", a->images, "DIR", "folder of its images, where they have moved");
   add_data_split(c, a->data, a->split);
+  add_classes(c, a->classes, "the evaluation is of these classes only");
   c->add_flag("--curves-only", a->curves_only, "only what the run has logged: nothing is evaluated");
   add_batch_size(c, a->batch_size, "images at a time");
   add_allow_outside(c, a->allow_outside);

@@ -12,7 +12,8 @@ void add_source(CLI::App* command, Arguments& a) {
   option(command, "--annotations", a.annotations, "FILE",
          "COCO json, data.yaml, CSV, or a folder of Pascal VOC");
   option(command, "--images", a.images, "DIR", "folder of the images");
-  option(command, "--data", a.data, "DIR", "or a folder as train --data takes it, with all its splits");
+  add_data(command, a.data, "or a folder as train --data takes it, with all its splits; several are united");
+  add_classes(command, a.classes, "only these classes");
 }
 
 }  // namespace
@@ -52,7 +53,9 @@ void add_data_commands(CLI::App& app, Action& action) {
          "the recipe, a textproto (see configs/), or RUN/config.textproto");
   option(show, "--model", w->model, "NAME", "or a recipe by its name, fitted to --data as train does it");
   required(show, "--output", w->output, "DIR", "folder for the pictures");
-  option(show, "--data", w->data, "DIR", "in place of the recipe's data: a folder as train --data takes it");
+  add_data(show, w->data,
+           "in place of the recipe's data: a folder as train --data takes it; several are united");
+  add_classes(show, w->classes, "only these classes of the data, as train --classes");
   add_set(show, w->set);
   option(show, "--batches", w->batches, "N", "how many batches (default 1)")->check(at_least(1));
   option(show, "--images", w->images, "N", "how many images, in place of whole batches")->check(at_least(1));
@@ -75,13 +78,16 @@ void add_data_commands(CLI::App& app, Action& action) {
       ->required()
       ->check(not_empty());
   option(convert, "--images", v->images, "DIR", "folder of the images of the file IN");
+  add_data(convert, v->data, "further folders as train --data takes them, united with IN");
+  add_classes(convert, v->classes, "only these classes");
   option(convert, "--from", v->from, "FORMAT", "coco, yolo, voc or csv (default: as the names look)");
   option(convert, "--to", v->to, "FORMAT", "coco, the default");
   add_allow_outside(convert, v->allow_outside);
   convert->footer(
       "Examples:\n"
       "  saccade data convert my_images coco\n"
-      "  saccade data convert boxes.csv coco --from csv --images photos");
+      "  saccade data convert boxes.csv coco --from csv --images photos\n"
+      "  saccade data convert my_images all --data more_images --classes car,truck");
 }
 
 }  // namespace saccade

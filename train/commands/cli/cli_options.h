@@ -80,6 +80,17 @@ inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) 
       ->allow_extra_args(false);
 }
 
+// Data sets in folders of the usual layouts; several are united.
+inline CLI::Option* add_data(CLI::App* command, std::vector<std::string>& data, const char* text) {
+  return option(command, "--data", data, "DIR", text)->expected(1)->take_all();
+}
+inline void add_classes(CLI::App* command, std::vector<std::string>& classes, const char* text) {
+  option(command, "--classes", classes, "NAME,...", text)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(not_empty());
+}
+
 inline void add_allow_outside(CLI::App* command, bool& allow_outside) {
   command->add_flag("--allow-outside", allow_outside,
                     "images may lie outside of their folder: absolute names, \"..\", links");

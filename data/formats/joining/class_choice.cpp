@@ -1,0 +1,129 @@
+#include "data/formats/joining/class_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/files/nearest.h"
+#include "core/files/text.h"
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kListed = 10;  // of a list in a line
+
+// "a", "b" and 12 more.
+std::string some_of(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < std::min(words.size(), kListed); ++i) text += (i == 0 ? "" : ", ") + words[i];
+  if (words.size() > kListed) text += fmt::format(" and {} more", words.size() - kListed);
+  return text;
+}
+
+void refuse_unknown(const std::string& name, const std::vector<std::string>& known, const char* field,
+                    const std::string& data) {
+  if (std::ranges::find(known, name) != known.end()) return;
+  std::vector<std::string> quoted;
+  for (const std::string& k : known) quoted.push_back(fmt::format("\"{}\"", printable(k)));
+  fail_input("{}: {}: has no class \"{}\", did you mean \"{}\"? Its classes are {}", data, field,
+             printable(name), printable(nearest_name(name, known)), some_of(quoted));
+}
+
+}  // namespace
+
+std::string ClassChoice::name_of(const std::string& name) const {
+  const auto found = std::ranges::find(map, name, &Mapping::name);
+  const std::string& as = found == map.end() ? name : found->as;
+  return only.empty() || std::ranges::find(only, as) != only.end() ? as : "";
+}
+
+void check_choice(const ClassChoice& choice, const std::vector<std::string>& names, const std::string& data) {
+  for (const ClassChoice::Mapping& mapping : choice.map)
+    refuse_unknown(mapping.name, names, "data.class_map", data);
+  const ClassChoice mapping{.map = choice.map};
+  std::vector<std::string> mapped;
+  std::unordered_set<std::string> seen;
+  for (const std::string& name : names)
+    if (std::string as = mapping.name_of(name); !as.empty() && seen.insert(as).second)
+      mapped.push_back(std::move(as));
+  if (mapped.empty() && !names.empty()) fail_input("{}: data.class_map: leaves no class", data);
+  for (const std::string& name : choice.only) refuse_unknown(name, mapped, "--classes, data.classes", data);
+}
+
+void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
+  if (choice.takes_all()) return;
+  std::map<std::string, int64_t> ids;
+  for (const bool has_own_name : {true, false})
+    for (const Category& c : truth.categories)
+      if (std::string as = choice.name_of(c.name); !as.empty() && (as == c.name || !has_own_name))
+        ids.emplace(std::move(as), c.id);
+  std::vector<Category> categories;
+  std::unordered_map<int64_t, int64_t> kept;  // categories that stay, and as which
+  std::unordered_map<int64_t, int64_t> boxes;
+  for (const Annotation& a : truth.annotations) ++boxes[a.category_id];
+  ChoiceCounts counts(choice);
+  std::unordered_set<int64_t> known;
+  for (const Category& c : truth.categories) {
+    if (known.insert(c.id).second) counts.add(c.name, boxes.contains(c.id) ? boxes.at(c.id) : 0);
+    const std::string as = choice.name_of(c.name);
+    if (as.empty()) continue;
+    const int64_t id = as == c.name ? c.id : ids.at(as);  // two categories of one name stay two
+    kept.emplace(c.id, id);
+    if (id == c.id) categories.push_back({id, as});
+  }
+  std::unordered_set<int64_t> with_boxes, emptied;  // images
+  std::erase_if(truth.annotations, [&](Annotation& a) {
+    const auto it = kept.find(a.category_id);
+    const bool stays = it != kept.end() || !known.contains(a.category_id);  // who checks the ids tells
+    if (it != kept.end()) a.category_id = it->second;
+    (stays ? with_boxes : emptied).insert(a.image_id);
+    return !stays;
+  });
+  truth.categories = std::move(categories);
+  std::vector<std::string> lines = counts.lines("boxes");
+  const auto left = std::ranges::count_if(emptied, [&](int64_t id) { return !with_boxes.contains(id); });
+  if (left > 0)
+    lines.push_back(fmt::format("{} image{} no object of these classes and {} as image{} without objects",
+                                left, left == 1 ? " has" : "s have", left == 1 ? "stays" : "stay",
+                                left == 1 ? "" : "s"));
+  truth.notes.insert(truth.notes.end(), lines.begin(), lines.end());
+}
+
+void ChoiceCounts::add(const std::string& name, int64_t count) {
+  all_ += count;
+  counts_.push_back({name, choice_.name_of(name), count});
+}
+
+std::vector<std::string> ChoiceCounts::lines(const char* what) const {
+  std::vector<std::string> out, renamed;
+  std::vector<Count> once, left;  // once: each name
+  std::unordered_map<std::string, size_t> places;
+  for (const Count& c : counts_)
+    if (const auto [it, is_new] = places.try_emplace(c.name, once.size()); is_new)
+      once.push_back(c);
+    else
+      once[it->second].count += c.count;
+  int64_t count = 0;
+  for (const Count& c : once) {
+    if (c.as.empty()) {
+      left.push_back(c);
+      count += c.count;
+    } else if (c.as != c.name) {
+      renamed.push_back(fmt::format("\"{}\" {} as \"{}\"", printable(c.name), c.count, printable(c.as)));
+    }
+  }
+  if (!renamed.empty()) out.push_back(fmt::format("{} taken for others: {}", what, some_of(renamed)));
+  if (left.empty()) return out;
+  std::ranges::stable_sort(left, std::ranges::greater(), &Count::count);
+  std::vector<std::string> words;
+  for (const Count& c : left) words.push_back(fmt::format("\"{}\" {}", printable(c.name), c.count));
+  out.push_back(fmt::format("{} of {} {} left out, those of {} class{}: {}", count, all_, what, left.size(),
+                            left.size() == 1 ? "" : "es", some_of(words)));
+  return out;
+}
+
+}  // namespace saccade

@@ -1,0 +1,111 @@
+#include "train/commands/data_sources.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/tensor/error.h"
+#include "data/formats/joining/united_paths.h"
+#include "data/formats/listing.h"
+#include "data/formats/splits.h"
+#include "train/logs/print.h"
+
+namespace saccade {
+
+std::string name_of(const SourceFlags& flags) {
+  return flags.data.empty() ? flags.annotations : fmt::format("{}", fmt::join(flags.data, " + "));
+}
+
+std::vector<DataSource> splits_of(const std::vector<std::string>& folders, const std::string& format,
+                                  const std::string& output) {
+  std::vector<DataSource> sources;
+  const DataSplits splits = find_united(folders, {.format = format});
+  for (const std::string& note : splits.notes) print_line("note: {}", note);
+  for (const SplitNames& split : split_names())
+    if (const auto& paths = splits.*split.split)
+      sources.push_back(
+          {*paths, output.empty() ? "" : joined(output, split.names[0] + ".json"), split.names[0]});
+  return sources;
+}
+
+std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& output) {
+  std::vector<DataSource> sources;
+  if (flags.data.empty()) {
+    for (auto [flag, value] :
+         {std::pair{"--annotations", &flags.annotations}, std::pair{"--images", &flags.images}})
+      if (value->empty()) fail_input("{}: not given, expected --annotations and --images, or --data", flag);
+    sources.push_back({{.annotations = flags.annotations, .images = flags.images}, output});
+  } else {
+    if (!flags.annotations.empty() || !flags.images.empty())
+      fail_input("--data: {} beside --annotations or --images, expected only one of them", name_of(flags));
+    sources = splits_of(flags.data, "", output);
+  }
+  for (DataSource& source : sources) {
+    source.paths.allow_outside = flags.allow_outside;
+    source.paths.choice.only = flags.classes;
+  }
+  return sources;
+}
+
+namespace {
+
+// Whether there are folders in it that are more than images and lists of boxes by their names.
+bool may_hold_classes(const std::string& folder) {
+  bool has_images = false, has_lists = false, has_others = false;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(".") || !is_folder(entry.path().string())) continue;
+    if (name == "images")
+      has_images = true;
+    else if (name == "labels" || name == "annotations")
+      has_lists = true;
+    else
+      has_others = true;
+  }
+  return has_others && !(has_images && has_lists);
+}
+
+// A file beside the folders that may be a list of boxes in a form that is not known; "": none. Lists of classes are none.
+std::string possible_list(const std::string& folder) {
+  for (const char* ending : {".json", ".xml", ".data", ".yaml", ".yml"})
+    for (const std::string& name : list_files(folder, ending))
+      if (name.find("class") == std::string::npos) return joined(folder, name);
+  return "";
+}
+
+// Whether the place holds class folders, and no lists that are known.
+bool holds_classes(const std::string& place) {
+  if (!is_folder(place) || !look_for_splits(place).format.empty()) return false;
+  const DataSplits found = find_class_splits(place);
+  for (const SplitNames& names : split_names())
+    if (const auto& paths = found.*names.split; paths && may_hold_classes(paths->images)) {
+      for (const std::string& folder : {place, paths->images})
+        if (const std::string list = possible_list(folder); !list.empty())
+          fail_input(
+              "{}: may be a list of boxes, but not in a layout that is known, so the folders beside it are not taken for classes; "
+              "data convert {} OUT --images DIR reads it as COCO",
+              list, list);
+      return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+std::optional<DataSplits> class_folders(const SourceFlags& flags) {
+  if (!flags.annotations.empty() || !flags.images.empty() || flags.data.empty() ||
+      !std::ranges::all_of(flags.data, holds_classes))
+    return std::nullopt;
+  DataSplits found = find_united(flags.data, {.is_detection = false});
+  for (const std::string& note : found.notes) print_line("note: {}", note);
+  for (const SplitNames& names : split_names())
+    if (auto& paths = found.*names.split) {
+      paths->allow_outside = flags.allow_outside;
+      paths->choice.only = flags.classes;
+    }
+  return found;
+}
+
+}  // namespace saccade

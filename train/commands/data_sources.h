@@ -1,0 +1,37 @@
+// Which data sets a command of `saccade data` is about.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/formats/data_format.h"
+
+namespace saccade {
+
+// A set, and the file for what is written of it.
+struct DataSource {
+  DataPaths paths;
+  std::string output = {};
+  std::string name = {};  // of the split
+};
+
+// What the flags say: --annotations and --images, or folders.
+struct SourceFlags {
+  std::string annotations, images;
+  std::vector<std::string> data;
+  std::vector<std::string> classes = {};
+  bool allow_outside = false;
+};
+
+// "a + b": the folders, or the annotations.
+std::string name_of(const SourceFlags& flags);
+// The splits of the folders, united, each with a file of its name in the folder `output`. What was passed over is printed.
+std::vector<DataSource> splits_of(const std::vector<std::string>& folders, const std::string& format,
+                                  const std::string& output);
+// One set, whose output is `output`, or the splits of the folders. Throws InputError for flags that do not go together.
+std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& output = "");
+// Of folders in which no lists of boxes are found, but folders that may be classes: these as splits, united.
+std::optional<DataSplits> class_folders(const SourceFlags& flags);
+
+}  // namespace saccade
