@@ -39,6 +39,25 @@ double rate_for(const Config& config, const Config& before) {
          static_cast<double>(images_of_step(before));
 }
 
+// The size of the training images was changed, but others of the recipe still count. Both configurations are resolved.
+std::vector<std::string> size_warnings(const Config& before, const Config& after) {
+  std::vector<std::string> out;
+  const config::Augment &was = before.data().augment(), &is = after.data().augment();
+  if (was.height() == is.height() && was.width() == is.width()) return out;
+  if (is.batch_sizes_size() > 0 && std::ranges::equal(was.batch_sizes(), is.batch_sizes()))
+    out.push_back(fmt::format(
+        "warning: batches are {} to {} pixels high (data.augment.batch_sizes), whatever data.augment.height says; --set "
+        "data.augment.batch_sizes=[] leaves them at that",
+        *std::ranges::min_element(is.batch_sizes()), *std::ranges::max_element(is.batch_sizes())));
+  const config::Data &old = before.data(), &data = after.data();
+  if (data.val_height() > 0 && data.val_height() == old.val_height() && data.val_width() == old.val_width() &&
+      (data.val_height() != is.height() || data.val_width() != is.width()))
+    out.push_back(
+        fmt::format("warning: evaluation is at {} x {} pixels still (data.val_height, data.val_width)",
+                    data.val_height(), data.val_width()));
+  return out;
+}
+
 // The part that needs the size of the data.
 void fit_to_size(Config& config, const DataSize& size, const std::vector<std::string>& sets) {
   constexpr int64_t kBatchesAnEpoch = 8, kWarmupShare = 10;
@@ -124,6 +143,8 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
   for (const ConfigChange& c : config_changes(resolve_config(before), resolve_config(config)))
     if (!among_the_places(c.field))
       fitted.notes.push_back(c.to_string() + (is_set(sets, c.field) ? " (--set)" : reason_of(c.field)));
+  for (std::string& warning : size_warnings(resolve_config(before), resolve_config(config)))
+    fitted.notes.push_back(std::move(warning));
   return fitted;
 }
 
@@ -139,8 +160,8 @@ Config chosen_recipe(const std::string& config, const std::string& model, const 
 }
 
 std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights) {
-  std::vector<std::string> out;
   const Config before = resolve_config(read), after = resolve_config(edited);
+  std::vector<std::string> out = size_warnings(before, after);
   if (images_of_step(before) != images_of_step(after) &&
       before.optimizer().learning_rate() == after.optimizer().learning_rate())
     out.push_back(fmt::format(

@@ -69,6 +69,22 @@ TEST(Recipes, FollowTheData) {
   EXPECT_EQ(c.model().num_classes(), 80);
 }
 
+// The size alone: the sizes of batches and of the evaluation stay those of the recipe, which is said.
+TEST(Recipes, OtherSizesThatStillCountAreSaid) {
+  const Recipe& recipe = find_recipe("rt_detr_r18", "--model");
+  auto warnings = [&](std::vector<std::string> sets) {
+    for (const char* side : {"height", "width"}) sets.push_back(fmt::format("data.augment.{}=320", side));
+    std::string text;
+    for (const std::string& note : fit_recipe(recipe, {}, sets, true).notes)
+      if (note.starts_with("warning: ")) text += note + "\n";
+    return text;
+  };
+  EXPECT_NE(warnings({}).find("batches are 480 to 800 pixels high (data.augment.batch_sizes)"),
+            std::string::npos);
+  EXPECT_NE(warnings({}).find("evaluation is at 640 x 640 pixels still"), std::string::npos);
+  EXPECT_EQ(warnings({"data.augment.batch_sizes=[]", "data.val_height=320", "data.val_width=320"}), "");
+}
+
 TEST(Recipes, WarningsOfAFile) {
   const Config read = parse_config(find_recipe("detr_r50", "").text, "detr_r50");
   Config edited = read;
