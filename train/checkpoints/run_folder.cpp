@@ -100,6 +100,11 @@ void RunFolder::refuse_run() const {
   check_outputs();
 }
 
+void RunFolder::refuse_others_files() const {
+  if (writes_ && is_there(config()))
+    fail_input("{}: is there already, but no run that it is of; expected a new folder", config());
+}
+
 // Hours of work would end at the first file that cannot be replaced.
 void RunFolder::check_outputs() const {
   if (!writes_) return;

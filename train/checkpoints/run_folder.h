@@ -39,6 +39,8 @@ class RunFolder {
 
   // Throws InputError when there is anything of a run that a new one would write over.
   void refuse_run() const;
+  // The same of a configuration that stands there without a run.
+  void refuse_others_files() const;
   // The newest whole checkpoint; nothing when the folder holds no run. Throws InputError, with the fault of each file, when it does but
   // there is no whole one.
   std::optional<ResumePoint> resume_point();

@@ -309,6 +309,7 @@ std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments)
 
 int run_data_report(const DataReportArguments& arguments) {
   std::vector<ReportedSplit> splits = reported_splits(arguments);
+  const bool replaces = replaces_page(arguments.output);
   int64_t images = 0;
   for (const ReportedSplit& split : splits) images += std::ssize(split.truth.images);
   ProgressCounter progress("report", images, "images");
@@ -320,6 +321,7 @@ int run_data_report(const DataReportArguments& arguments) {
   progress.finish();
   write_file(arguments.output, std::string_view(page));
   print_line("{}: {} images, a page of {} KB", arguments.output, images, page.size() / 1000);
+  if (replaces) print_line("{}: replaces the file that was there", arguments.output);
   return 0;
 }
 

@@ -127,6 +127,14 @@ bool is_old_file(const std::string& path) {
   return target.old && !target.is_device && target.descriptor < 0;
 }
 
+bool replaces_page(const std::string& path) {
+  if (!is_old_file(path)) return false;
+  const std::string ending = lower_extension(path);
+  if (ending != ".html" && ending != ".htm")
+    fail_input("{}: is there already, and its name does not end in .html; expected another name", path);
+  return true;
+}
+
 std::string beginning_of(const std::string& path, size_t bytes) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(path, error))) return "";

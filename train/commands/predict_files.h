@@ -59,6 +59,8 @@ class PictureNames {
 // Whether there is a file that would be replaced (throws InputError where none can be written), and the first bytes of a regular one that is
 // no link; "" for anything else.
 bool is_old_file(const std::string& path);
+// Whether a page replaces a file; throws InputError where that is not named as one.
+bool replaces_page(const std::string& path);
 std::string beginning_of(const std::string& path, size_t bytes);
 // Throws InputError when the list of results would replace a file that predict has not written.
 void check_list(const std::string& output, const std::string& name);

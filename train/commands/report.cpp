@@ -12,6 +12,7 @@
 #include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/device_choice.h"
+#include "train/commands/predict_files.h"
 #include "train/commands/task_commands.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
@@ -149,6 +150,11 @@ int run_report(const ReportArguments& arguments) {
     model.class_names = saved.class_names;
     model.category_ids = saved.category_ids;
   }
+  const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt;
+  if (paths)
+    check_outputs({{"--output", output}, {"--json", arguments.json}},
+                  {{"the annotations", paths->annotations}});
+  const bool replaces = replaces_page(output);
   find_as_many_as_count(model.config, arguments.figures);
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
@@ -157,9 +163,7 @@ int run_report(const ReportArguments& arguments) {
                  count_text(std::llround(metrics.step))));
   add_run_section(page, metrics);
   std::string figures;
-  if (const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt) {
-    check_outputs({{"--output", output}, {"--json", arguments.json}},
-                  {{"the annotations", paths->annotations}});
+  if (paths) {
     const ReportOptions options{.paths = *paths,
                                 .threshold = arguments.threshold,
                                 .detections = arguments.detections,
@@ -187,6 +191,7 @@ int run_report(const ReportArguments& arguments) {
   const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
   write_file(output, std::string_view(text));
   print_line("{}: a page of {} KB", output, text.size() / 1000);
+  if (replaces) print_line("{}: replaces the file that was there", output);
   return 0;
 }
 

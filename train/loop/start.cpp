@@ -16,6 +16,7 @@ void TrainingRun::start() {
   if (!options_.resume) folder_.refuse_run();
   std::optional<ResumePoint> from;
   if (options_.resume) from = folder_.resume_point();
+  if (!from) folder_.refuse_others_files();
   info_.config = config_text(config_);
   info_.class_names = task_.class_names();
   info_.category_ids = task_.category_ids();
