@@ -273,6 +273,7 @@ std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments)
 int run_data_report(const DataReportArguments& arguments) {
   const bool replaces = replaces_page(arguments.output);
   std::vector<ReportedSplit> splits = reported_splits(arguments);
+  const bool replaces = replaces_page(arguments.output);
   int64_t images = 0;
   for (const ReportedSplit& split : splits) images += std::ssize(split.truth.images);
   ProgressCounter progress("report", images, "images");
