@@ -271,7 +271,6 @@ std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments)
 }  // namespace
 
 int run_data_report(const DataReportArguments& arguments) {
-  const bool replaces = replaces_page(arguments.output);
   std::vector<ReportedSplit> splits = reported_splits(arguments);
   const bool replaces = replaces_page(arguments.output);
   int64_t images = 0;
