@@ -76,7 +76,7 @@ TEST(Locale, ChangesNoDataSet) {
                                            a.bbox[2], a.bbox[3]));
       }
       EXPECT_EQ(lower_case("XMIN.TIFF"), "xmin.tiff");
-      EXPECT_TRUE(has_foreign_image_extension("A.TIFF"));
+      EXPECT_TRUE(has_image_extension("A.TIFF"));
       EXPECT_EQ(parse_area_ranges("a:0.5-1.5"), (std::vector<AreaRange>{{"a", 0.5, 1.5}}));
     }
     EXPECT_EQ(boxes[0], boxes[1]) << name;
