@@ -145,11 +145,12 @@ void find_images(const std::string& path, ResultFile& file, const GroundTruth& t
     int64_t id = 0;
   };
   std::vector<Found> found(static_cast<size_t>(file.texts.size()));
-  int64_t other_ids = 0, unknown = 0, first_unknown = kNoName;
+  int64_t named = 0, other_ids = 0, unknown = 0, first_unknown = kNoName;
   for (size_t i = 0; i < file.entries.size(); ++i) {
     Listed& e = file.entries[i];
     const int64_t name = e.file_name != kNoName ? e.file_name : e.word;
     if (name == kNoName) continue;
+    ++named;
     if (!names) names.emplace(truth);
     Found& f = found[static_cast<size_t>(name)];
     if (!f.is_known) {
@@ -172,6 +173,11 @@ void find_images(const std::string& path, ResultFile& file, const GroundTruth& t
           "{}: {} of {} entries are of other image ids than the annotations give the files that they name; the "
           "names count",
           path, other_ids, file.entries.size()));
+  if (unknown > 0 && unknown == named)
+    fail_input(
+        "{}: none of the files that its entries name is one of the annotations' (the first is \"{}\"), expected detections in "
+        "the same images; without \"file_name\", image_id counts",
+        path, shortened(file.texts.at(first_unknown)));
   if (unknown > 0)
     note(notes, unknown,
          fmt::format(
@@ -187,9 +193,20 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
   for (const Category& c : truth.categories)
     if (const auto [it, is_new] = ids.try_emplace(c.name, c.id); !is_new && it->second != c.id)
       it->second.reset();
+  int64_t named = 0, first_named = kNoName;
   bool any = false;
-  for (const Listed& e : file.entries)
-    any = any || (e.category != kNoName && ids.contains(file.texts.at(e.category)));
+  for (const Listed& e : file.entries) {
+    if (e.category == kNoName) continue;
+    if (named++ == 0) first_named = e.category;
+    any = any || ids.contains(file.texts.at(e.category));
+  }
+  if (!any && named > 0)  // others mean other things by it
+    note(
+        notes, named,
+        fmt::format(
+            "{}: {} of {} entries name categories, but none that the annotations have (the first is \"{}\"); "
+            "their category_id counts",
+            path, named, file.entries.size(), shortened(file.texts.at(first_named))));
   if (!any) return;
   int64_t others = 0, unknown = 0, first_unknown = kNoName;
   const size_t count = file.entries.size();

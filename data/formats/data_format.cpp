@@ -143,7 +143,13 @@ DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left,
     GroundTruth truth = is_plain(paths) && detection_format(paths).read == nullptr
                             ? open_detection_dataset(paths)->ground_truth()
                             : read_any(paths, add);
+    const int64_t unread = report.problems.count();
     check_ground_truth(truth, paths, threads, report, left);
+    if (left != nullptr && unread > 0)
+      report.left_out.push_back(fmt::format(
+          "{} of the problems above are of records that were not read: they are not in it, and objects "
+          "of images that stay are background",
+          unread));
     for (const std::string& note : truth.notes)
       if (std::ranges::find(report.remarks, note) == report.remarks.end()) report.remarks.push_back(note);
     if (all != nullptr) *all = std::move(truth);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
@@ -48,6 +49,19 @@ std::map<std::string, int64_t> ids_by_name(const std::vector<Category>& categori
   std::map<std::string, int64_t> ids;
   for (const Category& category : categories) ids.emplace(category.name, category.id);
   return ids;
+}
+
+std::string known_classes(const std::map<std::string, int64_t>& ids) {
+  constexpr size_t kNamed = 10;
+  std::string names;
+  for (size_t named = 0; const auto& [name, id] : ids) {
+    if (named++ == kNamed) {
+      names += ", ...";
+      break;
+    }
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", printable(name));
+  }
+  return fmt::format("{} that are known ({})", ids.size(), names);
 }
 
 std::optional<double> finite_number(std::string_view text) {

@@ -20,6 +20,8 @@ void check_class_list(const std::vector<std::string>& names, const std::string& 
 // The categories of these names: those of paths.categories where it has some, else 1, 2, ... in this order.
 std::vector<Category> number_classes(const std::vector<std::string>& names, const DataPaths& paths);
 std::map<std::string, int64_t> ids_by_name(const std::vector<Category>& categories);
+// "3 that are known ("a", "b", "c")", for messages about another one.
+std::string known_classes(const std::map<std::string, int64_t>& ids);
 
 // A finite number that takes up the whole text.
 std::optional<double> finite_number(std::string_view text);

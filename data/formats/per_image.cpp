@@ -212,8 +212,8 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
     for (const ImageObject& object : r.file.objects) {
       const auto id = ids.find(object.name);
       if (id == ids.end()) {
-        report(fmt::format("{}: the class \"{}\" is not one of the {} that are known", r.path, object.name,
-                           ids.size()));
+        report(fmt::format("{}: the class \"{}\" is not one of the {}", r.path, object.name,
+                           known_classes(ids)));
         continue;
       }
       truth.annotations.push_back(annotation_of(object, truth, id->second));

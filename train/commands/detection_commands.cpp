@@ -41,6 +41,7 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
                  dataset->name());
   for (const std::string& note : notes) print_line(note);
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
+  check_choice({.only = arguments.classes}, dataset->class_names(), dataset->name());
   std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
   dataset = keep_classes(dataset, paths, arguments.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();

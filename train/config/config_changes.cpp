@@ -17,15 +17,10 @@ namespace pb = google::protobuf;
 namespace {
 
 // Fields, or whole messages, that a resumed run keeps.
-constexpr std::string_view kKept[] = {"seed",
-                                      "model",
-                                      "criterion.class_loss",
-                                      "data.labels",
-                                      "data.batch_size",
-                                      "data.drop_last",
-                                      "train.accumulate",
-                                      "train.best_metric",
-                                      "optimizer.type"};
+constexpr std::string_view kKept[] = {
+    "seed",          "model",           "criterion.class_loss", "data.labels",      "data.class_map",
+    "data.classes",  "data.batch_size", "data.drop_last",       "train.accumulate", "train.best_metric",
+    "optimizer.type"};
 // Numbers that may change, but not become 0 or cease to be: tensors of the checkpoint come and go with them.
 constexpr std::string_view kKeptSwitches[] = {"train.ema_decay", "optimizer.momentum"};
 

@@ -103,8 +103,14 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
     fail_input("{}: the run cannot go on with {}; expected its own values, or {}", options_.output,
                fmt::join(breaking, ", "), remedy);
   if (old.category_ids != info_.category_ids || old.class_names != info_.class_names)
-    fail_input("{}: checkpoint of another data set: its classes differ; expected those of the run, or {}",
-               path, remedy);
+    fail_input(
+        "{}: checkpoint of another data set: its classes are {}, not {}; expected those of the run, or {}",
+        path, shortened(fmt::format("{}", fmt::join(old.class_names, ", ")), 200),
+        shortened(old.class_names == info_.class_names
+                      ? "of these category ids"
+                      : fmt::format("{}", fmt::join(info_.class_names, ", ")),
+                  200),
+        remedy);
   // Checkpoints of before have no name of their images, but they count batches in epochs of their own.
   const bool same_epochs = old.epoch * plan_.batches_per_epoch + old.batch == old.step * plan_.accumulate;
   if ((!old.images.empty() && old.images != info_.images) || !same_epochs)
@@ -127,6 +133,10 @@ void TrainingRun::resume(const ResumePoint& from, const std::vector<ConfigChange
   info_.batch = batches % plan_.batches_per_epoch;
   for (const std::string& fault : from.skipped) log_.message("skipped " + fault);
   log_.message(fmt::format("resuming {} after step {}", options_.output, info_.step));
+  if (info_.step >= plan_.total_steps)
+    log_.message(
+        fmt::format("all of its {} steps are done; train.epochs and train.max_steps say how many there are",
+                    plan_.total_steps));
   for (const ConfigChange& c : changes) log_.message("changed " + c.to_string());
   folder_.restore_best();
   const bool dropped = group_.exchange(log_.open(info_.step) ? "1" : "0")[0] == "1";

@@ -145,6 +145,7 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   for (const std::string& line : notes) print_line(line);
   const LoadedModel& model = options.model;
   check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);
+  check_choice({.only = options.classes}, dataset->class_names(), dataset->name());
   notes.clear();
   std::vector<Detection> detections =
       model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)

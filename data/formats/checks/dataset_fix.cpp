@@ -15,7 +15,7 @@ namespace {
 
 // What was left out or changed, in numbers.
 struct Changes {
-  int64_t unclear_images = 0, bad_images = 0;
+  int64_t unclear_images = 0, bad_images = 0, joined_images = 0;
   int64_t boxes_of_images = 0;  // of those that were left out
   int64_t unknown = 0, without_size = 0, doubles = 0, renumbered = 0, cut = 0;
   std::unordered_set<int64_t> with_fewer_objects;  // images
@@ -27,6 +27,8 @@ void tell(const Changes& c, std::vector<std::string>& told) {
     told.push_back(fmt::format("{} images are left out, as {}, so that nobody knows whose boxes are whose",
                                c.unclear_images, c.unclear));
   if (c.bad_images > 0) told.push_back(fmt::format("{} images with a problem are left out", c.bad_images));
+  if (c.joined_images > 0)
+    told.push_back(fmt::format("{} images whose file another image has become one with it", c.joined_images));
   if (c.boxes_of_images > 0)
     told.push_back(fmt::format("{} boxes of these images are left out", c.boxes_of_images));
   if (c.unknown > 0)
@@ -109,8 +111,10 @@ class Fixer {
         ++changes_.bad_images;
       } else if (another_.contains(image.id)) {
         joined_.insert(another_.at(image.id));
+        ++changes_.joined_images;
       } else if (places_.contains(image.id)) {
         joined_.insert(image.id);
+        ++changes_.joined_images;
       } else {
         places_.emplace(image.id, left_.images.size());
         left_.images.push_back(image);

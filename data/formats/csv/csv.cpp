@@ -182,8 +182,8 @@ class CsvReader {
       const auto id = ids.find(name);
       if (id == ids.end()) {
         if (unknown.insert(name).second)
-          report_(fmt::format("{}: the class \"{}\" is not one of the {} that are known", paths_.annotations,
-                              name, ids.size()));
+          report_(fmt::format("{}: the class \"{}\" is not one of the {}", paths_.annotations, name,
+                              known_classes(ids)));
         return true;
       }
       a.category_id = id->second;

@@ -65,8 +65,8 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
     for (const ImageObject& object : image.objects) {
       const auto id = ids.find(object.name);
       if (id == ids.end()) {
-        report(fmt::format("{}: {} has the class \"{}\", which is not one of the {} that are known",
-                           paths.annotations, image.name, object.name, ids.size()));
+        report(fmt::format("{}: {} has the class \"{}\", which is not one of the {}", paths.annotations,
+                           image.name, object.name, known_classes(ids)));
         continue;
       }
       truth.annotations.push_back(annotation_of(object, truth, id->second));

@@ -169,9 +169,8 @@ class Union {
       if (const auto it = ids_.find(c.name); it != ids_.end())
         known.emplace(c.id, it->second);
       else if (boxes.contains(c.id))
-        report_(fmt::format(
-            "{}: {} of its boxes are of the class \"{}\", which is not one of the {} that are known",
-            part.name, boxes.at(c.id), c.name, ids_.size()));
+        report_(fmt::format("{}: {} of its boxes are of the class \"{}\", which is not one of the {}",
+                            part.name, boxes.at(c.id), c.name, known_classes(ids_)));
     return known;
   }
 

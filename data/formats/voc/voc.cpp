@@ -73,7 +73,17 @@ GroundTruth read_voc(const DataPaths& paths, const ProblemReport& report) {
   for (const DataPaths& other : paths.beside)
     if (is_image_set(other.annotations) || is_folder(other.annotations))  // else it is of another format
       others.push_back(voc_files(other.annotations));
-  return read_per_image(voc_files(paths.annotations), others, paths, report);
+  GroundTruth truth = read_per_image(voc_files(paths.annotations), others, paths, report);
+  if (is_folder(paths.annotations))
+    for (const std::string& root : {paths.annotations, fs::path(paths.annotations).parent_path().string()})
+      if (const std::string main = joined(root, "ImageSets/Main"); !list_files(main, ".txt").empty()) {
+        truth.notes.push_back(fmt::format(
+            "all annotations in the folder are taken, whatever the lists in {} say; one of these in its place, or --data "
+            "with the folder, takes a split",
+            main));
+        break;
+      }
+  return truth;
 }
 
 // The lists of ImageSets/Main. VOC's own trainval is the training set where there is no train; CVAT's is called "default".

@@ -114,8 +114,8 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
       const std::string& name = set.names[static_cast<size_t>(box.label)];
       const auto id = ids.find(name);
       if (id == ids.end()) {
-        report(fmt::format("{}: {} has the class \"{}\", which is not one of the {} that are known",
-                           paths.annotations, f.image.file_name, name, ids.size()));
+        report(fmt::format("{}: {} has the class \"{}\", which is not one of the {}", paths.annotations,
+                           f.image.file_name, name, known_classes(ids)));
         continue;
       }
       truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,

@@ -117,6 +117,9 @@ std::string common_root(const std::vector<YoloSource>& sources, const YoloYaml& 
 YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& root, const YoloYaml& set,
                      const std::string& file) {
   YoloImages out{.root = root, .images = {}, .listings = {}, .notes = {}, .links = {}};
+  if (!set.path.empty() && !is_folder(joined(parent_of(file), set.path)))
+    out.notes.push_back(
+        fmt::format("path: \"{}\" is no folder here; names are relative to the file", set.path));
   std::unordered_set<std::string> seen;
   int64_t repeats = 0;
   std::string first_repeat;

@@ -56,7 +56,7 @@ void add_train(CLI::App& app, Action& action) {
          "folder of the run: config, metrics, checkpoints (default: a new one, runs/NAME-1, -2, ...)");
   add_data(
       c, a->data,
-      "in place of the recipe's data: a folder as COCO, YOLO, Pascal VOC or CSV, or of class folders; several, each "
+      "in place of the recipe's data: a folder as COCO, YOLO, Pascal VOC, CVAT, LabelMe or CSV, or of class folders; several, each "
       "with its own --data, are united by the names of their classes");
   add_classes(c, a->classes,
               "train only these classes of the data; images stay, without the objects of others");
@@ -120,8 +120,9 @@ void add_per_class(CLI::App* c, bool& per_class) {
 
 // Of what the figures of a detector are.
 void add_figures(CLI::App* c, FigureOptions& figures) {
-  option(c, "--max-detections", figures.max_detections, "N",
-         "so many detections of an image and class count, where pycocotools counts 100")
+  option(
+      c, "--max-detections", figures.max_detections, "N",
+      "so many detections of an image and class count, at least 11 (AR_10 is always there); pycocotools counts 100")
       ->check(number<int64_t>("a whole number from 11 to 1000000",
                               [](int64_t n) { return n >= 11 && n <= 1'000'000; }));
   c->add_option_function<std::string>(

@@ -80,7 +80,8 @@ void add_data_commands(CLI::App& app, Action& action) {
   option(convert, "--images", v->images, "DIR", "folder of the images of the file IN");
   add_data(convert, v->data, "further folders as train --data takes them, united with IN");
   add_classes(convert, v->classes, "only these classes");
-  option(convert, "--from", v->from, "FORMAT", "coco, yolo, voc or csv (default: as the names look)");
+  option(convert, "--from", v->from, "FORMAT",
+         "coco, cvat, csv, labelme, voc or yolo (default: as the names look)");
   option(convert, "--to", v->to, "FORMAT", "coco, the default");
   add_allow_outside(convert, v->allow_outside);
   convert->footer(
