@@ -78,6 +78,20 @@ TEST(Fix, AnIdOfTwoFilesIsOfNeither) {
   file.annotations = box_json("1", "1", "1,1,2,2") + "," + box_json("1", "1", "1,1,2,2") + "," +
                      box_json("2", "1", "5,5,2,2");
   EXPECT_EQ(checked_file(file).boxes, "1:1:1,1,2,2 1:1:5,5,2,2 ");
+  EXPECT_NE(checked_file(file).left_out.find("1 images whose file another image has become one with it"),
+            std::string::npos)
+      << checked_file(file).left_out;
+}
+
+TEST(Fix, WhatWasNotReadIsCounted) {
+  CheckedFile file;
+  file.annotations = box_json("1", "1", "1,1,2") + "," + box_json("2", "1", "5,5,2,2") + "," +
+                     R"({"id":3,"image_id":1,"category_id":1})";
+  EXPECT_NE(checked_file(file).left_out.find(
+                "2 of the problems above are of records that were not read: they are not in it, "
+                "and objects of images that stay are background"),
+            std::string::npos)
+      << checked_file(file).left_out;
 }
 
 TEST(Fix, BoxesWhoseIdsComeAgainStay) {

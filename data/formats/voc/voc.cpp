@@ -68,21 +68,28 @@ AnnotationFiles voc_files(const std::string& annotations) {
   return files;
 }
 
+// Where a folder is named, and lists of its splits are not.
+void note_unread_lists(const DataPaths& paths, GroundTruth& truth) {
+  if (!is_folder(paths.annotations)) return;
+  for (const std::string& root : {paths.annotations, fs::path(paths.annotations).parent_path().string()})
+    for (const SplitNames& split : split_names())
+      for (const std::string& name : split.names)
+        if (const std::string list = joined(root, "ImageSets/Main/" + name + ".txt"); is_file(list)) {
+          truth.notes.push_back(
+              fmt::format("all annotations in the folder are taken, whatever {} says, which takes a split "
+                          "in its place",
+                          list));
+          return;
+        }
+}
+
 GroundTruth read_voc(const DataPaths& paths, const ProblemReport& report) {
   std::vector<AnnotationFiles> others;
   for (const DataPaths& other : paths.beside)
     if (is_image_set(other.annotations) || is_folder(other.annotations))  // else it is of another format
       others.push_back(voc_files(other.annotations));
   GroundTruth truth = read_per_image(voc_files(paths.annotations), others, paths, report);
-  if (is_folder(paths.annotations))
-    for (const std::string& root : {paths.annotations, fs::path(paths.annotations).parent_path().string()})
-      if (const std::string main = joined(root, "ImageSets/Main"); !list_files(main, ".txt").empty()) {
-        truth.notes.push_back(fmt::format(
-            "all annotations in the folder are taken, whatever the lists in {} say; one of these in its place, or --data "
-            "with the folder, takes a split",
-            main));
-        break;
-      }
+  note_unread_lists(paths, truth);
   return truth;
 }
 

@@ -234,6 +234,31 @@ TEST(VocReader, TakesWhatImageSetsName) {
   });
 }
 
+TEST(VocReader, AFolderBesideListsSaysSo) {
+  TestFolder dir;
+  make(dir, {{"JPEGImages/1.png", ""},
+             {"Annotations/1.xml", xml("", object("cat"))},
+             {"ImageSets/Main/train.txt", "1\n"}});
+  for (const char* place : {"Annotations", ""}) {
+    const GroundTruth truth = read_ground_truth({dir / place, dir / "JPEGImages"});
+    EXPECT_NE(fmt::format("{}", fmt::join(truth.notes, "\n"))
+                  .find("all annotations in the folder are taken, whatever"),
+              std::string::npos)
+        << place;
+  }
+}
+
+TEST(YoloReader, AnAbsentPathIsSaid) {
+  TestFolder dir;
+  make(dir, {{"data.yaml", "path: /none/here\nnames: [a]\ntrain: images\n"},
+             {"images/1.png", ""},
+             {"labels/1.txt", ""}});
+  const GroundTruth truth = read_ground_truth(*find_splits(dir.path()).train);
+  EXPECT_EQ(
+      truth.notes,
+      (std::vector<std::string>{"path: \"/none/here\" is no folder here; names are relative to the file"}));
+}
+
 TEST(VocReader, DifficultObjectsAreIgnoredLikeCrowds) {
   TestFolder dir;
   make(dir, {{"a.png", ""},

@@ -157,6 +157,27 @@ TEST(Score, ImagesAndCategoriesAreFoundByTheirNames) {
   }
 }
 
+TEST(Score, DetectionsOfOtherImagesAreNoFigures) {
+  TestFolder dir;
+  write_bytes(dir / "a.json", kTruth);
+  const std::string box = R"("bbox":[1,1,20,20],"score":0.9)";
+  write_bytes(dir / "d.json", R"([{"image_id":7,"file_name":"other.jpg","category_id":2,)" + box + "}]");
+  const Scored other = scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir);
+  EXPECT_NE(other.error.find(
+                "d.json: none of the files that its entries name is one of the annotations' (the first is "
+                "\"other.jpg\")"),
+            std::string::npos)
+      << other.error;
+  write_bytes(dir / "d.json", R"([{"image_id":7,"category":"screw","category_id":2,)" + box + "}]");
+  const Scored named = scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir);
+  EXPECT_NE(
+      named.out.find(
+          "1 of 1 entries name categories, but none that the annotations have (the first is \"screw\"); their "
+          "category_id counts"),
+      std::string::npos)
+      << named.out << named.error;
+}
+
 // cocoapi #558 #584, torchmetrics #1153
 TEST(Score, MoreThanAHundredObjectsAreCountedOrTold) {
   TestFolder dir;
