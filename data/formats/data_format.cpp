@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/files/text.h"
 #include "data/formats/annotated_images.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
@@ -89,8 +90,21 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   return part_of(std::move(truth), {.annotations = paths.annotations, .images = "", .most = paths.most});
 }
 
+// Names that cannot be written into a list or a checkpoint would become others, or one.
+void check_names(const std::vector<std::string>& names, const std::string& data) {
+  for (const std::string& name : names)
+    if (!is_utf8(name))
+      fail_input("{}: the class \"{}\" is no UTF-8 text, expected the file that names it in this encoding",
+                 data, printable(name));
+}
+
 GroundTruth read_any(const DataPaths& paths, const ProblemReport& report) {
-  return is_plain(paths) ? read_lists(detection_format(paths), paths, report) : read_joined(paths, report);
+  GroundTruth truth =
+      is_plain(paths) ? read_lists(detection_format(paths), paths, report) : read_joined(paths, report);
+  std::vector<std::string> names;
+  for (const Category& c : truth.categories) names.push_back(c.name);
+  check_names(names, paths.annotations);
+  return truth;
 }
 
 // The name before what is noted of the set; that of one among several is there already.
@@ -131,6 +145,7 @@ std::shared_ptr<const ClassificationDataset> open_classification_dataset(
     return format_of(classification_formats(), set, "folder").open(set, known);
   };
   const auto dataset = is_plain(paths) ? open(paths, classes) : join_folders(paths, classes, open);
+  check_names(dataset->class_names(), dataset->name());
   look_at_images(*dataset, paths, notes);
   return dataset;
 }

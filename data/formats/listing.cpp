@@ -71,6 +71,8 @@ class TreeWalk {
       const std::string name = it->path().lexically_relative(folder_).string();
       if (is_directory && it->is_symlink(broken_link)) {
         links.push_back(name);
+      } else if (!fs::exists(it->status(broken_link)) && lower_extension(name).empty()) {
+        around_.push_back(name);  // a folder that is not there, of a disk that is away
       } else if (is_directory) {
         if (!entered_.insert(identity_of(it->path())).second) it.disable_recursion_pending();
       } else if (!visit(name)) {
@@ -144,9 +146,10 @@ std::vector<std::string> notes_on_links(const std::vector<std::string>& links,
                                 n == 1 ? "leads" : "lead", n == 1 ? "is" : "are", links.front(),
                                 fs::canonical(joined(folder, links.front()), error).string()));
   if (const auto n = std::ssize(around); n > 0)
-    notes.push_back(fmt::format("{} in {} {} to one that it lies in itself and {} not followed, first {}",
-                                count_of(n, "link to a folder", "links to folders"), folder,
-                                n == 1 ? "leads" : "lead", n == 1 ? "is" : "are", around.front()));
+    notes.push_back(
+        fmt::format("{} in {} {} to one that it lies in itself, or nowhere, and {} not followed, first {}",
+                    count_of(n, "link to a folder", "links to folders"), folder, n == 1 ? "leads" : "lead",
+                    n == 1 ? "is" : "are", around.front()));
   return notes;
 }
 
@@ -211,6 +214,18 @@ fs::path normal_path(const fs::path& path) {
   fs::path out = path.lexically_normal();
   if (!out.has_filename() && out.has_parent_path() && out != out.root_path()) out = out.parent_path();
   return out;
+}
+
+std::string RealPaths::of(const std::string& path) {
+  const fs::path file = normal_path(path);
+  const auto [it, is_new] = folders_.try_emplace(file.parent_path().string());
+  if (is_new) {
+    std::error_code error;
+    const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+    it->second = fs::weakly_canonical(folder, error).string();
+    if (error) it->second = normal_path(fs::absolute(folder)).string();
+  }
+  return joined(it->second, file.filename().string());
 }
 
 std::string common_folder(const std::vector<std::string>& folders) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,6 +59,14 @@ std::string parent_of(const std::string& path);
 std::filesystem::path normal_path(const std::filesystem::path& path);
 // The folder that all of these lie in; absolute where some are, or where one leads up.
 std::string common_folder(const std::vector<std::string>& folders);
+// Paths as they are without the links that lead to their folders; a link to a file stays.
+class RealPaths {
+ public:
+  std::string of(const std::string& path);
+
+ private:
+  std::map<std::string, std::string> folders_;
+};
 // A path as a name below the root, where it lies there.
 std::string name_below(const std::string& path, const std::string& root);
 

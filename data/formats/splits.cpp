@@ -130,13 +130,13 @@ Places places_of(const ImageSource& images) {
 }
 
 std::string remark_on_shared(const Places& training, const Places& images) {
-  auto place = [](const std::string& path) { return normal_path(std::filesystem::absolute(path)).string(); };
+  RealPaths real;
   std::unordered_set<std::string> known;
-  for (const auto& [path, name] : training) known.insert(place(path));
+  for (const auto& [path, name] : training) known.insert(real.of(path));
   int64_t shared = 0;
   std::string example;
   for (const auto& [path, name] : images)
-    if (known.contains(place(path)) && ++shared == 1) example = name;
+    if (known.contains(real.of(path)) && ++shared == 1) example = name;
   if (shared == 0) return "";
   return fmt::format("{} of its {} images {} in the training set too, first {}: figures on them say little",
                      shared, images.size(), shared == 1 ? "is" : "are", example);

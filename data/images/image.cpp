@@ -176,8 +176,8 @@ std::string lower_extension(const std::string& path) {
 }
 
 std::span<const std::string_view> image_extensions() {
-  static constexpr std::string_view kExtensions[] = {".jpg",  ".jpeg", ".png", ".bmp",
-                                                     ".webp", ".gif",  ".tif", ".tiff"};
+  static constexpr std::string_view kExtensions[] = {".jpg", ".jpeg", ".png",  ".bmp",  ".webp",
+                                                     ".gif", ".tif",  ".tiff", ".jfif", ".jpe"};
   return kExtensions;
 }
 

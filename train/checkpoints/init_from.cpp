@@ -230,6 +230,8 @@ InitReport init_from(const std::string& path, Module& model, const InitOptions& 
   const bool ours = file->metadata().contains("saccade.config");
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
     report.naming += " (" + foreign + ")";
+  if (!file->section().empty())
+    report.notes.push_back(fmt::format("taken from its entry \"{}\"", file->section()));
   file->verify();
   check_weights(model, path);
   return report;

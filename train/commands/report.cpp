@@ -163,6 +163,10 @@ int run_report(const ReportArguments& arguments) {
   validate_config(model.config);
   model.config = resolve_config(model.config);
   const RunMetrics metrics = read_run_metrics(arguments.run + "/metrics.jsonl");
+  if (arguments.curves_only &&
+      (!arguments.detections.empty() || !arguments.classes.empty() || arguments.figures != FigureOptions{}))
+    fail_input(
+        "--curves-only: evaluates nothing, expected no --detections, --classes, --max-detections or --area-ranges");
   const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
   if (evaluates && arguments.detections.empty()) {
     model = load_trained_model(checkpoint, choice.device);

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/files/file.h"
 #include "core/files/text.h"
@@ -233,6 +234,24 @@ std::string frequencies(std::vector<std::pair<std::string, int64_t>> counts) {
   return text;
 }
 
+// Of images whose size only their file says.
+void check_boxes_of_unsized(const GroundTruth& truth, const std::vector<ImageFinding>& found,
+                            const ProblemReport& report) {
+  GroundTruth unsized;
+  std::unordered_set<int64_t> ids;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (truth.images[i].width > 0 || found[i].size.width <= 0) continue;
+    unsized.images.push_back(truth.images[i]);
+    unsized.images.back().width = found[i].size.width;
+    unsized.images.back().height = found[i].size.height;
+    ids.insert(truth.images[i].id);
+  }
+  for (const Annotation& a : truth.annotations)
+    if (ids.contains(a.image_id) && a.bbox[2] > 0 && a.bbox[3] > 0 && a.area >= 0)
+      unsized.annotations.push_back(a);
+  check_boxes(unsized, report);
+}
+
 void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
   std::map<int64_t, int64_t> boxes_of;
   std::set<int64_t> with_boxes;
@@ -286,6 +305,7 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   add_remarks_on_repeats(truth, report.remarks);
   std::vector<ImageFinding> found;
   if (!paths.images.empty() && paths.look_at_images) found = check_images(truth, paths, threads, report);
+  check_boxes_of_unsized(truth, found, add);
   if (left == nullptr) return;
   std::vector<SeenImage> seen;
   for (const ImageFinding& f : found) seen.push_back({f.size, !f.problem.empty()});

@@ -87,7 +87,11 @@ std::string list_of_instances(const std::string& folder, const std::string& name
 DataSplits find_coco(const std::string& folder) {
   DataSplits splits;
   auto add = [&](std::optional<DataPaths>& split, const std::string& file, auto images) {
-    if (!split && is_file(file)) split = DataPaths{.annotations = file, .images = images()};
+    if (!is_file(file)) return;
+    if (split)
+      splits.notes.push_back(fmt::format("{}: is not taken, as {} is there", file, split->annotations));
+    else
+      split = DataPaths{.annotations = file, .images = images()};
   };
   for (const SplitNames& split : split_names())
     for (const std::string& name : split.names) {

@@ -240,7 +240,12 @@ DataSplits find_csv(const std::string& folder) {
   DataSplits splits;
   auto add = [&](std::optional<DataPaths>& split, const std::string& file,
                  const std::vector<std::string>& images) {
-    if (!split && is_file(joined(folder, file))) split = table(joined(folder, file), images);
+    if (!is_file(joined(folder, file))) return;
+    if (split)
+      splits.notes.push_back(
+          fmt::format("{}: is not taken, as {} is there", joined(folder, file), split->annotations));
+    else
+      split = table(joined(folder, file), images);
   };
   const std::vector<std::string> common{joined(folder, "images"), folder};
   for (const SplitNames& split : split_names())

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <optional>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/xml_reader.h"
@@ -116,6 +117,11 @@ class CvatReader : public XmlReader {
         return std::nullopt;
       }
       n[i] = *value;
+    }
+    if (!a.text("rotation").empty() && !a.number("rotation")) {
+      add_problem(
+          fmt::format("a <{}> whose rotation \"{}\" is no number", shape, printable(a.text("rotation"))));
+      return std::nullopt;
     }
     const double degrees = a.number("rotation").value_or(0);
     if (shape == "ellipse") return around_ellipse(n[0], n[1], n[2], n[3], degrees);

@@ -154,7 +154,7 @@ class Union {
       image.id = it->second;
       if (!below.empty() && below != ".") image.file_name = joined(below, image.file_name);
       if (!image.word.empty() && !words_.insert(image.word).second) image.word.clear();
-      const std::string place = normal_path(image.file_name).string();
+      const std::string place = real_.of(joined(options_.images, image.file_name));
       if (own.insert(place).second && !places_.insert(place).second && shared_++ == 0)
         first_shared_ = image.file_name;
       all_.images.push_back(std::move(image));
@@ -181,6 +181,7 @@ class Union {
   GroundTruth all_;
   FreshIds image_ids_, annotations_;
   std::unordered_map<int64_t, int64_t> images_;  // of the part: its ids, and those of the union
+  RealPaths real_;
   std::unordered_set<std::string> places_, words_;
   int64_t shared_ = 0;
   std::string first_shared_;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/findings.h"
 #include "data/formats/data_format.h"
 #include "data/formats/named_classes.h"
@@ -232,6 +233,74 @@ TEST(VocReader, TakesWhatImageSetsName) {
       {{{"Annotations/1.xml", xml("sub\\x.png", object("cat"))}, {"images/sub/x.png", ""}},
        {"voc train: sub/x.png(1)"}},
   });
+}
+
+// A list in the encoding of a Windows program: its names would all become one, or none.
+TEST(Splits, ClassesAreTextInUtf8) {
+  for (const Files& files : std::vector<Files>{
+           {{"train.csv",
+             "filename,class,xmin,ymin,xmax,ymax\na.png,K\xE4se,1,1,3,3\na.png,K\xF6se,1,1,3,3\n"},
+            {"a.png", ""}},
+           {{"classes.txt", "K\xE4se\n"}, {"images/a.png", ""}, {"labels/a.txt", "0 .5 .5 .5 .5\n"}}}) {
+    TestFolder dir;
+    make(dir, files);
+    const DataPaths paths = *find_splits(dir.path()).train;
+    EXPECT_NE(input_error([&] { open_detection_dataset(paths); }).find("is no UTF-8 text"),
+              std::string::npos);
+    const DatasetReport report = check_detection_dataset(paths);
+    EXPECT_NE(fmt::format("{}", fmt::join(report.problems.lines(), "\n")).find("is no UTF-8 text"),
+              std::string::npos);
+  }
+}
+
+TEST(Splits, ImagesAreSharedThroughLinksToo) {
+  TestFolder dir;
+  make(dir, {{"data.yaml", "names: [a]\ntrain: images/train\nval: images/val\n"},
+             {"images/train/1.png", ""},
+             {"labels/train/1.txt", ""}});
+  for (const char* kind : {"images", "labels"})
+    std::filesystem::create_directory_symlink("train", dir / (std::string(kind) + "/val"));
+  const DataSplits splits = find_splits(dir.path());
+  EXPECT_EQ(remark_on_shared_images(read_ground_truth(*splits.train), *splits.train,
+                                    read_ground_truth(*splits.val), *splits.val),
+            "1 of its 1 images is in the training set too, first 1.png: figures on them say little");
+}
+
+TEST(Splits, WhatIsNotTakenIsSaid) {
+  auto notes_of = [](const Files& files) {
+    TestFolder dir;
+    make(dir, files);
+    const std::string notes = fmt::format("{}", fmt::join(find_splits(dir.path()).notes, "\n"));
+    return without(notes, dir.path() + "/");
+  };
+  const std::string table = "filename,class,xmin,ymin,xmax,ymax\na.png,x,1,1,3,3\n";
+  EXPECT_EQ(notes_of({{"train.csv", table}, {"train_labels.csv", table}, {"a.png", ""}}),
+            "train_labels.csv: is not taken, as train.csv is there");
+  const std::string list =
+      R"({"images":[{"id":1,"file_name":"a.png","width":40,"height":20}],"annotations":[],"categories":[{"id":1,"name":"x"}]})";
+  EXPECT_EQ(notes_of({{"annotations.json", list}, {"labels.json", list}, {"a.png", ""}}),
+            "labels.json: is not taken, as annotations.json is there");
+}
+
+TEST(YoloReader, LinksThatLeadNowhereAreSaid) {
+  TestFolder dir;
+  make(dir, {{"data.yaml", "names: [a]\ntrain: images\n"}, {"images/1.png", ""}, {"labels/1.txt", ""}});
+  std::filesystem::create_directory_symlink("/nowhere/at/all", dir / "images/disk");
+  EXPECT_NE(fmt::format("{}", fmt::join(read_ground_truth(*find_splits(dir.path()).train).notes, "\n"))
+                .find("or nowhere, and is not followed, first disk"),
+            std::string::npos);
+}
+
+// The size of the image is that of its file.
+TEST(CsvReader, BoxesOutsideAreFoundWithoutSizes) {
+  TestFolder dir;
+  make(dir, {{"train.csv", "filename,class,xmin,ymin,xmax,ymax\na.png,x,100,100,200,200\na.png,x,1,1,3,3\n"},
+             {"a.png", ""}});
+  const DatasetReport report = check_detection_dataset(*find_splits(dir.path()).train);
+  EXPECT_EQ(report.problems.count(), 1);
+  EXPECT_NE(fmt::format("{}", fmt::join(report.problems.lines(), "\n"))
+                .find("reaches outside the image of 40 x 20 pixels"),
+            std::string::npos);
 }
 
 TEST(VocReader, AFolderBesideListsSaysSo) {
