@@ -47,6 +47,11 @@ GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, co
 // One set with all of its classes.
 bool is_plain(const DataPaths& paths) { return paths.sets.empty() && paths.choice.takes_all(); }
 
+// Of such a set, else null. To recognise a format may mean to look into files, so it is asked for once.
+const DetectionFormat* plain_format(const DataPaths& paths) {
+  return is_plain(paths) ? &detection_format(paths) : nullptr;
+}
+
 // A set among those of `all`, as its format reads it.
 DataPaths plain_set(DataPaths set, const DataPaths& all) {
   set.sets.clear();
@@ -98,9 +103,9 @@ void check_names(const std::vector<std::string>& names, const std::string& data)
                  data, printable(name));
 }
 
-GroundTruth read_any(const DataPaths& paths, const ProblemReport& report) {
-  GroundTruth truth =
-      is_plain(paths) ? read_lists(detection_format(paths), paths, report) : read_joined(paths, report);
+// plain: plain_format(paths)
+GroundTruth read_any(const DetectionFormat* plain, const DataPaths& paths, const ProblemReport& report) {
+  GroundTruth truth = plain ? read_lists(*plain, paths, report) : read_joined(paths, report);
   std::vector<std::string> names;
   for (const Category& c : truth.categories) names.push_back(c.name);
   check_names(names, paths.annotations);
@@ -125,11 +130,12 @@ void look_at_images(const ImageSource& images, const DataPaths& paths, std::vect
 std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths, LabelScheme labels,
                                                                std::vector<std::string>* notes) {
   std::shared_ptr<const DetectionDataset> dataset;
-  if (is_plain(paths) && detection_format(paths).open != nullptr)
-    dataset = detection_format(paths).open(paths, labels);
+  const DetectionFormat* plain = plain_format(paths);
+  if (plain && plain->open)
+    dataset = plain->open(paths, labels);
   else
     dataset = std::make_shared<AnnotatedImages>(paths.annotations, paths.images,
-                                                read_any(paths, fail_at_the_first), labels);
+                                                read_any(plain, paths, fail_at_the_first), labels);
   look_at_images(*dataset, paths, notes);
   if (notes != nullptr)
     for (const std::string& note : notes_on_boxes(dataset->ground_truth()))
@@ -155,9 +161,9 @@ DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left,
   DatasetReport report;
   try {
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
-    GroundTruth truth = is_plain(paths) && detection_format(paths).read == nullptr
-                            ? open_detection_dataset(paths)->ground_truth()
-                            : read_any(paths, add);
+    const DetectionFormat* plain = plain_format(paths);
+    GroundTruth truth =
+        plain && !plain->read ? open_detection_dataset(paths)->ground_truth() : read_any(plain, paths, add);
     const int64_t unread = report.problems.count();
     check_ground_truth(truth, paths, threads, report, left);
     if (left != nullptr && unread > 0)
@@ -190,9 +196,9 @@ DatasetReport check_classification_dataset(const DataPaths& paths, std::vector<s
 }
 
 GroundTruth read_ground_truth(const DataPaths& paths) {
-  if (is_plain(paths) && detection_format(paths).read == nullptr)
-    return detection_format(paths).open(paths, LabelScheme::kContiguous)->ground_truth();
-  GroundTruth truth = read_any(paths, fail_at_the_first);
+  const DetectionFormat* plain = plain_format(paths);
+  if (plain && !plain->read) return plain->open(paths, LabelScheme::kContiguous)->ground_truth();
+  GroundTruth truth = read_any(plain, paths, fail_at_the_first);
   check_ids(truth, [&](const std::string& problem) { fail_input("{}: {}", paths.annotations, problem); });
   return truth;
 }
