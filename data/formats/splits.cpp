@@ -70,6 +70,14 @@ void join_classes(DataSplits& splits) {
             {.annotations = other->annotations, .images = other->images, .split = other->split});
 }
 
+void find_in_folders(const std::string& folder, DataSplits& splits,
+                     const std::function<std::optional<DataPaths>(const std::string& own)>& find) {
+  for (const SplitNames& split : split_names())
+    for (const std::string& name : split.names)
+      if (const std::string own = joined(folder, name); !(splits.*split.split) && is_folder(own))
+        splits.*split.split = find(own);
+}
+
 DataSplits find_splits(const std::string& folder, const std::string& wanted) {
   DataSplits found = look_for_splits(folder, wanted);
   if (!found.format.empty()) return found;
@@ -89,10 +97,8 @@ DataSplits find_splits(const std::string& folder, const std::string& wanted) {
 DataSplits find_class_splits(const std::string& folder) {
   if (!is_folder(folder)) fail_input("{}: no such folder", folder);
   DataSplits found{.format = "folder"};
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names)
-      if (!(found.*split.split) && is_folder(joined(folder, name)))
-        found.*split.split = DataPaths{.annotations = "", .images = joined(folder, name)};
+  find_in_folders(folder, found,
+                  [](const std::string& own) { return DataPaths{.annotations = "", .images = own}; });
   if (!found.train && !found.val && !found.test) found.train = DataPaths{.annotations = "", .images = folder};
   return found;
 }

@@ -1,6 +1,7 @@
 // The parts of a data set that lies in one folder.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ DataSplits look_for_splits(const std::string& folder, const std::string& format 
 // Tells each split of the others: formats that know classes by name only number those of all, and images that one list lacks may be
 // named in another.
 void join_classes(DataSplits& splits);
+// Each split that is not known yet becomes what `find` finds in the first folder of its names in which it finds something.
+void find_in_folders(const std::string& folder, DataSplits& splits,
+                     const std::function<std::optional<DataPaths>(const std::string& own)>& find);
 // Of a classifier: the folders of the splits, each with class folders, or the folder itself as the training set.
 DataSplits find_class_splits(const std::string& folder);
 // Where there is no validation split, this share of the training images becomes one; which ones depends on the seed and their names

@@ -113,12 +113,11 @@ DataSplits find_cvat_in_file(const std::string& path) {
 DataSplits find_cvat(const std::string& folder) {
   DataSplits splits = find_cvat_in_file(joined(folder, "annotations.xml"));
   if (splits.train || splits.val || splits.test) return splits;
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names)
-      if (const std::string own = joined(folder, name), file = joined(own, "annotations.xml");
-          !(splits.*split.split) && is_cvat_xml(file))
-        splits.*split.split =
-            DataPaths{.annotations = file, .images = images_beside(own, read_cvat_xml(file))};
+  find_in_folders(folder, splits, [](const std::string& own) -> std::optional<DataPaths> {
+    const std::string file = joined(own, "annotations.xml");
+    if (!is_cvat_xml(file)) return std::nullopt;
+    return DataPaths{.annotations = file, .images = images_beside(own, read_cvat_xml(file))};
+  });
   return splits;
 }
 

@@ -48,10 +48,7 @@ std::optional<DataPaths> find_labelme_files(const std::string& folder) {
 
 DataSplits find_labelme(const std::string& folder) {
   DataSplits splits;
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names)
-      if (const std::string own = joined(folder, name); !(splits.*split.split) && is_folder(own))
-        splits.*split.split = find_labelme_files(own);
+  find_in_folders(folder, splits, find_labelme_files);
   if (!splits.train && !splits.val && !splits.test) splits.train = find_labelme_files(folder);
   return splits;
 }

@@ -133,10 +133,8 @@ DataSplits find_voc(const std::string& folder) {
   DataSplits splits;
   const std::string images = voc_images(folder);
   if (!images.empty()) add_image_sets(folder, images, splits);
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names)
-      if (const std::string own = joined(folder, name); !(splits.*split.split) && is_folder(own))
-        splits.*split.split = find_voc_files(own, voc_images(own));
+  find_in_folders(folder, splits,
+                  [](const std::string& own) { return find_voc_files(own, voc_images(own)); });
   if (!splits.train && !splits.val && !splits.test) splits.train = find_voc_files(folder, images);
   return splits;
 }
