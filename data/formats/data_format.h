@@ -26,6 +26,7 @@ struct DataPaths {
       false;  // file names may be absolute, hold ".." or be links that lead out of the folder
   bool skip_bad_images = false;       // images that cannot be read are told, not refused
   bool may_lack_annotations = false;  // of COCO, as image_info_test-dev2017.json does
+  bool masks = false;                 // whether the segmentations of objects are read
   bool look_at_images = true;         // whether opening or checking a set looks at its images at all
   // What formats that know classes by their names number them by; empty: as the format says.
   std::vector<Category> categories = {};

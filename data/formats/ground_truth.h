@@ -5,8 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "core/types/segmentation.h"
 
 namespace saccade {
 
@@ -22,6 +25,7 @@ struct Annotation {
   std::array<double, 4> bbox{};  // x, y, width, height in pixels
   double area = 0;  // pixels of the object; width * height of the box where nothing else is known
   bool iscrowd = false;
+  std::shared_ptr<const Segmentation> segmentation = {};  // null: none, or not asked for
 };
 
 struct Category {
