@@ -1,9 +1,7 @@
 #include "core/formats/json.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 
 #include "core/files/file.h"
 #include "core/files/text.h"
@@ -11,51 +9,12 @@
 
 namespace saccade {
 
-namespace {
-
-// Puts spaces in the place of the numbers, so that all else stays where it is.
-void empty_lists(char* text, size_t size, const std::string& key) {
-  const std::string quoted = "\"" + key + "\"";
-  auto skip_space = [&](size_t at) {
-    while (at < size && (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r')) ++at;
-    return at;
-  };
-  std::array<bool, 256> is_of_numbers{};
-  for (char c : std::string_view("0123456789.,+-eE[] \t\n\r"))
-    is_of_numbers[static_cast<unsigned char>(c)] = true;
-  const char* end = text + size;
-  for (const char* found = text;
-       (found = static_cast<const char*>(
-            ::memmem(found, static_cast<size_t>(end - found), quoted.data(), quoted.size()))) != nullptr;) {
-    const auto place = static_cast<size_t>(found - text);
-    found += quoted.size();
-    if (place > 0 && text[place - 1] == '\\') continue;  // inside of a string
-    size_t at = skip_space(place + quoted.size());
-    if (at == size || text[at] != ':') continue;
-    at = skip_space(at + 1);
-    if (at == size || text[at] != '[') continue;
-    const size_t begin = at;
-    int64_t depth = 0;
-    for (; at < size && is_of_numbers[static_cast<unsigned char>(text[at])]; ++at) {
-      depth += static_cast<int64_t>(text[at] == '[') - static_cast<int64_t>(text[at] == ']');
-      if (depth == 0) break;
-    }
-    if (at == size || depth != 0 || check_json({text + begin, at + 1 - begin}).what != nullptr) continue;
-    for (size_t i = begin + 1; i < at; ++i)
-      if (text[i] != '\n') text[i] = ' ';
-    found = text + at;
-  }
-}
-
-}  // namespace
-
-JsonFile::JsonFile(const std::string& path, std::string_view skipped) : path_(path) {
+JsonFile::JsonFile(const std::string& path) : path_(path) {
   read_file(path, kJsonFile, [this](uint64_t size) {
     text_ = simdjson::padded_string(size);
     return text_.data();
   });
   if (text_.size() == 0) fail_input("{}: the file is empty, expected JSON", path);
-  if (!skipped.empty()) empty_lists(text_.data(), text_.size(), std::string(skipped));
   // Some editors put a byte-order mark first, which JSON proper does not know.
   size_t mark = std::string_view(text_).substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
   simdjson::padded_string_view view(text_.data() + mark, text_.size() - mark,

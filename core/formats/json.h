@@ -18,9 +18,7 @@ using JsonValue = simdjson::ondemand::value;
 class JsonFile {
  public:
   // Throws InputError when the file is missing, unreadable, empty or not UTF-8.
-  // Lists that hold nothing but numbers and lists of them, under a key `skipped` that nobody asks for, are emptied once their grammar is
-  // checked: of COCO's files they are most of what there is, and the parser would index each number.
-  explicit JsonFile(const std::string& path, std::string_view skipped = {});
+  explicit JsonFile(const std::string& path);
   JsonFile(const JsonFile&) = delete;
   JsonFile& operator=(const JsonFile&) = delete;
 
@@ -68,6 +66,8 @@ class JsonFile {
   bool read(JsonValue value, int64_t& out) { return found(value.get_int64().get(out) == simdjson::SUCCESS); }
   bool read(JsonValue value, double& out);  // finite numbers only
   bool read(JsonValue value, std::string& out);
+  // Leaves the value alone.
+  bool is_null(JsonValue value) { return is_type(value, simdjson::ondemand::json_type::null); }
   bool read(JsonValue value, bool& out) { return found(value.get_bool().get(out) == simdjson::SUCCESS); }
 
  private:

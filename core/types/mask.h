@@ -37,6 +37,7 @@ class Mask {
   // image. Throws InputError for fewer than three points, an odd number of coordinates, and one that is not
   // finite or beyond 1e8.
   static Mask from_polygons(ImageSize size, std::span<const std::vector<double>> polygons);
+  static void check_polygons(std::span<const std::vector<double>> polygons);  // throws for the same ones
   // That of the polygon of its corners. Throws InputError for the same coordinates.
   static Mask from_box(ImageSize size, const Box& box);
   // [height, width], row by row; all but 0 is set. Throws Error for another number of pixels.

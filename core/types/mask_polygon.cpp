@@ -92,8 +92,19 @@ void check_coordinates(std::span<const double> coordinates, const std::string& w
 
 }  // namespace
 
+void Mask::check_polygons(std::span<const std::vector<double>> polygons) {
+  for (size_t i = 0; i < polygons.size(); ++i) {
+    const std::vector<double>& polygon = polygons[i];
+    if (polygon.size() % 2 != 0 || polygon.size() < 6)
+      fail_input("mask: polygon {} has {} coordinates, expected an even number, at least 6", i + 1,
+                 polygon.size());
+    check_coordinates(polygon, fmt::format("polygon {}", i + 1));
+  }
+}
+
 Mask Mask::from_polygons(ImageSize size, std::span<const std::vector<double>> polygons) {
   pixels_of(size);
+  check_polygons(polygons);
   std::vector<Run> pending, runs;
   auto unite = [&] {
     std::ranges::sort(pending, {}, &Run::begin);
@@ -101,12 +112,7 @@ Mask Mask::from_polygons(ImageSize size, std::span<const std::vector<double>> po
     for (const Run& run : pending) append(runs, run.begin, run.end);
   };
   size_t most = kMostPending;
-  for (size_t i = 0; i < polygons.size(); ++i) {
-    const std::vector<double>& polygon = polygons[i];
-    if (polygon.size() % 2 != 0 || polygon.size() < 6)
-      fail_input("mask: polygon {} has {} coordinates, expected an even number, at least 6", i + 1,
-                 polygon.size());
-    check_coordinates(polygon, fmt::format("polygon {}", i + 1));
+  for (const std::vector<double>& polygon : polygons) {
     const std::vector<uint32_t> changes = changes_of(size, polygon);
     for (size_t k = 0; k < changes.size(); k += 2) pending.push_back({changes[k], changes[k + 1]});
     if (pending.size() < most) continue;

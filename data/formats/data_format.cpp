@@ -1,11 +1,14 @@
 #include "data/formats/data_format.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "core/files/text.h"
 #include "data/formats/annotated_images.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
+#include "data/formats/checks/mask_check.h"
 #include "data/formats/checks/units.h"
 #include "data/formats/checks/unnamed_images.h"
 #include "data/formats/joining/joined_folders.h"
@@ -30,14 +33,28 @@ const Format& format_of(const Registry<Format>& formats, const DataPaths& paths,
   return found != nullptr ? *found : formats.find(otherwise);
 }
 
-const DetectionFormat& detection_format(const DataPaths& paths) {
+const DetectionFormat& recognised_format(const DataPaths& paths) {
   return format_of(detection_formats(), paths, "coco");
+}
+
+const DetectionFormat& detection_format(const DataPaths& paths) {
+  const DetectionFormat& found = recognised_format(paths);
+  if (!paths.masks || found.provides.masks) return found;
+  std::vector<std::string> others;
+  for (const auto& [name, format] : detection_formats().all())
+    if (format.provides.masks) others.push_back(name);
+  fail_input("{}: data format {} has no masks, the task needs them; formats with masks: {}",
+             paths.annotations, found.name, fmt::join(others, ", "));
 }
 
 void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); }
 
 GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, const ProblemReport& report) {
   GroundTruth truth = format.read(paths, report);
+  if (paths.masks)
+    check_masks(truth, [&](const std::string& problem) {
+      report(fmt::format("{}: {}", paths.annotations, problem));
+    });
   note_unnamed_images(truth, paths, format.read);
   take_known_categories(truth, paths.categories);
   if (paths.part == Part::kValidation) truth.notes.clear();  // they are of the training set, too
@@ -59,6 +76,7 @@ DataPaths plain_set(DataPaths set, const DataPaths& all) {
   set.most = 0;
   set.allow_outside = all.allow_outside;
   set.may_lack_annotations = all.may_lack_annotations;
+  set.masks = set.masks || all.masks;
   set.categories = {};
   return set;
 }
@@ -127,6 +145,15 @@ void look_at_images(const ImageSource& images, const DataPaths& paths, std::vect
 
 }  // namespace
 
+DataPaths with_masks(DataPaths paths) {
+  for (DataPaths& set : paths.sets) set = with_masks(std::move(set));
+  if (!paths.sets.empty()) return paths;
+  const DetectionFormat& format = recognised_format(paths);
+  paths.format = format.name;
+  paths.masks = paths.masks || format.provides.masks;
+  return paths;
+}
+
 std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths, LabelScheme labels,
                                                                std::vector<std::string>* notes) {
   std::shared_ptr<const DetectionDataset> dataset;
@@ -161,10 +188,11 @@ DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left,
   DatasetReport report;
   try {
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
-    const DetectionFormat* plain = plain_format(paths);
+    const DataPaths wanted = with_masks(paths);
+    const DetectionFormat* plain = plain_format(wanted);
     GroundTruth truth =
-        plain && !plain->read ? open_detection_dataset(paths)->ground_truth() : read_any(plain, paths, add);
-    const int64_t unread = report.problems.count();
+        plain && !plain->read ? open_detection_dataset(wanted)->ground_truth() : read_any(plain, wanted, add);
+    const int64_t unread = report.problems.count() - truth.faulty_masks;
     check_ground_truth(truth, paths, threads, report, left);
     if (left != nullptr && unread > 0)
       report.left_out.push_back(fmt::format(

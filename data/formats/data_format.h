@@ -56,6 +56,11 @@ struct DataSplits {
   std::vector<std::string> drawn = {};  // which validation images were drawn (draw_validation), a line each
 };
 
+// What the files of a format say of objects.
+struct ProvidedParts {
+  bool boxes = true, masks = false;
+};
+
 struct DetectionFormat {
   std::string name;
   std::string summary;  // one line
@@ -74,6 +79,7 @@ struct DetectionFormat {
   DataSplits (*find_in_file)(const std::string& file) = nullptr;
   // Whether its files number the classes; else these are known by their names.
   bool has_category_ids = false;
+  ProvidedParts provides = {};
   std::string file = {};  // where it is registered
 };
 
@@ -100,6 +106,7 @@ inline Registry<ClassificationFormat>& classification_formats() {
 // By paths.format, else by what the paths look like: COCO, and for classification image folders, where no format
 // recognises them. Throw InputError for an unknown format and where several recognise the paths.
 // The images, where they are wanted, are looked at (data/formats/checks/image_check.h); what there is to say about them is added to notes.
+// Where paths.masks wants masks, a format that has none is an error.
 std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths,
                                                                LabelScheme labels = LabelScheme::kContiguous,
                                                                std::vector<std::string>* notes = nullptr);
@@ -110,7 +117,7 @@ std::shared_ptr<const ClassificationDataset> open_classification_dataset(
 // Of a detection set; the members of its format tell what they do.
 // Everything that is wrong with a set, not only the first thing. One line per problem, each naming the file or the annotation, image or
 // category id: missing or mistyped fields, numbers that are not finite, boxes of no or negative size or outside their
-// image, unknown and repeated ids, missing or undecodable files and those outside of their folder, and files whose size, as they
+// image, masks with a fault, unknown and repeated ids, missing or undecodable files and those outside of their folder, and files whose size, as they
 // are shown, differs from what the annotations say. A file that cannot be read at all is one problem. paths.images may be empty: then
 // no image is looked at. Beside it what is allowed but rarely meant, and what there is. `left` gets what is right: records and images
 // with a fault are not in it, boxes are cut to their image, and every image has a size where the images were looked at. `all` gets the
@@ -123,5 +130,7 @@ DatasetReport check_classification_dataset(const DataPaths& paths, std::vector<s
                                            int threads = 0);
 // Ids are unique and known; the images are not looked at.
 GroundTruth read_ground_truth(const DataPaths& paths);
+// The same paths with the masks wanted, of each set whose format has them.
+DataPaths with_masks(DataPaths paths);
 
 }  // namespace saccade

@@ -41,6 +41,8 @@ struct GroundTruth {
       {};  // what whoever read it has made of it, a line each, without the file's name
   std::vector<std::string> links = {};  // in the folder of images, that were followed when it was listed
   bool names_all_images = false;  // the reader has listed the folder of images, and told what it left out
+  int64_t faulty_masks =
+      0;  // annotations that have no segmentation because theirs has a fault, which was reported
   bool is_annotated = true;  // false: the file has no list of annotations (DataPaths::may_lack_annotations)
 };
 

@@ -167,15 +167,27 @@ std::array<double, 4> box_around(const std::vector<double>& points) {
   return box;
 }
 
-Annotation annotation_of(const ImageObject& object, const GroundTruth& truth, int64_t category) {
+std::shared_ptr<const Segmentation> mask_of(std::vector<double> points) {
+  auto mask = std::make_shared<Segmentation>();
+  mask->polygons.push_back(std::move(points));
+  return mask;
+}
+
+void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, const DataPaths& paths,
+                const ProblemReport& report) {
   const auto [x1, y1, x2, y2] = object.corners;
   const double width = round_pixels(x2 - x1), height = round_pixels(y2 - y1);
-  return {.id = std::ssize(truth.annotations) + 1,
-          .image_id = truth.images.back().id,
-          .category_id = category,
-          .bbox = {x1, y1, width, height},
-          .area = std::max(width, 0.0) * std::max(height, 0.0),
-          .iscrowd = object.is_difficult};
+  truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,
+                               .image_id = truth.images.back().id,
+                               .category_id = category,
+                               .bbox = {x1, y1, width, height},
+                               .area = std::max(width, 0.0) * std::max(height, 0.0),
+                               .iscrowd = object.is_difficult});
+  if (!paths.masks) return;
+  truth.annotations.back().segmentation = object.segmentation;
+  if (object.mask_fault.empty()) return;
+  report(object.mask_fault);
+  ++truth.faulty_masks;
 }
 
 std::string AnnotationFiles::path(size_t i) const { return joined(folder, stems[i] + ending); }
@@ -216,7 +228,7 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
                            known_classes(ids)));
         continue;
       }
-      truth.annotations.push_back(annotation_of(object, truth, id->second));
+      add_object(truth, object, id->second, paths, report);
     }
   }
   add_notes(files, read, paths.images, truth);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@ struct ImageObject {
   std::string name;
   std::array<double, 4> corners{};  // left, top, right, bottom in pixels
   bool is_difficult = false;        // neither asked for nor wrong, as VOC's evaluation has it
+  std::shared_ptr<const Segmentation> segmentation = {};  // null: none
+  std::string mask_fault = {};                            // "path: line N: what"; "": none
 };
 
 // Shapes that are no boxes.
@@ -40,8 +43,11 @@ struct ImageAnnotation {
 int64_t image_side(std::string_view text);
 // Left, top, right and bottom of points x, y, x, y, ...
 std::array<double, 4> box_around(const std::vector<double>& points);
-// The object as the next annotation, of the last image.
-Annotation annotation_of(const ImageObject& object, const GroundTruth& truth, int64_t category);
+// The polygon as a mask.
+std::shared_ptr<const Segmentation> mask_of(std::vector<double> points);
+// Adds the object as the next annotation, of the last image, with its mask where paths.masks wants it.
+void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, const DataPaths& paths,
+                const ProblemReport& report);
 
 // The files of a set.
 struct AnnotationFiles {

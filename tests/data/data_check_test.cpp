@@ -145,7 +145,8 @@ TEST(CocoExports, PolygonsAreBoxes) {
   EXPECT_EQ(checked.left.annotations[0].area, 3);
   EXPECT_NE(checked.remarks.find("1 annotations have no bbox: theirs is the box around the polygons"),
             std::string::npos);
-  for (const char* none : {"[]", "[[1,2]]", "null", R"({"counts":"abc","size":[10,20]})", "[[\"a\"]]"}) {
+  for (const char* none :
+       {"[]", "[[1,2]]", "null", R"({"counts":[200],"size":[10,20]})", "[[1,2,1,4,1,3]]"}) {
     file.annotations = fmt::format(R"({{"id":1,"image_id":1,"category_id":1,"segmentation":{}}})", none);
     EXPECT_NE(
         checked_file(file).problems.find("annotation 1: field \"bbox\" is missing, and there is no polygon"),

@@ -1,7 +1,9 @@
 // Fuzzing: any bytes as annotations and as a list of detections (scripts/fuzz.sh).
 #include "data/evaluation/detections.h"
 #include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/mask_check.h"
 #include "data/formats/coco/coco.h"
+#include "data/formats/coco/segmentation_json.h"
 #include "tests/fuzz/target.h"
 
 SACCADE_FUZZ(coco) {
@@ -10,9 +12,16 @@ SACCADE_FUZZ(coco) {
   attempt([&] {
     saccade::DatasetReport report;
     saccade::GroundTruth left;
-    const saccade::GroundTruth truth =
-        saccade::read_coco(path, [&](const std::string& problem) { report.problems.add(problem); });
-    saccade::check_ground_truth(truth, {.annotations = path, .images = ""}, 1, report, &left);
+    const saccade::DataPaths paths{.annotations = path, .images = "", .masks = true};
+    const saccade::ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
+    saccade::GroundTruth truth = saccade::read_coco(paths, add);
+    saccade::check_masks(truth, add);
+    saccade::check_ground_truth(truth, paths, 1, report, &left);
+    for (const saccade::Annotation& a : left.annotations)
+      if (a.segmentation) {
+        saccade::Mask::from_polygons({48, 64}, a.segmentation->polygons);
+        saccade::segmentation_json(*a.segmentation);
+      }
   });
   attempt([&] { saccade::read_detections(path); });
 }

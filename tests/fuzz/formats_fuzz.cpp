@@ -13,6 +13,7 @@ void read_as(const char* format, const std::string& annotations, const std::stri
   paths.annotations = annotations;
   paths.images = images;
   paths.format = format;
+  paths.masks = true;
   saccade::detection_formats().find(format).read(paths, [](const std::string&) {});
 }
 
@@ -33,7 +34,7 @@ SACCADE_FUZZ(formats) {
       attempt([&] { saccade::read_yolo_yaml(write("other.yaml", text)); });
       break;
     case 4:
-      attempt([&] { saccade::read_cvat_xml(write("annotations.xml", text)); });
+      attempt([&] { saccade::read_cvat_xml(write("annotations.xml", text), true); });
       break;
     case 5:
       attempt([&] { saccade::read_labelme_json(write("photo.json", text)); });

@@ -312,7 +312,7 @@ int run_data_convert(const DataConvertArguments& arguments) {
     source.paths.choice.only = arguments.classes;
     source.paths.categories = categories;
     std::vector<std::string> notes;
-    auto dataset = open_detection_dataset(source.paths, LabelScheme::kContiguous, &notes);
+    auto dataset = open_detection_dataset(with_masks(source.paths), LabelScheme::kContiguous, &notes);
     for (const std::string& note : notes) print_line(note);
     GroundTruth truth = dataset->ground_truth();
     run_tasks(std::ssize(truth.images), 0, [&](int64_t i) {

@@ -16,6 +16,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_fix.h"
 #include "data/formats/checks/image_check.h"
+#include "data/formats/checks/mask_check.h"
 #include "data/formats/checks/units.h"
 #include "data/formats/listing.h"
 #include "data/images/image.h"
@@ -234,9 +235,9 @@ std::string frequencies(std::vector<std::pair<std::string, int64_t>> counts) {
   return text;
 }
 
-// Of images whose size only their file says.
-void check_boxes_of_unsized(const GroundTruth& truth, const std::vector<ImageFinding>& found,
-                            const ProblemReport& report) {
+// Boxes and masks of images whose size only their file says.
+void check_unsized(const GroundTruth& truth, const std::vector<ImageFinding>& found,
+                   const ProblemReport& report) {
   GroundTruth unsized;
   std::unordered_set<int64_t> ids;
   for (size_t i = 0; i < found.size(); ++i) {
@@ -250,21 +251,25 @@ void check_boxes_of_unsized(const GroundTruth& truth, const std::vector<ImageFin
     if (ids.contains(a.image_id) && a.bbox[2] > 0 && a.bbox[3] > 0 && a.area >= 0)
       unsized.annotations.push_back(a);
   check_boxes(unsized, report);
+  check_masks(unsized, report);
 }
 
 void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
   std::map<int64_t, int64_t> boxes_of;
   std::set<int64_t> with_boxes;
-  int64_t crowds = 0;
+  int64_t crowds = 0, masks = 0;
   for (const Annotation& a : file.annotations) {
     ++boxes_of[a.category_id];
     with_boxes.insert(a.image_id);
     crowds += a.iscrowd;
+    masks += a.segmentation != nullptr;
   }
   summary.push_back(
       fmt::format("{} images, {} of them without boxes; {} boxes, {} of them crowds; {} categories",
                   file.images.size(), file.images.size() - std::min(file.images.size(), with_boxes.size()),
                   file.annotations.size(), crowds, file.categories.size()));
+  if (masks > 0)
+    summary.push_back(fmt::format("masks: of {} of the {} boxes", masks, file.annotations.size()));
   std::vector<ImageInfo> sized = file.images;
   std::erase_if(sized, [](const ImageInfo& i) { return i.width <= 0; });
   using Side = double (*)(const ImageInfo&);
@@ -305,7 +310,7 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   add_remarks_on_repeats(truth, report.remarks);
   std::vector<ImageFinding> found;
   if (!paths.images.empty() && paths.look_at_images) found = check_images(truth, paths, threads, report);
-  check_boxes_of_unsized(truth, found, add);
+  check_unsized(truth, found, add);
   if (left == nullptr) return;
   std::vector<SeenImage> seen;
   for (const ImageFinding& f : found) seen.push_back({f.size, !f.problem.empty()});

@@ -18,6 +18,7 @@ struct Changes {
   int64_t unclear_images = 0, bad_images = 0, joined_images = 0;
   int64_t boxes_of_images = 0;  // of those that were left out
   int64_t unknown = 0, without_size = 0, doubles = 0, renumbered = 0, cut = 0;
+  int64_t masks = 0;
   std::unordered_set<int64_t> with_fewer_objects;  // images
   std::string unclear = {};                        // an example
 };
@@ -41,6 +42,8 @@ void tell(const Changes& c, std::vector<std::string>& told) {
   if (c.renumbered > 0)
     told.push_back(fmt::format("{} boxes whose id is used twice get a new id", c.renumbered));
   if (c.cut > 0) told.push_back(fmt::format("{} boxes are cut to their image", c.cut));
+  if (c.masks > 0)
+    told.push_back(fmt::format("{} masks with a fault are left out; their objects keep the box", c.masks));
 }
 
 // Ids that name several files.
@@ -63,6 +66,7 @@ class Fixer {
 
   GroundTruth run(std::vector<std::string>& told) {
     left_.notes = file_.notes;
+    changes_.masks = file_.faulty_masks;
     if (!keep_categories(told)) return {};
     keep_images();
     std::unordered_map<int64_t, int64_t> uses;
@@ -148,11 +152,19 @@ class Fixer {
       if (!a.iscrowd) changes_.with_fewer_objects.insert(image.id);
       return;
     }
+    if (image.width > 0) drop_mask_of_another_size(a, {image.height, image.width});
     if (shares_id && !ids_.insert(a.id).second && last_id_ < std::numeric_limits<int64_t>::max()) {
       a.id = ++last_id_;
       ++changes_.renumbered;
     }
     left_.annotations.push_back(a);
+  }
+
+  // Of an image whose size only its file says: the lists' check could not know.
+  void drop_mask_of_another_size(Annotation& a, ImageSize size) {
+    if (!a.segmentation || !a.segmentation->polygons.empty() || a.segmentation->runs.size() == size) return;
+    a.segmentation.reset();
+    ++changes_.masks;
   }
 
   // Cuts the box to the image, whose size may be unknown; whether anything is left of it.

@@ -12,8 +12,9 @@ namespace saccade {
 // Reads the file paths.annotations; everything in its order. A record with a missing or mistyped field is reported and left out, all
 // others are kept. Throws InputError when the file cannot be read, is not JSON, or lacks one of the three lists (but for
 // paths.may_lack_annotations). Also taken, and told in the notes: ids that are words, which are numbered (categories as paths.categories
-// has their names), annotations without an id, polygons without a box, and, silently, images without a size, numbers in quotes, and
-// LVIS's coco_url in place of a file's name.
+// has their names), annotations without an id, segmentations without a box, and, silently, images without a size, numbers in quotes, and
+// LVIS's coco_url in place of a file's name. With paths.masks the segmentations are read; where one has a fault it is reported and left
+// out, and the annotation stays.
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report);
 inline GroundTruth read_coco(const std::string& path, const ProblemReport& report) {
   return read_coco(DataPaths{.annotations = path, .images = ""}, report);

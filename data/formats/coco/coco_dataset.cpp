@@ -6,6 +6,7 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco/coco.h"
+#include "data/formats/coco/segmentation_json.h"
 #include "data/formats/data_format.h"
 #include "data/formats/labelme/labelme_json.h"
 #include "data/formats/named_classes.h"
@@ -143,6 +144,7 @@ DataSplits find_coco_file(const std::string& file) {
      .find = find_coco,
      .find_in_file = find_coco_file,
      .has_category_ids = true,
+     .provides = {.masks = true},
      .file = __FILE__});
 
 }  // namespace
@@ -168,9 +170,11 @@ std::string coco_json(const GroundTruth& truth, const std::string& description) 
     SACCADE_CHECK(std::isfinite(a.bbox[0] + a.bbox[1] + a.bbox[2] + a.bbox[3] + a.area),
                   "[coco_json] annotation {} is not finite", a.id);
     out += fmt::format(
-        "{}{{\"id\":{},\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"area\":{},\"iscrowd\":{}}}",
+        "{}{{\"id\":{},\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"area\":{},\"iscrowd\":{}",
         separator, a.id, a.image_id, a.category_id, a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3], a.area,
         a.iscrowd ? 1 : 0);
+    if (a.segmentation) out += ",\"segmentation\":" + segmentation_json(*a.segmentation);
+    out += '}';
     separator = ",\n";
   }
   out += "],\n\"categories\":[";

@@ -1,5 +1,5 @@
 // Reading COCO instances files, as their format says and as programs write them: with words or numbers in quotes for ids, without sizes
-// of images, and with polygons alone.
+// of images, and with segmentations alone.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "data/formats/coco/coco.h"
+#include "data/formats/coco/segmentation_json.h"
 #include "data/formats/json_record.h"
 #include "data/formats/named_classes.h"
 
@@ -52,8 +53,8 @@ struct FileImage : ImageInfo {
 };
 struct FileAnnotation : Annotation {
   WordIds *image_ids = nullptr, *category_ids = nullptr;
-  bool reads_polygons = false, has_id = false, has_box = false, has_segmentation = false;
-  double x1 = std::numeric_limits<double>::infinity(), y1 = x1, x2 = -x1, y2 = -x1;  // around its polygons
+  bool reads_masks = false, has_id = false, has_box = false, has_segmentation = false;
+  std::string mask_fault;
 };
 struct FileCategory : Category {
   WordIds* ids = nullptr;
@@ -98,22 +99,26 @@ bool read_box(JsonFile& json, JsonValue value, FileAnnotation& a) {
   a.has_box = is_array && ok && count == 4;
   return a.has_box;
 }
-// Polygons [[x, y, x, y, ...], ...]; anything else is passed over.
-bool read_segmentation(JsonFile& json, JsonValue value, FileAnnotation& a) {
+bool read_mask(JsonFile& json, JsonValue value, FileAnnotation& a) {
   a.has_segmentation = true;
-  if (!a.reads_polygons) return true;
-  json.elements(value, [&](JsonValue polygon) {
-    bool is_x = true;
-    json.elements(polygon, [&](JsonValue v) {
-      double number = 0;
-      if (!json.read(v, number)) return;
-      double &low = is_x ? a.x1 : a.y1, &high = is_x ? a.x2 : a.y2;
-      low = std::min(low, number);
-      high = std::max(high, number);
-      is_x = !is_x;
-    });
-  });
+  if (a.reads_masks) a.segmentation = read_segmentation(json, value, a.mask_fault);
   return true;
+}
+
+// Of polygons the box around their points, of runs that around their pixels; of no size where there are none.
+std::array<double, 4> box_around(const Segmentation& segmentation) {
+  Box box = segmentation.runs.box();
+  if (!segmentation.polygons.empty()) {
+    constexpr double kFar = std::numeric_limits<double>::infinity();
+    box = {kFar, kFar, -kFar, -kFar};
+    for (const std::vector<double>& polygon : segmentation.polygons)
+      for (size_t i = 0; i < polygon.size(); ++i) {
+        double &low = i % 2 == 0 ? box.x1 : box.y1, &high = i % 2 == 0 ? box.x2 : box.y2;
+        low = std::min(low, polygon[i]);
+        high = std::max(high, polygon[i]);
+      }
+  }
+  return {box.x1, box.y1, box.x2 - box.x1, box.y2 - box.y1};
 }
 
 constexpr JsonField<FileImage> kImageFields[] = {
@@ -152,7 +157,7 @@ constexpr JsonField<FileAnnotation> kAnnotationFields[] = {
     {"area", "a finite number",
      [](JsonFile& json, JsonValue v, FileAnnotation& a) { return read_number(json, v, a.area); }, false},
     {"iscrowd", "0 or 1", read_iscrowd, false},
-    {"segmentation", "", read_segmentation, false}};
+    {"segmentation", "", read_mask, false}};
 constexpr JsonField<FileCategory> kCategoryFields[] = {
     {"id", "an integer or a text",
      [](JsonFile& json, JsonValue v, FileCategory& c) { return read_id(json, v, *c.ids, c.id); }},
@@ -181,11 +186,10 @@ std::unordered_map<int64_t, int64_t> number_words(const std::vector<T>& items, c
 // One reading of the file. What is wrong with its records is kept: the file may have to be read again.
 class CocoFile {
  public:
-  CocoFile(const DataPaths& paths, bool reads_polygons)
-      : paths_(paths), json_(paths.annotations, reads_polygons ? "" : "segmentation") {
+  CocoFile(const DataPaths& paths, bool reads_masks) : paths_(paths), json_(paths.annotations) {
     const FileImage image{{}, &image_ids_, {}};
     FileAnnotation annotation;
-    annotation.reads_polygons = reads_polygons;
+    annotation.reads_masks = reads_masks;
     annotation.area = std::numeric_limits<double>::quiet_NaN();
     annotation.image_ids = &image_ids_;
     annotation.category_ids = &category_ids_;
@@ -214,7 +218,7 @@ class CocoFile {
                  kMaxCategories);
   }
   // Whether boxes are missing where there is a segmentation, which was skipped.
-  bool lacks_polygons() const { return lacks_polygons_; }
+  bool lacks_masks() const { return lacks_masks_; }
 
   GroundTruth take(const ProblemReport& report) {
     for (const std::string& problem : problems_) report(problem);
@@ -224,8 +228,8 @@ class CocoFile {
     const size_t own = truth_.categories.size();
     if (own > 0 && take_known_categories(truth_, paths_.categories))
       note("names {} of the {} categories; the others have no objects here", own, truth_.categories.size());
-    if (boxes_around_polygons_ > 0)
-      note("{} annotations have no bbox: theirs is the box around the polygons", boxes_around_polygons_);
+    if (boxes_around_masks_ > 0)
+      note("{} annotations have no bbox: theirs is the box around the polygons or runs", boxes_around_masks_);
     return std::move(truth_);
   }
 
@@ -274,17 +278,20 @@ class CocoFile {
   std::string add(FileAnnotation& a) {
     if (!a.has_box) {
       if (!a.has_segmentation) return "field \"bbox\" is missing";
-      if (!(a.x2 > a.x1 && a.y2 > a.y1)) {
-        lacks_polygons_ = true;
-        return "field \"bbox\" is missing, and there is no polygon that it could be around";
-      }
-      a.bbox = {a.x1, a.y1, a.x2 - a.x1, a.y2 - a.y1};
-      ++boxes_around_polygons_;
+      lacks_masks_ = lacks_masks_ || !a.reads_masks;
+      if (!a.mask_fault.empty()) return fmt::format("field \"bbox\" is missing, and {}", a.mask_fault);
+      if (a.segmentation) a.bbox = box_around(*a.segmentation);
+      if (!(a.bbox[2] > 0 && a.bbox[3] > 0))
+        return "field \"bbox\" is missing, and there is no polygon or run that it could be around";
+      ++boxes_around_masks_;
     }
+    if (!paths_.masks) a.segmentation.reset();
     if (std::isnan(a.area)) a.area = std::max(a.bbox[2], 0.0) * std::max(a.bbox[3], 0.0);
     if (!a.has_id) without_id_.push_back(truth_.annotations.size());
     truth_.annotations.push_back(a);
-    return "";
+    if (!paths_.masks || a.mask_fault.empty()) return "";
+    ++truth_.faulty_masks;
+    return a.mask_fault;
   }
 
   // Nothing needs their ids, but messages name them.
@@ -342,17 +349,17 @@ class CocoFile {
   GroundTruth truth_;
   std::vector<std::string> found_, problems_;
   std::vector<size_t> without_id_;
-  int64_t boxes_around_polygons_ = 0;
-  bool lacks_polygons_ = false;
+  int64_t boxes_around_masks_ = 0;
+  bool lacks_masks_ = false;
 };
 
 }  // namespace
 
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report) {
-  {
+  if (!paths.masks) {
     // Without the segmentations, which is much faster; their grammar is checked.
     CocoFile file(paths, false);
-    if (!file.lacks_polygons()) return file.take(report);
+    if (!file.lacks_masks()) return file.take(report);
   }
   return CocoFile(paths, true).take(report);
 }

@@ -42,7 +42,7 @@ std::vector<std::string> classes_of(const CvatFile& file) {
 }
 
 GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
-  CvatFile file = read_cvat_xml(paths.annotations);
+  CvatFile file = read_cvat_xml(paths.annotations, paths.masks);
   for (const std::string& problem : file.problems) report(problem);
   GroundTruth truth;
   std::vector<std::string> names;
@@ -69,7 +69,7 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
                            image.name, object.name, known_classes(ids)));
         continue;
       }
-      truth.annotations.push_back(annotation_of(object, truth, id->second));
+      add_object(truth, object, id->second, paths, report);
     }
   }
   for (std::string& note : file.shapes.notes()) truth.notes.push_back(std::move(note));
@@ -129,6 +129,7 @@ DataSplits find_cvat(const std::string& folder) {
      .layout = "annotations.xml with images",
      .find = find_cvat,
      .find_in_file = find_cvat_in_file,
+     .provides = {.masks = true},
      .file = __FILE__});
 
 }  // namespace

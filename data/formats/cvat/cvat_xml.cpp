@@ -34,22 +34,47 @@ BoxCorners around_ellipse(double x, double y, double rx, double ry, double degre
   return {round_pixels(x - dx), round_pixels(y - dy), round_pixels(x + dx), round_pixels(y + dy)};
 }
 
-// "x,y;x,y" as x, y, x, y; empty where a number is none.
-std::vector<double> points_of(std::string_view text) {
-  std::vector<double> points;
+// "1,2;3,4" as 1, 2, 3, 4; empty where a number is none.
+std::vector<double> numbers_of(std::string_view text) {
+  std::vector<double> numbers;
   while (!text.empty()) {
     const size_t end = std::min(text.find_first_of(",;"), text.size());
     const std::optional<double> value = finite_number(trimmed(text.substr(0, end)));
     if (!value) return {};
-    points.push_back(*value);
+    numbers.push_back(*value);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return points.size() % 2 == 0 ? points : std::vector<double>();
+  return numbers;
+}
+
+// A count or a place of pixels. Throws InputError for a part of one and for what no image has.
+int64_t whole_pixels(double value) {
+  if (!(std::abs(value) <= 1e9) || value != std::floor(value))
+    fail_input("mask: {} where a number of whole pixels is expected", value);
+  return static_cast<int64_t>(value);
+}
+
+// The runs of a <mask> lie in its window (left, top, width, height) and go along its rows. Throws InputError.
+Mask mask_in(const std::array<double, 4>& window, const std::vector<double>& rle, ImageSize image) {
+  if (rle.empty()) fail_input("mask: expected run lengths like rle=\"3, 5, 7\"");
+  std::vector<int64_t> counts;
+  for (const double count : rle) counts.push_back(whole_pixels(count));
+  const int64_t left = whole_pixels(window[0]), top = whole_pixels(window[1]);
+  const ImageSize size{whole_pixels(window[3]), whole_pixels(window[2])};
+  if (size.height > image.height || size.width > image.width)
+    fail_input("mask: its {} x {} pixels are more than the {} x {} of its image", size.width, size.height,
+               image.width, image.height);
+  // A Mask goes along columns: these are those of the picture on its side.
+  const Mask turned = Mask::from_counts({size.width, size.height}, counts);
+  std::vector<uint8_t> pixels(static_cast<size_t>(size.height * size.width));
+  for (const Mask::Run& run : turned.runs())
+    std::fill(pixels.begin() + run.begin, pixels.begin() + run.end, uint8_t{1});
+  return Mask::from_bitmap(size, pixels).crop(-top, -left, image);
 }
 
 class CvatReader : public XmlReader {
  public:
-  explicit CvatReader(const std::string& path) : XmlReader(path, kCvatFile) {}
+  CvatReader(const std::string& path, bool masks) : XmlReader(path, kCvatFile), masks_(masks) {}
 
   CvatFile read() {
     walk("annotations");
@@ -88,21 +113,24 @@ class CvatReader : public XmlReader {
   void add_shape(std::string_view shape, const XmlAttributes& a) {
     if (shape != "box" && shape != "polygon" && shape != "ellipse" && shape != "mask")
       return file_.shapes.leave_out(fmt::format("{}: line {}: <{}>", path(), line(), shape.substr(0, 40)));
-    const std::optional<BoxCorners> corners = corners_of(shape, a);
-    if (!corners) return;
-    ImageObject object{.name = a.text("label"), .corners = *corners};
+    ImageObject object{.name = a.text("label")};
+    if (!read_shape(shape, a, object)) return;
     if (object.name.empty()) return add_problem(fmt::format("a <{}> without a label", shape));
     file_.shapes.boxed += shape != "box" || a.number("rotation").value_or(0) != 0;
     file_.images.back().objects.push_back(std::move(object));
   }
 
-  // Nothing, and a problem, where numbers are missing.
-  std::optional<BoxCorners> corners_of(std::string_view shape, const XmlAttributes& a) {
+  // The box, and the mask of what has one. False, and a problem, where numbers are missing.
+  bool read_shape(std::string_view shape, const XmlAttributes& a, ImageObject& object) {
     if (shape == "polygon") {
-      const std::vector<double> points = points_of(a.text("points"));
-      if (points.size() >= 4) return box_around(points);
-      add_problem("a <polygon> without points like \"x,y;x,y;x,y\"");
-      return std::nullopt;
+      std::vector<double> points = numbers_of(a.text("points"));
+      if (points.size() < 4 || points.size() % 2 != 0) {
+        add_problem("a <polygon> without points like \"x,y;x,y;x,y\"");
+        return false;
+      }
+      object.corners = box_around(points);
+      object.segmentation = mask_of(std::move(points));
+      return true;
     }
     const std::array<const char*, 4> names = shape == "box" ? std::array{"xtl", "ytl", "xbr", "ybr"}
                                              : shape == "ellipse"
@@ -114,19 +142,36 @@ class CvatReader : public XmlReader {
       if (!value) {
         add_problem(fmt::format("a <{}> without the numbers {}, {}, {} and {}", shape, names[0], names[1],
                                 names[2], names[3]));
-        return std::nullopt;
+        return false;
       }
       n[i] = *value;
     }
     if (!a.text("rotation").empty() && !a.number("rotation")) {
       add_problem(
           fmt::format("a <{}> whose rotation \"{}\" is no number", shape, printable(a.text("rotation"))));
-      return std::nullopt;
+      return false;
     }
     const double degrees = a.number("rotation").value_or(0);
-    if (shape == "ellipse") return around_ellipse(n[0], n[1], n[2], n[3], degrees);
-    if (shape == "mask") return BoxCorners{n[0], n[1], n[0] + n[2], n[1] + n[3]};
-    return degrees == 0 ? n : around_turned(n, degrees);
+    if (shape == "ellipse") {
+      object.corners = around_ellipse(n[0], n[1], n[2], n[3], degrees);
+    } else if (shape == "mask") {
+      object.corners = {n[0], n[1], n[0] + n[2], n[1] + n[3]};
+      if (masks_) read_mask(n, a, object);
+    } else {
+      object.corners = degrees == 0 ? n : around_turned(n, degrees);
+    }
+    return true;
+  }
+
+  void read_mask(const std::array<double, 4>& window, const XmlAttributes& a, ImageObject& object) {
+    const CvatImage& image = file_.images.back();
+    try {
+      auto mask = std::make_shared<Segmentation>();
+      mask->runs = mask_in(window, numbers_of(a.text("rle")), {image.height, image.width});
+      object.segmentation = std::move(mask);
+    } catch (const InputError& e) {
+      object.mask_fault = fmt::format("{}: line {}: {}", path(), line(), e.what());
+    }
   }
 
   void add_problem(const std::string& what) {
@@ -137,6 +182,7 @@ class CvatReader : public XmlReader {
     std::string name;
     bool is_part = false;  // of a skeleton
   };
+  bool masks_;
   CvatFile file_;
   Label label_;
   bool is_named_ = false;  // the image
@@ -144,7 +190,7 @@ class CvatReader : public XmlReader {
 
 }  // namespace
 
-CvatFile read_cvat_xml(const std::string& path) { return CvatReader(path).read(); }
+CvatFile read_cvat_xml(const std::string& path, bool masks) { return CvatReader(path, masks).read(); }
 
 bool is_cvat_xml(const std::string& path) {
   return path.ends_with(".xml") && is_file(path) &&

@@ -21,8 +21,8 @@ struct CvatFile {
   std::vector<std::string> problems;  // "path: line N: what"; their objects are left out
 };
 
-// Throws InputError where it is no such XML.
-CvatFile read_cvat_xml(const std::string& path);
+// Throws InputError where it is no such XML. The runs of masks are read where they are wanted.
+CvatFile read_cvat_xml(const std::string& path, bool masks = false);
 // By its first bytes.
 bool is_cvat_xml(const std::string& path);
 

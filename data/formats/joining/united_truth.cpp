@@ -106,6 +106,7 @@ class Union {
     for (const std::string& note : truth.notes)
       all_.notes.push_back(is_one_ ? note : fmt::format("{}: {}", part.name, note));
     all_.is_annotated = all_.is_annotated && truth.is_annotated;
+    all_.faulty_masks += truth.faulty_masks;
     add_images(part);
     const auto categories = known_categories(part);
     std::vector<int64_t> ids;

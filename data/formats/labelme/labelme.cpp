@@ -70,6 +70,7 @@ DataSplits find_labelme_in_file(const std::string& file) {
      .layout = "JSON files beside the images or in annotations",
      .find = find_labelme,
      .find_in_file = find_labelme_in_file,
+     .provides = {.masks = true},
      .file = __FILE__});
 
 }  // namespace

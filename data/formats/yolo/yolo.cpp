@@ -25,7 +25,7 @@ struct LabelledImage {
   std::string path;  // of the labels; "": there are none
 };
 
-LabelledImage read_labelled(const YoloImage& image, const std::string& root, const YoloYaml& set,
+LabelledImage read_labelled(const YoloImage& image, const std::string& root, const YoloYaml& set, bool masks,
                             const NamedFolder* inside) {
   LabelledImage out;
   out.image.file_name = image.name;
@@ -39,7 +39,7 @@ LabelledImage read_labelled(const YoloImage& image, const std::string& root, con
   }
   out.path = label_file(root, image);
   if (!out.path.empty())
-    out.labels = read_yolo_labels(out.path, set, {out.image.height, out.image.width}, out.problems);
+    out.labels = read_yolo_labels(out.path, set, {out.image.height, out.image.width}, masks, out.problems);
   return out;
 }
 
@@ -99,7 +99,7 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   std::vector<LabelledImage> found(images.images.size());
   run_tasks(std::ssize(found), 0, [&](int64_t i) {
     const auto k = static_cast<size_t>(i);
-    found[k] = read_labelled(images.images[k], images.root, set, inside ? &*inside : nullptr);
+    found[k] = read_labelled(images.images[k], images.root, set, paths.masks, inside ? &*inside : nullptr);
   });
   if (!found.empty() && std::all_of(found.begin(), found.end(), [](auto& f) { return f.path.empty(); }))
     report(fmt::format("{}: none of the {} images in {} has labels, expected them in files like {}",
@@ -122,7 +122,8 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
                                    .image_id = f.image.id,
                                    .category_id = id->second,
                                    .bbox = box.bbox,
-                                   .area = std::max(box.bbox[2], 0.0) * std::max(box.bbox[3], 0.0)});
+                                   .area = std::max(box.bbox[2], 0.0) * std::max(box.bbox[3], 0.0),
+                                   .segmentation = box.segmentation});
     }
     truth.images.push_back(f.image);
   }
@@ -144,6 +145,7 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
      .layout = "data.yaml, obj.data, or classes.txt with images and labels",
      .find = find_yolo,
      .find_in_file = find_yolo_in_file,
+     .provides = {.masks = true},
      .file = __FILE__});
 
 }  // namespace

@@ -38,7 +38,8 @@ bool are_points(const std::vector<double>& values, size_t numbers) {
 
 class LineReader {
  public:
-  LineReader(const YoloYaml& set, ImageSize size, YoloLabels& out) : set_(set), size_(size), out_(out) {}
+  LineReader(const YoloYaml& set, ImageSize size, bool masks, YoloLabels& out)
+      : set_(set), size_(size), masks_(masks), out_(out) {}
 
   // What is wrong with the line; "": the box is appended.
   std::string read(std::string_view line) {
@@ -92,14 +93,21 @@ class LineReader {
     }
     const auto width = static_cast<double>(size_.width), height = static_cast<double>(size_.height);
     const double left = round_pixels(x1 * width), top = round_pixels(y1 * height);
-    if (width > 0)  // else the image cannot be read, which whoever looks at the images tells
-      out_.boxes.push_back({label,
-                            {left, top, round_pixels(round_pixels(x2 * width) - left),
-                             round_pixels(round_pixels(y2 * height) - top)}});
+    if (width == 0) return;  // the image cannot be read, which whoever looks at the images tells
+    out_.boxes.push_back({label,
+                          {left, top, round_pixels(round_pixels(x2 * width) - left),
+                           round_pixels(round_pixels(y2 * height) - top)}});
+    if (!is_polygon || !masks_) return;
+    auto mask = std::make_shared<Segmentation>();
+    std::vector<double>& points = mask->polygons.emplace_back();
+    for (size_t i = 0; i < values.size(); ++i)
+      points.push_back(round_pixels(values[i] * (i % 2 == 0 ? width : height)));
+    out_.boxes.back().segmentation = std::move(mask);
   }
 
   const YoloYaml& set_;
   ImageSize size_;
+  bool masks_;
   YoloLabels& out_;
 };
 
@@ -128,11 +136,11 @@ std::string LabelKinds::note() const {
                      lines, is_even && words == kOrientedWords ? "oriented boxes" : "polygons");
 }
 
-YoloLabels read_yolo_labels(const std::string& path, const YoloYaml& set, ImageSize size,
+YoloLabels read_yolo_labels(const std::string& path, const YoloYaml& set, ImageSize size, bool masks,
                             std::vector<std::string>& problems) {
   YoloLabels out;
   try {
-    LineReader reader(set, size, out);
+    LineReader reader(set, size, masks, out);
     for (const TextLine& line : text_lines(read_text(path, kLabelFile)))
       if (const std::string problem = reader.read(line.text); !problem.empty())
         problems.push_back(fmt::format("{}: line {}: {}", path, line.number, problem));

@@ -3,17 +3,19 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "core/types/image_size.h"
+#include "core/types/segmentation.h"
 #include "data/formats/yolo/yolo_names.h"
 
 namespace saccade {
 
 struct YoloBox {
   int64_t label = 0;
-  std::array<double, 4> bbox{};  // x, y, width, height in pixels
+  std::array<double, 4> bbox{};                           // x, y, width, height in pixels
+  std::shared_ptr<const Segmentation> segmentation = {};  // of a line with a polygon, where it is wanted
 };
 
 // What the lines of more numbers than a box has look like, of one file or of many.
@@ -35,7 +37,7 @@ struct YoloLabels {
 };
 
 // Appends "path: line N: what" for each line that is wrong. Without a size there are no boxes.
-YoloLabels read_yolo_labels(const std::string& path, const YoloYaml& set, ImageSize size,
+YoloLabels read_yolo_labels(const std::string& path, const YoloYaml& set, ImageSize size, bool masks,
                             std::vector<std::string>& problems);
 
 }  // namespace saccade

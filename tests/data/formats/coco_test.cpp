@@ -150,7 +150,7 @@ TEST(CocoDataset, SurvivesEveryCutAndFlippedByte) {
   }
 }
 
-// Their numbers are out of the parser's sight, but they are JSON.
+// Nobody wants them, but they are JSON.
 TEST(CocoDataset, SegmentationsAreCheckedAndPassedOver) {
   TestFolder dir;
   auto error = [&](const std::string& segmentation) {

@@ -454,6 +454,16 @@ TEST(Documentation, HasASectionForEachReader) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '#'), 1 + 2 * std::ssize(names)) << "a section of no reader";
 }
 
+TEST(Documentation, SaysWhatTheFilesOfEachFormatProvide) {
+  const std::string text = read_bytes(std::string(SACCADE_SOURCE_DIR) + "/docs/formats.md");
+  for (const auto& [name, format] : detection_formats().all()) {
+    auto word = [](bool has) { return has ? "yes" : "no"; };
+    const std::string row =
+        fmt::format("\n| {} | {} | {} |", name, word(format.provides.boxes), word(format.provides.masks));
+    EXPECT_NE(text.find(row), std::string::npos) << row;
+  }
+}
+
 TEST(Splits, SharedImagesAreSaid) {
   TestFolder dir;
   make(dir, both(labelled({"train/1", "train/2"}),

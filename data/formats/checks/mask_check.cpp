@@ -1,0 +1,68 @@
+#include "data/formats/checks/mask_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "data/formats/listing.h"
+
+namespace saccade {
+namespace {
+
+// An odd number of coordinates is no polygon at all.
+bool has_no_area(const std::vector<double>& polygon) { return polygon.size() < 6 && polygon.size() % 2 == 0; }
+
+class MaskCheck {
+ public:
+  MaskCheck(GroundTruth& truth, const ProblemReport& report) : truth_(truth), report_(report) {}
+
+  void run() {
+    for (const ImageInfo& image : truth_.images)
+      sizes_.emplace(image.id, ImageSize{image.height, image.width});
+    for (Annotation& a : truth_.annotations) {
+      if (!a.segmentation) continue;
+      leave_out_points(a);
+      check(a);
+    }
+    if (points_ > 0)
+      truth_.notes.push_back(fmt::format(
+          "{} fewer than three points and {} left out, the first of annotation {}; {} without a mask",
+          count_of(points_, "polygon has", "polygons have"), points_ == 1 ? "is" : "are", first_,
+          count_of(without_, "object is left", "objects are left")));
+  }
+
+ private:
+  void leave_out_points(Annotation& a) {
+    if (std::ranges::none_of(a.segmentation->polygons, has_no_area)) return;
+    Segmentation rest = *a.segmentation;
+    if (points_ == 0) first_ = a.id;
+    points_ += static_cast<int64_t>(std::erase_if(rest.polygons, has_no_area));
+    without_ += rest.polygons.empty();
+    a.segmentation = rest.polygons.empty() ? nullptr : std::make_shared<const Segmentation>(std::move(rest));
+  }
+
+  void check(Annotation& a) {
+    if (!a.segmentation) return;
+    const auto image = sizes_.find(a.image_id);
+    const bool is_sized = image != sizes_.end() && image->second.width > 0;
+    try {
+      a.segmentation->check(is_sized ? image->second : a.segmentation->runs.size());
+    } catch (const InputError& e) {
+      report_(fmt::format("annotation {}: {}", a.id, e.what()));
+      a.segmentation.reset();
+      ++truth_.faulty_masks;
+    }
+  }
+
+  GroundTruth& truth_;
+  const ProblemReport& report_;
+  std::unordered_map<int64_t, ImageSize> sizes_;
+  int64_t points_ = 0, without_ = 0, first_ = 0;
+};
+
+}  // namespace
+
+void check_masks(GroundTruth& truth, const ProblemReport& report) { MaskCheck(truth, report).run(); }
+
+}  // namespace saccade
