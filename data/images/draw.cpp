@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/tensor/error.h"
+
 namespace saccade {
 namespace {
 
@@ -67,6 +69,24 @@ Rgb color_of_label(int64_t label) {
   return out;
 }
 
+void draw_mask(Image& image, const Mask& mask, Rgb color) {
+  SACCADE_CHECK(mask.size() == (ImageSize{image.height, image.width}),
+                "[draw_mask] a mask of {} x {} on {} x {} pixels", mask.size().width, mask.size().height,
+                image.width, image.height);
+  const std::vector<uint8_t> pixels = mask.bitmap();
+  auto is_set = [&](int64_t x, int64_t y) {
+    return x >= 0 && y >= 0 && x < image.width && y < image.height &&
+           pixels[static_cast<size_t>(y * image.width + x)] != 0;
+  };
+  const Box& box = mask.box();
+  for (auto y = static_cast<int64_t>(box.y1); y < static_cast<int64_t>(box.y2); ++y)
+    for (auto x = static_cast<int64_t>(box.x1); x < static_cast<int64_t>(box.x2); ++x) {
+      if (!is_set(x, y)) continue;
+      const bool is_inside = is_set(x - 1, y) && is_set(x + 1, y) && is_set(x, y - 1) && is_set(x, y + 1);
+      blend(image, x, y, color, is_inside ? 0.4 : 1);
+    }
+}
+
 void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vector<std::string>& names) {
   int64_t side = std::min(image.height, image.width);
   int64_t line = std::max<int64_t>(1, (side + 120) / 240), letters = std::max<int64_t>(10, side / 36);
@@ -83,6 +103,8 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return boxes[a].score > boxes[b].score; });
 
+  for (auto it = order.rbegin(); it != order.rend(); ++it)
+    if (const DrawnBox& box = boxes[*it]; box.mask) draw_mask(image, *box.mask, color_of_label(box.label));
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     Rect r = rect_of(boxes[*it]);
     frame(image, {r.x1 - 1, r.y1 - 1, r.x2 + 1, r.y2 + 1}, {0, 0, 0}, 1, 0.45);

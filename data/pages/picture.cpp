@@ -22,7 +22,6 @@ std::string base64(const std::vector<uint8_t>& bytes) {
   return out;
 }
 
-// Scaled to fit, with the boxes moved into `to`.
 Image scaled(const Image& image, double scale) {
   const auto side = [&](int64_t v) {
     return std::max<int64_t>(1, std::llround(static_cast<double>(v) * scale));
@@ -30,22 +29,21 @@ Image scaled(const Image& image, double scale) {
   return resize_image(image, side(image.height), side(image.width));
 }
 
-std::vector<DrawnBox> moved(std::vector<DrawnBox> boxes, double x, double y, double x_scale, double y_scale) {
+// On what was scaled: the part of the image whose top left corner is at (x, y).
+void draw_scaled(Image& small, std::vector<DrawnBox> boxes, int64_t x, int64_t y, ImageSize part,
+                 const std::vector<std::string>& names) {
+  const auto left = static_cast<double>(x), top = static_cast<double>(y);
+  const double x_scale = static_cast<double>(small.width) / static_cast<double>(part.width);
+  const double y_scale = static_cast<double>(small.height) / static_cast<double>(part.height);
   for (DrawnBox& b : boxes) {
-    b.x1 = (b.x1 - x) * x_scale;
-    b.x2 = (b.x2 - x) * x_scale;
-    b.y1 = (b.y1 - y) * y_scale;
-    b.y2 = (b.y2 - y) * y_scale;
+    b.x1 = (b.x1 - left) * x_scale;
+    b.x2 = (b.x2 - left) * x_scale;
+    b.y1 = (b.y1 - top) * y_scale;
+    b.y2 = (b.y2 - top) * y_scale;
+    if (b.mask)
+      b.mask = std::make_shared<const Mask>(b.mask->crop(y, x, part).resize({small.height, small.width}));
   }
-  return boxes;
-}
-
-void draw_scaled(Image& small, const std::vector<DrawnBox>& boxes, double x, double y, double width,
-                 double height, const std::vector<std::string>& names) {
-  draw_boxes(small,
-             moved(boxes, x, y, static_cast<double>(small.width) / width,
-                   static_cast<double>(small.height) / height),
-             names);
+  draw_boxes(small, boxes, names);
 }
 
 }  // namespace
@@ -55,7 +53,7 @@ Image small_picture(const Image& image, const std::vector<DrawnBox>& boxes,
   const double scale =
       std::min(1.0, static_cast<double>(side) / static_cast<double>(std::max(image.width, image.height)));
   Image small = scaled(image, scale);
-  draw_scaled(small, boxes, 0, 0, static_cast<double>(image.width), static_cast<double>(image.height), names);
+  draw_scaled(small, boxes, 0, 0, {image.height, image.width}, names);
   return small;
 }
 
@@ -89,8 +87,7 @@ Image cut_around(const Image& image, const DrawnBox& box, const std::vector<Draw
   Image small = scaled(part, std::min(scale, 8.0));
   std::vector<DrawnBox> boxes{box};
   boxes.insert(boxes.end(), others.begin(), others.end());
-  draw_scaled(small, boxes, static_cast<double>(left), static_cast<double>(top),
-              static_cast<double>(part.width), static_cast<double>(part.height), names);
+  draw_scaled(small, std::move(boxes), left, top, {part.height, part.width}, names);
   return small;
 }
 
