@@ -13,8 +13,8 @@
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/config.h"
-#include "train/report/detection_figures.h"
 #include "train/report/run_metrics.h"
+#include "train/tasks/detection/figures.h"
 
 namespace saccade {
 namespace {

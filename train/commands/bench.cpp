@@ -11,9 +11,9 @@
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
 #include "data/images/image.h"
-#include "train/commands/device_choice.h"
 #include "train/commands/task_commands.h"
 #include "train/config/options.h"
+#include "train/inference/device_choice.h"
 #include "train/logs/print.h"
 
 namespace saccade {

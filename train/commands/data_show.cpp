@@ -9,10 +9,10 @@
 #include "data/images/draw.h"
 #include "data/loading/skipped_images.h"
 #include "train/commands/commands.h"
-#include "train/commands/predict_files.h"
 #include "train/config/options.h"
 #include "train/config/recipes.h"
 #include "train/config/task.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {

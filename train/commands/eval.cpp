@@ -7,9 +7,9 @@
 #include "core/tensor/error.h"
 #include "data/formats/splits.h"
 #include "data/images/image.h"
-#include "train/commands/device_choice.h"
 #include "train/commands/task_commands.h"
 #include "train/config/task.h"
+#include "train/inference/device_choice.h"
 #include "train/logs/print.h"
 
 namespace saccade {

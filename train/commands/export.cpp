@@ -18,10 +18,10 @@
 #include "core/tensor/philox.h"
 #include "data/images/image.h"
 #include "train/checkpoints/load_model.h"
-#include "train/commands/predict_files.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/export/export.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {

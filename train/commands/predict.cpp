@@ -6,8 +6,8 @@
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/image_check.h"
-#include "train/commands/device_choice.h"
 #include "train/commands/task_commands.h"
+#include "train/inference/device_choice.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
 

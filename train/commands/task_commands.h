@@ -12,8 +12,8 @@
 #include "data/images/image.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
-#include "train/commands/predict_files.h"
 #include "train/inference/evaluation.h"
+#include "train/inference/picture_files.h"
 #include "train/report/evaluation_sections.h"
 
 namespace saccade {

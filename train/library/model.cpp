@@ -5,10 +5,10 @@
 
 #include "core/runtime/cpu/thread_team.h"
 #include "train/checkpoints/load_model.h"
-#include "train/commands/device_choice.h"
-#include "train/commands/predict_files.h"
 #include "train/config/options.h"
+#include "train/inference/device_choice.h"
 #include "train/inference/evaluation.h"
+#include "train/inference/picture_files.h"
 #include "train/inference/runner.h"
 #include "train/library/boundary.h"
 #include "train/library/saccade.hpp"

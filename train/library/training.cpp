@@ -4,9 +4,9 @@
 
 #include "core/tensor/execution.h"
 #include "train/checkpoints/run_folder.h"
-#include "train/commands/device_choice.h"
 #include "train/config/config.h"
 #include "train/config/task.h"
+#include "train/inference/device_choice.h"
 #include "train/library/boundary.h"
 #include "train/library/saccade.hpp"
 #include "train/loop/training_run.h"

@@ -9,11 +9,11 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
-#include "train/classification/evaluate.h"
 #include "train/commands/task_commands.h"
 #include "train/config/options.h"
 #include "train/inference/runner.h"
 #include "train/logs/print.h"
+#include "train/tasks/classification/evaluate.h"
 
 namespace saccade {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/classification/evaluate.h"
+#include "train/tasks/classification/evaluate.h"
 
 #include <vector>
 

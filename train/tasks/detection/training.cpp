@@ -12,11 +12,11 @@
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
-#include "train/detection/detection_pictures.h"
-#include "train/detection/evaluator.h"
 #include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
 #include "train/loop/training_task.h"
+#include "train/tasks/detection/evaluate.h"
+#include "train/tasks/detection/truth_pictures.h"
 
 namespace saccade {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/classification/classification_task.h"
+#include "train/tasks/classification/training.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,12 +10,12 @@
 #include "data/formats/splits.h"
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
-#include "train/classification/evaluate.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
 #include "train/loop/training_task.h"
+#include "train/tasks/classification/evaluate.h"
 
 namespace saccade {
 namespace {

@@ -14,11 +14,11 @@
 #include "data/images/draw.h"
 #include "train/commands/task_commands.h"
 #include "train/config/options.h"
-#include "train/detection/evaluator.h"
-#include "train/detection/sampling_points.h"
-#include "train/detection/tiles.h"
 #include "train/inference/runner.h"
 #include "train/logs/print.h"
+#include "train/tasks/detection/evaluate.h"
+#include "train/tasks/detection/sampling_points.h"
+#include "train/tasks/detection/tiles.h"
 
 namespace saccade {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/detection/evaluator.h"
+#include "train/tasks/detection/evaluate.h"
 
 #include "data/evaluation/chosen_classes.h"
 #include "data/formats/annotated_images.h"
