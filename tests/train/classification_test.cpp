@@ -1,5 +1,5 @@
 // Classifiers: the loss with soft targets, the metrics, and what the options of their recipes mean.
-#include "train/tasks/classification/training.h"
+#include "train/tasks/classification/classification.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include "data/formats/image_folder.h"
 #include "tests/test_folder.h"
 #include "train/config/options.h"
-#include "train/tasks/classification/evaluate.h"
 
 namespace saccade {
 namespace {

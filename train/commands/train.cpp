@@ -182,7 +182,7 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
           {{"--config", arguments.config}});
   }
   if (!arguments.init_from.empty()) open_weights(arguments.init_from, arguments.key);
-  std::unique_ptr<TrainingTask> task = task_of(config).make(config);
+  std::unique_ptr<TrainingTask> task = task_of(config).training(config);
   NamePatterns frozen(arguments.freeze, kFreeze);
   for (const NamedTensor& p : task->model().parameters()) frozen.match(p.name);
   frozen.finish("parameter of the model");

@@ -47,7 +47,7 @@ class Training::Impl {
 
   void begin() {
     const ComputeScope compute(options_.device);
-    task_ = task_of(options_.config).make(options_.config);
+    task_ = task_of(options_.config).training(options_.config);
     run_.emplace(options_, *task_, folder_);
     if (!options_.resume) folder_.refuse_run();
     const auto& modules = options_.config.train().checkpoint_modules();

@@ -6,7 +6,7 @@
 #include "core/tensor/error.h"
 #include "data/pages/picture.h"
 #include "train/config/options.h"
-#include "train/inference/runner.h"
+#include "train/tasks/detection/runner.h"
 #include "train/tasks/detection/sampling_points.h"
 #include "train/tasks/detection/truth_pictures.h"
 

@@ -1,4 +1,6 @@
 // Precision, recall and confusions of a detector, and pictures of what it found.
+#include "train/tasks/detection/detection.h"
+
 #include <algorithm>
 
 #include "data/pages/chart.h"
