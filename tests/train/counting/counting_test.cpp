@@ -50,7 +50,7 @@ train { epochs: 0 max_steps: 40 log_every: 1 eval_every_epochs: 0 }
                          "--max-steps", "41"}),
             0);
   EXPECT_EQ(run_command({"summary", "--config", folder / "config.textproto"}), 0);
-  EXPECT_EQ(run_command({"bench", "--checkpoint", checkpoint, "--seconds", "0.01"}), 0);
+  EXPECT_EQ(run_command({"bench", checkpoint, "--seconds", "0.01"}), 0);
   EXPECT_EQ(run_command({"data", "show", "--config", folder / "config.textproto", "--output",
                          folder / "shown", "--images", "2"}),
             0);
