@@ -15,6 +15,9 @@
 
 namespace saccade {
 
+// What a data set says of each image: which objects are in it, or the class of the whole.
+enum class Annotated { kObjects, kClass };
+
 enum class Part { kAll, kTraining, kValidation };
 
 // Where a data set lies, as data.train and data.val of a configuration say.

@@ -21,8 +21,8 @@
 #include "core/tensor/philox.h"
 #include "models/build.h"
 #include "models/detection/set_output.h"
-#include "train/commands/device_choice.h"
 #include "train/config/options.h"
+#include "train/inference/device_choice.h"
 #include "train/inference/model_input.h"
 
 namespace saccade {

@@ -48,7 +48,7 @@ TEST(DataShow, PicturesAreTheBatchesOfAStepWithTheirBoxes) {
                          "--batches", "4", "--step", "2"}),
             0);
   const Config config = resolve_config(load_config(dir / "c.textproto"));
-  const std::unique_ptr<TrainingTask> task = task_of(config).make(config);
+  const std::unique_ptr<TrainingTask> task = task_of(config).training(config);
   const std::function<Batch()> next = task->open_batches(0, 2);  // the third batch is the first of step 2
   for (int64_t k = 0; k < 4; ++k) {
     const Batch batch = next();

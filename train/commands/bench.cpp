@@ -11,9 +11,13 @@
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
 #include "data/images/image.h"
-#include "train/commands/device_choice.h"
-#include "train/commands/task_commands.h"
+#include "train/checkpoints/load_model.h"
+#include "train/commands/commands.h"
 #include "train/config/options.h"
+#include "train/config/task.h"
+#include "train/inference/device_choice.h"
+#include "train/inference/evaluation.h"
+#include "train/inference/inference.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -50,14 +54,14 @@ int run_bench(const BenchArguments& arguments) {
   if (!choice.notice.empty()) print_line(choice.notice);
   const ImageSize size = eval_size(model.config, arguments.height, arguments.width);
   const Batch batch = noise_batch(arguments.batch_size, size);
-  const EvaluatorOptions options = evaluator_options(model.config);
-  EvaluationMode mode(*model.module, options.precision);
-  const auto infer = task_commands().find(model.task).inference(model, options);
+  EvaluationMode mode(*model.module, precision_of(model.config));
+  const auto inference = task_of(model.config).inference(model);
 
   using Clock = std::chrono::steady_clock;
   auto milliseconds_of = [&] {
     const Clock::time_point start = Clock::now();
-    with_model_of(arguments.checkpoint, size, "--height, --width, --batch-size", [&] { infer(batch); });
+    with_model_of(arguments.checkpoint, size, "--height, --width, --batch-size",
+                  [&] { inference->run(batch); });
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   };
   constexpr int kWarmRuns = 3, kFewestRuns = 10;  // memory is taken, plans are made

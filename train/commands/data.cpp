@@ -18,7 +18,7 @@
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/commands.h"
 #include "train/commands/data_sources.h"
-#include "train/commands/predict_files.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
 

@@ -98,7 +98,7 @@ std::optional<DataSplits> class_folders(const SourceFlags& flags) {
   if (!flags.annotations.empty() || !flags.images.empty() || flags.data.empty() ||
       !std::ranges::all_of(flags.data, holds_classes))
     return std::nullopt;
-  DataSplits found = find_united(flags.data, {.is_detection = false});
+  DataSplits found = find_united(flags.data, {.kind = Annotated::kClass});
   for (const std::string& note : found.notes) print_line("note: {}", note);
   for (const SplitNames& names : split_names())
     if (auto& paths = found.*names.split) {

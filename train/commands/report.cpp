@@ -11,10 +11,11 @@
 #include "core/tensor/error.h"
 #include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
-#include "train/commands/device_choice.h"
-#include "train/commands/predict_files.h"
-#include "train/commands/task_commands.h"
+#include "train/commands/commands.h"
 #include "train/config/task.h"
+#include "train/inference/device_choice.h"
+#include "train/inference/evaluation_data.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 #include "train/report/run_metrics.h"
@@ -52,8 +53,6 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     eval.split = arguments.split;
     paths = eval_paths(eval, model);
   } else {
-    if (!arguments.annotations.empty() && !task_of(model.config).has_category_ids)
-      fail_input("--annotations: the run is of a classifier, expected only --images or --data");
     const bool is_given = !arguments.images.empty();
     // The recipe's folder may be gone when the paths are given.
     if (!is_given || model.config.data().folder().empty()) paths = data_splits(model.config).val;
@@ -81,8 +80,6 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     paths->categories = categories_of(model);
     paths->choice = class_choice(model.config);
   }
-  if (!task_of(model.config).has_category_ids)
-    only_classes(*paths, arguments.classes, model, chosen_checkpoint(arguments));
   // As for eval: the run, and what its configuration allows, may be a stranger's, and the page shows pictures.
   if (paths->allow_outside && !arguments.allow_outside)
     print_line(
@@ -187,7 +184,7 @@ int run_report(const ReportArguments& arguments) {
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
                  trained_on(model.config.data()), count_text(std::llround(metrics.step))));
-  add_run_section(page, metrics);
+  add_run_section(page, metrics, task_of(model.config).charts());
   std::string figures;
   if (paths) {
     const ReportOptions options{.paths = *paths,
@@ -199,9 +196,7 @@ int run_report(const ReportArguments& arguments) {
                                 .classes = arguments.classes,
                                 .evaluation = evaluator_options(model.config, arguments.batch_size),
                                 .figures = arguments.figures};
-    const auto add_sections = [&] {
-      figures = task_commands().find(task_of(model.config).name).report(page, options);
-    };
+    const auto add_sections = [&] { figures = task_of(model.config).report(page, options); };
     if (arguments.detections.empty())
       with_model_of(checkpoint, eval_size(model.config), "--batch-size", add_sections);
     else

@@ -11,9 +11,9 @@
 #include "data/formats/splits.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
-#include "train/commands/task_commands.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
+#include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 
 namespace saccade {

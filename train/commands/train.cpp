@@ -16,9 +16,9 @@
 #include "train/checkpoints/run_folder.h"
 #include "train/commands/cli/cli.h"
 #include "train/commands/commands.h"
-#include "train/commands/device_choice.h"
 #include "train/config/recipes.h"
 #include "train/config/task.h"
+#include "train/inference/device_choice.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
 #include "train/loop/trainer.h"
@@ -182,7 +182,7 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
           {{"--config", arguments.config}});
   }
   if (!arguments.init_from.empty()) open_weights(arguments.init_from, arguments.key);
-  std::unique_ptr<TrainingTask> task = task_of(config).make(config);
+  std::unique_ptr<TrainingTask> task = task_of(config).training(config);
   NamePatterns frozen(arguments.freeze, kFreeze);
   for (const NamedTensor& p : task->model().parameters()) frozen.match(p.name);
   frozen.finish("parameter of the model");

@@ -1,5 +1,5 @@
 // Tiles: that they cover the image, and that what lies on a seam is found once.
-#include "train/detection/tiles.h"
+#include "train/tasks/detection/tiles.h"
 
 #include <gtest/gtest.h>
 

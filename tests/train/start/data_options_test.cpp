@@ -58,7 +58,7 @@ TEST(TrainingNotes, SayWhatIsOddAboutTheData) {
     apply_set(config,
               "data.train={annotations: \"" + dir / "list.json" + "\" images: \"" + dir.path() + "\"}");
     std::string notes;
-    for (const std::string& note : task_of(config).make(resolve_config(config))->describe_data())
+    for (const std::string& note : task_of(config).training(resolve_config(config))->describe_data())
       notes += note + "\n";
     EXPECT_EQ(c.note.empty(), notes.empty()) << notes;
     EXPECT_NE(notes.find(c.note), std::string::npos) << c.note << " not in " << notes;

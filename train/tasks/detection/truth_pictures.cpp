@@ -1,4 +1,4 @@
-#include "train/detection/detection_pictures.h"
+#include "train/tasks/detection/truth_pictures.h"
 
 #include <algorithm>
 

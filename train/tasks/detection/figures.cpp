@@ -1,4 +1,4 @@
-#include "train/report/detection_figures.h"
+#include "train/tasks/detection/figures.h"
 
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-#include "train/report/detection_pictures.h"
+#include "train/tasks/detection/report_pictures.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,9 +6,9 @@
 #include "core/tensor/error.h"
 #include "data/pages/picture.h"
 #include "train/config/options.h"
-#include "train/detection/detection_pictures.h"
-#include "train/detection/sampling_points.h"
-#include "train/inference/runner.h"
+#include "train/tasks/detection/runner.h"
+#include "train/tasks/detection/sampling_points.h"
+#include "train/tasks/detection/truth_pictures.h"
 
 namespace saccade {
 namespace {

@@ -1,4 +1,6 @@
-// saccade eval and saccade predict with a detector: pictures with boxes, and the detections as a list.
+// saccade predict with a detector: pictures with boxes, and the detections as a list.
+#include "train/tasks/detection/detection.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,61 +12,15 @@
 #include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
-#include "data/formats/data_format.h"
 #include "data/images/draw.h"
-#include "train/commands/task_commands.h"
 #include "train/config/options.h"
-#include "train/detection/evaluator.h"
-#include "train/detection/sampling_points.h"
-#include "train/detection/tiles.h"
-#include "train/inference/runner.h"
-#include "train/logs/print.h"
+#include "train/inference/evaluation.h"
+#include "train/tasks/detection/runner.h"
+#include "train/tasks/detection/sampling_points.h"
+#include "train/tasks/detection/tiles.h"
 
 namespace saccade {
 namespace {
-
-Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
-                               const EvaluatorOptions& options) {
-  if (arguments.annotations.empty() && arguments.data.empty())
-    fail_input(
-        "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
-        arguments.checkpoint);
-  DataPaths paths = eval_paths(arguments, model);
-  paths.may_lack_annotations = true;
-  std::vector<std::string> notes;
-  auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
-  const bool is_annotated = dataset->ground_truth().is_annotated;
-  for (const auto& [flag, is_missing] : {std::pair{"--detections: not given", arguments.detections.empty()},
-                                         std::pair{"--json: given", !arguments.json.empty()}})
-    if (!is_annotated && is_missing)
-      fail_input("{}, but {} has no \"annotations\" list, so there are detections and no figures", flag,
-                 dataset->name());
-  for (const std::string& note : notes) print_line(note);
-  check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
-  check_choice({.only = arguments.classes}, dataset->class_names(), dataset->name());
-  std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
-  dataset = keep_classes(dataset, paths, arguments.classes, detections);
-  const GroundTruth& truth = dataset->ground_truth();
-  if (!arguments.detections.empty()) write_detections(arguments.detections, detections, &truth);
-  if (!is_annotated)
-    return {
-        .metrics = {},
-        .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",
-                             detections.size(), truth.images.size(), escaped(dataset->name()))};
-  return detection_evaluator(model.config)
-      .evaluate(
-          truth, detections,
-          {.source = arguments.checkpoint, .per_class = arguments.per_class, .figures = arguments.figures});
-}
-
-std::function<void(const Batch&)> box_inference(const LoadedModel& model, const EvaluatorOptions& options) {
-  auto& detector = model.as<Detector>();
-  auto runner = std::make_shared<DetectorRunner>(detector, options.normalization);
-  const PostprocessOptions post = postprocess_options(model.config, std::ssize(model.category_ids));
-  return [&detector, runner, post](const Batch& batch) {
-    detector.postprocess(*runner->run(batch), batch.targets, post);
-  };
-}
 
 constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
 
@@ -230,17 +186,10 @@ class BoxPredictor : public Predictor {
   int64_t count_ = 0;
 };
 
+}  // namespace
+
 std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, const LoadedModel& model) {
   return std::make_unique<BoxPredictor>(arguments, model);
 }
 
-[[maybe_unused]] const bool detection_commands_registered =
-    task_commands().add({.name = "detection",
-                         .file = __FILE__,
-                         .inference = box_inference,
-                         .evaluate = evaluate_detections,
-                         .report = add_detection_sections,
-                         .predictor = box_predictor});
-
-}  // namespace
 }  // namespace saccade

@@ -1,4 +1,4 @@
-#include "train/detection/sampling_points.h"
+#include "train/tasks/detection/sampling_points.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
-#include "train/classification/classification_task.h"
+// Training a classifier.
+#include "train/tasks/classification/classification.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "autograd/ops.h"
 #include "core/runtime/host_copy.h"
@@ -10,12 +10,9 @@
 #include "data/formats/splits.h"
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
-#include "train/classification/evaluate.h"
 #include "train/config/options.h"
-#include "train/config/task.h"
 #include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
-#include "train/loop/training_task.h"
 
 namespace saccade {
 namespace {
@@ -46,9 +43,9 @@ double hits(const HostCopy& logits, const std::vector<int64_t>& labels) {
   return count;
 }
 
-class ClassificationTask final : public TrainingTask {
+class ClassifierTraining final : public TrainingTask {
  public:
-  explicit ClassificationTask(const Config& config)
+  explicit ClassifierTraining(const Config& config)
       : config_(config),
         normalization_(image_normalization(config)),
         loader_(train_loader(config)),
@@ -141,63 +138,8 @@ Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing) {
   return add(mul_scalar(own, batch.lambda), mul_scalar(towards(), 1 - batch.lambda));
 }
 
-namespace {
-
-void check_classification(const Config& config) {
-  classification_evaluator(config);
-  const auto& data = config.data();
-  if (config.model().has_transformer())
-    fail_input("model.transformer: is set, but a classifier is a backbone with a class head");
-  if (data.augment().height() == 0)
-    fail_input("data.augment.height: not set, expected the size of a classifier's training images");
-  if (data.val_height() == 0)
-    fail_input("data.val_height: not set, expected the size of a classifier's images at evaluation");
-  for (auto [name, value] :
-       {std::pair{"mosaic", data.augment().mosaic()}, std::pair{"batch_mixup", data.augment().batch_mixup()}})
-    if (value > 0)
-      fail_input("data.augment.{}: {} combines the objects of detection sets, expected 0 for a classifier",
-                 name, value);
-  if (pads_batches(data) && (data.mix().mixup_alpha() > 0 || data.mix().cutmix_alpha() > 0))
-    fail_input(
-        "data.mix: mixes images without padding, expected data.pad_multiple 1 and no random scale without "
-        "pad_as_image");
+std::unique_ptr<TrainingTask> train_classifier(const Config& config) {
+  return std::make_unique<ClassifierTraining>(config);
 }
-
-void check_classification_split(const std::string& field, const config::Split& split) {
-  if (!split.format().empty()) classification_formats().find(split.format(), field + ".format");
-  if (!split.annotations().empty())
-    fail_input("{}.annotations: \"{}\", but a classifier reads the classes from the folders of {}.images",
-               field, split.annotations(), field);
-  need(field + ".images", split.images(), "a folder with one sub-folder of images for each class");
-}
-
-std::optional<DataSize> size_of_class_folders(const Config& config) {
-  const config::Data& data = config.data();
-  const std::string& source = data.folder().empty() ? data.train().images() : data.folder();
-  if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
-  DataPaths paths = *data_splits(config).train;
-  paths.look_at_images = false;
-  const auto dataset = open_classification_dataset(paths);
-  return DataSize{std::ssize(dataset->class_names()), dataset->num_images()};
-}
-
-[[maybe_unused]] const bool classification_registered = training_tasks().add(
-    {.name = "classification",
-     .file = __FILE__,
-     .check = check_classification,
-     .check_split = check_classification_split,
-     .make = [](const Config& config) -> std::unique_ptr<TrainingTask> {
-       return std::make_unique<ClassificationTask>(config);
-     },
-     .open_images = [](const Config& config, std::vector<std::string>& notes) -> TrainingImages {
-       const auto set = open_classification_dataset(*data_splits(config, &notes).train, {}, &notes);
-       return {set, set->class_names()};
-     },
-     .data_size = size_of_class_folders,
-     .usual_classes = 1000,
-     .usual_dataset = "ImageNet",
-     .has_category_ids = false});
-
-}  // namespace
 
 }  // namespace saccade

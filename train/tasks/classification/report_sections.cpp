@@ -1,4 +1,6 @@
 // Accuracy and confusions of a classifier, and the images that it is most wrong about.
+#include "train/tasks/classification/classification.h"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -9,9 +11,9 @@
 #include "data/pages/chart.h"
 #include "data/pages/picture.h"
 #include "train/config/options.h"
-#include "train/inference/runner.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
+#include "train/tasks/classification/runner.h"
 
 namespace saccade {
 namespace {
@@ -135,9 +137,13 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   if (options.threshold) fail_input("--threshold: the run is of a classifier, expected that of a detector");
   if (options.figures != FigureOptions())
     fail_input("--max-detections, --area-ranges: the run is of a classifier, expected that of a detector");
+  if (!options.paths.annotations.empty())
+    fail_input("--annotations: the run is of a classifier, expected only --images or --data");
   const LoadedModel& model = options.model;
+  DataPaths paths = options.paths;
+  only_classes(paths, options.classes, model, options.checkpoint);
   std::vector<std::string> notes;
-  const auto images = open_classification_dataset(options.paths, model.class_names, &notes);
+  const auto images = open_classification_dataset(paths, model.class_names, &notes);
   for (const std::string& line : notes) print_line(line);
   auto score = classification_evaluator(model.config).start();
   std::vector<Guess> guesses;

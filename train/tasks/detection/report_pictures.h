@@ -1,8 +1,8 @@
 #pragma once
 
 #include "data/formats/detection_dataset.h"
-#include "train/report/detection_figures.h"
 #include "train/report/evaluation_sections.h"
+#include "train/tasks/detection/figures.h"
 
 namespace saccade {
 

@@ -1,6 +1,7 @@
 // Training a detector: the data sets, the detector's own loss and the evaluator of a configuration.
+#include "train/tasks/detection/detection.h"
+
 #include <algorithm>
-#include <filesystem>
 #include <unordered_map>
 
 #include "data/evaluation/evaluators.h"
@@ -11,12 +12,10 @@
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
-#include "train/config/task.h"
-#include "train/detection/detection_pictures.h"
-#include "train/detection/evaluator.h"
 #include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
-#include "train/loop/training_task.h"
+#include "train/tasks/detection/evaluate.h"
+#include "train/tasks/detection/truth_pictures.h"
 
 namespace saccade {
 namespace {
@@ -25,9 +24,9 @@ constexpr double kPictureThreshold = 0.3;
 // Of each evaluation, for TensorBoard.
 constexpr int64_t kPictures = 4, kPictureSide = 400;
 
-class DetectionTask final : public TrainingTask {
+class DetectorTraining final : public TrainingTask {
  public:
-  explicit DetectionTask(const Config& config)
+  explicit DetectorTraining(const Config& config)
       : config_(config),
         normalization_(image_normalization(config)),
         loader_(train_loader(config)),
@@ -158,51 +157,10 @@ class DetectionTask final : public TrainingTask {
   std::vector<std::string> evaluation_notes_;
 };
 
-void check_detection(const Config& config) {
-  detection_evaluator(config);
-  if (const double part = config.data().val_center(); part > 0)
-    fail_input(
-        "data.val_center: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes are of the whole image",
-        part);
-  const config::Mix& mix = config.data().mix();
-  if (mix.mixup_alpha() > 0 || mix.cutmix_alpha() > 0)
-    fail_input("data.mix: mixes images of one class each, expected model.type \"classifier\", got \"{}\"",
-               config.model().type());
-}
-
-void check_detection_split(const std::string& field, const config::Split& split) {
-  if (!split.format().empty()) detection_formats().find(split.format(), field + ".format");
-  need(field + ".annotations", split.annotations(), "a file of annotations (COCO json), or data.folder");
-  need(field + ".images", split.images(), "the folder of the images");
-}
-
-std::optional<DataSize> size_of_detection_data(const Config& config) {
-  const config::Data& data = config.data();
-  const std::string& source = data.folder().empty() ? data.train().annotations() : data.folder();
-  if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
-  DataPaths paths = *data_splits(config).train;
-  paths.look_at_images = false;
-  const auto dataset = open_detection_dataset(paths, label_scheme(config));
-  return DataSize{dataset->num_classes(), dataset->num_images()};
-}
-
-[[maybe_unused]] const bool detection_registered = training_tasks().add(
-    {.name = "detection",
-     .file = __FILE__,
-     .check = check_detection,
-     .check_split = check_detection_split,
-     .make = [](const Config& config) -> std::unique_ptr<TrainingTask> {
-       return std::make_unique<DetectionTask>(config);
-     },
-     .open_images = [](const Config& config, std::vector<std::string>& notes) -> TrainingImages {
-       const auto set =
-           open_detection_dataset(*data_splits(config, &notes).train, label_scheme(config), &notes);
-       return {set, set->class_names()};
-     },
-     .data_size = size_of_detection_data,
-     .usual_classes = 91,  // the largest category id and one more, as in the official models
-     .usual_dataset = "COCO",
-     .has_category_ids = true});
-
 }  // namespace
+
+std::unique_ptr<TrainingTask> train_detector(const Config& config) {
+  return std::make_unique<DetectorTraining>(config);
+}
+
 }  // namespace saccade

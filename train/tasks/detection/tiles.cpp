@@ -1,4 +1,4 @@
-#include "train/detection/tiles.h"
+#include "train/tasks/detection/tiles.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "train/commands/device_choice.h"
+#include "train/inference/device_choice.h"
 
 #include <cstdlib>
 #include <cstring>

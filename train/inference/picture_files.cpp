@@ -1,4 +1,4 @@
-#include "train/commands/predict_files.h"
+#include "train/inference/picture_files.h"
 
 #include <glob.h>
 #include <sys/stat.h>

@@ -1,14 +1,13 @@
-// Models on batches of bytes: what evaluation, prediction, the library and `bench` have in common. Called in evaluation mode, without
-// gradients; on a CPU from any number of threads.
+// A detector on batches of bytes: what evaluation, prediction, the library and `bench` have in common.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "core/kernels/normalize_image/normalize_image.h"
-#include "data/loading/batch.h"
-#include "models/classifier.h"
 #include "models/detector.h"
+#include "train/checkpoints/load_model.h"
+#include "train/inference/inference.h"
 #include "train/inference/recorded_forward.h"
 
 namespace saccade {
@@ -26,17 +25,16 @@ class DetectorRunner {
   RecordedForward<std::shared_ptr<const DetectorOutput>> forward_;
 };
 
-class ClassifierRunner {
+// With the post-processing that the model's configuration asks for.
+class DetectorInference : public Inference {
  public:
-  ClassifierRunner(Classifier& model, const kernels::ImageNormalization& normalization)
-      : model_(model), normalization_(normalization) {}
-  // Logits [N, K] as f32 numbers. Throws NotFinite when one of them is not finite.
-  std::vector<float> run(const Batch& batch);
+  explicit DetectorInference(const LoadedModel& model);
+  std::vector<std::vector<Instance>> run(const Batch& batch) override;
 
  private:
-  Classifier& model_;
-  kernels::ImageNormalization normalization_;
-  RecordedForward<Var> forward_;
+  Detector& model_;
+  DetectorRunner runner_;
+  PostprocessOptions post_;
 };
 
 }  // namespace saccade

@@ -1,12 +1,14 @@
 // Precision, recall and confusions of a detector, and pictures of what it found.
+#include "train/tasks/detection/detection.h"
+
 #include <algorithm>
 
 #include "data/pages/chart.h"
-#include "train/detection/evaluator.h"
 #include "train/logs/print.h"
-#include "train/report/detection_figures.h"
-#include "train/report/detection_pictures.h"
 #include "train/report/evaluation_sections.h"
+#include "train/tasks/detection/evaluate.h"
+#include "train/tasks/detection/figures.h"
+#include "train/tasks/detection/report_pictures.h"
 
 namespace saccade {
 namespace {
