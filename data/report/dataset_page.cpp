@@ -24,10 +24,9 @@ std::string Dataset::name_of(ImagePlace place) const {
   return splits.size() > 1 ? splits[place.split].name + ": " + name : name;
 }
 
-DrawnBox Dataset::drawn(const ReportedSplit& split, size_t annotation) const {
+Instance Dataset::drawn(const ReportedSplit& split, size_t annotation) const {
   const Annotation& a = split.truth.annotations[annotation];
-  const auto [x, y, w, h] = a.bbox;
-  return {x, y, x + w, y + h, static_cast<int64_t>(class_of(a.category_id))};
+  return {.label = static_cast<int64_t>(class_of(a.category_id)), .box = box_of_corner(a.bbox), .score = -1};
 }
 
 Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks& looks) {

@@ -27,25 +27,25 @@ Image image_of(const Batch& batch, int64_t n) {
 }
 
 // The objects of a detection batch.
-std::vector<DrawnBox> boxes_of(const Target& target) {
-  std::vector<DrawnBox> boxes;
-  const auto width = static_cast<double>(target.width), height = static_cast<double>(target.height);
-  for (size_t i = 0; 4 * i + 3 < target.boxes.size(); ++i) {
-    const float* b = target.boxes.data() + 4 * i;
-    const double cx = b[0] * width, cy = b[1] * height, w = b[2] * width, h = b[3] * height;
-    boxes.push_back({cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2, target.labels[i]});
+std::vector<Instance> boxes_of(const Target& target) {
+  std::vector<Instance> boxes = target.instances;
+  for (Instance& i : boxes) {
+    i.box = scaled(i.box, static_cast<double>(target.width) / static_cast<double>(target.frame.width),
+                   static_cast<double>(target.height) / static_cast<double>(target.frame.height));
+    i.score = -1;
   }
   return boxes;
 }
 
 // What a classifier is told of image n, on a frame around it.
 void draw_class(Image& image, const Batch& batch, size_t n, const std::vector<std::string>& names) {
-  auto name_of = [&](size_t i) { return names.at(static_cast<size_t>(batch.targets[i].labels.at(0))); };
+  auto name_of = [&](size_t i) { return names.at(static_cast<size_t>(batch.targets[i].label)); };
   std::string name = name_of(n);
   if (batch.lambda < 1)
     name = fmt::format("{:.2f} {}, {:.2f} {}", batch.lambda, name, 1 - batch.lambda,
                        name_of(batch.targets.size() - 1 - n));
-  draw_boxes(image, {{0, 0, static_cast<double>(image.width), static_cast<double>(image.height), 0}}, {name});
+  const Box all{0, 0, static_cast<double>(image.width), static_cast<double>(image.height)};
+  draw_boxes(image, {{.box = all, .score = -1}}, {name});
 }
 
 Config shown_config(const DataShowArguments& arguments) {
@@ -92,7 +92,8 @@ int run_data_show(const DataShowArguments& arguments) {
       const std::string path = (std::filesystem::path(arguments.output) / name).string();
       if (is_old_file(path)) print_line("{}: replaces the file that was there", path);
       write_png(image, path);
-      print_line("  {}: {}, {} objects", name, batch.targets[n].file_name, batch.targets[n].labels.size());
+      print_line("  {}: {}{}", name, batch.targets[n].file_name,
+                 task.has_category_ids ? fmt::format(", {} objects", batch.targets[n].instances.size()) : "");
       ++images;
     }
   }

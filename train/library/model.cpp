@@ -101,7 +101,7 @@ class Model::Impl {
       auto& predictions = found.emplace_back();
       for (const ImageDetection& d : image)
         if (d.score >= threshold)
-          predictions.push_back({static_cast<int>(d.label), d.score, d.x1, d.y1, d.x2, d.y2});
+          predictions.push_back({static_cast<int>(d.label), d.score, d.box.x1, d.box.y1, d.box.x2, d.box.y2});
     }
     return found;
   }
