@@ -98,6 +98,11 @@ Sample AnnotatedImages::make_sample(int64_t index, Image image) const {
     auto instance = instance_of(a, size);
     if (!instance) continue;
     instance->label = class_of(a.category_id);
+    try {
+      if (a.segmentation) instance->mask = std::make_shared<const Mask>(a.segmentation->mask(size));
+    } catch (const InputError& e) {
+      fail_input("{}: annotation {}: {}", name_, a.id, e.what());
+    }
     sample.instances.push_back(std::move(*instance));
   }
   sample.image = std::move(image);
