@@ -11,15 +11,10 @@ namespace {
 
 auto by_id = [](const auto& a, const auto& b) { return a.id < b.id; };
 
-// The box inside the image; nothing when it has no area there.
-std::optional<SampleBox> clipped_box(const Annotation& a, double width, double height) {
-  SampleBox box;
-  box.x1 = std::clamp(a.bbox[0], 0.0, width);
-  box.y1 = std::clamp(a.bbox[1], 0.0, height);
-  box.x2 = std::clamp(a.bbox[0] + a.bbox[2], 0.0, width);
-  box.y2 = std::clamp(a.bbox[1] + a.bbox[3], 0.0, height);
-  box.area = a.area;
-  if (box.x2 > box.x1 && box.y2 > box.y1) return box;
+// What is inside the image; nothing when the box has no area there.
+std::optional<Instance> instance_of(const Annotation& a, ImageSize image) {
+  const Box box = cut(box_of_corner(a.bbox), image);
+  if (box.x2 > box.x1 && box.y2 > box.y1) return Instance{.box = box, .area = a.area};
   return std::nullopt;
 }
 
@@ -43,8 +38,7 @@ AnnotatedImages::AnnotatedImages(std::string name, std::string images_dir, Groun
     for (; next < truth_.annotations.size() && truth_.annotations[next].image_id == image.id; ++next) {
       const Annotation& a = truth_.annotations[next];
       bool is_known = image.width > 0 && image.height > 0;
-      empty_boxes_ += is_known && !a.iscrowd &&
-                      !clipped_box(a, static_cast<double>(image.width), static_cast<double>(image.height));
+      empty_boxes_ += is_known && !a.iscrowd && !instance_of(a, {image.height, image.width});
     }
   }
   begin_.push_back(next);
@@ -98,12 +92,18 @@ std::vector<int64_t> AnnotatedImages::labels_of(int64_t index) const {
 
 Sample AnnotatedImages::make_sample(int64_t index, Image image) const {
   Sample sample;
+  const ImageSize size{image.height, image.width};
   for (const Annotation& a : annotations_of(index)) {
     if (a.iscrowd) continue;
-    auto box = clipped_box(a, static_cast<double>(image.width), static_cast<double>(image.height));
-    if (!box) continue;
-    box->label = class_of(a.category_id);
-    sample.boxes.push_back(*box);
+    auto instance = instance_of(a, size);
+    if (!instance) continue;
+    instance->label = class_of(a.category_id);
+    try {
+      if (a.segmentation) instance->mask = std::make_shared<const Mask>(a.segmentation->mask(size));
+    } catch (const InputError& e) {
+      fail_input("{}: annotation {}: {}", name_, a.id, e.what());
+    }
+    sample.instances.push_back(std::move(*instance));
   }
   sample.image = std::move(image);
   return sample;

@@ -48,7 +48,7 @@ int64_t pixel(double v, int64_t limit) {
   return std::isfinite(v) ? std::llround(std::clamp(v, low, high)) : 0;
 }
 
-std::string tag_text(const DrawnBox& box, const std::vector<std::string>& names) {
+std::string tag_text(const Instance& box, const std::vector<std::string>& names) {
   bool named = box.label >= 0 && box.label < static_cast<int64_t>(names.size());
   std::string text = named ? names[static_cast<size_t>(box.label)] : fmt::format("{}", box.label);
   return box.score >= 0 ? fmt::format("{} {:.2f}", text, box.score) : text;
@@ -87,13 +87,13 @@ void draw_mask(Image& image, const Mask& mask, Rgb color) {
     }
 }
 
-void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vector<std::string>& names) {
+void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names) {
   int64_t side = std::min(image.height, image.width);
   int64_t line = std::max<int64_t>(1, (side + 120) / 240), letters = std::max<int64_t>(10, side / 36);
   const int64_t pad = std::max<int64_t>(2, letters / 6);
-  auto rect_of = [&](const DrawnBox& b) {
-    Rect r{pixel(b.x1, image.width), pixel(b.y1, image.height), pixel(b.x2, image.width),
-           pixel(b.y2, image.height)};
+  auto rect_of = [&](const Instance& b) {
+    Rect r{pixel(b.box.x1, image.width), pixel(b.box.y1, image.height), pixel(b.box.x2, image.width),
+           pixel(b.box.y2, image.height)};
     r.x2 = std::max(r.x2, r.x1 + 1);
     r.y2 = std::max(r.y2, r.y1 + 1);
     return r;
@@ -104,7 +104,7 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
                    [&](size_t a, size_t b) { return boxes[a].score > boxes[b].score; });
 
   for (auto it = order.rbegin(); it != order.rend(); ++it)
-    if (const DrawnBox& box = boxes[*it]; box.mask) draw_mask(image, *box.mask, color_of_label(box.label));
+    if (const Instance& box = boxes[*it]; box.mask) draw_mask(image, *box.mask, color_of_label(box.label));
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     Rect r = rect_of(boxes[*it]);
     frame(image, {r.x1 - 1, r.y1 - 1, r.x2 + 1, r.y2 + 1}, {0, 0, 0}, 1, 0.45);
@@ -112,7 +112,7 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
   }
   std::vector<Rect> tags;
   for (size_t i : order) {
-    const DrawnBox& box = boxes[i];
+    const Instance& box = boxes[i];
     std::string text = tag_text(box, names);
     Rect r = rect_of(box);
     int64_t w = text_width(text, letters) + 2 * pad, h = letters + 2 * pad;
@@ -132,7 +132,7 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
   }
   // The most certain tags last, so that they stay readable where all places were taken.
   for (size_t k = order.size(); k-- > 0;) {
-    const DrawnBox& box = boxes[order[k]];
+    const Instance& box = boxes[order[k]];
     std::string text = tag_text(box, names);
     Rgb color = color_of_label(box.label);
     fill(image, tags[k], color, 0.88);

@@ -24,14 +24,14 @@ std::string Dataset::name_of(ImagePlace place) const {
   return splits.size() > 1 ? splits[place.split].name + ": " + name : name;
 }
 
-DrawnBox Dataset::drawn(const ReportedSplit& split, size_t annotation, const Image& image) const {
+Instance Dataset::drawn(const ReportedSplit& split, size_t annotation, const Image& image) const {
   const Annotation& a = split.truth.annotations[annotation];
-  const auto [x, y, w, h] = a.bbox;
-  DrawnBox box{x, y, x + w, y + h, static_cast<int64_t>(class_of(a.category_id))};
+  Instance drawn{
+      .label = static_cast<int64_t>(class_of(a.category_id)), .box = box_of_corner(a.bbox), .score = -1};
   const ImageSize size{image.height, image.width};
   if (a.segmentation && (!a.segmentation->polygons.empty() || a.segmentation->runs.size() == size))
-    box.mask = std::make_shared<const Mask>(a.segmentation->mask(size));
-  return box;
+    drawn.mask = std::make_shared<const Mask>(a.segmentation->mask(size));
+  return drawn;
 }
 
 Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks& looks) {

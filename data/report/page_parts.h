@@ -21,7 +21,7 @@ struct Dataset {
   const ImageInfo& image(ImagePlace place) const { return splits[place.split].truth.images[place.image]; }
   // "val: 12.jpg", the split where there are several.
   std::string name_of(ImagePlace place) const;
-  DrawnBox drawn(const ReportedSplit& split, size_t annotation, const Image& image) const;
+  Instance drawn(const ReportedSplit& split, size_t annotation, const Image& image) const;
 };
 Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks& looks);
 

@@ -12,7 +12,7 @@ namespace {
 
 TEST(Draw, FramesTheBoxInItsColour) {
   Image image(100, 120);
-  draw_boxes(image, {{20, 30, 60, 70, 4, -1}}, {});
+  draw_boxes(image, {{.label = 4, .box = {20, 30, 60, 70}, .score = -1}}, {});
   Rgb color = color_of_label(4);
   auto at = [&](int64_t x, int64_t y) {
     const uint8_t* p = image.row(y) + x * 3;
@@ -77,11 +77,15 @@ TEST(Draw, LettersOutsideAsciiAreDrawn) {
 TEST(Draw, SurvivesWhatANetworkMayPredict) {
   double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   Image image(10, 10);
-  draw_boxes(image, {{nan, 0, inf, 5, 1, 0.5}, {-1e30, -5, 1e30, 50, -7, nan}, {8, 8, 2, 2, 1 << 30, 1}, {}},
+  draw_boxes(image,
+             {{.label = 1, .box = {nan, 0, inf, 5}, .score = 0.5},
+              {.label = -7, .box = {-1e30, -5, 1e30, 50}, .score = nan},
+              {.label = 1 << 30, .box = {8, 8, 2, 2}},
+              {}},
              {"a"});
   draw_points(image, {{nan, 1, 1, 0}, {1e30, 1, 1, 0}, {-3, -3, 7, 0}, {5, 5, nan, 1}}, 2);
   Image tiny(1, 1);
-  draw_boxes(tiny, {{0, 0, 1, 1, 0, 0.5}}, {"a name longer than the picture"});
+  draw_boxes(tiny, {{.box = {0, 0, 1, 1}, .score = 0.5}}, {"a name longer than the picture"});
 }
 
 TEST(Draw, MasksShineThroughAndHaveAnOutline) {

@@ -94,7 +94,7 @@ TEST(Pages, MasksGoWithTheirBoxes) {
   const ImageSize size{40, 80};
   const std::vector<double> corners{20, 10, 60, 10, 60, 30, 20, 30};
   const auto mask = std::make_shared<const Mask>(Mask::from_polygons(size, {{corners}}));
-  const DrawnBox box{20, 10, 60, 30, 4, -1, mask};
+  const Instance box{.label = 4, .box = {20, 10, 60, 30}, .score = -1, .mask = mask};
   const Image image(size.height, size.width);
   auto tinted = [](const Image& drawn) {
     int64_t count = 0;

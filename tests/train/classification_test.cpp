@@ -17,7 +17,7 @@ Batch labelled(const std::vector<int64_t>& labels, double lambda) {
   Batch b;
   for (int64_t label : labels) {
     Target t;
-    t.labels = {label};
+    t.label = label;
     b.targets.push_back(t);
   }
   b.lambda = lambda;

@@ -35,7 +35,7 @@ namespace {
                        },
                        .has_transformer = false});
 
-int64_t objects_of(const Target& target) { return static_cast<int64_t>(target.labels.size()); }
+int64_t objects_of(const Target& target) { return std::ssize(target.instances); }
 
 class CounterInference : public Inference {
  public:

@@ -73,15 +73,13 @@ class ClassificationTask final : public Task {
   UsualClasses usual_classes() const override { return {1000, "ImageNet"}; }
   std::string draw_target(Image& image, const Batch& batch, size_t n,
                           const std::vector<std::string>& class_names) const override {
-    auto name_of = [&](size_t i) {
-      return class_names.at(static_cast<size_t>(batch.targets.at(i).labels.at(0)));
-    };
+    auto name_of = [&](size_t i) { return class_names.at(static_cast<size_t>(batch.targets.at(i).label)); };
     std::string name = name_of(n);
     if (batch.lambda < 1)
       name = fmt::format("{:.2f} {}, {:.2f} {}", batch.lambda, name, 1 - batch.lambda,
                          name_of(batch.targets.size() - 1 - n));
-    draw_boxes(image, {{0, 0, static_cast<double>(image.width), static_cast<double>(image.height), 0}},
-               {name});
+    const Box all{0, 0, static_cast<double>(image.width), static_cast<double>(image.height)};
+    draw_boxes(image, {{.box = all, .score = -1}}, {name});
     return name;
   }
 

@@ -22,7 +22,7 @@ Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const Cl
         classes = logits.size() / batch.targets.size();
         for (size_t n = 0; n < batch.targets.size(); ++n) {
           all.insert(all.end(), logits.data() + n * classes, logits.data() + (n + 1) * classes);
-          all.push_back(static_cast<float>(batch.targets[n].labels.at(0)));
+          all.push_back(static_cast<float>(batch.targets[n].label));
         }
       });
   if (!process_group().is_first()) return {};

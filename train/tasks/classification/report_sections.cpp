@@ -156,8 +156,8 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
                  classes, model.class_names.size());
     for (size_t n = 0; n < batch.targets.size(); ++n) {
       const auto own = std::span<const float>(logits).subspan(n * classes, classes);
-      score->add(own, batch.targets[n].labels.at(0));
-      guesses.push_back(make_guess(own, batch.targets[n].labels.at(0), batch.targets[n].image_id));
+      score->add(own, batch.targets[n].label);
+      guesses.push_back(make_guess(own, batch.targets[n].label, batch.targets[n].image_id));
     }
   });
   if (guesses.empty()) fail_input("{}: none of its images can be read", images->name());

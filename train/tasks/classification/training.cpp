@@ -19,7 +19,7 @@ namespace {
 
 std::vector<int64_t> labels_of(const Batch& batch) {
   std::vector<int64_t> labels;
-  for (const Target& t : batch.targets) labels.push_back(t.labels.at(0));
+  for (const Target& t : batch.targets) labels.push_back(t.label);
   return labels;
 }
 

@@ -59,15 +59,18 @@ class DetectionTask final : public Task {
   std::string draw_target(Image& image, const Batch& batch, size_t n,
                           const std::vector<std::string>& class_names) const override {
     const Target& target = batch.targets.at(n);
-    std::vector<DrawnBox> boxes;
-    const auto width = static_cast<double>(target.width), height = static_cast<double>(target.height);
-    for (size_t i = 0; 4 * i + 3 < target.boxes.size(); ++i) {
-      const float* b = target.boxes.data() + 4 * i;
-      const double cx = b[0] * width, cy = b[1] * height, w = b[2] * width, h = b[3] * height;
-      boxes.push_back({cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2, target.labels[i]});
+    std::vector<Instance> drawn = target.instances;
+    const double x_scale = static_cast<double>(target.width) / static_cast<double>(target.frame.width),
+                 y_scale = static_cast<double>(target.height) / static_cast<double>(target.frame.height);
+    for (Instance& i : drawn) {
+      i.box = scaled(i.box, x_scale, y_scale);
+      i.score = -1;
+      if (i.mask)
+        i.mask = std::make_shared<const Mask>(
+            i.mask->resize({target.height, target.width}).crop(0, 0, {image.height, image.width}));
     }
-    draw_boxes(image, boxes, class_names);
-    return fmt::format("{} objects", boxes.size());
+    draw_boxes(image, drawn, class_names);
+    return fmt::format("{} objects", drawn.size());
   }
 
   void check_classes(const Classes& classes, const std::string& checkpoint) const override {

@@ -23,7 +23,7 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Detec
                                 for (const ImageDetection& d : results[n])
                                   detections.push_back({batch.targets[n].image_id,
                                                         category_ids[static_cast<size_t>(d.label)],
-                                                        {d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1},
+                                                        {d.box.x1, d.box.y1, d.box.width(), d.box.height()},
                                                         d.score});
                             });
 }

@@ -45,7 +45,7 @@ std::vector<bool> shown_labels(const PredictArguments& arguments, const LoadedMo
 }
 
 // What lies in the box, which is cut to the image; at least a pixel.
-Image cut_out(const Image& image, const DrawnBox& box) {
+Image cut_out(const Image& image, const Box& box) {
   auto place = [](double low, double high, int64_t size) {
     const auto limit = static_cast<double>(size);
     const auto begin = static_cast<int64_t>(std::floor(std::clamp(low, 0.0, limit - 1)));
@@ -127,23 +127,22 @@ class BoxPredictor : public Predictor {
             const std::vector<SamplingRecord>& sampling, const Batch& batch, int64_t n,
             const Workspace& workspace, PictureNames& names, std::vector<std::string>& pictures) {
     pictures.push_back(input.picture);
-    std::vector<DrawnBox> boxes;
+    std::vector<Instance> boxes;
     std::vector<DrawnPoint> points;
     for (const ImageDetection& d : detections) {
       if (d.score < threshold_ || !shown_[static_cast<size_t>(d.label)]) continue;
       if (arguments_.max > 0 && std::ssize(boxes) == arguments_.max) break;
-      const DrawnBox box{d.x1, d.y1, d.x2, d.y2, d.label, d.score};
       std::string crop;
       if (arguments_.crop) {
         crop = names.name("crops/" +
                           input.picture.substr(0, input.picture.size() - std::string_view(".png").size()));
-        write_file(workspace.file(crop), encode_drawing(cut_out(image, box)));
+        write_file(workspace.file(crop), encode_drawing(cut_out(image, d.box)));
         pictures.push_back(crop);
       }
-      add_to_list(input, box, crop);
+      add_to_list(input, d, crop);
       if (arguments_.sampling_points && boxes.size() < kSampledDetections)
         add_sampling_points(sampling.back(), batch, n, d.query, d.label, points);
-      boxes.push_back(box);
+      boxes.push_back(d);
     }
     draw_points(image, points, std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));
     draw_boxes(image, boxes, model_.class_names);
@@ -151,13 +150,13 @@ class BoxPredictor : public Predictor {
   }
 
   // COCO's form, with names for people; `crop`: "" for none
-  void add_to_list(const PredictInput& input, const DrawnBox& box, const std::string& crop) {
-    const auto label = static_cast<size_t>(box.label);
+  void add_to_list(const PredictInput& input, const Instance& found, const std::string& crop) {
+    const auto label = static_cast<size_t>(found.label);
     list_ += fmt::format(
         "{}\n{{\"file_name\": {}, \"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}, \"category\": {}, "
         "\"picture\": {}",
-        count_++ ? "," : "", json_quote(input.name), model_.category_ids[label], box.x1, box.y1,
-        box.x2 - box.x1, box.y2 - box.y1, box.score, json_quote(model_.class_names[label]),
+        count_++ ? "," : "", json_quote(input.name), model_.category_ids[label], found.box.x1, found.box.y1,
+        found.box.width(), found.box.height(), found.score, json_quote(model_.class_names[label]),
         json_quote(input.picture));
     list_ += crop.empty() ? "}" : fmt::format(", \"crop\": {}}}", json_quote(crop));
     ++counts_[label];

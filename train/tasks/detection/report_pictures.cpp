@@ -56,7 +56,7 @@ void add_pairs(Page& page, const char* title, const DetectionDataset& dataset,
 Html show_points(const Image& image, const std::string& name, const ReportOptions& options) {
   const LoadedModel& model = options.model;
   auto& detector = model.as<Detector>();
-  Sample sample{.image = image, .boxes = {}};
+  Sample sample{.image = image, .instances = {}};
   const ImageSize original{image.height, image.width};
   Rng none(0);
   sample = augment(std::move(sample), options.evaluation.loader.augment, none);
@@ -68,19 +68,20 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
   PostprocessOptions post = options.evaluation.post;
   post.classes = std::ssize(model.category_ids);
   const auto found = detector.postprocess(*output, batch.targets, post);
-  std::vector<DrawnBox> boxes;
+  std::vector<Instance> boxes;
   std::vector<std::string> names;
   std::vector<DrawnPoint> points;
   for (const ImageDetection& d : found.front()) {
     // Of each query its best class only, and boxes that are apart.
-    auto is_near = [&](const DrawnBox& b) {
-      return std::max(std::abs(b.x1 - d.x1), std::abs(b.x2 - d.x2)) < 0.2 * (d.x2 - d.x1) &&
-             std::max(std::abs(b.y1 - d.y1), std::abs(b.y2 - d.y2)) < 0.2 * (d.y2 - d.y1);
+    auto is_near = [&](const Instance& other) {
+      const Box &a = other.box, &b = d.box;
+      return std::max(std::abs(a.x1 - b.x1), std::abs(a.x2 - b.x2)) < 0.2 * b.width() &&
+             std::max(std::abs(a.y1 - b.y1), std::abs(a.y2 - b.y2)) < 0.2 * b.height();
     };
     if (boxes.size() == kQueries || std::any_of(boxes.begin(), boxes.end(), is_near)) continue;
     // A colour of its own for each query.
     const auto color = std::ssize(boxes);
-    boxes.push_back({d.x1, d.y1, d.x2, d.y2, color, d.score});
+    boxes.push_back({.label = color, .box = d.box, .score = d.score});
     names.push_back(model.class_names.at(static_cast<size_t>(d.label)));
     add_sampling_points(output->sampling.back(), batch, 0, d.query, color, points);
   }
@@ -91,7 +92,7 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
     p.x *= scale;
     p.y *= scale;
   }
-  for (DrawnBox& b : boxes) b = {b.x1 * scale, b.y1 * scale, b.x2 * scale, b.y2 * scale, b.label, b.score};
+  for (Instance& i : boxes) i.box = scaled(i.box, scale, scale);
   draw_points(small, points, 2.2);
   draw_boxes(small, boxes, names);
   return picture(small, name, html("{}", name));

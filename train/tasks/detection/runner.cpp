@@ -24,11 +24,8 @@ DetectorInference::DetectorInference(const LoadedModel& model)
 
 std::vector<std::vector<Instance>> DetectorInference::run(const Batch& batch) {
   std::vector<std::vector<Instance>> found;
-  for (const auto& image : model_.postprocess(*runner_.run(batch), batch.targets, post_)) {
-    auto& instances = found.emplace_back();
-    for (const ImageDetection& d : image)
-      instances.push_back({.label = d.label, .box = d, .area = d.area(), .score = d.score});
-  }
+  for (const auto& image : model_.postprocess(*runner_.run(batch), batch.targets, post_))
+    found.emplace_back(image.begin(), image.end());
   return found;
 }
 

@@ -30,8 +30,8 @@ bool is_cut_off(const ImageDetection& d, const Tile& tile, ImageSize image) {
   const double x = kNear * static_cast<double>(tile.width), y = kNear * static_cast<double>(tile.height);
   const auto left = static_cast<double>(tile.x), right = static_cast<double>(tile.x + tile.width);
   const auto top = static_cast<double>(tile.y), bottom = static_cast<double>(tile.y + tile.height);
-  return (tile.x > 0 && d.x1 < left + x) || (tile.x + tile.width < image.width && d.x2 > right - x) ||
-         (tile.y > 0 && d.y1 < top + y) || (tile.y + tile.height < image.height && d.y2 > bottom - y);
+  return (tile.x > 0 && d.box.x1 < left + x) || (tile.x + tile.width < image.width && d.box.x2 > right - x) ||
+         (tile.y > 0 && d.box.y1 < top + y) || (tile.y + tile.height < image.height && d.box.y2 > bottom - y);
 }
 
 // The IoU of two that are one object, else 0. A view that ends in an object shows a part of it, which is small beside the whole: of such
@@ -39,9 +39,10 @@ bool is_cut_off(const ImageDetection& d, const Tile& tile, ImageSize image) {
 double overlap_if_one(const TiledDetection& a, const TiledDetection& b) {
   if (a.found.label != b.found.label) return 0;
   if (std::ranges::find_first_of(a.tiles, b.tiles) != a.tiles.end()) return 0;
-  const double overlap = iou(a.found, b.found), area_a = a.found.area(), area_b = b.found.area();
+  const Box &box_a = a.found.box, &box_b = b.found.box;
+  const double overlap = iou(box_a, box_b), area_a = box_a.area(), area_b = box_b.area();
   const bool is_part = area_a < area_b ? a.is_cut : b.is_cut;
-  const double share = intersection(a.found, b.found) / std::min(area_a, area_b);
+  const double share = intersection(box_a, box_b) / std::min(area_a, area_b);
   return (is_part ? share : overlap) >= 0.5 ? overlap : 0;
 }
 
@@ -49,10 +50,7 @@ void join(TiledDetection& kept, const TiledDetection& other) {
   kept.tiles.insert(kept.tiles.end(), other.tiles.begin(), other.tiles.end());
   if (!kept.is_cut) return;  // of two whole views the better one counts
   kept.is_cut = other.is_cut;
-  kept.found.x1 = std::min(kept.found.x1, other.found.x1);
-  kept.found.y1 = std::min(kept.found.y1, other.found.y1);
-  kept.found.x2 = std::max(kept.found.x2, other.found.x2);
-  kept.found.y2 = std::max(kept.found.y2, other.found.y2);
+  kept.found.box = around(kept.found.box, other.found.box);
 }
 
 // In their order, each is kept or joined to the kept one that it is one with, of several that with which it overlaps most.
@@ -96,7 +94,7 @@ std::vector<ImageDetection> merge_tiles(ImageSize image, const std::vector<Tile>
   for (size_t t = 0; t < tiles.size(); ++t)
     for (ImageDetection d : found[t]) {
       const auto x = static_cast<double>(tiles[t].x), y = static_cast<double>(tiles[t].y);
-      d.x1 += x, d.x2 += x, d.y1 += y, d.y2 += y;
+      d.box = moved(d.box, x, y);
       all.push_back({d, {t}, is_cut_off(d, tiles[t], image)});
     }
   std::stable_sort(all.begin(), all.end(), [](const TiledDetection& a, const TiledDetection& b) {

@@ -22,7 +22,7 @@ DetectionPictures::DetectionPictures(const DetectionDataset& dataset,
   auto add = [&](auto& list, int64_t image, int64_t category, const std::array<double, 4>& b, double score) {
     const auto at = std::lower_bound(ids.begin(), ids.end(), category);
     if (at == ids.end() || *at != category) return;
-    list[image].push_back({b[0], b[1], b[0] + b[2], b[1] + b[3], at - ids.begin(), score});
+    list[image].push_back({.label = at - ids.begin(), .box = box_of_corner(b), .score = score});
   };
   for (const Annotation& a : dataset.ground_truth().annotations)
     add(truth_, a.image_id, a.category_id, a.bbox, -1);
@@ -35,7 +35,7 @@ std::optional<Image> DetectionPictures::truth_beside_found(int64_t index, int64_
   if (!image) return std::nullopt;
   auto drawn = [&](const auto& lists) {
     const auto it = lists.find(dataset_.image_id(index));
-    return small_picture(*image, it == lists.end() ? std::vector<DrawnBox>() : it->second,
+    return small_picture(*image, it == lists.end() ? std::vector<Instance>() : it->second,
                          dataset_.class_names(), side);
   };
   return side_by_side(drawn(truth_), drawn(found_));

@@ -24,7 +24,7 @@ class DetectionPictures {
 
  private:
   const DetectionDataset& dataset_;
-  std::map<int64_t, std::vector<DrawnBox>> truth_, found_;  // by image id
+  std::map<int64_t, std::vector<Instance>> truth_, found_;  // by image id
 };
 
 }  // namespace saccade
