@@ -124,8 +124,8 @@ class ClassificationTask final : public Task {
         {.title = "Training accuracy", .subtitle = "top-1", .metrics = {{"top1", ""}}, .of_training = true}};
   }
 
-  std::unique_ptr<Inference> inference(const LoadedModel& model) const override {
-    return std::make_unique<ClassifierInference>(model);
+  std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
+    return std::make_unique<ClassifierInferencer>(model);
   }
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                       const EvaluatorOptions& options) const override {
