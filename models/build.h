@@ -26,6 +26,7 @@ struct ModelSpec {
   // InputError naming the field that is wrong.
   std::shared_ptr<Module> (*build)(const Args& model, int64_t classes, const Args& criterion);
   bool has_transformer = true;  // reads the section model.transformer
+  bool has_masks = false;       // predicts masks, and learns them: its data sets must have them
   // Sets the fields that the weights tell; false: they are of another model. Throws InputError when their shapes
   // contradict each other or their backbone is not known.
   bool (*infer)(Inference& weights) = nullptr;

@@ -7,6 +7,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/splits.h"
+#include "models/build.h"
 #include "train/config/config_fields.h"
 #include "train/config/task.h"
 
@@ -197,6 +198,10 @@ DataSplits splits_of_folders(const Config& config, std::vector<std::string>* not
 
 }  // namespace
 
+bool has_masks(const Config& config) {
+  return model_types().find(config.model().type(), "model.type").has_masks;
+}
+
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
   const config::Data& data = config.data();
   DataSplits splits;
@@ -221,6 +226,7 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     (*paths)->allow_outside = data.allow_outside();
     (*paths)->choice = class_choice(config);
     (*paths)->skip_bad_images = data.bad_images() == config::skip;
+    (*paths)->masks = has_masks(config);
   }
   return splits;
 }

@@ -33,6 +33,8 @@ OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
 ScheduleOptions schedule_options(const config::Schedule& schedule);
 // Which classes count, as data.class_map and data.classes say.
 ClassChoice class_choice(const Config& config);
+// Whether the model predicts masks.
+bool has_masks(const Config& config);
 // Whether the training set is united of several, so that their classes are known by names alone.
 bool has_several_sets(const Config& config);
 // What a configuration says of folders in which data sets are found.
