@@ -15,6 +15,7 @@ struct ImageObject {
   std::string name;
   std::array<double, 4> corners{};  // left, top, right, bottom in pixels
   bool is_difficult = false;        // neither asked for nor wrong, as VOC's evaluation has it
+  int64_t number = 0;               // where it stands in the file: Place::number
 };
 
 // Shapes that are no boxes.
@@ -40,8 +41,8 @@ struct ImageAnnotation {
 int64_t image_side(std::string_view text);
 // Left, top, right and bottom of points x, y, x, y, ...
 std::array<double, 4> box_around(const std::vector<double>& points);
-// The object as the next annotation, of the last image.
-Annotation annotation_of(const ImageObject& object, const GroundTruth& truth, int64_t category);
+// The object as the next annotation, of the last image; file: that it stands in.
+Annotation annotation_of(const ImageObject& object, const GroundTruth& truth, int64_t category, Place file);
 
 // The files of a set.
 struct AnnotationFiles {
@@ -54,6 +55,7 @@ struct AnnotationFiles {
   ImageAnnotation (*read)(const std::string& path) = nullptr;
   const char *one = "", *many = "";  // "XML file", "XML files"
   const char* image_key = "";        // what the name of the image stands in
+  const char* unit = "line";         // that an object's place in the file is counted in
   bool is_relative = false;  // that name is one from where the file lies, not below the folder of images
 
   std::string path(size_t i) const;

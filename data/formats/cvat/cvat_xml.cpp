@@ -66,7 +66,8 @@ class CvatReader : public XmlReader {
       file_.images.push_back({.name = attributes.text("name"),
                               .subset = attributes.text("subset"),
                               .width = image_side(attributes.text("width")),
-                              .height = image_side(attributes.text("height"))});
+                              .height = image_side(attributes.text("height")),
+                              .line = static_cast<int64_t>(line())});
       return;
     }
     const std::string_view parent =
@@ -90,7 +91,7 @@ class CvatReader : public XmlReader {
       return file_.shapes.leave_out(fmt::format("{}: line {}: <{}>", path(), line(), shape.substr(0, 40)));
     const std::optional<BoxCorners> corners = corners_of(shape, a);
     if (!corners) return;
-    ImageObject object{.name = a.text("label"), .corners = *corners};
+    ImageObject object{.name = a.text("label"), .corners = *corners, .number = static_cast<int64_t>(line())};
     if (object.name.empty()) return add_problem(fmt::format("a <{}> without a label", shape));
     file_.shapes.boxed += shape != "box" || a.number("rotation").value_or(0) != 0;
     file_.images.back().objects.push_back(std::move(object));

@@ -93,8 +93,10 @@ class LabelmeReader {
       const double radius = std::hypot(p[2] - p[0], p[3] - p[1]);
       p = {p[0] - radius, p[1] - radius, p[0] + radius, p[1] + radius};
     }
-    file_.objects.push_back(
-        {.name = shape.label, .corners = box_around(p), .is_difficult = shape.is_difficult});
+    file_.objects.push_back({.name = shape.label,
+                             .corners = box_around(p),
+                             .is_difficult = shape.is_difficult,
+                             .number = number_});
   }
 
   JsonFile json_;

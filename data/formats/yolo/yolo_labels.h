@@ -14,6 +14,7 @@ namespace saccade {
 struct YoloBox {
   int64_t label = 0;
   std::array<double, 4> bbox{};  // x, y, width, height in pixels
+  int64_t line = 0;              // of the file
 };
 
 // What the lines of more numbers than a box has look like, of one file or of many.
