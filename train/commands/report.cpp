@@ -11,6 +11,7 @@
 #include "core/tensor/error.h"
 #include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
+#include "train/commands/data_sources.h"
 #include "train/commands/device_choice.h"
 #include "train/commands/predict_files.h"
 #include "train/commands/task_commands.h"
@@ -91,6 +92,18 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
   return paths;
 }
 
+// The run's own word on where the data lie counts, not that of a checkpoint from before they have moved.
+void take_places(config::Data& data, const config::Data& run) {
+  data.set_folder(run.folder());
+  *data.mutable_more_folders() = run.more_folders();
+  *data.mutable_more_train() = run.more_train();
+  *data.mutable_more_val() = run.more_val();
+  data.clear_train();
+  data.clear_val();
+  if (run.has_train()) *data.mutable_train() = run.train();
+  if (run.has_val()) *data.mutable_val() = run.val();
+}
+
 std::string trained_on(const config::Data& data) {
   std::string places = data.folder().empty() ? data.train().images() : data.folder();
   for (const std::string& folder : data.more_folders()) places += " + " + folder;
@@ -157,16 +170,19 @@ int run_report(const ReportArguments& arguments) {
                  {"--detections", arguments.detections},
                  {"the configuration of the run", config_path},
                  {"the metrics of the run", arguments.run + "/metrics.jsonl"}});
+  const NamedJson json(arguments.json);
   LoadedModel model;
   const DeviceChoice choice = choose_device(arguments.device);
   model.config = load_config(config_path);
   validate_config(model.config);
   model.config = resolve_config(model.config);
+  const Config run = model.config;
   const RunMetrics metrics = read_run_metrics(arguments.run + "/metrics.jsonl");
-  if (arguments.curves_only &&
-      (!arguments.detections.empty() || !arguments.classes.empty() || arguments.figures != FigureOptions{}))
+  if (arguments.curves_only && (!arguments.detections.empty() || !arguments.classes.empty() ||
+                                !arguments.set.empty() || arguments.figures != FigureOptions{}))
     fail_input(
-        "--curves-only: evaluates nothing, expected no --detections, --classes, --max-detections or --area-ranges");
+        "--curves-only: evaluates nothing, expected no --detections, --classes, --set, --max-detections or "
+        "--area-ranges");
   const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
   if (evaluates && arguments.detections.empty()) {
     model = load_trained_model(checkpoint, choice.device);
@@ -177,6 +193,8 @@ int run_report(const ReportArguments& arguments) {
     model.class_names = saved.class_names;
     model.category_ids = saved.category_ids;
   }
+  take_places(*model.config.mutable_data(), run.data());
+  set_classes(model.config, arguments.set);
   const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt;
   if (paths)
     for (const DataPaths& set : sets_of(*paths))
@@ -209,11 +227,9 @@ int run_report(const ReportArguments& arguments) {
   } else if (evaluates) {
     page.add(note("The run has no validation set, so nothing is evaluated."));
   }
-  if (!arguments.json.empty()) {
-    if (figures.empty())
-      fail_input("--json: {}: nothing was evaluated, so there are no figures", arguments.json);
-    write_file(arguments.json, std::string_view(figures));
-  }
+  if (!arguments.json.empty() && figures.empty())
+    fail_input("--json: {}: nothing was evaluated, so there are no figures", arguments.json);
+  json.write(figures);
   add_facts(page, checkpoint, model.config, choice.device);
   const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
   write_file(output, std::string_view(text));
