@@ -170,7 +170,6 @@ int run_report(const ReportArguments& arguments) {
                  {"--detections", arguments.detections},
                  {"the configuration of the run", config_path},
                  {"the metrics of the run", arguments.run + "/metrics.jsonl"}});
-  const NamedJson json(arguments.json);
   LoadedModel model;
   const DeviceChoice choice = choose_device(arguments.device);
   model.config = load_config(config_path);
@@ -201,6 +200,7 @@ int run_report(const ReportArguments& arguments) {
       check_outputs({{"--output", output}, {"--json", arguments.json}},
                     {{"the annotations", set.annotations}});
   const bool replaces = replaces_page(output);
+  const NamedJson json(arguments.json);
   find_as_many_as_count(model.config, arguments.figures);
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
