@@ -186,13 +186,36 @@ void find_images(const std::string& path, ResultFile& file, const GroundTruth& t
              path, unknown, file.entries.size(), shortened(file.texts.at(first_unknown))));
 }
 
+void note_mapped(const std::string& path, int64_t mapped, size_t count, std::vector<std::string>* notes) {
+  note(notes, mapped,
+       fmt::format("{}: {} of {} entries are of classes that data.class_map takes for others", path, mapped,
+                   count));
+}
+
+// Ids of categories that are taken for others become those of these.
+void take_mapped_ids(const std::string& path, ResultFile& file, const GroundTruth& truth,
+                     std::vector<std::string>* notes) {
+  std::unordered_map<int64_t, int64_t> ids = truth.mapped_ids;
+  for (const Category& c : truth.categories) ids.erase(c.id);
+  int64_t mapped = 0;
+  for (Listed& e : file.entries)
+    if (const auto it = ids.find(e.detection.category_id); it != ids.end()) {
+      e.detection.category_id = it->second;
+      ++mapped;
+    }
+  note_mapped(path, mapped, file.entries.size(), notes);
+}
+
 // Gives each entry the id of the category that it names, and leaves out those of categories that are not known, where some are.
 void find_categories(const std::string& path, ResultFile& file, const GroundTruth& truth,
-                     std::vector<std::string>* notes) {
+                     const ClassChoice& choice, std::vector<std::string>* notes) {
   std::unordered_map<std::string, std::optional<int64_t>> ids;  // nothing: of several
   for (const Category& c : truth.categories)
     if (const auto [it, is_new] = ids.try_emplace(c.name, c.id); !is_new && it->second != c.id)
       it->second.reset();
+  const std::unordered_map<std::string, std::optional<int64_t>> own = ids;
+  for (const ClassChoice::Mapping& mapping : choice.map)
+    if (const auto it = own.find(mapping.as); it != own.end()) ids.try_emplace(mapping.name, it->second);
   int64_t named = 0, first_named = kNoName;
   bool any = false;
   for (const Listed& e : file.entries) {
@@ -208,7 +231,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
             "their category_id counts",
             path, named, file.entries.size(), shortened(file.texts.at(first_named))));
   if (!any) return;
-  int64_t others = 0, unknown = 0, first_unknown = kNoName;
+  int64_t others = 0, mapped = 0, unknown = 0, first_unknown = kNoName;
   const size_t count = file.entries.size();
   std::erase_if(file.entries, [&](Listed& e) {
     if (e.category == kNoName) return false;
@@ -218,7 +241,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
       return true;
     }
     if (!it->second) return false;
-    others += e.detection.category_id != *it->second;
+    (own.contains(it->first) ? others : mapped) += e.detection.category_id != *it->second;
     e.detection.category_id = *it->second;
     return false;
   });
@@ -228,6 +251,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
           "{}: {} of {} entries are of other category ids than the annotations give the categories that they "
           "name; the names count",
           path, others, count));
+  note_mapped(path, mapped, count, notes);
   if (unknown > 0)
     note(notes, unknown,
          fmt::format("{}: {} of {} entries left out: their category (\"{}\") is not in the annotations", path,
@@ -237,11 +261,12 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
 }  // namespace
 
 std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth,
-                                       std::vector<std::string>* notes) {
+                                       std::vector<std::string>* notes, const ClassChoice& choice) {
   ResultFile file(path);
   if (truth != nullptr) {
     find_images(path, file, *truth, notes);
-    find_categories(path, file, *truth, notes);
+    find_categories(path, file, *truth, choice, notes);
+    take_mapped_ids(path, file, *truth, notes);
   }
   std::vector<Detection> detections;
   detections.reserve(file.entries.size());

@@ -25,7 +25,7 @@ AnnotatedImages::AnnotatedImages(std::string name, std::string images_dir, Groun
     : name_(std::move(name)), images_dir_(std::move(images_dir)), truth_(std::move(truth)) {
   if (truth_.images.empty()) fail_input("{}: the list of images is empty", name_);
   if (truth_.categories.empty()) fail_input("{}: the list of categories is empty", name_);
-  check_ids(truth_, [&](const std::string& problem) { fail_input("{}: {}", name_, problem); });
+  check_ids(truth_, name_, [](const std::string& problem) { fail_input("{}", problem); });
   std::sort(truth_.images.begin(), truth_.images.end(), by_id);
   std::sort(truth_.categories.begin(), truth_.categories.end(), by_id);
   number_classes(labels);
@@ -35,11 +35,7 @@ AnnotatedImages::AnnotatedImages(std::string name, std::string images_dir, Groun
   size_t next = 0;
   for (const ImageInfo& image : truth_.images) {
     begin_.push_back(next);
-    for (; next < truth_.annotations.size() && truth_.annotations[next].image_id == image.id; ++next) {
-      const Annotation& a = truth_.annotations[next];
-      bool is_known = image.width > 0 && image.height > 0;
-      empty_boxes_ += is_known && !a.iscrowd && !instance_of(a, {image.height, image.width});
-    }
+    while (next < truth_.annotations.size() && truth_.annotations[next].image_id == image.id) ++next;
   }
   begin_.push_back(next);
 }
@@ -65,9 +61,9 @@ std::string AnnotatedImages::image_path(int64_t index) const {
   return (std::filesystem::path(images_dir_) / file_name(index)).string();
 }
 
-std::vector<std::string> AnnotatedImages::notes() const {
-  if (empty_boxes_ == 0) return {};
-  return {fmt::format("{}: {} boxes without area inside their image are left out", name_, empty_boxes_)};
+std::string AnnotatedImages::place_of(int64_t index) const {
+  const ImageInfo& i = image(index);
+  return i.place.file > 0 ? truth_.text_of(i.place) : fmt::format("image {} of {}", i.id, name_);
 }
 
 std::span<const Annotation> AnnotatedImages::annotations_of(int64_t index) const {

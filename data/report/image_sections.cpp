@@ -160,10 +160,11 @@ void add_odd_boxes(Page& page, const Dataset& data) {
       if (odd.other >= 0) others.push_back(data.drawn(split, static_cast<size_t>(odd.other), *image));
       const Instance box = data.drawn(split, odd.annotation, *image);
       const size_t label = static_cast<size_t>(box.label);
-      return picture(cut_around(*image, box, others, data.class_names, kCutSide), data.name_of(odd.place),
-                     html("<b>{}</b> {}<br>annotation {} of {}",
-                          label < data.class_names.size() ? data.class_names[label] : "unknown class",
-                          odd.what, split.truth.annotations[odd.annotation].id, data.name_of(odd.place)));
+      return picture(
+          cut_around(*image, box, others, data.class_names, kCutSide), data.name_of(odd.place),
+          html("<b>{}</b> {}<br>{} of {}",
+               label < data.class_names.size() ? data.class_names[label] : "unknown class", odd.what,
+               split.truth.name_of(split.truth.annotations[odd.annotation]), data.name_of(odd.place)));
     };
     const std::vector<Html> shown = first_shown(kind.shown, kShownOddBoxes, show);
     if (shown.empty()) continue;

@@ -49,6 +49,7 @@ double percentile(const std::vector<double>& sorted, double share) {
 
 int run_bench(const BenchArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"CKPT", arguments.checkpoint}});
+  const NamedJson json(arguments.json);
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision);
   if (!choice.notice.empty()) print_line(choice.notice);
@@ -87,14 +88,11 @@ int run_bench(const BenchArguments& arguments) {
       choice.device == Device::kCpu ? fmt::format("{} CPU threads", thread_count())
                                     : fmt::format("the GPU ({} launches each)", launches),
       times.size(), images_per_second, p50, p90, p99, static_cast<double>(peak) / (1 << 20));
-  if (!arguments.json.empty())
-    write_file(
-        arguments.json,
-        std::string_view(fmt::format(
-            "{{\"images_per_second\": {}, \"latency_ms\": {{\"p50\": {}, \"p90\": {}, \"p99\": {}}}, \"runs\": {}, "
-            "\"batch_size\": {}, \"height\": {}, \"width\": {}, \"precision\": \"{}\", \"peak_bytes\": {}}}\n",
-            images_per_second, p50, p90, p99, times.size(), arguments.batch_size, size.height, size.width,
-            precision, peak)));
+  json.write(fmt::format(
+      "{{\"images_per_second\": {}, \"latency_ms\": {{\"p50\": {}, \"p90\": {}, \"p99\": {}}}, \"runs\": {}, "
+      "\"batch_size\": {}, \"height\": {}, \"width\": {}, \"precision\": \"{}\", \"peak_bytes\": {}}}\n",
+      images_per_second, p50, p90, p99, times.size(), arguments.batch_size, size.height, size.width,
+      precision, peak));
   return 0;
 }
 

@@ -45,6 +45,7 @@ struct ScoreArguments {
   std::vector<std::string> data;  // in place of both: folders, and which of their splits
   std::string split = "val";
   std::vector<std::string> classes;  // as eval
+  std::vector<std::string> set;      // of data.class_map: what the data's classes are taken for
   std::string checkpoint;            // whose classes the annotations are of
   bool per_class = false;
   FigureOptions figures;
@@ -93,6 +94,7 @@ struct CheckArguments {
   bool allow_outside = false;
   std::vector<std::string> data;     // in place of both: folders, all of their splits
   std::vector<std::string> classes;  // only these; empty: all
+  std::vector<std::string> set;      // as score's
   std::string fix;                   // what is right goes into this file, or with data into this folder
 };
 int run_data_check(const CheckArguments& arguments);
@@ -101,6 +103,7 @@ struct DataReportArguments {
   std::string annotations, images, output;
   std::vector<std::string> data;     // in place of the first two: folders, all of their splits
   std::vector<std::string> classes;  // only these; empty: all
+  std::vector<std::string> set;      // as score's
   bool allow_outside = false;
   int64_t look_at = 20000;  // images at most
 };
@@ -120,6 +123,7 @@ struct DataConvertArguments {
   std::string input, output;         // a folder or a file of annotations; a folder
   std::vector<std::string> data;     // further sets, united with the input
   std::vector<std::string> classes;  // only these; empty: all
+  std::vector<std::string> set;      // as score's
   std::string images;                // of a file
   std::string from, to = "coco";     // formats; from "": as the paths look
   bool allow_outside = false;
@@ -133,6 +137,7 @@ struct ReportArguments {
   // The validation set, where it is not where the run's configuration says; as eval takes it.
   std::string annotations, images;
   std::vector<std::string> data, classes;  // classes: of which the evaluation is
+  std::vector<std::string> set;            // as score's, added to the run's
   std::string split = "val", device = "auto";
   std::optional<double> threshold;  // of the confusion matrix and the pictures; unset: the one of the best F1
   int64_t batch_size = 0;           // 0: the configuration's

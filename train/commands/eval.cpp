@@ -18,6 +18,7 @@ int run_eval(const EvalArguments& arguments) {
   for (const std::string& output : {arguments.detections, arguments.json})
     if (has_image_extension(output))
       fail_input("{}: is the name of an image, expected one that ends in .json", output);
+  const NamedJson json(arguments.json), detections(arguments.detections);
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model =
       load_trained_model(arguments.checkpoint, choice.device, arguments.precision, arguments.set);
@@ -30,7 +31,8 @@ int run_eval(const EvalArguments& arguments) {
   });
   for (const std::string& note : evaluation.notes) print_line(note);
   print_text(evaluation.table);
-  if (!arguments.json.empty()) write_file(arguments.json, std::string_view(evaluation.json));
+  detections.tell_if_replaced();
+  json.write(evaluation.json);
   return 0;
 }
 

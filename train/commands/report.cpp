@@ -12,6 +12,7 @@
 #include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
+#include "train/commands/data_sources.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation_data.h"
@@ -88,6 +89,18 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
   return paths;
 }
 
+// The run's own word on where the data lie counts, not that of a checkpoint from before they have moved.
+void take_places(config::Data& data, const config::Data& run) {
+  data.set_folder(run.folder());
+  *data.mutable_more_folders() = run.more_folders();
+  *data.mutable_more_train() = run.more_train();
+  *data.mutable_more_val() = run.more_val();
+  data.clear_train();
+  data.clear_val();
+  if (run.has_train()) *data.mutable_train() = run.train();
+  if (run.has_val()) *data.mutable_val() = run.val();
+}
+
 std::string trained_on(const config::Data& data) {
   std::string places = data.folder().empty() ? data.train().images() : data.folder();
   for (const std::string& folder : data.more_folders()) places += " + " + folder;
@@ -159,11 +172,13 @@ int run_report(const ReportArguments& arguments) {
   model.config = load_config(config_path);
   validate_config(model.config);
   model.config = resolve_config(model.config);
+  const Config run = model.config;
   const RunMetrics metrics = read_run_metrics(arguments.run + "/metrics.jsonl");
-  if (arguments.curves_only &&
-      (!arguments.detections.empty() || !arguments.classes.empty() || arguments.figures != FigureOptions{}))
+  if (arguments.curves_only && (!arguments.detections.empty() || !arguments.classes.empty() ||
+                                !arguments.set.empty() || arguments.figures != FigureOptions{}))
     fail_input(
-        "--curves-only: evaluates nothing, expected no --detections, --classes, --max-detections or --area-ranges");
+        "--curves-only: evaluates nothing, expected no --detections, --classes, --set, --max-detections or "
+        "--area-ranges");
   const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
   if (evaluates && arguments.detections.empty()) {
     model = load_trained_model(checkpoint, choice.device);
@@ -174,12 +189,15 @@ int run_report(const ReportArguments& arguments) {
     model.class_names = saved.class_names;
     model.category_ids = saved.category_ids;
   }
+  take_places(*model.config.mutable_data(), run.data());
+  set_classes(model.config, arguments.set);
   const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt;
   if (paths)
     for (const DataPaths& set : sets_of(*paths))
       check_outputs({{"--output", output}, {"--json", arguments.json}},
                     {{"the annotations", set.annotations}});
   const bool replaces = replaces_page(output);
+  const NamedJson json(arguments.json);
   find_as_many_as_count(model.config, arguments.figures);
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
@@ -204,11 +222,9 @@ int run_report(const ReportArguments& arguments) {
   } else if (evaluates) {
     page.add(note("The run has no validation set, so nothing is evaluated."));
   }
-  if (!arguments.json.empty()) {
-    if (figures.empty())
-      fail_input("--json: {}: nothing was evaluated, so there are no figures", arguments.json);
-    write_file(arguments.json, std::string_view(figures));
-  }
+  if (!arguments.json.empty() && figures.empty())
+    fail_input("--json: {}: nothing was evaluated, so there are no figures", arguments.json);
+  json.write(figures);
   add_facts(page, checkpoint, model.config, choice.device);
   const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
   write_file(output, std::string_view(text));

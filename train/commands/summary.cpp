@@ -8,6 +8,7 @@
 #include "train/config/options.h"
 #include "train/config/recipes.h"
 #include "train/config/task.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -53,6 +54,7 @@ void print_table(const ModelSummary& summary) {
 
 int run_summary(const SummaryArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--config", arguments.config}});
+  const NamedJson json(arguments.json);
   Config config = chosen_recipe(arguments.config, arguments.model, {}, arguments.set);
   validate_config(config);
   config = resolve_config(config);
@@ -67,10 +69,8 @@ int run_summary(const SummaryArguments& arguments) {
       "\n{} parameters, {} of them trained, {} MACs and {} of activations for one image of {} x {} pixels\n",
       summary.parameters, summary.trainable, summary.macs, mebibytes(summary.activation_bytes), height,
       width);
-  if (!arguments.json.empty())
-    write_file(arguments.json,
-               std::string_view(fmt::format("{{\"parameters\": {}, \"trainable\": {}, \"macs\": {}}}\n",
-                                            summary.parameters, summary.trainable, summary.macs)));
+  json.write(fmt::format("{{\"parameters\": {}, \"trainable\": {}, \"macs\": {}}}\n", summary.parameters,
+                         summary.trainable, summary.macs));
   return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "core/tensor/error.h"
 #include "data/loading/loader.h"
 #include "train/config/options.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
@@ -146,6 +147,30 @@ std::string beginning_of(const std::string& path, size_t bytes) {
   } catch (const InputError&) {
     return "";
   }
+}
+
+NamedJson::NamedJson(std::string path) : path_(std::move(path)) {
+  if (path_.empty() || !is_old_file(path_)) return;
+  // Of eval and score, of report, bench and summary; lists of detections; and a file that is only a name yet.
+  constexpr std::string_view kBegins[] = {
+      "{\n  \"AP\": ",     "{\"top1\": ",     "{\"coco\": ", "{\"figures\": ", "{\"images_per_second\": ",
+      "{\"parameters\": ", "[{\"image_id\":", "[]"};
+  const std::string path_of_file = output_target(path_).path, begin = beginning_of(path_of_file, 64);
+  std::error_code error;
+  replaces_ = fs::file_size(path_of_file, error) > 0;
+  const auto is_ours = [&](std::string_view ours) { return std::string_view(begin).starts_with(ours); };
+  if (replaces_ && std::ranges::none_of(kBegins, is_ours))
+    fail_input("{}: is there already and not written by saccade, expected another name", path_);
+}
+
+void NamedJson::write(std::string_view text) const {
+  if (path_.empty()) return;
+  write_file(path_, text);
+  tell_if_replaced();
+}
+
+void NamedJson::tell_if_replaced() const {
+  if (replaces_) print_line("{}: replaces the file that was there", path_);
 }
 
 PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive) {

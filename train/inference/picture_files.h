@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,19 @@ bool is_old_file(const std::string& path);
 // Whether a page replaces a file; throws InputError where that is not named as one.
 bool replaces_page(const std::string& path);
 std::string beginning_of(const std::string& path, size_t bytes);
+// A file of figures or detections whose name is the user's; "": none.
+class NamedJson {
+ public:
+  // Throws InputError where it would replace a file that this program has not written.
+  explicit NamedJson(std::string path);
+  // Says so where it has replaced one.
+  void write(std::string_view text) const;
+  void tell_if_replaced() const;
+
+ private:
+  std::string path_;
+  bool replaces_ = false;
+};
 // Throws InputError when the list of results would replace a file that predict has not written.
 void check_list(const std::string& output, const std::string& name);
 

@@ -150,8 +150,9 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   check_choice({.only = options.classes}, dataset->class_names(), dataset->name());
   notes.clear();
   std::vector<Detection> detections =
-      model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
-                   : read_detections(options.detections, &dataset->ground_truth(), &notes);
+      model.module
+          ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
+          : read_detections(options.detections, &dataset->ground_truth(), &notes, options.paths.choice);
   for (const std::string& line : notes) print_line(line);
   dataset = keep_classes(dataset, options.paths, options.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();

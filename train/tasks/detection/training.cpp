@@ -55,8 +55,7 @@ class DetectorTraining final : public TrainingTask {
   std::vector<std::string> class_names() const override { return train_set_->class_names(); }
   std::vector<int64_t> category_ids() const override { return train_set_->category_ids(); }
   std::vector<std::string> describe_data() const override {
-    std::vector<std::string> notes = train_set_->notes();
-    notes.insert(notes.end(), notes_.begin(), notes_.end());
+    std::vector<std::string> notes = notes_;
     if (config_.data().overfit() == 0)
       for (const std::string& remark : remarks_on_classes(train_set_->ground_truth()))
         notes.push_back(fmt::format("note: {}: {}", train_set_->name(), remark));
@@ -66,8 +65,8 @@ class DetectorTraining final : public TrainingTask {
     const auto [objects, image] = fullest_image();
     if (const int64_t queries = config_.model().transformer().queries(); objects > queries)
       notes.push_back(fmt::format(
-          "warning: image {} of {} has {} objects, but the model finds at most {} (model.transformer.queries)",
-          image, train_set_->name(), objects, queries));
+          "warning: {} of {} has {} objects, but the model finds at most {} (model.transformer.queries)",
+          image_name(image), train_set_->name(), objects, queries));
     return notes;
   }
 
@@ -132,6 +131,13 @@ class DetectorTraining final : public TrainingTask {
     for (const std::string& remark :
          remarks_on_split(train_set_->ground_truth(), *splits_.train, val_set_->ground_truth(), *splits_.val))
       notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
+  }
+
+  // Ids are only those of a list that has some.
+  std::string image_name(int64_t id) const {
+    const std::vector<ImageInfo>& images = train_set_->ground_truth().images;
+    const auto it = std::ranges::find(images, id, &ImageInfo::id);
+    return it != images.end() && it->place.file > 0 ? it->file_name : fmt::format("image {}", id);
   }
 
   // How many objects the training image with most of them has, and its id.
