@@ -4,33 +4,17 @@
 #include <fstream>
 #include <numeric>
 
-#include "data/formats/coco/coco.h"
-#include "data/formats/data_format.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
 
 namespace saccade {
 namespace {
 
-// The drawn shapes with their boxes for masks.
-std::string shapes_with_masks(const TestFolder& folder) {
-  const std::string data = folder / "data", annotations = data + "/masks.json";
-  EXPECT_EQ(run_command({"data", "shapes", "--output", data, "--images", "16", "--seed", "1"}), 0);
-  GroundTruth truth =
-      read_ground_truth({.annotations = data + "/annotations.json", .images = data + "/images"});
-  for (Annotation& a : truth.annotations) {
-    const auto [x, y, w, h] = a.bbox;
-    a.segmentation = std::make_shared<const Segmentation>(
-        Segmentation{.polygons = {{x, y, x + w, y, x + w, y + h, x, y + h}}});
-  }
-  std::ofstream(annotations) << coco_json(truth, "a test");
-  return annotations;
-}
-
 TEST(Masks, AreLearnedAndPredicted) {
   TestFolder folder;
-  const std::string annotations = shapes_with_masks(folder), images = folder / "data/images",
-                    output = folder / "run";
+  const std::string data = folder / "data", annotations = data + "/annotations.json",
+                    images = data + "/images", output = folder / "run";
+  ASSERT_EQ(run_command({"data", "shapes", "--output", data, "--images", "16", "--seed", "1"}), 0);
   const std::string split = "{ annotations: \"" + annotations + "\" images: \"" + images + "\" }";
   std::ofstream(folder / "config.textproto") << R"(
 model {
