@@ -119,7 +119,7 @@ class ClassificationTask final : public TrainingTask {
   kernels::ImageNormalization normalization_;
   LoaderOptions loader_;
   EvaluatorOptions evaluation_;
-  const ClassificationEvaluator& evaluator_;
+  const EvaluatorSpec& evaluator_;
   double smoothing_;
   std::vector<std::string> notes_;  // about the images of both sets
   DataSplits splits_;

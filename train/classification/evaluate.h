@@ -13,6 +13,6 @@ namespace saccade {
 // What the evaluator finds for all images. The model is left in the mode (training or not) that it was in. Throws InputError
 // for a broken image.
 Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
-                               const ClassificationEvaluator& evaluator, const EvaluatorOptions& options);
+                               const EvaluatorSpec& spec, const EvaluatorOptions& options);
 
 }  // namespace saccade

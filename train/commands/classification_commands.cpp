@@ -29,7 +29,7 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
     fail_input("--per-class: {} is a classifier; saccade report shows the accuracy of each class",
                arguments.checkpoint);
   if (arguments.figures != FigureOptions())
-    fail_input("--max-detections, --area-ranges: {} is a classifier, which has no detections",
+    fail_input("--iou, --max-detections, --area-ranges: {} is a classifier, which has no detections",
                arguments.checkpoint);
   std::vector<std::string> notes;
   DataPaths paths = eval_paths(arguments, model);

@@ -10,6 +10,7 @@
 #include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
+#include "data/evaluation/coco_overlap.h"
 #include "data/formats/data_format.h"
 #include "data/images/draw.h"
 #include "train/commands/task_commands.h"
@@ -31,6 +32,7 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
         arguments.checkpoint);
   DataPaths paths = eval_paths(arguments, model);
   paths.may_lack_annotations = true;
+  paths.masks = arguments.figures.iou == IouType::kMasks;
   std::vector<std::string> notes;
   auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
   const bool is_annotated = dataset->ground_truth().is_annotated;
@@ -42,6 +44,7 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
   for (const std::string& note : notes) print_line(note);
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   check_choice({.only = arguments.classes}, dataset->class_names(), dataset->name());
+  if (is_annotated && paths.masks) coco::need_masks(dataset->ground_truth(), dataset->name());
   std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
   dataset = keep_classes(dataset, paths, arguments.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();
@@ -51,10 +54,13 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
         .metrics = {},
         .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",
                              detections.size(), truth.images.size(), escaped(dataset->name()))};
-  return detection_evaluator(model.config)
-      .evaluate(
-          truth, detections,
-          {.source = arguments.checkpoint, .per_class = arguments.per_class, .figures = arguments.figures});
+  const auto evaluator = detection_evaluator(model.config)
+                             .start({.truth = &truth,
+                                     .source = arguments.checkpoint,
+                                     .per_class = arguments.per_class,
+                                     .figures = arguments.figures});
+  evaluator->add({.detections = std::move(detections)});
+  return evaluator->result();
 }
 
 std::function<void(const Batch&)> box_inference(const LoadedModel& model, const EvaluatorOptions& options) {

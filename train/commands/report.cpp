@@ -166,7 +166,7 @@ int run_report(const ReportArguments& arguments) {
   if (arguments.curves_only &&
       (!arguments.detections.empty() || !arguments.classes.empty() || arguments.figures != FigureOptions{}))
     fail_input(
-        "--curves-only: evaluates nothing, expected no --detections, --classes, --max-detections or --area-ranges");
+        "--curves-only: evaluates nothing, expected no --detections, --classes, --iou, --max-detections or --area-ranges");
   const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
   if (evaluates && arguments.detections.empty()) {
     model = load_trained_model(checkpoint, choice.device);

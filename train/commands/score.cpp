@@ -4,6 +4,7 @@
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/chosen_classes.h"
+#include "data/evaluation/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"
@@ -89,6 +90,7 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
     paths.choice = class_choice(model.config);
   }
   paths.look_at_images = false;
+  paths.masks = arguments.figures.iou == IouType::kMasks;
   return paths;
 }
 
@@ -98,19 +100,23 @@ int run_score(const ScoreArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--annotations", arguments.annotations},
                                                {"--detections", arguments.detections},
                                                {"--checkpoint", arguments.checkpoint}});
-  const DetectionEvaluator& evaluator = detection_evaluators().find(arguments.evaluator, "--evaluator");
+  const EvaluatorSpec& spec = detection_evaluators().find(arguments.evaluator, "--evaluator");
   const DataPaths paths = scored_paths(arguments);
   GroundTruth truth = read_ground_truth(paths);
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
+  if (paths.masks) coco::need_masks(truth, paths.annotations);
   std::vector<std::string> notes;
-  std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes);
+  std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes, paths.masks);
   for (const std::string& line : keep_classes(arguments.classes, paths.annotations, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
-  const Evaluation evaluation = evaluator.evaluate(
-      truth, detections,
-      {.source = arguments.detections, .per_class = arguments.per_class, .figures = arguments.figures});
+  const auto evaluator = spec.start({.truth = &truth,
+                                     .source = arguments.detections,
+                                     .per_class = arguments.per_class,
+                                     .figures = arguments.figures});
+  evaluator->add({.detections = std::move(detections)});
+  const Evaluation evaluation = evaluator->result();
   auto remarks = truth.notes;
   if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) remarks.push_back(parts);
   for (const std::string& remark : remarks_on_boxes(truth)) remarks.push_back(remark);

@@ -103,8 +103,10 @@ class DetectionTask final : public TrainingTask {
     evaluation_.quiet = quiet;
     detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
     if (!process_group().is_first()) return {};
-    const DetectionEvaluator::Options options;
-    Evaluation evaluation = evaluator_.evaluate(val_set_->ground_truth(), detections_, options);
+    const EvaluatorSpec::Options options{.truth = &val_set_->ground_truth()};
+    const auto evaluator = evaluator_.start(options);
+    evaluator->add({.detections = detections_});
+    Evaluation evaluation = evaluator->result();
     // Those of the annotations: nobody has written the detections, whose boxes are of any form while the model knows little.
     evaluation_notes_ = std::move(evaluation.notes);
     const std::vector<std::string> told = remarks_on_figures(val_set_->ground_truth());  // describe_data
@@ -149,7 +151,7 @@ class DetectionTask final : public TrainingTask {
   kernels::ImageNormalization normalization_;
   LoaderOptions loader_;
   EvaluatorOptions evaluation_;
-  const DetectionEvaluator& evaluator_;
+  const EvaluatorSpec& evaluator_;
   std::vector<std::string> notes_;  // about the images of both sets
   DataSplits splits_;
   std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null

@@ -1,6 +1,7 @@
 #include "train/detection/evaluator.h"
 
 #include "data/evaluation/chosen_classes.h"
+#include "data/evaluation/detection_bytes.h"
 #include "data/formats/annotated_images.h"
 #include "train/inference/runner.h"
 #include "train/logs/print.h"
@@ -12,16 +13,25 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Detec
   PostprocessOptions post = options.post;
   post.classes = std::ssize(category_ids);
   DetectorRunner runner(model, options.normalization);
-  return collect<Detection>(model, dataset, options,
-                            [&](const Batch& batch, std::vector<Detection>& detections) {
-                              auto results = model.postprocess(*runner.run(batch), batch.targets, post);
-                              for (size_t n = 0; n < results.size(); ++n)
-                                for (const ImageDetection& d : results[n])
-                                  detections.push_back({batch.targets[n].image_id,
-                                                        category_ids[static_cast<size_t>(d.label)],
-                                                        {d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1},
-                                                        d.score});
-                            });
+  auto add = [&](const Batch& batch, std::vector<Detection>& to) {
+    const auto results = model.postprocess(*runner.run(batch), batch.targets, post);
+    for (size_t n = 0; n < results.size(); ++n)
+      for (const ImageDetection& d : results[n])
+        to.push_back({.image_id = batch.targets[n].image_id,
+                      .category_id = category_ids[static_cast<size_t>(d.label)],
+                      .bbox = {d.x1, d.y1, d.x2 - d.x1, d.y2 - d.y1},
+                      .score = d.score});
+  };
+  if (process_group().alone()) {
+    std::vector<Detection> all;
+    for_each_batch(model, dataset, options, [&](const Batch& batch) { add(batch, all); });
+    return all;
+  }
+  return detections_of(collect_bytes(model, dataset, options, [&](const Batch& batch) {
+    std::vector<Detection> found;
+    add(batch, found);
+    return to_bytes(found);
+  }));
 }
 
 std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const DetectionDataset>& dataset,
