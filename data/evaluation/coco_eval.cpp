@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "data/evaluation/coco_parts.h"
+#include "data/evaluation/detection_bytes.h"
 #include "data/evaluation/evaluators.h"
 
 namespace saccade {
@@ -71,19 +73,54 @@ Metrics class_metrics(const CocoMetrics& metrics) {
   return named;
 }
 
+class CocoEvaluator final : public Evaluator {
+ public:
+  explicit CocoEvaluator(const EvaluatorSpec::Options& options) : options_(options) {}
+
+  void add(Predicted prediction) override {
+    if (detections_.empty())
+      detections_ = std::move(prediction.detections);
+    else
+      std::ranges::move(prediction.detections, std::back_inserter(detections_));
+  }
+  std::string state() const override { return to_bytes(detections_); }
+  void merge(std::string_view state) override { add({.detections = detections_of(state)}); }
+  Evaluation result() const override {
+    FigureOptions figures = options_.figures;
+    if (figures.iou != IouType::kBoth) {
+      const CocoMetrics metrics = evaluate(figures);
+      return {named_metrics(metrics), class_metrics(metrics), table(metrics), coco_json(metrics, true),
+              metrics.notes};
+    }
+    const CocoMetrics boxes = evaluate(figures);
+    figures.iou = IouType::kMasks;
+    const CocoMetrics masks = evaluate(figures);
+    Evaluation all{named_metrics(boxes), class_metrics(boxes), table(boxes) + "\nmasks\n" + table(masks),
+                   coco_json(boxes, true, &masks), boxes.notes};
+    for (auto& [name, value] : named_metrics(masks)) all.metrics.emplace_back("segm_" + name, value);
+    for (auto& [name, value] : class_metrics(masks)) all.of_classes.emplace_back("segm_" + name, value);
+    return all;
+  }
+
+ private:
+  CocoMetrics evaluate(const FigureOptions& figures) const {
+    return evaluate_coco(*options_.truth, detections_, options_.source, figures);
+  }
+  std::string table(const CocoMetrics& metrics) const {
+    return coco_table(metrics) + (options_.per_class ? "\n" + coco_class_table(metrics) : "");
+  }
+
+  EvaluatorSpec::Options options_;
+  std::vector<Detection> detections_;
+};
+
 [[maybe_unused]] const bool coco_evaluator_registered = detection_evaluators().add(
     {.name = "coco",
-     .summary = "average precision and recall of boxes, as pycocotools computes them",
+     .summary = "average precision and recall of boxes or masks, as pycocotools computes them",
      .primary = {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large"},
-     .evaluate =
-         [](const GroundTruth& truth, std::span<const Detection> detections,
-            const DetectionEvaluator::Options& options) {
-           CocoMetrics metrics = evaluate_coco(truth, detections, options.source, options.figures);
-           std::string table = coco_table(metrics);
-           if (options.per_class) table += "\n" + coco_class_table(metrics);
-           return Evaluation{named_metrics(metrics), class_metrics(metrics), table, coco_json(metrics, true),
-                             metrics.notes};
-         },
+     .start = [](const EvaluatorSpec::Options& options) -> std::unique_ptr<Evaluator> {
+       return std::make_unique<CocoEvaluator>(options);
+     },
      .file = __FILE__});
 
 }  // namespace

@@ -59,7 +59,8 @@ std::string coco_table(const CocoMetrics& metrics);
 // A table with a line for each category.
 std::string coco_class_table(const CocoMetrics& metrics);
 // {"AP": ..., "AP50": ..., ..., "AR_large": ...} at full precision; with_classes adds "AP_by_iou" and
-// "per_class", a list of the categories' metrics.
-std::string coco_json(const CocoMetrics& metrics, bool with_classes = false);
+// "per_class", a list of the categories' metrics. `masks`: those of masks, whose keys begin with "segm_".
+std::string coco_json(const CocoMetrics& metrics, bool with_classes = false,
+                      const CocoMetrics* masks = nullptr);
 
 }  // namespace saccade

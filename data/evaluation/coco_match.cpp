@@ -5,6 +5,7 @@
 
 #include "core/tensor/error.h"
 #include "core/types/image_size.h"
+#include "data/evaluation/coco_overlap.h"
 #include "data/evaluation/coco_parts.h"
 #include "data/formats/checks/units.h"
 
@@ -89,10 +90,12 @@ bool outside(double area, const AreaRange& range) { return area < range.low || a
 // evaluateImg of cocoeval.py for one cell after another and all area ranges, with memory that is used again.
 class CellMatcher {
  public:
-  CellMatcher(const GroundTruth& truth, std::span<const Detection> detections, const Grouped& of_truth,
-              const Grouped& of_found, size_t most, std::span<const AreaRange> areas, Matches& matches)
+  CellMatcher(const GroundTruth& truth, std::span<const Detection> detections, const Overlap& overlap,
+              const Grouped& of_truth, const Grouped& of_found, size_t most, std::span<const AreaRange> areas,
+              Matches& matches)
       : truth_(truth),
         detections_(detections),
+        overlap_(overlap),
         of_truth_(of_truth),
         of_found_(of_found),
         most_(most),
@@ -114,11 +117,11 @@ class CellMatcher {
     Outcome* outcomes = matches_.outcomes.data() + cell.found_begin;
     matched_ = matches_.found.data() + cell.found_begin * areas_.size();
     const size_t G = objects_.size(), D = found_.size();
-    overlaps_.resize(D * G);
+    overlap_.compare(found_, objects_, overlaps_);
+    sizes_.clear();
     for (size_t d = 0; d < D; ++d) {
       outcomes[d] = {found_[d]->score, static_cast<uint32_t>(d), cell.found_begin + static_cast<uint32_t>(d)};
-      for (size_t g = 0; g < G; ++g)
-        overlaps_[d * G + g] = overlap(found_[d]->bbox, objects_[g]->bbox, objects_[g]->iscrowd);
+      sizes_.push_back(overlap_.area(*found_[d]));
     }
     for (size_t a = 0; a < areas_.size(); ++a) {
       auto counts = [&](size_t g) { return !objects_[g]->iscrowd && !outside(objects_[g]->area, areas_[a]); };
@@ -138,7 +141,7 @@ class CellMatcher {
     size_t G = objects_.size();
     taken_.assign(G, 0);
     for (size_t d = 0; d < found_.size(); ++d) {
-      bool is_outside = outside(found_[d]->bbox[2] * found_[d]->bbox[3], areas_[area]);
+      bool is_outside = outside(sizes_[d], areas_[area]);
       uint16_t hit = 0, ignored = 0;
       const double* row = overlaps_.data() + d * G;
       for (int t = 0; t < kCocoThresholds; ++t) {
@@ -174,6 +177,7 @@ class CellMatcher {
 
   const GroundTruth& truth_;
   std::span<const Detection> detections_;
+  const Overlap& overlap_;
   const Grouped &of_truth_, &of_found_;
   size_t most_;  // detections that count
   std::span<const AreaRange> areas_;
@@ -183,6 +187,7 @@ class CellMatcher {
   std::vector<const Detection*> found_;
   Found* matched_ = nullptr;      // [detections, areas]
   std::vector<double> overlaps_;  // [detections, objects]
+  std::vector<double> sizes_;     // areas of detections
   std::vector<size_t> order_;
   std::vector<uint16_t> taken_;
 };
@@ -236,16 +241,6 @@ void note_full_images(const Matches& matches, const std::vector<int64_t>& images
 
 }  // namespace
 
-double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, bool crowd) {
-  double w = std::min(d[2] + d[0], g[2] + g[0]) - std::max(d[0], g[0]);
-  if (w <= 0) return 0;
-  double h = std::min(d[3] + d[1], g[3] + g[1]) - std::max(d[1], g[1]);
-  if (h <= 0) return 0;
-  double both = w * h, area = d[2] * d[3];
-  double either = crowd ? area : area + g[2] * g[3] - both;
-  return both / either;
-}
-
 Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
                          const std::vector<int64_t>& images, const std::vector<int64_t>& categories,
                          const std::string& source, const FigureOptions& options,
@@ -274,6 +269,7 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
         "{}: the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image",
         source));
   for (std::string& remark : remarks_on_figures(truth)) notes.push_back(std::move(remark));
+  const std::unique_ptr<Overlap> overlap = make_overlap(options.iou, truth, detections, source);
 
   Matches matches;
   std::vector<Cell>& cells = matches.cells = make_cells(of_truth, of_found);
@@ -287,7 +283,7 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
   parallel_by_work(
       cells.size(), [&](size_t i) { return cells[i].work(); },
       [&](size_t begin, size_t end) {
-        CellMatcher matcher(truth, detections, of_truth, of_found, most, areas, matches);
+        CellMatcher matcher(truth, detections, *overlap, of_truth, of_found, most, areas, matches);
         for (size_t i = begin; i < end; ++i) matcher.run(i);
       });
   note_full_images(matches, images, most, source, notes);

@@ -80,8 +80,6 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
                          std::vector<std::string>& notes);
 std::vector<CategoryCurve> accumulate(const Matches& matches);
 
-// bbIou of maskApi.c, of boxes [x, y, width, height]; of a crowd, the share of the detection that it covers.
-double overlap(const std::array<double, 4>& detection, const std::array<double, 4>& object, bool crowd);
 // Ascending, each once.
 template <class Items>
 std::vector<int64_t> sorted_ids(const Items& items) {

@@ -93,19 +93,29 @@ std::string coco_class_table(const CocoMetrics& metrics) {
   return text + "\n";
 }
 
-std::string coco_json(const CocoMetrics& metrics, bool with_classes) {
+std::string coco_json(const CocoMetrics& metrics, bool with_classes, const CocoMetrics* masks) {
   const std::vector<Line> lines = lines_of(metrics);
   std::string text = "{";
-  for (const Line& l : lines)
-    text += fmt::format("{}\n  \"{}\": {}", &l == lines.data() ? "" : ",", l.key, l.value(metrics));
+  auto add = [&](const std::string& prefix, const CocoMetrics& of) {
+    for (const Line& l : lines)
+      text += fmt::format("{}\n  \"{}{}\": {}", text == "{" ? "" : ",", prefix, l.key, l.value(of));
+    if (with_classes)
+      text += fmt::format(",\n  \"{}AP_by_iou\": [{}]", prefix, fmt::join(of.AP_by_iou, ", "));
+  };
+  add("", metrics);
+  if (masks != nullptr) add("segm_", *masks);
   if (with_classes) {
-    text += fmt::format(",\n  \"AP_by_iou\": [{}],\n  \"per_class\": [", fmt::join(metrics.AP_by_iou, ", "));
-    for (const CocoClassMetrics& c : metrics.classes) {
-      text +=
-          fmt::format("{}\n    {{\"category_id\": {}, \"name\": {}, \"objects\": {}",
-                      &c == metrics.classes.data() ? "" : ",", c.category_id, json_quote(c.name), c.objects);
-      for (const Line& l : lines)
-        if (!l.column.empty()) text += fmt::format(", \"{}\": {}", l.key, l.value(c));
+    text += ",\n  \"per_class\": [";
+    for (size_t k = 0; k < metrics.classes.size(); ++k) {
+      const CocoClassMetrics& c = metrics.classes[k];
+      text += fmt::format("{}\n    {{\"category_id\": {}, \"name\": {}, \"objects\": {}", k == 0 ? "" : ",",
+                          c.category_id, json_quote(c.name), c.objects);
+      auto add_class = [&](const char* prefix, const CocoAverages& of) {
+        for (const Line& l : lines)
+          if (!l.column.empty()) text += fmt::format(", \"{}{}\": {}", prefix, l.key, l.value(of));
+      };
+      add_class("", c);
+      if (masks != nullptr) add_class("segm_", masks->classes.at(k));
       text += "}";
     }
     text += "\n  ]";

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "data/evaluation/coco_overlap.h"
 #include "data/evaluation/coco_parts.h"
 
 namespace saccade {
@@ -20,12 +21,13 @@ struct ImageLists {
 };
 
 // For each detection the place of its object; the number of objects where it has none.
-std::vector<size_t> pair_up(const ImageLists& lists, double min_iou) {
+std::vector<size_t> pair_up(const ImageLists& lists, const coco::Overlap& overlap, double min_iou) {
   std::vector<Pair> pairs;
+  std::vector<double> overlaps;
+  overlap.compare(lists.found, lists.objects, overlaps);
   for (size_t d = 0; d < lists.found.size(); ++d)
     for (size_t g = 0; g < lists.objects.size(); ++g)
-      if (const double iou = coco::overlap(lists.found[d]->bbox, lists.objects[g]->bbox, false);
-          iou >= min_iou)
+      if (const double iou = overlaps[d * lists.objects.size() + g]; iou >= min_iou)
         pairs.push_back({iou, lists.found[d]->score, d, g});
   std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) {
     return std::tie(a.overlap, a.score) > std::tie(b.overlap, b.score);
@@ -43,7 +45,8 @@ std::vector<size_t> pair_up(const ImageLists& lists, double min_iou) {
 }  // namespace
 
 ConfusionMatrix confusion_matrix(const GroundTruth& truth, std::span<const Detection> detections,
-                                 double threshold, double min_iou, std::vector<ImageOutcome>* images) {
+                                 double threshold, double min_iou, std::vector<ImageOutcome>* images,
+                                 IouType iou) {
   const std::vector<int64_t> categories = coco::sorted_ids(truth.categories);
   auto class_of = [&](int64_t id) {
     const auto at = std::lower_bound(categories.begin(), categories.end(), id);
@@ -69,19 +72,20 @@ ConfusionMatrix confusion_matrix(const GroundTruth& truth, std::span<const Detec
         it != places.end() && d.score >= threshold && class_of(d.category_id) != background)
       lists[it->second].found.push_back(&d);
   if (images != nullptr) images->clear();
+  const std::unique_ptr<coco::Overlap> overlap = coco::make_overlap(iou, truth, detections, "detections");
+  std::vector<double> in_crowds;  // [found, crowds]
   for (size_t i = 0; i < lists.size(); ++i) {
     const ImageLists& own = lists[i];
     ImageOutcome outcome{.image_id = truth.images[i].id};
-    const std::vector<size_t> object_of = pair_up(own, min_iou);
+    const std::vector<size_t> object_of = pair_up(own, *overlap, min_iou);
+    overlap->compare(own.found, own.crowds, in_crowds);
     outcome.missed = std::ssize(own.objects);
     std::vector<bool> is_found(own.objects.size());
     for (size_t d = 0; d < own.found.size(); ++d) {
       const size_t predicted = class_of(own.found[d]->category_id), g = object_of[d];
       if (g == own.objects.size()) {
-        if (std::any_of(own.crowds.begin(), own.crowds.end(), [&](const Annotation* crowd) {
-              return coco::overlap(own.found[d]->bbox, crowd->bbox, true) >= 0.5;
-            }))
-          continue;
+        const auto shares = std::span(in_crowds).subspan(d * own.crowds.size(), own.crowds.size());
+        if (std::ranges::any_of(shares, [](double share) { return share >= 0.5; })) continue;
         ++matrix.counts[background][predicted];
         ++outcome.invented;
         continue;

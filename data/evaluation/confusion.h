@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/evaluation/detections.h"
+#include "data/evaluation/figure_options.h"
 #include "data/formats/ground_truth.h"
 
 namespace saccade {
@@ -34,6 +35,6 @@ struct ImageOutcome {
 // objects, and detections without a pair that lie in one by half do not count. `images`: in the order of truth.images.
 ConfusionMatrix confusion_matrix(const GroundTruth& truth, std::span<const Detection> detections,
                                  double threshold, double min_iou = 0.5,
-                                 std::vector<ImageOutcome>* images = nullptr);
+                                 std::vector<ImageOutcome>* images = nullptr, IouType iou = IouType::kBoxes);
 
 }  // namespace saccade

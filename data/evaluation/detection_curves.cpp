@@ -65,9 +65,9 @@ DetectionCurves detection_curves(const GroundTruth& truth, std::span<const Detec
                                  int iou_index, const std::string& source, const FigureOptions& options) {
   const std::vector<int64_t> categories = coco::sorted_ids(truth.categories);
   std::vector<std::string> notes;
-  const coco::Matches matches =
-      coco::match_detections(truth, detections, coco::sorted_ids(truth.images), categories, source,
-                             {.max_detections = options.max_detections, .areas = {}}, notes);
+  const coco::Matches matches = coco::match_detections(
+      truth, detections, coco::sorted_ids(truth.images), categories, source,
+      {.iou = options.iou, .max_detections = options.max_detections, .areas = {}}, notes);
   const auto bit = static_cast<uint16_t>(1u << iou_index);
   DetectionCurves curves;
   std::vector<Scored> all;

@@ -10,126 +10,11 @@
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/image_names.h"
-#include "data/formats/json_record.h"
+#include "data/evaluation/result_file.h"
+#include "data/formats/coco/segmentation_json.h"
 
 namespace saccade {
 namespace {
-
-constexpr int64_t kNoName = -1;
-
-// As it stands in the file.
-struct Entry : Detection {
-  std::string file_name, word, category;  // word: the image_id, where it is a text
-  bool has_id = false;
-};
-
-// Also takes 42.0, which writers that pass ids through floating arrays leave behind.
-bool read_integer(JsonFile& json, JsonValue value, int64_t& id) {
-  if (json.read(value, id)) return true;
-  double number = 0;
-  if (!json.read(value, number) || number != std::floor(number) || std::abs(number) > 0x1p53) return false;
-  id = static_cast<int64_t>(number);
-  return true;
-}
-bool read_image_id(JsonFile& json, JsonValue value, Entry& e) {
-  if (read_integer(json, value, e.image_id)) return e.has_id = true;
-  return json.read(value, e.word) && !e.word.empty();
-}
-
-constexpr JsonField<Entry> kFields[] = {
-    {"image_id", "an integer", read_image_id, false},
-    {"category_id", "an integer",
-     [](JsonFile& json, JsonValue v, Entry& e) { return read_integer(json, v, e.category_id); }},
-    {"bbox", kBoxForm, read_bbox},
-    {"score", "a finite number", read_member<&Entry::score>},
-    {"file_name", "a string", read_member<&Entry::file_name>, false},
-    {"category", "a string",
-     [](JsonFile& json, JsonValue v, Entry& e) {
-       json.read(v, e.category);  // others mean other things by it
-       return true;
-     },
-     false}};
-
-// Texts that come again and again, by number.
-class Texts {
- public:
-  int64_t add(const std::string& text) {
-    if (text.empty()) return kNoName;
-    const auto [it, is_new] = places_.try_emplace(text, std::ssize(texts_));
-    if (is_new) texts_.push_back(text);
-    return it->second;
-  }
-  const std::string& at(int64_t place) const { return texts_.at(static_cast<size_t>(place)); }
-  int64_t size() const { return std::ssize(texts_); }
-
- private:
-  std::unordered_map<std::string, int64_t> places_;
-  std::vector<std::string> texts_;
-};
-
-struct Listed {
-  Detection detection;
-  bool has_id = false;
-  int64_t file_name = kNoName, word = kNoName, category = kNoName;
-};
-
-// The entries, with what a dictionary's own lists say about them.
-class ResultFile {
- public:
-  explicit ResultFile(const std::string& path) : json_(path) {
-    auto read = [this](JsonValue value) { add(value); };
-    if (!json_.root_is_object()) {
-      json_.root_elements(read);
-      return;
-    }
-    bool has_list = false;
-    std::unordered_map<std::string, std::string> files, categories;
-    json_.root_fields([&](std::string_view key, JsonValue value) {
-      if (key == "annotations") has_list = json_.elements(value, read);
-      if (key == "images") names(value, "file_name", files);
-      if (key == "categories") names(value, "name", categories);
-    });
-    if (!has_list)
-      fail_input(
-          "{}: the file must hold one JSON array and nothing else, or a COCO dictionary whose annotations have scores",
-          path);
-    for (Listed& e : entries) {
-      const auto file =
-          files.find(e.word == kNoName ? std::to_string(e.detection.image_id) : texts.at(e.word));
-      if (file != files.end() && e.file_name == kNoName) e.file_name = texts.add(file->second);
-      const auto category = categories.find(std::to_string(e.detection.category_id));
-      if (category != categories.end() && e.category == kNoName) e.category = texts.add(category->second);
-    }
-  }
-
-  Texts texts;
-  std::vector<Listed> entries;
-
- private:
-  void add(JsonValue value) {
-    Entry entry;
-    std::string problem = read_record(json_, value, kFields, entry).problem;
-    if (problem.empty() && !entry.has_id && entry.word.empty() && entry.file_name.empty())
-      problem = "field \"image_id\" is missing";
-    if (!problem.empty()) fail_input("{}: entry {}: {}", json_.path(), entries.size() + 1, problem);
-    entries.push_back(
-        {entry, entry.has_id, texts.add(entry.file_name), texts.add(entry.word), texts.add(entry.category)});
-  }
-  // Of a list of objects with "id": the field `name` by it.
-  void names(JsonValue value, std::string_view name, std::unordered_map<std::string, std::string>& out) {
-    json_.elements(value, [&](JsonValue item) {
-      std::string id, text;
-      json_.fields(item, [&](std::string_view key, JsonValue v) {
-        int64_t number = 0;
-        if (key == "id" && !json_.read(v, id) && read_integer(json_, v, number)) id = std::to_string(number);
-        if (key == name) json_.read(v, text);
-      });
-      if (!id.empty() && !text.empty()) out.emplace(id, text);
-    });
-  }
-
-  JsonFile json_;
-};
 
 void note(std::vector<std::string>* notes, int64_t count, const std::string& text) {
   if (notes != nullptr && count > 0) notes->push_back(text);
@@ -147,7 +32,7 @@ void find_images(const std::string& path, ResultFile& file, const GroundTruth& t
   std::vector<Found> found(static_cast<size_t>(file.texts.size()));
   int64_t named = 0, other_ids = 0, unknown = 0, first_unknown = kNoName;
   for (size_t i = 0; i < file.entries.size(); ++i) {
-    Listed& e = file.entries[i];
+    const Listed& e = file.entries[i];
     const int64_t name = e.file_name != kNoName ? e.file_name : e.word;
     if (name == kNoName) continue;
     ++named;
@@ -159,9 +44,9 @@ void find_images(const std::string& path, ResultFile& file, const GroundTruth& t
       f.is_known = true;
     }
     if (f.problem.empty()) {
-      other_ids += e.has_id && e.detection.image_id != f.id;
-      e.detection.image_id = f.id;
-    } else if (e.has_id && names->has_id(e.detection.image_id)) {
+      other_ids += e.has_id && file.detections[i].image_id != f.id;
+      file.detections[i].image_id = f.id;
+    } else if (e.has_id && names->has_id(file.detections[i].image_id)) {
       if (unknown++ == 0) first_unknown = name;
     } else {
       fail_input("{}: entry {}: {}", path, i + 1, f.problem);
@@ -198,12 +83,12 @@ void take_mapped_ids(const std::string& path, ResultFile& file, const GroundTrut
   std::unordered_map<int64_t, int64_t> ids = truth.mapped_ids;
   for (const Category& c : truth.categories) ids.erase(c.id);
   int64_t mapped = 0;
-  for (Listed& e : file.entries)
-    if (const auto it = ids.find(e.detection.category_id); it != ids.end()) {
-      e.detection.category_id = it->second;
+  for (Detection& d : file.detections)
+    if (const auto it = ids.find(d.category_id); it != ids.end()) {
+      d.category_id = it->second;
       ++mapped;
     }
-  note_mapped(path, mapped, file.entries.size(), notes);
+  note_mapped(path, mapped, file.detections.size(), notes);
 }
 
 // Gives each entry the id of the category that it names, and leaves out those of categories that are not known, where some are.
@@ -213,9 +98,10 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
   for (const Category& c : truth.categories)
     if (const auto [it, is_new] = ids.try_emplace(c.name, c.id); !is_new && it->second != c.id)
       it->second.reset();
-  const std::unordered_map<std::string, std::optional<int64_t>> own = ids;
+  const std::unordered_map<std::string, std::optional<int64_t>> own_names = ids;
   for (const ClassChoice::Mapping& mapping : choice.map)
-    if (const auto it = own.find(mapping.as); it != own.end()) ids.try_emplace(mapping.name, it->second);
+    if (const auto it = own_names.find(mapping.as); it != own_names.end())
+      ids.try_emplace(mapping.name, it->second);
   int64_t named = 0, first_named = kNoName;
   bool any = false;
   for (const Listed& e : file.entries) {
@@ -233,18 +119,26 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
   if (!any) return;
   int64_t others = 0, mapped = 0, unknown = 0, first_unknown = kNoName;
   const size_t count = file.entries.size();
-  std::erase_if(file.entries, [&](Listed& e) {
-    if (e.category == kNoName) return false;
+  // The id by its name; nothing where the entry is left out.
+  auto id_of = [&](const Listed& e, int64_t own) -> std::optional<int64_t> {
+    if (e.category == kNoName) return own;
     const auto it = ids.find(file.texts.at(e.category));
     if (it == ids.end()) {
       if (unknown++ == 0) first_unknown = e.category;
-      return true;
+      return std::nullopt;
     }
-    if (!it->second) return false;
-    (own.contains(it->first) ? others : mapped) += e.detection.category_id != *it->second;
-    e.detection.category_id = *it->second;
-    return false;
-  });
+    const int64_t id = it->second.value_or(own);
+    (own_names.contains(it->first) ? others : mapped) += id != own;
+    return id;
+  };
+  size_t kept = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const std::optional<int64_t> id = id_of(file.entries[i], file.detections[i].category_id);
+    if (!id) continue;
+    if (kept != i) file.detections[kept] = std::move(file.detections[i]);
+    file.detections[kept++].category_id = *id;
+  }
+  file.detections.resize(kept);
   note(
       notes, others,
       fmt::format(
@@ -258,25 +152,54 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
                      unknown, count, shortened(file.texts.at(first_unknown))));
 }
 
+// Makes masks of the polygons, and boxes of the masks where there are no others.
+void find_masks(const std::string& path, ResultFile& file, const GroundTruth* truth) {
+  std::unordered_map<int64_t, ImageSize> sizes;
+  if (truth != nullptr)
+    for (const ImageInfo& image : truth->images)
+      sizes.emplace(image.id, ImageSize{image.height, image.width});
+  for (const auto& [i, segmentation] : file.polygons) {
+    Detection& d = file.detections[i];
+    const auto size = sizes.find(d.image_id);
+    if (size == sizes.end() || size->second == ImageSize{})
+      fail_input("{}: entry {}: its polygons need an image of known size", path, i + 1);
+    try {
+      d.mask = std::make_shared<Mask>(segmentation->mask(size->second));
+    } catch (const InputError& error) {
+      fail_input("{}: entry {}: {}", path, i + 1, error.what());
+    }
+  }
+  const bool have_mask_areas = !file.entries.empty() && !file.entries[0].has_box;
+  for (size_t i = 0; i < file.entries.size(); ++i) {
+    Detection& d = file.detections[i];
+    if (d.mask == nullptr) continue;
+    d.has_mask_area = have_mask_areas;
+    const Box& box = d.mask->box();
+    if (!file.entries[i].has_box) d.bbox = {box.x1, box.y1, box.x2 - box.x1, box.y2 - box.y1};
+  }
+}
+
 }  // namespace
 
 std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth,
-                                       std::vector<std::string>* notes, const ClassChoice& choice) {
-  ResultFile file(path);
-  if (truth != nullptr) {
+                                       std::vector<std::string>* notes, bool masks,
+                                       const ClassChoice& choice) {
+  std::optional<ResultFile> read(std::in_place, path, masks);
+  if (!masks && read->lacks_boxes()) read.emplace(path, true);
+  ResultFile& file = *read;
+  if (truth != nullptr)
     find_images(path, file, *truth, notes);
+  else
+    for (size_t i = 0; i < file.entries.size(); ++i)
+      if (!file.entries[i].has_id)
+        fail_input("{}: entry {}: field \"image_id\" {}", path, i + 1,
+                   file.entries[i].word == kNoName ? "is missing" : "must be an integer");
+  if (masks || file.lacks_boxes()) find_masks(path, file, truth);
+  if (truth != nullptr) {
     find_categories(path, file, *truth, choice, notes);
     take_mapped_ids(path, file, *truth, notes);
   }
-  std::vector<Detection> detections;
-  detections.reserve(file.entries.size());
-  for (const Listed& e : file.entries) {
-    if (truth == nullptr && !e.has_id)
-      fail_input("{}: entry {}: field \"image_id\" {}", path, detections.size() + 1,
-                 e.word == kNoName ? "is missing" : "must be an integer");
-    detections.push_back(e.detection);
-  }
-  return detections;
+  return std::move(file.detections);
 }
 
 void write_detections(const std::string& path, std::span<const Detection> detections,
@@ -309,8 +232,11 @@ void write_detections(const std::string& path, std::span<const Detection> detect
     add_named(images, d.image_id);
     text.append(std::string_view(",\"category_id\":"));
     add_named(categories, d.category_id);
-    fmt::format_to(out, ",\"bbox\":[{},{},{},{}],\"score\":{}}}", d.bbox[0], d.bbox[1], d.bbox[2], d.bbox[3],
+    fmt::format_to(out, ",\"bbox\":[{},{},{},{}],\"score\":{}", d.bbox[0], d.bbox[1], d.bbox[2], d.bbox[3],
                    d.score);
+    if (d.mask != nullptr)
+      fmt::format_to(out, ",\"segmentation\":{}", segmentation_json({.polygons = {}, .runs = *d.mask}));
+    text.push_back('}');
   }
   text.push_back(']');
   text.push_back('\n');

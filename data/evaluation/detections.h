@@ -1,13 +1,15 @@
-// COCO result lists: [{"image_id", "category_id", "bbox": [x, y, width, height], "score"}, ...]
+// COCO result lists: [{"image_id", "category_id", "bbox": [x, y, width, height], "segmentation", "score"}, ...]
 // (https://cocodataset.org/#format-results).
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/types/mask.h"
 #include "data/formats/ground_truth.h"
 #include "data/formats/joining/class_choice.h"
 
@@ -17,6 +19,9 @@ struct Detection {
   int64_t image_id = 0, category_id = 0;
   std::array<double, 4> bbox{};  // x, y, width, height in pixels of the original image
   double score = 0;
+  std::shared_ptr<const Mask> mask = {};  // of the size of its image; null: none, or not asked for
+  // Its area is the mask's where boxes are compared, too. So pycocotools has it of lists without boxes.
+  bool has_mask_area = false;
 };
 
 // Reads a result list in file order, or the annotations of a COCO dictionary that have scores. Throws InputError naming the file and the
@@ -27,10 +32,13 @@ struct Detection {
 // the category of that name, where the truth has any of the names in the file. A dictionary names both in lists of its own. Numbers
 // count where names are not found. Classes that `choice`, by which the truth was read, takes for others are these. What was made of
 // differences is told in `notes`.
+// `masks`: whether segmentations are read; polygons need the truth, whose images have sizes. A list of which an entry has no bbox is
+// read with them, and the box is that of the mask.
 std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth = nullptr,
-                                       std::vector<std::string>* notes = nullptr,
+                                       std::vector<std::string>* notes = nullptr, bool masks = false,
                                        const ClassChoice& choice = {});
-// Writes every number so that it reads back as the same double, to a temporary file that is then renamed. Where `truth` is given, each
+// Writes masks as COCO's compressed run lengths, and every number so that it reads back as the same double, to a temporary file that is
+// then renamed. Where `truth` is given, each
 // entry also names its image's file and its category, and has the image's id as its list has it. Throws InputError when the file cannot
 // be written.
 void write_detections(const std::string& path, std::span<const Detection> detections,

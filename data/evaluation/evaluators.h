@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/runtime/registry.h"
@@ -23,46 +24,47 @@ struct Evaluation {
   std::vector<std::string> notes;  // what the user should know, a line each
 };
 
-struct DetectionEvaluator {
+// What a model says of images, one or several of a detector, one of a classifier.
+struct Predicted {
+  std::vector<Detection> detections = {};
+  std::span<const float> logits = {};  // of a classifier, [K],
+  int64_t label = 0;                   // and its image's class
+};
+
+// Takes one prediction after another.
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  virtual void add(Predicted prediction) = 0;
+  // What was added, as bytes for another process of the program: its evaluator, begun with the same options, goes on as if it had been
+  // added there. Two of these, one behind the other, are one of both.
+  virtual std::string state() const = 0;
+  virtual void merge(std::string_view state) = 0;
+  // Of what was added so far; of a classifier at least one image. Throws InputError when a detection does not belong to the ground truth.
+  virtual Evaluation result() const = 0;
+};
+
+struct EvaluatorSpec {
   struct Options {
-    std::string source = "detections";  // where they come from, for messages
-    bool per_class = false;             // the table also has the metrics of each class
+    const GroundTruth* truth = nullptr;  // of a detector; lives longer
+    std::string source = "detections";   // where they come from, for messages
+    bool per_class = false;              // the table also has the metrics of each class
     FigureOptions figures = {};
   };
   std::string name;
   std::string summary;  // one line
   std::vector<std::string>
       primary;  // reported in training; by the first the best weights are chosen: larger is better
-  // Throws InputError when a detection does not belong to the ground truth.
-  Evaluation (*evaluate)(const GroundTruth& truth, std::span<const Detection> detections,
-                         const Options& options);
+  std::unique_ptr<Evaluator> (*start)(const Options& options);
   std::string file = {};  // where it is registered
 };
 
-// Takes one image after another.
-class ClassificationScore {
- public:
-  virtual ~ClassificationScore() = default;
-  // The image's logits [K] and class.
-  virtual void add(std::span<const float> logits, int64_t label) = 0;
-  // Of the images so far, at least one.
-  virtual Evaluation result() const = 0;
-};
-
-struct ClassificationEvaluator {
-  std::string name;
-  std::string summary;
-  std::vector<std::string> primary;  // as a DetectionEvaluator's
-  std::unique_ptr<ClassificationScore> (*start)();
-  std::string file = {};
-};
-
-inline Registry<DetectionEvaluator>& detection_evaluators() {
-  static Registry<DetectionEvaluator> registry("evaluator");
+inline Registry<EvaluatorSpec>& detection_evaluators() {
+  static Registry<EvaluatorSpec> registry("evaluator");
   return registry;
 }
-inline Registry<ClassificationEvaluator>& classification_evaluators() {
-  static Registry<ClassificationEvaluator> registry("evaluator");
+inline Registry<EvaluatorSpec>& classification_evaluators() {
+  static Registry<EvaluatorSpec> registry("evaluator");
   return registry;
 }
 

@@ -1,4 +1,4 @@
-// What the figures of detections are of, where pycocotools has parameters: maxDets, areaRng and areaRngLbl.
+// What the figures of detections are of, where pycocotools has parameters: iouType, maxDets, areaRng and areaRngLbl.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,12 @@ std::vector<AreaRange> coco_areas();  // small, medium and large
 // "small:0-1024,large:1024-": an end that is left out is kLargestArea. Throws InputError that says what is wrong with it.
 std::vector<AreaRange> parse_area_ranges(std::string_view text);
 
+// What of a detection and an object must overlap. kBoth is for evaluators, whose figures are those of boxes and, with "segm_" before
+// their names, those of masks.
+enum class IouType { kBoxes, kMasks, kBoth };
+
 struct FigureOptions {
+  IouType iou = IouType::kBoxes;
   std::optional<int64_t> max_detections;  // of an image and category, more than 10; else kCocoDetections
   std::vector<AreaRange> areas = coco_areas();  // beside all sizes
   bool operator==(const FigureOptions&) const = default;

@@ -3,17 +3,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "data/evaluation/evaluators.h"
 
 namespace saccade {
 namespace {
 
-class TopK final : public ClassificationScore {
+class TopK final : public Evaluator {
  public:
-  // A hit among the best k when fewer than k classes have a larger logit, or an equal one and a smaller index.
-  void add(std::span<const float> logits, int64_t label) override {
-    const auto own = static_cast<size_t>(label);
+  void add(Predicted prediction) override {
+    const std::span<const float> logits = prediction.logits;
+    const auto own = static_cast<size_t>(prediction.label);
     const double largest = *std::max_element(logits.begin(), logits.end());
     int64_t better = 0;
     double sum = 0;
@@ -21,36 +22,55 @@ class TopK final : public ClassificationScore {
       better += logits[k] > logits[own] || (logits[k] == logits[own] && k < own);
       sum += std::exp(logits[k] - largest);
     }
-    top1_ += better < 1;
-    top5_ += better < 5;
-    loss_ += largest + std::log(sum) - logits[own];
-    ++images_;
+    images_.push_back({better, largest + std::log(sum) - logits[own]});
+  }
+  std::string state() const override {
+    return {reinterpret_cast<const char*>(images_.data()), images_.size() * sizeof(OfImage)};
+  }
+  void merge(std::string_view state) override {
+    const size_t before = images_.size();
+    images_.resize(before + state.size() / sizeof(OfImage));
+    if (!state.empty()) std::memcpy(images_.data() + before, state.data(), state.size());
   }
 
   Evaluation result() const override {
-    const auto n = static_cast<double>(images_);
-    const double top1 = static_cast<double>(top1_) / n, top5 = static_cast<double>(top5_) / n,
-                 loss = loss_ / n;
+    const size_t images = images_.size();
+    const auto n = static_cast<double>(images);
+    // A hit among the best k: fewer than k classes are better.
+    const auto hits = [&](int64_t k) {
+      return std::ranges::count_if(images_, [k](const OfImage& i) { return i.better < k; });
+    };
+    double losses = 0;
+    for (const OfImage& i : images_) losses += i.loss;
+    const int64_t hits_1 = hits(1), hits_5 = hits(5);
+    const double top1 = static_cast<double>(hits_1) / n, top5 = static_cast<double>(hits_5) / n,
+                 loss = losses / n;
     return {.metrics = {{"top1", top1}, {"top5", top5}, {"loss", loss}},
             .table = fmt::format("top-1 accuracy  {:.4f}  ({} of {} images)\n"
                                  "top-5 accuracy  {:.4f}  ({} of {} images)\n"
                                  "cross entropy   {:.4f}\n",
-                                 top1, top1_, images_, top5, top5_, images_, loss),
+                                 top1, hits_1, images, top5, hits_5, images, loss),
             .json = fmt::format("{{\"top1\": {}, \"top5\": {}, \"loss\": {}, \"images\": {}}}\n", top1, top5,
-                                loss, images_),
+                                loss, images),
             .notes = {}};
   }
 
  private:
-  int64_t images_ = 0, top1_ = 0, top5_ = 0;
-  double loss_ = 0;
+  // All bytes of it are numbers.
+  struct OfImage {
+    int64_t better;  // classes with a larger logit than its own, or an equal one and a smaller index
+    double loss;
+  };
+  std::vector<OfImage> images_;  // in their order, in which the losses add up
 };
 
 [[maybe_unused]] const bool top_k_registered = classification_evaluators().add(
     {.name = "top_k",
      .summary = "top-1 and top-5 accuracy and the mean cross entropy",
      .primary = {"top1", "top5", "loss"},
-     .start = []() -> std::unique_ptr<ClassificationScore> { return std::make_unique<TopK>(); },
+     .start = [](const EvaluatorSpec::Options&) -> std::unique_ptr<Evaluator> {
+       return std::make_unique<TopK>();
+     },
      .file = __FILE__});
 
 }  // namespace

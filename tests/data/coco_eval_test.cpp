@@ -65,16 +65,20 @@ std::map<std::string, double> by_name(const CocoMetrics& f) {
   return {named.begin(), named.end()};
 }
 
-void expect_equal(const std::string& gt, const std::string& dt, const std::string& expected_path) {
+void expect_equal(const std::string& gt, const std::string& dt, const std::string& expected_path,
+                  IouType iou = IouType::kBoxes) {
   SCOPED_TRACE(dt);
-  CocoMetrics f = evaluate_coco(read_ground_truth({gt, ""}), read_detections(dt), dt);
+  const bool masks = iou == IouType::kMasks;
+  const GroundTruth truth = read_ground_truth({.annotations = gt, .images = "", .masks = masks});
+  const std::vector<Detection> found = read_detections(dt, nullptr, nullptr, masks);
+  CocoMetrics f = evaluate_coco(truth, found, dt, {.iou = iou});
   Expected e = read_expected(expected_path);
+  e.own_options.iou = iou;
   ASSERT_EQ(e.stats.size(), 12u);
   auto got = by_name(f);
   for (auto& [name, value] : e.stats) EXPECT_NEAR(got.at(name), value, kTolerance) << name;
   if (!e.own.empty()) {  // with other parameters
-    const CocoMetrics own =
-        evaluate_coco(read_ground_truth({gt, ""}), read_detections(dt), dt, e.own_options);
+    const CocoMetrics own = evaluate_coco(truth, found, dt, e.own_options);
     auto got_own = by_name(own);
     EXPECT_EQ(got_own.size(), 6 + 2 * e.own_options.areas.size());
     for (auto& [name, value] : e.own) EXPECT_NEAR(got_own.at(name), value, kTolerance) << name;
@@ -120,6 +124,12 @@ TEST_P(RandomCase, EqualsPycocotools) {
   std::string base = kCocoGolden + GetParam();
   expect_equal(base + ".gt.json", base + ".dt.json", base + ".expected.json");
   expect_equal_of_two(base + ".gt.json", base + ".dt.json", base + ".expected.json");
+}
+TEST(CocoEval, MasksEqualPycocotools) {
+  const std::string base = kCocoGolden + "masks";
+  expect_equal(base + ".gt.json", base + ".dt.json", base + ".expected.json", IouType::kMasks);
+  // The first entry has no box, so areas are those of masks here, too.
+  expect_equal(base + ".gt.json", base + ".dt.json", base + "_boxes.expected.json");
 }
 INSTANTIATE_TEST_SUITE_P(CocoEval, RandomCase,
                          testing::Values("ties", "crowds", "many", "large_ids", "annotation_zero", "sparse"),

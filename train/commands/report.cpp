@@ -177,7 +177,7 @@ int run_report(const ReportArguments& arguments) {
   if (arguments.curves_only && (!arguments.detections.empty() || !arguments.classes.empty() ||
                                 !arguments.set.empty() || arguments.figures != FigureOptions{}))
     fail_input(
-        "--curves-only: evaluates nothing, expected no --detections, --classes, --set, --max-detections or "
+        "--curves-only: evaluates nothing, expected no --detections, --classes, --set, --iou, --max-detections or "
         "--area-ranges");
   const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
   if (evaluates && arguments.detections.empty()) {

@@ -4,6 +4,7 @@
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/chosen_classes.h"
+#include "data/evaluation/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"
@@ -96,6 +97,7 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
   }
   paths.choice = choice;
   paths.look_at_images = false;
+  paths.masks = arguments.figures.iou == IouType::kMasks;
   return paths;
 }
 
@@ -106,19 +108,24 @@ int run_score(const ScoreArguments& arguments) {
                                                {"--detections", arguments.detections},
                                                {"--checkpoint", arguments.checkpoint}});
   const NamedJson json(arguments.json);
-  const DetectionEvaluator& evaluator = detection_evaluators().find(arguments.evaluator, "--evaluator");
+  const EvaluatorSpec& spec = detection_evaluators().find(arguments.evaluator, "--evaluator");
   const DataPaths paths = scored_paths(arguments);
   GroundTruth truth = read_ground_truth(paths);
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
+  if (paths.masks) coco::need_masks(truth, paths.annotations);
   std::vector<std::string> notes;
-  std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes, paths.choice);
+  std::vector<Detection> detections =
+      read_detections(arguments.detections, &truth, &notes, paths.masks, paths.choice);
   for (const std::string& line : keep_classes(arguments.classes, paths.annotations, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
-  const Evaluation evaluation = evaluator.evaluate(
-      truth, detections,
-      {.source = arguments.detections, .per_class = arguments.per_class, .figures = arguments.figures});
+  const auto evaluator = spec.start({.truth = &truth,
+                                     .source = arguments.detections,
+                                     .per_class = arguments.per_class,
+                                     .figures = arguments.figures});
+  evaluator->add({.detections = std::move(detections)});
+  const Evaluation evaluation = evaluator->result();
   for (const std::string& note : notes_on_boxes(truth)) print_line("note: {}", named_note(note, paths));
   for (const std::string& note : notes) print_line(note);
   for (const std::string& note : evaluation.notes) print_line(note);

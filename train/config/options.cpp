@@ -231,12 +231,12 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
   return splits;
 }
 
-const DetectionEvaluator& detection_evaluator(const Config& config) {
+const EvaluatorSpec& detection_evaluator(const Config& config) {
   const std::string& name = config.eval().evaluator();
   return detection_evaluators().find(name.empty() ? "coco" : name, "eval.evaluator");
 }
 
-const ClassificationEvaluator& classification_evaluator(const Config& config) {
+const EvaluatorSpec& classification_evaluator(const Config& config) {
   const std::string& name = config.eval().evaluator();
   return classification_evaluators().find(name.empty() ? "top_k" : name, "eval.evaluator");
 }

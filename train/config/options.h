@@ -43,8 +43,8 @@ PlaceOptions place_options(const Config& config);
 // to notes. Throws InputError where the folders hold no training images.
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes = nullptr);
 // By eval.evaluator, which names one of the model's kind; unset: coco and top_k. Throw InputError for an unknown one.
-const DetectionEvaluator& detection_evaluator(const Config& config);
-const ClassificationEvaluator& classification_evaluator(const Config& config);
+const EvaluatorSpec& detection_evaluator(const Config& config);
+const EvaluatorSpec& classification_evaluator(const Config& config);
 // The number that a category has for the model.
 LabelScheme label_scheme(const Config& config);
 

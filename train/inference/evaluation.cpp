@@ -1,6 +1,7 @@
 #include "train/inference/evaluation.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "core/runtime/interrupt.h"
@@ -92,6 +93,23 @@ std::string collect_bytes(Module& model, const std::shared_ptr<const ImageSource
   std::string all;
   for (const auto& [index, bytes] : batches) all += bytes;
   return all;
+}
+
+std::unique_ptr<Evaluator> evaluate_batches(Module& model, const std::shared_ptr<const ImageSource>& images,
+                                            const EvaluatorOptions& options, const EvaluatorSpec& spec,
+                                            const EvaluatorSpec::Options& figures,
+                                            const std::function<void(const Batch&, Evaluator&)>& add) {
+  std::unique_ptr<Evaluator> evaluator = spec.start(figures);
+  if (process_group().alone()) {
+    for_each_batch(model, images, options, [&](const Batch& batch) { add(batch, *evaluator); });
+    return evaluator;
+  }
+  evaluator->merge(collect_bytes(model, images, options, [&](const Batch& batch) {
+    const std::unique_ptr<Evaluator> part = spec.start(figures);
+    add(batch, *part);
+    return part->state();
+  }));
+  return evaluator;
 }
 
 }  // namespace saccade

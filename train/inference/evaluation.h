@@ -1,16 +1,14 @@
 // What evaluating a detector and a classifier have in common.
 #pragma once
 
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
-#include <vector>
 
 #include "autograd/scope.h"
 #include "core/distributed/process_group.h"
 #include "core/kernels/normalize_image/normalize_image.h"
+#include "data/evaluation/evaluators.h"
 #include "data/loading/loader.h"
 #include "layers/module.h"
 #include "models/detector.h"
@@ -52,29 +50,16 @@ class EvaluationMode {
 void for_each_batch(Module& model, const std::shared_ptr<const ImageSource>& images,
                     const EvaluatorOptions& options, const std::function<void(const Batch&)>& visit);
 
-// As for_each_batch, with the batches shared by the processes that train together. What visit appends for each batch, in the order of the
-// batches, comes back on rank 0; the others get nothing. T can be copied byte by byte.
+// As for_each_batch, with the batches shared by the processes that train together. What visit returns for each batch, in the order of the
+// batches, comes back on rank 0; the others get nothing.
 std::string collect_bytes(Module& model, const std::shared_ptr<const ImageSource>& images,
                           const EvaluatorOptions& options,
                           const std::function<std::string(const Batch&)>& visit);
-template <class T>
-std::vector<T> collect(Module& model, const std::shared_ptr<const ImageSource>& images,
-                       const EvaluatorOptions& options,
-                       const std::function<void(const Batch&, std::vector<T>&)>& visit) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  std::vector<T> all;
-  if (process_group().alone()) {
-    for_each_batch(model, images, options, [&](const Batch& batch) { visit(batch, all); });
-    return all;
-  }
-  const std::string bytes = collect_bytes(model, images, options, [&](const Batch& batch) {
-    std::vector<T> found;
-    visit(batch, found);
-    return std::string(reinterpret_cast<const char*>(found.data()), found.size() * sizeof(T));
-  });
-  all.resize(bytes.size() / sizeof(T));
-  if (!all.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
-  return all;
-}
+// An evaluator to which `add` has added what the model predicts for all images, batch by batch; where several processes share them, rank
+// 0's has them all.
+std::unique_ptr<Evaluator> evaluate_batches(Module& model, const std::shared_ptr<const ImageSource>& images,
+                                            const EvaluatorOptions& options, const EvaluatorSpec& spec,
+                                            const EvaluatorSpec::Options& figures,
+                                            const std::function<void(const Batch&, Evaluator&)>& add);
 
 }  // namespace saccade

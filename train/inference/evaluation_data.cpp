@@ -40,7 +40,6 @@ DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
   paths.categories = categories_of(model);
   paths.choice = class_choice(config);
   paths.allow_outside = arguments.allow_outside;
-  paths.masks = has_masks(config);
   paths.skip_bad_images = config.data().bad_images() == config::skip;
   return paths;
 }

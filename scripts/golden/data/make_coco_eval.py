@@ -13,6 +13,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import mask_cases
 import numpy as np
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
@@ -29,10 +30,10 @@ def mean(x):
     return float(x.mean()) if x.size else -1.0
 
 
-def evaluate(gt_path, dt_path, categories=None, own=False):
+def evaluate(gt_path, dt_path, categories=None, own=False, iou="bbox"):
     with redirect_stdout(StringIO()):
         gt = COCO(str(gt_path))
-        ev = COCOeval(gt, gt.loadRes(str(dt_path)), "bbox")
+        ev = COCOeval(gt, gt.loadRes(str(dt_path)), iou)
         if categories is not None:
             ev.params.catIds = gt.getCatIds()[:categories]
         if own:
@@ -46,8 +47,8 @@ def evaluate(gt_path, dt_path, categories=None, own=False):
     return ev
 
 
-def own_figures(gt_path, dt_path):
-    ev = evaluate(gt_path, dt_path, own=True)
+def own_figures(gt_path, dt_path, iou):
+    ev = evaluate(gt_path, dt_path, own=True, iou=iou)
     precision, recall = ev.eval["precision"], ev.eval["recall"]
     stats = {"AP": mean(precision[:, :, :, 0, 2]), f"AR_{OWN_DETECTIONS}": mean(recall[:, :, 0, 2])}
     for a, name in enumerate(OWN_RANGES, 1):
@@ -57,8 +58,8 @@ def own_figures(gt_path, dt_path):
             "area_ranges": ",".join(f"{name}:{low}-{high}" for name, (low, high) in OWN_RANGES.items())}
 
 
-def figures(gt_path, dt_path):
-    ev = evaluate(gt_path, dt_path)
+def figures(gt_path, dt_path, iou="bbox"):
+    ev = evaluate(gt_path, dt_path, iou=iou)
     precision, recall = ev.eval["precision"], ev.eval["recall"]  # [T, R, K, A, M], [T, K, A, M]
     return {
         "stats": dict(zip(KEYS, map(float, ev.stats))),
@@ -66,8 +67,8 @@ def figures(gt_path, dt_path):
         "per_category": {str(c): {"AP": mean(precision[:, :, k, 0, 2]), "AP50": mean(precision[0, :, k, 0, 2]),
                                   "AR_100": mean(recall[:, k, 0, 2])}
                          for k, c in enumerate(ev.params.catIds)},
-        "of_first_two_categories": dict(zip(KEYS, map(float, evaluate(gt_path, dt_path, 2).stats))),
-        "own": own_figures(gt_path, dt_path),
+        "of_first_two_categories": dict(zip(KEYS, map(float, evaluate(gt_path, dt_path, 2, iou=iou).stats))),
+        "own": own_figures(gt_path, dt_path, iou),
     }
 
 
@@ -132,6 +133,14 @@ def main():
         expected = figures(out / f"{name}.gt.json", out / f"{name}.dt.json")
         (out / f"{name}.expected.json").write_text(json.dumps(expected, indent=0) + "\n")
         print(name, len(gt["annotations"]), len(dt), np.round(list(expected["stats"].values()), 3))
+    # One list of masks, whose figures are those of masks and, in a file of their own, of boxes.
+    gt, dt = mask_cases.make(seed=13, images=8, objects=4, detections=9)
+    for kind, value in (("gt", gt), ("dt", dt)):
+        (out / f"masks.{kind}.json").write_text(json.dumps(value, separators=(",", ":")) + "\n")
+    for iou, name in (("segm", "masks"), ("bbox", "masks_boxes")):
+        expected = figures(out / "masks.gt.json", out / "masks.dt.json", iou)
+        (out / f"{name}.expected.json").write_text(json.dumps(expected, indent=0) + "\n")
+        print(name, np.round(list(expected["stats"].values()), 3))
 
 
 if __name__ == "__main__":

@@ -120,6 +120,14 @@ void add_per_class(CLI::App* c, bool& per_class) {
 
 // Of what the figures of a detector are.
 void add_figures(CLI::App* c, FigureOptions& figures) {
+  c->add_option_function<std::string>(
+       "--iou",
+       [&figures](const std::string& type) {
+         figures.iou = type == "segm" ? IouType::kMasks : IouType::kBoxes;
+       },
+       "what overlaps: boxes (bbox, the default) or masks (segm), as pycocotools' iouType")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"bbox", "segm"}));
   option(
       c, "--max-detections", figures.max_detections, "N",
       "so many detections of an image and class count, at least 11 (AR_10 is always there); pycocotools counts 100")

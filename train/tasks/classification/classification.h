@@ -33,7 +33,7 @@ std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, co
 // What the evaluator finds for all images. The model is left in the mode (training or not) that it was in. Throws InputError
 // for a broken image.
 Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
-                               const ClassificationEvaluator& evaluator, const EvaluatorOptions& options);
+                               const EvaluatorSpec& spec, const EvaluatorOptions& options);
 Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& model,
                             const EvaluatorOptions& options);
 // Leaves the images of these classes; all where no name is given. Throws InputError for one that the model does not have.

@@ -12,24 +12,17 @@
 namespace saccade {
 
 Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
-                               const ClassificationEvaluator& evaluator, const EvaluatorOptions& options) {
+                               const EvaluatorSpec& spec, const EvaluatorOptions& options) {
   ClassifierRunner runner(model, options.normalization);
-  size_t classes = 0;
-  // Rows of an image's logits and its class, of which there are far fewer than a float counts.
-  const std::vector<float> rows =
-      collect<float>(model, images, options, [&](const Batch& batch, std::vector<float>& all) {
+  const auto evaluator =
+      evaluate_batches(model, images, options, spec, {}, [&](const Batch& batch, Evaluator& to) {
         const std::vector<float> logits = runner.run(batch);
-        classes = logits.size() / batch.targets.size();
-        for (size_t n = 0; n < batch.targets.size(); ++n) {
-          all.insert(all.end(), logits.data() + n * classes, logits.data() + (n + 1) * classes);
-          all.push_back(static_cast<float>(batch.targets[n].label));
-        }
+        const size_t classes = logits.size() / batch.targets.size();
+        for (size_t n = 0; n < batch.targets.size(); ++n)
+          to.add(
+              {.logits = std::span(logits).subspan(n * classes, classes), .label = batch.targets[n].label});
       });
-  if (!process_group().is_first()) return {};
-  std::unique_ptr<ClassificationScore> score = evaluator.start();
-  for (size_t at = 0; at < rows.size(); at += classes + 1)
-    score->add(std::span<const float>(rows).subspan(at, classes), static_cast<int64_t>(rows[at + classes]));
-  return score->result();
+  return process_group().is_first() ? evaluator->result() : Evaluation{};
 }
 
 void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
@@ -50,7 +43,7 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
     fail_input("--per-class: {} is a classifier; saccade report shows the accuracy of each class",
                arguments.checkpoint);
   if (arguments.figures != FigureOptions())
-    fail_input("--max-detections, --area-ranges: {} is a classifier, which has no detections",
+    fail_input("--iou, --max-detections, --area-ranges: {} is a classifier, which has no detections",
                arguments.checkpoint);
   std::vector<std::string> notes;
   DataPaths paths = eval_paths(arguments, model);

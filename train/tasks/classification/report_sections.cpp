@@ -136,7 +136,8 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
     fail_input("--detections: the run is of a classifier, expected that of a detector");
   if (options.threshold) fail_input("--threshold: the run is of a classifier, expected that of a detector");
   if (options.figures != FigureOptions())
-    fail_input("--max-detections, --area-ranges: the run is of a classifier, expected that of a detector");
+    fail_input(
+        "--iou, --max-detections, --area-ranges: the run is of a classifier, expected that of a detector");
   if (!options.paths.annotations.empty())
     fail_input("--annotations: the run is of a classifier, expected only --images or --data");
   const LoadedModel& model = options.model;
@@ -145,7 +146,7 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   std::vector<std::string> notes;
   const auto images = open_classification_dataset(paths, model.class_names, &notes);
   for (const std::string& line : notes) print_line(line);
-  auto score = classification_evaluator(model.config).start();
+  const auto evaluator = classification_evaluator(model.config).start({});
   std::vector<Guess> guesses;
   ClassifierRunner runner(model.as<Classifier>(), options.evaluation.normalization);
   for_each_batch(model.as<Classifier>(), images, options.evaluation, [&](const Batch& batch) {
@@ -156,12 +157,12 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
                  classes, model.class_names.size());
     for (size_t n = 0; n < batch.targets.size(); ++n) {
       const auto own = std::span<const float>(logits).subspan(n * classes, classes);
-      score->add(own, batch.targets[n].label);
+      evaluator->add({.logits = own, .label = batch.targets[n].label});
       guesses.push_back(make_guess(own, batch.targets[n].label, batch.targets[n].image_id));
     }
   });
   if (guesses.empty()) fail_input("{}: none of its images can be read", images->name());
-  const Evaluation evaluation = score->result();
+  const Evaluation evaluation = evaluator->result();
   const std::vector<ClassAccuracy> counts = count_hits(guesses, model.class_names.size());
   ConfusionMatrix matrix{.names = model.class_names, .counts = {}};
   matrix.counts.assign(counts.size(), std::vector<int64_t>(counts.size(), 0));

@@ -116,7 +116,7 @@ class ClassifierTraining final : public TrainingTask {
   kernels::ImageNormalization normalization_;
   LoaderOptions loader_;
   EvaluatorOptions evaluation_;
-  const ClassificationEvaluator& evaluator_;
+  const EvaluatorSpec& evaluator_;
   double smoothing_;
   std::vector<std::string> notes_;  // about the images of both sets
   DataSplits splits_;

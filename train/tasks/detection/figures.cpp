@@ -32,7 +32,8 @@ DetectionFigures detection_figures(const GroundTruth& truth, std::span<const Det
                            .confusion = {},
                            .images = {}};
   figures.threshold = threshold.value_or(std::max(figures.at_50.best.threshold, 0.0));
-  figures.confusion = confusion_matrix(truth, detections, figures.threshold, 0.5, &figures.images);
+  figures.confusion =
+      confusion_matrix(truth, detections, figures.threshold, 0.5, &figures.images, options.iou);
   return figures;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "data/evaluation/coco_overlap.h"
 #include "data/pages/chart.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
@@ -143,18 +144,21 @@ void add_curves(Page& page, const DetectionFigures& figures) {
 
 std::string add_detection_sections(Page& page, const ReportOptions& options) {
   std::vector<std::string> notes;
-  auto dataset = open_detection_dataset(options.paths, LabelScheme::kContiguous, &notes);
+  DataPaths paths = options.paths;
+  paths.masks = options.figures.iou == IouType::kMasks;
+  auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
   for (const std::string& line : notes) print_line(line);
   const LoadedModel& model = options.model;
   check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);
   check_choice({.only = options.classes}, dataset->class_names(), dataset->name());
+  if (paths.masks) coco::need_masks(dataset->ground_truth(), dataset->name());
   notes.clear();
   std::vector<Detection> detections =
-      model.module
-          ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
-          : read_detections(options.detections, &dataset->ground_truth(), &notes, options.paths.choice);
+      model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
+                   : read_detections(options.detections, &dataset->ground_truth(), &notes, paths.masks,
+                                     options.paths.choice);
   for (const std::string& line : notes) print_line(line);
-  dataset = keep_classes(dataset, options.paths, options.classes, detections);
+  dataset = keep_classes(dataset, paths, options.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();
   const DetectionFigures figures =
       detection_figures(truth, detections, options.threshold, options.source, options.figures);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "data/evaluation/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"
@@ -42,6 +43,7 @@ class DetectorTraining final : public TrainingTask {
                      ? fmt::format("category ids up to {}", known - 1)
                      : fmt::format("{} categories", known),
                  train_set_->name(), known);
+    if (has_masks(config)) coco::need_masks(train_set_->ground_truth(), train_set_->name());
     model_ = build_as<Detector>(config, classes);
     if (splits_.val) {
       splits_.val->categories = train_set_->ground_truth().categories;
@@ -101,8 +103,10 @@ class DetectorTraining final : public TrainingTask {
     evaluation_.quiet = quiet;
     detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
     if (!process_group().is_first()) return {};
-    const DetectionEvaluator::Options options;
-    Evaluation evaluation = evaluator_.evaluate(val_set_->ground_truth(), detections_, options);
+    const EvaluatorSpec::Options options{.truth = &val_set_->ground_truth()};
+    const auto evaluator = evaluator_.start(options);
+    evaluator->add({.detections = detections_});
+    Evaluation evaluation = evaluator->result();
     // Those of the annotations: nobody has written the detections, whose boxes are of any form while the model knows little.
     evaluation_notes_ = std::move(evaluation.notes);
     const std::vector<std::string> told = remarks_on_figures(val_set_->ground_truth());  // describe_data
@@ -154,7 +158,7 @@ class DetectorTraining final : public TrainingTask {
   kernels::ImageNormalization normalization_;
   LoaderOptions loader_;
   EvaluatorOptions evaluation_;
-  const DetectionEvaluator& evaluator_;
+  const EvaluatorSpec& evaluator_;
   std::vector<std::string> notes_;  // about the images of both sets
   DataSplits splits_;
   std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null

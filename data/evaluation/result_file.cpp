@@ -1,0 +1,116 @@
+#include "data/evaluation/result_file.h"
+
+#include <cmath>
+
+#include "data/formats/coco/segmentation_json.h"
+
+namespace saccade {
+namespace {
+
+struct Entry : Detection {
+  std::string file_name, word, category;
+  bool has_id = false, has_box = false, has_segmentation = false, reads_masks = false;
+  std::shared_ptr<const Segmentation> segmentation;
+  std::string fault;  // of it
+};
+
+// Also takes 42.0, which writers that pass ids through floating arrays leave behind.
+bool read_integer(JsonFile& json, JsonValue value, int64_t& id) {
+  if (json.read(value, id)) return true;
+  double number = 0;
+  if (!json.read(value, number) || number != std::floor(number) || std::abs(number) > 0x1p53) return false;
+  id = static_cast<int64_t>(number);
+  return true;
+}
+bool read_image_id(JsonFile& json, JsonValue value, Entry& e) {
+  if (read_integer(json, value, e.image_id)) return e.has_id = true;
+  return json.read(value, e.word) && !e.word.empty();
+}
+bool read_box(JsonFile& json, JsonValue value, Entry& e) { return e.has_box = read_bbox(json, value, e); }
+
+bool read_mask(JsonFile& json, JsonValue value, Entry& e) {
+  if (e.reads_masks) e.segmentation = read_segmentation(json, value, e.fault);
+  e.has_segmentation = !e.reads_masks || e.segmentation;
+  return true;
+}
+
+constexpr JsonField<Entry> kFields[] = {
+    {"image_id", "an integer", read_image_id, false},
+    {"category_id", "an integer",
+     [](JsonFile& json, JsonValue v, Entry& e) { return read_integer(json, v, e.category_id); }},
+    {"bbox", kBoxForm, read_box, false},
+    {"score", "a finite number", read_member<&Entry::score>},
+    {"file_name", "a string", read_member<&Entry::file_name>, false},
+    {"category", "a string",
+     [](JsonFile& json, JsonValue v, Entry& e) {
+       json.read(v, e.category);  // others mean other things by it
+       return true;
+     },
+     false},
+    {"segmentation", "", read_mask, false}};
+
+}  // namespace
+
+ResultFile::ResultFile(const std::string& path, bool reads_masks) : json_(path), reads_masks_(reads_masks) {
+  auto read = [this](JsonValue value) { add(value); };
+  if (!json_.root_is_object()) {
+    json_.root_elements(read);
+    return;
+  }
+  bool has_list = false;
+  std::unordered_map<std::string, std::string> files, categories;
+  json_.root_fields([&](std::string_view key, JsonValue value) {
+    if (key == "annotations") has_list = json_.elements(value, read);
+    if (key == "images") names(value, "file_name", files);
+    if (key == "categories") names(value, "name", categories);
+  });
+  if (!has_list)
+    fail_input(
+        "{}: the file must hold one JSON array and nothing else, or a COCO dictionary whose annotations have scores",
+        path);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Listed& e = entries[i];
+    const Detection& d = detections[i];
+    const auto file = files.find(e.word == kNoName ? std::to_string(d.image_id) : texts.at(e.word));
+    if (file != files.end() && e.file_name == kNoName) e.file_name = texts.add(file->second);
+    const auto category = categories.find(std::to_string(d.category_id));
+    if (category != categories.end() && e.category == kNoName) e.category = texts.add(category->second);
+  }
+}
+
+void ResultFile::add(JsonValue value) {
+  const size_t number = entries.size() + 1;
+  Entry entry;
+  entry.reads_masks = reads_masks_;
+  std::string problem = read_record(json_, value, kFields, entry).problem;
+  if (problem.empty() && !entry.has_id && entry.word.empty() && entry.file_name.empty())
+    problem = "field \"image_id\" is missing";
+  if (problem.empty()) problem = entry.fault;
+  if (problem.empty() && !entry.has_box && !entry.has_segmentation) problem = "field \"bbox\" is missing";
+  if (!problem.empty()) fail_input("{}: entry {}: {}", json_.path(), number, problem);
+  lacks_boxes_ |= !entry.has_box;
+  entries.push_back({entry.has_id, entry.has_box, texts.add(entry.file_name), texts.add(entry.word),
+                     texts.add(entry.category)});
+  if (const auto& mask = entry.segmentation) {
+    if (mask->polygons.empty())
+      entry.mask = {mask, &mask->runs};
+    else
+      polygons.emplace_back(number - 1, mask);
+  }
+  detections.push_back(static_cast<Detection&&>(entry));
+}
+
+void ResultFile::names(JsonValue value, std::string_view name,
+                       std::unordered_map<std::string, std::string>& out) {
+  json_.elements(value, [&](JsonValue item) {
+    std::string id, text;
+    json_.fields(item, [&](std::string_view key, JsonValue v) {
+      int64_t number = 0;
+      if (key == "id" && !json_.read(v, id) && read_integer(json_, v, number)) id = std::to_string(number);
+      if (key == name) json_.read(v, text);
+    });
+    if (!id.empty() && !text.empty()) out.emplace(id, text);
+  });
+}
+
+}  // namespace saccade
