@@ -15,7 +15,7 @@
 
 namespace saccade {
 
-class Inferencer;     // train/inference/inferencer.h
+class Inferencer;    // train/inference/inferencer.h
 class Module;        // layers/module.h
 class Page;          // data/pages/html.h
 class Predictor;     // train/inference/predictor.h
