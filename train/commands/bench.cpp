@@ -18,6 +18,7 @@
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation.h"
 #include "train/inference/inferencer.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {

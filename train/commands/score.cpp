@@ -16,6 +16,7 @@
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/inference/evaluation_data.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {
