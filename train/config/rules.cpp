@@ -82,6 +82,13 @@ const config::Rule& rule_of(const FieldDescriptor* field) {
   return field->options().GetExtension(config::rule);
 }
 
+config::Rule rule_within(const config::Rule& above, const FieldDescriptor* field) {
+  config::Rule rule = rule_of(field);
+  if (above.has_on_resume()) rule.set_on_resume(above.on_resume());
+  if (above.has_of_inference()) rule.set_of_inference(above.of_inference());
+  return rule;
+}
+
 std::string allowed_text(const FieldDescriptor* field) {
   const config::Rule& rule = rule_of(field);
   if (rule.choice_size() > 0) return fmt::format("{}", fmt::join(rule.choice(), ", "));

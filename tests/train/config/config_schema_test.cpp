@@ -38,6 +38,28 @@ TEST(Schema, EveryFieldHasARuleWithText) {
   EXPECT_GT(count, 120);
 }
 
+// Counts the fields below a message. What a run that goes on may do with them is said once: beside a field, or of a message that it
+// is in.
+int count_decided(const Descriptor* type, bool decided_above) {
+  int count = 0;
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* f = type->field(i);
+    const bool decided = rule_of(f).has_on_resume();
+    EXPECT_FALSE(decided && decided_above) << f->full_name() << ": said of its message already";
+    if (f->message_type() && !decided && !decided_above && !f->is_repeated()) {
+      count += count_decided(f->message_type(), false);
+    } else {
+      EXPECT_TRUE(decided || decided_above) << f->full_name() << ": no on_resume";
+      count += f->message_type() ? count_decided(f->message_type(), true) : 1;
+    }
+  }
+  return count;
+}
+
+TEST(Schema, EveryFieldSaysWhatAResumedRunMayDo) {
+  EXPECT_GT(count_decided(Config::descriptor(), false), 150);
+}
+
 TEST(Schema, TheReadmeIsPrintedFromIt) {
   std::ifstream in(SACCADE_SOURCE_DIR "/configs/README.md");
   std::ostringstream text;

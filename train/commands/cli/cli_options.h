@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "train/commands/cli/cli_commands.h"
+#include "train/config/config_changes.h"
 #include "train/config/text.h"
 
 namespace saccade {
@@ -76,8 +77,9 @@ inline CLI::Option* add_set(CLI::App* command, std::vector<std::string>& set,
 }
 // Of a checkpoint: what inference alone depends on. Other arguments may follow.
 inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) {
-  add_set(command, set, "change a field of eval, data.val_..., or model.transformer.eval_layers (repeatable)")
-      ->allow_extra_args(false);
+  const std::string text =
+      "change a field that only inference depends on (repeatable): " + inference_fields();
+  add_set(command, set, text.c_str())->allow_extra_args(false);
 }
 
 // Data sets in folders of the usual layouts; several are united.
