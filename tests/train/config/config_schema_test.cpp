@@ -104,7 +104,8 @@ TEST(Schema, ValuesOutsideAreRefusedByName) {
   EXPECT_GT(sets.size(), 200u);
   for (const auto& [name, value] : sets) {
     Config c;
-    apply_set(c, "optimizer.group={regex: \"a\"}");
+    for (const char* element : {"optimizer.group={regex: \"a\"}", "data.more_train={}", "data.more_val={}"})
+      apply_set(c, element);
     apply_set(c, name + "=" + value);
     const std::string message = input_error([&, &name = name] { validate_config(c); });
     EXPECT_TRUE(message.starts_with(name + ": ") || message.starts_with(name + ".0: "))

@@ -8,6 +8,7 @@
 
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"
+#include "data/formats/data_format.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
 #include "train/config/config.h"
@@ -114,10 +115,7 @@ Words known_values(const std::string& name) {
          return Words{"auto", "cpu", "cuda"};
        }},
       {"evaluator", [] { return detection_evaluators().names(); }},
-      {"from",
-       [] {
-         return Words{"coco", "csv", "voc", "yolo"};
-       }},
+      {"from", [] { return detection_formats().names(); }},
       {"to", [] { return Words{"coco"}; }},
       {"LAYER",
        [] {
