@@ -121,34 +121,6 @@ kernels::ImageNormalization image_normalization(const Config& config) {
   return norm;
 }
 
-OptimizerOptions optimizer_options(const config::Optimizer& o) {
-  OptimizerOptions out{.type = o.type(),
-                       .learning_rate = o.learning_rate(),
-                       .weight_decay = o.weight_decay(),
-                       .no_decay_1d = o.no_decay_1d(),
-                       .update = {o.beta1(), o.beta2(), o.epsilon(), o.momentum()},
-                       .clip_norm = o.clip_norm(),
-                       .groups = {}};
-  for (const auto& g : o.group())
-    out.groups.push_back({g.regex(), g.lr_mult(),
-                          g.has_weight_decay() ? std::optional<double>(g.weight_decay()) : std::nullopt,
-                          g.frozen()});
-  return out;
-}
-
-ScheduleOptions schedule_options(const config::Schedule& s) {
-  return {s.type(),
-          s.warmup_steps(),
-          s.warmup_epochs(),
-          s.warmup_ratio(),
-          {s.drop_epochs().begin(), s.drop_epochs().end()},
-          s.gamma(),
-          s.final_ratio(),
-          s.flat_epochs(),
-          s.end_epochs(),
-          s.warmup_shape() == "quadratic"};
-}
-
 ClassChoice class_choice(const Config& config) {
   ClassChoice choice{.only = {config.data().classes().begin(), config.data().classes().end()}};
   for (const config::ClassMapping& mapping : config.data().class_map())

@@ -229,10 +229,10 @@ TEST(RtDetrTraining, FollowsTransformersForThirtySteps) {
   model->set_training(true);
   SafetensorsReader golden(kRtDetrFolder + "basic.training.safetensors");
   std::vector<RtDetrBatch> batches{read_rt_detr_batch(golden, 0), read_rt_detr_batch(golden, 1)};
-  OptimizerOptions options;
-  options.learning_rate = 2e-5;
-  options.weight_decay = 1e-4;
-  options.clip_norm = 0.1;
+  config::Optimizer options;
+  options.set_learning_rate(2e-5);
+  options.set_weight_decay(1e-4);
+  options.set_clip_norm(0.1);
   Optimizer optimizer(model->parameters(), options);
   auto losses = golden.read("curve").to_vector<float>();
   ASSERT_EQ(losses.size(), 30);
