@@ -197,7 +197,9 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
       print_line("assumed, as the file does not say: {} (--set {}=... changes it)", assumption,
                  assumption.substr(0, assumption.find(':')));
   }
-  Config config = inferred ? inferred->config : load_config(arguments.config, arguments.set);
+  std::vector<std::string> notes;
+  Config config = inferred ? inferred->config : load_config(arguments.config, arguments.set, &notes);
+  for (const std::string& note : notes) print_line(note);
   if (inferred)
     for (const std::string& set : arguments.set) apply_set(config, set);
   if (config.model().num_classes() <= 0)

@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 
 #include "core/tensor/error.h"
+#include "train/config/config_fields.h"
 #include "train/config/rules.h"
 
 namespace saccade {
@@ -42,8 +43,7 @@ std::string field_text(const pb::Message& m, const pb::FieldDescriptor* f) {
 void compare(const pb::Message& from, const pb::Message& to, const std::string& path,
              const config::Rule& above, std::vector<ConfigChange>& out) {
   const pb::Reflection* r = from.GetReflection();
-  for (int i = 0; i < from.GetDescriptor()->field_count(); ++i) {
-    const pb::FieldDescriptor* f = from.GetDescriptor()->field(i);
+  for (const pb::FieldDescriptor* f : fields_of(from.GetDescriptor())) {
     const std::string name = path.empty() ? f->name() : path + "." + f->name();
     const config::Rule rule = rule_within(above, f);
     if (f->message_type() && !f->is_repeated() && r->HasField(from, f) && r->HasField(to, f)) {
@@ -66,14 +66,13 @@ void compare(const pb::Message& from, const pb::Message& to, const std::string& 
   }
 }
 
-void add_inference_fields(const pb::Descriptor& type, const std::string& path,
+void add_inference_fields(const pb::Descriptor* type, const std::string& path,
                           std::vector<std::string>& out) {
-  for (int i = 0; i < type.field_count(); ++i) {
-    const pb::FieldDescriptor* f = type.field(i);
+  for (const pb::FieldDescriptor* f : fields_of(type)) {
     if (rule_of(f).of_inference())
       out.push_back(path + f->name());
     else if (f->message_type() && !f->is_repeated())
-      add_inference_fields(*f->message_type(), path + f->name() + ".", out);
+      add_inference_fields(f->message_type(), path + f->name() + ".", out);
   }
 }
 
@@ -91,7 +90,7 @@ std::vector<ConfigChange> config_changes(const Config& from, const Config& to) {
 
 std::string inference_fields() {
   std::vector<std::string> names;
-  add_inference_fields(*Config::descriptor(), "", names);
+  add_inference_fields(Config::descriptor(), "", names);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 

@@ -43,8 +43,8 @@ std::shared_ptr<Detector> make_model(const std::string& variant) {
     t.set(key, value);
   t.set("dropout", 0.0);
   t.set("levels", int64_t{dc5 ? 1 : refines ? 4 : 3});
-  t.set("box_refine", refines);
-  t.set("two_stage", variant == "two_stage");
+  model.section("deformable_detr").set("box_refine", refines);
+  model.section("deformable_detr").set("two_stage", variant == "two_stage");
   auto detector = test::build_detector(model, kClasses);
   SafetensorsReader weights(kModelFolder + variant + ".weights.safetensors");
   std::map<std::string, bool> used;

@@ -211,8 +211,7 @@ Words complete_set(const std::string& word) {
     const std::string given = word.substr(0, (comma == std::string::npos ? equals : comma) + 1);
     for (const std::string& value : values_of_field(field)) words.push_back(given + value);
   } else {
-    for (int i = 0; i < type->field_count(); ++i) {
-      const pb::FieldDescriptor* field = type->field(i);
+    for (const pb::FieldDescriptor* field : fields_of(type)) {
       const bool goes_on = field->message_type() && !field->is_repeated();
       words.push_back(before + field->name() + (goes_on || field->name() == "arg" ? "." : "="));
     }
