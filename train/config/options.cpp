@@ -15,11 +15,10 @@ namespace saccade {
 
 namespace {
 
-AugmentFields fields_of(const Config& config, const config::Augment& augment) {
+AugmentFields named_fields(const Config& config, const config::Augment& augment) {
   AugmentFields fields{.values = {{"val_center", {0}}}, .complete = true};
-  const google::protobuf::Descriptor* type = augment.GetDescriptor();
-  for (int i = 0; i < type->field_count(); ++i)
-    fields.values[type->field(i)->name()] = numbers_of(augment, type->field(i));
+  for (const auto* field : fields_of(augment.GetDescriptor()))
+    fields.values[field->name()] = numbers_of(augment, field);
   if (config.data().interpolation() == config::bicubic) fields.filter = Filter::kBicubic;
   kernels::ImageNormalization norm = image_normalization(config);
   std::copy(norm.mean.begin(), norm.mean.end(), fields.mean.begin());
@@ -35,7 +34,7 @@ AugmentFields augment_fields(const Config& config) {
     for (int32_t side : {400, 500, 600}) augment.add_crop_short_sides(side);
   if (augment.short_sides().empty())
     for (int32_t side = 480; side <= 800; side += 32) augment.add_short_sides(side);
-  return fields_of(config, augment);
+  return named_fields(config, augment);
 }
 
 Augmentation train_augment(const Config& config) { return make_augmentation(augment_fields(config)); }
@@ -49,7 +48,7 @@ Augmentation eval_augment(const Config& config) {
   size.set_long_side(data.val_long_side());
   size.set_height(data.val_height());
   size.set_width(data.val_width());
-  AugmentFields fields = fields_of(config, size);
+  AugmentFields fields = named_fields(config, size);
   fields.values["val_center"] = {data.val_center()};
   return make_augmentation(fields);
 }
@@ -120,34 +119,6 @@ kernels::ImageNormalization image_normalization(const Config& config) {
   for (int i = 0; i < config.data().std_size(); ++i)
     norm.std[static_cast<size_t>(i)] = static_cast<float>(config.data().std(i));
   return norm;
-}
-
-OptimizerOptions optimizer_options(const config::Optimizer& o) {
-  OptimizerOptions out{.type = o.type(),
-                       .learning_rate = o.learning_rate(),
-                       .weight_decay = o.weight_decay(),
-                       .no_decay_1d = o.no_decay_1d(),
-                       .update = {o.beta1(), o.beta2(), o.epsilon(), o.momentum()},
-                       .clip_norm = o.clip_norm(),
-                       .groups = {}};
-  for (const auto& g : o.group())
-    out.groups.push_back({g.regex(), g.lr_mult(),
-                          g.has_weight_decay() ? std::optional<double>(g.weight_decay()) : std::nullopt,
-                          g.frozen()});
-  return out;
-}
-
-ScheduleOptions schedule_options(const config::Schedule& s) {
-  return {s.type(),
-          s.warmup_steps(),
-          s.warmup_epochs(),
-          s.warmup_ratio(),
-          {s.drop_epochs().begin(), s.drop_epochs().end()},
-          s.gamma(),
-          s.final_ratio(),
-          s.flat_epochs(),
-          s.end_epochs(),
-          s.warmup_shape() == "quadratic"};
 }
 
 ClassChoice class_choice(const Config& config) {

@@ -8,8 +8,6 @@
 #include "data/formats/joining/united_paths.h"
 #include "data/loading/loader.h"
 #include "train/config/config.h"
-#include "train/optimizers/optimizer.h"
-#include "train/optimizers/schedule.h"
 
 namespace saccade {
 
@@ -29,8 +27,6 @@ LoaderOptions train_loader(const Config& config);
 LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 
 kernels::ImageNormalization image_normalization(const Config& config);
-OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
-ScheduleOptions schedule_options(const config::Schedule& schedule);
 // Which classes count, as data.class_map and data.classes say.
 ClassChoice class_choice(const Config& config);
 // Whether the model predicts masks.

@@ -305,10 +305,10 @@ TEST(Masks, AreReadInEveryFormatThatHasThem) {
 TEST(Masks, FaultsAreNamedInEveryFormat) {
   const std::vector<std::pair<Files, std::string>> rows = {
       {{{"1.json", labelme_of("polygon", "[[1,2],[5,2],[3,1e300]]")}, {"1.png", ""}},
-       "annotation 1: mask: polygon 1 has the coordinate 1e+300, expected at most 1e+08 pixels"},
+       "1.json: shape 1: mask: polygon 1 has the coordinate 1e+300, expected at most 1e+08 pixels"},
       {{{"annotations.xml", cvat_shapes(R"(<polygon label="nut" points="1,2;5,2;3,-1e9"/>)")},
         {"images/1.png", ""}},
-       "annotations.xml: annotation 1: mask: polygon 1 has the coordinate -1000000000"},
+       "annotations.xml: line 1: mask: polygon 1 has the coordinate -1000000000"},
       {{{"annotations.xml", cvat_shapes(cvat_mask("1, 2", kWindow))}, {"images/1.png", ""}},
        "annotations.xml: line 1: mask: its counts add up to 3, expected 6"},
       {{{"annotations.xml", cvat_shapes(cvat_mask("1, 2, 4", kWindow))}, {"images/1.png", ""}},

@@ -66,7 +66,7 @@ Registry<BackboneSpec>& backbones() {
 Registry<ModelSpec>& model_types() {
   static auto& all = stand_in<ModelSpec>(
       "model type", {{.name = "deformable_detr", .task = "detection"},
-                     {.name = "classifier", .task = "classification", .has_transformer = false},
+                     {.name = "classifier", .task = "classification", .parts = {}},
                      {.name = "rt_detr",
                       .task = "detection",
                       .preset = "model { transformer { dropout: 0 } } criterion { class_loss: varifocal }"}});

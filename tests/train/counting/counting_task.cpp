@@ -33,7 +33,7 @@ namespace {
                          return std::make_shared<PooledClassifier>(
                              "Counter", build_backbone(model.get_section("backbone"), {4}), "count", 1);
                        },
-                       .has_transformer = false});
+                       .parts = {}});
 
 int64_t objects_of(const Target& target) { return std::ssize(target.instances); }
 
