@@ -14,25 +14,25 @@ namespace pb = google::protobuf;
 
 namespace {
 
-struct Place {
+struct FieldPlace {
   pb::Message* message;
   const pb::FieldDescriptor* field;
 };
 
 // Where old names are set, below the message at `path`.
-void collect(pb::Message& m, const std::string& path, std::vector<std::pair<std::string, Place>>& out) {
+void collect(pb::Message& m, const std::string& path, std::vector<std::pair<std::string, FieldPlace>>& out) {
   std::vector<const pb::FieldDescriptor*> fields;
   m.GetReflection()->ListFields(m, &fields);
   for (const pb::FieldDescriptor* f : fields) {
     if (rule_of(f).has_moved_to())
-      out.emplace_back(path + f->name(), Place{&m, f});
+      out.emplace_back(path + f->name(), FieldPlace{&m, f});
     else if (f->message_type() && !f->is_repeated())
       collect(*m.GetReflection()->MutableMessage(&m, f), path + f->name() + ".", out);
   }
 }
 
-Place place_of(Config& config, const std::string& path) {
-  Place place{&config, nullptr};
+FieldPlace place_of(Config& config, const std::string& path) {
+  FieldPlace place{&config, nullptr};
   for (const std::string& name : split(path, '.')) {
     if (place.field)
       place.message = place.message->GetReflection()->MutableMessage(place.message, place.field);
@@ -42,7 +42,7 @@ Place place_of(Config& config, const std::string& path) {
   return place;
 }
 
-void move(const Place& from, const Place& to) {
+void move(const FieldPlace& from, const FieldPlace& to) {
   const pb::Reflection* r = from.message->GetReflection();
   if (from.field->message_type()) {
     to.message->GetReflection()
@@ -74,12 +74,12 @@ std::string path_of_today(const std::string& path) {
 }
 
 void move_fields(Config& config, const std::string& file, std::vector<std::string>* notes) {
-  std::vector<std::pair<std::string, Place>> moved;
+  std::vector<std::pair<std::string, FieldPlace>> moved;
   collect(config, "", moved);
   std::vector<std::string> names;
   for (const auto& [old_path, from] : moved) {
     const std::string& path = rule_of(from.field).moved_to();
-    const Place to = place_of(config, path);
+    const FieldPlace to = place_of(config, path);
     if (!file.empty() && to.message->GetReflection()->HasField(*to.message, to.field))
       fail_input("{}: {} is the old name of {}, expected only one of them", file, old_path, path);
     move(from, to);
