@@ -58,8 +58,11 @@ TEST(DataShow, PicturesAreTheBatchesOfAStepWithTheirBoxes) {
       const Tensor pixels = batch.images.select(0, static_cast<int64_t>(n));
       std::copy_n(pixels.data<uint8_t>(), image.rgb.size(), image.rgb.begin());
       std::vector<Instance> boxes = target.instances;
-      for (Instance& i : boxes) i.score = -1;
-      EXPECT_EQ(target.frame, (ImageSize{target.height, target.width}));
+      for (Instance& i : boxes) {
+        i.box = scaled(i.box, static_cast<double>(target.width) / static_cast<double>(target.frame.width),
+                       static_cast<double>(target.height) / static_cast<double>(target.frame.height));
+        i.score = -1;
+      }
       draw_boxes(image, boxes, task->class_names());
       const std::string name =
           fmt::format("seen/step{:06}_{:02}.png", 2 + k / 2, 2 * (k % 2) + static_cast<int64_t>(n));

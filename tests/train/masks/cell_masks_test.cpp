@@ -25,7 +25,7 @@ model {
 data {
   train )" << split << " val " << split << R"(
   batch_size: 4
-  augment { height: 96 width: 96 flip_probability: 0.5 scale_min: 0.8 scale_max: 1.2 }
+  augment { height: 96 width: 96 horizontal_flip: 0.5 scale_min: 0.8 scale_max: 1.2 }
   val_height: 96 val_width: 96
 }
 optimizer { learning_rate: 2e-3 clip_norm: 1 }
