@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "autograd/ops.h"
-#include "core/types/box.h"
 #include "core/types/image_size.h"
+#include "core/types/instance.h"
 #include "core/types/metrics.h"
 #include "core/types/step_images.h"
 #include "core/types/target.h"
@@ -46,9 +46,7 @@ struct DetectionLoss {
 };
 
 // Its box is in pixels of the original image, not cut to it (as in the official code).
-struct ImageDetection : Box {
-  int64_t label = 0;  // contiguous class
-  double score = 0;   // [0, 1]
+struct ImageDetection : Instance {
   int64_t query = 0;  // which query found it
 };
 

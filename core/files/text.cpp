@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 namespace saccade {
-namespace {
 
 char32_t code_point(std::string_view character) {
   auto first = static_cast<unsigned char>(character[0]);
@@ -12,6 +11,8 @@ char32_t code_point(std::string_view character) {
   for (char c : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3Fu);
   return code;
 }
+
+namespace {
 
 bool is_control(char32_t code) {
   return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
@@ -83,6 +84,14 @@ std::string printable(std::string_view name) {
   size_t end = kLongest;  // not inside a character
   while (end > kLongest - 3 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
   return escaped(name.substr(0, end)) + "...";
+}
+
+std::string shell_word(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
 }
 
 std::string one_line(std::string_view message) {

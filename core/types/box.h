@@ -2,6 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+
+#include "core/types/image_size.h"
 
 namespace saccade {
 
@@ -15,6 +18,26 @@ struct Box {
   double area() const { return width() * height(); }
   bool operator==(const Box&) const = default;
 };
+
+inline Box box_of_corner(const std::array<double, 4>& xywh) {
+  const auto [x, y, width, height] = xywh;
+  return {x, y, x + width, y + height};
+}
+inline Box box_of_centre(double cx, double cy, double width, double height) {
+  return {cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2};
+}
+
+inline Box moved(const Box& b, double x, double y) { return {b.x1 + x, b.y1 + y, b.x2 + x, b.y2 + y}; }
+inline Box scaled(const Box& b, double x, double y) { return {b.x1 * x, b.y1 * y, b.x2 * x, b.y2 * y}; }
+inline Box around(const Box& a, const Box& b) {
+  return {std::min(a.x1, b.x1), std::min(a.y1, b.y1), std::max(a.x2, b.x2), std::max(a.y2, b.y2)};
+}
+// The part inside the image; where there is none, without a width or height.
+inline Box cut(const Box& b, ImageSize image) {
+  const auto w = static_cast<double>(image.width), h = static_cast<double>(image.height);
+  return {std::clamp(b.x1, 0.0, w), std::clamp(b.y1, 0.0, h), std::clamp(b.x2, 0.0, w),
+          std::clamp(b.y2, 0.0, h)};
+}
 
 // The area that both cover; 0 where they only touch.
 inline double intersection(const Box& a, const Box& b) {

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "core/tensor/error.h"
+#include "core/types/nearest.h"
 
 namespace saccade {
 namespace {
@@ -14,14 +15,12 @@ void check_same_size(const Mask& a, const Mask& b) {
 }
 
 // For every pixel of a side the first new one that is made of it or of a later one, and for the end `after`.
-// The middles of new pixels add up as in Pillow, whose rounding decides where one lies on a border.
 std::vector<int64_t> first_made_of(int64_t before, int64_t after) {
+  const std::vector<int64_t> from = nearest_pixels(before, after);
   std::vector<int64_t> first;
-  const double scale = static_cast<double>(before) / static_cast<double>(after);
-  double middle = scale / 2;
-  for (int64_t to = 0; to < after; ++to, middle += scale)
-    while (std::ssize(first) <= std::min(static_cast<int64_t>(middle), before - 1)) first.push_back(to);
-  first.resize(static_cast<size_t>(before) + 1, after);
+  for (int64_t pixel = 0; pixel < before; ++pixel)
+    first.push_back(std::ranges::lower_bound(from, pixel) - from.begin());
+  first.push_back(after);
   return first;
 }
 

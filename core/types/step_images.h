@@ -18,7 +18,7 @@ class StepImages {
   explicit StepImages(const std::vector<Target>& targets) { add(targets); }
 
   void add(const std::vector<Target>& targets) {
-    for (const Target& t : targets) add(static_cast<int64_t>(t.labels.size()));
+    for (const Target& t : targets) add(static_cast<int64_t>(t.instances.size()));
   }
   void add(int64_t objects_of_image) { objects_.push_back(objects_of_image); }
 

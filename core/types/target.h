@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/types/image_size.h"
+#include "core/types/instance.h"
+
 namespace saccade {
 
 // The ground truth of one image after augmentation.
@@ -13,10 +16,10 @@ struct Target {
   std::string file_name;
   int64_t original_height = 0, original_width = 0;  // pixels, of the file
   int64_t height = 0, width = 0;                    // pixels, after augmentation, without padding
-  // Contiguous classes [T] of the objects; of the whole image (T = 1, without boxes) for a classifier.
-  std::vector<int64_t> labels;
-  std::vector<float> boxes;  // [T, 4] as (cx, cy, w, h), normalised by width and height
-  std::vector<float> areas;  // [T], pixels of the augmented image
+  int64_t label = -1;                               // class of the whole image; -1: it has none
+  // The objects, in pixels of `frame`: of the augmented image before its batch was resized.
+  ImageSize frame;
+  std::vector<Instance> instances;
 };
 
 }  // namespace saccade

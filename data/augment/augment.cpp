@@ -52,10 +52,14 @@ Augmentation make_augmentation(const AugmentFields& fields) {
       if (*probability == 0) continue;
     }
     CombineFunction apply;
-    if (spec->make_of_several != nullptr)
+    if (spec->make_of_several != nullptr) {
       apply = spec->make_of_several(fields);
-    else if (AugmentFunction single = spec->make(fields))
+    } else if (spec->make_of_pixels != nullptr) {
+      if (PixelFunction pixels = spec->make_of_pixels(fields))
+        apply = [pixels](Sample& sample, Rng& rng, const AnotherSample&) { pixels(sample.image, rng); };
+    } else if (AugmentFunction single = spec->make(fields)) {
       apply = [single](Sample& sample, Rng& rng, const AnotherSample&) { single(sample, rng); };
+    }
     if (apply) steps.push_back({spec->name, probability, epochs_of(spec->phase, fields), apply});
   }
   return steps;

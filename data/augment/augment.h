@@ -1,4 +1,4 @@
-// Augmentation: a list of steps, each applied to an image and its boxes, which follow the pixels exactly. Training and
+// Augmentation: a list of steps, each applied to an image and its objects, which follow the pixels exactly. Training and
 // evaluation have a list each. All chance comes from one Rng, drawn in the order of the steps, so an image's augmentation
 // depends on its key alone. A step is one file that registers itself; its fields stand in the message Augment of the schema.
 #pragma once
@@ -35,6 +35,8 @@ struct AugmentFields {
 };
 
 using AugmentFunction = std::function<void(Sample& sample, Rng& rng)>;
+// A step that moves nothing, only changes colours.
+using PixelFunction = std::function<void(Image& image, Rng& rng)>;
 // Another image of the data set, before any augmentation.
 using AnotherSample = std::function<Sample(Rng& rng)>;
 using CombineFunction = std::function<void(Sample& sample, Rng& rng, const AnotherSample& another)>;
@@ -61,8 +63,9 @@ struct AugmentSpec {
   // "": the step always happens.
   std::string probability = {};
   std::string file = {};
-  // Nothing: the fields leave the step out. Throws Error for a field that is out of range. One of the two is there.
+  // Nothing: the fields leave the step out. Throws Error for a field that is out of range. One of the three is there.
   AugmentFunction (*make)(const AugmentFields& fields) = nullptr;
+  PixelFunction (*make_of_pixels)(const AugmentFields& fields) = nullptr;
   CombineFunction (*make_of_several)(const AugmentFields& fields) = nullptr;
 };
 Registry<AugmentSpec>& augmentations();

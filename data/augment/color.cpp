@@ -47,25 +47,26 @@ double mean_gray_of(const Image& image) {
 }
 
 // Random factors from [1 - v, 1 + v] for brightness, contrast and saturation, and a turn of the hue by [-hue, hue].
-AugmentFunction make_color_jitter(const AugmentFields& fields) {
+PixelFunction make_color_jitter(const AugmentFields& fields) {
   const double brightness = fields.number("brightness"), contrast = fields.number("contrast"),
                saturation = fields.number("saturation"), hue = fields.number("hue");
   for (double v : {brightness, contrast, saturation})
     SACCADE_CHECK(v >= 0 && v <= 1, "[augment] a colour range must be in [0, 1]");
   SACCADE_CHECK(hue >= 0 && hue <= 0.5, "[augment] the hue range must be in [0, 0.5]");
   if (brightness == 0 && contrast == 0 && saturation == 0 && hue == 0) return nullptr;
-  return [=](Sample& sample, Rng& rng) {
+  return [=](Image& image, Rng& rng) {
     double b = rng.uniform(1 - brightness, 1 + brightness), c = rng.uniform(1 - contrast, 1 + contrast);
     double s = rng.uniform(1 - saturation, 1 + saturation), turn = rng.uniform(-hue, hue);
-    change_color(sample.image, b, c, s, turn);
+    change_color(image, b, c, s, turn);
   };
 }
 
-[[maybe_unused]] const bool color_jitter_registered = augmentations().add({.name = "color_jitter",
-                                                                           .order = 40,
-                                                                           .probability = "color_probability",
-                                                                           .file = __FILE__,
-                                                                           .make = &make_color_jitter});
+[[maybe_unused]] const bool color_jitter_registered =
+    augmentations().add({.name = "color_jitter",
+                         .order = 40,
+                         .probability = "color_probability",
+                         .file = __FILE__,
+                         .make_of_pixels = &make_color_jitter});
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Random erasing (Zhong et al., 2020) with timm's ranges, attempts and noise: a rectangle of 2 % to a third of the image is
-// filled with normal noise of the mean and deviation that images are normalised by, cut to bytes. Boxes stay.
+// filled with normal noise of the mean and deviation that images are normalised by, cut to bytes. Objects stay.
 #include <algorithm>
 #include <cmath>
 
@@ -8,9 +8,8 @@
 namespace saccade {
 namespace {
 
-AugmentFunction make_erasing(const AugmentFields& fields) {
-  return [mean = fields.mean, std = fields.std](Sample& sample, Rng& rng) {
-    Image& image = sample.image;
+PixelFunction make_erasing(const AugmentFields& fields) {
+  return [mean = fields.mean, std = fields.std](Image& image, Rng& rng) {
     const double area = static_cast<double>(image.height * image.width), limit = std::log(0.3);
     for (int attempt = 0; attempt < 10; ++attempt) {
       double target = area * rng.uniform(0.02, 1.0 / 3);
@@ -36,7 +35,7 @@ AugmentFunction make_erasing(const AugmentFields& fields) {
                                                                       .order = 60,
                                                                       .probability = "erase_probability",
                                                                       .file = __FILE__,
-                                                                      .make = &make_erasing});
+                                                                      .make_of_pixels = &make_erasing});
 
 }  // namespace
 }  // namespace saccade

@@ -12,8 +12,8 @@ namespace {
 struct Window {
   int64_t y = 0, x = 0, height = 0, width = 0;
 
-  bool has_centre(const SampleBox& box) const {
-    const double cx = 0.5 * (box.x1 + box.x2), cy = 0.5 * (box.y1 + box.y2);
+  bool has_centre(const Instance& i) const {
+    const double cx = 0.5 * (i.box.x1 + i.box.x2), cy = 0.5 * (i.box.y1 + i.box.y2);
     return cx > static_cast<double>(x) && cx < static_cast<double>(x + width) &&
            cy > static_cast<double>(y) && cy < static_cast<double>(y + height);
   }
@@ -26,7 +26,7 @@ struct Window {
 void iou_crop(Sample& sample, Rng& rng) {
   // 1: the image stays as it is, which is also what becomes of one that no window fits.
   constexpr double kMinimums[] = {0, 0.1, 0.3, 0.5, 0.7, 0.9, 1};
-  if (sample.is_mosaic || sample.boxes.empty()) return;
+  if (sample.is_mosaic || sample.instances.empty()) return;
   const int64_t height = sample.image.height, width = sample.image.width;
   auto part = [&](int64_t size, double share) {
     return static_cast<int64_t>(static_cast<double>(size) * share);
@@ -41,11 +41,11 @@ void iou_crop(Sample& sample, Rng& rng) {
       if (window.width < 1 || window.width > 2 * window.height || window.height > 2 * window.width) continue;
       window.x = part(width - window.width, rng.uniform());
       window.y = part(height - window.height, rng.uniform());
-      const bool overlaps = std::any_of(sample.boxes.begin(), sample.boxes.end(), [&](const SampleBox& box) {
-        return window.has_centre(box) && iou(box, window.box()) >= minimum;
+      const bool overlaps = std::ranges::any_of(sample.instances, [&](const Instance& i) {
+        return window.has_centre(i) && iou(i.box, window.box()) >= minimum;
       });
       if (!overlaps) continue;
-      std::erase_if(sample.boxes, [&](const SampleBox& box) { return !window.has_centre(box); });
+      std::erase_if(sample.instances, [&](const Instance& i) { return !window.has_centre(i); });
       return crop(sample, window.y, window.x, window.height, window.width);
     }
   }

@@ -31,19 +31,12 @@ void join_four(Sample& sample, int64_t side, Filter filter, Rng& rng, const Anot
   }
   sample = std::move(parts[0]);
   place_on_canvas(sample, 2 * height, 2 * width, 0, 0, kBlack);
-  for (size_t i = 1; i < parts.size(); ++i) {
-    const int64_t top = i / 2 == 1 ? height : 0, left = i % 2 == 1 ? width : 0;
-    const Image& image = parts[i].image;
-    for (int64_t y = 0; y < image.height; ++y)
-      std::copy_n(image.row(y), image.width * 3, sample.image.row(top + y) + left * 3);
-    for (SampleBox box : parts[i].boxes) {
-      box.x1 += static_cast<double>(left);
-      box.x2 += static_cast<double>(left);
-      box.y1 += static_cast<double>(top);
-      box.y2 += static_cast<double>(top);
-      sample.boxes.push_back(box);
-    }
-  }
+  for (size_t i = 1; i < parts.size(); ++i)
+    paste(parts[i],
+          {.size = {2 * height, 2 * width},
+           .x = static_cast<double>(i % 2 == 1 ? width : 0),
+           .y = static_cast<double>(i / 2 == 1 ? height : 0)},
+          sample);
   sample.is_mosaic = true;
 }
 

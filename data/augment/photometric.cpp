@@ -107,21 +107,20 @@ PhotometricChange draw_change(double probability, Rng& rng) {
   return change;
 }
 
-AugmentFunction make_photometric(const AugmentFields& fields) {
+PixelFunction make_photometric(const AugmentFields& fields) {
   const double probability = fields.number("photometric_distortion");
   SACCADE_CHECK(probability >= 0 && probability <= 1,
                 "[augment] photometric_distortion: a probability must be in [0, 1]");
   if (probability == 0) return nullptr;
-  return [probability](Sample& sample, Rng& rng) {
-    change_photometry(sample.image, draw_change(probability, rng));
-  };
+  return [probability](Image& image, Rng& rng) { change_photometry(image, draw_change(probability, rng)); };
 }
 
-[[maybe_unused]] const bool photometric_registered = augmentations().add({.name = "photometric_distortion",
-                                                                          .order = -30,
-                                                                          .phase = AugmentPhase::kStrong,
-                                                                          .file = __FILE__,
-                                                                          .make = &make_photometric});
+[[maybe_unused]] const bool photometric_registered =
+    augmentations().add({.name = "photometric_distortion",
+                         .order = -30,
+                         .phase = AugmentPhase::kStrong,
+                         .file = __FILE__,
+                         .make_of_pixels = &make_photometric});
 
 }  // namespace
 

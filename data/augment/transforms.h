@@ -1,12 +1,11 @@
-// What the steps of augmentation are made of; each changes image, boxes and areas.
+// What the steps of augmentation are made of: maps of pixels that samples go through, and changes of colours.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 
-#include "data/images/resize.h"
-#include "data/images/sample.h"
+#include "data/augment/pixel_map.h"
 
 namespace saccade {
 
@@ -17,13 +16,9 @@ void rotate90(Sample& sample, int turns);
 // The window must lie inside the image. Boxes are cut to it; those with no area, or less than min_visible of
 // their area, are dropped (0: only those with no area, as DETR does).
 void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_visible = 0);
-// Cuts the boxes to the image, which drops some as crop() does.
-void clip_boxes(Sample& sample, double min_visible = 0);
-// Drops the boxes with a side of less than so many pixels.
+// Drops the objects whose boxes have a side of less than so many pixels.
 void drop_small_boxes(Sample& sample, double min_side);
 void resize(Sample& sample, int64_t height, int64_t width, Filter filter = Filter::kBilinear);
-inline constexpr std::array<uint8_t, 3> kGrey = {124, 116, 104};  // the mean colour of ImageNet
-inline constexpr std::array<uint8_t, 3> kBlack = {0, 0, 0};
 // The image at (y, x) of a canvas of one colour that holds it entirely.
 void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, int64_t x,
                      const std::array<uint8_t, 3>& color = kGrey);

@@ -71,13 +71,36 @@ void find_images(const std::string& path, ResultFile& file, const GroundTruth& t
              path, unknown, file.entries.size(), shortened(file.texts.at(first_unknown))));
 }
 
+void note_mapped(const std::string& path, int64_t mapped, size_t count, std::vector<std::string>* notes) {
+  note(notes, mapped,
+       fmt::format("{}: {} of {} entries are of classes that data.class_map takes for others", path, mapped,
+                   count));
+}
+
+// Ids of categories that are taken for others become those of these.
+void take_mapped_ids(const std::string& path, ResultFile& file, const GroundTruth& truth,
+                     std::vector<std::string>* notes) {
+  std::unordered_map<int64_t, int64_t> ids = truth.mapped_ids;
+  for (const Category& c : truth.categories) ids.erase(c.id);
+  int64_t mapped = 0;
+  for (Detection& d : file.detections)
+    if (const auto it = ids.find(d.category_id); it != ids.end()) {
+      d.category_id = it->second;
+      ++mapped;
+    }
+  note_mapped(path, mapped, file.detections.size(), notes);
+}
+
 // Gives each entry the id of the category that it names, and leaves out those of categories that are not known, where some are.
 void find_categories(const std::string& path, ResultFile& file, const GroundTruth& truth,
-                     std::vector<std::string>* notes) {
+                     const ClassChoice& choice, std::vector<std::string>* notes) {
   std::unordered_map<std::string, std::optional<int64_t>> ids;  // nothing: of several
   for (const Category& c : truth.categories)
     if (const auto [it, is_new] = ids.try_emplace(c.name, c.id); !is_new && it->second != c.id)
       it->second.reset();
+  const std::unordered_map<std::string, std::optional<int64_t>> known = ids;
+  for (const ClassChoice::Mapping& mapping : choice.map)
+    if (const auto it = known.find(mapping.as); it != known.end()) ids.try_emplace(mapping.name, it->second);
   int64_t named = 0, first_named = kNoName;
   bool any = false;
   for (const Listed& e : file.entries) {
@@ -93,7 +116,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
             "their category_id counts",
             path, named, file.entries.size(), shortened(file.texts.at(first_named))));
   if (!any) return;
-  int64_t others = 0, unknown = 0, first_unknown = kNoName;
+  int64_t others = 0, mapped = 0, unknown = 0, first_unknown = kNoName;
   const size_t count = file.entries.size();
   // The id by its name; nothing where the entry is left out.
   auto id_of = [&](const Listed& e, int64_t own) -> std::optional<int64_t> {
@@ -104,7 +127,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
       return std::nullopt;
     }
     const int64_t id = it->second.value_or(own);
-    others += id != own;
+    (known.contains(it->first) ? others : mapped) += id != own;
     return id;
   };
   size_t kept = 0;
@@ -121,6 +144,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
           "{}: {} of {} entries are of other category ids than the annotations give the categories that they "
           "name; the names count",
           path, others, count));
+  note_mapped(path, mapped, count, notes);
   if (unknown > 0)
     note(notes, unknown,
          fmt::format("{}: {} of {} entries left out: their category (\"{}\") is not in the annotations", path,
@@ -157,7 +181,8 @@ void find_masks(const std::string& path, ResultFile& file, const GroundTruth* tr
 }  // namespace
 
 std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth,
-                                       std::vector<std::string>* notes, bool masks) {
+                                       std::vector<std::string>* notes, const ClassChoice& choice,
+                                       bool masks) {
   std::optional<ResultFile> read(std::in_place, path, masks);
   if (!masks && read->lacks_boxes()) read.emplace(path, true);
   ResultFile& file = *read;
@@ -169,7 +194,10 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
         fail_input("{}: entry {}: field \"image_id\" {}", path, i + 1,
                    file.entries[i].word == kNoName ? "is missing" : "must be an integer");
   if (masks || file.lacks_boxes()) find_masks(path, file, truth);
-  if (truth != nullptr) find_categories(path, file, *truth, notes);
+  if (truth != nullptr) {
+    find_categories(path, file, *truth, choice, notes);
+    take_mapped_ids(path, file, *truth, notes);
+  }
   return std::move(file.detections);
 }
 

@@ -11,15 +11,10 @@ namespace {
 
 auto by_id = [](const auto& a, const auto& b) { return a.id < b.id; };
 
-// The box inside the image; nothing when it has no area there.
-std::optional<SampleBox> clipped_box(const Annotation& a, double width, double height) {
-  SampleBox box;
-  box.x1 = std::clamp(a.bbox[0], 0.0, width);
-  box.y1 = std::clamp(a.bbox[1], 0.0, height);
-  box.x2 = std::clamp(a.bbox[0] + a.bbox[2], 0.0, width);
-  box.y2 = std::clamp(a.bbox[1] + a.bbox[3], 0.0, height);
-  box.area = a.area;
-  if (box.x2 > box.x1 && box.y2 > box.y1) return box;
+// What is inside the image; nothing when the box has no area there.
+std::optional<Instance> instance_of(const Annotation& a, ImageSize image) {
+  const Box box = cut(box_of_corner(a.bbox), image);
+  if (box.x2 > box.x1 && box.y2 > box.y1) return Instance{.box = box, .area = a.area};
   return std::nullopt;
 }
 
@@ -30,7 +25,7 @@ AnnotatedImages::AnnotatedImages(std::string name, std::string images_dir, Groun
     : name_(std::move(name)), images_dir_(std::move(images_dir)), truth_(std::move(truth)) {
   if (truth_.images.empty()) fail_input("{}: the list of images is empty", name_);
   if (truth_.categories.empty()) fail_input("{}: the list of categories is empty", name_);
-  check_ids(truth_, [&](const std::string& problem) { fail_input("{}: {}", name_, problem); });
+  check_ids(truth_, name_, [](const std::string& problem) { fail_input("{}", problem); });
   std::sort(truth_.images.begin(), truth_.images.end(), by_id);
   std::sort(truth_.categories.begin(), truth_.categories.end(), by_id);
   number_classes(labels);
@@ -40,12 +35,7 @@ AnnotatedImages::AnnotatedImages(std::string name, std::string images_dir, Groun
   size_t next = 0;
   for (const ImageInfo& image : truth_.images) {
     begin_.push_back(next);
-    for (; next < truth_.annotations.size() && truth_.annotations[next].image_id == image.id; ++next) {
-      const Annotation& a = truth_.annotations[next];
-      bool is_known = image.width > 0 && image.height > 0;
-      empty_boxes_ += is_known && !a.iscrowd &&
-                      !clipped_box(a, static_cast<double>(image.width), static_cast<double>(image.height));
-    }
+    while (next < truth_.annotations.size() && truth_.annotations[next].image_id == image.id) ++next;
   }
   begin_.push_back(next);
 }
@@ -71,9 +61,9 @@ std::string AnnotatedImages::image_path(int64_t index) const {
   return (std::filesystem::path(images_dir_) / file_name(index)).string();
 }
 
-std::vector<std::string> AnnotatedImages::notes() const {
-  if (empty_boxes_ == 0) return {};
-  return {fmt::format("{}: {} boxes without area inside their image are left out", name_, empty_boxes_)};
+std::string AnnotatedImages::place_of(int64_t index) const {
+  const ImageInfo& i = image(index);
+  return i.place.file > 0 ? truth_.text_of(i.place) : fmt::format("image {} of {}", i.id, name_);
 }
 
 std::span<const Annotation> AnnotatedImages::annotations_of(int64_t index) const {
@@ -98,12 +88,18 @@ std::vector<int64_t> AnnotatedImages::labels_of(int64_t index) const {
 
 Sample AnnotatedImages::make_sample(int64_t index, Image image) const {
   Sample sample;
+  const ImageSize size{image.height, image.width};
   for (const Annotation& a : annotations_of(index)) {
     if (a.iscrowd) continue;
-    auto box = clipped_box(a, static_cast<double>(image.width), static_cast<double>(image.height));
-    if (!box) continue;
-    box->label = class_of(a.category_id);
-    sample.boxes.push_back(*box);
+    auto instance = instance_of(a, size);
+    if (!instance) continue;
+    instance->label = class_of(a.category_id);
+    try {
+      if (a.segmentation) instance->mask = std::make_shared<const Mask>(a.segmentation->mask(size));
+    } catch (const InputError& e) {
+      fail_input("{}: annotation {}: {}", name_, a.id, e.what());
+    }
+    sample.instances.push_back(std::move(*instance));
   }
   sample.image = std::move(image);
   return sample;

@@ -21,6 +21,7 @@ class AnnotatedImages : public DetectionDataset {
   std::string image_path(int64_t index) const override;
   int64_t image_id(int64_t index) const override { return image(index).id; }
   const std::string& file_name(int64_t index) const override { return image(index).file_name; }
+  std::string place_of(int64_t index) const override;
   std::vector<int64_t> labels_of(int64_t index) const override;
   ImageSize size_of(int64_t index) const override { return {image(index).height, image(index).width}; }
   std::vector<std::string> followed_links() const override { return truth_.links; }
@@ -30,15 +31,12 @@ class AnnotatedImages : public DetectionDataset {
   const std::vector<std::string>& class_names() const override { return class_names_; }
   // Images and categories by ascending id; annotations by image, then in the order of the list.
   const GroundTruth& ground_truth() const override { return truth_; }
-  std::vector<std::string> notes() const override;
 
   const ImageInfo& image(int64_t index) const { return truth_.images.at(static_cast<size_t>(index)); }
   // Crowds included.
   std::span<const Annotation> annotations_of(int64_t index) const;
   // Throws Error when the category is unknown.
   int64_t class_of(int64_t category_id) const;
-  // Annotations (crowds not counted) whose box has no area inside the image; training leaves them out.
-  int64_t empty_boxes() const { return empty_boxes_; }
 
  private:
   void number_classes(LabelScheme labels);
@@ -48,7 +46,6 @@ class AnnotatedImages : public DetectionDataset {
   std::vector<size_t> begin_;  // annotations of image i: [begin_[i], begin_[i + 1])
   std::vector<int64_t> category_ids_;
   std::vector<std::string> class_names_;
-  int64_t empty_boxes_ = 0;
 };
 
 }  // namespace saccade

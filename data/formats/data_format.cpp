@@ -51,10 +51,7 @@ void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); 
 
 GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, const ProblemReport& report) {
   GroundTruth truth = format.read(paths, report);
-  if (paths.masks)
-    check_masks(truth, [&](const std::string& problem) {
-      report(fmt::format("{}: {}", paths.annotations, problem));
-    });
+  if (paths.masks) check_masks(truth, paths.annotations, report);
   note_unnamed_images(truth, paths, format.read);
   take_known_categories(truth, paths.categories);
   if (paths.part == Part::kValidation) truth.notes.clear();  // they are of the training set, too
@@ -63,11 +60,6 @@ GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, co
 
 // One set with all of its classes.
 bool is_plain(const DataPaths& paths) { return paths.sets.empty() && paths.choice.takes_all(); }
-
-// Of such a set, else null. To recognise a format may mean to look into files, so it is asked for once.
-const DetectionFormat* plain_format(const DataPaths& paths) {
-  return is_plain(paths) ? &detection_format(paths) : nullptr;
-}
 
 // A set among those of `all`, as its format reads it.
 DataPaths plain_set(DataPaths set, const DataPaths& all) {
@@ -88,9 +80,6 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   for (const DataPaths& one : sets_of(paths)) {
     DataPaths set = plain_set(one, paths);
     const DetectionFormat& format = detection_format(set);
-    if (format.read == nullptr)
-      fail_input("{}: a set of the format {} can only be taken alone and with all of its classes",
-                 set.annotations, format.name);
     if (paths.sets.empty() && format.has_category_ids) set.categories = paths.categories;
     parts.push_back({.truth = read_lists(format, set, report),
                      .name = set.annotations,
@@ -121,20 +110,13 @@ void check_names(const std::vector<std::string>& names, const std::string& data)
                  data, printable(name));
 }
 
-// plain: plain_format(paths)
-GroundTruth read_any(const DetectionFormat* plain, const DataPaths& paths, const ProblemReport& report) {
-  GroundTruth truth = plain ? read_lists(*plain, paths, report) : read_joined(paths, report);
+GroundTruth read_any(const DataPaths& paths, const ProblemReport& report) {
+  GroundTruth truth =
+      is_plain(paths) ? read_lists(detection_format(paths), paths, report) : read_joined(paths, report);
   std::vector<std::string> names;
   for (const Category& c : truth.categories) names.push_back(c.name);
   check_names(names, paths.annotations);
   return truth;
-}
-
-// The name before what is noted of the set; that of one among several is there already.
-std::string named_note(const std::string& note, const DataPaths& paths, const std::string& name) {
-  const bool is_named = std::ranges::any_of(
-      paths.sets, [&](const DataPaths& set) { return note.starts_with(set.annotations + ": "); });
-  return is_named ? note : fmt::format("{}: {}", name, note);
 }
 
 void look_at_images(const ImageSource& images, const DataPaths& paths, std::vector<std::string>* notes) {
@@ -154,19 +136,20 @@ DataPaths with_masks(DataPaths paths) {
   return paths;
 }
 
+std::string named_note(const std::string& note, const DataPaths& paths) {
+  const bool is_named = std::ranges::any_of(
+      paths.sets, [&](const DataPaths& set) { return note.starts_with(set.annotations + ": "); });
+  return is_named ? note : fmt::format("{}: {}", paths.annotations, note);
+}
+
 std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths, LabelScheme labels,
                                                                std::vector<std::string>* notes) {
-  std::shared_ptr<const DetectionDataset> dataset;
-  const DetectionFormat* plain = plain_format(paths);
-  if (plain && plain->open)
-    dataset = plain->open(paths, labels);
-  else
-    dataset = std::make_shared<AnnotatedImages>(paths.annotations, paths.images,
-                                                read_any(plain, paths, fail_at_the_first), labels);
+  const auto dataset = std::make_shared<AnnotatedImages>(paths.annotations, paths.images,
+                                                         read_any(paths, fail_at_the_first), labels);
   look_at_images(*dataset, paths, notes);
   if (notes != nullptr)
     for (const std::string& note : notes_on_boxes(dataset->ground_truth()))
-      if (std::string line = "note: " + named_note(note, paths, dataset->name());
+      if (std::string line = "note: " + named_note(note, paths);
           std::ranges::find(*notes, line) == notes->end())  // of two splits of one file
         notes->push_back(std::move(line));
   return dataset;
@@ -188,10 +171,7 @@ DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left,
   DatasetReport report;
   try {
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
-    const DataPaths wanted = with_masks(paths);
-    const DetectionFormat* plain = plain_format(wanted);
-    GroundTruth truth =
-        plain && !plain->read ? open_detection_dataset(wanted)->ground_truth() : read_any(plain, wanted, add);
+    GroundTruth truth = read_any(with_masks(paths), add);
     const int64_t unread = report.problems.count() - truth.faulty_masks;
     check_ground_truth(truth, paths, threads, report, left);
     if (left != nullptr && unread > 0)
@@ -224,10 +204,8 @@ DatasetReport check_classification_dataset(const DataPaths& paths, std::vector<s
 }
 
 GroundTruth read_ground_truth(const DataPaths& paths) {
-  const DetectionFormat* plain = plain_format(paths);
-  if (plain && !plain->read) return plain->open(paths, LabelScheme::kContiguous)->ground_truth();
-  GroundTruth truth = read_any(plain, paths, fail_at_the_first);
-  check_ids(truth, [&](const std::string& problem) { fail_input("{}: {}", paths.annotations, problem); });
+  GroundTruth truth = read_any(paths, fail_at_the_first);
+  check_ids(truth, paths.annotations, fail_at_the_first);
   return truth;
 }
 

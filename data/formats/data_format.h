@@ -15,6 +15,9 @@
 
 namespace saccade {
 
+// What a data set says of each image: which objects are in it, or the class of the whole.
+enum class Annotated { kObjects, kClass };
+
 enum class Part { kAll, kTraining, kValidation };
 
 // Where a data set lies, as data.train and data.val of a configuration say.
@@ -69,14 +72,14 @@ struct DetectionFormat {
   // The lists, in the order of the files; paths.images may be empty where a format can do without. What is wrong with a record is
   // reported in a line that names the file and the place in it, and the record is left out. Throws InputError for what leaves no list.
   GroundTruth (*read)(const DataPaths& paths, const ProblemReport& report) = nullptr;
-  // In place of read, a set that is no such lists. Throws InputError naming the file and the place in it.
-  std::shared_ptr<const DetectionDataset> (*open)(const DataPaths& paths, LabelScheme labels) = nullptr;
   // The usual layouts of a folder in this format, in words, and what of them is there; nullptr: there are none.
   std::string layout = {};
   // Throws InputError where something that the folder's own files name is not there: nothing else is taken in its place.
   DataSplits (*find)(const std::string& folder) = nullptr;
   // What a single file names: --data data.yaml. Nothing where it is no file of this format; nullptr: there is no such thing.
   DataSplits (*find_in_file)(const std::string& file) = nullptr;
+  // Whether a folder or file that `find` has not taken holds labelled images; nullptr: where `find` finds something in the folder.
+  bool (*holds_labels)(const std::string& place) = nullptr;
   // Whether its files number the classes; else these are known by their names.
   bool has_category_ids = false;
   ProvidedParts provides = {};
@@ -128,6 +131,8 @@ DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left 
 // them.
 DatasetReport check_classification_dataset(const DataPaths& paths, std::vector<std::string>& classes,
                                            int threads = 0);
+// A note on the set with its name before it; one on a set among several has that set's already.
+std::string named_note(const std::string& note, const DataPaths& paths);
 // Ids are unique and known; the images are not looked at.
 GroundTruth read_ground_truth(const DataPaths& paths);
 // The same paths with the masks wanted, of each set whose format has them.

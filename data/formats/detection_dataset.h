@@ -24,8 +24,6 @@ class DetectionDataset : public ImageSource {
   int64_t num_classes() const { return static_cast<int64_t>(category_ids().size()); }
   // What detections are compared with. Ids are unique; every annotation names an image and a category of the lists.
   virtual const GroundTruth& ground_truth() const = 0;
-  // What the user should know before training on it, a line each.
-  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 }  // namespace saccade

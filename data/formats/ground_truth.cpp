@@ -11,7 +11,8 @@ namespace {
 
 // Reports every id that is not the first of its kind; returns all ids, sorted.
 template <class T>
-std::vector<int64_t> unique_ids(const std::vector<T>& items, const char* kind, const ProblemReport& report) {
+std::vector<int64_t> unique_ids(const std::vector<T>& items, const std::string& kind,
+                                const ProblemReport& report) {
   std::vector<int64_t> ids;
   ids.reserve(items.size());
   for (const T& item : items) ids.push_back(item.id);
@@ -28,21 +29,41 @@ std::vector<int64_t> unique_ids(const std::vector<T>& items, const char* kind, c
 
 }  // namespace
 
-void check_ids(const GroundTruth& truth, const ProblemReport& report) {
-  std::vector<int64_t> categories = unique_ids(truth.categories, "category", report);
-  std::vector<int64_t> images = unique_ids(truth.images, "image", report);
-  unique_ids(truth.annotations, "annotation", report);
+Place GroundTruth::add_file(std::string path, const char* unit) {
+  files.push_back({std::move(path), unit});
+  return {.file = static_cast<uint32_t>(files.size())};
+}
+
+std::string GroundTruth::text_of(const Place& place) const {
+  if (place.file == 0) return "";
+  const SourceFile& file = files.at(place.file - 1);
+  return place.number == 0 ? file.path : fmt::format("{}: {} {}", file.path, file.unit, place.number);
+}
+
+std::string GroundTruth::name_of(const ImageInfo& image) const {
+  return image.place.file > 0 ? text_of(image.place) : fmt::format("image {}", image.id);
+}
+
+std::string GroundTruth::name_of(const Annotation& annotation) const {
+  return annotation.place.file > 0 ? text_of(annotation.place) : fmt::format("annotation {}", annotation.id);
+}
+
+void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report) {
+  std::vector<int64_t> categories = unique_ids(truth.categories, name + ": category", report);
+  std::vector<int64_t> images = unique_ids(truth.images, name + ": image", report);
+  unique_ids(truth.annotations, name + ": annotation", report);
+  const auto report_of = [&](const Annotation& a, const std::string& what) {
+    report(a.place.file > 0 ? fmt::format("{}: {}", truth.text_of(a.place), what)
+                            : fmt::format("{}: annotation {}: {}", name, a.id, what));
+  };
   for (const Annotation& a : truth.annotations) {
-    if (!std::binary_search(images.begin(), images.end(), a.image_id)) {
-      report(fmt::format("annotation {}: image_id {} is not in \"images\"", a.id, a.image_id));
-    }
-    if (!std::binary_search(categories.begin(), categories.end(), a.category_id)) {
-      report(fmt::format("annotation {}: category_id {} is not in \"categories\"", a.id, a.category_id));
-    }
+    if (!std::binary_search(images.begin(), images.end(), a.image_id))
+      report_of(a, fmt::format("image_id {} is not in \"images\"", a.image_id));
+    if (!std::binary_search(categories.begin(), categories.end(), a.category_id))
+      report_of(a, fmt::format("category_id {} is not in \"categories\"", a.category_id));
     const auto& [x, y, w, h] = a.bbox;
     if (!std::isfinite(x + w) || !std::isfinite(y + h) || !std::isfinite(w * h) || !std::isfinite(a.area))
-      report(fmt::format("annotation {}: the box [{}, {}, {}, {}] or its area is too large for a number",
-                         a.id, x, y, w, h));
+      report_of(a, fmt::format("the box [{}, {}, {}, {}] or its area is too large for a number", x, y, w, h));
   }
 }
 

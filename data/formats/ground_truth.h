@@ -7,17 +7,25 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/types/segmentation.h"
 
 namespace saccade {
 
+// Where a record stands in the files that were read. Where these number their records, as COCO's do, the id says it and there is none.
+struct Place {
+  uint32_t file = 0;   // of GroundTruth::files, from 1; 0: there is no place
+  int64_t number = 0;  // of the line, or what else the file counts; 0: the file as a whole
+};
+
 struct ImageInfo {
   int64_t id = 0;
   std::string file_name;
   int64_t width = 0, height = 0;  // pixels; 0: not known before the image is read
   std::string word = {};          // the id in the file, where that is no integer and `id` was made up
+  Place place = {};
 };
 
 struct Annotation {
@@ -26,6 +34,7 @@ struct Annotation {
   double area = 0;  // pixels of the object; width * height of the box where nothing else is known
   bool iscrowd = false;
   std::shared_ptr<const Segmentation> segmentation = {};  // null: none, or not asked for
+  Place place = {};
 };
 
 struct Category {
@@ -43,15 +52,31 @@ struct GroundTruth {
   bool names_all_images = false;  // the reader has listed the folder of images, and told what it left out
   int64_t faulty_masks =
       0;  // annotations that have no segmentation because theirs has a fault, which was reported
+  // Of categories that the reader's file has and that are taken for others: their ids, and those of these.
+  std::unordered_map<int64_t, int64_t> mapped_ids = {};
   bool is_annotated = true;  // false: the file has no list of annotations (DataPaths::may_lack_annotations)
+  // That records have places in, and what the numbers of these count.
+  struct SourceFile {
+    std::string path;
+    const char* unit = "line";
+  };
+  std::vector<SourceFile> files = {};
+
+  // Appends the file; the place that is all of it.
+  Place add_file(std::string path, const char* unit = "line");
+  // "labels/a.txt: line 3"; "" where there is no place.
+  std::string text_of(const Place& place) const;
+  // Of a record, for messages: its place, else "image 3" and "annotation 7".
+  std::string name_of(const ImageInfo& image) const;
+  std::string name_of(const Annotation& annotation) const;
 };
 
-// Takes one problem (a line without the file's name); may throw.
+// Takes one problem, a line that names the file and the place in it; may throw.
 using ProblemReport = std::function<void(const std::string& problem)>;
 
 // Reports ids that are used twice, annotations that name an unknown image or category, and boxes whose far corner or area is too
-// large for a number.
-void check_ids(const GroundTruth& truth, const ProblemReport& report);
+// large for a number. name: the file, for records without a place.
+void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report);
 
 // A list that names fewer of the known categories, and no others, is of these categories: takes them and returns true. What it calls
 // otherwise stays, a conflict that is told by who compares the two.

@@ -19,6 +19,8 @@ class ImageSource {
   // How results refer to the image.
   virtual int64_t image_id(int64_t index) const = 0;
   virtual const std::string& file_name(int64_t index) const = 0;
+  // Which file names the image, and where in it; "": none does.
+  virtual std::string place_of(int64_t /*index*/) const { return {}; }
   // Labels of its objects (crowds not counted), or its own; and its size, 0 x 0 where that is not known before it is read.
   virtual std::vector<int64_t> labels_of(int64_t /*index*/) const { return {}; }
   virtual ImageSize size_of(int64_t /*index*/) const { return {}; }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/files/unicode_forms.h"
 #include "core/tensor/error.h"
 #include "data/images/image.h"
 
@@ -88,6 +89,15 @@ class TreeWalk {
   std::vector<std::string> outside_, around_;
 };
 
+// By its content.
+bool is_image(const std::string& path) {
+  try {
+    return image_size(path).width > 0;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 FileIdentity identity_of(const std::string& path) {
@@ -114,6 +124,8 @@ FolderListing list_tree(const std::string& folder, double seconds) {
       listing.foreign.push_back(name);
     else if (lower_extension(name) == ".txt")
       listing.texts.push_back(name);
+    else if (lower_extension(name).empty() && is_image(joined(folder, name)))
+      listing.bare.push_back(name);
     if (++seen % 1024 == 0)
       listing.is_whole =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <= seconds;
@@ -122,7 +134,8 @@ FolderListing list_tree(const std::string& folder, double seconds) {
   if (!problem.empty()) fail_input("{}", problem);
   listing.links = walk.outside();
   listing.around = walk.around();
-  for (auto* names : {&listing.images, &listing.foreign, &listing.links, &listing.around, &listing.texts})
+  for (auto* names :
+       {&listing.images, &listing.foreign, &listing.bare, &listing.links, &listing.around, &listing.texts})
     std::sort(names->begin(), names->end());
   return listing;
 }
@@ -133,6 +146,10 @@ std::vector<std::string> notes_on_listing(const FolderListing& listing, const st
     notes.push_back(fmt::format("{} in {} {} of a type that is not read (expected {}) and left out, first {}",
                                 count_of(n, "image", "images"), folder, n == 1 ? "is" : "are", kImageFormats,
                                 listing.foreign.front()));
+  if (const auto n = std::ssize(listing.bare); n > 0)
+    notes.push_back(fmt::format("{} in {} {} no ending like .jpg and {} left out, first {}",
+                                count_of(n, "image", "images"), folder, n == 1 ? "has" : "have",
+                                n == 1 ? "is" : "are", listing.bare.front()));
   return notes;
 }
 
@@ -187,6 +204,17 @@ bool has_files_below(const std::string& folder, const std::string& ending) {
   TreeWalk(folder).run([&](const std::string& name) {
     found = name.ends_with(ending);
     return !found;
+  });
+  return found;
+}
+
+bool holds_image(const std::string& folder) {
+  constexpr int64_t kLookedAt = 100'000;
+  bool found = false;
+  int64_t seen = 0;
+  TreeWalk(folder).run([&](const std::string& name) {
+    found = has_image_extension(name);
+    return !found && ++seen < kLookedAt;
   });
   return found;
 }
@@ -276,30 +304,32 @@ std::string first_folder(const std::vector<std::string>& folders) {
 std::string folder_of(const std::vector<std::string>& folders, const std::string& file) {
   if (!file.empty())
     for (const std::string& folder : folders)
-      if (is_folder(folder) &&
-          (is_file(joined(folder, file)) || is_file(joined(folder, with_slashes(folder, file)))))
-        return folder;
+      if (is_folder(folder) && is_file(joined(folder, name_in(folder, file)))) return folder;
   return first_folder(folders);
 }
 
 std::string image_called(const std::string& folder, const std::string& stem) {
-  for (const std::string_view extension : image_extensions()) {
-    std::string capitals(extension);
-    for (char& c : capitals)
-      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');  // in every locale
-    for (const std::string_view ending : {extension, std::string_view(capitals)})
-      if (std::string name = stem + std::string(ending); is_file(joined(folder, name))) return name;
-  }
+  for (const std::string& spelled : spellings_of(stem))
+    for (const std::string_view extension : image_extensions()) {
+      std::string capitals(extension);
+      for (char& c : capitals)
+        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');  // in every locale
+      for (const std::string_view ending : {extension, std::string_view(capitals)})
+        if (std::string name = spelled + std::string(ending); is_file(joined(folder, name))) return name;
+    }
   return "";
 }
 
-std::string with_slashes(const std::string& folder, const std::string& name) {
-  if (name.find('\\') == std::string::npos || name.find('\0') != std::string::npos ||
-      is_file(joined(folder, name)))
-    return name;
-  std::string other = name;
-  std::replace(other.begin(), other.end(), '\\', '/');
-  return is_file(joined(folder, other)) ? other : name;
+std::string name_in(const std::string& folder, const std::string& name) {
+  std::vector<std::string> names = spellings_of(name);
+  if (name.find('\\') != std::string::npos) {
+    std::string slashes = name;
+    std::replace(slashes.begin(), slashes.end(), '\\', '/');
+    for (std::string& other : spellings_of(slashes)) names.push_back(std::move(other));
+  }
+  if (names.size() == 1 || name.find('\0') != std::string::npos) return name;
+  const auto found = std::ranges::find_if(names, [&](auto& other) { return is_file(joined(folder, other)); });
+  return found == names.end() ? name : *found;
 }
 
 std::string head_of(const std::string& path, const FileKind& kind, uint64_t bytes) {

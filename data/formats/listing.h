@@ -18,6 +18,7 @@ namespace saccade {
 struct FolderListing {
   std::vector<std::string> images;   // by their ending
   std::vector<std::string> foreign;  // images of types that are not read
+  std::vector<std::string> bare;     // images by their content whose names have no ending
   std::vector<std::string> links;    // to folders elsewhere; what is in these is listed
   std::vector<std::string> around;   // to folders that this one lies in, which are not followed
   std::vector<std::string> texts;    // *.txt
@@ -48,6 +49,8 @@ std::vector<std::string> list_files_below(const std::string& folder, const std::
                                           std::vector<std::string>* links = nullptr,
                                           std::vector<std::string>* around = nullptr);
 bool has_files_below(const std::string& folder, const std::string& ending);
+// Whether an image is among the first files of the folder and those in it.
+bool holds_image(const std::string& folder);
 bool is_folder(const std::string& path);
 bool is_file(const std::string& path);
 // folder + "/" + name; the name alone where it is absolute.
@@ -76,8 +79,9 @@ std::string first_folder(const std::vector<std::string>& folders);
 std::string folder_of(const std::vector<std::string>& folders, const std::string& file);
 // The image of this name without its ending; "": the folder has none.
 std::string image_called(const std::string& folder, const std::string& stem);
-// A name as Windows writes it, with slashes, where the folder holds that file but none of the name as it stands.
-std::string with_slashes(const std::string& folder, const std::string& name);
+// The name of the file in the folder that this one means: as it stands, else with the backslashes of Windows as slashes, else with its
+// accents as the folder has them (core/files/unicode_forms.h). As it stands where there is no such file.
+std::string name_in(const std::string& folder, const std::string& name);
 
 // The first bytes of a file, to tell what it may be; "" where it cannot be read.
 std::string head_of(const std::string& path, const FileKind& kind, uint64_t bytes = 4096);

@@ -33,7 +33,7 @@ ImageName image_name(const std::string& stem, const ImageAnnotation& file, const
     if (!own.empty()) return {own, is_there && beside != own ? beside : ""};
     if (is_there) return {beside, ""};
   }
-  const std::string said = file.file_name.empty() ? "" : with_slashes(images, file.file_name);
+  const std::string said = file.file_name.empty() ? "" : name_in(images, file.file_name);
   const bool is_there = !said.empty() && is_file(joined(images, said));
   // What leads out of the folder is refused by whoever looks at the images, not passed over.
   const bool leads_out =
@@ -87,7 +87,8 @@ void note_images(const AnnotationFiles& files, const std::vector<ReadFile>& read
   if (images.empty() || files.is_list || !is_folder(images)) return;
   std::set<std::string> used;
   for (const ReadFile& r : read) used.insert(fs::path(r.name.image).lexically_normal().string());
-  const FolderListing listing = list_tree(images);
+  FolderListing listing = list_tree(images);
+  std::erase_if(listing.bare, [&](const std::string& image) { return used.contains(image); });
   truth.links = listing.links;
   truth.names_all_images = true;
   int64_t without = 0;
@@ -173,8 +174,8 @@ std::shared_ptr<const Segmentation> mask_of(std::vector<double> points) {
   return mask;
 }
 
-void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, const DataPaths& paths,
-                const ProblemReport& report) {
+void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, Place file,
+                const DataPaths& paths, const ProblemReport& report) {
   const auto [x1, y1, x2, y2] = object.corners;
   const double width = round_pixels(x2 - x1), height = round_pixels(y2 - y1);
   truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,
@@ -182,7 +183,8 @@ void add_object(GroundTruth& truth, const ImageObject& object, int64_t category,
                                .category_id = category,
                                .bbox = {x1, y1, width, height},
                                .area = std::max(width, 0.0) * std::max(height, 0.0),
-                               .iscrowd = object.is_difficult});
+                               .iscrowd = object.is_difficult,
+                               .place = {file.file, object.number}});
   if (!paths.masks) return;
   truth.annotations.back().segmentation = object.segmentation;
   if (object.mask_fault.empty()) return;
@@ -217,18 +219,20 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
       continue;
     }
     const bool is_sized = r.file.width > 0 && r.file.height > 0;
+    const Place file = truth.add_file(r.path, files.unit);
     truth.images.push_back({.id = std::ssize(truth.images) + 1,
                             .file_name = r.name.image,
                             .width = is_sized ? r.file.width : 0,
-                            .height = is_sized ? r.file.height : 0});
+                            .height = is_sized ? r.file.height : 0,
+                            .place = file});
     for (const ImageObject& object : r.file.objects) {
       const auto id = ids.find(object.name);
       if (id == ids.end()) {
-        report(fmt::format("{}: the class \"{}\" is not one of the {}", r.path, object.name,
-                           known_classes(ids)));
+        report(fmt::format("{}: the class \"{}\" is not one of the {}",
+                           truth.text_of({file.file, object.number}), object.name, known_classes(ids)));
         continue;
       }
-      add_object(truth, object, id->second, paths, report);
+      add_object(truth, object, id->second, file, paths, report);
     }
   }
   add_notes(files, read, paths.images, truth);

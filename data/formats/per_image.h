@@ -18,6 +18,7 @@ struct ImageObject {
   bool is_difficult = false;        // neither asked for nor wrong, as VOC's evaluation has it
   std::shared_ptr<const Segmentation> segmentation = {};  // null: none
   std::string mask_fault = {};                            // "path: line N: what"; "": none
+  int64_t number = 0;                                     // where it stands in the file: Place::number
 };
 
 // Shapes that are no boxes.
@@ -45,9 +46,9 @@ int64_t image_side(std::string_view text);
 std::array<double, 4> box_around(const std::vector<double>& points);
 // The polygon as a mask.
 std::shared_ptr<const Segmentation> mask_of(std::vector<double> points);
-// Adds the object as the next annotation, of the last image, with its mask where paths.masks wants it.
-void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, const DataPaths& paths,
-                const ProblemReport& report);
+// Adds the object as the next annotation, of the last image, with its mask where paths.masks wants it; file: that it stands in.
+void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, Place file,
+                const DataPaths& paths, const ProblemReport& report);
 
 // The files of a set.
 struct AnnotationFiles {
@@ -60,6 +61,7 @@ struct AnnotationFiles {
   ImageAnnotation (*read)(const std::string& path) = nullptr;
   const char *one = "", *many = "";  // "XML file", "XML files"
   const char* image_key = "";        // what the name of the image stands in
+  const char* unit = "line";         // that an object's place in the file is counted in
   bool is_relative = false;  // that name is one from where the file lies, not below the folder of images
 
   std::string path(size_t i) const;

@@ -9,6 +9,7 @@
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
+#include "data/formats/checks/unused_data.h"
 #include "data/formats/named_classes.h"
 
 namespace saccade {
@@ -80,7 +81,12 @@ void find_in_folders(const std::string& folder, DataSplits& splits,
 
 DataSplits find_splits(const std::string& folder, const std::string& wanted) {
   DataSplits found = look_for_splits(folder, wanted);
-  if (!found.format.empty()) return found;
+  if (!found.format.empty()) {
+    if (is_folder(folder))
+      for (std::string& note : notes_on_unused(folder, detection_formats().find(found.format), found))
+        found.notes.push_back(std::move(note));
+    return found;
+  }
   std::string layouts;
   for (const auto& [name, format] : detection_formats().all())
     if (is_asked_for(format, wanted))
@@ -94,12 +100,49 @@ DataSplits find_splits(const std::string& folder, const std::string& wanted) {
       folder, layouts);
 }
 
+namespace {
+
+std::vector<std::string> folders_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator it(folder, error), end;
+  for (; !error && it != end; it.increment(error))
+    if (const std::string name = it->path().filename().string();
+        !name.starts_with(".") && is_folder(it->path().string()))
+      names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Folders beside those of the splits that have some of their classes.
+void note_other_class_folders(const std::string& folder, DataSplits& found) {
+  std::unordered_set<std::string> classes;
+  const auto& first = found.train ? found.train : found.val ? found.val : found.test;
+  for (std::string& name : folders_in(first->images)) classes.insert(std::move(name));
+  for (const std::string& name : folders_in(folder)) {
+    const std::string own = joined(folder, name);
+    const auto is_taken = [&](auto split) { return found.*split && (found.*split)->images == own; };
+    if (std::ranges::any_of(kSplits, is_taken) ||
+        std::ranges::none_of(folders_in(own), [&](auto& inner) { return classes.contains(inner); }))
+      continue;
+    std::string why = "is none of the splits and is left out";
+    for (const SplitNames& split : split_names())
+      if (const auto& taken = found.*split.split;
+          taken && std::ranges::find(split.names, name) != split.names.end())
+        why = fmt::format("is not taken, as {} is there", taken->images);
+    found.notes.push_back(fmt::format("{}: {}", own, why));
+  }
+}
+
+}  // namespace
+
 DataSplits find_class_splits(const std::string& folder) {
   if (!is_folder(folder)) fail_input("{}: no such folder", folder);
   DataSplits found{.format = "folder"};
   find_in_folders(folder, found,
                   [](const std::string& own) { return DataPaths{.annotations = "", .images = own}; });
   if (!found.train && !found.val && !found.test) found.train = DataPaths{.annotations = "", .images = folder};
+  if (!found.train || found.train->images != folder) note_other_class_folders(folder, found);
   return found;
 }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/tensor/error.h"
+
 namespace saccade {
 namespace {
 
@@ -46,7 +48,7 @@ int64_t pixel(double v, int64_t limit) {
   return std::isfinite(v) ? std::llround(std::clamp(v, low, high)) : 0;
 }
 
-std::string tag_text(const DrawnBox& box, const std::vector<std::string>& names) {
+std::string tag_text(const Instance& box, const std::vector<std::string>& names) {
   bool named = box.label >= 0 && box.label < static_cast<int64_t>(names.size());
   std::string text = named ? names[static_cast<size_t>(box.label)] : fmt::format("{}", box.label);
   return box.score >= 0 ? fmt::format("{} {:.2f}", text, box.score) : text;
@@ -67,13 +69,31 @@ Rgb color_of_label(int64_t label) {
   return out;
 }
 
-void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vector<std::string>& names) {
+void draw_mask(Image& image, const Mask& mask, Rgb color) {
+  SACCADE_CHECK(mask.size() == (ImageSize{image.height, image.width}),
+                "[draw_mask] a mask of {} x {} on {} x {} pixels", mask.size().width, mask.size().height,
+                image.width, image.height);
+  const std::vector<uint8_t> pixels = mask.bitmap();
+  auto is_set = [&](int64_t x, int64_t y) {
+    return x >= 0 && y >= 0 && x < image.width && y < image.height &&
+           pixels[static_cast<size_t>(y * image.width + x)] != 0;
+  };
+  const Box& box = mask.box();
+  for (auto y = static_cast<int64_t>(box.y1); y < static_cast<int64_t>(box.y2); ++y)
+    for (auto x = static_cast<int64_t>(box.x1); x < static_cast<int64_t>(box.x2); ++x) {
+      if (!is_set(x, y)) continue;
+      const bool is_inside = is_set(x - 1, y) && is_set(x + 1, y) && is_set(x, y - 1) && is_set(x, y + 1);
+      blend(image, x, y, color, is_inside ? 0.4 : 1);
+    }
+}
+
+void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names) {
   int64_t side = std::min(image.height, image.width);
   int64_t line = std::max<int64_t>(1, (side + 120) / 240), letters = std::max<int64_t>(10, side / 36);
   const int64_t pad = std::max<int64_t>(2, letters / 6);
-  auto rect_of = [&](const DrawnBox& b) {
-    Rect r{pixel(b.x1, image.width), pixel(b.y1, image.height), pixel(b.x2, image.width),
-           pixel(b.y2, image.height)};
+  auto rect_of = [&](const Instance& b) {
+    Rect r{pixel(b.box.x1, image.width), pixel(b.box.y1, image.height), pixel(b.box.x2, image.width),
+           pixel(b.box.y2, image.height)};
     r.x2 = std::max(r.x2, r.x1 + 1);
     r.y2 = std::max(r.y2, r.y1 + 1);
     return r;
@@ -83,6 +103,8 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return boxes[a].score > boxes[b].score; });
 
+  for (auto it = order.rbegin(); it != order.rend(); ++it)
+    if (const Instance& box = boxes[*it]; box.mask) draw_mask(image, *box.mask, color_of_label(box.label));
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     Rect r = rect_of(boxes[*it]);
     frame(image, {r.x1 - 1, r.y1 - 1, r.x2 + 1, r.y2 + 1}, {0, 0, 0}, 1, 0.45);
@@ -90,7 +112,7 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
   }
   std::vector<Rect> tags;
   for (size_t i : order) {
-    const DrawnBox& box = boxes[i];
+    const Instance& box = boxes[i];
     std::string text = tag_text(box, names);
     Rect r = rect_of(box);
     int64_t w = text_width(text, letters) + 2 * pad, h = letters + 2 * pad;
@@ -110,7 +132,7 @@ void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vec
   }
   // The most certain tags last, so that they stay readable where all places were taken.
   for (size_t k = order.size(); k-- > 0;) {
-    const DrawnBox& box = boxes[order[k]];
+    const Instance& box = boxes[order[k]];
     std::string text = tag_text(box, names);
     Rgb color = color_of_label(box.label);
     fill(image, tags[k], color, 0.88);

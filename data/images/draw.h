@@ -1,19 +1,15 @@
 // Drawing detections, and where the attention looked, on a picture.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/types/instance.h"
 #include "data/images/font.h"
 #include "data/images/image.h"
 
 namespace saccade {
-
-struct DrawnBox {
-  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;  // pixels of the image drawn on
-  int64_t label = 0;
-  double score = -1;  // negative: none is written (ground truth)
-};
 
 struct DrawnPoint {
   double x = 0, y = 0;  // pixels
@@ -23,10 +19,14 @@ struct DrawnPoint {
 
 // Neighbouring labels get clearly different colours.
 Rgb color_of_label(int64_t label);
-// Outlines first, then "name score" tags in order of falling importance: a tag goes above its box, below it
+// Lets the colour shine through on the mask's pixels and draws their outline. Throws Error for a mask of another
+// size than the image.
+void draw_mask(Image& image, const Mask& mask, Rgb color);
+// Masks and outlines first, then "name score" tags in order of falling importance: a tag goes above its box, below it
 // or inside it, where it covers no tag drawn before. Line width and letter size grow with the picture. A
-// label without a name is written as its number; parts outside the picture are cut.
-void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes, const std::vector<std::string>& names);
+// label without a name is written as its number, a negative score (ground truth) not at all; parts outside
+// the picture are cut.
+void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names);
 // Filled discs.
 void draw_points(Image& image, const std::vector<DrawnPoint>& points, double radius);
 

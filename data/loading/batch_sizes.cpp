@@ -35,7 +35,6 @@ void resize_batch(Batch& batch, int64_t height) {
     }
   batch.images = images;
   for (Target& t : batch.targets) {
-    for (float& area : t.areas) area *= static_cast<float>(height * width) / static_cast<float>(H * W);
     t.height = height;
     t.width = width;
   }

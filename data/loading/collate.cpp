@@ -10,18 +10,11 @@ Target make_target(const Sample& sample, ImageSize original) {
   Target t;
   t.original_height = original.height;
   t.original_width = original.width;
-  t.height = sample.image.height;
-  t.width = sample.image.width;
-  if (sample.label >= 0) t.labels.push_back(sample.label);
-  double w = static_cast<double>(t.width), h = static_cast<double>(t.height);
-  for (const SampleBox& box : sample.boxes) {
-    t.labels.push_back(box.label);
-    for (double v : {(box.x1 + box.x2) / 2 / w, (box.y1 + box.y2) / 2 / h, (box.x2 - box.x1) / w,
-                     (box.y2 - box.y1) / h}) {
-      t.boxes.push_back(static_cast<float>(v));
-    }
-    t.areas.push_back(static_cast<float>(box.area));
-  }
+  t.frame = {sample.image.height, sample.image.width};
+  t.height = t.frame.height;
+  t.width = t.frame.width;
+  t.label = sample.label;
+  t.instances = sample.instances;
   return t;
 }
 

@@ -338,7 +338,7 @@ class DataLoader::Impl {
     if (count == job.part_end - job.part_begin) return;
     if (batch.lambda != 1)
       for (int64_t n = job.part_begin; n < job.part_end; ++n)
-        batch.partner_labels.push_back(batch.targets[static_cast<size_t>(count - 1 - n)].labels.at(0));
+        batch.partner_labels.push_back(batch.targets[static_cast<size_t>(count - 1 - n)].label);
     batch.images = batch.images.slice(0, job.part_begin, job.part_end).contiguous();
     batch.targets = {batch.targets.begin() + job.part_begin, batch.targets.begin() + job.part_end};
   }

@@ -92,9 +92,7 @@ void mix_up_objects(Batch& batch, double share) {
     for (int64_t i = 0; i < size; ++i) a[i] = blend_bytes(a[i], b[i], own);
     Target& target = batch.targets[static_cast<size_t>(n)];
     const Target& other = n > 0 ? batch.targets[static_cast<size_t>(n - 1)] : last_target;
-    target.labels.insert(target.labels.end(), other.labels.begin(), other.labels.end());
-    target.boxes.insert(target.boxes.end(), other.boxes.begin(), other.boxes.end());
-    target.areas.insert(target.areas.end(), other.areas.begin(), other.areas.end());
+    target.instances.insert(target.instances.end(), other.instances.begin(), other.instances.end());
   }
 }
 

@@ -22,7 +22,6 @@ std::string base64(const std::vector<uint8_t>& bytes) {
   return out;
 }
 
-// Scaled to fit, with the boxes moved into `to`.
 Image scaled(const Image& image, double scale) {
   const auto side = [&](int64_t v) {
     return std::max<int64_t>(1, std::llround(static_cast<double>(v) * scale));
@@ -30,32 +29,27 @@ Image scaled(const Image& image, double scale) {
   return resize_image(image, side(image.height), side(image.width));
 }
 
-std::vector<DrawnBox> moved(std::vector<DrawnBox> boxes, double x, double y, double x_scale, double y_scale) {
-  for (DrawnBox& b : boxes) {
-    b.x1 = (b.x1 - x) * x_scale;
-    b.x2 = (b.x2 - x) * x_scale;
-    b.y1 = (b.y1 - y) * y_scale;
-    b.y2 = (b.y2 - y) * y_scale;
+// With the boxes of a part of an image, whose top left corner is at (y, x) and which is drawn as `small`.
+void draw_scaled(Image& small, std::vector<Instance> boxes, int64_t y, int64_t x, ImageSize part,
+                 const std::vector<std::string>& names) {
+  const double x_scale = static_cast<double>(small.width) / static_cast<double>(part.width),
+               y_scale = static_cast<double>(small.height) / static_cast<double>(part.height);
+  for (Instance& i : boxes) {
+    i.box = scaled(moved(i.box, -static_cast<double>(x), -static_cast<double>(y)), x_scale, y_scale);
+    if (i.mask)
+      i.mask = std::make_shared<const Mask>(i.mask->crop(y, x, part).resize({small.height, small.width}));
   }
-  return boxes;
-}
-
-void draw_scaled(Image& small, const std::vector<DrawnBox>& boxes, double x, double y, double width,
-                 double height, const std::vector<std::string>& names) {
-  draw_boxes(small,
-             moved(boxes, x, y, static_cast<double>(small.width) / width,
-                   static_cast<double>(small.height) / height),
-             names);
+  draw_boxes(small, boxes, names);
 }
 
 }  // namespace
 
-Image small_picture(const Image& image, const std::vector<DrawnBox>& boxes,
+Image small_picture(const Image& image, const std::vector<Instance>& boxes,
                     const std::vector<std::string>& names, int64_t side) {
   const double scale =
       std::min(1.0, static_cast<double>(side) / static_cast<double>(std::max(image.width, image.height)));
   Image small = scaled(image, scale);
-  draw_scaled(small, boxes, 0, 0, static_cast<double>(image.width), static_cast<double>(image.height), names);
+  draw_scaled(small, boxes, 0, 0, {image.height, image.width}, names);
   return small;
 }
 
@@ -69,12 +63,13 @@ Image side_by_side(const Image& left, const Image& right) {
   return both;
 }
 
-Image cut_around(const Image& image, const DrawnBox& box, const std::vector<DrawnBox>& others,
+Image cut_around(const Image& image, const Instance& box, const std::vector<Instance>& others,
                  const std::vector<std::string>& names, int64_t side) {
   const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
   auto inside = [](double v, double high) { return std::isfinite(v) ? std::clamp(v, 0.0, high) : 0.0; };
-  const double x1 = inside(box.x1, width), x2 = inside(box.x2, width), y1 = inside(box.y1, height),
-               y2 = inside(box.y2, height);
+  const auto& [bx1, by1, bx2, by2] = box.box;
+  const double x1 = inside(bx1, width), x2 = inside(bx2, width), y1 = inside(by1, height),
+               y2 = inside(by2, height);
   // As much again around it, and at least 48 pixels, so that there is something to see.
   const double half = std::max({(x2 - x1) * 0.9, (y2 - y1) * 0.9, 24.0});
   const double cx = (x1 + x2) / 2, cy = (y1 + y2) / 2;
@@ -87,10 +82,9 @@ Image cut_around(const Image& image, const DrawnBox& box, const std::vector<Draw
     std::copy(image.row(y) + left * 3, image.row(y) + right * 3, part.row(y - top));
   const double scale = static_cast<double>(side) / static_cast<double>(std::max(part.width, part.height));
   Image small = scaled(part, std::min(scale, 8.0));
-  std::vector<DrawnBox> boxes{box};
+  std::vector<Instance> boxes{box};
   boxes.insert(boxes.end(), others.begin(), others.end());
-  draw_scaled(small, boxes, static_cast<double>(left), static_cast<double>(top),
-              static_cast<double>(part.width), static_cast<double>(part.height), names);
+  draw_scaled(small, std::move(boxes), top, left, {part.height, part.width}, names);
   return small;
 }
 

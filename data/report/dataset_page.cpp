@@ -24,10 +24,14 @@ std::string Dataset::name_of(ImagePlace place) const {
   return splits.size() > 1 ? splits[place.split].name + ": " + name : name;
 }
 
-DrawnBox Dataset::drawn(const ReportedSplit& split, size_t annotation) const {
+Instance Dataset::drawn(const ReportedSplit& split, size_t annotation, const Image& image) const {
   const Annotation& a = split.truth.annotations[annotation];
-  const auto [x, y, w, h] = a.bbox;
-  return {x, y, x + w, y + h, static_cast<int64_t>(class_of(a.category_id))};
+  Instance drawn{
+      .label = static_cast<int64_t>(class_of(a.category_id)), .box = box_of_corner(a.bbox), .score = -1};
+  const ImageSize size{image.height, image.width};
+  if (a.segmentation && (!a.segmentation->polygons.empty() || a.segmentation->runs.size() == size))
+    drawn.mask = std::make_shared<const Mask>(a.segmentation->mask(size));
+  return drawn;
 }
 
 Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks& looks) {
@@ -42,6 +46,7 @@ Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks&
     std::unordered_map<int64_t, size_t> places;
     for (size_t i = 0; i < split.truth.images.size(); ++i) places.emplace(split.truth.images[i].id, i);
     data.boxes_of.emplace_back(split.truth.images.size());
+    for (const Annotation& a : split.truth.annotations) data.has_masks = data.has_masks || a.segmentation;
     for (size_t k = 0; k < split.truth.annotations.size(); ++k)
       if (const auto it = places.find(split.truth.annotations[k].image_id); it != places.end())
         data.boxes_of.back()[it->second].push_back(k);
@@ -87,22 +92,26 @@ std::string size_range(const std::set<std::pair<int64_t, int64_t>>& sizes) {
 void add_overview(Page& page, const Dataset& data) {
   page.section("Overview");
   std::vector<std::vector<Html>> rows;
-  int64_t images = 0, boxes = 0, most = 0;
+  int64_t images = 0, boxes = 0, masks = 0, most = 0;
   for (size_t s = 0; s < data.splits.size(); ++s) {
     const ReportedSplit& split = data.splits[s];
     std::set<std::pair<int64_t, int64_t>> sizes;
     for (const ImageInfo& i : split.truth.images)
       if (i.width > 0) sizes.emplace(i.width, i.height);
-    int64_t empty = 0, largest = 0, crowds = 0, unread = 0;
+    int64_t empty = 0, largest = 0, crowds = 0, unread = 0, with_mask = 0;
     for (const auto& own : data.boxes_of[s]) {
       empty += own.empty();
       largest = std::max(largest, std::ssize(own));
     }
-    for (const Annotation& a : split.truth.annotations) crowds += a.iscrowd;
+    for (const Annotation& a : split.truth.annotations) {
+      crowds += a.iscrowd;
+      with_mask += a.segmentation != nullptr;
+    }
     for (const ImageLook& look : data.looks[s]) unread += !look.problem.empty();
     const auto n = std::ssize(split.truth.images), b = std::ssize(split.truth.annotations);
     images += n;
     boxes += b;
+    masks += with_mask;
     most = std::max(most, largest);
     std::vector<Html> row{html("{}", split.name), html("{}", count_text(n))};
     if (data.has_boxes)
@@ -111,6 +120,7 @@ void add_overview(Page& page, const Dataset& data) {
             fmt::format("{:.1f}", n > 0 ? static_cast<double>(b) / static_cast<double>(n) : 0.0),
             count_text(largest), count_text(empty), count_text(crowds)})
         row.push_back(html("{}", cell));
+    if (data.has_masks) row.push_back(html("{}", count_text(with_mask)));
     row.push_back(html("{}", size_range(sizes)));
     row.push_back(html("{}", count_text(unread)));
     row.push_back(html("{}", split.paths.annotations.empty() ? split.paths.images : split.paths.annotations));
@@ -118,6 +128,7 @@ void add_overview(Page& page, const Dataset& data) {
   }
   std::vector<std::pair<std::string, std::string>> numbers{{count_text(images), "images"}};
   if (data.has_boxes) numbers.emplace_back(count_text(boxes), "boxes");
+  if (data.has_masks) numbers.emplace_back(count_text(masks), "masks");
   numbers.emplace_back(count_text(std::ssize(data.class_names)), "classes");
   if (data.has_boxes) numbers.emplace_back(count_text(most), "most boxes in an image");
   if (data.splits.size() > 1) numbers.emplace_back(count_text(std::ssize(data.splits)), "splits");
@@ -126,6 +137,7 @@ void add_overview(Page& page, const Dataset& data) {
   if (data.has_boxes)
     for (const char* title : {"Boxes", "an image", "at most", "Images without", "Crowds"})
       columns.push_back({title});
+  if (data.has_masks) columns.push_back({"Masks", true, "boxes whose object has one"});
   columns.push_back({"Width × height", false});
   columns.push_back({"Unreadable", true, "images that were looked at and cannot be read"});
   columns.push_back({"From", false});

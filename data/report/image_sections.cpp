@@ -16,8 +16,8 @@ Html show_image(const Dataset& data, ImagePlace place, const Html& caption, int6
   const ReportedSplit& split = data.splits[place.split];
   const std::optional<Image> image = open_picture(split, place.image);
   if (!image) return {};
-  std::vector<DrawnBox> boxes;
-  for (size_t k : data.boxes_of[place.split][place.image]) boxes.push_back(data.drawn(split, k));
+  std::vector<Instance> boxes;
+  for (size_t k : data.boxes_of[place.split][place.image]) boxes.push_back(data.drawn(split, k, *image));
   return picture(small_picture(*image, boxes, data.class_names, side), data.image(place).file_name, caption);
 }
 
@@ -156,14 +156,15 @@ void add_odd_boxes(Page& page, const Dataset& data) {
       const ReportedSplit& split = data.splits[odd.place.split];
       const std::optional<Image> image = open_picture(split, odd.place.image);
       if (!image) return {};
-      std::vector<DrawnBox> others;
-      if (odd.other >= 0) others.push_back(data.drawn(split, static_cast<size_t>(odd.other)));
-      const DrawnBox box = data.drawn(split, odd.annotation);
+      std::vector<Instance> others;
+      if (odd.other >= 0) others.push_back(data.drawn(split, static_cast<size_t>(odd.other), *image));
+      const Instance box = data.drawn(split, odd.annotation, *image);
       const size_t label = static_cast<size_t>(box.label);
-      return picture(cut_around(*image, box, others, data.class_names, kCutSide), data.name_of(odd.place),
-                     html("<b>{}</b> {}<br>annotation {} of {}",
-                          label < data.class_names.size() ? data.class_names[label] : "unknown class",
-                          odd.what, split.truth.annotations[odd.annotation].id, data.name_of(odd.place)));
+      return picture(
+          cut_around(*image, box, others, data.class_names, kCutSide), data.name_of(odd.place),
+          html("<b>{}</b> {}<br>{} of {}",
+               label < data.class_names.size() ? data.class_names[label] : "unknown class", odd.what,
+               split.truth.name_of(split.truth.annotations[odd.annotation]), data.name_of(odd.place)));
     };
     const std::vector<Html> shown = first_shown(kind.shown, kShownOddBoxes, show);
     if (shown.empty()) continue;

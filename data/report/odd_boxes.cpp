@@ -26,13 +26,6 @@ void add(OddKind& kind, OddBox box) {
   if (kind.shown.size() > kShownOddBoxes) kind.shown.pop_back();
 }
 
-double overlap_of(const Annotation& a, const Annotation& b) {
-  const double w = std::min(a.bbox[0] + a.bbox[2], b.bbox[0] + b.bbox[2]) - std::max(a.bbox[0], b.bbox[0]);
-  const double h = std::min(a.bbox[1] + a.bbox[3], b.bbox[1] + b.bbox[3]) - std::max(a.bbox[1], b.bbox[1]);
-  if (w <= 0 || h <= 0) return 0;
-  return w * h / (a.bbox[2] * a.bbox[3] + b.bbox[2] * b.bbox[3] - w * h);
-}
-
 void look_at_box(const ReportedSplit& split, ImagePlace place, size_t index, std::vector<OddKind>& kinds) {
   const ImageInfo& image = split.truth.images[place.image];
   const auto [x, y, w, h] = split.truth.annotations[index].bbox;
@@ -74,7 +67,7 @@ bool look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<siz
       // An overlap of 0.9 needs sides of nearly the same place.
       if (b.bbox[0] > a.bbox[0] + 0.1 * a.bbox[2]) break;
       if (++pairs > kMostPairs) return false;
-      const double overlap = overlap_of(a, b);
+      const double overlap = iou(box_of_corner(a.bbox), box_of_corner(b.bbox));
       if (!(overlap > kSameOverlap)) continue;
       add(kinds[a.category_id == b.category_id ? kTwice : kTwoClasses],
           {.place = place,

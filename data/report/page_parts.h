@@ -15,12 +15,13 @@ struct Dataset {
   // By split and image: places in the list of annotations.
   std::vector<std::vector<std::vector<size_t>>> boxes_of;
   bool has_boxes = true;  // else class folders
+  bool has_masks = false;
 
   size_t class_of(int64_t category_id) const;  // class_names.size() where it is unknown
   const ImageInfo& image(ImagePlace place) const { return splits[place.split].truth.images[place.image]; }
   // "val: 12.jpg", the split where there are several.
   std::string name_of(ImagePlace place) const;
-  DrawnBox drawn(const ReportedSplit& split, size_t annotation) const;
+  Instance drawn(const ReportedSplit& split, size_t annotation, const Image& image) const;
 };
 Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks& looks);
 

@@ -67,7 +67,7 @@ QueryCounts queries_in(const Together& t, const StepImages& images) {
 }
 
 // What is matched, as rows of the flattened predictions; the tables for the device are uploaded later.
-void find_matched(Together& t, const std::vector<Target>& targets, PackedUpload& upload) {
+void find_matched(Together& t, const Objects& objects, PackedUpload& upload) {
   const Shape& s = t.predicted.logits.shape();
   MatchedQueries& out = t.matched;
   std::vector<float> boxes;
@@ -76,10 +76,10 @@ void find_matched(Together& t, const std::vector<Target>& targets, PackedUpload&
                   "[criterion] {} and {} matched queries of two layers", t.pairs[g].size(),
                   t.pairs[0].size());
     for (const MatchedPair& m : t.pairs[g]) {
-      const Target& target = targets[static_cast<size_t>(m.image)];
       out.rows.push_back((static_cast<int64_t>(g) * s[1] + m.image) * s[2] + m.query);
-      out.labels.push_back(t.binary ? 0 : target.labels[static_cast<size_t>(m.object)]);
-      boxes.insert(boxes.end(), target.boxes.begin() + m.object * 4, target.boxes.begin() + m.object * 4 + 4);
+      out.labels.push_back(t.binary ? 0 : objects.label(m.image, m.object));
+      const float* box = objects.box(m.image, m.object);
+      boxes.insert(boxes.end(), box, box + 4);
     }
   }
   const auto P = std::ssize(out.rows);
@@ -92,8 +92,9 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
                          const StepImages& step, const std::vector<CriterionOptions::Term>& names,
                          const std::vector<std::shared_ptr<const LossTerm>>& losses) {
   const StepImages own(targets);
+  const Objects objects(targets);
   PackedUpload upload;
-  for (Together& t : all) find_matched(t, targets, upload);
+  for (Together& t : all) find_matched(t, objects, upload);
   const std::vector<Tensor> tables = upload.upload(all[0].predicted.logits.device());
   DetectionLoss result;
   Vars sums;
@@ -138,7 +139,7 @@ void add_metrics(const Shape& shape, const float* values, const std::vector<Matc
     if (m.query >= Q / groups) continue;
     ++pairs;
     wrong += best_class(m.image, m.query) !=
-             targets[static_cast<size_t>(m.image)].labels[static_cast<size_t>(m.object)];
+             targets[static_cast<size_t>(m.image)].instances[static_cast<size_t>(m.object)].label;
   }
   for (int64_t n = 0; n < N && K > 0; ++n) {
     double seen = 0;
@@ -146,7 +147,7 @@ void add_metrics(const Shape& shape, const float* values, const std::vector<Matc
       int64_t k = best_class(n, q);
       seen += class_loss.sees_object(values + (n * Q + q) * K, K, k);
     }
-    difference += std::abs(seen - static_cast<double>(targets[static_cast<size_t>(n)].labels.size()));
+    difference += std::abs(seen - static_cast<double>(targets[static_cast<size_t>(n)].instances.size()));
   }
   result.metrics.push_back({"class_error", 100 * wrong, pairs});
   result.metrics.push_back({"cardinality_error", difference, static_cast<double>(N)});

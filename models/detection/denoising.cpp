@@ -5,7 +5,7 @@
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
 #include "layers/module_scope.h"
-#include "models/detection/matcher.h"
+#include "models/detection/objects.h"
 
 namespace saccade {
 namespace {
@@ -58,13 +58,10 @@ DenoisingOptions DenoisingOptions::read(const Args& transformer) {
 
 DenoisingQueries make_denoising(const std::vector<Target>& targets, int64_t classes,
                                 const DenoisingOptions& options, Device device, int64_t most_objects) {
-  auto most = static_cast<size_t>(most_objects);
-  for (const Target& t : targets) {
-    check_target(t, classes);
-    most = std::max(most, t.labels.size());
-  }
+  const Objects all(targets);
+  check_objects(all, targets, classes);
   DenoisingQueries out;
-  const auto N = static_cast<int64_t>(targets.size()), T = static_cast<int64_t>(most);
+  const int64_t N = std::ssize(targets), T = std::max(most_objects, StepImages(targets).most_objects());
   if (T == 0) return out;
   out.groups = std::max<int64_t>(options.queries / T, 1);
   out.size = 2 * T;
@@ -77,7 +74,7 @@ DenoisingQueries make_denoising(const std::vector<Target>& targets, int64_t clas
   bool padded = false;
   for (int64_t n = 0; n < N; ++n) {
     const Target& target = targets[static_cast<size_t>(n)];
-    const auto objects = static_cast<int64_t>(target.labels.size());
+    const int64_t objects = all.count(n);
     padded = padded || objects < T;
     for (int64_t g = 0; g < out.groups; ++g) {
       for (int64_t i = 0; i < 2 * objects; ++i) {
@@ -85,8 +82,8 @@ DenoisingQueries make_denoising(const std::vector<Target>& targets, int64_t clas
         const int64_t object = i % objects, query = g * out.size + (negative ? T : 0) + object;
         const QueryNoise noise(key, target, g, object, negative);
         const auto at = static_cast<size_t>(n * D + query);
-        labels[at] = noisy_label(target.labels[static_cast<size_t>(object)], classes, noise, options);
-        noisy_box(target.boxes.data() + 4 * object, negative, noise, options, boxes.data() + 4 * at);
+        labels[at] = noisy_label(all.label(n, object), classes, noise, options);
+        noisy_box(all.box(n, object), negative, noise, options, boxes.data() + 4 * at);
         padding.data<bool>()[at] = false;
         if (!negative) out.pairs.push_back({n, query, object});
       }

@@ -36,7 +36,7 @@ struct DenoisingQueries {
 
 // There are max(1, options.queries / T) groups, with T at least most_objects. Every number is drawn from the thread's key (core/tensor/execution.h), the id of
 // the image, the group and the object: the rest of the batch changes none of them, only T and with it the number of groups. Throws
-// Error as check_target does.
+// Error as check_objects does.
 DenoisingQueries make_denoising(const std::vector<Target>& targets, int64_t classes,
                                 const DenoisingOptions& options, Device device, int64_t most_objects = 0);
 // The same when there are options.queries, input.targets and `training`, else none.

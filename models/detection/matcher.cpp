@@ -14,26 +14,6 @@ namespace {
 
 constexpr float kUnusable = 1e30f;  // cost of a broken prediction
 
-std::string name_of_image(const Target& t) {
-  return t.file_name.empty() ? fmt::format("image {}", t.image_id)
-                             : fmt::format("image {} ({})", t.image_id, t.file_name);
-}
-
-// The objects of a batch one below the other; those of image n are [first[n], first[n + 1]).
-struct Objects {
-  std::vector<int64_t> images, labels, first{0};
-  std::vector<float> boxes;
-  explicit Objects(const std::vector<Target>& targets) {
-    for (size_t n = 0; n < targets.size(); ++n) {
-      images.insert(images.end(), targets[n].labels.size(), static_cast<int64_t>(n));
-      labels.insert(labels.end(), targets[n].labels.begin(), targets[n].labels.end());
-      boxes.insert(boxes.end(), targets[n].boxes.begin(), targets[n].boxes.end());
-      first.push_back(static_cast<int64_t>(images.size()));
-    }
-  }
-  int64_t count() const { return static_cast<int64_t>(images.size()); }
-};
-
 // The objects where the predictions are.
 struct DeviceObjects {
   Tensor images, labels, zeros, boxes;
@@ -104,25 +84,10 @@ std::vector<MatchedPair> match_image(const MatchLayer& layer, int64_t n, int64_t
 
 }  // namespace
 
-void check_target(const Target& t, int64_t classes) {
-  SACCADE_CHECK(t.boxes.size() == 4 * t.labels.size(), "[matcher] {}: {} labels and {} box numbers",
-                name_of_image(t), t.labels.size(), t.boxes.size());
-  for (size_t i = 0; i < t.labels.size(); ++i) {
-    SACCADE_CHECK(t.labels[i] >= 0 && t.labels[i] < classes,
-                  "[matcher] {}: object {} has class {}, expected 0 to {}", name_of_image(t), i, t.labels[i],
-                  classes - 1);
-    const float* b = t.boxes.data() + 4 * i;
-    SACCADE_CHECK(
-        std::isfinite(b[0] + b[1] + b[2] + b[3]) && b[2] >= 0 && b[3] >= 0,
-        "[matcher] {}: object {} has box ({}, {}, {}, {}), expected finite (cx, cy, w, h) with w and "
-        "h not negative",
-        name_of_image(t), i, b[0], b[1], b[2], b[3]);
-  }
-}
-
 Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>& targets,
                const MatcherOptions& options) {
   int64_t N = static_cast<int64_t>(targets.size()), L = static_cast<int64_t>(layers.size());
+  const Objects objects(targets);
   for (const MatchLayer& layer : layers) {
     const Shape& s = layer.logits.shape();
     SACCADE_CHECK(s.rank() == 3 && s[0] == N && layer.boxes.shape() == Shape({N, s[1], 4}),
@@ -131,9 +96,8 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
     SACCADE_CHECK(layer.groups >= 1 && layer.repeat >= 1 && s[1] % layer.groups == 0,
                   "[matcher] {} queries do not split into {} groups (repeat {})", s[1], layer.groups,
                   layer.repeat);
-    for (const Target& t : targets) check_target(t, layer.binary ? INT64_MAX : s[2]);
+    check_objects(objects, targets, layer.binary ? INT64_MAX : s[2]);
   }
-  Objects objects(targets);
   Matching result;
   std::vector<Offsets> offsets;
   int64_t size = 0;
@@ -169,9 +133,9 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
     for (int64_t i = begin; i < end; ++i) {
       auto l = static_cast<size_t>(i / N), n = static_cast<size_t>(i % N);
       const MatchLayer& layer = layers[l];
-      int64_t T = objects.first[n + 1] - objects.first[n], Q = layer.logits.dim(1);
+      int64_t T = objects.count(i % N), Q = layer.logits.dim(1);
       if (T == 0 || Q == 0) continue;
-      float* cost = numbers + offsets[l].cost + objects.first[n] * Q;
+      float* cost = numbers + offsets[l].cost + objects.begin(i % N) * Q;
       pairs[l][n] = match_image(layer, i % N, T, cost, broken[l][n]);
     }
   });

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/runtime/host_copy.h"
-#include "core/types/target.h"
 #include "models/detection/assignment.h"
+#include "models/detection/objects.h"
 #include "models/detection/set_output.h"
 
 namespace saccade {
@@ -44,12 +44,8 @@ struct Matching {
   HostCopy copied;
 };
 
-// Throws Error for a target that no prediction of this many classes could have: "image 12 (a.jpg): object 3 has class 9, expected
-// 0 to 4", or a box that is not finite or inverted.
-void check_target(const Target& target, int64_t classes);
-
 // Matches every layer; costs in f32 on the device of the predictions, which leave it in one copy (the host
-// waits for it), assignments on CPU threads. Throws Error for shapes that do not fit, and as check_target does.
+// waits for it), assignments on CPU threads. Throws Error for shapes that do not fit, and as check_objects does.
 Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>& targets,
                const MatcherOptions& options);
 

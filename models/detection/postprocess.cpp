@@ -41,11 +41,11 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
   for (size_t i = 0; i < sorted && detections.size() < most; ++i) {
     const ClassCandidate& c = candidates[i];
     const float* b = boxes + c.query * 4;
-    double cx = b[0], cy = b[1], w = b[2], h = b[3];
-    const Box box{(cx - w / 2) * width, (cy - h / 2) * height, (cx + w / 2) * width, (cy + h / 2) * height};
-    const ImageDetection d{box, c.label, class_loss.score_of(c.score), c.query};
+    const Box box = scaled(box_of_centre(b[0], b[1], b[2], b[3]), width, height);
+    const ImageDetection d{
+        {.label = c.label, .box = box, .area = box.area(), .score = class_loss.score_of(c.score)}, c.query};
     const bool again = options.nms < 1 && std::ranges::any_of(detections, [&](const ImageDetection& before) {
-                         return before.label == d.label && iou(before, d) > options.nms;
+                         return before.label == d.label && iou(before.box, d.box) > options.nms;
                        });
     if (!again) detections.push_back(d);
   }

@@ -21,8 +21,8 @@
 #include "core/tensor/philox.h"
 #include "models/build.h"
 #include "models/detection/set_output.h"
-#include "train/commands/device_choice.h"
 #include "train/config/options.h"
+#include "train/inference/device_choice.h"
 #include "train/inference/model_input.h"
 
 namespace saccade {
@@ -77,12 +77,12 @@ Batch random_batch(const std::vector<ImageSize>& sizes, Rng& rng) {
     target.image_id = n;
     target.height = target.original_height = size.height;
     target.width = target.original_width = size.width;
+    target.frame = {1, 1};
     for (int i = 0; i < 10; ++i) {
-      target.labels.push_back(rng.below(kClasses));
-      for (double x :
-           {rng.uniform(0.3, 0.7), rng.uniform(0.3, 0.7), rng.uniform(0.05, 0.5), rng.uniform(0.05, 0.5)})
-        target.boxes.push_back(static_cast<float>(x));
-      target.areas.push_back(1000);
+      const int64_t label = rng.below(kClasses);
+      const double cx = rng.uniform(0.3, 0.7), cy = rng.uniform(0.3, 0.7), w = rng.uniform(0.05, 0.5),
+                   h = rng.uniform(0.05, 0.5);
+      target.instances.push_back({.label = label, .box = box_of_centre(cx, cy, w, h)});
     }
     batch.targets.push_back(target);
   }

@@ -55,7 +55,7 @@ std::vector<Call> calls_of(const Config& config, bool training) {
   execution().grad_enabled = false;
   std::shared_ptr<Module> model =
       build_model(config, config.model().num_classes() > 0 ? config.model().num_classes()
-                                                           : task_of(config).usual_classes);
+                                                           : task_of(config).usual_classes().count);
   for (const NamedTensor& t : model->named_tensors()) Tensor(t.var.value()).fill(0);
   model->set_training(training);
   calls.clear();

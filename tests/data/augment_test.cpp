@@ -22,15 +22,13 @@ Sample make_sample(int64_t height, int64_t width) {
   const double places[3][4] = {{0.05, 0.1, 0.3, 0.35}, {0.5, 0.08, 0.95, 0.4}, {0.3, 0.6, 0.62, 0.93}};
   for (int64_t i = 0; i < 3; ++i) {
     const double* p = places[i];
-    SampleBox box{
-        std::floor(p[0] * w), std::floor(p[1] * h), std::floor(p[2] * w), std::floor(p[3] * h), i, 0};
-    box.area = (box.x2 - box.x1) * (box.y2 - box.y1);
+    const Box box{std::floor(p[0] * w), std::floor(p[1] * h), std::floor(p[2] * w), std::floor(p[3] * h)};
     for (auto y = static_cast<int64_t>(box.y1); y < static_cast<int64_t>(box.y2); ++y) {
       for (auto x = static_cast<int64_t>(box.x1); x < static_cast<int64_t>(box.x2); ++x) {
         for (int c = 0; c < 3; ++c) s.image.row(y)[x * 3 + c] = kColors[i][c];
       }
     }
-    s.boxes.push_back(box);
+    s.instances.push_back({i, box, box.area()});
   }
   return s;
 }
@@ -51,9 +49,9 @@ void expect_bounds(const Sample& s, double tolerance, const std::string& what) {
         y2 = std::max(y2, y + 1);
       }
     }
-    const SampleBox* box = nullptr;
-    for (const SampleBox& b : s.boxes) {
-      if (b.label == i) box = &b;
+    const Box* box = nullptr;
+    for (const Instance& instance : s.instances) {
+      if (instance.label == i) box = &instance.box;
     }
     if (x2 < 0) {
       // A sliver of a pixel may keep its box although no pixel is bright.
@@ -105,10 +103,10 @@ TEST(Augment, BoxesFollowTheExactSteps) {
 TEST(Augment, BoxesFollowResizingToAPixel) {
   for (auto [h, w] : {std::pair<int64_t, int64_t>{30, 41}, {120, 166}, {90, 50}, {61, 200}}) {
     Sample s = make_sample(60, 83);
-    double area = s.boxes[0].area;
+    double area = s.instances[0].area;
     resize(s, h, w);
     expect_bounds(s, 0.75, fmt::format("{} x {}", w, h));
-    EXPECT_NEAR(s.boxes[0].area, area * static_cast<double>(h * w) / (60 * 83), 1e-9);
+    EXPECT_NEAR(s.instances[0].area, area * static_cast<double>(h * w) / (60 * 83), 1e-9);
   }
 }
 
@@ -159,21 +157,21 @@ TEST(Augment, ACanvasThatCountsAsImageIsFull) {
     Sample s = augment(make_sample(60, 83), steps, rng);
     EXPECT_EQ(s.image.height, 56);
     EXPECT_EQ(s.image.width, 72);
-    for (const SampleBox& b : s.boxes) EXPECT_LE(b.x2, 72);
+    for (const Instance& i : s.instances) EXPECT_LE(i.box.x2, 72);
   }
 }
 
 TEST(Augment, CropDropsWhatIsNotLeft) {
   Sample s = make_sample(60, 83);
   crop(s, 0, 0, 20, 26);
-  ASSERT_EQ(s.boxes.size(), 1u);
-  EXPECT_EQ(s.boxes[0].label, 0);
+  ASSERT_EQ(s.instances.size(), 1u);
+  EXPECT_EQ(s.instances[0].label, 0);
   s = make_sample(60, 83);
   crop(s, 0, 0, 60, 48);  // cuts the green block down to 7 of 37 columns
-  EXPECT_EQ(s.boxes.size(), 3u);
+  EXPECT_EQ(s.instances.size(), 3u);
   s = make_sample(60, 83);
   crop(s, 0, 0, 60, 48, 0.3);
-  EXPECT_EQ(s.boxes.size(), 2u);
+  EXPECT_EQ(s.instances.size(), 2u);
   EXPECT_THROW(crop(s, 50, 0, 20, 20), Error);
 }
 

@@ -115,7 +115,7 @@ Batch noise_batch(int64_t count) {
     Target t;
     t.height = 12;
     t.width = 16;
-    t.labels = {n};
+    t.label = n;
     b.targets.push_back(t);
   }
   return b;

@@ -141,6 +141,22 @@ TEST(DatasetReport, PageHoldsAllAndNothingOfOthersRuns) {
   EXPECT_EQ(dataset_page(again, {.title = "<set>", .footer = "f"}), page);
 }
 
+TEST(DatasetReport, MasksAreCountedAndShown) {
+  TestFolder dir;
+  std::vector<ReportedSplit> splits = make_splits(dir), masked = make_splits(dir);
+  const std::string page = dataset_page(splits, {.title = "set", .footer = "f"});
+  EXPECT_EQ(page.find("boxes whose object has one"), std::string::npos);
+  std::vector<Annotation>& boxes = masked[0].truth.annotations;
+  boxes[0].segmentation = std::make_shared<const Segmentation>(Segmentation{{{10, 10, 40, 10, 25, 40}}, {}});
+  boxes[3].segmentation = std::make_shared<const Segmentation>(Segmentation{{{-5, -5, 900, 1, 2, 2}}, {}});
+  boxes[5].segmentation =  // of another size, which the lists' check tells
+      std::make_shared<const Segmentation>(Segmentation{{}, Mask::from_box({7, 7}, {1, 1, 5, 5})});
+  const std::string shown = dataset_page(masked, {.title = "set", .footer = "f"});
+  for (const char* part : {"boxes whose object has one", ">3</td>"})
+    EXPECT_NE(shown.find(part), std::string::npos) << part;
+  EXPECT_NE(shown, page);
+}
+
 TEST(DatasetReport, ClassFoldersHaveAPageToo) {
   TestFolder dir;
   std::vector<ReportedSplit> splits = make_splits(dir);

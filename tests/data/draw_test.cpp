@@ -2,14 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+
+#include "core/tensor/error.h"
 
 namespace saccade {
 namespace {
 
 TEST(Draw, FramesTheBoxInItsColour) {
   Image image(100, 120);
-  draw_boxes(image, {{20, 30, 60, 70, 4, -1}}, {});
+  draw_boxes(image, {{.label = 4, .box = {20, 30, 60, 70}, .score = -1}}, {});
   Rgb color = color_of_label(4);
   auto at = [&](int64_t x, int64_t y) {
     const uint8_t* p = image.row(y) + x * 3;
@@ -74,11 +77,43 @@ TEST(Draw, LettersOutsideAsciiAreDrawn) {
 TEST(Draw, SurvivesWhatANetworkMayPredict) {
   double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   Image image(10, 10);
-  draw_boxes(image, {{nan, 0, inf, 5, 1, 0.5}, {-1e30, -5, 1e30, 50, -7, nan}, {8, 8, 2, 2, 1 << 30, 1}, {}},
+  draw_boxes(image,
+             {{.label = 1, .box = {nan, 0, inf, 5}, .score = 0.5},
+              {.label = -7, .box = {-1e30, -5, 1e30, 50}, .score = nan},
+              {.label = 1 << 30, .box = {8, 8, 2, 2}},
+              {}},
              {"a"});
   draw_points(image, {{nan, 1, 1, 0}, {1e30, 1, 1, 0}, {-3, -3, 7, 0}, {5, 5, nan, 1}}, 2);
   Image tiny(1, 1);
-  draw_boxes(tiny, {{0, 0, 1, 1, 0, 0.5}}, {"a name longer than the picture"});
+  draw_boxes(tiny, {{.box = {0, 0, 1, 1}, .score = 0.5}}, {"a name longer than the picture"});
+}
+
+TEST(Draw, MasksShineThroughAndHaveAnOutline) {
+  const ImageSize size{120, 160};
+  const std::vector<double> corners{60, 50, 90, 50, 90, 80, 60, 80};
+  const auto mask = std::make_shared<const Mask>(Mask::from_polygons(size, {{corners}}));
+  ASSERT_EQ(mask->box(), (Box{60, 50, 90, 80}));
+  const Rgb color = color_of_label(4);
+  auto expect_at = [&](const Image& image, int64_t x, int64_t y, double part) {
+    for (int c = 0; c < 3; ++c)
+      EXPECT_NEAR(image.row(y)[3 * x + c], part * color[static_cast<size_t>(c)], 0.51) << x << " " << y;
+  };
+  Image image(size.height, size.width);
+  draw_mask(image, *mask, color);
+  for (auto [x, y] : {std::pair<int64_t, int64_t>{60, 50}, {89, 50}, {60, 79}, {89, 79}, {70, 50}, {89, 66}})
+    expect_at(image, x, y, 1);
+  for (auto [x, y] : {std::pair<int64_t, int64_t>{61, 51}, {88, 78}, {75, 65}}) expect_at(image, x, y, 0.4);
+  for (auto [x, y] : {std::pair<int64_t, int64_t>{59, 60}, {90, 60}, {70, 49}, {70, 80}})
+    expect_at(image, x, y, 0);
+  // With its box, whose frame and name go over it.
+  Image boxed(size.height, size.width);
+  draw_boxes(boxed, {{20, 40, 140, 100, 4, -1, mask}}, {});
+  expect_at(boxed, 75, 65, 0.4);
+  expect_at(boxed, 20, 70, 1);
+  Image other(160, 120);
+  EXPECT_THROW(draw_mask(other, *mask, color), Error);
+  draw_mask(other, Mask::from_polygons({160, 120}, {}), color);
+  EXPECT_EQ(std::count(other.rgb.begin(), other.rgb.end(), 0), std::ssize(other.rgb));
 }
 
 TEST(Draw, PointsAreBlendedByWeight) {

@@ -22,7 +22,7 @@ Sample one_block(int64_t label) {
   for (int64_t y = 6; y < 18; ++y)
     for (int64_t x = 6; x < 18; ++x)
       for (int c = 0; c < 3; ++c) s.image.row(y)[x * 3 + c] = kPartColors[label][c];
-  s.boxes.push_back({6, 6, 18, 18, label, 144});
+  s.instances.push_back({label, {6, 6, 18, 18}, 144});
   return s;
 }
 
@@ -39,12 +39,13 @@ TEST(Mosaic, BoxesLieOnTheirObjects) {
     int64_t next = 1;
     Rng rng(seed);
     const Sample s = augment(one_block(0), steps, rng, 1, [&](Rng&) { return one_block(next++); });
-    for (const SampleBox& b : s.boxes) {
-      ++seen[b.label];
-      const auto x = static_cast<int64_t>((b.x1 + b.x2) / 2), y = static_cast<int64_t>((b.y1 + b.y2) / 2);
+    for (const Instance& i : s.instances) {
+      ++seen[i.label];
+      const auto x = static_cast<int64_t>((i.box.x1 + i.box.x2) / 2),
+                 y = static_cast<int64_t>((i.box.y1 + i.box.y2) / 2);
       for (int c = 0; c < 3; ++c)  // the middle of a block, which interpolation leaves as it is
-        EXPECT_NEAR(s.image.row(y)[x * 3 + c], kPartColors[b.label][c], 1)
-            << "seed " << seed << " part " << b.label;
+        EXPECT_NEAR(s.image.row(y)[x * 3 + c], kPartColors[i.label][c], 1)
+            << "seed " << seed << " part " << i.label;
     }
   }
   for (int n : seen) EXPECT_GT(n, 4);  // of 40, those that the window has not cut
@@ -72,14 +73,14 @@ TEST(ScaleJitter, FitsTheImageIntoTheSize) {
   const Augmentation steps = make_augmentation(fields);
   Sample s;
   s.image = Image(30, 60);
-  s.boxes.push_back({0, 0, 30, 30, 0, 900});
+  s.instances.push_back({0, {0, 0, 30, 30}, 900});
   Rng rng(1);
   s = augment(std::move(s), steps, rng);
   EXPECT_EQ(s.image.width, 20);
   EXPECT_EQ(s.image.height, 10);
-  ASSERT_EQ(s.boxes.size(), 1u);
-  EXPECT_DOUBLE_EQ(s.boxes[0].x2, 10);
-  EXPECT_DOUBLE_EQ(s.boxes[0].y2, 10);
+  ASSERT_EQ(s.instances.size(), 1u);
+  EXPECT_DOUBLE_EQ(s.instances[0].box.x2, 10);
+  EXPECT_DOUBLE_EQ(s.instances[0].box.y2, 10);
 }
 
 // The better detection overlaps both objects. It takes the one that it fits best, not the last, or none is left for the other.

@@ -143,9 +143,8 @@ TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {
   for (const Batch& b : reference) {
     ASSERT_EQ(b.images.shape(), Shape({3, 16, 16, 3}));
     for (const Target& t : b.targets) {
-      ASSERT_EQ(t.labels.size(), 1u);
-      EXPECT_EQ(t.file_name[0], 'a' + t.labels[0]);
-      EXPECT_TRUE(t.boxes.empty());
+      EXPECT_EQ(t.file_name[0], 'a' + t.label);
+      EXPECT_TRUE(t.instances.empty());
     }
     least = std::min(least, b.lambda);
     most = std::max(most, b.lambda);

@@ -38,9 +38,13 @@ void expect_equal(const Batch& a, const Batch& b) {
   ASSERT_EQ(a.targets.size(), b.targets.size());
   for (size_t i = 0; i < a.targets.size(); ++i) {
     EXPECT_EQ(a.targets[i].image_id, b.targets[i].image_id);
-    EXPECT_EQ(a.targets[i].labels, b.targets[i].labels);
-    EXPECT_EQ(a.targets[i].boxes, b.targets[i].boxes);
-    EXPECT_EQ(a.targets[i].areas, b.targets[i].areas);
+    const std::vector<Instance>&all = a.targets[i].instances, &others = b.targets[i].instances;
+    ASSERT_EQ(all.size(), others.size());
+    for (size_t k = 0; k < all.size(); ++k) {
+      EXPECT_EQ(all[k].label, others[k].label);
+      EXPECT_EQ(all[k].box, others[k].box);
+      EXPECT_EQ(all[k].area, others[k].area);
+    }
   }
 }
 
@@ -217,19 +221,18 @@ TEST(Loader, PadsWithZeros) {
   }
 }
 
-TEST(Loader, TargetsAreNormalisedCentresAndSizes) {
+TEST(Loader, TargetsAreInPixelsOfTheImage) {
   TestFolder dir;
   auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 4));
   LoaderOptions options;
   options.batch_size = 4;
   Batch b = take(set, options, 1).at(0);
   const Target& t = b.targets[3];  // 43 x 53 pixels; boxes (1, 0, 10, 12), (4, 2, 11, 12), (7, 4, 12, 12)
-  ASSERT_EQ(t.labels, (std::vector<int64_t>{0, 1, 0}));
-  EXPECT_FLOAT_EQ(t.boxes[4], 9.5f / 53);
-  EXPECT_FLOAT_EQ(t.boxes[5], 8.0f / 43);
-  EXPECT_FLOAT_EQ(t.boxes[6], 11.0f / 53);
-  EXPECT_FLOAT_EQ(t.boxes[7], 12.0f / 43);
-  EXPECT_TRUE(b.targets[0].labels.empty());
+  ASSERT_EQ(t.instances.size(), 3u);
+  EXPECT_EQ(t.frame, (ImageSize{43, 53}));
+  EXPECT_EQ(t.instances[1].label, 1);
+  EXPECT_EQ(t.instances[1].box, (Box{4, 2, 15, 14}));
+  EXPECT_TRUE(b.targets[0].instances.empty());
 }
 
 TEST(Loader, ABrokenImageReachesTheConsumer) {

@@ -90,6 +90,25 @@ TEST(Pages, CurvesAreThinnedByMeans) {
   EXPECT_EQ(thin[0].x, 4.5);
 }
 
+TEST(Pages, MasksGoWithTheirBoxes) {
+  const ImageSize size{40, 80};
+  const std::vector<double> corners{20, 10, 60, 10, 60, 30, 20, 30};
+  const auto mask = std::make_shared<const Mask>(Mask::from_polygons(size, {{corners}}));
+  const Instance box{.label = 4, .box = {20, 10, 60, 30}, .score = -1, .mask = mask};
+  const Image image(size.height, size.width);
+  auto tinted = [](const Image& drawn) {
+    int64_t count = 0;
+    const Rgb color = color_of_label(4);
+    for (size_t i = 0; i < drawn.rgb.size(); i += 3)
+      count += std::abs(drawn.rgb[i] - 0.4 * color[0]) < 1 && std::abs(drawn.rgb[i + 1] - 0.4 * color[1]) < 1;
+    return count;
+  };
+  // At half the size, and enlarged; the tag hides some of it.
+  EXPECT_GT(tinted(small_picture(image, {box}, {}, 40)), 40);
+  EXPECT_EQ(tinted(small_picture(image, {{20, 10, 60, 30, 4}}, {}, 40)), 0);
+  EXPECT_GT(tinted(cut_around(image, box, {}, {}, 160)), 500);
+}
+
 TEST(Pages, SmallPicturesOfJpegFilesAreTheLargeOnesResized) {
   Image image(250, 403);
   for (int64_t y = 0; y < 250; ++y)

@@ -76,10 +76,10 @@ TEST(Affine, EqualsTorchvision) {
   for (std::istringstream& in : cases) {
     int64_t height = 0, width = 0, seed = 0;
     AffineChange change;
-    SampleBox box, expected;
+    Box box, expected;
     in >> height >> width >> seed >> change.degrees >> change.x >> change.y >> change.scale;
-    for (SampleBox* b : {&box, &expected}) in >> b->x1 >> b->y1 >> b->x2 >> b->y2;
-    Sample sample{.image = test::picture(height, width, seed), .boxes = {box}};
+    for (Box* b : {&box, &expected}) in >> b->x1 >> b->y1 >> b->x2 >> b->y2;
+    Sample sample{.image = test::picture(height, width, seed), .instances = {{.box = box}}};
     move_affine(sample, change);
     int64_t other = 0;
     for (size_t i = 0; i < sample.image.rgb.size(); i += 3)
@@ -87,11 +87,11 @@ TEST(Affine, EqualsTorchvision) {
     begin += sample.image.rgb.size();
     // Pillow counts with 16 fractional bits: pixels within 1e-3 of an edge, of which there are 2 in 1000, may differ.
     EXPECT_LE(other, height * width / 250) << in.str();
-    ASSERT_EQ(sample.boxes.size(), 1u);
-    EXPECT_NEAR(sample.boxes[0].x1, expected.x1, 1e-5) << in.str();
-    EXPECT_NEAR(sample.boxes[0].y1, expected.y1, 1e-5) << in.str();
-    EXPECT_NEAR(sample.boxes[0].x2, expected.x2, 1e-5) << in.str();
-    EXPECT_NEAR(sample.boxes[0].y2, expected.y2, 1e-5) << in.str();
+    ASSERT_EQ(sample.instances.size(), 1u);
+    EXPECT_NEAR(sample.instances[0].box.x1, expected.x1, 1e-5) << in.str();
+    EXPECT_NEAR(sample.instances[0].box.y1, expected.y1, 1e-5) << in.str();
+    EXPECT_NEAR(sample.instances[0].box.x2, expected.x2, 1e-5) << in.str();
+    EXPECT_NEAR(sample.instances[0].box.y2, expected.y2, 1e-5) << in.str();
   }
   EXPECT_EQ(begin, pixels.size());
 }
@@ -103,20 +103,17 @@ TEST(BatchSizes, EqualTorchsNearestInterpolation) {
     int64_t height = 0, width = 0, new_height = 0, new_width = 0, seed = 0;
     std::string hash;
     in >> height >> width >> new_height >> new_width >> seed >> hash;
-    Sample sample{.image = test::picture(height, width, seed), .boxes = {{{1, 2, 5, 8}, 0, 24}}};
+    Sample sample{.image = test::picture(height, width, seed), .instances = {{0, {1, 2, 5, 8}, 24}}};
     Batch batch = collate({sample}, {make_target(sample, {height, width})}, 1);
-    const std::vector<float> boxes = batch.targets[0].boxes;
     resize_batch(batch, new_height);
     ASSERT_EQ(batch.images.shape(), Shape({1, new_height, new_width, 3}));
     const std::vector<uint8_t> bytes = batch.images.to_vector<uint8_t>();
     EXPECT_EQ(fmt::format("{:016x}", hash_name({reinterpret_cast<const char*>(bytes.data()), bytes.size()})),
               hash);
-    EXPECT_EQ(batch.targets[0].boxes, boxes);
+    EXPECT_EQ(batch.targets[0].frame, (ImageSize{height, width}));
+    EXPECT_EQ(batch.targets[0].instances.at(0).box, (Box{1, 2, 5, 8}));
     EXPECT_EQ(batch.targets[0].height, new_height);
     EXPECT_EQ(batch.targets[0].width, new_width);
-    EXPECT_NEAR(batch.targets[0].areas[0],
-                24.0 * static_cast<double>(new_height * new_width) / static_cast<double>(height * width),
-                1e-4);
   }
 }
 
@@ -129,13 +126,14 @@ Sample marked_sample(int64_t height, int64_t width, uint64_t seed) {
     const int64_t w = pick_between(rng, 4, width / 2), h = pick_between(rng, 4, height / 2);
     const int64_t x = pick_between(rng, 0, width - w), y = pick_between(rng, 0, height - h);
     auto at = [](int64_t v) { return static_cast<double>(v); };
-    s.boxes.push_back({at(x), at(y), at(x + w), at(y + h), label, at(w * h)});
+    s.instances.push_back({label, {at(x), at(y), at(x + w), at(y + h)}, at(w * h)});
   }
   return s;
 }
 
 void expect_inside(const Sample& s, double min_side) {
-  for (const SampleBox& b : s.boxes) {
+  for (const Instance& i : s.instances) {
+    const Box& b = i.box;
     EXPECT_GE(b.x1, 0);
     EXPECT_GE(b.y1, 0);
     EXPECT_LE(b.x2, static_cast<double>(s.image.width));
@@ -149,7 +147,7 @@ TEST(ZoomOut, PutsTheImageOnABlackCanvas) {
   const Augmentation steps = make_augmentation({{{"zoom_out", {1}}}});
   double least = 9, most = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    const Sample original{.image = test::picture(20, 30, 1), .boxes = {{3, 4, 10, 12, 0, 56}}};
+    const Sample original{.image = test::picture(20, 30, 1), .instances = {{0, {3, 4, 10, 12}, 56}}};
     Rng rng(seed);
     const Sample s = augment(original, steps, rng);
     const double ratio = static_cast<double>(s.image.width) / 30;
@@ -157,10 +155,10 @@ TEST(ZoomOut, PutsTheImageOnABlackCanvas) {
     least = std::min(least, ratio);
     most = std::max(most, ratio);
     expect_inside(s, 7);
-    ASSERT_EQ(s.boxes.size(), 1u);
-    const double dx = s.boxes[0].x1 - 3, dy = s.boxes[0].y1 - 4;
-    EXPECT_EQ(s.boxes[0].x2 - s.boxes[0].x1, 7);
-    EXPECT_EQ(s.boxes[0].area, 56);
+    ASSERT_EQ(s.instances.size(), 1u);
+    const double dx = s.instances[0].box.x1 - 3, dy = s.instances[0].box.y1 - 4;
+    EXPECT_EQ(s.instances[0].box.width(), 7);
+    EXPECT_EQ(s.instances[0].area, 56);
     // The image is found where the box says, and everything around it is black.
     Sample back = s;
     crop(back, static_cast<int64_t>(dy), static_cast<int64_t>(dx), 20, 30);
@@ -184,7 +182,7 @@ TEST(IouCrop, KeepsObjectsWithTheirCentreInside) {
     Rng rng(seed + 1000);
     const Sample s = augment(original, steps, rng);
     expect_inside(s, 1e-9);
-    ASSERT_FALSE(s.boxes.empty());
+    ASSERT_FALSE(s.instances.empty());
     const int64_t H = s.image.height, W = s.image.width;
     whole += H == 60 && W == 80;
     if (H == 60 && W == 80) continue;
@@ -204,19 +202,21 @@ TEST(IouCrop, KeepsObjectsWithTheirCentreInside) {
         if (same) top = y, left = x;
       }
     ASSERT_GE(top, 0);
-    std::vector<SampleBox> expected;
-    for (SampleBox b : original.boxes) {
+    std::vector<Instance> expected;
+    for (const Instance& instance : original.instances) {
+      const Box& b = instance.box;
       const double cx = (b.x1 + b.x2) / 2 - static_cast<double>(left),
                    cy = (b.y1 + b.y2) / 2 - static_cast<double>(top);
       if (cx <= 0 || cy <= 0 || cx >= static_cast<double>(W) || cy >= static_cast<double>(H)) continue;
-      expected.push_back(b);
+      expected.push_back(instance);
     }
-    ASSERT_EQ(s.boxes.size(), expected.size());
+    ASSERT_EQ(s.instances.size(), expected.size());
     alone += expected.size() == 1;
     for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_EQ(s.boxes[i].label, expected[i].label);
-      EXPECT_EQ(s.boxes[i].x1, std::max(expected[i].x1 - static_cast<double>(left), 0.0));
-      EXPECT_EQ(s.boxes[i].y2, std::min(expected[i].y2 - static_cast<double>(top), static_cast<double>(H)));
+      EXPECT_EQ(s.instances[i].label, expected[i].label);
+      EXPECT_EQ(s.instances[i].box.x1, std::max(expected[i].box.x1 - static_cast<double>(left), 0.0));
+      EXPECT_EQ(s.instances[i].box.y2,
+                std::min(expected[i].box.y2 - static_cast<double>(top), static_cast<double>(H)));
     }
   }
   // Shares from 0.3 on.
@@ -232,7 +232,7 @@ TEST(IouCrop, ReachesTheMinimumThatWasDrawn) {
   constexpr double kMinimums[] = {0, 0.1, 0.3, 0.5, 0.7, 0.9, 1};
   for (uint64_t seed = 0; seed < 300; ++seed) {
     // One object, so that its overlap is the one that counts.
-    const Sample original{.image = Image(60, 80), .boxes = {{10, 5, 60, 50, 0, 50.0 * 45}}};
+    const Sample original{.image = Image(60, 80), .instances = {{0, {10, 5, 60, 50}, 50.0 * 45}}};
     Rng rng(seed), first(seed);
     first.uniform();  // whether the step is on
     const double minimum = kMinimums[first.below(7)];
@@ -241,8 +241,7 @@ TEST(IouCrop, ReachesTheMinimumThatWasDrawn) {
       EXPECT_TRUE(s.image == original.image);
     } else if (s.image.height * s.image.width != 60 * 80 && minimum <= 0.3) {
       // A window that reaches so little is soon found: the first minimum holds.
-      const SampleBox& b = s.boxes.at(0);
-      const double both = (b.x2 - b.x1) * (b.y2 - b.y1);
+      const double both = s.instances.at(0).box.area();
       const auto window = static_cast<double>(s.image.height * s.image.width);
       EXPECT_GE(both / (50 * 45 + window - both), minimum - 1e-12);
     }
@@ -252,12 +251,12 @@ TEST(IouCrop, ReachesTheMinimumThatWasDrawn) {
 TEST(IouCrop, EndsWhereNoWindowFits) {
   const Augmentation steps = make_augmentation({{{"iou_crop", {1}}}});
   for (auto [height, width] : {std::pair<int64_t, int64_t>{1, 1}, {1, 500}, {300, 2}, {3, 3}}) {
-    const Sample original{.image = Image(height, width), .boxes = {{0, 0, 1, 1, 0, 1}}};
+    const Sample original{.image = Image(height, width), .instances = {{0, {0, 0, 1, 1}, 1}}};
     for (uint64_t seed = 0; seed < 20; ++seed) {
       Rng rng(seed);
       const Sample s = augment(original, steps, rng);
       expect_inside(s, 0);
-      EXPECT_FALSE(s.boxes.empty());
+      EXPECT_FALSE(s.instances.empty());
     }
   }
 }
@@ -266,11 +265,12 @@ TEST(MinBoxSide, DropsSliversBeforeAndAfterTheSize) {
   const Augmentation steps = make_augmentation({{{"min_box_side", {1}}, {"height", {10}}, {"width", {10}}}});
   Rng rng(1);
   // The second is dropped at once, the third is half a pixel high in the end.
-  const Sample s = augment(
-      {.image = Image(40, 20), .boxes = {{0, 0, 2, 4, 0, 8}, {5, 5, 5.5, 9, 1, 2}, {1, 1, 5, 3, 2, 8}}},
-      steps, rng);
-  ASSERT_EQ(s.boxes.size(), 1u);
-  EXPECT_EQ(s.boxes[0].label, 0);
+  const Sample s =
+      augment({.image = Image(40, 20),
+               .instances = {{0, {0, 0, 2, 4}, 8}, {1, {5, 5, 5.5, 9}, 2}, {2, {1, 1, 5, 3}, 8}}},
+              steps, rng);
+  ASSERT_EQ(s.instances.size(), 1u);
+  EXPECT_EQ(s.instances[0].label, 0);
 }
 
 // The whole list of RT-DETR and DEIM on 32 pixels.
@@ -328,7 +328,7 @@ TEST(Mosaic, JoinsFourImagesInPlaceOfZoomAndCrop) {
     EXPECT_EQ(s.image.width, 96);
     expect_inside(s, 1);
     EXPECT_EQ(others, 3);
-    EXPECT_GT(s.boxes.size(), 4u);
+    EXPECT_GT(s.instances.size(), 4u);
   }
 }
 
@@ -355,24 +355,24 @@ TEST(BatchMixup, BlendsEachImageWithTheOneBefore) {
     Target t;
     t.height = 1;
     t.width = 2;
-    t.labels = {n};
-    t.boxes = {0.5F, 0.5F, 0.1F * static_cast<float>(n + 1), 1};
-    t.areas = {static_cast<float>(n)};
+    t.instances = {{n, {0, 0, 0.1 * static_cast<double>(n + 1), 1}, static_cast<double>(n)}};
     batch.targets.push_back(t);
   }
-  batch.targets[1].labels.clear();
-  batch.targets[1].boxes.clear();
-  batch.targets[1].areas.clear();
+  batch.targets[1].instances.clear();
   mix_up_objects(batch, 0.75);
   const std::vector<uint8_t> bytes = batch.images.to_vector<uint8_t>();
   EXPECT_EQ(bytes[0], 50);  // 0.75 * 0 + 0.25 * 200
   EXPECT_EQ(bytes[6], 75);  // 0.75 * 100 + 0.25 * 0
   EXPECT_EQ(bytes[12], 175);
-  EXPECT_EQ(batch.targets[0].labels, (std::vector<int64_t>{0, 2}));
-  EXPECT_EQ(batch.targets[1].labels, (std::vector<int64_t>{0}));
-  EXPECT_EQ(batch.targets[2].labels, (std::vector<int64_t>{2}));
-  EXPECT_EQ(batch.targets[0].boxes.size(), 8u);
-  EXPECT_EQ(batch.targets[0].areas, (std::vector<float>{0, 2}));
+  auto labels = [&](size_t n) {
+    std::vector<int64_t> all;
+    for (const Instance& i : batch.targets[n].instances) all.push_back(i.label);
+    return all;
+  };
+  EXPECT_EQ(labels(0), (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(labels(1), (std::vector<int64_t>{0}));
+  EXPECT_EQ(labels(2), (std::vector<int64_t>{2}));
+  EXPECT_EQ(batch.targets[0].instances[1].area, 2);
 }
 
 TEST(Strong, ThreadsAndResumingChangeNoByte) {
@@ -386,8 +386,9 @@ TEST(Strong, ThreadsAndResumingChangeNoByte) {
   auto text = [](const Batch& b) {
     std::string out = fmt::format("{} {} {}", b.epoch, b.index, b.images.shape().to_string());
     for (const Target& t : b.targets) {
-      out += fmt::format(" {} {} {}", t.image_id, t.height, t.labels.size());
-      for (float v : t.boxes) out += fmt::format(" {}", v);
+      out += fmt::format(" {} {} {}", t.image_id, t.height, t.instances.size());
+      for (const Instance& i : t.instances)
+        out += fmt::format(" {} {} {} {}", i.box.x1, i.box.y1, i.box.x2, i.box.y2);
     }
     const std::vector<uint8_t> bytes = b.images.to_vector<uint8_t>();
     return fmt::format("{} {}", out, hash_name({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));

@@ -11,6 +11,7 @@
 #include "core/tensor/philox.h"
 #include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
+#include "tests/objects.h"
 
 namespace saccade {
 namespace {
@@ -47,8 +48,10 @@ CriterionCase random_case(uint64_t seed, int64_t Q, int64_t K, const std::vector
     Target t;
     t.image_id = static_cast<int64_t>(n) + 1;
     for (int i = 0; i < objects[n]; ++i) {
-      t.labels.push_back(rng.below(K - 1));
-      for (int k = 0; k < 4; ++k) t.boxes.push_back(static_cast<float>(rng.uniform(0.2, 0.6)));
+      const int64_t label = rng.below(K - 1);
+      std::array<float, 4> box;
+      for (float& v : box) v = static_cast<float>(rng.uniform(0.2, 0.6));
+      test::add_object(t, label, box);
     }
     c.targets.push_back(t);
   }
@@ -91,8 +94,7 @@ TEST(Criterion, KnownValues) {
       Tensor::from<float>({1, 2, 2}, std::vector<float>{-50, -50, 0, -50}));
   c.output.layers[0].boxes.value().copy_from(
       Tensor::from<float>({1, 2, 4}, std::vector<float>{0.9f, 0.9f, 0.1f, 0.1f, 0.5f, 0.3f, 0.2f, 0.2f}));
-  c.targets[0].labels = {0};
-  c.targets[0].boxes = {0.4f, 0.3f, 0.2f, 0.2f};
+  test::set_objects(c.targets[0], {0}, {0.4f, 0.3f, 0.2f, 0.2f});
   DetectionLoss r = SetCriterion(defaults()).forward(c.output, c.targets);
   auto parts = parts_of(r);
   EXPECT_NEAR(parts.at("class"), 2 * 0.25 * 0.25 * std::log(2.0), 1e-6);
@@ -152,7 +154,7 @@ TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
   std::vector<float> boxes;
   for (int q = 0; q < 8; ++q) boxes.insert(boxes.end(), {0.5f, 0.3f, 0.2f, 0.2f});
   c.output.layers[0].boxes.value().copy_from(Tensor::from<float>({1, 8, 4}, boxes));
-  c.targets[0].boxes = {0.4f, 0.3f, 0.2f, 0.2f};
+  test::set_objects(c.targets[0], {0}, {0.4f, 0.3f, 0.2f, 0.2f});
   c.output.query_groups = 2;
   CriterionOptions o = defaults();
   o.extra_group_repeat = 4;
@@ -176,8 +178,9 @@ TEST(Criterion, Denoising) {
     for (const auto& [name, value] : without) EXPECT_EQ(parts.at(name), value) << name;
     double distance = 0;
     auto boxes = c.output.layers[0].boxes.value().to_vector<float>();
+    const Objects objects(c.targets);
     for (size_t query : {0, 2})
-      for (size_t k = 0; k < 4; ++k) distance += std::abs(boxes[4 * query + k] - c.targets[0].boxes[k]);
+      for (size_t k = 0; k < 4; ++k) distance += std::abs(boxes[4 * query + k] - objects.boxes[k]);
     EXPECT_NEAR(parts.at("bbox_dn_0"), 5 * distance / 2, 1e-5);
     backward(r.total);
     o.aux = false;
@@ -225,7 +228,7 @@ TEST(Criterion, BatchesOfAStepAddUpToOne) {
     for (int l = 0; l < 2; ++l) dn.layers.push_back(random_layer(rng, 4, 2 * 2 * 13, 4, whole.leaves));
     for (int64_t n = 0; n < 4; ++n)
       for (int64_t g = 0; g < 2; ++g)
-        for (int64_t i = 0; i < std::ssize(whole.targets[static_cast<size_t>(n)].labels); ++i)
+        for (int64_t i = 0; i < std::ssize(whole.targets[static_cast<size_t>(n)].instances); ++i)
           dn.pairs.push_back({n, g * 26 + i, i});
     whole = part_of(whole, 0, 4);  // leaves in the order of its parts
     const DetectionLoss expected = SetCriterion(o).forward(whole.output, whole.targets);

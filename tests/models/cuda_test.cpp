@@ -11,6 +11,7 @@
 #include "models/build.h"
 #include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
+#include "tests/objects.h"
 
 namespace saccade {
 namespace {
@@ -133,7 +134,8 @@ void expect_detector_agrees(const Args& args, int64_t height, int64_t width) {
   images.slice(0, 1, 2).slice(1, height / 2, height).fill(0);
   images.slice(0, 1, 2).slice(2, width - 20, width).fill(0);
   std::vector<Target> targets(2);  // for the denoising queries, where the model has them
-  targets[1] = {.image_id = 3, .labels = {1, 2}, .boxes = {0.5f, 0.4f, 0.2f, 0.3f, 0.3f, 0.6f, 0.3f, 0.1f}};
+  targets[1].image_id = 3;
+  test::set_objects(targets[1], {1, 2}, {0.5f, 0.4f, 0.2f, 0.3f, 0.3f, 0.6f, 0.3f, 0.1f});
   expect_cuda_agrees(*model, [&](Device device) {
     SetOutput output =
         set_output(*model->forward({.images = Var(images.to(device)), .sizes = sizes, .targets = &targets}));

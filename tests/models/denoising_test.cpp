@@ -10,6 +10,7 @@
 #include "core/tensor/philox.h"
 #include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
+#include "tests/objects.h"
 
 namespace saccade {
 namespace {
@@ -21,9 +22,11 @@ Target target_of(int64_t id, int objects) {
   Target t;
   t.image_id = id;
   for (int i = 0; i < objects; ++i) {
-    t.labels.push_back(rng.below(kClasses));
-    for (int k = 0; k < 2; ++k) t.boxes.push_back(static_cast<float>(rng.uniform(0.4, 0.6)));
-    for (int k = 0; k < 2; ++k) t.boxes.push_back(static_cast<float>(rng.uniform(0.1, 0.2)));
+    const int64_t label = rng.below(kClasses);
+    std::array<float, 4> box;
+    for (size_t k = 0; k < 4; ++k)
+      box[k] = static_cast<float>(k < 2 ? rng.uniform(0.4, 0.6) : rng.uniform(0.1, 0.2));
+    test::add_object(t, label, box);
   }
   return t;
 }
@@ -47,15 +50,16 @@ TEST(Denoising, GroupsByHand) {
   auto boxes = q.boxes.to_vector<float>();
   for (int64_t n = 0; n < 3; ++n) {
     const Target& t = targets[static_cast<size_t>(n)];
+    const Objects objects({t});
     for (int64_t i = 0; i < 18; ++i) {
       SCOPED_TRACE(testing::Message() << "image " << n << ", query " << i);
       const auto at = static_cast<size_t>(n * 18 + i);
       const auto object = static_cast<size_t>(i % 3);
-      const bool is_object = object < t.labels.size(), negative = i % 6 >= 3;
+      const bool is_object = object < t.instances.size(), negative = i % 6 >= 3;
       EXPECT_EQ(q.padding.data<bool>()[at], !is_object);
-      EXPECT_EQ(labels[at], is_object ? t.labels[object] : kClasses);
+      EXPECT_EQ(labels[at], is_object ? t.instances[object].label : kClasses);
       for (int axis = 0; axis < 2; ++axis) {
-        const float *box = boxes.data() + 4 * at + axis, *truth = t.boxes.data() + 4 * object + axis;
+        const float *box = boxes.data() + 4 * at + axis, *truth = objects.boxes.data() + 4 * object + axis;
         if (!is_object) {
           EXPECT_EQ(box[0], 0.5f);
           EXPECT_EQ(box[2], 0.5f);
@@ -123,18 +127,19 @@ TEST(Denoising, TheRestOfTheBatchChangesNothing) {
 TEST(Denoising, LabelNoise) {
   std::vector<int64_t> counts(kClasses);
   Target t = target_of(1, 4000);
-  for (int64_t& label : t.labels) label = 2;
+  for (Instance& i : t.instances) i.label = 2;
   DenoisingQueries q = made({t}, {.queries = 1, .label_noise = 0.5, .box_noise = 0});
   for (int64_t label : q.labels.to_vector<int64_t>()) ++counts.at(static_cast<size_t>(label));
   for (int64_t k = 0; k < kClasses; ++k)
     EXPECT_NEAR(static_cast<double>(counts[static_cast<size_t>(k)]) / 8000, k == 2 ? 0.8 : 0.05, 0.015);
   auto boxes = q.boxes.to_vector<float>();
-  for (size_t i = 0; i < t.boxes.size(); ++i) EXPECT_NEAR(boxes[i], t.boxes[i], 1e-6);
+  const Objects objects({t});
+  for (size_t i = 0; i < objects.boxes.size(); ++i) EXPECT_NEAR(boxes[i], objects.boxes[i], 1e-6);
 }
 
 TEST(Denoising, WrongTargetsAreNamed) {
   Target t = target_of(12, 2);
-  t.labels[1] = kClasses;
+  t.instances[1].label = kClasses;
   EXPECT_THROW(made({t}, {.queries = 10}), Error);
 }
 

@@ -8,6 +8,7 @@
 #include "models/detection/set_output.h"
 #include "tests/autograd/golden.h"
 #include "tests/models/schema_args.h"
+#include "tests/objects.h"
 
 namespace saccade {
 namespace {
@@ -39,8 +40,8 @@ std::vector<Target> read_targets(const Golden& golden, const ExtremeCase& c) {
   for (size_t i = 0; i < c.images; ++i) {
     const std::string image = std::string(c.name) + "." + std::to_string(i);
     targets[i].image_id = static_cast<int64_t>(i);
-    targets[i].labels = golden[image + ".labels"].to_vector<int64_t>();
-    targets[i].boxes = golden[image + ".boxes"].to_vector<float>();
+    test::set_objects(targets[i], golden[image + ".labels"].to_vector<int64_t>(),
+                      golden[image + ".boxes"].to_vector<float>());
   }
   return targets;
 }

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "core/tensor/philox.h"
+#include "tests/objects.h"
 
 namespace saccade {
 namespace {
@@ -98,8 +99,10 @@ MatcherCase random_case(uint64_t seed, int64_t N, int64_t Q, int64_t K, int64_t 
     t.file_name = fmt::format("{}.jpg", n);
     int64_t count = n == 0 ? objects : rng.below(objects + 1);
     for (int64_t i = 0; i < count; ++i) {
-      t.labels.push_back(rng.below(K));
-      for (int k = 0; k < 4; ++k) t.boxes.push_back(static_cast<float>(rng.uniform(0.1, 0.6)));
+      const int64_t label = rng.below(K);
+      std::array<float, 4> box;
+      for (float& v : box) v = static_cast<float>(rng.uniform(0.1, 0.6));
+      test::add_object(t, label, box);
     }
     c.targets.push_back(t);
   }
@@ -108,11 +111,11 @@ MatcherCase random_case(uint64_t seed, int64_t N, int64_t Q, int64_t K, int64_t 
 
 // The formulas of the official code, in f64.
 double naive_cost(const MatcherCase& c, const MatcherOptions& o, int64_t n, int64_t q, int64_t t) {
-  const Target& target = c.targets[static_cast<size_t>(n)];
+  const Objects objects({c.targets[static_cast<size_t>(n)]});
   int64_t Q = c.layer.logits.dim(1), K = c.layer.logits.dim(2);
   const float* x = c.layer.logits.data<float>() + (n * Q + q) * K;
-  const float *b = c.layer.boxes.data<float>() + (n * Q + q) * 4, *g = target.boxes.data() + t * 4;
-  int64_t label = c.layer.binary ? 0 : target.labels[static_cast<size_t>(t)];
+  const float *b = c.layer.boxes.data<float>() + (n * Q + q) * 4, *g = objects.box(0, t);
+  int64_t label = c.layer.binary ? 0 : objects.label(0, t);
   double of_class;
   if (o.probabilities) {
     double sum = 0;
@@ -139,7 +142,7 @@ double naive_cost(const MatcherCase& c, const MatcherOptions& o, int64_t n, int6
 // The least cost of giving objects t, t + 1, ... of image n to free queries in [begin, end).
 double search(const MatcherCase& c, const MatcherOptions& o, int64_t n, int64_t t, int64_t begin, int64_t end,
               std::set<int64_t>& used) {
-  if (t == static_cast<int64_t>(c.targets[static_cast<size_t>(n)].labels.size())) return 0;
+  if (t == static_cast<int64_t>(c.targets[static_cast<size_t>(n)].instances.size())) return 0;
   double best = kInfinity;
   for (int64_t q = begin; q < end; ++q) {
     if (!used.insert(q).second) continue;
@@ -168,7 +171,7 @@ TEST(Matcher, EqualsExhaustiveSearch) {
             got += naive_cost(c, o, n, p.query, p.object);
             ++count;
           }
-          EXPECT_EQ(count, c.targets[static_cast<size_t>(n)].labels.size());
+          EXPECT_EQ(count, c.targets[static_cast<size_t>(n)].instances.size());
           std::set<int64_t> used;
           // costs are computed in f32: 1e-5 of values of order 10
           EXPECT_NEAR(got, search(c, o, n, 0, g * 7, g * 7 + 7, used), 1e-4);
@@ -184,7 +187,7 @@ TEST(Matcher, RepeatsObjectsInExtraGroups) {
   c.layer.repeat = 3;
   Matching m = match({c.layer}, c.targets, kFocal);
   for (int64_t n = 0; n < 2; ++n) {
-    auto T = static_cast<int64_t>(c.targets[static_cast<size_t>(n)].labels.size());
+    auto T = static_cast<int64_t>(c.targets[static_cast<size_t>(n)].instances.size());
     std::vector<int64_t> first(static_cast<size_t>(T)), second(static_cast<size_t>(T));
     std::set<int64_t> queries;
     for (const MatchedPair& p : m.layers[0]) {
@@ -201,7 +204,7 @@ TEST(Matcher, FewerQueriesThanObjectsAndNone) {
   MatcherCase c = random_case(6, 2, 3, 4, 6);
   Matching m = match({c.layer}, c.targets, kFocal);
   EXPECT_EQ(std::count_if(m.layers[0].begin(), m.layers[0].end(), [](auto& p) { return p.image == 0; }), 3);
-  for (Target& t : c.targets) t.labels.clear(), t.boxes.clear();
+  for (Target& t : c.targets) t.instances.clear();
   EXPECT_TRUE(match({c.layer}, c.targets, kFocal).layers[0].empty());
   MatcherCase none = random_case(7, 2, 0, 4, 3);
   EXPECT_TRUE(match({none.layer}, none.targets, kFocal).layers[0].empty());
@@ -236,12 +239,10 @@ TEST(Matcher, ImpossibleTargetsAreErrors) {
     return std::string();
   };
   EXPECT_EQ(message([](MatcherCase&) {}), "");
-  EXPECT_EQ(message([](MatcherCase& c) { c.targets[0].labels[1] = 4; }),
+  EXPECT_EQ(message([](MatcherCase& c) { c.targets[0].instances[1].label = 4; }),
             "[matcher] image 100 (0.jpg): object 1 has class 4, expected 0 to 3");
   EXPECT_EQ(
-      message([](MatcherCase& c) {
-        for (size_t k = 0; k < 4; ++k) c.targets[0].boxes[k] = k == 2 ? -0.25f : 0.5f;
-      }),
+      message([](MatcherCase& c) { c.targets[0].instances[0].box = box_of_centre(0.5, 0.5, -0.25, 0.5); }),
       "[matcher] image 100 (0.jpg): object 0 has box (0.5, 0.5, -0.25, 0.5), expected finite (cx, cy, w, h) "
       "with w and h not negative");
   EXPECT_EQ(message([](MatcherCase& c) { c.layer.groups = 4; }),

@@ -49,11 +49,11 @@ TEST(Postprocess, SigmoidTakesTheBestPairs) {
   EXPECT_EQ(d[1].label, 2);
   EXPECT_EQ(d[2].label, 0);
   EXPECT_DOUBLE_EQ(d[0].score, 1 / (1 + std::exp(-2.0)));
-  EXPECT_DOUBLE_EQ(d[0].x1, 50);
-  EXPECT_DOUBLE_EQ(d[0].y1, 37.5);
-  EXPECT_DOUBLE_EQ(d[0].x2, 150);
-  EXPECT_DOUBLE_EQ(d[0].y2, 62.5);
-  EXPECT_DOUBLE_EQ(d[1].x1, -50);  // not cut to the image
+  EXPECT_DOUBLE_EQ(d[0].box.x1, 50);
+  EXPECT_DOUBLE_EQ(d[0].box.y1, 37.5);
+  EXPECT_DOUBLE_EQ(d[0].box.x2, 150);
+  EXPECT_DOUBLE_EQ(d[0].box.y2, 62.5);
+  EXPECT_DOUBLE_EQ(d[1].box.x1, -50);  // not cut to the image
   // Fewer candidates than asked for; columns after the classes are not chosen.
   EXPECT_EQ(detections(output_of({0, 2, -1, 1, -3, 2}), one_target()).at(0).size(), 6u);
   auto two = detections(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.classes = 2}).at(0);
@@ -77,9 +77,9 @@ TEST(Postprocess, EachImageHasItsOwnPredictions) {
   const auto found = detections(output, targets, {.max_detections = 1});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0][0].label, 1);
-  EXPECT_NEAR(found[0][0].x1, 10, 1e-4);  // roundings in f32
+  EXPECT_NEAR(found[0][0].box.x1, 10, 1e-4);  // roundings in f32
   EXPECT_EQ(found[1][0].label, 2);
-  EXPECT_NEAR(found[1][0].x1, 260, 1e-4);
+  EXPECT_NEAR(found[1][0].box.x1, 260, 1e-4);
 }
 
 // Boxes of 100 x 50 pixels, moved to the right by 0, 10, 20 and 60 pixels: of the first, 90, 80 and 40 % are left in common.

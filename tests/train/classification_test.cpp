@@ -1,5 +1,5 @@
 // Classifiers: the loss with soft targets, the metrics, and what the options of their recipes mean.
-#include "train/classification/classification_task.h"
+#include "train/tasks/classification/classification.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include "core/tensor/philox.h"
 #include "data/formats/image_folder.h"
 #include "tests/test_folder.h"
-#include "train/classification/evaluate.h"
 #include "train/config/options.h"
 
 namespace saccade {
@@ -18,7 +17,7 @@ Batch labelled(const std::vector<int64_t>& labels, double lambda) {
   Batch b;
   for (int64_t label : labels) {
     Target t;
-    t.labels = {label};
+    t.label = label;
     b.targets.push_back(t);
   }
   b.lambda = lambda;

@@ -27,11 +27,11 @@ TEST(CsvDataset, ReadsBoxesAndClasses) {
   ASSERT_EQ(set->num_images(), 2);
   EXPECT_EQ(set->file_name(0), "b.png");
   Sample sample = set->make_sample(0, Image(20, 30));
-  ASSERT_EQ(sample.boxes.size(), 2u);
-  EXPECT_EQ(sample.boxes[0].label, 1);
-  EXPECT_EQ(sample.boxes[0].x2, 11);
-  EXPECT_EQ(sample.boxes[0].y2, 20);  // cut to the image
-  EXPECT_TRUE(set->make_sample(1, Image(20, 30)).boxes.empty());
+  ASSERT_EQ(sample.instances.size(), 2u);
+  EXPECT_EQ(sample.instances[0].label, 1);
+  EXPECT_EQ(sample.instances[0].box.x2, 11);
+  EXPECT_EQ(sample.instances[0].box.y2, 20);  // cut to the image
+  EXPECT_TRUE(set->make_sample(1, Image(20, 30)).instances.empty());
   EXPECT_EQ(set->ground_truth().annotations[0].bbox, (std::array<double, 4>{1, 2, 10, 20.5}));
   EXPECT_EQ(check_detection_dataset({.annotations = path, .images = ""}).problems.count(), 0);
 }

@@ -48,7 +48,7 @@ TEST(DataShow, PicturesAreTheBatchesOfAStepWithTheirBoxes) {
                          "--batches", "4", "--step", "2"}),
             0);
   const Config config = resolve_config(load_config(dir / "c.textproto"));
-  const std::unique_ptr<TrainingTask> task = task_of(config).make(config);
+  const std::unique_ptr<TrainingTask> task = task_of(config).training(config);
   const std::function<Batch()> next = task->open_batches(0, 2);  // the third batch is the first of step 2
   for (int64_t k = 0; k < 4; ++k) {
     const Batch batch = next();
@@ -57,13 +57,9 @@ TEST(DataShow, PicturesAreTheBatchesOfAStepWithTheirBoxes) {
       Image image(batch.images.dim(1), batch.images.dim(2));
       const Tensor pixels = batch.images.select(0, static_cast<int64_t>(n));
       std::copy_n(pixels.data<uint8_t>(), image.rgb.size(), image.rgb.begin());
-      std::vector<DrawnBox> boxes;
-      for (size_t i = 0; i < target.labels.size(); ++i) {
-        const float* b = target.boxes.data() + 4 * i;
-        const auto w = static_cast<double>(target.width), h = static_cast<double>(target.height);
-        const double cx = b[0] * w, cy = b[1] * h, half_w = b[2] * w / 2, half_h = b[3] * h / 2;
-        boxes.push_back({cx - half_w, cy - half_h, cx + half_w, cy + half_h, target.labels[i]});
-      }
+      std::vector<Instance> boxes = target.instances;
+      for (Instance& i : boxes) i.score = -1;
+      EXPECT_EQ(target.frame, (ImageSize{target.height, target.width}));
       draw_boxes(image, boxes, task->class_names());
       const std::string name =
           fmt::format("seen/step{:06}_{:02}.png", 2 + k / 2, 2 * (k % 2) + static_cast<int64_t>(n));

@@ -13,8 +13,8 @@
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/config.h"
-#include "train/report/detection_figures.h"
 #include "train/report/run_metrics.h"
+#include "train/tasks/detection/figures.h"
 
 namespace saccade {
 namespace {
@@ -116,7 +116,7 @@ TEST(Report, MetricsOfSeveralStartsAreRead) {
   EXPECT_EQ(m.eval.at("AP").back().y, 0.5);
   auto page_of = [](const RunMetrics& metrics) {
     Page page("p", {});
-    add_run_section(page, metrics);
+    add_run_section(page, metrics, {{.title = "AP by class", .prefix = "AP/", .things = "classes"}});
     return page.finish("f");
   };
   const std::string text = page_of(m);

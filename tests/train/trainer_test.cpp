@@ -22,6 +22,7 @@
 #include "models/detection/criterion.h"
 #include "tests/input_error.h"
 #include "tests/models/schema_args.h"
+#include "tests/objects.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/inference/model_input.h"
@@ -84,8 +85,9 @@ Batch make_batch(int64_t epoch, int64_t index, int64_t size) {
     t.file_name = fmt::format("{}.jpg", t.image_id);
     t.height = t.width = 4;
     for (int64_t k = rng.below(3); k > 0; --k) {  // some images are empty
-      t.labels.push_back(0);
-      for (int i = 0; i < 4; ++i) t.boxes.push_back(static_cast<float>(rng.uniform()));
+      std::array<float, 4> box;
+      for (float& v : box) v = static_cast<float>(rng.uniform());
+      test::add_object(t, 0, box);
     }
     batch.targets.push_back(t);
   }
@@ -99,10 +101,11 @@ TrainingLoss box_loss(const SetOutput& out, const std::vector<Target>& targets, 
   Var total(Tensor::zeros({}, DType::kF32, device));
   for (size_t n = 0; n < targets.size(); ++n) {
     auto i = static_cast<int64_t>(n);
-    auto count = static_cast<int64_t>(targets[n].labels.size());
+    const Objects objects({targets[n]});
+    const int64_t count = objects.count();
     if (count == 0) continue;
     Var box = reshape(slice(out.layers[0].boxes, 0, i, i + 1), {1, 4});
-    total = add(total, sum(square(sub(box, Var(Tensor::from(Shape{count, 4}, targets[n].boxes, device))))));
+    total = add(total, sum(square(sub(box, Var(Tensor::from(Shape{count, 4}, objects.boxes, device))))));
   }
   // The empty batch has a gradient too: zero.
   total = mul_scalar(add(total, mul_scalar(sum(out.layers[0].logits), 0)),

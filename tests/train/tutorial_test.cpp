@@ -10,6 +10,7 @@
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/load_model.h"
+#include "train/config/task.h"
 
 namespace saccade {
 namespace {
@@ -98,7 +99,7 @@ train { epochs: 0 max_steps: 50 log_every: 1 eval_every_epochs: 0 }
             0);
   EXPECT_NE(read_bytes(folder / "eval.json").find("\"AP\""), std::string::npos);
   LoadedModel loaded = load_trained_model(checkpoint);
-  EXPECT_EQ(loaded.task, "detection");
+  EXPECT_EQ(task_name(loaded.config), "detection");
   EXPECT_EQ(loaded.as<Detector>().type_name(), "CellDetector");
 }
 

@@ -26,17 +26,13 @@ auto with_name(const std::string& checkpoint, F&& f) {
   }
 }
 
-// How many classes the model has. They must have names and, where they are categories, ids.
-int64_t check_classes(const LoadedModel& loaded, const TaskSpec& task, const std::string& checkpoint) {
-  const size_t names = loaded.class_names.size(), ids = loaded.category_ids.size();
-  const size_t expected_ids = task.has_category_ids ? names : 0;
-  if (names == 0 || ids != expected_ids)
-    fail_input("{}: damaged checkpoint: {} class names and {} category ids, expected {}", checkpoint, names,
-               ids, task.has_category_ids ? "one of each for every class" : "names alone");
+// How many classes the model has.
+int64_t check_classes(const LoadedModel& loaded, const std::string& checkpoint) {
+  task_of(loaded.config).check_classes({loaded.class_names, loaded.category_ids}, checkpoint);
   const int64_t classes = loaded.config.model().num_classes();
   if (classes > 0 && classes < std::ssize(loaded.class_names))
     fail_input("{}: its configuration: model.num_classes: {} for {} class names, expected at least as many",
-               checkpoint, classes, names);
+               checkpoint, classes, loaded.class_names.size());
   return classes > 0 ? classes : std::ssize(loaded.class_names);
 }
 
@@ -92,9 +88,7 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   with_name(checkpoint, [&] { validate_config(loaded.config); });
   if (!precision.empty()) sets.push_back("precision=" + precision);
   if (!sets.empty()) edit_for_inference(loaded.config, sets);
-  const TaskSpec& task = task_of(loaded.config);
-  loaded.task = task.name;
-  const int64_t classes = check_classes(loaded, task, checkpoint);
+  const int64_t classes = check_classes(loaded, checkpoint);
   const BuildArgs args = with_name(checkpoint, [&] { return build_args(loaded.config); });
   // What does not fit the file's tensors is refused before it takes memory, and what fits takes no more than the file.
   check_fits(file, *with_name(checkpoint, [&] { return sketch_model(args, classes); }));

@@ -28,7 +28,6 @@ std::shared_ptr<M> build_as(const Config& config, int64_t classes) {
 struct LoadedModel {
   // In evaluation mode, with the averaged weights where the file has them.
   std::shared_ptr<Module> module;
-  std::string task;  // "detection": then it is a Detector
   Config config;
   std::vector<std::string> class_names;  // [K]
   std::vector<int64_t> category_ids;     // [K], of the annotations it was trained on; a classifier has none

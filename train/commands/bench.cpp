@@ -11,9 +11,13 @@
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
 #include "data/images/image.h"
-#include "train/commands/device_choice.h"
-#include "train/commands/task_commands.h"
+#include "train/checkpoints/load_model.h"
+#include "train/commands/commands.h"
 #include "train/config/options.h"
+#include "train/config/task.h"
+#include "train/inference/device_choice.h"
+#include "train/inference/evaluation.h"
+#include "train/inference/inference.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -45,19 +49,20 @@ double percentile(const std::vector<double>& sorted, double share) {
 
 int run_bench(const BenchArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"CKPT", arguments.checkpoint}});
+  const NamedJson json(arguments.json);
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision);
   if (!choice.notice.empty()) print_line(choice.notice);
   const ImageSize size = eval_size(model.config, arguments.height, arguments.width);
   const Batch batch = noise_batch(arguments.batch_size, size);
-  const EvaluatorOptions options = evaluator_options(model.config);
-  EvaluationMode mode(*model.module, options.precision);
-  const auto infer = task_commands().find(model.task).inference(model, options);
+  EvaluationMode mode(*model.module, precision_of(model.config));
+  const auto inference = task_of(model.config).inference(model);
 
   using Clock = std::chrono::steady_clock;
   auto milliseconds_of = [&] {
     const Clock::time_point start = Clock::now();
-    with_model_of(arguments.checkpoint, size, "--height, --width, --batch-size", [&] { infer(batch); });
+    with_model_of(arguments.checkpoint, size, "--height, --width, --batch-size",
+                  [&] { inference->run(batch); });
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   };
   constexpr int kWarmRuns = 3, kFewestRuns = 10;  // memory is taken, plans are made
@@ -83,14 +88,11 @@ int run_bench(const BenchArguments& arguments) {
       choice.device == Device::kCpu ? fmt::format("{} CPU threads", thread_count())
                                     : fmt::format("the GPU ({} launches each)", launches),
       times.size(), images_per_second, p50, p90, p99, static_cast<double>(peak) / (1 << 20));
-  if (!arguments.json.empty())
-    write_file(
-        arguments.json,
-        std::string_view(fmt::format(
-            "{{\"images_per_second\": {}, \"latency_ms\": {{\"p50\": {}, \"p90\": {}, \"p99\": {}}}, \"runs\": {}, "
-            "\"batch_size\": {}, \"height\": {}, \"width\": {}, \"precision\": \"{}\", \"peak_bytes\": {}}}\n",
-            images_per_second, p50, p90, p99, times.size(), arguments.batch_size, size.height, size.width,
-            precision, peak)));
+  json.write(fmt::format(
+      "{{\"images_per_second\": {}, \"latency_ms\": {{\"p50\": {}, \"p90\": {}, \"p99\": {}}}, \"runs\": {}, "
+      "\"batch_size\": {}, \"height\": {}, \"width\": {}, \"precision\": \"{}\", \"peak_bytes\": {}}}\n",
+      images_per_second, p50, p90, p99, times.size(), arguments.batch_size, size.height, size.width,
+      precision, peak));
   return 0;
 }
 

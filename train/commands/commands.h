@@ -9,6 +9,7 @@
 
 #include "core/distributed/ranks.h"
 #include "data/evaluation/figure_options.h"
+#include "train/inference/arguments.h"
 
 namespace saccade {
 
@@ -36,18 +37,6 @@ int launch_processes(const TrainArguments& arguments);
 // Of a process that it has started: throws InputError where there are not as many ranks as were asked for.
 void check_launched(int ranks);
 
-struct EvalArguments {
-  std::string checkpoint, annotations, images, detections, json, device = "auto";
-  std::vector<std::string> data;  // or folders, and which of their splits
-  std::string split = "val";
-  std::vector<std::string> classes;  // the figures are of these only; empty: of all
-  std::string precision;             // "": the configuration's
-  std::vector<std::string> set;      // of what inference depends on
-  int64_t batch_size = 0;            // 0: the configuration's
-  bool allow_outside = false;        // images may lie outside of their folder
-  bool per_class = false;            // of a detector: the figures of each class too
-  FigureOptions figures;
-};
 int run_eval(const EvalArguments& arguments);
 
 struct ScoreArguments {
@@ -56,28 +45,13 @@ struct ScoreArguments {
   std::vector<std::string> data;  // in place of both: folders, and which of their splits
   std::string split = "val";
   std::vector<std::string> classes;  // as eval
+  std::vector<std::string> set;      // of data.class_map: what the data's classes are taken for
   std::string checkpoint;            // whose classes the annotations are of
   bool per_class = false;
   FigureOptions figures;
 };
 int run_score(const ScoreArguments& arguments);
 
-struct PredictArguments {
-  std::string checkpoint, output, device = "auto";
-  std::vector<std::string> images;   // files, folders of images, or patterns (*.jpg)
-  std::string list;                  // a file with more of them, one a line
-  std::string precision;             // "": the configuration's
-  std::vector<std::string> set;      // of what inference depends on
-  int64_t batch_size = 1;            // images at a time
-  std::optional<double> threshold;   // of boxes; unset: 0.5
-  std::vector<std::string> classes;  // names or category ids; empty: all
-  int64_t max = 0;                   // detections of an image, the best by score; 0: the configuration's
-  bool sampling_points = false;
-  bool crop = false;           // also each object as a picture of its own
-  bool recursive = false;      // also the folders in folders
-  int64_t tile = 0;            // side of the tiles in which an image is seen, in pixels; 0: all at once
-  double tile_overlap = 0.25;  // share of a side that neighbours have in common at least
-};
 int run_predict(const PredictArguments& arguments);
 
 struct BenchArguments {
@@ -120,6 +94,7 @@ struct CheckArguments {
   bool allow_outside = false;
   std::vector<std::string> data;     // in place of both: folders, all of their splits
   std::vector<std::string> classes;  // only these; empty: all
+  std::vector<std::string> set;      // as score's
   std::string fix;                   // what is right goes into this file, or with data into this folder
 };
 int run_data_check(const CheckArguments& arguments);
@@ -128,6 +103,7 @@ struct DataReportArguments {
   std::string annotations, images, output;
   std::vector<std::string> data;     // in place of the first two: folders, all of their splits
   std::vector<std::string> classes;  // only these; empty: all
+  std::vector<std::string> set;      // as score's
   bool allow_outside = false;
   int64_t look_at = 20000;  // images at most
 };
@@ -147,6 +123,7 @@ struct DataConvertArguments {
   std::string input, output;         // a folder or a file of annotations; a folder
   std::vector<std::string> data;     // further sets, united with the input
   std::vector<std::string> classes;  // only these; empty: all
+  std::vector<std::string> set;      // as score's
   std::string images;                // of a file
   std::string from, to = "coco";     // formats; from "": as the paths look
   bool allow_outside = false;
@@ -160,6 +137,7 @@ struct ReportArguments {
   // The validation set, where it is not where the run's configuration says; as eval takes it.
   std::string annotations, images;
   std::vector<std::string> data, classes;  // classes: of which the evaluation is
+  std::vector<std::string> set;            // as score's, added to the run's
   std::string split = "val", device = "auto";
   std::optional<double> threshold;  // of the confusion matrix and the pictures; unset: the one of the best F1
   int64_t batch_size = 0;           // 0: the configuration's

@@ -8,19 +8,15 @@
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
-#include "data/formats/coco/coco.h"
-#include "data/formats/data_format.h"
 #include "models/backbone.h"
 #include "models/not_finite.h"
 #include "models/weights/foreign_models.h"
-#include "models/weights/imagenet_names.h"
 #include "models/weights/weight_naming.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
-#include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
 
@@ -47,87 +43,6 @@ void print_names(const char* what, const std::vector<std::string>& names) {
 // The mask head of DETR's segmentation models has no place in a detector.
 bool of_mask_head(const std::string& name) {
   return name.starts_with("mask_head.") || name.starts_with("bbox_attention.");
-}
-
-// Names and ids of the model's classes, by label.
-struct Classes {
-  std::vector<std::string> names;
-  std::vector<int64_t> ids;
-};
-
-Classes from_annotations(const std::string& path, Config& config) {
-  if (!task_of(config).has_category_ids)
-    fail_input("--annotations: {} names categories, but a {} has classes without ids", path,
-               config.model().type());
-  const int64_t classes = config.model().num_classes();
-  config::Data& data = *config.mutable_data();
-  if (!data.has_labels()) {
-    bool same = open_detection_dataset({path, ""})->num_classes() == classes;
-    data.set_labels(same ? config::contiguous : config::category_id);
-  }
-  auto dataset = open_detection_dataset({path, ""}, label_scheme(config));
-  const std::vector<Category>& categories = dataset->ground_truth().categories;
-  if (dataset->num_classes() > classes)
-    fail_input("{}: its {} categories with ids up to {} do not fit {} outputs ({} labels)", path,
-               categories.size(), categories.back().id, classes,
-               data.labels() == config::category_id ? "category_id" : "contiguous");
-  return {dataset->class_names(), dataset->category_ids()};
-}
-
-// COCO's 80 classes in their order, as models that count from 0 have them.
-Classes coco_in_order() {
-  Classes out;
-  for (size_t id = 0; id < coco_class_names().size(); ++id) {
-    if (coco_class_names()[id] == kNoCategory) continue;
-    out.ids.push_back(static_cast<int64_t>(id));
-    out.names.push_back(coco_class_names()[id]);
-  }
-  return out;
-}
-
-// labels: those that config.json names, by label.
-Classes classes_of(const ConvertArguments& arguments, Config& config,
-                   const std::vector<std::string>& labels) {
-  if (!arguments.annotations.empty()) return from_annotations(arguments.annotations, config);
-  const int64_t classes = config.model().num_classes();
-  const bool with_ids = task_of(config).has_category_ids, has_names = std::ssize(labels) == classes;
-  // A file of as many classes that says other names is of another data set.
-  const auto may_be_coco = [&](size_t first) {
-    return with_ids && (!has_names || labels[first] == "person");
-  };
-  Classes out;
-  bool coco = classes == std::ssize(coco_class_names()) && may_be_coco(1);
-  if (coco && !config.data().has_labels()) config.mutable_data()->set_labels(config::category_id);
-  coco = coco && config.data().labels() == config::category_id;
-  const Classes in_order = coco_in_order();
-  if (classes == std::ssize(in_order.names) && may_be_coco(0) &&
-      (!config.data().has_labels() || config.data().labels() == config::contiguous)) {
-    config.mutable_data()->set_labels(config::contiguous);
-    print_line("{} outputs: taken for COCO's classes, --annotations gives them those of another data set",
-               classes);
-    return in_order;
-  }
-  const bool imagenet = !with_ids && classes == std::ssize(imagenet_class_names());
-  if (has_names && !coco && !imagenet) {
-    for (int64_t k = 0; with_ids && k < classes; ++k) out.ids.push_back(k);
-    out.names = labels;
-    print_line("{} outputs: the classes have the names of config.json{}", classes,
-               with_ids ? " and ids from 0, --annotations gives them those of a data set" : "");
-    return out;
-  }
-  for (int64_t k = 0; k < classes; ++k) {
-    const auto i = static_cast<size_t>(k);
-    if (with_ids) out.ids.push_back(k);
-    out.names.push_back(coco       ? coco_class_names()[i]
-                        : imagenet ? imagenet_class_names()[i]
-                                   : fmt::format("class {}", k));
-  }
-  print_line("{} outputs: {}", classes,
-             coco       ? "the labels are COCO's category ids"
-             : imagenet ? "the classes are ImageNet's"
-             : with_ids ? "the classes have no names, --annotations gives them those of a data set"
-                        : "the classes have no names");
-  return out;
 }
 
 // Whether some backbone has such names: that of another depth has at least a good part of them.
@@ -187,8 +102,9 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
     for (const std::string& set : arguments.set) apply_set(given, set);
     inferred = infer_config(file, weights, given);
     if (!inferred) return std::nullopt;
-    const bool is_classifier = !task_of(inferred->config).has_category_ids;
-    if (is_classifier && arguments.set.empty() && !fits(weights, resolve_config(inferred->config))) {
+    const bool is_backbone =
+        !model_types().find(inferred->config.model().type(), "model.type").has_transformer;
+    if (is_backbone && arguments.set.empty() && !fits(weights, resolve_config(inferred->config))) {
       print_line("a classifier, but not quite one that is known here");
       return std::nullopt;
     }
@@ -210,7 +126,10 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
 void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file,
                       const OfficialWeights& weights, const Described& described) {
   Config config = described.config;
-  Classes classes = classes_of(arguments, config, described.labels);
+  std::vector<std::string> notes;
+  const Classes classes =
+      task_of(config).classes_of_weights(config, described.labels, arguments.annotations, notes);
+  for (const std::string& note : notes) print_line(note);
   config = resolve_config(config);
   std::shared_ptr<Module> model = build_model(config, config.model().num_classes());
   InitReport report = fill_model(file, weights, *model);

@@ -5,9 +5,11 @@
 
 #include "core/files/output_file.h"
 #include "core/files/temporary.h"
+#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/dataset_fix.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/joining/united_paths.h"
@@ -18,7 +20,7 @@
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/commands.h"
 #include "train/commands/data_sources.h"
-#include "train/commands/predict_files.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
 
@@ -39,9 +41,6 @@ int run_data_shapes(const ShapesArguments& arguments) {
 
 namespace {
 
-// What the lists that are written here begin with.
-constexpr std::string_view kWritten = "{\"info\":{\"description\":\"written by saccade from ";
-
 // The folder of the outputs, which must not be that of a data set: what is written there would be one of its lists of boxes.
 std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sources, const std::string& folder,
                                             const std::vector<std::string>& data) {
@@ -57,21 +56,49 @@ std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sourc
   for (const DataSource& source : sources) {
     for (const DataPaths& set : sets_of(source.paths))
       check_outputs({{"the output", source.output}}, {{"the annotations", set.annotations}});
-    // A name that the user has not given: a list that somebody else has written stays.
-    if (!folder.empty() && is_old_file(source.output) &&
-        !beginning_of(source.output, kWritten.size()).starts_with(kWritten))
-      fail_input("{}: is there already and not written by saccade, expected another folder", source.output);
+    // A list that somebody else has written stays.
+    if (is_old_file(source.output) && !beginning_of(source.output, kWrittenList.size()) != kWrittenList)
+      fail_input("{}: is there already and not written by saccade, expected another {}", source.output,
+                 folder.empty() ? "name" : "folder");
   }
   return made;
 }
 
+// From the folder of the file on.
+std::string relative_folder(const std::string& folder, const std::string& file) {
+  std::error_code error;
+  const std::filesystem::path relative = std::filesystem::relative(folder, parent_of(file), error);
+  return error || relative.empty() ? folder : relative.string();
+}
+
 void write_coco(const DataSource& source, const GroundTruth& truth) {
   const bool replaces = is_old_file(source.output);
-  write_file(source.output,
-             std::string_view(coco_json(truth, "written by saccade from " + source.paths.annotations)));
+  write_file(source.output, std::string_view(coco_json(truth, kWrittenFrom + source.paths.annotations,
+                                                       relative_folder(source.paths.images, source.output))));
   print_line("{}: {} images in {}, {} boxes, {} categories", source.output, truth.images.size(),
              source.paths.images, truth.annotations.size(), truth.categories.size());
   if (replaces) print_line("{}: replaces the file that was there", source.output);
+}
+
+// place: the folder that was written, or the one file. --data takes it where its lists alone are found in it.
+void tell_how_to_train(const std::string& place, const std::vector<DataSource>& sources, bool allow_outside) {
+  const DataSource& training = sources[0];
+  if (!training.name.empty() && training.name != "train") return;
+  bool is_found = false;
+  try {
+    std::error_code error;
+    const DataSplits found = look_for_splits(place);
+    is_found = found.format == "coco" && found.train && found.train->annotations == training.output &&
+               std::filesystem::equivalent(found.train->images, training.paths.images, error);
+  } catch (const InputError&) {  // the place holds another data set, too
+  }
+  const char* outside = allow_outside ? " --set data.allow_outside=true" : "";
+  if (is_found)
+    print_line("to train on it: saccade train --data {} --model rt_detr_r18{}", shell_word(place), outside);
+  else
+    print_line(
+        "to train on it with the --config of a recipe: --set data.train.annotations={} --set data.train.images={}{}",
+        shell_word(training.output), shell_word(training.paths.images), outside);
 }
 
 // What a check found, in lines; how many problems.
@@ -131,6 +158,7 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
       fail_input("{}: nothing that is right is left of it", source.paths.annotations);
     write_coco(source, left);
   }
+  if (!fix.empty()) tell_how_to_train(fix, sources, flags.allow_outside);
   return problems;
 }
 
@@ -140,8 +168,8 @@ namespace {
 
 template <class Arguments>
 SourceFlags flags_of(const Arguments& arguments) {
-  return {arguments.annotations, arguments.images, arguments.data, arguments.classes,
-          arguments.allow_outside};
+  return {arguments.annotations, arguments.images, arguments.data,
+          chosen_classes(arguments.classes, arguments.set), arguments.allow_outside};
 }
 
 }  // namespace
@@ -290,6 +318,7 @@ int run_data_report(const DataReportArguments& arguments) {
 int run_data_convert(const DataConvertArguments& arguments) {
   if (arguments.to != "coco") fail_input("--to: \"{}\" cannot be written, expected coco", arguments.to);
   if (!arguments.from.empty()) detection_formats().find(arguments.from, "--from");
+  const ClassChoice choice = chosen_classes(arguments.classes, arguments.set);
   std::vector<DataSource> sources;
   std::vector<std::string> places{arguments.input};
   places.insert(places.end(), arguments.data.begin(), arguments.data.end());
@@ -309,7 +338,7 @@ int run_data_convert(const DataConvertArguments& arguments) {
   std::vector<Category> categories;
   for (DataSource& source : sources) {
     source.paths.allow_outside = arguments.allow_outside;
-    source.paths.choice.only = arguments.classes;
+    source.paths.choice = choice;
     source.paths.categories = categories;
     std::vector<std::string> notes;
     auto dataset = open_detection_dataset(with_masks(source.paths), LabelScheme::kContiguous, &notes);
@@ -323,8 +352,11 @@ int run_data_convert(const DataConvertArguments& arguments) {
       image.height = size.height;
     });
     if (categories.empty()) categories = truth.categories;
+    if (const std::string line = leave_out_empty_boxes(truth); !line.empty())
+      print_line("{}: {}", source.output, line);
     write_coco(source, truth);
   }
+  tell_how_to_train(arguments.output, sources, arguments.allow_outside);
   return 0;
 }
 

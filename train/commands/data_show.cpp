@@ -6,13 +6,12 @@
 
 #include "core/files/temporary.h"
 #include "core/tensor/error.h"
-#include "data/images/draw.h"
 #include "data/loading/skipped_images.h"
 #include "train/commands/commands.h"
-#include "train/commands/predict_files.h"
 #include "train/config/options.h"
 #include "train/config/recipes.h"
 #include "train/config/task.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -24,28 +23,6 @@ Image image_of(const Batch& batch, int64_t n) {
   const Tensor pixels = batch.images.select(0, n);
   std::copy_n(pixels.data<uint8_t>(), image.rgb.size(), image.rgb.begin());
   return image;
-}
-
-// The objects of a detection batch.
-std::vector<DrawnBox> boxes_of(const Target& target) {
-  std::vector<DrawnBox> boxes;
-  const auto width = static_cast<double>(target.width), height = static_cast<double>(target.height);
-  for (size_t i = 0; 4 * i + 3 < target.boxes.size(); ++i) {
-    const float* b = target.boxes.data() + 4 * i;
-    const double cx = b[0] * width, cy = b[1] * height, w = b[2] * width, h = b[3] * height;
-    boxes.push_back({cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2, target.labels[i]});
-  }
-  return boxes;
-}
-
-// What a classifier is told of image n, on a frame around it.
-void draw_class(Image& image, const Batch& batch, size_t n, const std::vector<std::string>& names) {
-  auto name_of = [&](size_t i) { return names.at(static_cast<size_t>(batch.targets[i].labels.at(0))); };
-  std::string name = name_of(n);
-  if (batch.lambda < 1)
-    name = fmt::format("{:.2f} {}, {:.2f} {}", batch.lambda, name, 1 - batch.lambda,
-                       name_of(batch.targets.size() - 1 - n));
-  draw_boxes(image, {{0, 0, static_cast<double>(image.width), static_cast<double>(image.height), 0}}, {name});
 }
 
 Config shown_config(const DataShowArguments& arguments) {
@@ -61,7 +38,7 @@ int run_data_show(const DataShowArguments& arguments) {
   if (arguments.batches > 0 && arguments.images > 0)
     fail_input("--images: {} beside --batches, expected only one of them", arguments.images);
   const Config config = shown_config(arguments);
-  const TaskSpec& task = task_of(config);
+  const Task& task = task_of(config);
   std::vector<std::string> notes;
   const TrainingImages set = task.open_images(config, notes);
   for (const std::string& note : notes) print_line(note);
@@ -83,16 +60,13 @@ int run_data_show(const DataShowArguments& arguments) {
     for (size_t n = 0; n < batch.targets.size(); ++n) {
       if (arguments.images > 0 && images == arguments.images) break;
       Image image = image_of(batch, static_cast<int64_t>(n));
-      if (task.has_category_ids)
-        draw_boxes(image, boxes_of(batch.targets[n]), set.class_names);
-      else
-        draw_class(image, batch, n, set.class_names);
+      const std::string drawn = task.draw_target(image, batch, n, set.class_names);
       const std::string name = fmt::format("step{:06}_{:02}.png", step,
                                            static_cast<int64_t>(n) + k % batches_a_step * options.batch_size);
       const std::string path = (std::filesystem::path(arguments.output) / name).string();
       if (is_old_file(path)) print_line("{}: replaces the file that was there", path);
       write_png(image, path);
-      print_line("  {}: {}, {} objects", name, batch.targets[n].file_name, batch.targets[n].labels.size());
+      print_line("  {}: {}, {}", name, batch.targets[n].file_name, drawn);
       ++images;
     }
   }

@@ -9,9 +9,27 @@
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/listing.h"
 #include "data/formats/splits.h"
+#include "train/config/options.h"
 #include "train/logs/print.h"
 
 namespace saccade {
+
+void set_classes(Config& config, const std::vector<std::string>& set) {
+  for (const std::string& assignment : set) {
+    if (!assignment.starts_with("data.class_map.") && !assignment.starts_with("data.classes="))
+      fail_input("--set {}: expected data.class_map.NAME=AS or data.classes=[NAME, ...]",
+                 shortened(assignment));
+    apply_set(config, assignment);
+  }
+}
+
+ClassChoice chosen_classes(const std::vector<std::string>& classes, const std::vector<std::string>& set) {
+  Config config;
+  set_classes(config, set);
+  ClassChoice choice = class_choice(config);
+  if (!classes.empty()) choice.only = classes;
+  return choice;
+}
 
 std::string name_of(const SourceFlags& flags) {
   return flags.data.empty() ? flags.annotations : fmt::format("{}", fmt::join(flags.data, " + "));
@@ -43,7 +61,7 @@ std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& 
   }
   for (DataSource& source : sources) {
     source.paths.allow_outside = flags.allow_outside;
-    source.paths.choice.only = flags.classes;
+    source.paths.choice = flags.choice;
   }
   return sources;
 }
@@ -98,12 +116,12 @@ std::optional<DataSplits> class_folders(const SourceFlags& flags) {
   if (!flags.annotations.empty() || !flags.images.empty() || flags.data.empty() ||
       !std::ranges::all_of(flags.data, holds_classes))
     return std::nullopt;
-  DataSplits found = find_united(flags.data, {.is_detection = false});
+  DataSplits found = find_united(flags.data, {.kind = Annotated::kClass});
   for (const std::string& note : found.notes) print_line("note: {}", note);
   for (const SplitNames& names : split_names())
     if (auto& paths = found.*names.split) {
       paths->allow_outside = flags.allow_outside;
-      paths->choice.only = flags.classes;
+      paths->choice = flags.choice;
     }
   return found;
 }

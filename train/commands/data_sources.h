@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/formats/data_format.h"
+#include "train/config/config.h"
 
 namespace saccade {
 
@@ -20,9 +21,14 @@ struct DataSource {
 struct SourceFlags {
   std::string annotations, images;
   std::vector<std::string> data;
-  std::vector<std::string> classes = {};
+  ClassChoice choice = {};
   bool allow_outside = false;
 };
+
+// What --set says of classes, applied to the configuration. Throws InputError for what is about something else.
+void set_classes(Config& config, const std::vector<std::string>& set);
+// That of --classes and --set.
+ClassChoice chosen_classes(const std::vector<std::string>& classes, const std::vector<std::string>& set);
 
 // "a + b": the folders, or the annotations.
 std::string name_of(const SourceFlags& flags);

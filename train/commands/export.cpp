@@ -5,6 +5,7 @@
 #include "train/commands/commands.h"
 
 #ifdef SACCADE_ONNX
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,11 +19,12 @@
 #include "core/tensor/philox.h"
 #include "data/images/image.h"
 #include "train/checkpoints/load_model.h"
-#include "train/commands/predict_files.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/export/export.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
+#include "train/tasks/onnx_outputs.h"
 
 namespace saccade {
 namespace {
@@ -57,13 +59,12 @@ LoadedModel untrained_model(const ExportArguments& arguments) {
   model.config = load_config(arguments.checkpoint, arguments.set);
   validate_config(model.config);
   model.config = resolve_config(model.config);
-  const TaskSpec& task = task_of(model.config);
-  model.task = task.name;
-  const int64_t classes =
-      model.config.model().num_classes() > 0 ? model.config.model().num_classes() : task.usual_classes;
-  for (int64_t k = 0; k < classes; ++k) model.class_names.push_back(std::to_string(k));
-  if (task.name == "detection")
-    for (int64_t k = 0; k < classes; ++k) model.category_ids.push_back(k);
+  const Task& task = task_of(model.config);
+  const int64_t classes = model.config.model().num_classes() > 0 ? model.config.model().num_classes()
+                                                                 : task.usual_classes().count;
+  const Classes unnamed = task.unnamed_classes(classes);
+  model.class_names = unnamed.names;
+  model.category_ids = unnamed.ids;
   model.module = build_model(model.config, classes);
   randomize(*model.module, model.config.seed());
   model.module->set_training(false);
@@ -90,8 +91,7 @@ std::string resize_of(const Config& config) {
   return fmt::format("{}; {} with antialiasing (Pillow's)", how, filter);
 }
 
-ExportOptions export_options(const ExportArguments& arguments, const LoadedModel& model,
-                             const ClassLoss* loss) {
+ExportOptions export_options(const ExportArguments& arguments, const LoadedModel& model) {
   const ImageSize size = eval_size(model.config, arguments.height, arguments.width);
   ExportOptions o{.height = size.height, .width = size.width};
   o.batch = arguments.batch;
@@ -99,25 +99,13 @@ ExportOptions export_options(const ExportArguments& arguments, const LoadedModel
             : arguments.input == "bytes" ? OnnxInput::kBytes
                                          : OnnxInput::kNormalized;
   o.normalization = image_normalization(model.config);
-  o.postprocess = arguments.postprocess;
-  o.raw_outputs = arguments.raw_outputs;
-  o.max_detections = model.config.eval().max_detections();
-  o.classes = static_cast<int64_t>(model.category_ids.size());
-  o.class_loss = loss;
   o.version = SACCADE_VERSION;
   o.metadata = {
-      {"task", model.task},
+      {"task", task_name(model.config)},
       {"model", model.config.model().type()},
-      {"scores", !loss || loss->extra_columns() > 0 ? "softmax" : "sigmoid"},
       {"resize", resize_of(model.config)},
       {"class_names", json_list(model.class_names, [](const std::string& name) { return json_quote(name); })},
       {"category_ids", json_list(model.category_ids, [](int64_t id) { return std::to_string(id); })}};
-  if (model.task == "detection")
-    o.metadata.emplace_back(
-        "boxes", o.postprocess ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
-                               : "cx, cy, w, h as parts of the image");
-  if (model.task == "detection" && model.config.eval().nms() < 1)
-    o.metadata.emplace_back("nms", fmt::format("{}", model.config.eval().nms()));
   return o;
 }
 
@@ -128,7 +116,8 @@ std::string images_at_a_time(const ExportOptions& o) {
 constexpr int64_t kSampleImages = 8;
 
 // What another runtime's results can be held against: noise, and what this program makes of it.
-void write_sample(const std::string& path, const ExportOptions& o, Module& model) {
+void write_sample(const std::string& path, const ExportOptions& o, const ModelOutputs& outputs,
+                  Module& model) {
   Tensor images = Tensor::empty({kSampleImages, 3, o.height, o.width});
   Rng rng(3);
   for (int64_t i = 0; i < images.numel(); ++i) images.data<float>()[i] = static_cast<float>(rng.normal());
@@ -138,7 +127,7 @@ void write_sample(const std::string& path, const ExportOptions& o, Module& model
     ExecutionScope scope;
     execution().grad_enabled = false;
     for (int64_t n = 0; n < kSampleImages; ++n)
-      for (auto& [name, tensor] : raw_outputs_of(model, maps.slice(0, n, n + 1)))
+      for (auto& [name, tensor] : outputs.run(model, maps.slice(0, n, n + 1)))
         made[name].push_back(tensor.clone());
   }
   std::vector<std::pair<std::string, Tensor>> tensors{{"images", images}};
@@ -178,27 +167,24 @@ int run_export(const ExportArguments& arguments) {
     fail_input("--raw-outputs: without --postprocess the outputs are the raw ones");
   LoadedModel model = recipe ? untrained_model(arguments)
                              : load_trained_model(arguments.checkpoint, Device::kCpu, "", arguments.set);
-  std::shared_ptr<const ClassLoss> loss;
-  if (model.task == "detection")
-    loss = class_losses().find(config::ClassLoss_Name(model.config.criterion().class_loss())).make({});
-  const ExportOptions options = export_options(arguments, model, loss.get());
+  const ExportOptions options = export_options(arguments, model);
+  const auto outputs = onnx_outputs()
+                           .find(task_name(model.config))
+                           .make(model.config, {.classes = std::ssize(model.class_names),
+                                                .postprocess = arguments.postprocess,
+                                                .raw_outputs = arguments.raw_outputs});
   ExportedModel exported;
   // The model runs with 2 and 4 images where any number shall do.
   with_model_of(arguments.checkpoint, {options.height, options.width}, "--height, --width, --batch", [&] {
-    exported = export_model(*model.module, options);
-    if (!arguments.sample.empty()) write_sample(arguments.sample, options, *model.module);
+    exported = export_model(*model.module, *outputs, options);
+    if (!arguments.sample.empty()) write_sample(arguments.sample, options, *outputs, *model.module);
   });
   write_file(arguments.output, std::string_view(exported.file));
-  std::string outputs;
-  for (const std::string& name : exported.outputs) outputs += (outputs.empty() ? "" : ", ") + name;
   print_unmixed(arguments, fmt::format("{}: images {} x {}, {} at a time; {}; {} nodes, {:.1f} MB",
                                        escaped(arguments.output), options.height, options.width,
-                                       images_at_a_time(options), outputs, exported.nodes,
-                                       static_cast<double>(exported.file.size()) / 1e6));
-  if (options.postprocess && model.task == "detection" && model.config.eval().nms() < 1)
-    print_unmixed(arguments,
-                  fmt::format("eval.nms {}: left to the caller, who finds it in the file's metadata",
-                              model.config.eval().nms()));
+                                       images_at_a_time(options), fmt::join(exported.outputs, ", "),
+                                       exported.nodes, static_cast<double>(exported.file.size()) / 1e6));
+  if (const std::string note = outputs->note(); !note.empty()) print_unmixed(arguments, note);
   return 0;
 }
 

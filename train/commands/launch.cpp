@@ -27,7 +27,7 @@
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
 #include "train/commands/commands.h"
-#include "train/commands/device_choice.h"
+#include "train/inference/device_choice.h"
 #include "train/logs/print.h"
 
 namespace saccade {

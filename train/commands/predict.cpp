@@ -6,8 +6,13 @@
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/image_check.h"
-#include "train/commands/device_choice.h"
-#include "train/commands/task_commands.h"
+#include "train/checkpoints/load_model.h"
+#include "train/commands/commands.h"
+#include "train/config/options.h"
+#include "train/config/task.h"
+#include "train/inference/device_choice.h"
+#include "train/inference/evaluation.h"
+#include "train/inference/predictor.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
 
@@ -75,7 +80,7 @@ int run_predict(const PredictArguments& arguments) {
   PredictInputs inputs = collect_inputs(paths, arguments.recursive);
   LoadedModel model =
       load_trained_model(arguments.checkpoint, choice.device, arguments.precision, arguments.set);
-  std::unique_ptr<Predictor> predictor = task_commands().find(model.task).predictor(arguments, model);
+  std::unique_ptr<Predictor> predictor = task_of(model.config).predictor(arguments, model);
   EvaluationMode mode(*model.module, precision_of(model.config));
   const std::string list = predictor->list_name();
   check_list(arguments.output, list);

@@ -11,10 +11,12 @@
 #include "core/tensor/error.h"
 #include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
-#include "train/commands/device_choice.h"
-#include "train/commands/predict_files.h"
-#include "train/commands/task_commands.h"
+#include "train/commands/commands.h"
+#include "train/commands/data_sources.h"
 #include "train/config/task.h"
+#include "train/inference/device_choice.h"
+#include "train/inference/evaluation_data.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 #include "train/report/run_metrics.h"
@@ -52,8 +54,6 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     eval.split = arguments.split;
     paths = eval_paths(eval, model);
   } else {
-    if (!arguments.annotations.empty() && !task_of(model.config).has_category_ids)
-      fail_input("--annotations: the run is of a classifier, expected only --images or --data");
     const bool is_given = !arguments.images.empty();
     // The recipe's folder may be gone when the paths are given.
     if (!is_given || model.config.data().folder().empty()) paths = data_splits(model.config).val;
@@ -81,14 +81,24 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     paths->categories = categories_of(model);
     paths->choice = class_choice(model.config);
   }
-  if (!task_of(model.config).has_category_ids)
-    only_classes(*paths, arguments.classes, model, chosen_checkpoint(arguments));
   // As for eval: the run, and what its configuration allows, may be a stranger's, and the page shows pictures.
   if (paths->allow_outside && !arguments.allow_outside)
     print_line(
         "data.allow_outside of the run does not count here: images outside of their folder need --allow-outside");
   paths->allow_outside = arguments.allow_outside;
   return paths;
+}
+
+// The run's own word on where the data lie counts, not that of a checkpoint from before they have moved.
+void take_places(config::Data& data, const config::Data& run) {
+  data.set_folder(run.folder());
+  *data.mutable_more_folders() = run.more_folders();
+  *data.mutable_more_train() = run.more_train();
+  *data.mutable_more_val() = run.more_val();
+  data.clear_train();
+  data.clear_val();
+  if (run.has_train()) *data.mutable_train() = run.train();
+  if (run.has_val()) *data.mutable_val() = run.val();
 }
 
 std::string trained_on(const config::Data& data) {
@@ -162,11 +172,13 @@ int run_report(const ReportArguments& arguments) {
   model.config = load_config(config_path);
   validate_config(model.config);
   model.config = resolve_config(model.config);
+  const Config run = model.config;
   const RunMetrics metrics = read_run_metrics(arguments.run + "/metrics.jsonl");
-  if (arguments.curves_only &&
-      (!arguments.detections.empty() || !arguments.classes.empty() || arguments.figures != FigureOptions{}))
+  if (arguments.curves_only && (!arguments.detections.empty() || !arguments.classes.empty() ||
+                                !arguments.set.empty() || arguments.figures != FigureOptions{}))
     fail_input(
-        "--curves-only: evaluates nothing, expected no --detections, --classes, --iou, --max-detections or --area-ranges");
+        "--curves-only: evaluates nothing, expected no --detections, --classes, --set, --iou, --max-detections or "
+        "--area-ranges");
   const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
   if (evaluates && arguments.detections.empty()) {
     model = load_trained_model(checkpoint, choice.device);
@@ -177,17 +189,20 @@ int run_report(const ReportArguments& arguments) {
     model.class_names = saved.class_names;
     model.category_ids = saved.category_ids;
   }
+  take_places(*model.config.mutable_data(), run.data());
+  set_classes(model.config, arguments.set);
   const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt;
   if (paths)
     for (const DataPaths& set : sets_of(*paths))
       check_outputs({{"--output", output}, {"--json", arguments.json}},
                     {{"the annotations", set.annotations}});
   const bool replaces = replaces_page(output);
+  const NamedJson json(arguments.json);
   find_as_many_as_count(model.config, arguments.figures);
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
                  trained_on(model.config.data()), count_text(std::llround(metrics.step))));
-  add_run_section(page, metrics);
+  add_run_section(page, metrics, task_of(model.config).charts());
   std::string figures;
   if (paths) {
     const ReportOptions options{.paths = *paths,
@@ -199,9 +214,7 @@ int run_report(const ReportArguments& arguments) {
                                 .classes = arguments.classes,
                                 .evaluation = evaluator_options(model.config, arguments.batch_size),
                                 .figures = arguments.figures};
-    const auto add_sections = [&] {
-      figures = task_commands().find(task_of(model.config).name).report(page, options);
-    };
+    const auto add_sections = [&] { figures = task_of(model.config).report(page, options); };
     if (arguments.detections.empty())
       with_model_of(checkpoint, eval_size(model.config), "--batch-size", add_sections);
     else
@@ -209,11 +222,9 @@ int run_report(const ReportArguments& arguments) {
   } else if (evaluates) {
     page.add(note("The run has no validation set, so nothing is evaluated."));
   }
-  if (!arguments.json.empty()) {
-    if (figures.empty())
-      fail_input("--json: {}: nothing was evaluated, so there are no figures", arguments.json);
-    write_file(arguments.json, std::string_view(figures));
-  }
+  if (!arguments.json.empty() && figures.empty())
+    fail_input("--json: {}: nothing was evaluated, so there are no figures", arguments.json);
+  json.write(figures);
   add_facts(page, checkpoint, model.config, choice.device);
   const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
   write_file(output, std::string_view(text));

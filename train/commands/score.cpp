@@ -12,9 +12,11 @@
 #include "data/formats/splits.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
-#include "train/commands/task_commands.h"
+#include "train/commands/data_sources.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
+#include "train/inference/evaluation_data.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -39,7 +41,7 @@ LoadedModel classes_of(const std::string& checkpoint) {
 }
 
 // The split of the folder, with the classes that a training on it has.
-DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model) {
+DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model, const ClassChoice& choice) {
   const DataSplits splits = find_united(
       arguments.data, arguments.checkpoint.empty() ? PlaceOptions{} : place_options(model.config));
   if (arguments.data.size() > 1)
@@ -54,8 +56,12 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model)
                      : "");
     DataPaths paths = *split;
     // COCO's lists have ids of their own; elsewhere the training set numbers the classes.
-    if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train && arguments.split != "train")
-      paths.categories = read_ground_truth(*splits.train).categories;
+    if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train &&
+        arguments.split != "train") {
+      DataPaths training = *splits.train;
+      training.choice = choice;
+      paths.categories = read_ground_truth(training).categories;
+    }
     return paths;
   }
   fail_input("--split: \"{}\", expected train, val or test", arguments.split);
@@ -67,12 +73,14 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
         "--annotations: not given, expected the annotations that the detections are compared with, or --data");
   LoadedModel model;
   if (!arguments.checkpoint.empty()) model = classes_of(arguments.checkpoint);
+  set_classes(model.config, arguments.set);
+  const ClassChoice choice = class_choice(model.config);
   DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
   if (!arguments.data.empty()) {
     if (!arguments.annotations.empty() || !arguments.images.empty())
       fail_input("--data: {} beside --annotations or --images, expected only one of them",
                  fmt::join(arguments.data, " + "));
-    paths = split_paths(arguments, model);
+    paths = split_paths(arguments, model, choice);
   } else if (is_of_format(paths, "yolo") && paths.images.empty()) {
     fail_input(
         "--images: not given, expected the folder of the images that were detected in, as {} may name those of several splits; or "
@@ -87,8 +95,8 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
   if (!arguments.checkpoint.empty()) {
     if (has_several_sets(model.config)) paths = known_by_names(paths);
     paths.categories = categories_of(model);
-    paths.choice = class_choice(model.config);
   }
+  paths.choice = choice;
   paths.look_at_images = false;
   paths.masks = arguments.figures.iou == IouType::kMasks;
   return paths;
@@ -100,6 +108,7 @@ int run_score(const ScoreArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--annotations", arguments.annotations},
                                                {"--detections", arguments.detections},
                                                {"--checkpoint", arguments.checkpoint}});
+  const NamedJson json(arguments.json);
   const EvaluatorSpec& spec = detection_evaluators().find(arguments.evaluator, "--evaluator");
   const DataPaths paths = scored_paths(arguments);
   GroundTruth truth = read_ground_truth(paths);
@@ -108,7 +117,8 @@ int run_score(const ScoreArguments& arguments) {
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
   if (paths.masks) coco::need_masks(truth, paths.annotations);
   std::vector<std::string> notes;
-  std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes, paths.masks);
+  std::vector<Detection> detections =
+      read_detections(arguments.detections, &truth, &notes, paths.choice, paths.masks);
   for (const std::string& line : keep_classes(arguments.classes, paths.annotations, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
   const auto evaluator = spec.start({.truth = &truth,
@@ -117,14 +127,11 @@ int run_score(const ScoreArguments& arguments) {
                                      .figures = arguments.figures});
   evaluator->add({.detections = std::move(detections)});
   const Evaluation evaluation = evaluator->result();
-  auto remarks = truth.notes;
-  if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) remarks.push_back(parts);
-  for (const std::string& remark : remarks_on_boxes(truth)) remarks.push_back(remark);
-  for (const std::string& remark : remarks) print_line("note: {}: {}", paths.annotations, remark);
+  for (const std::string& note : notes_on_boxes(truth)) print_line("note: {}", named_note(note, paths));
   for (const std::string& note : notes) print_line(note);
   for (const std::string& note : evaluation.notes) print_line(note);
   print_text(evaluation.table);
-  if (!arguments.json.empty()) write_file(arguments.json, std::string_view(evaluation.json));
+  json.write(evaluation.json);
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "train/config/options.h"
 #include "train/config/recipes.h"
 #include "train/config/task.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -16,11 +17,11 @@ namespace {
 
 int64_t class_count(const Config& config) {
   if (config.model().num_classes() > 0) return config.model().num_classes();
-  const TaskSpec& task = task_of(config);
+  const Task& task = task_of(config);
   if (const std::optional<DataSize> size = task.data_size(config)) return size->classes;
-  print_text("The training data is not at hand: {} classes are assumed, as in {}.\n", task.usual_classes,
-             task.usual_dataset);
-  return task.usual_classes;
+  const auto [classes, dataset] = task.usual_classes();
+  print_text("The training data is not at hand: {} classes are assumed, as in {}.\n", classes, dataset);
+  return classes;
 }
 
 // 1234567 -> "1.23 M"
@@ -53,6 +54,7 @@ void print_table(const ModelSummary& summary) {
 
 int run_summary(const SummaryArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--config", arguments.config}});
+  const NamedJson json(arguments.json);
   Config config = chosen_recipe(arguments.config, arguments.model, {}, arguments.set);
   validate_config(config);
   config = resolve_config(config);
@@ -61,18 +63,14 @@ int run_summary(const SummaryArguments& arguments) {
   const int64_t classes = class_count(config);
   std::shared_ptr<Module> model = build_model(config, classes);
   model->initialize(config.seed());
-  auto detector = std::dynamic_pointer_cast<Detector>(model);
-  ModelSummary summary = detector ? summarize(*detector, height, width)
-                                  : summarize(dynamic_cast<Classifier&>(*model), height, width);
+  const ModelSummary summary = task_of(config).summarize(*model, height, width);
   print_table(summary);
   print_text(
       "\n{} parameters, {} of them trained, {} MACs and {} of activations for one image of {} x {} pixels\n",
       summary.parameters, summary.trainable, summary.macs, mebibytes(summary.activation_bytes), height,
       width);
-  if (!arguments.json.empty())
-    write_file(arguments.json,
-               std::string_view(fmt::format("{{\"parameters\": {}, \"trainable\": {}, \"macs\": {}}}\n",
-                                            summary.parameters, summary.trainable, summary.macs)));
+  json.write(fmt::format("{{\"parameters\": {}, \"trainable\": {}, \"macs\": {}}}\n", summary.parameters,
+                         summary.trainable, summary.macs));
   return 0;
 }
 

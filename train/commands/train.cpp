@@ -8,6 +8,7 @@
 
 #include "core/distributed/process_group.h"
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/interrupt.h"
@@ -16,9 +17,9 @@
 #include "train/checkpoints/run_folder.h"
 #include "train/commands/cli/cli.h"
 #include "train/commands/commands.h"
-#include "train/commands/device_choice.h"
 #include "train/config/recipes.h"
 #include "train/config/task.h"
+#include "train/inference/device_choice.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
 #include "train/loop/trainer.h"
@@ -129,17 +130,9 @@ std::string new_run_folder(const TrainArguments& arguments) {
     if (std::string folder = fmt::format("runs/{}-{}", name, n); !fs::exists(folder, error)) return folder;
 }
 
-std::string quoted(const std::string& word) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
 // The command that goes on with the run. Its configuration lies in its folder.
 std::string resume_command(const TrainArguments& arguments, bool same_end) {
-  std::string command = "saccade train --output " + quoted(arguments.output) + " --resume";
+  std::string command = "saccade train --output " + shell_word(arguments.output) + " --resume";
   if (arguments.device != "auto") command += " --device " + arguments.device;
   if (same_end && arguments.max_steps > 0) command += fmt::format(" --max-steps {}", arguments.max_steps);
   return command;
@@ -182,7 +175,7 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
           {{"--config", arguments.config}});
   }
   if (!arguments.init_from.empty()) open_weights(arguments.init_from, arguments.key);
-  std::unique_ptr<TrainingTask> task = task_of(config).make(config);
+  std::unique_ptr<TrainingTask> task = task_of(config).training(config);
   NamePatterns frozen(arguments.freeze, kFreeze);
   for (const NamedTensor& p : task->model().parameters()) frozen.match(p.name);
   frozen.finish("parameter of the model");

@@ -130,7 +130,7 @@ void validate_config(const Config& given) {
 
 void validate_for_training(const Config& config) {
   validate_config(config);
-  const TaskSpec& task = task_of(config);
+  const Task& task = task_of(config);
   const auto& data = config.data();
   if (data.folder().empty()) {
     task.check_split("data.train", data.train());

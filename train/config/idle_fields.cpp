@@ -13,7 +13,6 @@ namespace {
 
 using Augment = config::Augment;
 
-bool is_classifier(const Config& c) { return !task_of(c).has_category_ids; }
 bool is_fixed(const Config& c) { return c.data().augment().height() > 0; }
 bool crops_area(const Config& c) { return is_fixed(c) && c.data().augment().crop_area_min() > 0; }
 bool is_scaled(const Config& c) {
@@ -73,9 +72,6 @@ const Dependence kDependences[] = {
     {{"data.augment.strong_stop_epoch"},
      [](const Config& c) { return is_strong(c) || c.data().augment().batch_sizes_size() > 0; },
      "without a strong augmentation (data.augment.mosaic, ...) or batch_sizes"},
-    {{"data.augment.min_visible", "data.augment.min_box_side"},
-     [](const Config& c) { return !is_classifier(c); },
-     "without boxes, in a classifier"},
     {{"data.val_short_side", "data.val_long_side"},
      [](const Config& c) { return c.data().val_height() == 0; },
      "with the fixed size of data.val_height and val_width"},
@@ -87,21 +83,14 @@ const Dependence kDependences[] = {
     {{"data.mix.cutmix_probability"},
      [](const Config& c) { return c.data().mix().mixup_alpha() > 0 && c.data().mix().cutmix_alpha() > 0; },
      "without both data.mix.mixup_alpha and cutmix_alpha"},
-    {{"criterion.label_smoothing"}, is_classifier, "in a detector"},
-    {{"criterion.class_loss", "criterion.class_weight", "criterion.bbox_weight", "criterion.giou_weight",
-      "criterion.focal_alpha", "criterion.focal_gamma", "criterion.no_object_weight", "criterion.cost_class",
-      "criterion.cost_bbox", "criterion.cost_giou", "criterion.cost_alpha", "criterion.cost_gamma",
-      "criterion.extra_group_repeat", "data.labels", "eval.max_detections", "eval.nms"},
-     [](const Config& c) { return !is_classifier(c); },
-     "in a classifier"},
     {{"criterion.no_object_weight"},
-     [](const Config& c) { return is_softmax(c) || is_classifier(c); },
+     [](const Config& c) { return is_softmax(c); },
      "without criterion.class_loss: softmax"},
     {{"criterion.focal_alpha", "criterion.focal_gamma", "criterion.cost_alpha", "criterion.cost_gamma"},
-     [](const Config& c) { return !is_softmax(c) || is_classifier(c); },
+     [](const Config& c) { return !is_softmax(c); },
      "with criterion.class_loss: softmax"},
     {{"criterion.extra_group_repeat"},
-     [](const Config& c) { return c.model().transformer().extra_query_groups() > 0 || is_classifier(c); },
+     [](const Config& c) { return c.model().transformer().extra_query_groups() > 0; },
      "without model.transformer.extra_query_groups"},
     {{"model.transformer.denoising.label_noise", "model.transformer.denoising.box_noise"},
      [](const Config& c) { return c.model().transformer().denoising().queries() > 0; },
@@ -136,12 +125,29 @@ const Dependence kDependences[] = {
     {{"train.ema_tau"}, [](const Config& c) { return c.train().ema_decay() > 0; }, "without train.ema_decay"},
 };
 
+// Where the task does not read the field, in words; "": it does.
+std::string unread_where(const Config& config, const std::string& field) {
+  for (const Task::UnreadFields& unread : task_of(config).unread_fields())
+    if (std::ranges::find(unread.fields, field) != unread.fields.end()) return unread.where;
+  return "";
+}
+
+// Where the field does nothing, in words; "": it does something.
+std::string idle_where(const Config& config, const std::string& field) {
+  if (std::string where = unread_where(config, field); !where.empty()) return where;
+  for (const Dependence& d : kDependences)
+    if (std::find(d.fields.begin(), d.fields.end(), field) != d.fields.end() && !d.works(config))
+      return d.without;
+  return "";
+}
+
 // The same model with nothing said about the rest.
 Config defaults_beside(const Config& config) {
   Config bare;
   bare.mutable_model()->set_type(config.model().type());
   bare.mutable_model()->mutable_backbone()->set_type(config.model().backbone().type());
-  if (!is_classifier(config)) bare.mutable_criterion()->set_class_loss(config.criterion().class_loss());
+  if (unread_where(config, "criterion.class_loss").empty())
+    bare.mutable_criterion()->set_class_loss(config.criterion().class_loss());
   return resolve_config(bare);
 }
 
@@ -150,12 +156,8 @@ Config defaults_beside(const Config& config) {
 std::vector<std::string> idle_fields(const Config& config) {
   std::vector<std::string> notes;
   for (const ConfigChange& set : config_changes(defaults_beside(config), config))
-    for (const Dependence& d : kDependences) {
-      if (std::find(d.fields.begin(), d.fields.end(), set.field) == d.fields.end() || d.works(config))
-        continue;
-      notes.push_back(fmt::format("note: {}: {} does nothing {}", set.field, set.to, d.without));
-      break;
-    }
+    if (const std::string where = idle_where(config, set.field); !where.empty())
+      notes.push_back(fmt::format("note: {}: {} does nothing {}", set.field, set.to, where));
   return notes;
 }
 

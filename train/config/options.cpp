@@ -161,9 +161,7 @@ bool has_several_sets(const Config& config) {
 }
 
 PlaceOptions place_options(const Config& config) {
-  return {.is_detection = task_of(config).has_category_ids,
-          .val_share = config.data().val_share(),
-          .seed = config.seed()};
+  return {.kind = task_of(config).data_kind(), .val_share = config.data().val_share(), .seed = config.seed()};
 }
 
 namespace {
@@ -216,7 +214,7 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     if (notes != nullptr)
       notes->push_back(fmt::format(
           "data.overfit: training and evaluation on the same {} image{}, without augmentation; {} should come near 1",
-          data.overfit(), data.overfit() == 1 ? "" : "s", task_of(config).has_category_ids ? "AP" : "top1"));
+          data.overfit(), data.overfit() == 1 ? "" : "s", task_of(config).primary_metrics(config).at(0)));
   }
   for (auto* paths : {&splits.train, &splits.val}) {
     if (!*paths) continue;

@@ -4,13 +4,15 @@
 
 namespace saccade {
 
-Registry<TaskSpec>& training_tasks() {
-  static Registry<TaskSpec> registry("task");
+Registry<RegisteredTask>& tasks() {
+  static Registry<RegisteredTask> registry("task");
   return registry;
 }
 
-const TaskSpec& task_of(const Config& config) {
-  return training_tasks().find(model_types().find(config.model().type(), "model.type").task);
+const std::string& task_name(const Config& config) {
+  return model_types().find(config.model().type(), "model.type").task;
 }
+
+const Task& task_of(const Config& config) { return *tasks().find(task_name(config)).task; }
 
 }  // namespace saccade

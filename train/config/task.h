@@ -1,5 +1,5 @@
-// The kinds of task: detection, classification. A task registers itself from its own file; a model's type names its task
-// (models/build.h).
+// The kinds of task: detection, classification. One object knows all that is particular to its kind; it registers itself from its own
+// folder (train/tasks), and a model's type names it (models/build.h).
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,25 @@
 #include <vector>
 
 #include "core/runtime/registry.h"
-#include "data/formats/image_source.h"
+#include "data/formats/data_format.h"
+#include "data/loading/batch.h"
 #include "train/config/config.h"
 
 namespace saccade {
 
+class Inference;     // train/inference/inference.h
+class Module;        // layers/module.h
+class Page;          // data/pages/html.h
+class Predictor;     // train/inference/predictor.h
 class TrainingTask;  // train/loop/training_task.h
+struct EvalArguments;
+struct Evaluation;  // data/evaluation/evaluators.h
+struct EvaluatorOptions;
+struct LoadedModel;  // train/checkpoints/load_model.h
+struct MetricChart;  // train/report/run_metrics.h
+struct ModelSummary;
+struct PredictArguments;
+struct ReportOptions;
 
 // The images that are trained on, and the names of their labels.
 struct TrainingImages {
@@ -26,25 +39,80 @@ struct DataSize {
   int64_t classes = 0, images = 0;
 };
 
-struct TaskSpec {
-  std::string name;  // "detection"
-  std::string file;
-  // What a configuration must fulfil, beyond ranges, and a split of its data before training. Throw InputError.
-  void (*check)(const Config& config);
-  void (*check_split)(const std::string& field, const config::Split& split);
-  // Builds the model and opens the data sets. Throws InputError for what the configuration or the data sets lack.
-  std::unique_ptr<TrainingTask> (*make)(const Config& config);
-  // The training set alone; what there is to say about it is added to notes. Throws InputError.
-  TrainingImages (*open_images)(const Config& config, std::vector<std::string>& notes);
-  // Of the training data, or, when it is not at hand, nothing.
-  std::optional<DataSize> (*data_size)(const Config& config);
-  int64_t usual_classes;      // in place of those
-  const char* usual_dataset;  // whose number it is
-  bool has_category_ids;      // its classes are categories with ids; else they have names only
+// By label. Where classes are categories, ids are theirs; else it is empty.
+struct Classes {
+  std::vector<std::string> names;
+  std::vector<int64_t> ids;
 };
 
-Registry<TaskSpec>& training_tasks();
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  // What a configuration must fulfil, beyond ranges, and a split of its data before training. Throw InputError.
+  virtual void check(const Config& /*config*/) const {}
+  virtual void check_split(const std::string& field, const config::Split& split) const = 0;
+  // Fields that say nothing to it, and where: "in a classifier".
+  struct UnreadFields {
+    std::vector<std::string> fields;
+    std::string where;
+  };
+  virtual std::vector<UnreadFields> unread_fields() const { return {}; }
+
+  // What its data sets must know of each image.
+  virtual Annotated data_kind() const = 0;
+  // The training set alone; what there is to say about it is added to notes. Throws InputError.
+  virtual TrainingImages open_images(const Config& config, std::vector<std::string>& notes) const = 0;
+  // Of the training data, or, when it is not at hand, nothing; and what is assumed then: 91 classes, as in "COCO".
+  virtual std::optional<DataSize> data_size(const Config& config) const = 0;
+  struct UsualClasses {
+    int64_t count;
+    const char* dataset;
+  };
+  virtual UsualClasses usual_classes() const = 0;
+  // Draws what image n of the batch is said to hold; returns it in words: "3 objects".
+  virtual std::string draw_target(Image& image, const Batch& batch, size_t n,
+                                  const std::vector<std::string>& class_names) const = 0;
+
+  // Throws InputError where a checkpoint's classes lack what it needs.
+  virtual void check_classes(const Classes& classes, const std::string& checkpoint) const = 0;
+  virtual Classes unnamed_classes(int64_t count) const = 0;
+  // Those of other people's weights. `labels`: names in the order of the outputs, where the files have them; `annotations`: of a data set
+  // with the same classes, or "". Sets what follows for the data; what was taken for what is added to notes. Throws InputError, as where no
+  // weights of others are known.
+  virtual Classes classes_of_weights(Config& config, const std::vector<std::string>& /*labels*/,
+                                     const std::string& /*annotations*/,
+                                     std::vector<std::string>& /*notes*/) const {
+    fail_input("model.type: no weights of others are known for \"{}\"", config.model().type());
+  }
+
+  // Builds the model and opens the data sets. Throws InputError for what the configuration or the data sets lack.
+  virtual std::unique_ptr<TrainingTask> training(const Config& config) const = 0;
+  // What an evaluation in training reports; by the first the best weights are chosen. Throws InputError for an unknown evaluator.
+  virtual std::vector<std::string> primary_metrics(const Config& config) const = 0;
+  virtual std::vector<MetricChart> charts() const = 0;  // of these and others, for a run's page
+
+  // The model at work: results for batches. Refers to the model.
+  virtual std::unique_ptr<Inference> inference(const LoadedModel& model) const = 0;
+  // These two throw InputError for arguments that do not go with the task; a Predictor refers to both of its arguments.
+  virtual Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                              const EvaluatorOptions& options) const = 0;
+  virtual std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
+                                               const LoadedModel& model) const = 0;
+  // Adds the sections of a run's page about its model; returns the figures as JSON.
+  virtual std::string report(Page& page, const ReportOptions& options) const = 0;
+  // For one image of that size.
+  virtual ModelSummary summarize(Module& model, int64_t height, int64_t width) const = 0;
+};
+
+struct RegisteredTask {
+  std::string name;  // "detection"
+  std::string file;
+  std::shared_ptr<const Task> task;
+};
+Registry<RegisteredTask>& tasks();
 // Throws InputError when the model's type is not known.
-const TaskSpec& task_of(const Config& config);
+const std::string& task_name(const Config& config);
+const Task& task_of(const Config& config);
 
 }  // namespace saccade

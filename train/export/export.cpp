@@ -8,10 +8,8 @@
 #include "autograd/scope.h"
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
-#include "models/classifier.h"
 #include "models/not_finite.h"
 #include "train/export/lowering.h"
-#include "train/export/postprocess.h"
 
 namespace saccade {
 namespace {
@@ -100,42 +98,8 @@ void lower_ops(OnnxGraph& g, LoweredValues& values, const Trace& trace, const Mo
   g.set_scope("");
 }
 
-void lower_outputs(OnnxGraph& g, LoweredValues& values, const Trace& trace, const ExportOptions& o,
-                   const OnnxGraph::Axis& batch, const std::vector<std::string>& names,
-                   std::vector<std::string>& outputs) {
-  const bool detector = names.size() == 2;
-  auto axes = [&](const std::vector<int64_t>& rest) {
-    std::vector<OnnxGraph::Axis> all{batch};
-    for (int64_t size : rest) all.push_back({size});
-    return all;
-  };
-  auto publish = [&](const std::string& name, const std::string& from, DType dtype,
-                     const std::vector<int64_t>& rest) {
-    g.output(name, from, dtype, axes(rest));
-    outputs.push_back(name);
-  };
-  std::vector<std::string> raw;
-  for (int id : trace.outputs) raw.push_back(values.name(id));
-  const Shape& logits = values.at(trace.outputs[0]).shape;
-  if (o.postprocess && detector) {
-    g.input("orig_target_sizes", DType::kI64, axes({2}));
-    const auto found = lower_detections(g, raw[0], raw[1], logits, o, "orig_target_sizes");
-    const int64_t count = detections_of(logits, o);
-    publish("labels", found.at("labels"), DType::kI64, {count});
-    publish("boxes", found.at("boxes"), DType::kF32, {count, 4});
-    publish("scores", found.at("scores"), DType::kF32, {count});
-  } else if (o.postprocess) {
-    const auto found = lower_best_classes(g, raw[0], logits[1]);
-    publish("labels", found.at("labels"), DType::kI64, {best_classes_of(logits[1])});
-    publish("scores", found.at("scores"), DType::kF32, {best_classes_of(logits[1])});
-  }
-  if (o.postprocess && !o.raw_outputs) return;
-  publish("logits", raw[0], DType::kF32,
-          detector ? std::vector{logits[1], logits[2]} : std::vector{logits[1]});
-  if (detector) publish(o.postprocess ? "raw_boxes" : "boxes", raw[1], DType::kF32, {logits[1], 4});
-}
-
-void add_metadata(onnx::ModelProto& proto, const OnnxGraph& g, const ExportOptions& o) {
+void add_metadata(onnx::ModelProto& proto, const OnnxGraph& g, const ModelOutputs& outputs,
+                  const ExportOptions& o) {
   auto add = [&](const std::string& key, const std::string& value) {
     auto* entry = proto.add_metadata_props();
     entry->set_key(key);
@@ -151,38 +115,26 @@ void add_metadata(onnx::ModelProto& proto, const OnnxGraph& g, const ExportOptio
                : o.input == OnnxInput::kUnit     ? "unit: pixel / 255, f32 [N, 3, H, W]"
                                                  : "bytes: pixels, u8 [N, H, W, 3]");
   for (const auto& [key, value] : o.metadata) add(key, value);
+  for (const auto& [key, value] : outputs.metadata()) add(key, value);
   add("float32_nodes", fmt::format("{}", fmt::join(g.f32_nodes(), "\n")));
 }
 
 }  // namespace
 
-std::vector<std::pair<std::string, Tensor>> raw_outputs_of(Module& model, const Tensor& images) {
-  if (auto* detector = dynamic_cast<Detector*>(&model)) {
-    std::vector<std::pair<std::string, Tensor>> outputs;
-    for (const auto& [name, value] : detector->forward({.images = Var(images), .sizes = {}})->results())
-      outputs.emplace_back(name, value.value());
-    return outputs;
-  }
-  return {{"logits", dynamic_cast<Classifier&>(model).forward(Var(images)).value()}};
-}
-
-ExportedModel export_model(Module& model, const ExportOptions& options) {
+ExportedModel export_model(Module& model, const ModelOutputs& outputs, const ExportOptions& options) {
   ExecutionScope scope;
   execution().grad_enabled = false;
   execution().compute = DType::kF32;
   execution().math = MathMode::kExact;
   const Evaluated mode(model);
-  std::vector<std::string> names;
   std::string not_finite;
   auto run = [&](const Tensor& images) {
-    std::vector<Tensor> outputs;
-    names.clear();
-    for (auto& [name, tensor] : raw_outputs_of(model, images)) {
+    std::vector<Tensor> raw;
+    for (auto& [name, tensor] : outputs.run(model, images)) {
       if (!is_finite(tensor)) not_finite = name;
-      names.push_back(name);
-      outputs.push_back(tensor);
+      raw.push_back(tensor);
     }
-    return outputs;
+    return raw;
   };
   const bool free = options.batch == 0;
   const int64_t count = free ? 2 : options.batch;
@@ -206,8 +158,11 @@ ExportedModel export_model(Module& model, const ExportOptions& options) {
   const OnnxGraph::Axis batch{free ? 0 : count, free ? "batch" : ""};
   lower_images(graph, values, options, batch);
   lower_ops(graph, values, trace, model);
-  ExportedModel exported;
-  lower_outputs(graph, values, trace, options, batch, names, exported.outputs);
+  std::vector<ModelOutputs::Raw> raw;
+  for (int id : trace.outputs) raw.push_back({values.name(id), values.at(id).shape});
+  OutputWriter writer(graph, batch);
+  outputs.lower(writer, raw);
+  ExportedModel exported{.outputs = writer.names()};
   if (!not_finite.empty())
     throw NotFinite(fmt::format("an image of noise: the predicted {} are not finite", not_finite));
 
@@ -217,7 +172,7 @@ ExportedModel export_model(Module& model, const ExportOptions& options) {
   proto.set_producer_version(options.version);
   proto.add_opset_import()->set_version(kOnnxOpset);
   proto.mutable_opset_import(0)->set_domain("");
-  add_metadata(proto, graph, options);
+  add_metadata(proto, graph, outputs, options);
   exported.nodes = graph.proto().node_size();
   int64_t bytes = 0;
   for (const onnx::TensorProto& t : graph.proto().initializer())

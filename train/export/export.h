@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "core/kernels/normalize_image/normalize_image.h"
-#include "models/detection/class_loss.h"
-#include "models/detector.h"
+#include "train/export/outputs.h"
 
 namespace saccade {
 
@@ -25,13 +24,7 @@ struct ExportOptions {
   int64_t batch = 1;              // images at a time; 0: any number
   OnnxInput input = OnnxInput::kNormalized;
   kernels::ImageNormalization normalization;
-  // Detectors: labels, boxes in pixels and scores in place of logits and boxes; classifiers: the best labels and their scores.
-  bool postprocess = false;
-  bool raw_outputs = false;  // with postprocess: `logits` and `raw_boxes` too
-  int64_t max_detections = 100;
-  int64_t classes = 0;                    // that stand for a category; further columns of the logits do not
-  const ClassLoss* class_loss = nullptr;  // of a detector with postprocess: how scores follow from logits
-  // What the file says about itself beside what this header's fields tell.
+  // What the file says about itself beside what this header's fields and its outputs tell.
   std::vector<std::pair<std::string, std::string>> metadata;
   std::string version;  // of the producer
 };
@@ -45,10 +38,6 @@ struct ExportedModel {
 // The model in evaluation mode, on the CPU, in f32. Throws Error naming the op that has no lowering (train/export/lowering.h) or what
 // else cannot be written, InputError where the model cannot read images of this size or the file would be larger than protobuf's
 // 2 GiB.
-ExportedModel export_model(Module& model, const ExportOptions& options);
-
-// What the model itself makes of normalised images [N, H, W, 3]: `logits` [N, Q, K] and `boxes` [N, Q, 4] of a detector's last layer, or
-// `logits` [N, K].
-std::vector<std::pair<std::string, Tensor>> raw_outputs_of(Module& model, const Tensor& images);
+ExportedModel export_model(Module& model, const ModelOutputs& outputs, const ExportOptions& options);
 
 }  // namespace saccade

@@ -85,14 +85,17 @@ Batch largest_batch(const Config& config, std::span<const ImageSize> images, int
   for (uint8_t& pixel : std::span(batch.images.data<uint8_t>(), static_cast<size_t>(batch.images.numel())))
     pixel = static_cast<uint8_t>(rng.below(256));
   for (int64_t n = 0; n < count; ++n) {
-    Target target{
-        .image_id = n, .original_height = height, .original_width = width, .height = height, .width = width};
-    target.labels.assign(static_cast<size_t>(std::max<int64_t>(objects, 1)), 0);
+    Target target{.image_id = n,
+                  .original_height = height,
+                  .original_width = width,
+                  .height = height,
+                  .width = width,
+                  .label = 0,
+                  .frame = {1, 1}};
     for (int64_t k = 0; k < objects; ++k) {
-      for (int i = 0; i < 2; ++i) target.boxes.push_back(static_cast<float>(rng.uniform(0.2, 0.8)));
-      for (int i = 0; i < 2; ++i) target.boxes.push_back(static_cast<float>(rng.uniform(0.05, 0.4)));
-      const float* box = &target.boxes[target.boxes.size() - 4];
-      target.areas.push_back(box[2] * box[3] * static_cast<float>(height * width));
+      const double cx = rng.uniform(0.2, 0.8), cy = rng.uniform(0.2, 0.8), w = rng.uniform(0.05, 0.4),
+                   h = rng.uniform(0.05, 0.4);
+      target.instances.push_back({.box = box_of_centre(cx, cy, w, h), .area = w * h});
     }
     batch.targets.push_back(std::move(target));
   }

@@ -1,15 +1,15 @@
 // Inference of libsaccade: one loaded model for any number of threads.
 #include <algorithm>
-#include <cmath>
+#include <memory>
 #include <optional>
 
 #include "core/runtime/cpu/thread_team.h"
 #include "train/checkpoints/load_model.h"
-#include "train/commands/device_choice.h"
-#include "train/commands/predict_files.h"
 #include "train/config/options.h"
-#include "train/inference/evaluation.h"
-#include "train/inference/runner.h"
+#include "train/config/task.h"
+#include "train/inference/device_choice.h"
+#include "train/inference/inference.h"
+#include "train/inference/picture_files.h"
 #include "train/library/boundary.h"
 #include "train/library/saccade.hpp"
 
@@ -53,22 +53,15 @@ class Model::Impl {
         device_(choose_device(device).device),
         loaded_(load(checkpoint, device_)),
         precision_(precision_of(loaded_->config)),
-        post_(postprocess_options(loaded_->config, std::ssize(loaded_->class_names))) {
-    const kernels::ImageNormalization normalization = image_normalization(loaded_->config);
-    if (is_detector())
-      detector_runner_.emplace(loaded_->as<Detector>(), normalization);
-    else
-      classifier_runner_.emplace(loaded_->as<Classifier>(), normalization);
-  }
+        inference_(task_of(loaded_->config).inference(*loaded_)) {}
   ~Impl() {
     const auto turn = gpu_turn(device_);
-    detector_runner_.reset();
-    classifier_runner_.reset();
+    inference_.reset();
     loaded_.reset();
   }
 
   const LoadedModel& loaded() const { return *loaded_; }
-  bool is_detector() const { return loaded_->task == "detection"; }
+  bool is_detector() const { return task_of(loaded_->config).data_kind() == Annotated::kObjects; }
   bool is_on_gpu() const { return device_ != Device::kCpu; }
 
   std::vector<std::vector<Prediction>> predict(std::vector<Image> images, double threshold) const {
@@ -82,10 +75,18 @@ class Model::Impl {
     const ComputeScope compute(device_);
     const NoGrad no_grad;  // and the state of the caller's thread comes back
     set_precision(precision_);
-    std::vector<std::vector<Prediction>> found;
+    std::vector<std::vector<Instance>> found;
     with_model_of(checkpoint_, eval_size(loaded_->config), "in a call",
-                  [&] { found = is_detector() ? boxes(batch, threshold) : classes(batch, threshold); });
-    return found;
+                  [&] { found = inference_->run(batch); });
+    std::vector<std::vector<Prediction>> predictions;
+    for (const std::vector<Instance>& image : found) {
+      predictions.emplace_back();
+      for (const Instance& i : image)
+        if (i.score >= threshold)
+          predictions.back().push_back(
+              {static_cast<int>(i.label), i.score, i.box.x1, i.box.y1, i.box.x2, i.box.y2});
+    }
+    return predictions;
   }
 
  private:
@@ -94,46 +95,11 @@ class Model::Impl {
     return load_trained_model(checkpoint, device);
   }
 
-  std::vector<std::vector<Prediction>> boxes(const Batch& batch, double threshold) const {
-    auto& detector = loaded_->as<Detector>();
-    std::vector<std::vector<Prediction>> found;
-    for (const auto& image : detector.postprocess(*detector_runner_->run(batch), batch.targets, post_)) {
-      auto& predictions = found.emplace_back();
-      for (const ImageDetection& d : image)
-        if (d.score >= threshold)
-          predictions.push_back({static_cast<int>(d.label), d.score, d.x1, d.y1, d.x2, d.y2});
-    }
-    return found;
-  }
-
-  std::vector<std::vector<Prediction>> classes(const Batch& batch, double threshold) const {
-    const std::vector<float> logits = classifier_runner_->run(batch);
-    const size_t K = logits.size() / batch.targets.size();
-    std::vector<std::vector<Prediction>> found;
-    for (size_t n = 0; n < batch.targets.size(); ++n) {
-      const Target& target = batch.targets[n];
-      const float* row = &logits[n * K];
-      const double largest = *std::max_element(row, row + K);
-      double sum = 0;
-      for (size_t k = 0; k < K; ++k) sum += std::exp(row[k] - largest);
-      auto& predictions = found.emplace_back();
-      for (size_t k = 0; k < K; ++k)
-        if (const double score = std::exp(row[k] - largest) / sum; score >= threshold)
-          predictions.push_back({static_cast<int>(k), score, 0, 0, static_cast<double>(target.original_width),
-                                 static_cast<double>(target.original_height)});
-      std::ranges::stable_sort(predictions, std::ranges::greater{}, &Prediction::score);
-    }
-    return found;
-  }
-
   std::string checkpoint_;
   Device device_;
   std::optional<LoadedModel> loaded_;
-  // One of the two; what they keep between calls belongs to who has the GPU.
-  mutable std::optional<DetectorRunner> detector_runner_;
-  mutable std::optional<ClassifierRunner> classifier_runner_;
   Precision precision_;
-  PostprocessOptions post_;
+  std::unique_ptr<Inference> inference_;  // what it keeps between calls belongs to who has the GPU
 };
 
 Model::Model(const std::string& checkpoint, const std::string& device)

@@ -4,9 +4,9 @@
 
 #include "core/tensor/execution.h"
 #include "train/checkpoints/run_folder.h"
-#include "train/commands/device_choice.h"
 #include "train/config/config.h"
 #include "train/config/task.h"
+#include "train/inference/device_choice.h"
 #include "train/library/boundary.h"
 #include "train/library/saccade.hpp"
 #include "train/loop/training_run.h"
@@ -47,7 +47,7 @@ class Training::Impl {
 
   void begin() {
     const ComputeScope compute(options_.device);
-    task_ = task_of(options_.config).make(options_.config);
+    task_ = task_of(options_.config).training(options_.config);
     run_.emplace(options_, *task_, folder_);
     if (!options_.resume) folder_.refuse_run();
     const auto& modules = options_.config.train().checkpoint_modules();

@@ -121,7 +121,7 @@ void TrainingRun::share_batches(PendingStep& now, const std::string& problem) {
   std::string own;
   for (const Batch& batch : now.batches) {
     own += fmt::format("{} {} {} ", batch.images.dim(1), batch.images.dim(2), batch.targets.size());
-    for (const Target& t : batch.targets) own += fmt::format("{} ", t.labels.size());
+    for (const Target& t : batch.targets) own += fmt::format("{} ", t.instances.size());
   }
   own += kEnd + problem + kEnd;
   for (const Batch& batch : now.batches)

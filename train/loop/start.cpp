@@ -122,6 +122,15 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
   return changes;
 }
 
+// Those since the run was last started: what was changed then its checkpoint, of before, need not have.
+std::vector<ConfigChange> TrainingRun::new_changes(const std::vector<ConfigChange>& since_checkpoint) const {
+  try {
+    return config_changes(resolve_config(load_config(folder_.config())), config_);
+  } catch (const InputError&) {  // it is gone, or no configuration any more
+    return since_checkpoint;
+  }
+}
+
 void TrainingRun::resume(const ResumePoint& from, const std::vector<ConfigChange>& changes) {
   load_training_state(*from.file, from.info, *optimizer_, ema());
   CheckpointInfo now = from.info;
@@ -137,7 +146,7 @@ void TrainingRun::resume(const ResumePoint& from, const std::vector<ConfigChange
     log_.message(
         fmt::format("all of its {} steps are done; train.epochs and train.max_steps say how many there are",
                     plan_.total_steps));
-  for (const ConfigChange& c : changes) log_.message("changed " + c.to_string());
+  for (const ConfigChange& c : new_changes(changes)) log_.message("changed " + c.to_string());
   folder_.restore_best();
   const bool dropped = group_.exchange(log_.open(info_.step) ? "1" : "0")[0] == "1";
   folder_.write_config(info_.config);

@@ -66,6 +66,7 @@ class TrainingRun {
   void try_largest_batch();
   // Throws InputError when the run of the checkpoint cannot go on with this configuration and data; else what differs.
   std::vector<ConfigChange> check_resumable(const ResumePoint& from) const;
+  std::vector<ConfigChange> new_changes(const std::vector<ConfigChange>& since_checkpoint) const;
   void resume(const ResumePoint& from, const std::vector<ConfigChange>& changes);
   // What a new run writes when its first batch is there: from then on there is a checkpoint at every moment.
   void begin_folder();

@@ -1,4 +1,4 @@
-// The sections of a run's report about how good its model is. Both tasks add theirs.
+// What the tasks' sections of a run's report about how good its model is are made from.
 #pragma once
 
 #include <optional>
@@ -21,13 +21,10 @@ struct ReportOptions {
   std::string checkpoint = {};      // of the classes, for messages; "": there is none
   // Where the detections are given, it has no module, and no classes where there is no checkpoint either.
   const LoadedModel& model;
-  std::vector<std::string> classes = {};  // of a detector: the figures are of these only; empty: of all
+  std::vector<std::string> classes = {};  // the figures are of these only; empty: of all
   EvaluatorOptions evaluation = {};
   FigureOptions figures = {};  // of a detector
 };
-// Both return the figures as JSON. Throw InputError for data that does not go with the model.
-std::string add_detection_sections(Page& page, const ReportOptions& options);
-std::string add_classification_sections(Page& page, const ReportOptions& options);
 
 // Of the classes with most objects where there are many, and what is confused most. `has_background`: the last row and column.
 Html confusion_table(const ConfusionMatrix& matrix, bool has_background);

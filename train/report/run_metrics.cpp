@@ -121,17 +121,17 @@ RunMetrics read_run_metrics(const std::string& path) {
   return run;
 }
 
-void add_run_section(Page& page, const RunMetrics& run) {
+void add_run_section(Page& page, const RunMetrics& run, const std::vector<MetricChart>& charts_of_task) {
   page.section("Training");
   if (run.train.empty() && run.eval.empty()) {
     page.add(note("Nothing was logged yet."));
     return;
   }
-  auto options = [&](const char* title, const char* subtitle = "") {
+  auto options = [&](const std::string& title, const std::string& subtitle = "") {
     return ChartOptions{.title = title, .subtitle = subtitle, .x_label = "step", .marks = run.resumed};
   };
   std::vector<Html> charts;
-  auto add = [&](std::vector<ChartSeries> series, ChartOptions chart, const char* things = "") {
+  auto add = [&](std::vector<ChartSeries> series, ChartOptions chart, const std::string& things = "") {
     if (series.empty()) return;
     if (series.size() > kMostSeries) {
       chart.subtitle += fmt::format("{}{} of {} {}, the first by name", chart.subtitle.empty() ? "" : ", ",
@@ -157,14 +157,13 @@ void add_run_section(Page& page, const RunMetrics& run) {
   add(series_of(run.train, {{"loss", ""}}), logarithmic(options("Loss", "all parts, all layers")));
   add(series_of(run.train, loss_parts(run.train)), logarithmic(options("Parts of the loss", "last layer")),
       "parts");
-  add(figures_of(run.eval,
-                 {{"AP", "AP"}, {"AP50", "AP50"}, {"AP75", "AP75"}, {"top1", "top-1"}, {"top5", "top-5"}}),
-      from_zero(options("Validation")));
-  add(figures_of(run.eval, {{"AP_small", "small"}, {"AP_medium", "medium"}, {"AP_large", "large"}}),
-      from_zero(options("AP by size")));
-  add(figures_of(run.eval, with_prefix(run.eval, "AP/")), from_zero(options("AP by class")), "classes");
+  for (const MetricChart& chart : charts_of_task) {
+    const MetricCurves& curves = chart.of_training ? run.train : run.eval;
+    const auto names = chart.prefix.empty() ? chart.metrics : with_prefix(curves, chart.prefix);
+    add(chart.of_training ? series_of(curves, names) : figures_of(curves, names),
+        from_zero(options(chart.title, chart.subtitle)), chart.things);
+  }
   add(figures_of(run.eval, {{"loss", ""}}), logarithmic(options("Validation loss")));
-  add(series_of(run.train, {{"top1", ""}}), from_zero(options("Training accuracy", "top-1")));
   add(learning_rates(run.train), from_zero(options("Learning rate")), "groups");
   add(series_of(run.train, {{"gradient_norm", ""}}),
       logarithmic(options("Gradient norm", "before clipping")));

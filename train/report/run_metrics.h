@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/pages/chart.h"
@@ -21,7 +22,16 @@ struct RunMetrics {
 // Lines that are damaged are passed over. Throws InputError when there is no such file.
 RunMetrics read_run_metrics(const std::string& path);
 
-// The charts of a run, and its time and speed as numbers.
-void add_run_section(Page& page, const RunMetrics& metrics);
+// Metrics of evaluations that a task wants to see in one chart.
+struct MetricChart {
+  std::string title, subtitle = {};
+  std::vector<std::pair<std::string, std::string>> metrics =
+      {};                                // as they are logged, and their names in the chart
+  std::string prefix = {}, things = {};  // or all that begin with this, and what they are: "classes"
+  bool of_training = false;              // of training steps
+};
+
+// The charts of a run, those of its task among them, and its time and speed as numbers.
+void add_run_section(Page& page, const RunMetrics& metrics, const std::vector<MetricChart>& charts);
 
 }  // namespace saccade

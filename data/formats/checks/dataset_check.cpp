@@ -25,31 +25,20 @@
 namespace saccade {
 namespace {
 
-void check_boxes(const GroundTruth& file, const ProblemReport& report) {
-  std::unordered_map<int64_t, const ImageInfo*> images;
-  for (const ImageInfo& image : file.images) images.emplace(image.id, &image);
-  for (const Annotation& a : file.annotations) {
-    auto [x, y, w, h] = a.bbox;
-    auto it = images.find(a.image_id);
-    std::string where = fmt::format("annotation {} (image {})", a.id, a.image_id);
-    if (w <= 0 || h <= 0) {
-      report(fmt::format("{}: the box [{}, {}, {}, {}] has {} size", where, x, y, w, h,
-                         w < 0 || h < 0 ? "a negative" : "no"));
-    } else if (it != images.end() && reaches_outside(a.bbox, {it->second->height, it->second->width})) {
-      report(fmt::format("{}: the box [{}, {}, {}, {}] reaches outside the image of {} x {} pixels", where, x,
-                         y, w, h, it->second->width, it->second->height));
-    }
-    if (a.area < 0) report(fmt::format("{}: the area {} is negative", where, a.area));
-  }
+// Where an image stands; name: the file, for those whose id says it.
+std::string where_is(const ImageInfo& image, const GroundTruth& file, const std::string& name) {
+  return image.place.file > 0 ? file.text_of(image.place) : fmt::format("{}: image {}", name, image.id);
 }
 
-void check_file_names(const GroundTruth& file, const ProblemReport& report) {
+void check_file_names(const GroundTruth& file, const std::string& name, const ProblemReport& report) {
   const std::unordered_map<int64_t, int64_t> repeats = images_with_anothers_file(file.images);
   if (repeats.empty()) return;
+  std::unordered_map<int64_t, const ImageInfo*> images;
+  for (const ImageInfo& image : file.images) images.emplace(image.id, &image);
   for (const ImageInfo& image : file.images)
     if (const auto it = repeats.find(image.id); it != repeats.end())
-      report(fmt::format("image {}: its file \"{}\" is that of image {}, too", image.id, image.file_name,
-                         it->second));
+      report(fmt::format("{}: its file \"{}\" is that of {}, too", where_is(image, file, name),
+                         image.file_name, file.name_of(*images.at(it->second))));
 }
 
 // What is found out about one image.
@@ -60,15 +49,13 @@ struct ImageFinding {
   ImageSize size = {};  // as it is shown; 0: it cannot be read
 };
 
-ImageFinding check_image(const ImageInfo& image, const std::string& images_dir,
+ImageFinding check_image(const ImageInfo& image, const std::string& path,
                          const std::optional<NamedFolder>& folder) {
-  const std::string path = (std::filesystem::path(images_dir) / image.file_name).string();
-  const std::string where = fmt::format("image {}: {}", image.id, path);
   if (folder)
     if (std::string refusal = folder->refusal(image.file_name); !refusal.empty())
-      return {"outside", fmt::format("{}: {}", where, refusal)};
+      return {"outside", fmt::format("{}: {}", path, refusal)};
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return {"missing", where + ": no such file", 1, true};
+  if (!std::filesystem::exists(path, error)) return {"missing", path + ": no such file", 1, true};
   ImageFinding found;
   try {
     const std::vector<uint8_t> bytes = read_file(path, kImageFile);
@@ -80,7 +67,7 @@ ImageFinding check_image(const ImageInfo& image, const std::string& images_dir,
     found.size = shown;
     if (shown == said || said.width <= 0) return found;
     found.kind = "size";
-    found.problem = fmt::format("{} has {} x {} pixels, the annotations say {} x {}", where, shown.width,
+    found.problem = fmt::format("{} has {} x {} pixels, the annotations say {} x {}", path, shown.width,
                                 shown.height, said.width, said.height);
     if (found.orientation > 4 && turned(shown, found.orientation) == said) {
       found.kind = "turned";
@@ -90,44 +77,76 @@ ImageFinding check_image(const ImageInfo& image, const std::string& images_dir,
     }
   } catch (const InputError& e) {
     found.kind = std::string(e.what()).substr(std::min(path.size(), std::string(e.what()).size()));
-    found.problem = fmt::format("image {}: {}", image.id, e.what());
+    found.problem = e.what();
   }
   return found;
 }
 
-// What was found out about each image; nothing when there is no folder.
-std::vector<ImageFinding> check_images(const GroundTruth& file, const DataPaths& paths, int threads,
-                                       DatasetReport& report) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(paths.images, error)) {
-    report.problems.add(fmt::format("{}: no such folder of images", paths.images));
-    return {};
-  }
+// What is found out about each image; nothing when there is no folder.
+std::vector<ImageFinding> inspect_images(const GroundTruth& file, const DataPaths& paths, int threads) {
+  if (!is_folder(paths.images)) return {};
   std::optional<NamedFolder> folder;
   if (!paths.allow_outside) folder.emplace(paths.images, file.links);
   std::vector<ImageFinding> found(file.images.size());
   run_tasks(static_cast<int64_t>(file.images.size()), threads, [&](int64_t i) {
-    found[static_cast<size_t>(i)] = check_image(file.images[static_cast<size_t>(i)], paths.images, folder);
+    const ImageInfo& image = file.images[static_cast<size_t>(i)];
+    found[static_cast<size_t>(i)] = check_image(image, joined(paths.images, image.file_name), folder);
   });
+  return found;
+}
+
+void tell_of_images(const std::vector<ImageFinding>& found, const GroundTruth& file, const DataPaths& paths,
+                    DatasetReport& report) {
+  if (!is_folder(paths.images))
+    return report.problems.add(fmt::format("{}: no such folder of images", paths.images));
   auto missing = [](const ImageFinding& f) { return f.is_missing; };
   if (found.size() > 1 && std::all_of(found.begin(), found.end(), missing)) {
     report.problems.add(fmt::format("{}: none of the {} images is in the folder {} (the first is \"{}\")",
                                     paths.annotations, found.size(), paths.images, file.images[0].file_name));
-    return found;
+    return;
   }
   int64_t turned_images = 0, several = 0;
   std::string first_of_several;
-  for (const ImageFinding& f : found) {
+  for (size_t i = 0; i < found.size(); ++i) {
+    const ImageFinding& f = found[i];
     turned_images += f.orientation > 1;
-    if (f.has_more && ++several == 1)
-      first_of_several = joined(paths.images, file.images[static_cast<size_t>(&f - found.data())].file_name);
-    if (!f.problem.empty()) report.problems.add(f.kind, fmt::format("{}: {}", paths.annotations, f.problem));
+    if (f.has_more && ++several == 1) first_of_several = joined(paths.images, file.images[i].file_name);
+    if (!f.problem.empty())
+      report.problems.add(
+          f.kind, fmt::format("{}: {}", where_is(file.images[i], file, paths.annotations), f.problem));
   }
   if (turned_images > 0)
     report.summary.push_back(fmt::format(
         "{} images are turned by their EXIF orientation; boxes count in the turned picture", turned_images));
   if (several > 0) report.remarks.push_back(note_on_several_pictures(several, first_of_several));
-  return found;
+}
+
+// found: what the files of the images are like, or nothing; they say the size where the list does not.
+void check_boxes(const GroundTruth& file, const std::vector<ImageFinding>& found, const std::string& name,
+                 const ProblemReport& report) {
+  std::unordered_map<int64_t, ImageSize> sizes;
+  for (size_t i = 0; i < file.images.size(); ++i) {
+    const ImageInfo& image = file.images[i];
+    const ImageSize said{image.height, image.width};
+    sizes.emplace(image.id, said.width > 0 || found.empty() ? said : found[i].size);
+  }
+  for (const Annotation& a : file.annotations) {
+    const auto [x, y, w, h] = a.bbox;
+    const auto report_box = [&](const std::string& what) {
+      const std::string where = a.place.file > 0
+                                    ? file.text_of(a.place)
+                                    : fmt::format("{}: annotation {} (image {})", name, a.id, a.image_id);
+      report(fmt::format("{}: {}", where, what));
+    };
+    const auto size = sizes.find(a.image_id);
+    if (w <= 0 || h <= 0)
+      report_box(fmt::format("the box [{}, {}, {}, {}] has {} size", x, y, w, h,
+                             w < 0 || h < 0 ? "a negative" : "no"));
+    else if (size != sizes.end() && reaches_outside(a.bbox, size->second))
+      report_box(fmt::format("the box [{}, {}, {}, {}] reaches outside the image of {} x {} pixels", x, y, w,
+                             h, size->second.width, size->second.height));
+    if (a.area < 0) report_box(fmt::format("the area {} is negative", a.area));
+  }
 }
 
 // How often what key(item) gives comes more than once.
@@ -235,10 +254,11 @@ std::string frequencies(std::vector<std::pair<std::string, int64_t>> counts) {
   return text;
 }
 
-// Boxes and masks of images whose size only their file says.
-void check_unsized(const GroundTruth& truth, const std::vector<ImageFinding>& found,
-                   const ProblemReport& report) {
+// Masks of images whose size only their file says.
+void check_unsized_masks(const GroundTruth& truth, const std::vector<ImageFinding>& found,
+                         const std::string& name, const ProblemReport& report) {
   GroundTruth unsized;
+  unsized.files = truth.files;
   std::unordered_set<int64_t> ids;
   for (size_t i = 0; i < found.size(); ++i) {
     if (truth.images[i].width > 0 || found[i].size.width <= 0) continue;
@@ -248,10 +268,8 @@ void check_unsized(const GroundTruth& truth, const std::vector<ImageFinding>& fo
     ids.insert(truth.images[i].id);
   }
   for (const Annotation& a : truth.annotations)
-    if (ids.contains(a.image_id) && a.bbox[2] > 0 && a.bbox[3] > 0 && a.area >= 0)
-      unsized.annotations.push_back(a);
-  check_boxes(unsized, report);
-  check_masks(unsized, report);
+    if (a.segmentation && ids.contains(a.image_id)) unsized.annotations.push_back(a);
+  check_masks(unsized, name, report);
 }
 
 void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
@@ -294,23 +312,26 @@ void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
 
 void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report,
                         GroundTruth* left) {
-  ProblemReport add = [&](const std::string& problem) {
-    report.problems.add(fmt::format("{}: {}", paths.annotations, problem));
+  const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
+  const auto add_of_all = [&](const std::string& what) {
+    add(fmt::format("{}: {}", paths.annotations, what));
   };
-  if (truth.images.empty()) add("the list of images is empty");
-  if (truth.categories.empty()) add("the list of categories is empty");
-  check_ids(truth, add);
-  check_file_names(truth, add);
-  check_boxes(truth, add);
-  if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) add(parts);
+  if (truth.images.empty()) add_of_all("the list of images is empty");
+  if (truth.categories.empty()) add_of_all("the list of categories is empty");
+  check_ids(truth, paths.annotations, add);
+  check_file_names(truth, paths.annotations, add);
+  const bool has_images = !paths.images.empty() && paths.look_at_images;
+  const std::vector<ImageFinding> found =
+      has_images ? inspect_images(truth, paths, threads) : std::vector<ImageFinding>();
+  check_boxes(truth, found, paths.annotations, add);
+  if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) add_of_all(parts);
   add_summary(truth, report.summary);
   report.remarks = truth.notes;
   for (auto remarks : {remarks_on_boxes(truth), remarks_on_classes(truth)})
     report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
   add_remarks_on_repeats(truth, report.remarks);
-  std::vector<ImageFinding> found;
-  if (!paths.images.empty() && paths.look_at_images) found = check_images(truth, paths, threads, report);
-  check_unsized(truth, found, add);
+  if (has_images) tell_of_images(found, truth, paths, report);
+  check_unsized_masks(truth, found, paths.annotations, add);
   if (left == nullptr) return;
   std::vector<SeenImage> seen;
   for (const ImageFinding& f : found) seen.push_back({f.size, !f.problem.empty()});
@@ -321,10 +342,11 @@ void check_class_images(const ClassificationDataset& set, const DataPaths& paths
                         DatasetReport& report) {
   const std::vector<std::string>& names = set.class_names();
   GroundTruth images;
+  const Place whole = images.add_file(set.name());
   std::vector<std::pair<std::string, int64_t>> counts;
   for (const std::string& name : names) counts.emplace_back(name, 0);
   for (int64_t i = 0; i < set.num_images(); ++i) {
-    images.images.push_back({.id = set.image_id(i), .file_name = set.file_name(i)});
+    images.images.push_back({.id = set.image_id(i), .file_name = set.file_name(i), .place = whole});
     for (const int64_t label : set.labels_of(i)) ++counts.at(static_cast<size_t>(label)).second;
   }
   report.summary = set.notes();
@@ -332,7 +354,7 @@ void check_class_images(const ClassificationDataset& set, const DataPaths& paths
   images.links = set.followed_links();
   DataPaths named = paths;
   named.annotations = set.name();
-  check_images(images, named, threads, report);
+  tell_of_images(inspect_images(images, named, threads), images, named, report);
 }
 
 }  // namespace saccade

@@ -10,6 +10,8 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "data/formats/checks/units.h"
+
 namespace saccade {
 namespace {
 
@@ -67,6 +69,7 @@ class Fixer {
   GroundTruth run(std::vector<std::string>& told) {
     left_.notes = file_.notes;
     changes_.masks = file_.faulty_masks;
+    left_.files = file_.files;
     if (!keep_categories(told)) return {};
     keep_images();
     std::unordered_map<int64_t, int64_t> uses;
@@ -212,6 +215,21 @@ std::unordered_map<int64_t, int64_t> images_with_anothers_file(const std::vector
 GroundTruth what_is_left(GroundTruth file, const std::vector<SeenImage>& seen,
                          std::vector<std::string>& told) {
   return Fixer(std::move(file), seen).run(told);
+}
+
+std::string leave_out_empty_boxes(GroundTruth& truth) {
+  std::unordered_map<int64_t, ImageSize> sizes;
+  for (const ImageInfo& image : truth.images) sizes.emplace(image.id, ImageSize{image.height, image.width});
+  std::string first;
+  const auto left = std::erase_if(truth.annotations, [&](const Annotation& a) {
+    const auto size = sizes.find(a.image_id);
+    const bool is_left = is_empty(a.bbox, size == sizes.end() ? ImageSize() : size->second);
+    if (is_left && first.empty()) first = truth.name_of(a);
+    return is_left;
+  });
+  if (left == 0) return "";
+  return fmt::format("{} of {} boxes have no area inside of their image and are left out, first {}", left,
+                     truth.annotations.size() + left, first);
 }
 
 }  // namespace saccade

@@ -25,4 +25,7 @@ std::unordered_map<int64_t, int64_t> images_with_anothers_file(const std::vector
 GroundTruth what_is_left(GroundTruth file, const std::vector<SeenImage>& seen,
                          std::vector<std::string>& told);
 
+// Leaves out the boxes without area inside of their image, whose size may be unknown; a line about them, or "".
+std::string leave_out_empty_boxes(GroundTruth& truth);
+
 }  // namespace saccade

@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 namespace saccade {
 namespace {
 
 constexpr size_t kShownOfAKind = 20, kKinds = 50;
 
-// The line without its numbers and quoted names.
-std::string kind_of(const std::string& line) {
+// The line without the file and the place in it that it begins with, without its numbers and quoted names.
+std::string kind_of(std::string_view line) {
+  for (const std::string_view unit : {": line ", ": shape "})
+    if (const size_t at = line.find(unit); at != line.npos)
+      line.remove_prefix(std::min(line.find_first_not_of("0123456789", at + unit.size()), line.size()));
   std::string kind;
   bool quoted = false, number = false;
   for (char c : line) {

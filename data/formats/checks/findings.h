@@ -10,7 +10,7 @@ namespace saccade {
 // Lines in groups: of thousands of equal ones a few are shown, and how many more there are.
 class Findings {
  public:
-  // Lines that differ in numbers and quoted names only are of one kind.
+  // Lines that differ in their place in a file, numbers and quoted names only are of one kind.
   void add(const std::string& line);
   void add(const std::string& kind, const std::string& line);
   int64_t count() const { return count_; }

@@ -64,10 +64,8 @@ std::vector<std::string> check_image_files(const ImageSource& images, const Data
 
   auto is_bad = [](const Problem& p) { return !p.text.empty(); };
   auto describe = [&](const Problem& p) {
-    const int64_t i = &p - found.data();
-    return images.name() == paths.images
-               ? p.text
-               : fmt::format("{} (image {} of {})", p.text, images.image_id(i), images.name());
+    const std::string place = images.place_of(&p - found.data());
+    return place.empty() ? p.text : fmt::format("{} ({})", p.text, place);
   };
   std::vector<std::string> notes;
   auto is_turned = [](const Problem& p) { return p.is_turned; };

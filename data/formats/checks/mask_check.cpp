@@ -15,7 +15,8 @@ bool has_no_area(const std::vector<double>& polygon) { return polygon.size() < 6
 
 class MaskCheck {
  public:
-  MaskCheck(GroundTruth& truth, const ProblemReport& report) : truth_(truth), report_(report) {}
+  MaskCheck(GroundTruth& truth, const std::string& name, const ProblemReport& report)
+      : truth_(truth), name_(name), report_(report) {}
 
   void run() {
     for (const ImageInfo& image : truth_.images)
@@ -26,17 +27,17 @@ class MaskCheck {
       check(a);
     }
     if (points_ > 0)
-      truth_.notes.push_back(fmt::format(
-          "{} fewer than three points and {} left out, the first of annotation {}; {} without a mask",
-          count_of(points_, "polygon has", "polygons have"), points_ == 1 ? "is" : "are", first_,
-          count_of(without_, "object is left", "objects are left")));
+      truth_.notes.push_back(
+          fmt::format("{} fewer than three points and {} left out, the first of {}; {} without a mask",
+                      count_of(points_, "polygon has", "polygons have"), points_ == 1 ? "is" : "are", first_,
+                      count_of(without_, "object is left", "objects are left")));
   }
 
  private:
   void leave_out_points(Annotation& a) {
     if (std::ranges::none_of(a.segmentation->polygons, has_no_area)) return;
     Segmentation rest = *a.segmentation;
-    if (points_ == 0) first_ = a.id;
+    if (points_ == 0) first_ = truth_.name_of(a);
     points_ += static_cast<int64_t>(std::erase_if(rest.polygons, has_no_area));
     without_ += rest.polygons.empty();
     a.segmentation = rest.polygons.empty() ? nullptr : std::make_shared<const Segmentation>(std::move(rest));
@@ -49,20 +50,25 @@ class MaskCheck {
     try {
       a.segmentation->check(is_sized ? image->second : a.segmentation->runs.size());
     } catch (const InputError& e) {
-      report_(fmt::format("annotation {}: {}", a.id, e.what()));
+      report_(a.place.file > 0 ? fmt::format("{}: {}", truth_.text_of(a.place), e.what())
+                               : fmt::format("{}: annotation {}: {}", name_, a.id, e.what()));
       a.segmentation.reset();
       ++truth_.faulty_masks;
     }
   }
 
   GroundTruth& truth_;
+  const std::string& name_;
   const ProblemReport& report_;
   std::unordered_map<int64_t, ImageSize> sizes_;
-  int64_t points_ = 0, without_ = 0, first_ = 0;
+  int64_t points_ = 0, without_ = 0;
+  std::string first_;
 };
 
 }  // namespace
 
-void check_masks(GroundTruth& truth, const ProblemReport& report) { MaskCheck(truth, report).run(); }
+void check_masks(GroundTruth& truth, const std::string& name, const ProblemReport& report) {
+  MaskCheck(truth, name, report).run();
+}
 
 }  // namespace saccade

@@ -1,13 +1,15 @@
 // The masks of a data set, whatever files they were read from.
 #pragma once
 
+#include <string>
+
 #include "data/formats/ground_truth.h"
 
 namespace saccade {
 
-// Reports segmentations that are no masks ("annotation 7: mask: ..."), also runs of another size than their
+// Reports segmentations that are no masks ("NAME: annotation 7: mask: ..."), also runs of another size than their
 // image where that is known, and takes them away: the objects keep their boxes. Polygons of fewer than
 // three points are left out, which a note counts.
-void check_masks(GroundTruth& truth, const ProblemReport& report);
+void check_masks(GroundTruth& truth, const std::string& name, const ProblemReport& report);
 
 }  // namespace saccade

@@ -63,6 +63,14 @@ bool reaches_outside(const std::array<double, 4>& bbox, ImageSize image) {
          y + h > static_cast<double>(image.height) + kBorderPixels;
 }
 
+bool is_empty(const std::array<double, 4>& bbox, ImageSize image) {
+  const auto [x, y, w, h] = bbox;
+  if (!(w > 0 && h > 0)) return true;
+  if (image.width <= 0 || image.height <= 0) return false;
+  return x >= static_cast<double>(image.width) || y >= static_cast<double>(image.height) || x + w <= 0 ||
+         y + h <= 0;
+}
+
 std::string boxes_that_are_parts(const GroundTruth& truth) {
   if (!units_of(truth).look_like_parts(true)) return "";
   return fmt::format(
@@ -75,24 +83,25 @@ std::vector<std::string> remarks_on_boxes(const GroundTruth& truth) {
   if (units_of(truth).look_like_corners())
     remarks.emplace_back(
         "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image");
-  int64_t none = 0, large = 0, boxes = 0, first_none = 0, first_large = 0;
+  int64_t none = 0, large = 0, boxes = 0;
+  const Annotation *first_none = nullptr, *first_large = nullptr;
   for (const Annotation& a : truth.annotations) {
     const double box = a.bbox[2] * a.bbox[3];
     if (a.iscrowd || !(box > 0)) continue;
     ++boxes;
-    if (a.area == 0 && none++ == 0) first_none = a.id;
+    if (a.area == 0 && none++ == 0) first_none = &a;
     // What is rounded to whole pixels may be larger by a row and a column.
-    if (a.area > (a.bbox[2] + 1) * (a.bbox[3] + 1) + 1 && large++ == 0) first_large = a.id;
+    if (a.area > (a.bbox[2] + 1) * (a.bbox[3] + 1) + 1 && large++ == 0) first_large = &a;
   }
   constexpr const char* kWhy = "AP_small, AP_medium and AP_large go by the area, not by the box";
   if (none > 0 && none == boxes)
     remarks.push_back(fmt::format("all {} areas are 0; {}", boxes, kWhy));
   else if (none > 0)
-    remarks.push_back(
-        fmt::format("{} of {} areas are 0, the first of annotation {}; {}", none, boxes, first_none, kWhy));
+    remarks.push_back(fmt::format("{} of {} areas are 0, the first of {}; {}", none, boxes,
+                                  truth.name_of(*first_none), kWhy));
   if (large > 0)
-    remarks.push_back(fmt::format("{} of {} areas are larger than their box, the first of annotation {}; {}",
-                                  large, boxes, first_large, kWhy));
+    remarks.push_back(fmt::format("{} of {} areas are larger than their box, the first of {}; {}", large,
+                                  boxes, truth.name_of(*first_large), kWhy));
   return remarks;
 }
 
@@ -108,14 +117,21 @@ std::vector<std::string> notes_on_boxes(const GroundTruth& truth) {
   std::vector<std::string> notes = truth.notes;
   if (std::string parts = boxes_that_are_parts(truth); !parts.empty()) notes.push_back(std::move(parts));
   for (std::string& remark : remarks_on_boxes(truth)) notes.push_back(std::move(remark));
-  int64_t outside = 0, first = 0;
+  int64_t outside = 0, empty = 0;
+  const Annotation *first = nullptr, *first_empty = nullptr;
   for_each_box(truth, [&](const Annotation& a, ImageSize size) {
-    if (reaches_outside(a.bbox, size) && outside++ == 0) first = a.id;
+    if (!a.iscrowd && is_empty(a.bbox, size) && empty++ == 0) first_empty = &a;
+    if (reaches_outside(a.bbox, size) && outside++ == 0) first = &a;
   });
-  if (outside > 0)
+  if (empty > 0)
     notes.push_back(fmt::format(
-        "{} of {} boxes reach outside of their image, where training cuts them; the first is annotation {}",
-        outside, truth.annotations.size(), first));
+        "{} of {} boxes have no area inside of their image: training leaves them out, figures count "
+        "them as objects; the first is {}",
+        empty, truth.annotations.size(), truth.name_of(*first_empty)));
+  if (outside > 0)
+    notes.push_back(
+        fmt::format("{} of {} boxes reach outside of their image, where training cuts them; the first is {}",
+                    outside, truth.annotations.size(), truth.name_of(*first)));
   return notes;
 }
 

@@ -29,6 +29,8 @@ class BoxUnits {
 // How far a box may pass the border of its image: annotations are often rounded.
 inline constexpr double kBorderPixels = 0.5;
 bool reaches_outside(const std::array<double, 4>& bbox, ImageSize image);
+// Whether nothing of the box lies in the image.
+bool is_empty(const std::array<double, 4>& bbox, ImageSize image);
 
 // "all 66 boxes lie in 0 to 1, ...", or "".
 std::string boxes_that_are_parts(const GroundTruth& truth);
@@ -36,7 +38,8 @@ std::string boxes_that_are_parts(const GroundTruth& truth);
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth);
 // What the figures of detections in the set do not show, a line each.
 std::vector<std::string> remarks_on_figures(const GroundTruth& truth);
-// All of it, for who trains on or judges by the set: also what its reader noted, and how many boxes reach outside of their images.
+// All of it, for who trains on or judges by the set: also what its reader noted, and how many boxes reach outside of their images or have
+// no area there.
 std::vector<std::string> notes_on_boxes(const GroundTruth& truth);
 
 }  // namespace saccade

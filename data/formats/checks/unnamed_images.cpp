@@ -38,7 +38,8 @@ void note_unnamed_images(GroundTruth& truth, const DataPaths& paths,
       return;
     }
     std::vector<std::string>& images = listing.images;
-    images.insert(images.end(), listing.foreign.begin(), listing.foreign.end());
+    for (const auto& others : {listing.foreign, listing.bare})
+      images.insert(images.end(), others.begin(), others.end());
     std::unordered_set<std::string> names;
     auto leave_unnamed = [&](const GroundTruth& lists) {
       add_names(lists, paths.images, names);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/formats/annotated_images.h"
@@ -25,8 +26,14 @@ inline GroundTruth read_coco(const std::string& path, const ProblemReport& repor
 AnnotatedImages load_coco(const std::string& annotations, const std::string& images_dir,
                           LabelScheme labels = LabelScheme::kContiguous);
 
-// The lists as such a file. `description` says where they are from.
-std::string coco_json(const GroundTruth& truth, const std::string& description);
+// What the description of lists begins with that `saccade data` writes, and what these begin with.
+inline constexpr const char* kWrittenFrom = "written by saccade from ";
+inline constexpr std::string_view kWrittenList = "{\"info\":{\"description\":\"written by saccade from ";
+
+// The lists as such a file. `description` says where they are from, and image_folder where their images lie, from the file's folder on:
+// there they are looked for where nothing else is said. "": it is not said.
+std::string coco_json(const GroundTruth& truth, const std::string& description,
+                      const std::string& image_folder = "");
 
 // COCO's own categories by id, 0 to 90; kNoCategory at the ids that it does not use.
 const std::vector<std::string>& coco_class_names();

@@ -17,14 +17,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names with the separators of Windows, where they are of no file as they stand.
-void find_files_of_windows(GroundTruth& truth, const std::string& folder) {
-  int64_t of_windows = 0;
+// Names with the separators of Windows, or with accents in another spelling, where they are of no file as they stand.
+void find_files_of_others(GroundTruth& truth, const std::string& folder) {
+  int64_t of_windows = 0, spelled = 0;
   for (ImageInfo& image : truth.images) {
-    std::string name = with_slashes(folder, image.file_name);
-    of_windows += name != image.file_name;
+    std::string name = name_in(folder, image.file_name);
+    if (name != image.file_name) ++(name.size() == image.file_name.size() ? of_windows : spelled);
     image.file_name = std::move(name);
   }
+  if (spelled > 0)
+    truth.notes.push_back(fmt::format(
+        "{} named with accents in another spelling of Unicode than their files (NFC, NFD); the files' is taken",
+        count_of(spelled, "image is", "images are")));
   if (of_windows > 0)
     truth.notes.push_back(
         fmt::format("{} images are named with \"\\\", as on Windows; it is read as \"/\"", of_windows));
@@ -33,19 +37,20 @@ void find_files_of_windows(GroundTruth& truth, const std::string& folder) {
 GroundTruth read_coco_format(const DataPaths& paths, const ProblemReport& report) {
   GroundTruth truth = read_coco(
       paths, [&](const std::string& problem) { report(fmt::format("{}: {}", paths.annotations, problem)); });
-  if (!paths.images.empty()) find_files_of_windows(truth, paths.images);
+  if (!paths.images.empty()) find_files_of_others(truth, paths.images);
   return truth;
 }
 
-// The first image that a list names, to find the folder that its names are relative to; "": unknown. The text is only looked at: whoever
-// reads the list tells what is wrong with it.
-std::string first_coco_image(const std::string& file) {
+constexpr const char* kImageFolderKey = "\"image_folder\"";
+
+// The text of the first such key among the first bytes of a list; "": there is none. It is only looked at: whoever reads the list tells what
+// is wrong with it.
+std::string text_of_key(const std::string& file, std::string_view key, uint64_t bytes) {
   if (!is_file(file)) return "";
-  const std::string head = head_of(file, kJsonFile, uint64_t{1} << 20);
-  constexpr std::string_view kKey = "\"file_name\"";
-  size_t at = head.find(kKey);
+  const std::string head = head_of(file, kJsonFile, bytes);
+  size_t at = head.find(key);
   if (at == std::string::npos) return "";
-  at = head.find_first_not_of(" \t\r\n:", at + kKey.size());
+  at = head.find_first_not_of(" \t\r\n:", at + key.size());
   if (at == std::string::npos || head[at] != '"') return "";
   std::string name;
   for (++at; at < head.size() && head[at] != '"'; ++at) {
@@ -55,10 +60,25 @@ std::string first_coco_image(const std::string& file) {
   return name;
 }
 
+// The first image that a list names, to find the folder that its names are relative to; "": unknown.
+std::string first_coco_image(const std::string& file) {
+  return text_of_key(file, "\"file_name\"", uint64_t{1} << 20);
+}
+
+// The folder of images that a list which `saccade data` has written names; "": none that is there.
+std::string named_folder(const std::string& file) {
+  constexpr uint64_t kInfo = 16384;  // which is at the beginning
+  if (head_of(file, kJsonFile, kWrittenList.size()) != kWrittenList) return "";
+  const std::string name = text_of_key(file, kImageFolderKey, kInfo),
+                    folder = name.empty() ? "" : normal_path(joined(parent_of(file), name)).string();
+  return is_folder(folder) ? folder : "";
+}
+
 // The images of annotations/instances_train2017.json are in train2017, in images/train2017, or all in images: the first of these that has
 // the first image of the list.
 std::string image_folder(const std::string& file, const std::string& folder, const std::string& stem,
                          const std::string& split) {
+  if (std::string named = named_folder(file); !named.empty()) return named;
   return folder_of({joined(folder, stem), joined(folder, "images/" + stem), joined(folder, "images/" + split),
                     joined(folder, split + "/images"), joined(folder, split), joined(folder, "images"),
                     joined(folder, "data"), folder},
@@ -105,6 +125,7 @@ DataSplits find_coco(const std::string& folder) {
       for (const char* file : {"annotations.json", "labels.json", "result.json"}) {
         const std::string list = joined(own, file);
         add(to, list, [&] {
+          if (std::string named = named_folder(list); !named.empty()) return named;
           return folder_of({joined(own, "images"), joined(own, "data"), own}, first_coco_image(list));
         });
       }
@@ -143,6 +164,7 @@ DataSplits find_coco_file(const std::string& file) {
      .layout = "annotations/*.json, _annotations.coco.json, or labels.json or result.json beside the images",
      .find = find_coco,
      .find_in_file = find_coco_file,
+     .holds_labels = [](const std::string& place) { return !first_coco_image(place).empty(); },
      .has_category_ids = true,
      .provides = {.masks = true},
      .file = __FILE__});
@@ -156,8 +178,11 @@ AnnotatedImages load_coco(const std::string& annotations, const std::string& ima
           labels};
 }
 
-std::string coco_json(const GroundTruth& truth, const std::string& description) {
-  std::string out = fmt::format("{{\"info\":{{\"description\":{}}},\n\"images\":[", json_quote(description));
+std::string coco_json(const GroundTruth& truth, const std::string& description,
+                      const std::string& image_folder) {
+  std::string out = fmt::format(
+      "{{\"info\":{{\"description\":{}{}}},\n\"images\":[", json_quote(description),
+      image_folder.empty() ? "" : fmt::format(",{}:{}", kImageFolderKey, json_quote(image_folder)));
   const char* separator = "\n";
   for (const ImageInfo& i : truth.images) {
     out += fmt::format("{}{{\"id\":{},\"file_name\":{},\"width\":{},\"height\":{}}}", separator, i.id,

@@ -108,11 +108,12 @@ class CsvReader {
     const std::optional<Columns> plain = columns_without_header(fields);
     columns_ = plain ? *plain : find_columns(fields, paths_.annotations);
     const size_t count = fields.size();
+    file_ = truth_.add_file(paths_.annotations);
     bool is_line = plain || csv.next(fields, problem);
     for (; is_line; is_line = csv.next(fields, problem)) {
       if (problem.empty() && fields.size() != count)
         problem = fmt::format("expected {} fields, found {}", count, fields.size());
-      if (problem.empty()) problem = add_line(fields);
+      if (problem.empty()) problem = add_line(fields, csv.line());
       if (!problem.empty()) report_(fmt::format("{}: line {}: {}", paths_.annotations, csv.line(), problem));
     }
     if (plain)
@@ -131,14 +132,14 @@ class CsvReader {
 
  private:
   // What is wrong with the line; "": nothing.
-  std::string add_line(const std::vector<std::string>& fields) {
+  std::string add_line(const std::vector<std::string>& fields, int64_t line) {
     auto field = [&](size_t column) -> const std::string& { return fields[*columns_[column]]; };
     if (field(kImage).empty()) return "expected the name of an image";
     const auto [it, is_new] = images_.try_emplace(field(kImage), truth_.images.size());
     if (is_new) {
-      const std::string name =
-          paths_.images.empty() ? field(kImage) : with_slashes(paths_.images, field(kImage));
-      truth_.images.push_back({.id = std::ssize(truth_.images) + 1, .file_name = name});
+      const std::string name = paths_.images.empty() ? field(kImage) : name_in(paths_.images, field(kImage));
+      truth_.images.push_back(
+          {.id = std::ssize(truth_.images) + 1, .file_name = name, .place = {file_.file, line}});
     }
     ImageInfo& image = truth_.images[it->second];
     if (columns_[kWidth] && columns_[kHeight]) {
@@ -166,7 +167,8 @@ class CsvReader {
                                   .image_id = image.id,
                                   .category_id = static_cast<int64_t>(name->second),  // numbered at the end
                                   .bbox = {x1, y1, width, height},
-                                  .area = width * height});
+                                  .area = width * height,
+                                  .place = {file_.file, line}});
     return "";
   }
 
@@ -182,7 +184,7 @@ class CsvReader {
       const auto id = ids.find(name);
       if (id == ids.end()) {
         if (unknown.insert(name).second)
-          report_(fmt::format("{}: the class \"{}\" is not one of the {}", paths_.annotations, name,
+          report_(fmt::format("{}: the class \"{}\" is not one of the {}", truth_.text_of(a.place), name,
                               known_classes(ids)));
         return true;
       }
@@ -209,6 +211,7 @@ class CsvReader {
   DataPaths paths_;
   ProblemReport report_;
   Columns columns_;
+  Place file_;
   std::unordered_map<std::string, size_t> images_, classes_;
   GroundTruth truth_;
 };
@@ -279,6 +282,7 @@ DataSplits find_csv_file(const std::string& file) {
      .layout = "train.csv or _annotations.csv",
      .find = find_csv,
      .find_in_file = find_csv_file,
+     .holds_labels = [](const std::string& place) { return is_file(place) && !first_image(place).empty(); },
      .file = __FILE__});
 
 }  // namespace

@@ -24,7 +24,7 @@ std::string split_of(const std::string& subset) {
 // Below `images`: the name as it stands, in a folder of its subset, or with the ending that frames of videos have only as files.
 std::string file_name_of(const CvatImage& image, const std::string& images) {
   if (images.empty()) return image.name;
-  std::vector<std::string> names{with_slashes(images, image.name)};
+  std::vector<std::string> names{name_in(images, image.name)};
   if (!image.subset.empty()) names.push_back(joined(image.subset, image.name));
   for (const std::string& name : names)
     if (is_file(joined(images, name))) return name;
@@ -55,21 +55,23 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
   }
   truth.categories = number_classes(names, paths);
   const std::map<std::string, int64_t> ids = ids_by_name(truth.categories);
+  const Place whole = truth.add_file(paths.annotations);
   for (const CvatImage& image : file.images) {
     if (!paths.split.empty() && split_of(image.subset) != paths.split) continue;
     const bool is_sized = image.width > 0 && image.height > 0;
     truth.images.push_back({.id = std::ssize(truth.images) + 1,
                             .file_name = file_name_of(image, paths.images),
                             .width = is_sized ? image.width : 0,
-                            .height = is_sized ? image.height : 0});
+                            .height = is_sized ? image.height : 0,
+                            .place = {whole.file, image.line}});
     for (const ImageObject& object : image.objects) {
       const auto id = ids.find(object.name);
       if (id == ids.end()) {
-        report(fmt::format("{}: {} has the class \"{}\", which is not one of the {}", paths.annotations,
-                           image.name, object.name, known_classes(ids)));
+        report(fmt::format("{}: the class \"{}\" is not one of the {}",
+                           truth.text_of({whole.file, object.number}), object.name, known_classes(ids)));
         continue;
       }
-      add_object(truth, object, id->second, paths, report);
+      add_object(truth, object, id->second, whole, paths, report);
     }
   }
   for (std::string& note : file.shapes.notes()) truth.notes.push_back(std::move(note));

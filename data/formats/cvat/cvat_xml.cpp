@@ -91,7 +91,8 @@ class CvatReader : public XmlReader {
       file_.images.push_back({.name = attributes.text("name"),
                               .subset = attributes.text("subset"),
                               .width = image_side(attributes.text("width")),
-                              .height = image_side(attributes.text("height"))});
+                              .height = image_side(attributes.text("height")),
+                              .line = static_cast<int64_t>(line())});
       return;
     }
     const std::string_view parent =
@@ -113,7 +114,7 @@ class CvatReader : public XmlReader {
   void add_shape(std::string_view shape, const XmlAttributes& a) {
     if (shape != "box" && shape != "polygon" && shape != "ellipse" && shape != "mask")
       return file_.shapes.leave_out(fmt::format("{}: line {}: <{}>", path(), line(), shape.substr(0, 40)));
-    ImageObject object{.name = a.text("label")};
+    ImageObject object{.name = a.text("label"), .number = static_cast<int64_t>(line())};
     if (!read_shape(shape, a, object)) return;
     if (object.name.empty()) return add_problem(fmt::format("a <{}> without a label", shape));
     file_.shapes.boxed += shape != "box" || a.number("rotation").value_or(0) != 0;

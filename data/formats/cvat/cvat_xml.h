@@ -11,6 +11,7 @@ namespace saccade {
 struct CvatImage {
   std::string name, subset;
   int64_t width = 0, height = 0;  // 0: not said
+  int64_t line = 0;               // of the file
   std::vector<ImageObject> objects;
 };
 

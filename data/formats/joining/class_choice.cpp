@@ -73,7 +73,10 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
     if (as.empty()) continue;
     const int64_t id = as == c.name ? c.id : ids.at(as);  // two categories of one name stay two
     kept.emplace(c.id, id);
-    if (id == c.id) categories.push_back({id, as});
+    if (id == c.id)
+      categories.push_back({id, as});
+    else
+      truth.mapped_ids.emplace(c.id, id);
   }
   std::unordered_set<int64_t> with_boxes, emptied;  // images
   std::erase_if(truth.annotations, [&](Annotation& a) {

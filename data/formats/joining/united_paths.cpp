@@ -59,8 +59,9 @@ DataPaths known_by_names(DataPaths paths) {
 DataSplits find_united(const std::vector<std::string>& places, const PlaceOptions& options) {
   std::vector<DataSplits> found;
   bool has_val = false;
+  const bool is_of_objects = options.kind == Annotated::kObjects;
   for (const std::string& place : places) {
-    found.push_back(options.is_detection ? find_splits(place, options.format) : find_class_splits(place));
+    found.push_back(is_of_objects ? find_splits(place, options.format) : find_class_splits(place));
     has_val = has_val || found.back().val;
   }
   DataSplits all;
@@ -70,7 +71,7 @@ DataSplits find_united(const std::vector<std::string>& places, const PlaceOption
                      [&](const DataSplits& other) { return other.format == found[i].format; });
     if (is_new) all.format += (i == 0 ? "" : ", ") + found[i].format;
     all.notes.insert(all.notes.end(), found[i].notes.begin(), found[i].notes.end());
-    if (has_val || !options.is_detection) continue;
+    if (has_val || !is_of_objects) continue;
     if (std::string drawn = draw_validation(found[i], options.val_share, options.seed); !drawn.empty())
       all.drawn.push_back(std::move(drawn));
   }

@@ -100,9 +100,8 @@ class Union {
 
   void add(SetPart& part) {
     GroundTruth& truth = part.truth;
-    if (!is_one_)
-      check_ids(truth,
-                [&](const std::string& problem) { report_(fmt::format("{}: {}", part.name, problem)); });
+    if (!is_one_) check_ids(truth, part.name, report_);
+    add_places(part);
     for (const std::string& note : truth.notes)
       all_.notes.push_back(is_one_ ? note : fmt::format("{}: {}", part.name, note));
     all_.is_annotated = all_.is_annotated && truth.is_annotated;
@@ -134,6 +133,26 @@ class Union {
   }
 
  private:
+  // The records' places among those of all; of several lists also for those that have ids, which may change.
+  void add_places(SetPart& part) {
+    GroundTruth& truth = part.truth;
+    const auto before = static_cast<uint32_t>(all_.files.size());
+    all_.files.insert(all_.files.end(), truth.files.begin(), truth.files.end());
+    const auto add = [&](auto& records, const char* unit) {
+      Place own;
+      for (auto& record : records) {
+        if (record.place.file > 0) {
+          record.place.file += before;
+        } else if (!is_one_) {
+          if (own.file == 0) own = all_.add_file(part.name, unit);
+          record.place = {own.file, record.id};
+        }
+      }
+    };
+    add(truth.images, "image");
+    add(truth.annotations, "annotation");
+  }
+
   void add_images(SetPart& part) {
     images_.clear();
     std::optional<NamedFolder> inside;
@@ -146,8 +165,8 @@ class Union {
     for (ImageInfo& image : part.truth.images) {
       if (inside)
         if (const std::string refusal = inside->refusal(image.file_name); !refusal.empty()) {
-          report_(fmt::format("{}: {} (image {} of {}); --allow-outside or data.allow_outside allows it",
-                              joined(part.images, image.file_name), refusal, image.id, part.name));
+          report_(fmt::format("{}: {} ({}); --allow-outside or data.allow_outside allows it",
+                              joined(part.images, image.file_name), refusal, all_.text_of(image.place)));
           continue;
         }
       const auto [it, is_new] = images_.try_emplace(image.id, numbers.at(image.id));

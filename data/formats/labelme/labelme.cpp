@@ -24,6 +24,7 @@ AnnotationFiles labelme_files(const std::string& annotations) {
   files.one = "JSON file";
   files.many = "JSON files";
   files.image_key = "imagePath";
+  files.unit = "shape";
   files.is_relative = true;
   return files;
 }

@@ -42,6 +42,8 @@ std::string stem_of_line(const std::string& folder, const TextLine& line, const 
       if (const std::string stem = fs::path(name).replace_extension("").string();
           is_file(joined(folder, stem + ".xml")))
         return stem;
+    if (const std::string spelled = name_in(folder, name + ".xml"); spelled != name + ".xml")
+      return spelled.substr(0, spelled.size() - 4);
   }
   return word;
 }

@@ -51,6 +51,7 @@ class VocReader : public XmlReader {
       return;
     }
     for (size_t i = 0; i < 4; ++i) object_.corners[i] = *corners_[i];
+    object_.number = static_cast<int64_t>(object_line_);
     file_.objects.push_back(object_);
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "core/files/file.h"
 #include "core/runtime/tasks.h"
@@ -78,6 +79,19 @@ void note_pairs(const std::vector<LabelledImage>& found, const YoloImages& image
         "{} of the {} images in {} {} no label file and {} as images without objects, first {} (expected {})",
         without, found.size(), images.root, without == 1 ? "has" : "have", without == 1 ? "counts" : "count",
         images.images[first].name, expected_label_file(images.root, images.images[first])));
+  std::map<std::string, size_t> images_of;  // label files
+  int64_t sharing = 0;
+  std::string shared;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i].path.empty()) continue;
+    const auto [other, is_new] = images_of.emplace(found[i].path, i);
+    if (!is_new && ++sharing == 1)
+      shared =
+          fmt::format("{} ({}, {})", found[i].path, images.images[other->second].name, images.images[i].name);
+  }
+  if (sharing > 0)
+    truth.notes.push_back(fmt::format("{} the label file of another image, too, first {}",
+                                      count_of(sharing, "image has", "images have"), shared));
   const std::vector<std::string> alone = labels_without_image(images, used);
   if (!alone.empty())
     truth.notes.push_back(fmt::format("{} to no image, first {}",
@@ -85,7 +99,7 @@ void note_pairs(const std::vector<LabelledImage>& found, const YoloImages& image
                                       alone.front()));
   truth.notes.insert(truth.notes.end(), images.notes.begin(), images.notes.end());
   truth.links = images.links;
-  truth.names_all_images = !images.has_list;
+  truth.names_all_images = images.lists.empty();
 }
 
 GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
@@ -105,17 +119,22 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
     report(fmt::format("{}: none of the {} images in {} has labels, expected them in files like {}",
                        paths.annotations, found.size(), images.root,
                        expected_label_file(images.root, images.images[0])));
+  const Place whole = truth.add_file(paths.annotations);
+  for (const std::string& list : images.lists) truth.add_file(list);
   LabelKinds kinds;
-  for (LabelledImage& f : found) {
+  for (size_t i = 0; i < found.size(); ++i) {
+    LabelledImage& f = found[i];
     f.image.id = std::ssize(truth.images) + 1;
+    f.image.place = {whole.file + static_cast<uint32_t>(images.images[i].list), images.images[i].line};
+    const Place file = f.labels.boxes.empty() ? Place() : truth.add_file(f.path);
     kinds.add(f.labels.kinds);
     for (const std::string& problem : f.problems) report(problem);
     for (const YoloBox& box : f.labels.boxes) {
       const std::string& name = set.names[static_cast<size_t>(box.label)];
       const auto id = ids.find(name);
       if (id == ids.end()) {
-        report(fmt::format("{}: {} has the class \"{}\", which is not one of the {}", paths.annotations,
-                           f.image.file_name, name, known_classes(ids)));
+        report(fmt::format("{}: the class \"{}\" is not one of the {}", truth.text_of({file.file, box.line}),
+                           name, known_classes(ids)));
         continue;
       }
       truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,
@@ -123,7 +142,8 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
                                    .category_id = id->second,
                                    .bbox = box.bbox,
                                    .area = std::max(box.bbox[2], 0.0) * std::max(box.bbox[3], 0.0),
-                                   .segmentation = box.segmentation});
+                                   .segmentation = box.segmentation,
+                                   .place = {file.file, box.line}});
     }
     truth.images.push_back(f.image);
   }
@@ -146,6 +166,7 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
      .find = find_yolo,
      .find_in_file = find_yolo_in_file,
      .provides = {.masks = true},
+     .holds_labels = holds_yolo_labels,
      .file = __FILE__});
 
 }  // namespace

@@ -42,8 +42,8 @@ class LineReader {
       : set_(set), size_(size), masks_(masks), out_(out) {}
 
   // What is wrong with the line; "": the box is appended.
-  std::string read(std::string_view line) {
-    const std::vector<std::string_view> words = words_of(line);
+  std::string read(const TextLine& line) {
+    const std::vector<std::string_view> words = words_of(line.text);
     if (words.empty()) return "";
     const size_t pose_words =
         set_.key_points == 0 ? 0 : kBoxWords + static_cast<size_t>(set_.key_points * set_.key_point_numbers);
@@ -68,7 +68,7 @@ class LineReader {
       values.push_back(*value);
     }
     count(values, is_polygon);
-    add_box(static_cast<int64_t>(*label), values, is_polygon);
+    add_box(static_cast<int64_t>(*label), values, is_polygon, line.number);
     return "";
   }
 
@@ -80,7 +80,7 @@ class LineReader {
     out_.kinds.add(one);
   }
 
-  void add_box(int64_t label, const std::vector<double>& values, bool is_polygon) {
+  void add_box(int64_t label, const std::vector<double>& values, bool is_polygon, int64_t line) {
     double x1 = 2, y1 = 2, x2 = -1, y2 = -1;
     if (is_polygon) {
       for (size_t i = 0; i < values.size(); i += 2) {
@@ -94,9 +94,10 @@ class LineReader {
     const auto width = static_cast<double>(size_.width), height = static_cast<double>(size_.height);
     const double left = round_pixels(x1 * width), top = round_pixels(y1 * height);
     if (width == 0) return;  // the image cannot be read, which whoever looks at the images tells
-    out_.boxes.push_back({label,
-                          {left, top, round_pixels(round_pixels(x2 * width) - left),
-                           round_pixels(round_pixels(y2 * height) - top)}});
+    out_.boxes.push_back({.label = label,
+                          .bbox = {left, top, round_pixels(round_pixels(x2 * width) - left),
+                                   round_pixels(round_pixels(y2 * height) - top)},
+                          .line = line});
     if (!is_polygon || !masks_) return;
     auto mask = std::make_shared<Segmentation>();
     std::vector<double>& points = mask->polygons.emplace_back();
@@ -142,7 +143,7 @@ YoloLabels read_yolo_labels(const std::string& path, const YoloYaml& set, ImageS
   try {
     LineReader reader(set, size, masks, out);
     for (const TextLine& line : text_lines(read_text(path, kLabelFile)))
-      if (const std::string problem = reader.read(line.text); !problem.empty())
+      if (const std::string problem = reader.read(line); !problem.empty())
         problems.push_back(fmt::format("{}: line {}: {}", path, line.number, problem));
   } catch (const InputError& e) {
     problems.emplace_back(e.what());

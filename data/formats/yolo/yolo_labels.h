@@ -16,6 +16,7 @@ struct YoloBox {
   int64_t label = 0;
   std::array<double, 4> bbox{};                           // x, y, width, height in pixels
   std::shared_ptr<const Segmentation> segmentation = {};  // of a line with a polygon, where it is wanted
+  int64_t line = 0;                                       // of the file
 };
 
 // What the lines of more numbers than a box has look like, of one file or of many.

@@ -12,6 +12,7 @@
 #include "core/files/file.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
+#include "data/formats/splits.h"
 #include "data/formats/yolo/yaml_load.h"
 #include "data/formats/yolo/yolo_sets.h"
 
@@ -102,6 +103,35 @@ std::vector<YoloEntry> read_entries(YamlDocument& yaml, const std::string& split
   return entries;
 }
 
+// A word, or a list of words.
+bool is_words(YamlDocument& yaml, int index) {
+  const yaml_node_t& node = yaml.node(index);
+  if (node.type != YAML_SEQUENCE_NODE) return node.type == YAML_SCALAR_NODE;
+  return std::all_of(node.data.sequence.items.start, node.data.sequence.items.top,
+                     [&](int i) { return yaml.text(i).has_value(); });
+}
+
+// Keys that are no part of the format: another usual name of a split is the split where that is not there; what else names images is told.
+void take_others(const std::map<std::string, std::vector<YoloEntry>>& others, const std::string& path,
+                 YoloYaml& out) {
+  for (const auto& [key, entries] : others) {
+    if (entries.empty()) continue;
+    const auto split = std::ranges::find_if(split_names(), [&](const SplitNames& names) {
+      return std::ranges::find(names.names, key) != names.names.end();
+    });
+    const std::string place = existing_place(path, out.path, entries[0].text);
+    if (split != split_names().end()) {
+      const std::string& name = split->names[0];
+      if (!out.splits.try_emplace(name, entries).second)
+        out.notes.push_back(
+            fmt::format("line {}: {}: is not taken, as {} is there", entries[0].line, key, name));
+    } else if (is_folder(place) ? holds_image(place) : place.ends_with(".txt")) {
+      out.notes.push_back(fmt::format("line {}: {}: is none of train, val and test, and is not taken",
+                                      entries[0].line, shortened(key)));
+    }
+  }
+}
+
 // The numbers of a list of two.
 void read_key_points(YamlDocument& yaml, int index, YoloYaml& out) {
   const yaml_node_t& node = yaml.node(index);
@@ -137,6 +167,7 @@ YoloYaml read_yolo_yaml(const std::string& path) {
   std::set<std::string> seen;
   std::optional<std::pair<int, double>> count;  // where it stands
   const yaml_node_t& root = yaml.root();
+  std::map<std::string, std::vector<YoloEntry>> others;
   for (const auto* p = root.data.mapping.pairs.start; p < root.data.mapping.pairs.top; ++p) {
     const auto key = yaml.text(p->key);
     if (!key) continue;
@@ -155,8 +186,11 @@ YoloYaml read_yolo_yaml(const std::string& path) {
     } else if (*key == "train" || *key == "val" || *key == "test") {
       if (auto entries = read_entries(yaml, *key, p->value); !entries.empty())
         out.splits[*key] = std::move(entries);
+    } else if (is_words(yaml, p->value)) {
+      others[*key] = read_entries(yaml, *key, p->value);
     }
   }
+  take_others(others, path, out);
   if (!has_names) fail_input("{}: has no \"names\" of the classes", path);
   check_class_list(out.names, path);
   if (count && count->second != static_cast<double>(out.names.size()))
@@ -181,7 +215,7 @@ YoloYaml read_darknet_data(const std::string& path) {
     if (key == "names") names = value;
     if (key == "classes") count = {line.number, value};
     for (const auto& [split, keys] : std::map<std::string, std::set<std::string>>{
-             {"train", {"train"}}, {"val", {"valid", "val"}}, {"test", {"test"}}})
+             {"train", {"train"}}, {"val", {"valid", "val", "validation"}}, {"test", {"test"}}})
       if (keys.contains(key)) {
         if (out.splits.contains(split)) fail_input("{}: line {}: {} is there twice", path, line.number, key);
         out.splits[split] = {{value, line.number}};

@@ -17,6 +17,7 @@ struct YoloYaml {
   std::vector<std::string> names;
   std::map<std::string, std::vector<YoloEntry>> splits;  // "train", "val", "test": those that are there
   std::string path;                                      // that they are relative to, as written
+  std::vector<std::string> notes = {};                   // on what else it names, a line each
   int64_t key_points = 0, key_point_numbers = 0;  // kpt_shape of pose labels: 17 points of 2 or 3 numbers
 };
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/files/file.h"
+#include "core/files/unicode_forms.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
 
@@ -26,13 +27,15 @@ std::string without_prefix(std::string name) {
 }
 
 std::string first_place(const std::vector<std::string>& folders, std::string name) {
-  for (int style = 0; style < 2; ++style) {
-    for (const std::string& one : {name, without_prefix(name)})
+  std::vector<std::string> names = spellings_of(name);
+  if (name.find('\\') != std::string::npos) {
+    std::replace(name.begin(), name.end(), '\\', '/');  // as Windows writes it
+    for (std::string& other : spellings_of(name)) names.push_back(std::move(other));
+  }
+  for (const std::string& spelled : names)
+    for (const std::string& one : {spelled, without_prefix(spelled)})
       for (const std::string& folder : folders)
         if (!one.empty() && exists(joined(folder, one))) return joined(folder, one);
-    if (name.find('\\') == std::string::npos) break;
-    std::replace(name.begin(), name.end(), '\\', '/');  // as Windows writes it
-  }
   return "";
 }
 
@@ -68,8 +71,11 @@ bool looks_like_labels(const std::string& path) {
 
 // The file with this ending or with that of Windows; "": none.
 std::string text_of(const fs::path& stem) {
-  for (const char* ending : {".txt", ".TXT"})
-    if (std::string path = fs::path(stem).replace_extension(ending).string(); is_file(path)) return path;
+  for (const std::string& spelled : spellings_of(stem.filename().string()))
+    for (const char* ending : {".txt", ".TXT"})
+      if (std::string path = fs::path(stem).replace_filename(spelled).replace_extension(ending).string();
+          is_file(path))
+        return path;
   return "";
 }
 
@@ -116,29 +122,29 @@ std::string common_root(const std::vector<YoloSource>& sources, const YoloYaml& 
 
 YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& root, const YoloYaml& set,
                      const std::string& file) {
-  YoloImages out{.root = root, .images = {}, .listings = {}, .notes = {}, .links = {}};
+  YoloImages out{.root = root, .images = {}, .listings = {}, .notes = {}, .links = {}, .lists = {}};
   if (!set.path.empty() && !is_folder(joined(parent_of(file), set.path)))
     out.notes.push_back(
         fmt::format("path: \"{}\" is no folder here; names are relative to the file", set.path));
   std::unordered_set<std::string> seen;
   int64_t repeats = 0;
   std::string first_repeat;
-  auto add = [&](const std::string& name, const std::string& folder) {
+  auto add = [&](const std::string& name, const std::string& folder, int64_t line = 0) {
     if (seen.insert(name).second) {
-      out.images.push_back({name, folder});
+      out.images.push_back({name, folder, line > 0 ? out.lists.size() : 0, line});
     } else if (++repeats == 1) {
       first_repeat = name;
     }
   };
   for (const YoloSource& source : sources) {
     if (source.is_list) {
-      out.has_list = true;
+      out.lists.push_back(source.place);
       const std::vector<std::string> folders{parent_of(source.place), joined(parent_of(file), set.path),
                                              parent_of(file)};
       for (const TextLine& line : text_lines(read_text(source.place, kTextFile))) {
         std::string place = first_place(folders, line.text);
         if (place.empty()) place = joined(folders[0], line.text);  // whoever looks at the images tells
-        add(name_below(place, root), root);
+        add(name_below(place, root), root, line.number);
       }
       continue;
     }

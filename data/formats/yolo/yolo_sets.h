@@ -26,6 +26,8 @@ std::string common_root(const std::vector<YoloSource>& sources, const YoloYaml& 
 struct YoloImage {
   std::string name;    // below the root
   std::string folder;  // of the source, that the folder of the labels belongs to
+  size_t list = 0;     // that names it: one of YoloImages::lists, from 1; 0: a folder that was listed
+  int64_t line = 0;    // of the list
 };
 struct YoloImages {
   std::string root;
@@ -33,7 +35,7 @@ struct YoloImages {
   std::vector<std::pair<std::string, FolderListing>> listings;  // of the sources that are folders
   std::vector<std::string> notes;  // what of the folders and lists is passed over
   std::vector<std::string> links;  // below the root, that were followed
-  bool has_list = false;           // among the sources
+  std::vector<std::string> lists;  // among the sources
 };
 YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& root, const YoloYaml& set,
                      const std::string& file);

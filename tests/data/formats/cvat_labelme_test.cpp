@@ -87,7 +87,7 @@ TEST(CvatReader, TakesWhatIsExported) {
        {"error: annotations.xml: line 2: a <track> of a video, expected the images of \"CVAT for images 1.1\""}},
       {{{"annotations.xml", cvat(cvat_image("1.png", cvat_box("nut")), cvat_label("bolt"))},
         {"images/1.png", ""}},
-       {"error: annotations.xml: 1.png has the class \"nut\", which is not one of the 1 that are known (\"bolt\")"}},
+       {"error: annotations.xml: line 2: the class \"nut\" is not one of the 1 that are known (\"bolt\")"}},
   });
 }
 
@@ -148,7 +148,7 @@ TEST(LabelmeReader, TakesWhatIsSaved) {
         {"val/2.png", ""}},
        {"labelme train: 1.png(1) | val: 2.png(1)"}},
       {{{"1.json", labelme(kNut, "../1.png")}, {"classes.txt", "bolt\n"}, {"1.png", ""}},
-       {"error: 1.json: the class \"nut\" is not one of the 1 that are known (\"bolt\")"}},
+       {"error: 1.json: shape 1: the class \"nut\" is not one of the 1 that are known (\"bolt\")"}},
       {{{"1.json", labelme(kNut, "1.png")}, {"1.png", ""}, {"2.json", R"({"a":1})"}},
        {"error: 2.json: has no \"shapes\", expected a file of LabelMe"}},
   });

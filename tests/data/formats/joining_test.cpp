@@ -261,7 +261,7 @@ TEST(Union, OfClassFolders) {
   for (const char* name : {"A/train/cat/1.png", "A/train/dog/1.png", "B/train/bee/1.png", "B/train/cat/1.png",
                            "B/val/cat/2.png"})
     test::write_picture(dir / name);
-  const DataSplits splits = find_united({dir / "A", dir / "B"}, {.is_detection = false});
+  const DataSplits splits = find_united({dir / "A", dir / "B"}, {.kind = Annotated::kClass});
   DataPaths train = *splits.train;
   auto set = open_classification_dataset(train);
   EXPECT_EQ(set->class_names(), (std::vector<std::string>{"cat", "dog", "bee"}));

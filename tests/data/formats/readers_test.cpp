@@ -59,10 +59,10 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
        {"error: data.yaml: line 2: train: \"images/a/1.png\": expected a folder of images or a list of them (.txt)"}},
       {both(set, {{"data.yaml", kNames + "train: images/a\nval: images/b\ntest: ../test/images\n"}}),
        {"yolo train: 1.png(1) 2.png(1) | val: 3.png(1)\ndata.yaml: line 4: test: \"../test/images\": no such folder or list of "
-        "images; so there are no test images"}},
+        "images; so there are no test images\nimages/c holds labelled data but is none of the splits and is left out"}},
       {both(set, {{"data.yaml", kNames + "train: list.txt\n"},
                   {"list.txt", "images/a/1.png\nimages/a/none.png\n"}}),
-       {"error: images/a/none.png: no such file (image 2 of data.yaml)"}},
+       {"error: images/a/none.png: no such file (list.txt: line 2)"}},
       {both(set,
             {{"data.yaml", kNames + "train: list.txt\n"}, {"list.txt", "images/a/1.png\n/etc/none.png\n"}}),
        {"error: ", "the file name is absolute"}},
@@ -440,7 +440,8 @@ TEST(CocoReader, LayoutsOfLabelStudioAndFiftyOne) {
       {{{"annotations/instances_train2014.json", coco("1.png")},
         {"annotations/instances_train2017.json", coco("1.png")},
         {"train2017/1.png", ""}},
-       {"coco train: 1.png"}},
+       {"coco train: 1.png\nannotations/instances_train2014.json holds labelled data but is none of the splits and is "
+        "left out"}},
       {{{"readme.txt", "x"}}, {"error: ", "describes no data set that is known"}, "readme.txt"},
   });
 }

@@ -1,13 +1,19 @@
 // The registries that a configuration is checked against, with the names that the recipes use: stand-ins for scripts/fuzz.sh, so that
 // no layer is compiled.
 #include "core/kernels/optimizer/optimizer.h"
+#include "data/evaluation/evaluators.h"
 #include "layers/attention.h"
 #include "models/backbone.h"
 #include "models/build.h"
 #include "models/detection/class_loss.h"
+#include "models/summary.h"
 #include "train/config/config.h"
 #include "train/config/task.h"
+#include "train/inference/inference.h"
+#include "train/inference/predictor.h"
+#include "train/loop/training_task.h"
 #include "train/optimizers/schedule.h"
+#include "train/report/run_metrics.h"
 
 namespace saccade {
 namespace {
@@ -18,6 +24,33 @@ Registry<Spec>& stand_in(const char* what, std::initializer_list<Spec> specs) {
   for (const Spec& spec : specs) registry.add(spec);
   return registry;
 }
+
+// Nothing of it is called but the checks, which find nothing.
+class StandInTask : public Task {
+ public:
+  void check_split(const std::string&, const config::Split&) const override {}
+  Annotated data_kind() const override { return Annotated::kObjects; }
+  TrainingImages open_images(const Config&, std::vector<std::string>&) const override { return {}; }
+  std::optional<DataSize> data_size(const Config&) const override { return std::nullopt; }
+  UsualClasses usual_classes() const override { return {}; }
+  std::string draw_target(Image&, const Batch&, size_t, const std::vector<std::string>&) const override {
+    return "";
+  }
+  void check_classes(const Classes&, const std::string&) const override {}
+  Classes unnamed_classes(int64_t) const override { return {}; }
+  std::unique_ptr<TrainingTask> training(const Config&) const override { return nullptr; }
+  std::vector<std::string> primary_metrics(const Config&) const override { return {}; }
+  std::vector<MetricChart> charts() const override { return {}; }
+  std::unique_ptr<Inference> inference(const LoadedModel&) const override { return nullptr; }
+  Evaluation evaluate(const EvalArguments&, const LoadedModel&, const EvaluatorOptions&) const override {
+    return {};
+  }
+  std::unique_ptr<Predictor> predictor(const PredictArguments&, const LoadedModel&) const override {
+    return nullptr;
+  }
+  std::string report(Page&, const ReportOptions&) const override { return ""; }
+  ModelSummary summarize(Module&, int64_t, int64_t) const override { return {}; }
+};
 
 }  // namespace
 
@@ -53,19 +86,16 @@ Registry<ScheduleSpec>& schedules() {
       stand_in<ScheduleSpec>("schedule", {{.name = "cosine", .needs_end = true}, {.name = "step"}});
   return all;
 }
-Registry<TaskSpec>& training_tasks() {
+Registry<RegisteredTask>& tasks() {
   static auto& all =
-      stand_in<TaskSpec>("task", {{.name = "detection",
-                                   .check = [](const Config&) {},
-                                   .check_split = [](const std::string&, const config::Split&) {}},
-                                  {.name = "classification",
-                                   .check = [](const Config&) {},
-                                   .check_split = [](const std::string&, const config::Split&) {}}});
+      stand_in<RegisteredTask>("task", {{.name = "detection", .task = std::make_shared<StandInTask>()},
+                                        {.name = "classification", .task = std::make_shared<StandInTask>()}});
   return all;
 }
-const TaskSpec& task_of(const Config& config) {
-  return training_tasks().find(model_types().find(config.model().type(), "model.type").task);
+const std::string& task_name(const Config& config) {
+  return model_types().find(config.model().type(), "model.type").task;
 }
+const Task& task_of(const Config& config) { return *tasks().find(task_name(config)).task; }
 Registry<kernels::OptimizerSpec>& kernels::optimizers() {
   static auto& all = stand_in<OptimizerSpec>("optimizer", {{.name = "adamw"}, {.name = "sgd"}});
   return all;

@@ -8,6 +8,7 @@
 #include "tests/test_folder.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/load_model.h"
+#include "train/config/task.h"
 
 namespace saccade {
 namespace {
@@ -39,7 +40,7 @@ TEST(Convert, TakesTheWeightsOfAClassifierWithItsConfiguration) {
                          folder / "plain.safetensors", folder / "out.safetensors"}),
             0);
   const LoadedModel loaded = load_trained_model(folder / "out.safetensors");
-  EXPECT_EQ(loaded.task, "classification");
+  EXPECT_EQ(task_name(loaded.config), "classification");
   EXPECT_EQ(loaded.class_names.size(), 3u);
   EXPECT_TRUE(loaded.category_ids.empty());
 }

@@ -12,6 +12,7 @@
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 #include "train/checkpoints/load_model.h"
+#include "train/config/task.h"
 
 namespace saccade {
 namespace {
@@ -206,7 +207,7 @@ TEST(ForeignWeights, ADatIsAClassifier) {
   const Converted r = convert(folder / "dat.safetensors", folder / "out.safetensors");
   ASSERT_EQ(r.status, 0) << r.err;
   const LoadedModel loaded = load_trained_model(folder / "out.safetensors");
-  EXPECT_EQ(loaded.task, "classification");
+  EXPECT_EQ(task_name(loaded.config), "classification");
   EXPECT_EQ(loaded.class_names.size(), 7u);
   EXPECT_EQ(loaded.config.data().val_height(), 160);
   std::map<std::string, std::string> args;

@@ -15,9 +15,9 @@
 #include "models/detection/set_output.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
-#include "train/commands/predict_files.h"
 #include "train/config/options.h"
 #include "train/inference/model_input.h"
+#include "train/inference/picture_files.h"
 
 namespace saccade {
 namespace {

@@ -489,6 +489,9 @@ TEST_F(RunFaults, OtherImagesAreRefused) {
       0)
       << err_;
   expect_said(out_, "changed data.train.images: ");
+  // What was changed then is no change of the next start.
+  ASSERT_EQ(train("other", {"--resume"}), 0) << err_;
+  EXPECT_EQ(out_.find("changed "), std::string::npos) << out_;
 }
 
 // A child process that gets a signal while it trains: at once, or when the progress shows its first evaluation.

@@ -11,6 +11,7 @@
 #include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "models/detection/set_output.h"
+#include "tests/objects.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
@@ -167,8 +168,8 @@ RtDetrBatch read_rt_detr_batch(const SafetensorsReader& file, int b) {
     target.image_id = n;
     target.height = batch.images.dim(1);
     target.width = batch.images.dim(2);
-    target.labels = file.read(fmt::format("{}.{}.labels", b, n)).to_vector<int64_t>();
-    target.boxes = file.read(fmt::format("{}.{}.boxes", b, n)).to_vector<float>();
+    test::set_objects(target, file.read(fmt::format("{}.{}.labels", b, n)).to_vector<int64_t>(),
+                      file.read(fmt::format("{}.{}.boxes", b, n)).to_vector<float>());
     batch.targets.push_back(std::move(target));
   }
   return batch;

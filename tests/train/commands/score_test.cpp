@@ -339,11 +339,16 @@ TEST(FolderOutputs, AreReplacedWithAWordOrNotAtAll) {
     EXPECT_EQ(again, 0);
     EXPECT_NE(said.find(file + ": replaces the file that was there"), std::string::npos) << said;
   }
+  const std::vector<std::string> fix{
+      "data",  "check",         "--annotations", dir / "set/annotations.json", "--images", dir / "set/images",
+      "--fix", dir / "one.json"};
   write_bytes(dir / "one.json", "old");
-  EXPECT_NE(run_words({"data", "check", "--annotations", dir / "set/annotations.json", "--images",
-                       dir / "set/images", "--fix", dir / "one.json"})
-                .second.find("one.json: replaces the file that was there"),
+  EXPECT_NE(run_words(fix).second.find("one.json: is there already and not written by saccade"),
             std::string::npos);
+  EXPECT_EQ(read_bytes(dir / "one.json"), "old");
+  fs::remove(dir / "one.json");
+  run_words(fix);
+  EXPECT_NE(run_words(fix).second.find("one.json: replaces the file that was there"), std::string::npos);
   write_bytes(dir / "c.textproto", kScoredConfig);
   const std::vector<std::string> show{"data",   "show",      "--config", dir / "c.textproto",
                                       "--data", dir / "set", "--output", dir / "seen"};

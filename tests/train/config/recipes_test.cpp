@@ -26,8 +26,8 @@ TEST_P(Recipe, Builds) {
   Config c = resolve_config(load_config(SACCADE_SOURCE_DIR "/configs/" + GetParam() + ".textproto"));
   validate_config(c);
   // The values are not drawn here, which would take most of the time.
-  std::shared_ptr<Module> model =
-      build_model(c, c.model().num_classes() > 0 ? c.model().num_classes() : task_of(c).usual_classes);
+  std::shared_ptr<Module> model = build_model(
+      c, c.model().num_classes() > 0 ? c.model().num_classes() : task_of(c).usual_classes().count);
   Optimizer optimizer(model->parameters(), optimizer_options(c.optimizer()));
   EXPECT_GT(optimizer.parameter_count(), 0);
   check_schedule(schedule_options(c.schedule()));

@@ -1,6 +1,8 @@
 // Exported models as files: their structure here, their numbers in scripts/checks/check_onnx.py, which runs them.
 #ifdef SACCADE_ONNX
 #include "train/export/export.h"
+#include "train/config/task.h"
+#include "train/tasks/onnx_outputs.h"
 
 #include <onnx/onnx.pb.h>
 
@@ -201,12 +203,17 @@ LoadedModel small_model(const std::string& text) {
   return model;
 }
 
+std::shared_ptr<const ModelOutputs> outputs_of(const LoadedModel& model, const OutputChoice& choice = {}) {
+  return onnx_outputs().find(task_name(model.config)).make(model.config, choice);
+}
+
 TEST(Export, EveryFamilyIsStandardOperators) {
   for (const ExportCase& c : kCases) {
     const LoadedModel model = small_model(c.model);
     for (int64_t batch : {1, 0}) {
       SCOPED_TRACE(c.name + (batch ? "" : ", any batch"));
-      const ExportedModel exported = export_model(*model.module, {.height = 64, .width = 96, .batch = batch});
+      const ExportedModel exported =
+          export_model(*model.module, *outputs_of(model), {.height = 64, .width = 96, .batch = batch});
       const onnx::ModelProto proto = parsed(exported.file);
       check_structure(proto);
       const int64_t free = batch == 0 ? -1 : batch;
@@ -226,15 +233,13 @@ TEST(Export, EveryFamilyIsStandardOperators) {
 }
 
 TEST(Export, PreAndPostprocessingOnRequest) {
-  const LoadedModel model = small_model(kCases[0].model);
-  const std::shared_ptr<const ClassLoss> focal = class_losses().find("focal").make({});
-  ExportOptions o{
-      .height = 64, .width = 64, .batch = 2, .postprocess = true, .classes = 3, .class_loss = focal.get()};
-  o.max_detections = 7;
+  const LoadedModel model = small_model(kCases[0].model + " eval { max_detections: 7 }");
+  ExportOptions o{.height = 64, .width = 64, .batch = 2};
   for (OnnxInput input : {OnnxInput::kUnit, OnnxInput::kBytes}) {
     o.input = input;
-    o.raw_outputs = input == OnnxInput::kBytes;
-    const onnx::ModelProto proto = parsed(export_model(*model.module, o).file);
+    const auto outputs =
+        outputs_of(model, {.classes = 3, .postprocess = true, .raw_outputs = input == OnnxInput::kBytes});
+    const onnx::ModelProto proto = parsed(export_model(*model.module, *outputs, o).file);
     check_structure(proto);
     ASSERT_EQ(proto.graph().input_size(), 2);
     const bool bytes = input == OnnxInput::kBytes;
@@ -251,33 +256,30 @@ TEST(Export, PreAndPostprocessingOnRequest) {
 }
 
 TEST(Export, PostprocessingOfSoftmaxes) {
-  auto outputs_of = [](const onnx::ModelProto& proto) {
+  auto found_in = [](const onnx::ModelProto& proto) {
     std::vector<std::pair<std::string, std::vector<int64_t>>> outputs;
     for (const auto& out : proto.graph().output()) outputs.emplace_back(out.name(), shape_of(out));
     return outputs;
   };
-  using Outputs = decltype(outputs_of(onnx::ModelProto()));
+  using Outputs = decltype(found_in(onnx::ModelProto()));
   // Each query's best class but the last, which stands for none, then the best queries.
   const LoadedModel detr = small_model(with_resnet("detr", "", "") + " criterion { class_loss: softmax }");
-  const std::shared_ptr<const ClassLoss> loss = class_losses().find("softmax").make({});
-  onnx::ModelProto proto = parsed(export_model(*detr.module, {.height = 64,
-                                                              .width = 64,
-                                                              .batch = 0,
-                                                              .postprocess = true,
-                                                              .classes = 3,
-                                                              .class_loss = loss.get()})
-                                      .file);
+  onnx::ModelProto proto =
+      parsed(export_model(*detr.module, *outputs_of(detr, {.classes = 3, .postprocess = true}),
+                          {.height = 64, .width = 64, .batch = 0})
+                 .file);
   check_structure(proto);
-  EXPECT_EQ(outputs_of(proto), (Outputs{{"labels", {-1, 5}}, {"boxes", {-1, 5, 4}}, {"scores", {-1, 5}}}));
+  EXPECT_EQ(found_in(proto), (Outputs{{"labels", {-1, 5}}, {"boxes", {-1, 5, 4}}, {"scores", {-1, 5}}}));
   EXPECT_EQ(count_nodes(proto, "TopK"), 2);
   EXPECT_EQ(count_nodes(proto, "Sigmoid"), 1);  // of the boxes: no score's
   // The best three of three classes.
   const LoadedModel classifier = small_model(vision("vit", kVit));
-  proto = parsed(
-      export_model(*classifier.module, {.height = 32, .width = 32, .postprocess = true, .raw_outputs = true})
-          .file);
+  proto = parsed(export_model(*classifier.module,
+                              *outputs_of(classifier, {.postprocess = true, .raw_outputs = true}),
+                              {.height = 32, .width = 32})
+                     .file);
   check_structure(proto);
-  EXPECT_EQ(outputs_of(proto), (Outputs{{"labels", {1, 3}}, {"scores", {1, 3}}, {"logits", {1, 3}}}));
+  EXPECT_EQ(found_in(proto), (Outputs{{"labels", {1, 3}}, {"scores", {1, 3}}, {"logits", {1, 3}}}));
   EXPECT_EQ(proto.graph().input_size(), 1);
   EXPECT_EQ(count_nodes(proto, "TopK"), 1);
 }
@@ -294,6 +296,10 @@ class Told : public Classifier {
   std::function<Var(const Var&)> function_;
 };
 
+std::shared_ptr<const ModelOutputs> logits_alone() {
+  return onnx_outputs().find("classification").make({}, {});
+}
+
 Var channel_means(const Var& images) {
   const int space[] = {1, 2};
   return mean(images, space);
@@ -304,7 +310,8 @@ TEST(Export, InfiniteBoundsAreNone) {
   for (auto [low, high, inputs] : std::initializer_list<std::tuple<double, double, int>>{
            {0, kInfinity, 2}, {-kInfinity, 6, 3}, {-kInfinity, kInfinity, 0}}) {
     Told model([&](const Var& x) { return clamp(channel_means(x), low, high); });
-    const onnx::ModelProto proto = parsed(export_model(model, {.height = 8, .width = 8}).file);
+    const onnx::ModelProto proto =
+        parsed(export_model(model, *logits_alone(), {.height = 8, .width = 8}).file);
     check_structure(proto);
     int seen = 0;
     for (const auto& node : proto.graph().node())
@@ -319,7 +326,7 @@ TEST(Export, InfiniteBoundsAreNone) {
 TEST(Export, TheModeComesBackAfterAnError) {
   Told model([](const Var& x) { return relu(Var(x.value().slice(1, 0, 4))); });
   model.set_training(true);
-  EXPECT_THROW(export_model(model, {.height = 8, .width = 8}), Error);
+  EXPECT_THROW(export_model(model, *logits_alone(), {.height = 8, .width = 8}), Error);
   EXPECT_TRUE(model.training());
 }
 
@@ -386,7 +393,7 @@ TEST(Export, RefusesWhatItCannotWrite) {
   for (const Case& c : cases) {
     Told model(c.function);
     try {
-      export_model(model, {.height = 8, .width = 8, .batch = c.batch});
+      export_model(model, *logits_alone(), {.height = 8, .width = 8, .batch = c.batch});
       ADD_FAILURE() << "expected: " << c.part;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(c.part), std::string::npos) << error.what();

@@ -15,6 +15,7 @@
 #include "models/backbone.h"
 #include "models/build.h"
 #include "models/detection/set_output.h"
+#include "tests/objects.h"
 #include "train/config/config.h"
 #include "train/config/options.h"
 #include "train/optimizers/optimizer.h"
@@ -72,8 +73,8 @@ GoldenBatch read_batch(const SafetensorsReader& file, const std::string& inputs,
     target.image_id = n;
     target.height = h;
     target.width = w;
-    target.labels = file.read(goals + std::to_string(n) + ".labels").to_vector<int64_t>();
-    target.boxes = file.read(goals + std::to_string(n) + ".boxes").to_vector<float>();
+    test::set_objects(target, file.read(goals + std::to_string(n) + ".labels").to_vector<int64_t>(),
+                      file.read(goals + std::to_string(n) + ".boxes").to_vector<float>());
     batch.targets.push_back(std::move(target));
   }
   return batch;

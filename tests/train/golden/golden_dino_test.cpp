@@ -12,6 +12,7 @@
 #include "models/build.h"
 #include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
+#include "tests/objects.h"
 #include "tests/test_folder.h"
 #include "tests/train/golden/near_golden.h"
 #include "train/checkpoints/infer_config.h"
@@ -72,8 +73,8 @@ TEST_P(GoldenDino, EqualsPyTorch) {
     Target target;
     target.image_id = 10 + n;
     const std::string prefix = fmt::format("target.{}.", n);
-    target.labels = golden.read(prefix + "labels").to_vector<int64_t>();
-    target.boxes = golden.read(prefix + "boxes").to_vector<float>();
+    test::set_objects(target, golden.read(prefix + "labels").to_vector<int64_t>(),
+                      golden.read(prefix + "boxes").to_vector<float>());
     targets.push_back(std::move(target));
   }
   input.targets = &targets;

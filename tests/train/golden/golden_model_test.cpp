@@ -12,6 +12,7 @@
 #include "models/build.h"
 #include "models/detection/set_output.h"
 #include "tests/models/schema_args.h"
+#include "tests/objects.h"
 #include "tests/train/golden/near_golden.h"
 #include "train/optimizers/optimizer.h"
 
@@ -79,8 +80,8 @@ ModelBatch read_model_batch(const SafetensorsReader& file, const std::string& im
     target.image_id = n;
     target.height = h;
     target.width = w;
-    target.labels = file.read(target_prefix + std::to_string(n) + ".labels").to_vector<int64_t>();
-    target.boxes = file.read(target_prefix + std::to_string(n) + ".boxes").to_vector<float>();
+    test::set_objects(target, file.read(target_prefix + std::to_string(n) + ".labels").to_vector<int64_t>(),
+                      file.read(target_prefix + std::to_string(n) + ".boxes").to_vector<float>());
     batch.targets.push_back(std::move(target));
   }
   return batch;

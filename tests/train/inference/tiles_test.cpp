@@ -1,5 +1,5 @@
 // Tiles: that they cover the image, and that what lies on a seam is found once.
-#include "train/detection/tiles.h"
+#include "train/tasks/detection/tiles.h"
 
 #include <gtest/gtest.h>
 
@@ -31,16 +31,17 @@ TEST(Tiles, CoverTheImageWithTheirOverlap) {
     }
 }
 
+ImageDetection detection(const Box& box, int64_t label, double score) {
+  return {{.label = label, .box = box, .score = score}};
+}
+
 // Boxes of objects of the image as a tile sees them: cut at its border; nothing where less than a tenth is in it.
 std::vector<ImageDetection> seen(const Tile& tile, const std::vector<ImageDetection>& objects) {
   std::vector<ImageDetection> out;
   for (ImageDetection d : objects) {
-    const double area = (d.x2 - d.x1) * (d.y2 - d.y1);
-    d.x1 = std::clamp(d.x1 - double(tile.x), 0.0, double(tile.width));
-    d.x2 = std::clamp(d.x2 - double(tile.x), 0.0, double(tile.width));
-    d.y1 = std::clamp(d.y1 - double(tile.y), 0.0, double(tile.height));
-    d.y2 = std::clamp(d.y2 - double(tile.y), 0.0, double(tile.height));
-    const double share = (d.x2 - d.x1) * (d.y2 - d.y1) / area;
+    const double area = d.box.area();
+    d.box = cut(moved(d.box, -double(tile.x), -double(tile.y)), {tile.height, tile.width});
+    const double share = d.box.area() / area;
     d.score *= 1 - 0.1 * double(tile.x % 7) / 7;  // each tile is sure of it in another degree
     if (share >= 0.1) out.push_back(d);
   }
@@ -54,13 +55,13 @@ TEST(Tiles, EveryObjectIsFoundOnce) {
   // On a seam, at a corner of four tiles, larger than a tile, at the image's border, two beside each other, one of another class in
   // one's place.
   const std::vector<ImageDetection> objects{
-      {{double(seam) - 60, 20, double(seam) + 70, 100}, 0, 0.9},
-      {{double(seam) - 30, 360, double(seam) + 30, 430}, 0, 0.8},
-      {{500, 450, 1400, 950}, 1, 0.95},
-      {{0, 600, 50, 660}, 1, 0.7},
-      {{100, 700, 140, 760}, 0, 0.6},
-      {{135, 700, 175, 760}, 0, 0.55},
-      {{100, 700, 140, 760}, 2, 0.5},
+      detection({double(seam) - 60, 20, double(seam) + 70, 100}, 0, 0.9),
+      detection({double(seam) - 30, 360, double(seam) + 30, 430}, 0, 0.8),
+      detection({500, 450, 1400, 950}, 1, 0.95),
+      detection({0, 600, 50, 660}, 1, 0.7),
+      detection({100, 700, 140, 760}, 0, 0.6),
+      detection({135, 700, 175, 760}, 0, 0.55),
+      detection({100, 700, 140, 760}, 2, 0.5),
   };
   std::vector<std::vector<ImageDetection>> found;
   for (const Tile& tile : tiles) found.push_back(seen(tile, objects));
@@ -69,29 +70,26 @@ TEST(Tiles, EveryObjectIsFoundOnce) {
   EXPECT_TRUE(
       std::is_sorted(merged.begin(), merged.end(), [](auto& a, auto& b) { return a.score > b.score; }));
   for (const ImageDetection& o : objects)
-    EXPECT_EQ(std::ranges::count_if(merged,
-                                    [&](const ImageDetection& m) {
-                                      return m.label == o.label && m.x1 == o.x1 && m.y1 == o.y1 &&
-                                             m.x2 == o.x2 && m.y2 == o.y2;
-                                    }),
+    EXPECT_EQ(std::ranges::count_if(
+                  merged, [&](const ImageDetection& m) { return m.label == o.label && m.box == o.box; }),
               1)
-        << o.x1 << " " << o.y1;
+        << o.box.x1 << " " << o.box.y1;
 }
 
 TEST(Tiles, WhatAModelToldApartStaysApart) {
   const std::vector<Tile> tiles{{0, 0, 100, 100}, {0, 0, 200, 100}};
-  const ImageDetection outer{{10, 10, 60, 60}, 0, 0.9};
-  const ImageDetection inner{{20, 20, 40, 40}, 0, 0.8};
+  const ImageDetection outer = detection({10, 10, 60, 60}, 0, 0.9);
+  const ImageDetection inner = detection({20, 20, 40, 40}, 0, 0.8);
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer, inner}, {}}).size(), 2u);
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer}, {inner}}).size(), 2u);
   // At the border of its tile the smaller is part of something, which may be the larger.
-  const ImageDetection part{{80, 20, 100, 40}, 0, 0.8};
-  const ImageDetection whole{{80, 20, 180, 60}, 0, 0.7};
+  const ImageDetection part = detection({80, 20, 100, 40}, 0, 0.8);
+  const ImageDetection whole = detection({80, 20, 180, 60}, 0, 0.7);
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{part}, {whole}}).size(), 1u);
 }
 
 ImageDetection row_box(double score, double x1, double x2, double y1 = 20, double y2 = 40) {
-  return {{x1, y1, x2, y2}, 0, score};
+  return detection({x1, y1, x2, y2}, 0, score);
 }
 
 TEST(Tiles, ABoxAroundManyAndNeighboursSwallowNothing) {
@@ -110,7 +108,8 @@ TEST(Tiles, ABoxAroundManyAndNeighboursSwallowNothing) {
                                                           {row_box(0.8, 86 - 75, 98 - 75)},
                                                           {row_box(0.7, 78, 94), row_box(0.6, 86, 98)}});
   ASSERT_EQ(merged.size(), 2u);
-  EXPECT_TRUE(merged[0].x1 == 78 && merged[0].x2 == 94 && merged[1].x1 == 86 && merged[1].x2 == 98);
+  EXPECT_TRUE(merged[0].box.x1 == 78 && merged[0].box.x2 == 94 && merged[1].box.x1 == 86 &&
+              merged[1].box.x2 == 98);
 }
 
 }  // namespace

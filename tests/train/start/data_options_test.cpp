@@ -58,7 +58,7 @@ TEST(TrainingNotes, SayWhatIsOddAboutTheData) {
     apply_set(config,
               "data.train={annotations: \"" + dir / "list.json" + "\" images: \"" + dir.path() + "\"}");
     std::string notes;
-    for (const std::string& note : task_of(config).make(resolve_config(config))->describe_data())
+    for (const std::string& note : task_of(config).training(resolve_config(config))->describe_data())
       notes += note + "\n";
     EXPECT_EQ(c.note.empty(), notes.empty()) << notes;
     EXPECT_NE(notes.find(c.note), std::string::npos) << c.note << " not in " << notes;
@@ -102,7 +102,7 @@ TEST(DataOptions, DoWhatTheySay) {
   auto objects = [](const Batches& all) {
     size_t count = 0;
     for (const Batch& b : all)
-      for (const Target& t : b.targets) count += t.labels.size();
+      for (const Target& t : b.targets) count += t.instances.size();
     return count;
   };
   auto different_images = [](const Batches& all) {
@@ -117,10 +117,11 @@ TEST(DataOptions, DoWhatTheySay) {
     return sizes;
   };
   auto spread = [](const Batches& all) {  // of the lengths of boxes
-    std::vector<float> widths;
+    std::vector<double> widths;
     for (const Batch& b : all)
       for (const Target& t : b.targets)
-        for (size_t i = 0; i < t.labels.size(); ++i) widths.push_back(t.boxes[4 * i + 2]);
+        for (const Instance& i : t.instances)
+          widths.push_back(i.box.width() / static_cast<double>(t.frame.width));
     const auto [least, most] = std::ranges::minmax_element(widths);
     return *most / *least;
   };

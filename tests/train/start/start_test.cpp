@@ -124,7 +124,7 @@ TEST(LargestBatch, OfEachWayToSizeImages) {
       parse_config("data { batch_size: 3 augment { height: 32 width: 32 mosaic: 1 } }", "test"));
   const Batch batch = largest_batch(config, {}, 2);
   EXPECT_EQ(batch.images.shape(), (Shape{3, 32, 32, 3}));
-  EXPECT_EQ(batch.targets.at(2).boxes.size(), 4u * 8);
+  EXPECT_EQ(batch.targets.at(2).instances.size(), 8u);
 }
 
 // With everything that a trial could change: batch norm that learns, dropout, denoising, averages, accumulation.

@@ -184,6 +184,7 @@ void add_score(CLI::App& app, Action& action) {
   option(c, "--checkpoint", a->checkpoint, "FILE", "the annotations are of the classes of this one");
   add_json(c, a->json);
   add_classes(c, a->classes, "figures of these classes only, as pycocotools' catIds");
+  add_class_set(c, a->set);
   add_per_class(c, a->per_class);
   add_figures(c, a->figures);
   option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
@@ -315,6 +316,7 @@ void add_report(CLI::App& app, Action& action) {
   option(c, "--images", a->images, "DIR", "folder of its images, where they have moved");
   add_data_split(c, a->data, a->split);
   add_classes(c, a->classes, "the evaluation is of these classes only");
+  add_class_set(c, a->set);
   add_figures(c, a->figures);
   c->add_flag("--curves-only", a->curves_only, "only what the run has logged: nothing is evaluated");
   add_batch_size(c, a->batch_size, "images at a time");

@@ -14,6 +14,7 @@ void add_source(CLI::App* command, Arguments& a) {
   option(command, "--images", a.images, "DIR", "folder of the images");
   add_data(command, a.data, "or a folder as train --data takes it, with all its splits; several are united");
   add_classes(command, a.classes, "only these classes");
+  add_class_set(command, a.set);
 }
 
 }  // namespace
@@ -80,6 +81,7 @@ void add_data_commands(CLI::App& app, Action& action) {
   option(convert, "--images", v->images, "DIR", "folder of the images of the file IN");
   add_data(convert, v->data, "further folders as train --data takes them, united with IN");
   add_classes(convert, v->classes, "only these classes");
+  add_class_set(convert, v->set);
   option(convert, "--from", v->from, "FORMAT",
          "coco, cvat, csv, labelme, voc or yolo (default: as the names look)");
   option(convert, "--to", v->to, "FORMAT", "coco, the default");

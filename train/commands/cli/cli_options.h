@@ -91,6 +91,12 @@ inline void add_classes(CLI::App* command, std::vector<std::string>& classes, co
       ->check(not_empty());
 }
 
+// Where there is no other --set: which classes count, and as what.
+inline void add_class_set(CLI::App* command, std::vector<std::string>& set) {
+  add_set(command, set, "classes as train --set data.class_map.NAME=AS has them (repeatable)")
+      ->allow_extra_args(false);
+}
+
 inline void add_allow_outside(CLI::App* command, bool& allow_outside) {
   command->add_flag("--allow-outside", allow_outside,
                     "images may lie outside of their folder: absolute names, \"..\", links");

@@ -1,0 +1,205 @@
+// What lies beside the data and is not taken, in all formats, and files whose names are nearly those that are meant.
+#include <gtest/gtest.h>
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "core/files/unicode_forms.h"
+#include "tests/data/formats/reader_rows.h"
+
+namespace saccade {
+namespace {
+
+using test::both;
+using test::check_reading;
+using test::Files;
+using test::make;
+
+const std::string kLine = "0 0.5 0.5 0.5 0.5\n";
+
+std::string coco_of(const std::string& image) {
+  return R"({"images":[{"id":1,"file_name":")" + image +
+         R"(","width":40,"height":20}],"annotations":[],"categories":[{"id":1,"name":"nut"}]})";
+}
+std::string voc_of() {
+  return "<annotation><object><name>nut</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax>"
+         "</bndbox></object></annotation>";
+}
+std::string cvat_of(const std::string& image) {
+  return "<annotations>\n<image name=\"" + image +
+         "\"><box label=\"nut\" xtl=\"1\" ytl=\"1\" xbr=\"3\" ybr=\"3\"/></image>\n</annotations>\n";
+}
+std::string labelme_of(const std::string& image) {
+  return R"({"imagePath":")" + image +
+         R"(","shapes":[{"label":"nut","points":[[1,1],[5,5]],"shape_type":"rectangle"}]})";
+}
+const std::string kTable = "file_name,class,x1,y1,x2,y2\n";
+
+// The files of one split in a folder of its name.
+Files split_of(const std::string& format, const std::string& name) {
+  const std::string own = name + "/", image = name + ".png";
+  if (format == "coco") return {{own + "_annotations.coco.json", coco_of(image)}, {own + image, ""}};
+  if (format == "voc") return {{own + name + ".xml", voc_of()}, {own + image, ""}};
+  if (format == "cvat") return {{own + "annotations.xml", cvat_of(image)}, {own + "images/" + image, ""}};
+  if (format == "labelme") return {{own + name + ".json", labelme_of(image)}, {own + image, ""}};
+  if (format == "csv")
+    return {{own + "_annotations.csv", kTable + image + ",nut,1,1,3,3\n"}, {own + image, ""}};
+  return {{own + "images/" + image, ""}, {own + "labels/" + name + ".txt", kLine}};
+}
+
+TEST(PassedOver, LabelledFoldersBesideTheSplitsAreNamed) {
+  for (const std::string format : {"coco", "voc", "cvat", "labelme", "csv", "yolo"}) {
+    const Files named = format == "yolo" ? Files{{"data.yaml", "names: [nut]\n"}} : Files{};
+    const Files both_splits = both(both(named, split_of(format, "train")), split_of(format, "val"));
+    const auto says = [&](const Files& files) {
+      TestFolder dir;
+      make(dir, files);
+      return test::without(fmt::format("{}", fmt::join(find_splits(dir.path()).notes, "\n")),
+                           dir.path() + "/");
+    };
+    EXPECT_EQ(says(both_splits), "") << format;
+    EXPECT_EQ(says(both(both_splits, split_of(format, "extra"))),
+              "extra holds labelled data but is none of the splits and is left out")
+        << format;
+    EXPECT_EQ(says(both(both(both_splits, split_of(format, "extra")), split_of(format, "more")))
+                  .find("2 folders or lists in "),
+              0u)
+        << format;
+    const std::string valid = says(both(both_splits, split_of(format, "valid")));
+    EXPECT_EQ(valid.find("valid"), 0u) << format << ": " << valid;
+    EXPECT_NE(valid.find(": is not taken, as val"), std::string::npos) << format << ": " << valid;
+    EXPECT_EQ(valid.find('\n'), std::string::npos) << format << ": " << valid;
+    // Images alone are another set's, and tell nothing.
+    EXPECT_EQ(says(both(both_splits, {{"extra/1.png", ""}})), "") << format;
+  }
+}
+
+TEST(PassedOver, ListsAndKeysBesideThoseOfTheSplitsAreNamed) {
+  const Files images{
+      {"images/1.png", ""}, {"images/2.png", ""}, {"labels/1.txt", kLine}, {"labels/2.txt", kLine}};
+  check_reading({
+      {{{"train.json", coco_of("1.png")},
+        {"val.json", coco_of("2.png")},
+        {"more.json", coco_of("1.png")},
+        {"images/1.png", ""},
+        {"images/2.png", ""},
+        {"notes.json", "{}"}},
+       {"coco train: 1.png | val: 2.png\nmore.json holds labelled data but is none of the splits and is left out"}},
+      {{{"annotations/instances_train2017.json", coco_of("1.png")},
+        {"annotations/instances_extra.json", coco_of("2.png")},
+        {"annotations/captions_train2017.json", coco_of("1.png")},
+        {"train2017/1.png", ""}},
+       {"coco train: 1.png\nannotations/instances_extra.json holds labelled data but is none of the splits and is left out"}},
+      {{{"train.csv", kTable + "1.png,nut,1,1,3,3\n"},
+        {"extra.csv", kTable + "1.png,nut,1,1,3,3\n"},
+        {"1.png", ""},
+        {"classes.csv", "nut,0\n"}},
+       {"csv train: 1.png(1)\nextra.csv holds labelled data but is none of the splits and is left out"}},
+      {{{"images/train/1.png", ""},
+        {"images/val/2.png", ""},
+        {"images/extra/3.png", ""},
+        {"labels/train/1.txt", kLine},
+        {"labels/val/2.txt", kLine},
+        {"labels/extra/3.txt", kLine},
+        {"data.yaml", "names: [nut]\ntrain: images/train\nval: images/val\n"}},
+       {"yolo train: 1.png(1) | val: 2.png(1)\nimages/extra holds labelled data but is none of the splits and is left out"}},
+      // Other names of the keys.
+      {both(images, {{"data.yaml", "names: [nut]\ntrain: a.txt\nvalid: b.txt\n"},
+                     {"a.txt", "images/1.png\n"},
+                     {"b.txt", "images/2.png\n"}}),
+       {"yolo train: images/1.png(1) | val: images/2.png(1)"}},
+      {both(images, {{"data.yaml", "names: [nut]\ntrain: a.txt\nvalid: a.txt\nval: b.txt\nextra: a.txt\n"},
+                     {"a.txt", "images/1.png\n"},
+                     {"b.txt", "images/2.png\n"}}),
+       {"yolo train: images/1.png(1) | val: images/2.png(1)\n",
+        "data.yaml: line 3: valid: is not taken, as val is there",
+        "data.yaml: line 5: extra: is none of train, val and test, and is not taken"}},
+      {both(images, {{"obj.data", "train = a.txt\nvalidation = b.txt\nnames = obj.names\n"},
+                     {"obj.names", "nut\n"},
+                     {"a.txt", "images/1.png\n"},
+                     {"b.txt", "images/2.png\n"}}),
+       {"yolo train: images/1.png(1) | val: images/2.png(1)"}},
+      {both(images, {{"obj.data", "train = a.txt\nvalid = b.txt\nvalidation = b.txt\nnames = obj.names\n"},
+                     {"obj.names", "nut\n"},
+                     {"a.txt", "images/1.png\n"},
+                     {"b.txt", "images/2.png\n"}}),
+       {"error: obj.data: line 3: validation is there twice"}},
+  });
+}
+
+TEST(PassedOver, ClassFoldersBesideTheSplitsAreNamed) {
+  TestFolder dir;
+  make(dir, {{"train/a/1.png", ""},
+             {"val/a/2.png", ""},
+             {"valid/a/3.png", ""},
+             {"extra/a/4.png", ""},
+             {"notes/b/5.png", ""}});
+  const DataSplits found = find_class_splits(dir.path());
+  EXPECT_EQ(test::without(fmt::format("{}", fmt::join(found.notes, "\n")), dir.path() + "/"),
+            "extra: is none of the splits and is left out\nvalid: is not taken, as val is there");
+}
+
+TEST(PassedOver, ImagesThatShareLabelsOrHaveNoEnding) {
+  TestFolder dir;
+  make(dir, {{"data.yaml", "names: [nut]\ntrain: images\n"},
+             {"images/a.png", ""},
+             {"images/a.bmp", ""},
+             {"labels/a.txt", kLine},
+             {"LICENSE", "free"},
+             {"images/LICENSE", "free"}});
+  std::filesystem::copy_file(dir / "images/a.png", dir / "images/bare");
+  const std::string text = test::read_all(dir);
+  EXPECT_NE(text.find("1 image has the label file of another image, too, first labels/a.txt (a.bmp, a.png)"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("1 image in images has no ending like .jpg and is left out, first bare"),
+            std::string::npos)
+      << text;
+  // Named by a list it counts.
+  TestFolder listed;
+  make(listed, {{"annotations.json", coco_of("bare")}, {"images/1.png", ""}, {"images/other", "text"}});
+  std::filesystem::rename(listed / "images/1.png", listed / "images/bare");
+  EXPECT_EQ(test::read_all(listed), "coco train: bare");
+}
+
+TEST(PassedOver, AccentsOfOtherSystems) {
+  const std::string one = "caf\u00E9\u1EDF\u30AC\uAC01",
+                    two = "cafe\u0301o\u031B\u0309\u30AB\u3099\u1100\u1161\u11A8";
+  EXPECT_EQ(composed(two), one);
+  EXPECT_EQ(decomposed(one), two);
+  EXPECT_EQ(composed(one), one);
+  EXPECT_EQ(decomposed(two), two);
+  EXPECT_EQ(composed("\xC3"), "\xC3");
+  for (const auto& [disk, said] : {std::pair{one, two}, std::pair{two, one}}) {
+    const std::string png = disk + ".png";
+    check_reading({
+        {{{"annotations.json", coco_of(said + ".png")}, {"images/" + png, ""}},
+         {"coco train: " + png + "\n",
+          "1 image is named with accents in another spelling of Unicode than their files"}},
+        {{{"annotations.csv", kTable + said + ".png,nut,1,1,3,3\n"}, {png, ""}},
+         {"csv train: " + png + "(1)"}},
+        {{{"annotations.xml", cvat_of(said + ".png")}, {"images/" + png, ""}},
+         {"cvat train: " + png + "(1)"}},
+        {{{"Annotations/" + said + ".xml", voc_of()}, {"JPEGImages/" + png, ""}},
+         {"voc train: " + png + "(1)"}},
+        {{{"Annotations/" + disk + ".xml", voc_of()},
+          {"JPEGImages/" + png, ""},
+          {"ImageSets/Main/train.txt", said + "\n"}},
+         {"voc train: " + png + "(1)"}},
+        {{{said + ".json", labelme_of(said + ".png")}, {png, ""}}, {"labelme train: " + png + "(1)"}},
+        {{{"data.yaml", "names: [nut]\ntrain: images\n"},
+          {"images/" + png, ""},
+          {"labels/" + said + ".txt", kLine}},
+         {"yolo train: " + png + "(1)"}},
+        {{{"data.yaml", "names: [nut]\ntrain: list.txt\n"},
+          {"list.txt", "images/" + said + ".png\n"},
+          {"images/" + png, ""},
+          {"labels/" + disk + ".txt", kLine}},
+         {"yolo train: images/" + png + "(1)"}},
+    });
+  }
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,121 @@
+// What the commands that read data alone take and say: classes as a training has them, how to train on what they wrote, whose files they
+// replace.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/formats/splits.h"
+#include "data/images/image.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+// All that a command says, and its status.
+std::string told(const std::vector<std::string>& words, int status = 0) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_command(words), status) << words[0];
+  const std::string out = testing::internal::GetCapturedStdout();
+  return out + testing::internal::GetCapturedStderr();
+}
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "expected " << part << "\ngot " << text;
+}
+
+// Two images with a "cat", a "dog" and a box of no size; as COCO or as YOLO.
+void write_pets(const TestFolder& dir) {
+  for (const char* name : {"images/1.png", "images/2.png"}) {
+    fs::create_directories(dir / "yolo/images");
+    write_png(Image(20, 40), dir / "yolo/" + name);
+  }
+  fs::create_directories(dir / "yolo/labels");
+  write_bytes(dir / "yolo/data.yaml", "names: [cat, dog]\ntrain: images\n");
+  write_bytes(dir / "yolo/labels/1.txt", "0 0.5 0.5 0.5 0.5\n1 0.25 0.5 0.25 0.5\n");
+  write_bytes(dir / "yolo/labels/2.txt", "1 0.5 0.5 0.5 0.5\n1 0.5 0.5 0 0.5\n");
+  write_bytes(dir / "list.json",
+              R"({"images":[{"id":1,"file_name":"1.png","width":40,"height":20}],
+                  "categories":[{"id":3,"name":"cat"},{"id":8,"name":"dog"}],
+                  "annotations":[{"id":1,"image_id":1,"category_id":3,"bbox":[1,1,9,9]},
+                                 {"id":2,"image_id":1,"category_id":8,"bbox":[20,1,9,9]}]})");
+}
+
+TEST(DataFlags, ClassesAreThoseOfATraining) {
+  TestFolder dir;
+  write_pets(dir);
+  const std::string images = dir / "yolo/images", list = dir / "list.json";
+  const std::vector<std::string> map{"--set", "data.class_map.dog=cat"};
+  auto with_map = [&](std::vector<std::string> words) {
+    words.insert(words.end(), map.begin(), map.end());
+    return words;
+  };
+  expect_part(told(with_map({"data", "check", "--annotations", list, "--images", images})),
+              "boxes by category: \"cat\" 2");
+  expect_part(
+      told({"data", "check", "--annotations", list, "--images", images, "--set", "data.class_map.dog="}),
+      "1 of 2 boxes left out, those of 1 class: \"dog\" 1");
+  told(with_map({"data", "report", "--annotations", list, "--images", images, "--output", dir / "a.html"}));
+  EXPECT_EQ(read_bytes(dir / "a.html").find("dog</"), std::string::npos);
+  told(with_map({"data", "convert", list, dir / "out", "--images", images}));
+  EXPECT_EQ(read_bytes(dir / "out/annotations.json").find("dog"), std::string::npos);
+  // Detections of other programs name the classes as the data does, or have its numbers.
+  for (const char* category : {R"("category_id":8)", R"("category_id":77,"category":"dog")"}) {
+    write_bytes(dir / "d.json", std::string("[{\"image_id\":1,\"bbox\":[20,1,9,9],\"score\":0.9,") +
+                                    category +
+                                    "},{\"image_id\":1,\"bbox\":[1,1,9,9],\"score\":0.8,\"category_id\":3}]");
+    const std::string said = told(with_map(
+        {"score", "--annotations", list, "--detections", dir / "d.json", "--json", dir / "figures.json"}));
+    expect_part(said, "1 of 2 entries are of classes that data.class_map takes for others");
+    expect_part(read_bytes(dir / "figures.json"), "\"AP\": 1,");
+  }
+}
+
+TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
+  TestFolder dir;
+  write_pets(dir);
+  const auto takes = [](const std::string& place) {
+    const DataSplits found = find_splits(place);
+    return open_detection_dataset(*found.train)->num_images();
+  };
+  std::string said = told({"data", "convert", dir / "yolo", dir / "coco"});
+  expect_part(said, "train.json: 1 of 4 boxes have no area inside of their image and are left out, first " +
+                        dir / "yolo/labels/2.txt: line 2");
+  expect_part(said, "to train on it: saccade train --data " + dir / "coco --model rt_detr_r18\n");
+  EXPECT_EQ(takes(dir / "coco"), 2);
+  told({"data", "check", "--data", dir / "coco"});
+  said = told({"data", "check", "--annotations", dir / "list.json", "--images", dir / "yolo/images", "--fix",
+               dir / "some fixed.json"});
+  expect_part(said,
+              "to train on it: saccade train --data '" + dir / "some fixed.json' --model rt_detr_r18\n");
+  EXPECT_EQ(takes(dir / "some fixed.json"), 1);
+  said = told({"data", "check", "--annotations", dir / "list.json", "--images", dir / "yolo/images", "--fix",
+               dir / "fixed"});
+  expect_part(
+      said, "--set data.train.annotations=" + dir / "fixed --set data.train.images=" + dir / "yolo/images\n");
+  // The folder moves with its images, or without.
+  fs::create_directories(dir / "moved");
+  fs::rename(dir / "coco", dir / "moved/coco");
+  fs::rename(dir / "yolo", dir / "moved/yolo");
+  EXPECT_EQ(takes(dir / "moved/coco"), 2);
+}
+
+TEST(DataFlags, OwnFiguresAreReplacedWithAWord) {
+  TestFolder dir;
+  write_pets(dir);
+  write_bytes(dir / "d.json", R"([{"image_id":1,"bbox":[1,1,9,9],"score":0.8,"category_id":3}])");
+  const std::vector<std::string> score{"score",        "--annotations", dir / "list.json", "--detections",
+                                       dir / "d.json", "--json",        dir / "f.json"};
+  write_bytes(dir / "f.json", "");  // a name that was made for it
+  EXPECT_EQ(told(score).find("replaces"), std::string::npos);
+  expect_part(told(score), dir / "f.json: replaces the file that was there");
+  write_bytes(dir / "f.json", "[1, 2]");
+  expect_part(told(score, 2), "f.json: is there already and not written by saccade, expected another name");
+  EXPECT_EQ(read_bytes(dir / "f.json"), "[1, 2]");
+}
+
+}  // namespace
+}  // namespace saccade

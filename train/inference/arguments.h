@@ -1,0 +1,43 @@
+// What can be asked of a trained model, as `saccade eval` and `saccade predict` take it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/evaluation/figure_options.h"
+
+namespace saccade {
+
+struct EvalArguments {
+  std::string checkpoint, annotations, images, detections, json, device = "auto";
+  std::vector<std::string> data;  // or folders, and which of their splits
+  std::string split = "val";
+  std::vector<std::string> classes;  // the figures are of these only; empty: of all
+  std::string precision;             // "": the configuration's
+  std::vector<std::string> set;      // of what inference depends on
+  int64_t batch_size = 0;            // 0: the configuration's
+  bool allow_outside = false;        // images may lie outside of their folder
+  bool per_class = false;            // of a detector: the figures of each class too
+  FigureOptions figures;
+};
+
+struct PredictArguments {
+  std::string checkpoint, output, device = "auto";
+  std::vector<std::string> images;   // files, folders of images, or patterns (*.jpg)
+  std::string list;                  // a file with more of them, one a line
+  std::string precision;             // "": the configuration's
+  std::vector<std::string> set;      // of what inference depends on
+  int64_t batch_size = 1;            // images at a time
+  std::optional<double> threshold;   // of boxes; unset: 0.5
+  std::vector<std::string> classes;  // names or category ids; empty: all
+  int64_t max = 0;                   // detections of an image, the best by score; 0: the configuration's
+  bool sampling_points = false;
+  bool crop = false;           // also each object as a picture of its own
+  bool recursive = false;      // also the folders in folders
+  int64_t tile = 0;            // side of the tiles in which an image is seen, in pixels; 0: all at once
+  double tile_overlap = 0.25;  // share of a side that neighbours have in common at least
+};
+
+}  // namespace saccade

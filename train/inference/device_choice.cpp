@@ -1,0 +1,89 @@
+#include "train/inference/device_choice.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <regex>
+#include <sstream>
+#include <string>
+
+#include "core/runtime/gpu.h"
+#include "core/tensor/error.h"
+
+namespace saccade {
+
+namespace {
+
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+
+// The GPU of that number becomes the only one that CUDA shows to this program: threads and libraries cannot take another one. Of
+// those that CUDA_VISIBLE_DEVICES leaves, where it is set.
+void show_only(size_t number, const std::optional<std::string>& visible) {
+  std::string chosen = std::to_string(number);
+  if (visible) {
+    std::istringstream names(*visible);
+    for (size_t i = 0; i <= number; ++i)
+      if (!std::getline(names, chosen, ','))
+        fail_input("--device cuda:{}: CUDA_VISIBLE_DEVICES shows \"{}\" only", number, *visible);
+  }
+  setenv(kVisible, chosen.c_str(), 1);
+}
+
+// Whether the launcher has left one GPU to this process alone, as Slurm does with --gpus-per-task.
+bool has_own_gpu() {
+  const char* visible = std::getenv(kVisible);
+  return visible && *visible && !std::strchr(visible, ',');
+}
+
+// Whether this process can use that GPU, "the" GPU without a number. The first one asked for is the process's only one, since CUDA reads
+// CUDA_VISIBLE_DEVICES once.
+bool take_gpu(const std::optional<size_t>& number) {
+  static std::mutex mutex;
+  static std::optional<size_t> taken;
+  const std::lock_guard lock(mutex);
+  if (taken && number && *number != *taken)
+    fail_input("--device cuda:{}: this process uses cuda:{} already, expected the same GPU", *number, *taken);
+  std::optional<std::string> visible;
+  if (const char* text = std::getenv(kVisible)) visible = text;
+  if (number && !taken) show_only(*number, visible);
+  const bool usable = cuda_problem().empty();
+  if (usable && !taken) taken = number.value_or(0);
+  if (!usable && visible) setenv(kVisible, visible->c_str(), 1);
+  if (!usable && !visible) unsetenv(kVisible);
+  return usable;
+}
+
+}  // namespace
+
+DeviceChoice choose_device(const std::string& name) { return choose_device(name, {}); }
+
+DeviceChoice choose_device(const std::string& name, const Ranks& ranks) {
+  if (name == "cpu") return {Device::kCpu, ""};
+  static const std::regex numbered("cuda:([0-9]{1,3})");
+  std::smatch match;
+  const bool is_numbered = std::regex_match(name, match, numbered);
+  if (!is_numbered && name != "auto" && name != "cuda")
+    fail_input("--device {}: not known, expected auto, cpu, cuda or cuda:NUMBER", name);
+  std::optional<size_t> number;
+  if (is_numbered) number = std::stoul(match[1]);
+  const bool is_own = !is_numbered && ranks.size > 1 && !has_own_gpu();
+  if (is_own) number = static_cast<size_t>(ranks.local_rank);
+  const bool usable = take_gpu(number);
+  const auto missing = [&] {
+    return is_own ? fmt::format("GPU {} for rank {}: {}", *number, ranks.rank, cuda_problem())
+                  : cuda_problem();
+  };
+  if (name != "auto" && !usable) fail_input("--device {}: {}; expected auto or cpu", name, missing());
+  if (name != "auto") return {Device::kCuda, ""};
+  // Alone on the CPU it would wait for the others in vain.
+  if (!usable && is_own && *number > 0 && std::filesystem::exists("/dev/nvidia0"))
+    fail_input("--device auto: {}; expected a GPU for each process of this machine, or --device cpu for all",
+               missing());
+  if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", missing())};
+  // The emulated GPU is correct but slow, so it has to be asked for by name.
+  return {cuda_is_emulated() ? Device::kCpu : Device::kCuda, ""};
+}
+
+}  // namespace saccade

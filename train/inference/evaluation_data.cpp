@@ -1,0 +1,47 @@
+#include "train/inference/evaluation_data.h"
+
+#include <fmt/ranges.h>
+
+#include "core/tensor/error.h"
+#include "data/formats/splits.h"
+#include "train/config/options.h"
+#include "train/logs/print.h"
+
+namespace saccade {
+
+std::vector<Category> categories_of(const LoadedModel& model) {
+  std::vector<Category> categories;
+  for (size_t k = 0; k < model.category_ids.size(); ++k)
+    if (model.class_names[k] != kNoCategory)
+      categories.push_back({model.category_ids[k], model.class_names[k]});
+  return categories;
+}
+
+DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
+  const Config& config = model.config;
+  DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
+  if (!arguments.data.empty()) {
+    if (!arguments.annotations.empty() || !arguments.images.empty())
+      fail_input("--data: {} beside --annotations or --images, expected only one of them",
+                 fmt::join(arguments.data, " + "));
+    const DataSplits splits = find_united(arguments.data, place_options(config));
+    if (arguments.data.size() > 1)
+      for (const std::string& note : splits.notes) print_line("note: {}", note);
+    for (const SplitNames& names : split_names()) {
+      if (names.names[0] != arguments.split) continue;
+      const auto& split = splits.*names.split;
+      if (!split) fail_input("{}: has no {} images", fmt::join(arguments.data, " + "), arguments.split);
+      paths = *split;
+    }
+  } else if (arguments.images.empty()) {
+    fail_input("--images: not given, expected the folder of the images, or --data");
+  }
+  if (has_several_sets(config)) paths = known_by_names(paths);
+  paths.categories = categories_of(model);
+  paths.choice = class_choice(config);
+  paths.allow_outside = arguments.allow_outside;
+  paths.skip_bad_images = config.data().bad_images() == config::skip;
+  return paths;
+}
+
+}  // namespace saccade

@@ -1,0 +1,18 @@
+// The data set that a model is evaluated on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/formats/data_format.h"
+#include "train/checkpoints/load_model.h"
+#include "train/inference/arguments.h"
+
+namespace saccade {
+
+// Images that cannot be read are treated as in training. Throws InputError where neither --images nor a folder with the split is given.
+DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model);
+// The model's classes that stand for a category: what formats that know classes by their names number them by.
+std::vector<Category> categories_of(const LoadedModel& model);
+
+}  // namespace saccade

@@ -1,0 +1,312 @@
+#include "train/inference/picture_files.h"
+
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "core/files/file.h"
+#include "core/files/output_file.h"
+#include "core/tensor/error.h"
+#include "data/loading/loader.h"
+#include "train/config/options.h"
+#include "train/logs/print.h"
+
+namespace saccade {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using namespace std::string_view_literals;
+
+// The tEXt chunk "Software" of PNG, section 11.3.4.3, with its length and checksum, and where it stands: after the header.
+constexpr std::string_view kDrawnByUs = "\0\0\0\x18tEXtSoftware\0saccade predict\x06\xab\x14\xdc"sv;
+constexpr size_t kAfterPngHeader = 33;
+
+// What images may be called; those in a format that is not read are reported when they are.
+bool is_called_image(const std::string& name) {
+  return !name.starts_with(".") && (has_image_extension(name) || has_foreign_image_extension(name));
+}
+
+struct FolderContents {
+  std::vector<std::string> files, problems;  // images; folders that cannot be read
+  size_t folders = 0, others = 0;            // left out
+};
+
+FolderContents list_folder(const std::string& folder, bool recursive) {
+  FolderContents found;
+  std::vector<fs::path> waiting{folder};
+  while (!waiting.empty()) {
+    const fs::path here = std::move(waiting.back());
+    waiting.pop_back();
+    std::error_code error;
+    fs::directory_iterator it(here, error), end;
+    for (; !error && it != end; it.increment(error)) {
+      std::error_code broken_link;
+      const std::string name = it->path().filename().string();
+      if (it->is_directory(broken_link)) {
+        const bool enters = recursive && !it->is_symlink(broken_link) && !name.starts_with(".");
+        if (enters) waiting.push_back(it->path());
+        found.folders += !enters;
+      } else if (is_called_image(name)) {
+        found.files.push_back(it->path().string());
+      } else {
+        ++found.others;
+      }
+    }
+    if (error)
+      found.problems.push_back(
+          fmt::format("{}: the folder cannot be read: {}", here.string(), error.message()));
+  }
+  std::sort(found.files.begin(), found.files.end());
+  std::sort(found.problems.begin(), found.problems.end());
+  return found;
+}
+
+void expand_folder(const std::string& folder, bool recursive, PredictInputs& inputs) {
+  auto [files, problems, folders, others] = list_folder(folder, recursive);
+  if (files.empty() && problems.empty())
+    inputs.problems.push_back(
+        fmt::format("{}: no images in this folder, expected *.jpg, *.png or the like", folder));
+  if (folders + others > 0)
+    inputs.notes.push_back(fmt::format("{}: left out: {} sub-folder{}, {} file{} that {} not called an image",
+                                       folder, folders, folders == 1 ? "" : "s", others,
+                                       others == 1 ? "" : "s", others == 1 ? "is" : "are"));
+  for (std::string& problem : problems) inputs.problems.push_back(std::move(problem));
+  for (std::string& file : files) inputs.images.push_back({std::move(file), "", ""});
+}
+
+// Nothing when it is no pattern or matches nothing.
+std::vector<std::string> expand_pattern(const std::string& pattern) {
+  std::vector<std::string> paths;
+  if (pattern.find_first_of("*?[") == std::string::npos) return paths;
+  glob_t found{};
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    for (size_t i = 0; i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
+  ::globfree(&found);
+  return paths;
+}
+
+// Device and number of a file; nothing when there is none.
+std::optional<std::pair<uint64_t, uint64_t>> identity(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::nullopt;
+  return std::pair{info.st_dev, info.st_ino};
+}
+
+bool is_drawn_by_us(const std::string& path) {
+  const std::string start = beginning_of(path, kAfterPngHeader + kDrawnByUs.size());
+  return start.size() > kAfterPngHeader && start.substr(kAfterPngHeader) == kDrawnByUs;
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+// What fits into a file name of the system with so many more bytes, no character of UTF-8 cut.
+std::string shortened_stem(const std::string& stem, size_t more) {
+  constexpr size_t kLongestName = 255;
+  if (stem.size() + more <= kLongestName) return stem;
+  size_t end = kLongestName - more;
+  while (end > 0 && (static_cast<unsigned char>(stem[end]) & 0xC0) == 0x80) --end;
+  return stem.substr(0, end);
+}
+
+}  // namespace
+
+bool is_old_file(const std::string& path) {
+  const OutputTarget target = output_target(path);
+  return target.old && !target.is_device && target.descriptor < 0;
+}
+
+bool replaces_page(const std::string& path) {
+  if (!is_old_file(path)) return false;
+  const std::string ending = lower_extension(path);
+  if (ending != ".html" && ending != ".htm")
+    fail_input("{}: is there already, and its name does not end in .html; expected another name", path);
+  return true;
+}
+
+std::string beginning_of(const std::string& path, size_t bytes) {
+  std::error_code error;
+  if (!fs::is_regular_file(fs::symlink_status(path, error))) return "";
+  try {
+    InputFile file(path, {"a file", UINT64_MAX});
+    std::string start(std::min<uint64_t>(bytes, file.size()), '\0');
+    file.read_at(start.data(), start.size(), 0);
+    return start;
+  } catch (const InputError&) {
+    return "";
+  }
+}
+
+NamedJson::NamedJson(std::string path) : path_(std::move(path)) {
+  if (path_.empty() || !is_old_file(path_)) return;
+  // Of eval and score, of report, bench and summary; lists of detections; and a file that is only a name yet.
+  constexpr std::string_view kBegins[] = {
+      "{\n  \"AP\": ",     "{\"top1\": ",     "{\"coco\": ", "{\"figures\": ", "{\"images_per_second\": ",
+      "{\"parameters\": ", "[{\"image_id\":", "[]"};
+  const std::string path_of_file = output_target(path_).path, begin = beginning_of(path_of_file, 64);
+  std::error_code error;
+  replaces_ = fs::file_size(path_of_file, error) > 0;
+  const auto is_ours = [&](std::string_view ours) { return std::string_view(begin).starts_with(ours); };
+  if (replaces_ && std::ranges::none_of(kBegins, is_ours))
+    fail_input("{}: is there already and not written by saccade, expected another name", path_);
+}
+
+void NamedJson::write(std::string_view text) const {
+  if (path_.empty()) return;
+  write_file(path_, text);
+  tell_if_replaced();
+}
+
+void NamedJson::tell_if_replaced() const {
+  if (replaces_) print_line("{}: replaces the file that was there", path_);
+}
+
+PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive) {
+  PredictInputs inputs;
+  auto add = [&](const std::string& path) {
+    std::error_code error;
+    if (fs::is_directory(path, error))
+      expand_folder(path, recursive, inputs);
+    else
+      inputs.images.push_back({path, "", ""});
+  };
+  for (const std::string& argument : arguments) {
+    const std::vector<std::string> matches =
+        exists(argument) ? std::vector<std::string>() : expand_pattern(argument);
+    for (const std::string& match : matches) add(match);
+    if (matches.empty()) add(argument);
+  }
+  std::map<std::string, int> count;
+  for (const PredictInput& input : inputs.images) ++count[fs::path(input.path).filename().string()];
+  for (PredictInput& input : inputs.images) {
+    std::string name = fs::path(input.path).filename().string();
+    input.name = count[name] > 1 ? input.path : name;
+  }
+  return inputs;
+}
+
+PictureNames::PictureNames(std::string output, const std::vector<PredictInput>& images)
+    : output_(std::move(output)) {
+  for (const PredictInput& input : images)
+    if (auto file = identity(input.path)) inputs_.insert(*file);
+}
+
+std::string PictureNames::name(const std::string& stem) {
+  const fs::path folder = fs::path(stem).parent_path();
+  std::string picture, in_the_way;
+  int& i = next_.try_emplace(stem, 1).first->second;  // those before are taken, or in the way and counted
+  for (;; ++i) {
+    const std::string end = i == 1 ? ".png" : fmt::format("_{}.png", i);
+    picture = (folder / (shortened_stem(fs::path(stem).filename().string(), end.size()) + end)).string();
+    if (taken_.contains(picture)) continue;
+    const std::string path = output_ + "/" + picture;
+    if (!exists(path)) break;
+    auto file = identity(path);
+    if (is_drawn_by_us(path) && !(file && inputs_.contains(*file))) break;
+    if (in_the_way.empty()) in_the_way = picture;
+  }
+  taken_.insert(picture);
+  if (!in_the_way.empty() && kept_++ == 0) {
+    first_kept_ = in_the_way;
+    first_other_ = picture;
+  }
+  return picture;
+}
+
+std::string PictureNames::note() const {
+  if (kept_ == 0) return "";
+  std::string others = kept_ == 1 ? "" : fmt::format(" (and {} more such files)", kept_ - 1);
+  return fmt::format("{}: {} is there already and stays, the picture is {}{}", output_, first_kept_,
+                     first_other_, others);
+}
+
+void check_list(const std::string& output, const std::string& name) {
+  const std::string path = output + "/" + name;
+  if (!exists(path)) return;
+  constexpr std::string_view kBegin = "[\n{\"file_name\": ", kEmpty = "[\n]\n";
+  const std::string start = beginning_of(path, kBegin.size());
+  if (start != kBegin && start != kEmpty)
+    fail_input("{}: is there already and not from saccade predict, expected another --output", path);
+}
+
+std::vector<uint8_t> encode_drawing(const Image& image) {
+  std::vector<uint8_t> png = encode_png(image);
+  png.insert(png.begin() + kAfterPngHeader, kDrawnByUs.begin(), kDrawnByUs.end());
+  return png;
+}
+
+std::vector<std::string> listed_paths(const std::string& file) {
+  constexpr FileKind kListFile{"a list of paths", uint64_t{1} << 30};
+  std::vector<std::string> paths;
+  std::istringstream lines(read_text(file, kListFile));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) paths.push_back(line);
+  }
+  if (paths.empty()) fail_input("{}: lists no images, expected one path a line", file);
+  return paths;
+}
+
+Batch batch_of(const std::vector<LoadedInput>& images, const Config& config) {
+  const Augmentation to_size = eval_augment(config);
+  std::vector<Sample> samples;
+  std::vector<Target> targets;
+  for (const LoadedInput& loaded : images) {
+    Sample sample;
+    sample.image = loaded.image;
+    Rng unused(0);
+    samples.push_back(augment(std::move(sample), to_size, unused));
+    targets.push_back(make_target(samples.back(), {loaded.image.height, loaded.image.width}));
+    targets.back().file_name = loaded.input->path;
+  }
+  return collate(samples, std::move(targets), config.data().pad_multiple());
+}
+
+Workspace::Workspace(const std::string& output) : output_(output), folder_(output) {
+  path_.emplace(make_own_folder((fs::path(output) / ".predict").string()));
+}
+
+std::string Workspace::file(const std::string& name) const {
+  const fs::path path = fs::path(path_->path()) / name;
+  std::error_code error;  // told by who writes there
+  if (fs::path(name).has_parent_path()) fs::create_directories(path.parent_path(), error);
+  return path.string();
+}
+
+void Workspace::publish(const std::string& name) {
+  const fs::path from = file(name), to = fs::path(output_) / name;
+  std::error_code error;
+  if (fs::path(name).has_parent_path()) fs::create_directories(to.parent_path(), error);
+  const fs::file_status old = fs::status(to, error);
+  const auto earlier = withdrawn_.find(name);
+  if (fs::is_regular_file(old))
+    fs::permissions(from, old.permissions(), error);
+  else if (earlier != withdrawn_.end())
+    fs::permissions(from, earlier->second, error);
+  fs::rename(from, to, error);
+  if (error) fail("{}: cannot write the file: {}", to.string(), error.message());
+}
+
+void Workspace::withdraw(const std::string& name) {
+  const fs::path path = fs::path(output_) / name;
+  std::error_code error;
+  const fs::file_status old = fs::symlink_status(path, error);
+  if (!fs::exists(old)) return;
+  withdrawn_[name] = old.permissions();
+  fs::remove(path, error);
+  if (error) fail_input("{}: cannot remove the file: {}", path.string(), error.message());
+}
+
+}  // namespace saccade

@@ -1,0 +1,110 @@
+// What the predictions of detectors and classifiers share: the images named on the command line and the folder of
+// results.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/files/temporary.h"
+#include "data/images/image.h"
+#include "data/loading/batch.h"
+#include "train/config/config.h"
+
+namespace saccade {
+
+struct PredictInput {
+  std::string path;
+  std::string name;     // in the list of results
+  std::string picture;  // file name of the picture; "": none
+};
+
+struct LoadedInput {
+  const PredictInput* input;
+  Image image;
+};
+
+struct PredictInputs {
+  std::vector<PredictInput> images;   // distinct names
+  std::vector<std::string> problems;  // folders that cannot be read or have no images
+  std::vector<std::string> notes;     // what else is in the folders
+};
+// The images that the arguments name: files as they are, folders and patterns of the shell (where no file has that name) expanded in
+// alphabetical order. Whether a file is an image shows when it is read.
+PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive);
+
+// Names for the pictures in the folder `output`: "photo.png" for photo.jpg, "photo_2.png" where that name is taken by another
+// picture or by a file that predict has not drawn, or is to read, which stays.
+class PictureNames {
+ public:
+  PictureNames(std::string output, const std::vector<PredictInput>& images);
+  // `stem`: below the folder, without extension
+  std::string name(const std::string& stem);
+  // About the files that were in the way, or "".
+  std::string note() const;
+
+ private:
+  std::string output_;
+  std::set<std::pair<uint64_t, uint64_t>> inputs_;  // device and number of the files
+  std::set<std::string> taken_;
+  std::map<std::string, int> next_;  // of each stem, the first number that may be free
+  std::string first_kept_, first_other_;
+  size_t kept_ = 0;
+};
+// Whether there is a file that would be replaced (throws InputError where none can be written), and the first bytes of a regular one that is
+// no link; "" for anything else.
+bool is_old_file(const std::string& path);
+// Whether a page replaces a file; throws InputError where that is not named as one.
+bool replaces_page(const std::string& path);
+std::string beginning_of(const std::string& path, size_t bytes);
+// A file of figures or detections whose name is the user's; "": none.
+class NamedJson {
+ public:
+  // Throws InputError where it would replace a file that this program has not written.
+  explicit NamedJson(std::string path);
+  // Says so where it has replaced one.
+  void write(std::string_view text) const;
+  void tell_if_replaced() const;
+
+ private:
+  std::string path_;
+  bool replaces_ = false;
+};
+// Throws InputError when the list of results would replace a file that predict has not written.
+void check_list(const std::string& output, const std::string& name);
+
+// A picture that predict has drawn, as the bytes of a PNG file that says so.
+std::vector<uint8_t> encode_drawing(const Image& image);
+
+// The paths that a file lists, one a line. Throws InputError.
+std::vector<std::string> listed_paths(const std::string& file);
+
+// A batch of these images, resized as for evaluation.
+Batch batch_of(const std::vector<LoadedInput>& images, const Config& config);
+
+// A temporary folder beside the results in which each is made before it gets its name; leftovers are removed at the end, and by
+// signals.
+class Workspace {
+ public:
+  explicit Workspace(const std::string& output);
+  // Where to write the result `name`; its folder is there.
+  std::string file(const std::string& name) const;
+  // Moves a result to its place, in a folder of its own where the name says so; a file that it replaces gives it its permissions.
+  void publish(const std::string& name);
+  // Removes the result of an earlier run from its place; a later one there gets its permissions.
+  void withdraw(const std::string& name);
+
+ private:
+  std::string output_;
+  MadeFolder folder_;  // of the results
+  std::optional<TemporaryPath> path_;
+  std::map<std::string, std::filesystem::perms> withdrawn_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,150 @@
+// Classification: the class of a whole image.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/tensor/error.h"
+#include "data/images/draw.h"
+#include "models/classifier.h"
+#include "models/summary.h"
+#include "models/weights/imagenet_names.h"
+#include "train/config/options.h"
+#include "train/config/task.h"
+#include "train/report/evaluation_sections.h"
+#include "train/report/run_metrics.h"
+#include "train/tasks/classification/classification.h"
+#include "train/tasks/classification/runner.h"
+
+namespace saccade {
+namespace {
+
+class ClassificationTask final : public Task {
+ public:
+  void check(const Config& config) const override {
+    classification_evaluator(config);
+    const auto& data = config.data();
+    if (config.model().has_transformer())
+      fail_input("model.transformer: is set, but a classifier is a backbone with a class head");
+    if (data.augment().height() == 0)
+      fail_input("data.augment.height: not set, expected the size of a classifier's training images");
+    if (data.val_height() == 0)
+      fail_input("data.val_height: not set, expected the size of a classifier's images at evaluation");
+    for (auto [name, value] : {std::pair{"mosaic", data.augment().mosaic()},
+                               std::pair{"batch_mixup", data.augment().batch_mixup()}})
+      if (value > 0)
+        fail_input("data.augment.{}: {} combines the objects of detection sets, expected 0 for a classifier",
+                   name, value);
+    if (pads_batches(data) && (data.mix().mixup_alpha() > 0 || data.mix().cutmix_alpha() > 0))
+      fail_input(
+          "data.mix: mixes images without padding, expected data.pad_multiple 1 and no random scale without "
+          "pad_as_image");
+  }
+  void check_split(const std::string& field, const config::Split& split) const override {
+    if (!split.format().empty()) classification_formats().find(split.format(), field + ".format");
+    if (!split.annotations().empty())
+      fail_input("{}.annotations: \"{}\", but a classifier reads the classes from the folders of {}.images",
+                 field, split.annotations(), field);
+    need(field + ".images", split.images(), "a folder with one sub-folder of images for each class");
+  }
+  std::vector<UnreadFields> unread_fields() const override {
+    return {{{"data.augment.min_visible", "data.augment.min_box_side"}, "without boxes, in a classifier"},
+            {{"criterion.class_loss", "criterion.class_weight", "criterion.bbox_weight",
+              "criterion.giou_weight", "criterion.focal_alpha", "criterion.focal_gamma",
+              "criterion.no_object_weight", "criterion.cost_class", "criterion.cost_bbox",
+              "criterion.cost_giou", "criterion.cost_alpha", "criterion.cost_gamma",
+              "criterion.extra_group_repeat", "data.labels", "eval.max_detections", "eval.nms"},
+             "in a classifier"}};
+  }
+
+  Annotated data_kind() const override { return Annotated::kClass; }
+  TrainingImages open_images(const Config& config, std::vector<std::string>& notes) const override {
+    const auto set = open_classification_dataset(*data_splits(config, &notes).train, {}, &notes);
+    return {set, set->class_names()};
+  }
+  std::optional<DataSize> data_size(const Config& config) const override {
+    const config::Data& data = config.data();
+    const std::string& source = data.folder().empty() ? data.train().images() : data.folder();
+    if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
+    DataPaths paths = *data_splits(config).train;
+    paths.look_at_images = false;
+    const auto dataset = open_classification_dataset(paths);
+    return DataSize{std::ssize(dataset->class_names()), dataset->num_images()};
+  }
+  UsualClasses usual_classes() const override { return {1000, "ImageNet"}; }
+  std::string draw_target(Image& image, const Batch& batch, size_t n,
+                          const std::vector<std::string>& class_names) const override {
+    auto name_of = [&](size_t i) { return class_names.at(static_cast<size_t>(batch.targets.at(i).label)); };
+    std::string name = name_of(n);
+    if (batch.lambda < 1)
+      name = fmt::format("{:.2f} {}, {:.2f} {}", batch.lambda, name, 1 - batch.lambda,
+                         name_of(batch.targets.size() - 1 - n));
+    const Box all{0, 0, static_cast<double>(image.width), static_cast<double>(image.height)};
+    draw_boxes(image, {{.box = all, .score = -1}}, {name});
+    return name;
+  }
+
+  void check_classes(const Classes& classes, const std::string& checkpoint) const override {
+    if (classes.names.empty() || !classes.ids.empty())
+      fail_input("{}: damaged checkpoint: {} class names and {} category ids, expected names alone",
+                 checkpoint, classes.names.size(), classes.ids.size());
+  }
+  Classes unnamed_classes(int64_t count) const override {
+    Classes classes;
+    for (int64_t k = 0; k < count; ++k) classes.names.push_back(std::to_string(k));
+    return classes;
+  }
+  Classes classes_of_weights(Config& config, const std::vector<std::string>& labels,
+                             const std::string& annotations, std::vector<std::string>& notes) const override {
+    if (!annotations.empty())
+      fail_input("--annotations: {} names categories, but a {} has classes without ids", annotations,
+                 config.model().type());
+    const int64_t count = config.model().num_classes();
+    const bool imagenet = count == std::ssize(imagenet_class_names());
+    const bool has_names = !imagenet && std::ssize(labels) == count;
+    notes.push_back(fmt::format("{} outputs: the classes {}", count,
+                                imagenet    ? "are ImageNet's"
+                                : has_names ? "have the names of config.json"
+                                            : "have no names"));
+    if (imagenet) return {imagenet_class_names(), {}};
+    if (has_names) return {labels, {}};
+    Classes classes;
+    for (int64_t k = 0; k < count; ++k) classes.names.push_back(fmt::format("class {}", k));
+    return classes;
+  }
+
+  std::unique_ptr<TrainingTask> training(const Config& config) const override {
+    return train_classifier(config);
+  }
+  std::vector<std::string> primary_metrics(const Config& config) const override {
+    return classification_evaluator(config).primary;
+  }
+  std::vector<MetricChart> charts() const override {
+    return {
+        {.title = "Validation", .metrics = {{"top1", "top-1"}, {"top5", "top-5"}}},
+        {.title = "Training accuracy", .subtitle = "top-1", .metrics = {{"top1", ""}}, .of_training = true}};
+  }
+
+  std::unique_ptr<Inference> inference(const LoadedModel& model) const override {
+    return std::make_unique<ClassifierInference>(model);
+  }
+  Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                      const EvaluatorOptions& options) const override {
+    return evaluate_classes(arguments, model, options);
+  }
+  std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
+                                       const LoadedModel& model) const override {
+    return class_predictor(arguments, model);
+  }
+  std::string report(Page& page, const ReportOptions& options) const override {
+    return add_classification_sections(page, options);
+  }
+  ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
+    return saccade::summarize(dynamic_cast<Classifier&>(model), height, width);
+  }
+};
+
+[[maybe_unused]] const bool classification_registered =
+    tasks().add({.name = "classification", .file = __FILE__, .task = std::make_shared<ClassificationTask>()});
+
+}  // namespace
+}  // namespace saccade

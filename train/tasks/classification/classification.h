@@ -1,0 +1,46 @@
+// The parts of the task, each with a file of its own (training.cpp, evaluate.cpp, ...).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "data/evaluation/evaluators.h"
+#include "data/formats/data_format.h"
+#include "data/loading/batch.h"
+#include "data/pages/html.h"
+#include "models/classifier.h"
+#include "train/checkpoints/load_model.h"
+#include "train/inference/arguments.h"
+#include "train/inference/evaluation.h"
+#include "train/inference/predictor.h"
+#include "train/loop/training_task.h"
+#include "train/report/evaluation_sections.h"
+
+namespace saccade {
+
+// Image folders, cross entropy with soft targets (label smoothing, mixup, CutMix), and top-1 and top-5 accuracy.
+std::unique_ptr<TrainingTask> train_classifier(const Config& config);
+// The sum over the batch of the cross entropy of logits [N, K] with the targets
+//   lambda * smooth(label_n) + (1 - lambda) * smooth(label_{N-1-n}),
+// smooth(c) = (1 - smoothing) * onehot(c) + smoothing / K.
+Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing);
+
+// The best classes of each image, printed and as a list.
+std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, const LoadedModel& model);
+
+// What the evaluator finds for all images. The model is left in the mode (training or not) that it was in. Throws InputError
+// for a broken image.
+Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
+                               const EvaluatorSpec& spec, const EvaluatorOptions& options);
+Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& model,
+                            const EvaluatorOptions& options);
+// Leaves the images of these classes; all where no name is given. Throws InputError for one that the model does not have.
+void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
+                  const std::string& checkpoint);
+
+// Accuracy and confusions, and the images that it is most wrong about.
+std::string add_classification_sections(Page& page, const ReportOptions& options);
+
+}  // namespace saccade

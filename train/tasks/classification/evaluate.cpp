@@ -1,0 +1,57 @@
+// Runs a classifier over images.
+#include "train/tasks/classification/classification.h"
+
+#include <vector>
+
+#include "core/tensor/error.h"
+#include "train/config/options.h"
+#include "train/inference/evaluation_data.h"
+#include "train/logs/print.h"
+#include "train/tasks/classification/runner.h"
+
+namespace saccade {
+
+Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
+                               const EvaluatorSpec& spec, const EvaluatorOptions& options) {
+  ClassifierRunner runner(model, options.normalization);
+  const auto evaluator =
+      evaluate_batches(model, images, options, spec, {}, [&](const Batch& batch, Evaluator& to) {
+        const std::vector<float> logits = runner.run(batch);
+        const size_t classes = logits.size() / batch.targets.size();
+        for (size_t n = 0; n < batch.targets.size(); ++n)
+          to.add(
+              {.logits = std::span(logits).subspan(n * classes, classes), .label = batch.targets[n].label});
+      });
+  return process_group().is_first() ? evaluator->result() : Evaluation{};
+}
+
+void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
+                  const std::string& checkpoint) {
+  if (names.empty()) return;
+  check_choice({.only = names}, model.class_names, checkpoint);
+  paths.choice.only = names;
+}
+
+Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& model,
+                            const EvaluatorOptions& options) {
+  for (auto [flag, value] :
+       {std::pair{"--annotations", &arguments.annotations}, std::pair{"--detections", &arguments.detections}})
+    if (!value->empty())
+      fail_input("{}: {} is a classifier, expected only --images with one sub-folder for each class", flag,
+                 arguments.checkpoint);
+  if (arguments.per_class)
+    fail_input("--per-class: {} is a classifier; saccade report shows the accuracy of each class",
+               arguments.checkpoint);
+  if (arguments.figures != FigureOptions())
+    fail_input("--iou, --max-detections, --area-ranges: {} is a classifier, which has no detections",
+               arguments.checkpoint);
+  std::vector<std::string> notes;
+  DataPaths paths = eval_paths(arguments, model);
+  only_classes(paths, arguments.classes, model, arguments.checkpoint);
+  auto images = open_classification_dataset(paths, model.class_names, &notes);
+  for (const std::string& note : images->notes()) print_line(note);
+  for (const std::string& note : notes) print_line(note);
+  return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);
+}
+
+}  // namespace saccade

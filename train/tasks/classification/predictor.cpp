@@ -1,0 +1,76 @@
+// saccade predict with a classifier: the best classes of each image, printed and as a list.
+#include "train/tasks/classification/classification.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "core/files/text.h"
+#include "core/formats/json.h"
+#include "core/tensor/error.h"
+#include "train/tasks/classification/runner.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kShownClasses = 5;
+
+class ClassPredictor : public Predictor {
+ public:
+  ClassPredictor(const PredictArguments& arguments, const LoadedModel& model)
+      : output_(arguments.output), model_(model), inference_(model) {
+    if (arguments.sampling_points)
+      fail_input("--sampling-points: {} is a classifier, expected a detector", arguments.checkpoint);
+    if (arguments.threshold)
+      fail_input("--threshold: {} is a classifier, which scores every class; expected a detector",
+                 arguments.checkpoint);
+    for (auto [flag, given] :
+         {std::pair{"--classes", !arguments.classes.empty()}, std::pair{"--max", arguments.max > 0},
+          std::pair{"--crop", arguments.crop}, std::pair{"--tile", arguments.tile > 0}})
+      if (given) fail_input("{}: {} is a classifier, expected a detector", flag, arguments.checkpoint);
+  }
+
+  std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace&,
+                                   PictureNames&) override {
+    const auto found = inference_.run(batch_of(images, model_.config));
+    for (size_t n = 0; n < images.size(); ++n) add(*images[n].input, found[n]);
+    return {};
+  }
+  std::string list_name() const override { return "predictions.json"; }
+  std::string take_list() override { return std::exchange(list_, {}); }
+  std::string summary(size_t images) const override {
+    return fmt::format("{}{}: predictions.json with the best classes of {} images\n", lines_,
+                       escaped(output_), images);
+  }
+  bool has_pictures() const override { return false; }
+
+ private:
+  void add(const PredictInput& input, const std::vector<Instance>& classes) {
+    std::string top, line = escaped(input.name) + ":";
+    for (const Instance& c : std::span(classes).first(std::min(classes.size(), kShownClasses))) {
+      const std::string& name = model_.class_names.at(static_cast<size_t>(c.label));
+      top += fmt::format("{}{{\"class\": {}, \"score\": {}}}", top.empty() ? "" : ", ", json_quote(name),
+                         c.score);
+      line += fmt::format(" {} {:.3f}", printable(name), c.score);
+    }
+    list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", count_++ ? "," : "",
+                         json_quote(input.name), top);
+    lines_ += line + "\n";
+  }
+
+  std::string output_;
+  const LoadedModel& model_;
+  ClassifierInference inference_;
+  std::string list_, lines_;
+  int64_t count_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, const LoadedModel& model) {
+  return std::make_unique<ClassPredictor>(arguments, model);
+}
+
+}  // namespace saccade

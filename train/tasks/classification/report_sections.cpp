@@ -1,0 +1,182 @@
+// Accuracy and confusions of a classifier, and the images that it is most wrong about.
+#include "train/tasks/classification/classification.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/formats/json.h"
+#include "core/tensor/error.h"
+#include "data/pages/chart.h"
+#include "data/pages/picture.h"
+#include "train/config/options.h"
+#include "train/logs/print.h"
+#include "train/report/evaluation_sections.h"
+#include "train/tasks/classification/runner.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kWorstGuesses = 24, kMostClassRows = 400;
+constexpr int64_t kGuessSide = 240;
+
+struct Guess {
+  int64_t index = 0;  // of the image
+  size_t label = 0, best = 0;
+  double own = 0, of_best = 0;  // softmax
+  bool in_top5 = false;
+};
+
+Guess make_guess(std::span<const float> logits, int64_t label, int64_t index) {
+  Guess g{.index = index, .label = static_cast<size_t>(label)};
+  g.best = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  double sum = 0;
+  int64_t better = 0;
+  for (size_t k = 0; k < logits.size(); ++k) {
+    sum += std::exp(static_cast<double>(logits[k]) - logits[g.best]);
+    better += logits[k] > logits[g.label] || (logits[k] == logits[g.label] && k < g.label);
+  }
+  g.of_best = 1 / sum;
+  g.own = std::exp(static_cast<double>(logits[g.label]) - logits[g.best]) / sum;
+  g.in_top5 = better < 5;
+  return g;
+}
+
+struct ClassAccuracy {
+  int64_t images = 0, top1 = 0, top5 = 0, predicted = 0;
+};
+
+std::vector<ClassAccuracy> count_hits(const std::vector<Guess>& guesses, size_t classes) {
+  std::vector<ClassAccuracy> counts(classes);
+  for (const Guess& g : guesses) {
+    ClassAccuracy& own = counts[g.label];
+    ++own.images;
+    own.top1 += g.best == g.label;
+    own.top5 += g.in_top5;
+    ++counts[g.best].predicted;
+  }
+  return counts;
+}
+
+double ratio(int64_t part, int64_t of) {
+  return of > 0 ? static_cast<double>(part) / static_cast<double>(of) : -1;
+}
+
+void add_class_table(Page& page, const std::vector<ClassAccuracy>& counts,
+                     const std::vector<std::string>& names) {
+  page.section("Classes");
+  std::vector<size_t> order(counts.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  if (order.size() > kMostClassRows) {
+    // The worst ones.
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return ratio(counts[a].top1, counts[a].images) < ratio(counts[b].top1, counts[b].images);
+    });
+    order.resize(kMostClassRows);
+    page.add(
+        note(fmt::format("The {} classes with the lowest accuracy of {}.", kMostClassRows, counts.size())));
+  }
+  std::vector<std::vector<Html>> rows;
+  for (size_t i : order) {
+    const ClassAccuracy& c = counts[i];
+    const double recall = ratio(c.top1, c.images);
+    rows.push_back({html("{}", names[i]), html("{}", count_text(c.images)),
+                    bar_cell(recall, figure_text(recall)), html("{}", figure_text(ratio(c.top5, c.images))),
+                    html("{}", figure_text(ratio(c.top1, c.predicted)))});
+  }
+  page.add(html_table({{"Class", false},
+                       {"Images"},
+                       {"Accuracy", false, "share of its images whose best class it is: recall"},
+                       {"Top-5"},
+                       {"Precision", true, "share of the images predicted as it that are of it"}},
+                      rows));
+}
+
+void add_worst(Page& page, const ClassificationDataset& images, std::vector<Guess> guesses,
+               const std::vector<std::string>& names) {
+  std::erase_if(guesses, [](const Guess& g) { return g.best == g.label; });
+  std::stable_sort(guesses.begin(), guesses.end(),
+                   [](const Guess& a, const Guess& b) { return a.own < b.own; });
+  page.section("Worst images");
+  std::vector<Html> shown;
+  for (const Guess& g : guesses) {
+    if (shown.size() == kWorstGuesses) break;
+    try {
+      const Image image = read_image(images.image_path(g.index));
+      const std::string& name = images.file_name(g.index);
+      shown.push_back(picture(small_picture(image, {}, {}, kGuessSide), name,
+                              html("<b>{}</b> {}<br>taken for <b>{}</b> {}<br>{}", names[g.label],
+                                   figure_text(g.own), names[g.best], figure_text(g.of_best), name)));
+    } catch (const InputError&) {  // it was readable before; it is left out
+    }
+  }
+  page.add(shown.empty() ? note("Every image has its own class.") : grid("pictures", shown));
+}
+
+std::string guesses_json(const Evaluation& evaluation, const ConfusionMatrix& matrix,
+                         const std::vector<ClassAccuracy>& counts) {
+  std::string names, rows, classes;
+  for (size_t k = 0; k < counts.size(); ++k) {
+    names += (k ? ", " : "") + json_quote(matrix.names[k]);
+    rows += fmt::format("{}\n  [{}]", k ? "," : "", fmt::join(matrix.counts[k], ", "));
+    classes += fmt::format("{}\n  {{\"name\": {}, \"images\": {}, \"top1\": {}, \"top5\": {}}}", k ? "," : "",
+                           json_quote(matrix.names[k]), counts[k].images,
+                           ratio(counts[k].top1, counts[k].images), ratio(counts[k].top5, counts[k].images));
+  }
+  return fmt::format(
+      "{{\"figures\": {}, \"confusion_matrix\": {{\"names\": [{}], \"counts\": [{}]}}, \"classes\": [{}]}}\n",
+      evaluation.json, names, rows, classes);
+}
+
+}  // namespace
+
+std::string add_classification_sections(Page& page, const ReportOptions& options) {
+  if (!options.model.module)
+    fail_input("--detections: the run is of a classifier, expected that of a detector");
+  if (options.threshold) fail_input("--threshold: the run is of a classifier, expected that of a detector");
+  if (options.figures != FigureOptions())
+    fail_input(
+        "--iou, --max-detections, --area-ranges: the run is of a classifier, expected that of a detector");
+  if (!options.paths.annotations.empty())
+    fail_input("--annotations: the run is of a classifier, expected only --images or --data");
+  const LoadedModel& model = options.model;
+  DataPaths paths = options.paths;
+  only_classes(paths, options.classes, model, options.checkpoint);
+  std::vector<std::string> notes;
+  const auto images = open_classification_dataset(paths, model.class_names, &notes);
+  for (const std::string& line : notes) print_line(line);
+  const auto evaluator = classification_evaluator(model.config).start({});
+  std::vector<Guess> guesses;
+  ClassifierRunner runner(model.as<Classifier>(), options.evaluation.normalization);
+  for_each_batch(model.as<Classifier>(), images, options.evaluation, [&](const Batch& batch) {
+    const std::vector<float> logits = runner.run(batch);
+    const size_t classes = logits.size() / batch.targets.size();
+    if (classes != model.class_names.size())
+      fail_input("{}: the model tells {} classes apart, but {} have names; expected as many", options.source,
+                 classes, model.class_names.size());
+    for (size_t n = 0; n < batch.targets.size(); ++n) {
+      const auto own = std::span<const float>(logits).subspan(n * classes, classes);
+      evaluator->add({.logits = own, .label = batch.targets[n].label});
+      guesses.push_back(make_guess(own, batch.targets[n].label, batch.targets[n].image_id));
+    }
+  });
+  if (guesses.empty()) fail_input("{}: none of its images can be read", images->name());
+  const Evaluation evaluation = evaluator->result();
+  const std::vector<ClassAccuracy> counts = count_hits(guesses, model.class_names.size());
+  ConfusionMatrix matrix{.names = model.class_names, .counts = {}};
+  matrix.counts.assign(counts.size(), std::vector<int64_t>(counts.size(), 0));
+  for (const Guess& g : guesses) ++matrix.counts[g.label][g.best];
+
+  page.section("Accuracy");
+  std::vector<std::pair<std::string, std::string>> numbers{{count_text(std::ssize(guesses)), "images"}};
+  for (const auto& [name, value] : evaluation.metrics) numbers.emplace_back(figure_text(value), name);
+  page.add(tiles(numbers));
+  add_class_table(page, counts, model.class_names);
+  page.section("Confusion matrix");
+  page.add(confusion_table(matrix, false));
+  add_worst(page, *images, std::move(guesses), model.class_names);
+  return guesses_json(evaluation, matrix, counts);
+}
+
+}  // namespace saccade

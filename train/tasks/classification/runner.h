@@ -1,0 +1,38 @@
+// A classifier on batches of bytes: what evaluation, prediction, the library and `bench` have in common.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/kernels/normalize_image/normalize_image.h"
+#include "models/classifier.h"
+#include "train/checkpoints/load_model.h"
+#include "train/inference/inference.h"
+#include "train/inference/recorded_forward.h"
+
+namespace saccade {
+
+class ClassifierRunner {
+ public:
+  ClassifierRunner(Classifier& model, const kernels::ImageNormalization& normalization)
+      : model_(model), normalization_(normalization) {}
+  // Logits [N, K] as f32 numbers. Throws NotFinite when one of them is not finite.
+  std::vector<float> run(const Batch& batch);
+
+ private:
+  Classifier& model_;
+  kernels::ImageNormalization normalization_;
+  RecordedForward<Var> forward_;
+};
+
+// All classes with their softmax, each as a box around the image; of equal ones the smaller label first.
+class ClassifierInference : public Inference {
+ public:
+  explicit ClassifierInference(const LoadedModel& model);
+  std::vector<std::vector<Instance>> run(const Batch& batch) override;
+
+ private:
+  ClassifierRunner runner_;
+};
+
+}  // namespace saccade

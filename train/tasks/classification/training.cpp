@@ -1,0 +1,145 @@
+// Training a classifier.
+#include "train/tasks/classification/classification.h"
+
+#include <algorithm>
+
+#include "autograd/ops.h"
+#include "core/runtime/host_copy.h"
+#include "core/tensor/error.h"
+#include "data/formats/data_format.h"
+#include "data/formats/splits.h"
+#include "models/build.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/options.h"
+#include "train/inference/largest_batch.h"
+#include "train/inference/model_input.h"
+
+namespace saccade {
+namespace {
+
+std::vector<int64_t> labels_of(const Batch& batch) {
+  std::vector<int64_t> labels;
+  for (const Target& t : batch.targets) labels.push_back(t.label);
+  return labels;
+}
+
+// Of the images that theirs were mixed with.
+std::vector<int64_t> partner_labels_of(const Batch& batch) {
+  if (!batch.partner_labels.empty()) return batch.partner_labels;
+  std::vector<int64_t> labels = labels_of(batch);
+  std::reverse(labels.begin(), labels.end());
+  return labels;
+}
+
+// Images whose best class is their own, or for mixed ones that of the larger part.
+double hits(const HostCopy& logits, const std::vector<int64_t>& labels) {
+  const float* values = logits.data<float>();
+  const size_t classes = static_cast<size_t>(logits.numel()) / labels.size();
+  double count = 0;
+  for (size_t n = 0; n < labels.size(); ++n) {
+    const float* row = values + n * classes;
+    count += std::max_element(row, row + classes) - row == labels[n];
+  }
+  return count;
+}
+
+class ClassifierTraining final : public TrainingTask {
+ public:
+  explicit ClassifierTraining(const Config& config)
+      : config_(config),
+        normalization_(image_normalization(config)),
+        loader_(train_loader(config)),
+        evaluation_(evaluator_options(config)),
+        evaluator_(classification_evaluator(config)),
+        smoothing_(config.criterion().label_smoothing()),
+        splits_(data_splits(config, &notes_)),
+        train_set_(open_classification_dataset(*splits_.train, {}, &notes_)) {
+    const auto classes = static_cast<int64_t>(train_set_->class_names().size());
+    if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
+      fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
+                 train_set_->name());
+    model_ = build_as<Classifier>(config, classes);
+    if (!splits_.val) return;
+    val_set_ = open_classification_dataset(*splits_.val, train_set_->class_names(), &notes_);
+    if (config.data().overfit() > 0) return;
+    if (const std::string shared = remark_on_shared_images(*train_set_, *val_set_); !shared.empty())
+      notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), shared));
+  }
+
+  Module& model() override { return *model_; }
+  std::vector<std::string> class_names() const override { return train_set_->class_names(); }
+  std::vector<int64_t> category_ids() const override { return {}; }
+  std::vector<std::string> describe_data() const override {
+    std::vector<std::string> out = notes_;
+    for (const auto& set : {train_set_, val_set_})
+      if (set)
+        for (const std::string& note : set->notes()) out.push_back(note);
+    return out;
+  }
+
+  int64_t image_count() const override { return train_set_->num_images(); }
+  std::string images() const override { return images_of(*train_set_); }
+  int64_t batches_per_epoch() const override { return saccade::batches_per_epoch(train_set_, loader_); }
+  std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
+    return endless_batches(train_set_, loader_, epoch, batch);
+  }
+  std::optional<Batch> largest_batch() const override {
+    const std::vector<ImageSize> unknown(static_cast<size_t>(train_set_->num_images()));
+    return saccade::largest_batch(config_, unknown, 0);
+  }
+  TrainingLoss loss(const Batch& batch, const StepImages& step,
+                    const std::function<void()>& forward_done) override {
+    Var logits = model_->forward(normalized_images(batch, normalization_, model_->device()));
+    forward_done();
+    const double images = std::max(1.0, static_cast<double>(step.images()));
+    Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / images);
+    auto metrics = [scores = HostCopy(logits.value().to(DType::kF32)),
+                    labels =
+                        batch.lambda < 0.5 ? partner_labels_of(batch) : labels_of(batch)]() -> MeanMetrics {
+      // A process may have no part of the batch.
+      return {{"top1", labels.empty() ? 0 : hits(scores, labels), static_cast<double>(labels.size())}};
+    };
+    return {total, {{"class", total.value()}}, metrics};
+  }
+
+  std::vector<std::string> primary_metrics() const override {
+    if (!val_set_) return {};
+    return evaluator_.primary;
+  }
+  Metrics evaluate(bool quiet) override {
+    evaluation_.quiet = quiet;
+    return evaluate_classifier(*model_, val_set_, evaluator_, evaluation_).metrics;
+  }
+
+ private:
+  Config config_;
+  kernels::ImageNormalization normalization_;
+  LoaderOptions loader_;
+  EvaluatorOptions evaluation_;
+  const EvaluatorSpec& evaluator_;
+  double smoothing_;
+  std::vector<std::string> notes_;  // about the images of both sets
+  DataSplits splits_;
+  std::shared_ptr<const ClassificationDataset> train_set_, val_set_;  // val_set_: may be null
+  std::shared_ptr<Classifier> model_;
+};
+
+}  // namespace
+
+Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing) {
+  std::vector<int64_t> labels = labels_of(batch);
+  auto towards = [&] {
+    auto N = static_cast<int64_t>(labels.size());
+    return cross_entropy(logits, Tensor::from<int64_t>({N}, labels, logits.device()), {}, smoothing);
+  };
+  Var own = towards();
+  if (batch.lambda == 1) return own;
+  labels = partner_labels_of(batch);
+  return add(mul_scalar(own, batch.lambda), mul_scalar(towards(), 1 - batch.lambda));
+}
+
+std::unique_ptr<TrainingTask> train_classifier(const Config& config) {
+  return std::make_unique<ClassifierTraining>(config);
+}
+
+}  // namespace saccade

@@ -1,0 +1,76 @@
+// The classes of other people's detectors.
+#include "train/tasks/detection/detection.h"
+
+#include <fmt/format.h>
+
+#include "core/tensor/error.h"
+#include "data/formats/coco/coco.h"
+#include "train/config/options.h"
+
+namespace saccade {
+
+Classes classes_of_annotations(Config& config, const std::string& annotations) {
+  const int64_t classes = config.model().num_classes();
+  config::Data& data = *config.mutable_data();
+  if (!data.has_labels()) {
+    bool same = open_detection_dataset({annotations, ""})->num_classes() == classes;
+    data.set_labels(same ? config::contiguous : config::category_id);
+  }
+  auto dataset = open_detection_dataset({annotations, ""}, label_scheme(config));
+  const std::vector<Category>& categories = dataset->ground_truth().categories;
+  if (dataset->num_classes() > classes)
+    fail_input("{}: its {} categories with ids up to {} do not fit {} outputs ({} labels)", annotations,
+               categories.size(), categories.back().id, classes,
+               data.labels() == config::category_id ? "category_id" : "contiguous");
+  return {dataset->class_names(), dataset->category_ids()};
+}
+
+namespace {
+
+// COCO's 80 classes in their order, as models that count from 0 have them.
+Classes coco_in_order() {
+  Classes out;
+  for (size_t id = 0; id < coco_class_names().size(); ++id) {
+    if (coco_class_names()[id] == kNoCategory) continue;
+    out.ids.push_back(static_cast<int64_t>(id));
+    out.names.push_back(coco_class_names()[id]);
+  }
+  return out;
+}
+
+}  // namespace
+
+Classes classes_of_detector(Config& config, const std::vector<std::string>& labels,
+                            std::vector<std::string>& notes) {
+  const int64_t classes = config.model().num_classes();
+  const bool has_names = std::ssize(labels) == classes;
+  // A file of as many classes that says other names is of another data set.
+  const auto may_be_coco = [&](size_t first) { return !has_names || labels[first] == "person"; };
+  config::Data& data = *config.mutable_data();
+  bool coco = classes == std::ssize(coco_class_names()) && may_be_coco(1);
+  if (coco && !data.has_labels()) data.set_labels(config::category_id);
+  coco = coco && data.labels() == config::category_id;
+  Classes in_order = coco_in_order();
+  if (classes == std::ssize(in_order.names) && may_be_coco(0) &&
+      (!data.has_labels() || data.labels() == config::contiguous)) {
+    data.set_labels(config::contiguous);
+    notes.push_back(fmt::format(
+        "{} outputs: taken for COCO's classes, --annotations gives them those of another data set", classes));
+    return in_order;
+  }
+  Classes out;
+  for (int64_t k = 0; k < classes; ++k) {
+    const auto i = static_cast<size_t>(k);
+    out.ids.push_back(k);
+    out.names.push_back(coco ? coco_class_names()[i] : has_names ? labels[i] : fmt::format("class {}", k));
+  }
+  notes.push_back(fmt::format(
+      "{} outputs: {}", classes,
+      coco ? "the labels are COCO's category ids"
+      : has_names
+          ? "the classes have the names of config.json and ids from 0, --annotations gives them those of a data set"
+          : "the classes have no names, --annotations gives them those of a data set"));
+  return out;
+}
+
+}  // namespace saccade

@@ -1,0 +1,134 @@
+// Detection: objects in boxes.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/tensor/error.h"
+#include "data/images/draw.h"
+#include "models/detector.h"
+#include "models/summary.h"
+#include "train/config/options.h"
+#include "train/config/task.h"
+#include "train/report/evaluation_sections.h"
+#include "train/report/run_metrics.h"
+#include "train/tasks/detection/detection.h"
+#include "train/tasks/detection/evaluate.h"
+#include "train/tasks/detection/runner.h"
+
+namespace saccade {
+namespace {
+
+class DetectionTask final : public Task {
+ public:
+  void check(const Config& config) const override {
+    detection_evaluator(config);
+    if (const double part = config.data().val_center(); part > 0)
+      fail_input(
+          "data.val_center: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes are of the whole image",
+          part);
+    const config::Mix& mix = config.data().mix();
+    if (mix.mixup_alpha() > 0 || mix.cutmix_alpha() > 0)
+      fail_input("data.mix: mixes images of one class each, expected model.type \"classifier\", got \"{}\"",
+                 config.model().type());
+  }
+  void check_split(const std::string& field, const config::Split& split) const override {
+    if (!split.format().empty()) detection_formats().find(split.format(), field + ".format");
+    need(field + ".annotations", split.annotations(), "a file of annotations (COCO json), or data.folder");
+    need(field + ".images", split.images(), "the folder of the images");
+  }
+  std::vector<UnreadFields> unread_fields() const override {
+    return {{{"criterion.label_smoothing"}, "in a detector"}};
+  }
+
+  Annotated data_kind() const override { return Annotated::kObjects; }
+  TrainingImages open_images(const Config& config, std::vector<std::string>& notes) const override {
+    const auto set = open_detection_dataset(*data_splits(config, &notes).train, label_scheme(config), &notes);
+    return {set, set->class_names()};
+  }
+  std::optional<DataSize> data_size(const Config& config) const override {
+    const config::Data& data = config.data();
+    const std::string& source = data.folder().empty() ? data.train().annotations() : data.folder();
+    if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
+    DataPaths paths = *data_splits(config).train;
+    paths.look_at_images = false;
+    const auto dataset = open_detection_dataset(paths, label_scheme(config));
+    return DataSize{dataset->num_classes(), dataset->num_images()};
+  }
+  // The largest category id and one more, as in the official models.
+  UsualClasses usual_classes() const override { return {91, "COCO"}; }
+  std::string draw_target(Image& image, const Batch& batch, size_t n,
+                          const std::vector<std::string>& class_names) const override {
+    const Target& target = batch.targets.at(n);
+    std::vector<Instance> drawn = target.instances;
+    const double x_scale = static_cast<double>(target.width) / static_cast<double>(target.frame.width),
+                 y_scale = static_cast<double>(target.height) / static_cast<double>(target.frame.height);
+    for (Instance& i : drawn) {
+      i.box = scaled(i.box, x_scale, y_scale);
+      i.score = -1;
+      if (i.mask)
+        i.mask = std::make_shared<const Mask>(
+            i.mask->resize({target.height, target.width}).crop(0, 0, {image.height, image.width}));
+    }
+    draw_boxes(image, drawn, class_names);
+    return fmt::format("{} objects", drawn.size());
+  }
+
+  void check_classes(const Classes& classes, const std::string& checkpoint) const override {
+    if (classes.names.empty() || classes.names.size() != classes.ids.size())
+      fail_input(
+          "{}: damaged checkpoint: {} class names and {} category ids, expected one of each for every class",
+          checkpoint, classes.names.size(), classes.ids.size());
+  }
+  Classes unnamed_classes(int64_t count) const override {
+    Classes classes;
+    for (int64_t k = 0; k < count; ++k) {
+      classes.names.push_back(std::to_string(k));
+      classes.ids.push_back(k);
+    }
+    return classes;
+  }
+  Classes classes_of_weights(Config& config, const std::vector<std::string>& labels,
+                             const std::string& annotations, std::vector<std::string>& notes) const override {
+    return annotations.empty() ? classes_of_detector(config, labels, notes)
+                               : classes_of_annotations(config, annotations);
+  }
+
+  std::unique_ptr<TrainingTask> training(const Config& config) const override {
+    return train_detector(config);
+  }
+  std::vector<std::string> primary_metrics(const Config& config) const override {
+    return detection_evaluator(config).primary;
+  }
+  std::vector<MetricChart> charts() const override {
+    return {
+        {.title = "Validation", .metrics = {{"AP", "AP"}, {"AP50", "AP50"}, {"AP75", "AP75"}}},
+        {.title = "AP by size",
+         .metrics = {{"AP_small", "small"}, {"AP_medium", "medium"}, {"AP_large", "large"}}},
+        {.title = "AP by class", .prefix = "AP/", .things = "classes"},
+    };
+  }
+
+  std::unique_ptr<Inference> inference(const LoadedModel& model) const override {
+    return std::make_unique<DetectorInference>(model);
+  }
+  Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                      const EvaluatorOptions& options) const override {
+    return evaluate_detections(arguments, model, options);
+  }
+  std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
+                                       const LoadedModel& model) const override {
+    return box_predictor(arguments, model);
+  }
+  std::string report(Page& page, const ReportOptions& options) const override {
+    return add_detection_sections(page, options);
+  }
+  ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
+    return saccade::summarize(dynamic_cast<Detector&>(model), height, width);
+  }
+};
+
+[[maybe_unused]] const bool detection_registered =
+    tasks().add({.name = "detection", .file = __FILE__, .task = std::make_shared<DetectionTask>()});
+
+}  // namespace
+}  // namespace saccade

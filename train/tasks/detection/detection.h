@@ -1,0 +1,33 @@
+// The parts of the task, each with a file of its own (training.cpp, evaluate.cpp, ...).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/evaluation/evaluators.h"
+#include "data/pages/html.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/task.h"
+#include "train/inference/arguments.h"
+#include "train/inference/evaluation.h"
+#include "train/inference/predictor.h"
+#include "train/loop/training_task.h"
+#include "train/report/evaluation_sections.h"
+
+namespace saccade {
+
+// The data sets, the detector's own loss and the evaluator of a configuration.
+std::unique_ptr<TrainingTask> train_detector(const Config& config);
+// Pictures with boxes, and the detections as a list.
+std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, const LoadedModel& model);
+Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
+                               const EvaluatorOptions& options);
+// Precision, recall and confusions, and pictures of what was found.
+std::string add_detection_sections(Page& page, const ReportOptions& options);
+// The classes of other people's weights: those of a data set, or what the number of outputs and their names tell.
+Classes classes_of_annotations(Config& config, const std::string& annotations);
+Classes classes_of_detector(Config& config, const std::vector<std::string>& labels,
+                            std::vector<std::string>& notes);
+
+}  // namespace saccade

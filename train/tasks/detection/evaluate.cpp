@@ -1,0 +1,94 @@
+#include "train/tasks/detection/evaluate.h"
+
+#include "core/files/text.h"
+#include "data/evaluation/chosen_classes.h"
+#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/detection_bytes.h"
+#include "data/formats/annotated_images.h"
+#include "train/config/options.h"
+#include "train/inference/evaluation_data.h"
+#include "train/logs/print.h"
+#include "train/tasks/detection/detection.h"
+#include "train/tasks/detection/runner.h"
+
+namespace saccade {
+
+std::vector<Detection> detect(Detector& model, const std::shared_ptr<const DetectionDataset>& dataset,
+                              const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
+  PostprocessOptions post = options.post;
+  post.classes = std::ssize(category_ids);
+  DetectorRunner runner(model, options.normalization);
+  auto add = [&](const Batch& batch, std::vector<Detection>& to) {
+    const auto results = model.postprocess(*runner.run(batch), batch.targets, post);
+    for (size_t n = 0; n < results.size(); ++n)
+      for (const ImageDetection& d : results[n])
+        to.push_back({.image_id = batch.targets[n].image_id,
+                      .category_id = category_ids[static_cast<size_t>(d.label)],
+                      .bbox = {d.box.x1, d.box.y1, d.box.width(), d.box.height()},
+                      .score = d.score,
+                      .mask = d.mask});
+  };
+  if (process_group().alone()) {
+    std::vector<Detection> all;
+    for_each_batch(model, dataset, options, [&](const Batch& batch) { add(batch, all); });
+    return all;
+  }
+  return detections_of(collect_bytes(model, dataset, options, [&](const Batch& batch) {
+    std::vector<Detection> found;
+    add(batch, found);
+    return to_bytes(found);
+  }));
+}
+
+std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const DetectionDataset>& dataset,
+                                                     const DataPaths& paths,
+                                                     const std::vector<std::string>& names,
+                                                     std::vector<Detection>& detections) {
+  if (names.empty()) return dataset;
+  GroundTruth truth = dataset->ground_truth();
+  for (const std::string& line : keep_classes(names, dataset->name(), truth, detections))
+    print_line("note: {}: {}", dataset->name(), line);
+  return std::make_shared<AnnotatedImages>(dataset->name(), paths.images, std::move(truth),
+                                           LabelScheme::kContiguous);
+}
+
+Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
+                               const EvaluatorOptions& options) {
+  if (arguments.annotations.empty() && arguments.data.empty())
+    fail_input(
+        "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
+        arguments.checkpoint);
+  DataPaths paths = eval_paths(arguments, model);
+  paths.may_lack_annotations = true;
+  paths.masks = arguments.figures.iou == IouType::kMasks;
+  std::vector<std::string> notes;
+  auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  const bool is_annotated = dataset->ground_truth().is_annotated;
+  for (const auto& [flag, is_missing] : {std::pair{"--detections: not given", arguments.detections.empty()},
+                                         std::pair{"--json: given", !arguments.json.empty()}})
+    if (!is_annotated && is_missing)
+      fail_input("{}, but {} has no \"annotations\" list, so there are detections and no figures", flag,
+                 dataset->name());
+  for (const std::string& note : notes) print_line(note);
+  check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
+  check_choice({.only = arguments.classes}, dataset->class_names(), dataset->name());
+  if (is_annotated && paths.masks) coco::need_masks(dataset->ground_truth(), dataset->name());
+  std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
+  dataset = keep_classes(dataset, paths, arguments.classes, detections);
+  const GroundTruth& truth = dataset->ground_truth();
+  if (!arguments.detections.empty()) write_detections(arguments.detections, detections, &truth);
+  if (!is_annotated)
+    return {
+        .metrics = {},
+        .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",
+                             detections.size(), truth.images.size(), escaped(dataset->name()))};
+  const auto evaluator = detection_evaluator(model.config)
+                             .start({.truth = &truth,
+                                     .source = arguments.checkpoint,
+                                     .per_class = arguments.per_class,
+                                     .figures = arguments.figures});
+  evaluator->add({.detections = std::move(detections)});
+  return evaluator->result();
+}
+
+}  // namespace saccade

@@ -1,0 +1,149 @@
+// The outputs of an exported detector.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/tensor/error.h"
+#include "models/detection/class_loss.h"
+#include "models/detector.h"
+#include "train/tasks/onnx_outputs.h"
+
+namespace saccade {
+namespace {
+
+// `logits` [N, Q, K] and `boxes` [N, Q, 4] of the last layer as (cx, cy, w, h), parts of the image. With postprocess `labels` i64, `boxes`
+// (x1, y1, x2, y2) in pixels of the images whose sizes are in the further input orig_target_sizes i64 [N, 2] (width, height), and
+// `scores`, [N, count, ..] each by falling score, as models/detection/postprocess.h; the raw boxes are then `raw_boxes`.
+class DetectorOutputs : public ModelOutputs {
+ public:
+  // class_loss: how scores follow from logits; nms: eval.nms, which is left to who reads the file.
+  DetectorOutputs(const OutputChoice& choice, std::shared_ptr<const ClassLoss> class_loss,
+                  int64_t max_detections, double nms = 1)
+      : choice_(choice), class_loss_(std::move(class_loss)), max_detections_(max_detections), nms_(nms) {}
+  std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override;
+  void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override;
+  std::vector<std::pair<std::string, std::string>> metadata() const override;
+  std::string note() const override;
+
+ private:
+  // A softmax yields each query's best class, sigmoids every class of every query.
+  bool one_class_a_query() const { return class_loss_->extra_columns() > 0; }
+  int64_t class_columns(const Shape& logits) const;  // those that stand for a class
+  int64_t count_of(const Shape& logits) const;       // detections of an image
+  void lower_detections(OutputWriter& writer, const Raw& logits, const Raw& boxes) const;
+
+  OutputChoice choice_;
+  std::shared_ptr<const ClassLoss> class_loss_;
+  int64_t max_detections_;
+  double nms_;
+};
+
+std::string slice_last(OnnxGraph& g, const std::string& x, int64_t begin, int64_t end) {
+  return g.node("Slice", {x, g.ints({begin}, "starts"), g.ints({end}, "ends"), g.ints({-1}, "axes")});
+}
+
+// (cx, cy, w, h) in [0, 1] -> (x1, y1, x2, y2) in pixels
+std::string pixel_boxes(OnnxGraph& g, const std::string& boxes, const std::string& sizes) {
+  const std::string centre = slice_last(g, boxes, 0, 2);
+  const std::string half = g.node("Mul", {slice_last(g, boxes, 2, 4), g.scalar(0.5)});
+  const std::string corners =
+      g.node("Concat", {g.node("Sub", {centre, half}), g.node("Add", {centre, half})}, {{"axis", -1}});
+  const std::string size = g.node("Cast", {sizes}, {{"to", int64_t{onnx::TensorProto::FLOAT}}});
+  const std::string both = g.node("Concat", {size, size}, {{"axis", -1}});
+  return g.node("Mul", {corners, g.node("Unsqueeze", {both, g.ints({1}, "axes")})});
+}
+
+int64_t DetectorOutputs::class_columns(const Shape& logits) const {
+  const int64_t columns = logits[-1] - class_loss_->extra_columns();
+  return choice_.classes > 0 ? std::min(columns, choice_.classes) : columns;
+}
+
+int64_t DetectorOutputs::count_of(const Shape& logits) const {
+  const int64_t candidates = logits[1] * (one_class_a_query() ? 1 : class_columns(logits));
+  return std::min(max_detections_, candidates);
+}
+
+std::vector<std::pair<std::string, Tensor>> DetectorOutputs::run(Module& model, const Tensor& images) const {
+  std::vector<std::pair<std::string, Tensor>> outputs;
+  const auto output = dynamic_cast<Detector&>(model).forward({.images = Var(images), .sizes = {}});
+  for (const auto& [name, value] : output->results()) outputs.emplace_back(name, value.value());
+  return outputs;
+}
+
+void DetectorOutputs::lower_detections(OutputWriter& writer, const Raw& logits, const Raw& boxes) const {
+  OnnxGraph& g = writer.graph();
+  const int64_t classes = class_columns(logits.shape), count = count_of(logits.shape);
+  SACCADE_CHECK(classes > 0, "[export] {} columns of logits hold no class", logits.shape[-1]);
+  writer.input("orig_target_sizes", DType::kI64, {2});
+  g.set_scope("postprocess");
+  g.keep_f32(true);
+  const bool single = one_class_a_query();
+  const std::string k = g.ints({count}, "count");
+  std::string candidates, query_labels;
+  if (single) {
+    const std::string probabilities = g.node("Softmax", {logits.name}, {{"axis", -1}});
+    const std::string best = g.node("TopK", {slice_last(g, probabilities, 0, classes), g.ints({1}, "one")},
+                                    {{"axis", -1}, {"largest", 1}, {"sorted", 1}}, 2);
+    candidates = g.node("Squeeze", {best, g.ints({-1}, "axes")});
+    query_labels = g.node("Squeeze", {best + ":1", g.ints({-1}, "axes")});
+  } else {
+    const std::string of_classes =
+        classes < logits.shape[-1] ? slice_last(g, logits.name, 0, classes) : logits.name;
+    candidates = g.node("Reshape", {of_classes, g.ints({0, -1})});
+  }
+  const std::string top = g.node("TopK", {candidates, k}, {{"axis", -1}, {"largest", 1}, {"sorted", 1}}, 2);
+  std::string scores = top, labels, query = top + ":1";
+  if (single) {
+    labels = g.node("GatherElements", {query_labels, query}, {{"axis", 1}});
+  } else {
+    // Without Mod, which older compilers lack for i64.
+    scores = g.node("Sigmoid", {top});
+    const std::string columns = g.ints({classes}, "classes"), index = query;
+    query = g.node("Div", {index, columns});
+    labels = g.node("Sub", {index, g.node("Mul", {query, columns})});
+  }
+  const std::string rows =
+      g.node("Expand", {g.node("Unsqueeze", {query, g.ints({2}, "axes")}), g.ints({1, 1, 4})});
+  const std::string chosen = g.node("GatherElements", {boxes.name, rows}, {{"axis", 1}});
+  const std::string in_pixels = pixel_boxes(g, chosen, "orig_target_sizes");
+  g.keep_f32(false);
+  g.set_scope("");
+  writer.output("labels", labels, DType::kI64, {count});
+  writer.output("boxes", in_pixels, DType::kF32, {count, 4});
+  writer.output("scores", scores, DType::kF32, {count});
+}
+
+void DetectorOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) const {
+  const Raw &logits = raw.at(0), &boxes = raw.at(1);
+  if (choice_.postprocess) lower_detections(writer, logits, boxes);
+  if (choice_.postprocess && !choice_.raw_outputs) return;
+  writer.output("logits", logits.name, DType::kF32, {logits.shape[1], logits.shape[2]});
+  writer.output(choice_.postprocess ? "raw_boxes" : "boxes", boxes.name, DType::kF32, {logits.shape[1], 4});
+}
+
+std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() const {
+  std::vector<std::pair<std::string, std::string>> entries{
+      {"scores", one_class_a_query() ? "softmax" : "sigmoid"},
+      {"boxes", choice_.postprocess
+                    ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
+                    : "cx, cy, w, h as parts of the image"}};
+  if (nms_ < 1) entries.emplace_back("nms", fmt::format("{}", nms_));
+  return entries;
+}
+
+std::string DetectorOutputs::note() const {
+  if (!choice_.postprocess || nms_ == 1) return "";
+  return fmt::format("eval.nms {}: left to the caller, who finds it in the file's metadata", nms_);
+}
+
+[[maybe_unused]] const bool detector_outputs_registered = onnx_outputs().add(
+    {.name = "detection",
+     .file = __FILE__,
+     .make = [](const Config& config, const OutputChoice& choice) -> std::shared_ptr<const ModelOutputs> {
+       return std::make_shared<DetectorOutputs>(
+           choice, class_losses().find(config::ClassLoss_Name(config.criterion().class_loss())).make({}),
+           config.eval().max_detections(), config.eval().nms());
+     }});
+
+}  // namespace
+}  // namespace saccade

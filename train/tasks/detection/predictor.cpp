@@ -1,0 +1,194 @@
+// saccade predict with a detector: pictures with boxes, and the detections as a list.
+#include "train/tasks/detection/detection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "core/files/output_file.h"
+#include "core/files/text.h"
+#include "core/formats/json.h"
+#include "core/tensor/error.h"
+#include "data/images/draw.h"
+#include "train/config/options.h"
+#include "train/inference/evaluation.h"
+#include "train/tasks/detection/runner.h"
+#include "train/tasks/detection/sampling_points.h"
+#include "train/tasks/detection/tiles.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
+
+// Which labels are shown: those that --classes names, by name or category id; all where it names none.
+std::vector<bool> shown_labels(const PredictArguments& arguments, const LoadedModel& model) {
+  const std::vector<std::string>& names = model.class_names;
+  std::vector<bool> shown(names.size(), arguments.classes.empty());
+  for (const std::string& wanted : arguments.classes) {
+    bool found = false;
+    for (size_t k = 0; k < names.size(); ++k)
+      if (names[k] == wanted || std::to_string(model.category_ids.at(k)) == wanted) found = shown[k] = true;
+    if (found) continue;
+    constexpr size_t kNamed = 20;
+    std::string known;
+    for (size_t k = 0; k < std::min(names.size(), kNamed); ++k)
+      known += (k ? ", " : "") + printable(names[k]);
+    fail_input("--classes: {} has no class \"{}\", expected some of {}{}", arguments.checkpoint,
+               printable(wanted), known,
+               names.size() > kNamed ? fmt::format(" and {} more", names.size() - kNamed) : "");
+  }
+  return shown;
+}
+
+// What lies in the box, which is cut to the image; at least a pixel.
+Image cut_out(const Image& image, const Box& box) {
+  auto place = [](double low, double high, int64_t size) {
+    const auto limit = static_cast<double>(size);
+    const auto begin = static_cast<int64_t>(std::floor(std::clamp(low, 0.0, limit - 1)));
+    const auto end = static_cast<int64_t>(std::ceil(std::clamp(high, 0.0, limit)));
+    return std::pair{begin, std::max(end, begin + 1)};
+  };
+  const auto [x1, x2] = place(box.x1, box.x2, image.width);
+  const auto [y1, y2] = place(box.y1, box.y2, image.height);
+  Image crop(y2 - y1, x2 - x1);
+  for (int64_t y = y1; y < y2; ++y) std::copy(image.row(y) + x1 * 3, image.row(y) + x2 * 3, crop.row(y - y1));
+  return crop;
+}
+
+class BoxPredictor : public Predictor {
+ public:
+  BoxPredictor(const PredictArguments& arguments, const LoadedModel& model)
+      : arguments_(arguments),
+        model_(model),
+        detector_(model.as<Detector>()),
+        runner_(detector_, image_normalization(model.config)),
+        post_(postprocess_options(model.config, std::ssize(model.category_ids))),
+        threshold_(arguments.threshold.value_or(0.5)),
+        shown_(shown_labels(arguments, model)),
+        counts_(model.class_names.size(), 0) {
+    if (arguments.tile > 0 && arguments.sampling_points)
+      fail_input(
+          "--sampling-points: with --tile there is no one place for them, expected only one of the two");
+  }
+
+  std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
+                                   PictureNames& names) override {
+    std::vector<std::string> pictures;
+    if (arguments_.tile > 0) {
+      for (LoadedInput& loaded : images)
+        draw(*loaded.input, loaded.image, in_tiles(loaded), {}, {}, 0, workspace, names, pictures);
+      return pictures;
+    }
+    const Batch batch = batch_of(images, model_.config);
+    const auto output = runner_.run(batch, arguments_.sampling_points);
+    if (arguments_.sampling_points &&
+        (output->sampling.empty() || !output->sampling.back().locations.defined()))
+      fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
+                 arguments_.checkpoint);
+    const auto detections = detector_.postprocess(*output, batch.targets, post_);
+    for (size_t n = 0; n < images.size(); ++n)
+      draw(*images[n].input, images[n].image, detections[n], output->sampling, batch, static_cast<int64_t>(n),
+           workspace, names, pictures);
+    return pictures;
+  }
+  std::string list_name() const override { return "detections.json"; }
+  std::string take_list() override { return std::exchange(list_, {}); }
+  std::string summary(size_t images) const override {
+    return table() + fmt::format("{}: {} pictures, detections.json with {} detections of score {} or more\n",
+                                 escaped(arguments_.output), images, count_, threshold_);
+  }
+  bool has_pictures() const override { return true; }
+
+ private:
+  // --batch-size tiles at a time.
+  std::vector<ImageDetection> in_tiles(const LoadedInput& loaded) {
+    const ImageSize size{loaded.image.height, loaded.image.width};
+    const std::vector<Tile> tiles = tiles_of(size, arguments_.tile, arguments_.tile_overlap);
+    std::vector<std::vector<ImageDetection>> found;
+    while (found.size() < tiles.size()) {
+      std::vector<LoadedInput> parts;
+      for (size_t t = found.size(); t < tiles.size() && std::ssize(parts) < arguments_.batch_size; ++t)
+        parts.push_back({loaded.input, cut_tile(loaded.image, tiles[t])});
+      const Batch batch = batch_of(parts, model_.config);
+      for (auto& detections : detector_.postprocess(*runner_.run(batch), batch.targets, post_)) {
+        std::erase_if(detections, [&](const ImageDetection& d) { return d.score < threshold_; });
+        found.push_back(std::move(detections));
+      }
+    }
+    return merge_tiles(size, tiles, found);
+  }
+
+  // Image n of the batch; adds the names of what it draws.
+  void draw(const PredictInput& input, Image& image, const std::vector<ImageDetection>& detections,
+            const std::vector<SamplingRecord>& sampling, const Batch& batch, int64_t n,
+            const Workspace& workspace, PictureNames& names, std::vector<std::string>& pictures) {
+    pictures.push_back(input.picture);
+    std::vector<Instance> boxes;
+    std::vector<DrawnPoint> points;
+    for (const ImageDetection& d : detections) {
+      if (d.score < threshold_ || !shown_[static_cast<size_t>(d.label)]) continue;
+      if (arguments_.max > 0 && std::ssize(boxes) == arguments_.max) break;
+      std::string crop;
+      if (arguments_.crop) {
+        crop = names.name("crops/" +
+                          input.picture.substr(0, input.picture.size() - std::string_view(".png").size()));
+        write_file(workspace.file(crop), encode_drawing(cut_out(image, d.box)));
+        pictures.push_back(crop);
+      }
+      add_to_list(input, d, crop);
+      if (arguments_.sampling_points && boxes.size() < kSampledDetections)
+        add_sampling_points(sampling.back(), batch, n, d.query, d.label, points);
+      boxes.push_back(d);
+    }
+    draw_points(image, points, std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));
+    draw_boxes(image, boxes, model_.class_names);
+    write_file(workspace.file(input.picture), encode_drawing(image));
+  }
+
+  // COCO's form, with names for people; `crop`: "" for none
+  void add_to_list(const PredictInput& input, const Instance& found, const std::string& crop) {
+    const auto label = static_cast<size_t>(found.label);
+    list_ += fmt::format(
+        "{}\n{{\"file_name\": {}, \"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}, \"category\": {}, "
+        "\"picture\": {}",
+        count_++ ? "," : "", json_quote(input.name), model_.category_ids[label], found.box.x1, found.box.y1,
+        found.box.width(), found.box.height(), found.score, json_quote(model_.class_names[label]),
+        json_quote(input.picture));
+    list_ += crop.empty() ? "}" : fmt::format(", \"crop\": {}}}", json_quote(crop));
+    ++counts_[label];
+  }
+
+  // How many detections there are of each class, the most frequent first.
+  std::string table() const {
+    std::vector<size_t> order(counts_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return counts_[a] > counts_[b]; });
+    std::string out;
+    for (size_t k : order)
+      if (counts_[k] > 0) out += fmt::format("{:8} {}\n", counts_[k], printable(model_.class_names[k]));
+    return out;
+  }
+
+  const PredictArguments& arguments_;
+  const LoadedModel& model_;
+  Detector& detector_;
+  DetectorRunner runner_;
+  PostprocessOptions post_;
+  double threshold_;
+  std::vector<bool> shown_;      // [K]
+  std::vector<int64_t> counts_;  // [K]
+  std::string list_;
+  int64_t count_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, const LoadedModel& model) {
+  return std::make_unique<BoxPredictor>(arguments, model);
+}
+
+}  // namespace saccade

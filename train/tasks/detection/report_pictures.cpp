@@ -1,0 +1,132 @@
+#include "train/tasks/detection/report_pictures.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/tensor/error.h"
+#include "data/pages/picture.h"
+#include "train/config/options.h"
+#include "train/tasks/detection/runner.h"
+#include "train/tasks/detection/sampling_points.h"
+#include "train/tasks/detection/truth_pictures.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kPairSide = 380, kPointsSide = 520;
+constexpr size_t kWorstImages = 10, kBestImages = 6, kSampled = 4, kQueries = 3;
+
+// Images by rising F1; of equal ones first that with more errors (worst) or with more objects that are right (best).
+std::vector<size_t> ordered(const std::vector<ImageOutcome>& images, bool worst) {
+  std::vector<size_t> order(images.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const ImageOutcome &x = images[a], &y = images[b];
+    if (worst) return x.f1() != y.f1() ? x.f1() < y.f1() : x.errors() > y.errors();
+    return x.f1() != y.f1() ? x.f1() > y.f1() : x.right > y.right;
+  });
+  return order;
+}
+
+Html outcome_caption(const ImageOutcome& o, const std::string& name) {
+  Html text = html("<b>{}</b><br>F1 {}: {} right", name, figure_text(o.f1()), o.right);
+  if (o.confused > 0) text += html(", {} of another class", o.confused);
+  if (o.missed > 0) text += html(", {} missed", o.missed);
+  if (o.invented > 0) text += html(", {} that {} nothing", o.invented, o.invented == 1 ? "is" : "are");
+  return text;
+}
+
+void add_pairs(Page& page, const char* title, const DetectionDataset& dataset,
+               const std::vector<size_t>& order, size_t most, const DetectionPictures& pictures,
+               const std::vector<ImageOutcome>& images) {
+  std::vector<Html> shown;
+  for (size_t i : order) {
+    if (shown.size() == most) break;
+    const auto pair = pictures.truth_beside_found(static_cast<int64_t>(i), kPairSide);
+    if (!pair) continue;
+    const std::string& name = dataset.file_name(static_cast<int64_t>(i));
+    shown.push_back(picture(*pair, name, outcome_caption(images[i], name)));
+  }
+  if (shown.empty()) return;
+  page.add(html("<h3>{}</h3>\n", title));
+  page.add(grid("pictures wide", shown));
+}
+
+// Where the last decoder layer looked for its best queries; "" where its attention has no points.
+Html show_points(const Image& image, const std::string& name, const ReportOptions& options) {
+  const LoadedModel& model = options.model;
+  auto& detector = model.as<Detector>();
+  Sample sample{.image = image, .instances = {}};
+  const ImageSize original{image.height, image.width};
+  Rng none(0);
+  sample = augment(std::move(sample), options.evaluation.loader.augment, none);
+  const Batch batch =
+      collate({sample}, {make_target(sample, original)}, options.evaluation.loader.pad_multiple);
+  EvaluationMode mode(detector, options.evaluation.precision);
+  const auto output = DetectorRunner(detector, options.evaluation.normalization).run(batch, true);
+  if (output->sampling.empty() || !output->sampling.back().locations.defined()) return {};
+  PostprocessOptions post = options.evaluation.post;
+  post.classes = std::ssize(model.category_ids);
+  const auto found = detector.postprocess(*output, batch.targets, post);
+  std::vector<Instance> boxes;
+  std::vector<std::string> names;
+  std::vector<DrawnPoint> points;
+  for (const ImageDetection& d : found.front()) {
+    // Of each query its best class only, and boxes that are apart.
+    auto is_near = [&](const Instance& other) {
+      const Box &a = other.box, &b = d.box;
+      return std::max(std::abs(a.x1 - b.x1), std::abs(a.x2 - b.x2)) < 0.2 * b.width() &&
+             std::max(std::abs(a.y1 - b.y1), std::abs(a.y2 - b.y2)) < 0.2 * b.height();
+    };
+    if (boxes.size() == kQueries || std::any_of(boxes.begin(), boxes.end(), is_near)) continue;
+    // A colour of its own for each query.
+    const auto color = std::ssize(boxes);
+    boxes.push_back({.label = color, .box = d.box, .score = d.score});
+    names.push_back(model.class_names.at(static_cast<size_t>(d.label)));
+    add_sampling_points(output->sampling.back(), batch, 0, d.query, color, points);
+  }
+  const double scale = std::min(
+      1.0, static_cast<double>(kPointsSide) / static_cast<double>(std::max(image.height, image.width)));
+  Image small = small_picture(image, {}, {}, kPointsSide);
+  for (DrawnPoint& p : points) {
+    p.x *= scale;
+    p.y *= scale;
+  }
+  for (Instance& i : boxes) i.box = scaled(i.box, scale, scale);
+  draw_points(small, points, 2.2);
+  draw_boxes(small, boxes, names);
+  return picture(small, name, html("{}", name));
+}
+
+}  // namespace
+
+void add_detection_pictures(Page& page, const DetectionDataset& dataset,
+                            const std::vector<Detection>& detections, const DetectionFigures& figures,
+                            const ReportOptions& options) {
+  page.section("Pictures");
+  page.add(note(fmt::format(
+      "Left the truth, right detections with a score of at least {}. F1 is that of the image at IoU 0.5.",
+      figure_text(figures.threshold))));
+  const DetectionPictures pictures(dataset, detections, figures.threshold);
+  const std::vector<size_t> worst = ordered(figures.images, true), best = ordered(figures.images, false);
+  add_pairs(page, "Worst images", dataset, worst, kWorstImages, pictures, figures.images);
+  add_pairs(page, "Best images", dataset, best, kBestImages, pictures, figures.images);
+  if (!options.model.module) return;
+  std::vector<Html> shown;
+  for (size_t i = 0; i < std::min(kSampled, best.size()); ++i) {
+    // Some of both ends.
+    const size_t index = i % 2 == 0 ? best[i / 2] : worst[i / 2];
+    const std::optional<Image> image = open_picture(dataset, static_cast<int64_t>(index));
+    if (!image) continue;
+    Html one = show_points(*image, dataset.file_name(static_cast<int64_t>(index)), options);
+    if (!one.code.empty()) shown.push_back(std::move(one));
+  }
+  if (shown.empty()) return;
+  page.add(html("<h3>Where the attention looked</h3>\n"));
+  page.add(note(
+      "The sampling points of the last decoder layer for the three best detections that are apart; the more opaque, "
+      "the more they weigh."));
+  page.add(grid("pictures wide", shown));
+}
+
+}  // namespace saccade

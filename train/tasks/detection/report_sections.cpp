@@ -1,0 +1,179 @@
+// Precision, recall and confusions of a detector, and pictures of what it found.
+#include "train/tasks/detection/detection.h"
+
+#include <algorithm>
+
+#include "data/evaluation/coco_overlap.h"
+#include "data/pages/chart.h"
+#include "train/logs/print.h"
+#include "train/report/evaluation_sections.h"
+#include "train/tasks/detection/evaluate.h"
+#include "train/tasks/detection/figures.h"
+#include "train/tasks/detection/report_pictures.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kMostRows = 400, kCurveCharts = 24;
+
+void add_coco(Page& page, const DetectionFigures& figures) {
+  page.section("COCO figures");
+  std::vector<std::vector<Html>> rows;
+  for (const CocoFigure& f : coco_figures(figures.coco))
+    rows.push_back({html("{}", f.name), html("<b>{}</b>", figure_text(f.value)), html("{}", f.kind),
+                    html("{}", f.iou), html("{}", f.area), html("{}", f.max_detections)});
+  page.add(html_table({{"Figure", false},
+                       {"Value"},
+                       {"What", false},
+                       {"IoU", false},
+                       {"Area", false},
+                       {"Detections an image"}},
+                      rows));
+  page.add(note("As pycocotools computes them. A dash: there is no such object."));
+}
+
+void add_classes(Page& page, const DetectionFigures& figures) {
+  page.section("Classes");
+  std::vector<TableColumn> columns{
+      {"Class", false}, {"Objects"}, {"AP", false, "mean over IoU 0.50 to 0.95"}, {"AP50"}, {"AP75"}};
+  for (const std::string& area : figures.coco.areas) columns.push_back({area});
+  columns.insert(columns.end(), {{fmt::format("AR{}", figures.coco.max_detections)},
+                                 {"Threshold", true, "the score with the best F1 at IoU 0.5"},
+                                 {"F1", true, "there"},
+                                 {"Precision", true, "there"},
+                                 {"Recall", true, "there"}});
+  std::vector<size_t> order(figures.coco.classes.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return figures.coco.classes[a].objects > figures.coco.classes[b].objects;
+  });
+  if (order.size() > kMostRows) order.resize(kMostRows);
+  std::vector<std::vector<Html>> rows;
+  for (size_t i : order) {
+    const CocoClassMetrics& c = figures.coco.classes[i];
+    const OperatingPoint& best = figures.at_50.classes[i].best;
+    std::vector<Html> row{html("{}", c.name), html("{}", count_text(c.objects)),
+                          bar_cell(c.AP, figure_text(c.AP))};
+    std::vector<double> values{c.AP50, c.AP75};
+    values.insert(values.end(), c.AP_of_areas.begin(), c.AP_of_areas.end());
+    values.insert(values.end(), {c.AR_100, best.threshold, best.f1, best.precision, best.recall});
+    for (double v : values) row.push_back(html("{}", figure_text(v)));
+    rows.push_back(std::move(row));
+  }
+  page.add(html_table(columns, rows));
+  if (order.size() < figures.coco.classes.size())
+    page.add(note(
+        fmt::format("The {} classes with most objects of {}.", order.size(), figures.coco.classes.size())));
+  const OperatingPoint& best = figures.at_50.best;
+  page.add(
+      note(fmt::format("One threshold for all classes: {} gives the best F1, {} (precision {}, recall {}).",
+                       figure_text(best.threshold), figure_text(best.f1), figure_text(best.precision),
+                       figure_text(best.recall))));
+}
+
+std::vector<ChartPoint> recall_points(const std::vector<double>& precision) {
+  std::vector<ChartPoint> points;
+  for (size_t r = 0; r < precision.size(); ++r)
+    points.push_back({static_cast<double>(r) / static_cast<double>(precision.size() - 1), precision[r]});
+  return points;
+}
+
+// The mean over the classes that have objects.
+std::vector<ChartPoint> mean_curve(const DetectionCurves& curves) {
+  std::vector<double> sum;
+  double classes = 0;
+  for (const ClassCurve& c : curves.classes) {
+    if (c.at_recall.empty()) continue;
+    sum.resize(c.at_recall.size());
+    for (size_t r = 0; r < sum.size(); ++r) sum[r] += c.at_recall[r];
+    ++classes;
+  }
+  for (double& v : sum) v /= classes;
+  return recall_points(sum);
+}
+
+void add_curves(Page& page, const DetectionFigures& figures) {
+  page.section("Precision and recall");
+  auto chart = [](const std::string& title, const std::string& subtitle, const std::vector<ChartPoint>& at_50,
+                  const std::vector<ChartPoint>& at_75) {
+    return line_chart({{"IoU 0.50", at_50}, {"IoU 0.75", at_75}}, {.title = title,
+                                                                   .subtitle = subtitle,
+                                                                   .x_label = "recall",
+                                                                   .x_low = 0,
+                                                                   .x_high = 1,
+                                                                   .y_low = 0,
+                                                                   .y_high = 1});
+  };
+  std::vector<Html> charts{
+      chart("All classes", "mean of the classes", mean_curve(figures.at_50), mean_curve(figures.at_75))};
+  const DetectionCurves& all = figures.at_50;
+  ChartSeries precision{.name = "precision", .points = {}}, recall{.name = "recall", .points = {}},
+      f1{.name = "F1", .points = {}};
+  for (size_t i = all.scores.size(); i-- > 0;) {
+    const double p = all.precision[i], r = all.recall[i];
+    precision.points.push_back({all.scores[i], p});
+    recall.points.push_back({all.scores[i], r});
+    f1.points.push_back({all.scores[i], p + r > 0 ? 2 * p * r / (p + r) : 0});
+  }
+  for (ChartSeries* s : {&precision, &recall, &f1}) s->points = thinned(s->points, 200);
+  charts.push_back(line_chart({precision, recall, f1}, {.title = "By threshold",
+                                                        .subtitle = "all classes, IoU 0.50",
+                                                        .x_label = "smallest score",
+                                                        .x_low = 0,
+                                                        .x_high = 1,
+                                                        .y_low = 0,
+                                                        .y_high = 1,
+                                                        .marks = {figures.threshold}}));
+  std::vector<size_t> order;
+  for (size_t c = 0; c < all.classes.size(); ++c)
+    if (all.classes[c].objects > 0) order.push_back(c);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return all.classes[a].objects > all.classes[b].objects; });
+  for (size_t i = 0; i < std::min(order.size(), kCurveCharts); ++i) {
+    const size_t c = order[i];
+    charts.push_back(
+        chart(all.classes[c].name, fmt::format("AP50 {}", figure_text(figures.coco.classes[c].AP50)),
+              recall_points(all.classes[c].at_recall), recall_points(figures.at_75.classes[c].at_recall)));
+  }
+  page.add(grid("charts", charts));
+  if (order.size() > kCurveCharts)
+    page.add(note(fmt::format("The {} classes with most objects.", kCurveCharts)));
+}
+
+}  // namespace
+
+std::string add_detection_sections(Page& page, const ReportOptions& options) {
+  std::vector<std::string> notes;
+  DataPaths paths = options.paths;
+  paths.masks = options.figures.iou == IouType::kMasks;
+  auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  for (const std::string& line : notes) print_line(line);
+  const LoadedModel& model = options.model;
+  check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);
+  check_choice({.only = options.classes}, dataset->class_names(), dataset->name());
+  if (paths.masks) coco::need_masks(dataset->ground_truth(), dataset->name());
+  notes.clear();
+  std::vector<Detection> detections =
+      model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
+                   : read_detections(options.detections, &dataset->ground_truth(), &notes,
+                                     options.paths.choice, paths.masks);
+  for (const std::string& line : notes) print_line(line);
+  dataset = keep_classes(dataset, paths, options.classes, detections);
+  const GroundTruth& truth = dataset->ground_truth();
+  const DetectionFigures figures =
+      detection_figures(truth, detections, options.threshold, options.source, options.figures);
+  for (const std::string& line : figures.coco.notes) print_line(line);
+  add_coco(page, figures);
+  add_classes(page, figures);
+  add_curves(page, figures);
+  page.section("Confusion matrix");
+  page.add(note(fmt::format(
+      "Detections with a score of at least {} at IoU 0.5: how many objects of each class were found as which. "
+      "Background: objects that were not found (last column) and detections where there is none (last row).",
+      figure_text(figures.threshold))));
+  page.add(confusion_table(figures.confusion, true));
+  add_detection_pictures(page, *dataset, detections, figures, options);
+  return figures_json(figures);
+}
+
+}  // namespace saccade

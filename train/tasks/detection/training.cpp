@@ -1,0 +1,174 @@
+// Training a detector: the data sets, the detector's own loss and the evaluator of a configuration.
+#include "train/tasks/detection/detection.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "data/evaluation/evaluators.h"
+#include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/units.h"
+#include "data/formats/data_format.h"
+#include "data/formats/splits.h"
+#include "models/build.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/options.h"
+#include "train/inference/largest_batch.h"
+#include "train/inference/model_input.h"
+#include "train/tasks/detection/evaluate.h"
+#include "train/tasks/detection/truth_pictures.h"
+
+namespace saccade {
+namespace {
+
+constexpr double kPictureThreshold = 0.3;
+// Of each evaluation, for TensorBoard.
+constexpr int64_t kPictures = 4, kPictureSide = 400;
+
+class DetectorTraining final : public TrainingTask {
+ public:
+  explicit DetectorTraining(const Config& config)
+      : config_(config),
+        normalization_(image_normalization(config)),
+        loader_(train_loader(config)),
+        evaluation_(evaluator_options(config)),
+        evaluator_(detection_evaluator(config)),
+        splits_(data_splits(config, &notes_)),
+        train_set_(open_detection_dataset(*splits_.train, label_scheme(config), &notes_)) {
+    int64_t known = train_set_->num_classes();
+    int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
+    if (classes < known)
+      fail_input("model.num_classes: {} for {} in {}, expected at least {}", classes,
+                 label_scheme(config) == LabelScheme::kCategoryId
+                     ? fmt::format("category ids up to {}", known - 1)
+                     : fmt::format("{} categories", known),
+                 train_set_->name(), known);
+    model_ = build_as<Detector>(config, classes);
+    if (splits_.val) {
+      splits_.val->categories = train_set_->ground_truth().categories;
+      val_set_ = open_detection_dataset(*splits_.val, label_scheme(config), &notes_);
+      check_categories(*val_set_, category_ids(), class_names(), "the training set");
+      if (config.data().overfit() == 0) compare_splits();
+    }
+  }
+
+  Module& model() override { return *model_; }
+  std::vector<std::string> class_names() const override { return train_set_->class_names(); }
+  std::vector<int64_t> category_ids() const override { return train_set_->category_ids(); }
+  std::vector<std::string> describe_data() const override {
+    std::vector<std::string> notes = notes_;
+    if (config_.data().overfit() == 0)
+      for (const std::string& remark : remarks_on_classes(train_set_->ground_truth()))
+        notes.push_back(fmt::format("note: {}: {}", train_set_->name(), remark));
+    if (val_set_)
+      for (const std::string& remark : remarks_on_figures(val_set_->ground_truth()))
+        notes.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
+    const auto [objects, image] = fullest_image();
+    if (const int64_t queries = config_.model().transformer().queries(); objects > queries)
+      notes.push_back(fmt::format(
+          "warning: {} of {} has {} objects, but the model finds at most {} (model.transformer.queries)",
+          image_name(image), train_set_->name(), objects, queries));
+    return notes;
+  }
+
+  int64_t image_count() const override { return train_set_->num_images(); }
+  std::string images() const override { return images_of(*train_set_); }
+  int64_t batches_per_epoch() const override { return saccade::batches_per_epoch(train_set_, loader_); }
+  std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
+    return endless_batches(train_set_, loader_, epoch, batch);
+  }
+  std::optional<Batch> largest_batch() const override {
+    const GroundTruth& truth = train_set_->ground_truth();
+    std::vector<ImageSize> sizes;
+    for (const ImageInfo& image : truth.images) sizes.push_back({image.height, image.width});
+    return saccade::largest_batch(config_, sizes, std::max<int64_t>(fullest_image().first, 1));
+  }
+  TrainingLoss loss(const Batch& batch, const StepImages& step,
+                    const std::function<void()>& forward_done) override {
+    DetectorInput input = detector_input(batch, normalization_, model_->device());
+    input.targets = &batch.targets;
+    input.most_objects = batch.most_objects;
+    const auto output = model_->forward(input);
+    forward_done();
+    DetectionLoss loss = model_->loss(*output, batch.targets, step);
+    return {loss.total, loss.parts, [metrics = loss.metrics] { return metrics; }, loss.problems};
+  }
+
+  std::vector<std::string> primary_metrics() const override {
+    if (!val_set_) return {};
+    return evaluator_.primary;
+  }
+  Metrics evaluate(bool quiet) override {
+    evaluation_.quiet = quiet;
+    detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
+    if (!process_group().is_first()) return {};
+    const EvaluatorSpec::Options options{.truth = &val_set_->ground_truth()};
+    const auto evaluator = evaluator_.start(options);
+    evaluator->add({.detections = detections_});
+    Evaluation evaluation = evaluator->result();
+    // Those of the annotations: nobody has written the detections, whose boxes are of any form while the model knows little.
+    evaluation_notes_ = std::move(evaluation.notes);
+    const std::vector<std::string> told = remarks_on_figures(val_set_->ground_truth());  // describe_data
+    std::erase_if(evaluation_notes_, [&](const std::string& note) {
+      return note.starts_with(options.source + ":") || std::ranges::find(told, note) != told.end();
+    });
+    evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
+                              evaluation.of_classes.end());
+    return evaluation.metrics;
+  }
+  std::vector<std::string> evaluation_notes() const override { return evaluation_notes_; }
+  std::vector<std::pair<std::string, Image>> pictures() override {
+    const DetectionPictures pictures(*val_set_, detections_, kPictureThreshold);
+    std::vector<std::pair<std::string, Image>> drawn;
+    const int64_t wanted = std::min(kPictures, val_set_->num_images());
+    for (int64_t k = 0; k < wanted; ++k) {
+      const int64_t index = k * val_set_->num_images() / wanted;
+      if (const auto pair = pictures.truth_beside_found(index, kPictureSide))
+        drawn.emplace_back(fmt::format("pictures/{}", val_set_->file_name(index)), *pair);
+    }
+    return drawn;
+  }
+
+ private:
+  void compare_splits() {
+    for (const std::string& remark :
+         remarks_on_split(train_set_->ground_truth(), *splits_.train, val_set_->ground_truth(), *splits_.val))
+      notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
+  }
+
+  // Ids are only those of a list that has some.
+  std::string image_name(int64_t id) const {
+    const std::vector<ImageInfo>& images = train_set_->ground_truth().images;
+    const auto it = std::ranges::find(images, id, &ImageInfo::id);
+    return it != images.end() && it->place.file > 0 ? it->file_name : fmt::format("image {}", id);
+  }
+
+  // How many objects the training image with most of them has, and its id.
+  std::pair<int64_t, int64_t> fullest_image() const {
+    std::unordered_map<int64_t, int64_t> objects;
+    std::pair<int64_t, int64_t> most;
+    for (const Annotation& a : train_set_->ground_truth().annotations)
+      if (!a.iscrowd)
+        if (const int64_t count = ++objects[a.image_id]; count > most.first) most = {count, a.image_id};
+    return most;
+  }
+
+  Config config_;
+  kernels::ImageNormalization normalization_;
+  LoaderOptions loader_;
+  EvaluatorOptions evaluation_;
+  const EvaluatorSpec& evaluator_;
+  std::vector<std::string> notes_;  // about the images of both sets
+  DataSplits splits_;
+  std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
+  std::shared_ptr<Detector> model_;
+  std::vector<Detection> detections_;  // of the last evaluation
+  std::vector<std::string> evaluation_notes_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingTask> train_detector(const Config& config) {
+  return std::make_unique<DetectorTraining>(config);
+}
+
+}  // namespace saccade

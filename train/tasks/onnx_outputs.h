@@ -1,0 +1,30 @@
+// The outputs of exported models, by task. A task registers its own in a file onnx_outputs.cpp of its folder, which is not compiled where
+// there is no ONNX.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/runtime/registry.h"
+#include "train/config/config.h"
+#include "train/export/outputs.h"
+
+namespace saccade {
+
+struct OutputChoice {
+  int64_t classes = 0;       // that have a name; further columns of the logits stand for none
+  bool postprocess = false;  // results in place of what the model itself puts out
+  bool raw_outputs = false;  // with postprocess: that too
+};
+
+struct OnnxOutputs {
+  std::string name;  // the task's
+  std::string file;
+  std::shared_ptr<const ModelOutputs> (*make)(const Config& config, const OutputChoice& choice);
+};
+inline Registry<OnnxOutputs>& onnx_outputs() {
+  static Registry<OnnxOutputs> registry("exported task");
+  return registry;
+}
+
+}  // namespace saccade
