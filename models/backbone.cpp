@@ -33,7 +33,7 @@ bool infer_classifier(Inference& weights) {
                        .task = "classification",
                        .file = __FILE__,
                        .build = build_backbone_classifier,
-                       .has_transformer = false,
+                       .parts = {},
                        .infer = infer_classifier});
 
 }  // namespace

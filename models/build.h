@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/runtime/registry.h"
 #include "layers/args.h"
@@ -25,7 +26,9 @@ struct ModelSpec {
   // model, criterion: the config sections of these names; classes: K. The parameters are not yet initialised. Throws
   // InputError naming the field that is wrong.
   std::shared_ptr<Module> (*build)(const Args& model, int64_t classes, const Args& criterion);
-  bool has_transformer = true;  // reads the section model.transformer
+  std::vector<std::string> parts = {
+      "transformer"};      // the sections of `model` that it reads beside the backbone's
+  bool has_masks = false;  // predicts masks, and learns them: its data sets must have them
   // Sets the fields that the weights tell; false: they are of another model. Throws InputError when their shapes
   // contradict each other or their backbone is not known.
   bool (*infer)(Inference& weights) = nullptr;

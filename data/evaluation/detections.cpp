@@ -98,9 +98,10 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
   for (const Category& c : truth.categories)
     if (const auto [it, is_new] = ids.try_emplace(c.name, c.id); !is_new && it->second != c.id)
       it->second.reset();
-  const std::unordered_map<std::string, std::optional<int64_t>> known = ids;
+  const std::unordered_map<std::string, std::optional<int64_t>> own_names = ids;
   for (const ClassChoice::Mapping& mapping : choice.map)
-    if (const auto it = known.find(mapping.as); it != known.end()) ids.try_emplace(mapping.name, it->second);
+    if (const auto it = own_names.find(mapping.as); it != own_names.end())
+      ids.try_emplace(mapping.name, it->second);
   int64_t named = 0, first_named = kNoName;
   bool any = false;
   for (const Listed& e : file.entries) {
@@ -127,7 +128,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
       return std::nullopt;
     }
     const int64_t id = it->second.value_or(own);
-    (known.contains(it->first) ? others : mapped) += id != own;
+    (own_names.contains(it->first) ? others : mapped) += id != own;
     return id;
   };
   size_t kept = 0;
@@ -181,8 +182,8 @@ void find_masks(const std::string& path, ResultFile& file, const GroundTruth* tr
 }  // namespace
 
 std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth,
-                                       std::vector<std::string>* notes, const ClassChoice& choice,
-                                       bool masks) {
+                                       std::vector<std::string>* notes, bool masks,
+                                       const ClassChoice& choice) {
   std::optional<ResultFile> read(std::in_place, path, masks);
   if (!masks && read->lacks_boxes()) read.emplace(path, true);
   ResultFile& file = *read;

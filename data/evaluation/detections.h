@@ -35,8 +35,8 @@ struct Detection {
 // `masks`: whether segmentations are read; polygons need the truth, whose images have sizes. A list of which an entry has no bbox is
 // read with them, and the box is that of the mask.
 std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth = nullptr,
-                                       std::vector<std::string>* notes = nullptr,
-                                       const ClassChoice& choice = {}, bool masks = false);
+                                       std::vector<std::string>* notes = nullptr, bool masks = false,
+                                       const ClassChoice& choice = {});
 // Writes masks as COCO's compressed run lengths, and every number so that it reads back as the same double, to a temporary file that is
 // then renamed. Where `truth` is given, each
 // entry also names its image's file and its category, and has the image's id as its list has it. Throws InputError when the file cannot

@@ -168,7 +168,7 @@ std::array<double, 4> box_around(const std::vector<double>& points) {
   return box;
 }
 
-std::shared_ptr<const Segmentation> mask_of(std::vector<double> points) {
+std::shared_ptr<const Segmentation> polygon_mask(std::vector<double> points) {
   auto mask = std::make_shared<Segmentation>();
   mask->polygons.push_back(std::move(points));
   return mask;

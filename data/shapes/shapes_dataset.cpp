@@ -10,6 +10,7 @@
 #include "core/formats/json.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
+#include "data/formats/coco/segmentation_json.h"
 
 namespace saccade {
 namespace {
@@ -32,10 +33,10 @@ std::string annotations_json(const ShapesOptions& options, const std::vector<Sha
   for (size_t i = 0; i < all.size(); ++i) {
     for (const Annotation& a : all[i].annotations) {
       out += fmt::format(
-          "{}{{\"id\":{},\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"area\":{},\"iscrowd\":0}"
-          "}",
-          id ? ",\n" : "\n", id + 1, i + 1, a.category_id, a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3],
-          a.area);
+          "{}{{\"id\":{},\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"area\":{},\"iscrowd\":0,"
+          "\"segmentation\":{}}}",
+          id ? ",\n" : "\n", id + 1, i + 1, a.category_id, a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3], a.area,
+          segmentation_json(*a.segmentation));
       ++id;
     }
   }

@@ -22,7 +22,7 @@ struct ShapesOptions {
 struct ShapesImage {
   Image image;
   // Category ids 1 .. 6. bbox is the extent of the pixels that can be seen (not hidden by later shapes,
-  // inside the image) and area is their count. A shape of which less than a quarter can be seen has no
+  // inside the image), area is their count and segmentation their runs. A shape of which less than a quarter can be seen has no
   // annotation.
   std::vector<Annotation> annotations;  // ids not yet given
 };

@@ -263,25 +263,18 @@ class Canvas {
     }
     ShapesImage result;
     for (size_t s = 0; s < shapes_.size(); ++s) {
-      int64_t x1 = image_.width, y1 = image_.height, x2 = -1, y2 = -1, count = 0;
-      for (int64_t y = 0; y < image_.height; ++y) {
-        for (int64_t x = 0; x < image_.width; ++x) {
-          if (owner_[static_cast<size_t>(y * image_.width + x)] != static_cast<int>(s)) continue;
-          x1 = std::min(x1, x);
-          x2 = std::max(x2, x);
-          y1 = std::min(y1, y);
-          y2 = std::max(y2, y);
-          ++count;
-        }
-      }
-      if (static_cast<double>(count) < kLeastVisible * static_cast<double>(shapes_[s].pixels) || count == 0)
-        continue;
-      Annotation a;
-      a.category_id = shapes_[s].category + 1;
-      a.bbox = {static_cast<double>(x1), static_cast<double>(y1), static_cast<double>(x2 - x1 + 1),
-                static_cast<double>(y2 - y1 + 1)};
-      a.area = static_cast<double>(count);
-      result.annotations.push_back(a);
+      std::vector<uint8_t> visible(owner_.size());
+      std::ranges::transform(owner_, visible.begin(),
+                             [&](int owner) { return owner == static_cast<int>(s); });
+      const Mask mask = Mask::from_bitmap({image_.height, image_.width}, visible);
+      const auto area = static_cast<double>(mask.area());
+      if (area < kLeastVisible * static_cast<double>(shapes_[s].pixels) || area == 0) continue;
+      const Box& box = mask.box();
+      result.annotations.push_back(
+          {.category_id = shapes_[s].category + 1,
+           .bbox = {box.x1, box.y1, box.width(), box.height()},
+           .area = area,
+           .segmentation = std::make_shared<const Segmentation>(Segmentation{.polygons = {}, .runs = mask})});
     }
     result.image = std::move(image_);
     return result;

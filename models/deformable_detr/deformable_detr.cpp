@@ -204,16 +204,17 @@ LayerPrediction DeformableDetr::predict(size_t head, const Var& target, const Va
 namespace {
 
 std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes, const Args& criterion) {
-  const Args& t = model.get_section("transformer");
+  const Args &t = model.get_section("transformer"), &own = model.get_section("deformable_detr");
   DeformableDetrOptions options{.transformer = read_transformer_options(t),
-                                .box_refine = t.get_bool("box_refine"),
-                                .two_stage = t.get_bool("two_stage")};
+                                .box_refine = own.get_bool("box_refine"),
+                                .two_stage = own.get_bool("two_stage")};
   options.read(t, criterion, classes);
   options.transformer.denoising = options.denoising.queries > 0;
   const int64_t levels = options.transformer.levels = t.get_int("levels");
   t.finish("Deformable DETR");
+  own.finish("Deformable DETR");
   if (options.two_stage && !options.box_refine)
-    fail_input("{}.two_stage: needs box_refine, as in the official model", t.path());
+    fail_input("{}.two_stage: needs box_refine, as in the official model", own.path());
   if (options.two_stage && options.extra_query_groups > 0)
     fail_input("{}.extra_query_groups: needs learned queries, not two_stage", t.path());
   auto backbone = build_backbone_of_levels(
@@ -227,6 +228,7 @@ std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes
                        .task = "detection",
                        .file = __FILE__,
                        .build = build_deformable_detr,
+                       .parts = {"transformer", "deformable_detr"},
                        .infer = infer_deformable_detr});
 
 }  // namespace

@@ -45,12 +45,12 @@ bool heads_differ(const Inference& in) {
 bool infer_deformable_detr(Inference& in) {
   if (!in.has("transformer.level_embed") || in.has(kDinoContent)) return false;
   infer_backbone(in, kOfficialBackbone);
-  const std::string t = "model.transformer.";
+  const std::string t = "model.transformer.", own = "model.deformable_detr.";
   const InferredTransformer transformer = infer_transformer(in);
   const int64_t levels = infer_levels(in, transformer);
   const bool two_stage = in.has("transformer.enc_output.weight");
-  in.set(t + "two_stage", two_stage);
-  in.set(t + "box_refine",
+  in.set(own + "two_stage", two_stage);
+  in.set(own + "box_refine",
          two_stage || in.has("transformer.decoder.bbox_embed.0.layers.0.weight") || heads_differ(in));
   if (!two_stage)
     in.set(t + "queries", in.size("query_embed.weight", 0));

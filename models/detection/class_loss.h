@@ -8,6 +8,7 @@
 
 #include "autograd/ops.h"
 #include "core/runtime/registry.h"
+#include "core/types/target.h"
 
 namespace saccade {
 
@@ -23,6 +24,13 @@ struct MatchedQueries {
   // Where the predictions are: the rows and labels again, i64 [P], and the true boxes, f32 [P, 4] as (cx, cy, w, h).
   Tensor indices, classes, truth;
   Var boxes;  // [P, 4], the predicted ones
+  // [P], on the host, and the size of the padded images that masks are predicted of.
+  struct Object {
+    const Target* image;
+    const Instance* instance;
+  };
+  std::vector<Object> objects;
+  ImageSize canvas;
 };
 
 // The queries of one layer in all images of a step (core/types/step_images.h).

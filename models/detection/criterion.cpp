@@ -29,12 +29,14 @@ LayerPrediction stacked(std::span<const LayerPrediction> layers) {
   auto joined = [&](Var LayerPrediction::*part) {
     Vars all;
     for (const LayerPrediction& p : layers) {
-      const Shape& s = (p.*part).shape();
-      all.push_back(reshape(p.*part, {1, s[0], s[1], s[2]}));
+      if (!(p.*part).defined()) return Var();
+      std::vector<int64_t> one{1};
+      for (int i = 0; i < (p.*part).shape().rank(); ++i) one.push_back((p.*part).dim(i));
+      all.push_back(reshape(p.*part, Shape(one)));
     }
     return all.size() == 1 ? all[0] : concat(all, 0);
   };
-  return {joined(&LayerPrediction::logits), joined(&LayerPrediction::boxes)};
+  return {joined(&LayerPrediction::logits), joined(&LayerPrediction::boxes), joined(&LayerPrediction::masks)};
 }
 
 // The last layer, and with aux the others after it, in rising or falling order.
@@ -67,7 +69,8 @@ QueryCounts queries_in(const Together& t, const StepImages& images) {
 }
 
 // What is matched, as rows of the flattened predictions; the tables for the device are uploaded later.
-void find_matched(Together& t, const Objects& objects, PackedUpload& upload) {
+void find_matched(Together& t, const std::vector<Target>& targets, const Objects& objects,
+                  PackedUpload& upload) {
   const Shape& s = t.predicted.logits.shape();
   MatchedQueries& out = t.matched;
   std::vector<float> boxes;
@@ -80,6 +83,8 @@ void find_matched(Together& t, const Objects& objects, PackedUpload& upload) {
       out.labels.push_back(t.binary ? 0 : objects.label(m.image, m.object));
       const float* box = objects.box(m.image, m.object);
       boxes.insert(boxes.end(), box, box + 4);
+      const Target& image = targets[static_cast<size_t>(m.image)];
+      out.objects.push_back({&image, &image.instances[static_cast<size_t>(m.object)]});
     }
   }
   const auto P = std::ssize(out.rows);
@@ -89,12 +94,13 @@ void find_matched(Together& t, const Objects& objects, PackedUpload& upload) {
 
 // The losses of all layers: every kind of every stack in one op, and their weighted sum.
 DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& targets,
-                         const StepImages& step, const std::vector<CriterionOptions::Term>& names,
+                         const StepImages& step, ImageSize canvas,
+                         const std::vector<CriterionOptions::Term>& names,
                          const std::vector<std::shared_ptr<const LossTerm>>& losses) {
   const StepImages own(targets);
   const Objects objects(targets);
   PackedUpload upload;
-  for (Together& t : all) find_matched(t, objects, upload);
+  for (Together& t : all) find_matched(t, targets, objects, upload);
   const std::vector<Tensor> tables = upload.upload(all[0].predicted.logits.device());
   DetectionLoss result;
   Vars sums;
@@ -105,6 +111,7 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
     queries.indices = tables[t.uploads[0]];
     queries.classes = tables[t.uploads[1]];
     queries.truth = tables[t.uploads[2]];
+    queries.canvas = canvas;
     queries.boxes = index_select(reshape(t.predicted.boxes, {s[0] * s[1] * s[2], 4}), queries.indices);
     const auto matched_here = std::ssize(t.pairs[0]);
     SACCADE_CHECK(queries_in(t, own).matched == static_cast<double>(matched_here),
@@ -221,7 +228,8 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
     all.back().pairs.assign(all.back().order.size(), dn.pairs);
   }
 
-  DetectionLoss result = sum_losses(all, targets, step.empty() ? StepImages(targets) : step, o.terms, terms_);
+  DetectionLoss result =
+      sum_losses(all, targets, step.empty() ? StepImages(targets) : step, output.canvas, o.terms, terms_);
   add_metrics(layers[0].logits.shape(), matching.logits[0], matching.layers[0], targets, groups, *class_loss_,
               result);
   result.problems = std::move(matching.problems);

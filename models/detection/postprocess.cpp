@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <numeric>
 
 #include "core/tensor/error.h"
+#include "models/detection/mask_map.h"
 #include "models/not_finite.h"
 
 namespace saccade {
@@ -68,11 +71,27 @@ std::vector<std::vector<ImageDetection>> postprocess(const SetOutput& output,
   SACCADE_CHECK(options.max_detections > 0, "[postprocess] max_detections {}, expected at least 1",
                 options.max_detections);
   int64_t queries = logits.dim(1), columns = logits.dim(2);
-  std::vector<float> l = logits.to_vector<float>(), b = boxes.to_vector<float>();
+  std::vector<float> l = logits.to_vector<float>(), b = boxes.to_vector<float>(), masks;
+  MapSize map;
+  if (const Var& maps = output.layers.back().masks; maps.defined()) {
+    masks = maps.value().to(DType::kF32).to_vector<float>();
+    map = {maps.dim(2), maps.dim(3)};
+  }
   std::vector<std::vector<ImageDetection>> results;
-  for (int64_t n = 0; n < count; ++n)
+  for (int64_t n = 0; n < count; ++n) {
     results.push_back(detections_of(l.data() + n * queries * columns, b.data() + n * queries * 4, queries,
                                     columns, targets[static_cast<size_t>(n)], options, class_loss));
+    if (masks.empty()) continue;
+    for (ImageDetection& d : results.back()) {
+      const Target& target = targets[static_cast<size_t>(n)];
+      const float* logits_of_map = masks.data() + (n * queries + d.query) * map.cells();
+      if (!std::isfinite(std::accumulate(logits_of_map, logits_of_map + map.cells(), 0.0)))
+        throw NotFinite(fmt::format("image {} ({}): the predicted mask of query {} is not finite",
+                                    target.image_id, target.file_name, d.query));
+      d.mask = std::make_shared<const Mask>(mask_of_map(logits_of_map, map, output.canvas, target));
+      d.area = static_cast<double>(d.mask->area());
+    }
+  }
   return results;
 }
 

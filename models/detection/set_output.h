@@ -14,6 +14,8 @@ namespace saccade {
 struct LayerPrediction {
   Var logits;  // [N, Q, K]
   Var boxes;   // [N, Q, 4] as (cx, cy, w, h) in [0, 1], relative to the un-padded image
+  // [N, Q, h, w], logits of the pixels of a map that covers the padded image; undefined where no masks are predicted
+  Var masks = {};
 };
 
 struct MatchedPair {
@@ -41,9 +43,13 @@ struct SetOutput : DetectorOutput {
   // Training with extra query groups: Q is this many groups of equal size, each matched with all objects on
   // its own.
   int64_t query_groups = 1;
+  ImageSize canvas;  // of the padded images, where there are masks
 
   std::vector<std::pair<std::string, Var>> results() const override {
-    return {{"logits", layers.back().logits}, {"boxes", layers.back().boxes}};
+    std::vector<std::pair<std::string, Var>> all{{"logits", layers.back().logits},
+                                                 {"boxes", layers.back().boxes}};
+    if (layers.back().masks.defined()) all.emplace_back("masks", layers.back().masks);
+    return all;
   }
 };
 

@@ -153,16 +153,17 @@ class Detr : public SetDetector {
 };
 
 std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Args& criterion) {
-  const Args& t = model.get_section("transformer");
+  const Args &t = model.get_section("transformer"), &own = model.get_section("detr");
   DetrOptions options{.transformer = read_transformer_options(t),
-                      .position_temperature = t.get_float("position_temperature"),
-                      .learned_position = t.get_string("position_encoding") == "learned",
-                      .position_in_tokens = t.get_bool("position_in_tokens")};
+                      .position_temperature = own.get_float("position_temperature"),
+                      .learned_position = own.get_string("position_encoding") == "learned",
+                      .position_in_tokens = own.get_bool("position_in_tokens")};
   options.read(t, criterion, classes);
-  options.transformer.pre_norm = t.get_bool("pre_norm");
+  options.transformer.pre_norm = own.get_bool("pre_norm");
   options.transformer.denoising = options.denoising.queries > 0;
-  options.transformer.anchors = t.get_bool("anchor_queries");
+  options.transformer.anchors = own.get_bool("anchor_queries");
   t.finish("DETR");
+  own.finish("DETR");
   auto backbone = build_backbone(model.get_section("backbone"), {4});
   return std::make_shared<Detr>(options, std::move(backbone));
 }
@@ -170,14 +171,14 @@ std::shared_ptr<Module> build_detr(const Args& model, int64_t classes, const Arg
 bool infer_detr(Inference& in) {
   if (!in.has("class_embed.weight") || !in.has("transformer.decoder.layers.0.multihead_attn.in_proj_weight"))
     return false;
-  const std::string t = "model.transformer.";
+  const std::string t = "model.transformer.", own = "model.detr.";
   infer_backbone(in, kOfficialBackbone);
   infer_transformer(in);
   in.set(t + "levels", 1);
-  in.set(t + "pre_norm", in.has("transformer.encoder.norm.weight"));
-  in.set(t + "position_encoding", in.has("backbone.1.row_embed.weight") ? "learned" : "sine");
+  in.set(own + "pre_norm", in.has("transformer.encoder.norm.weight"));
+  in.set(own + "position_encoding", in.has("backbone.1.row_embed.weight") ? "learned" : "sine");
   in.set(t + "queries", in.size("query_embed.weight", 0));
-  in.set(t + "anchor_queries", in.has("transformer.decoder.ref_anchor_head.layers.0.weight"));
+  in.set(own + "anchor_queries", in.has("transformer.decoder.ref_anchor_head.layers.0.weight"));
   infer_classes(in, {"class_embed.weight"}, 1);
   infer_criterion(in, "softmax", 1);
   return true;
@@ -189,6 +190,7 @@ bool infer_detr(Inference& in) {
                        .task = "detection",
                        .file = __FILE__,
                        .build = build_detr,
+                       .parts = {"transformer", "detr"},
                        .infer = infer_detr,
                        .preset = "model { transformer { ffn_dim: 2048 queries: 100 levels: 1 } }"
                                  "criterion { class_loss: softmax }"});

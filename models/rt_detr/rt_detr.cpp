@@ -28,7 +28,8 @@ SetOutput RtDetr::predict(const DetectorInput& input) {
 namespace {
 
 std::shared_ptr<Module> build_rt_detr(const Args& model, int64_t classes, const Args& criterion) {
-  const Args &t = model.get_section("transformer"), &hybrid = t.get_section("hybrid_encoder");
+  const Args &t = model.get_section("transformer"), &own = model.get_section("rt_detr"),
+             &hybrid = own.get_section("hybrid_encoder");
   RtDetrOptions options;
   options.read(t, criterion, classes);
   if (options.extra_query_groups > 0)
@@ -57,15 +58,16 @@ std::shared_ptr<Module> build_rt_detr(const Args& model, int64_t classes, const 
   options.decoder.denoising = options.denoising;
   options.decoder.transformer.norms_in_order = true;
   options.decoder.transformer.activation =
-      t.get_string("decoder_activation") == "silu" ? Activation::kSilu : Activation::kRelu;
-  if (t.get_string("decoder_sampling") == "discrete")
+      own.get_string("decoder_activation") == "silu" ? Activation::kSilu : Activation::kRelu;
+  if (own.get_string("decoder_sampling") == "discrete")
     options.decoder.transformer.decoder_cross_attention.set("sampling", std::string("discrete"));
-  options.decoder.eval_layers = t.get_int("eval_layers");
+  options.decoder.eval_layers = own.get_int("eval_layers");
   if (options.decoder.eval_layers > transformer.decoder_layers)
-    fail_input("{}.eval_layers: {}, expected at most decoder_layers ({})", t.path(),
+    fail_input("{}.eval_layers: {}, expected at most decoder_layers ({})", own.path(),
                options.decoder.eval_layers, transformer.decoder_layers);
-  options.decoder.query_position_layers = t.get_int("query_position_layers");
+  options.decoder.query_position_layers = own.get_int("query_position_layers");
   t.finish("RT-DETR");
+  own.finish("RT-DETR");
 
   auto backbone = build_backbone(model.get_section("backbone"), {2, 3, 4});
   const auto maps = static_cast<int64_t>(backbone->channels().size());
@@ -81,6 +83,7 @@ std::shared_ptr<Module> build_rt_detr(const Args& model, int64_t classes, const 
                        .task = "detection",
                        .file = __FILE__,
                        .build = build_rt_detr,
+                       .parts = {"transformer", "rt_detr"},
                        .infer = infer_rt_detr,
                        .preset = "model { transformer { encoder_layers: 1 dropout: 0 levels: 3 } }"
                                  "criterion { class_loss: varifocal }"});

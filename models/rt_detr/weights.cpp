@@ -100,9 +100,9 @@ bool infer_rt_detr(Inference& in) {
   if (!in.has("decoder.dec_score_head.0.weight") || !in.has("encoder.lateral_convs.0.conv.weight"))
     return false;
   infer_backbone(in, kBackbone);
-  const std::string t = "model.transformer.", layer = "decoder.decoder.layers.",
+  const std::string t = "model.transformer.", own = "model.rt_detr.", layer = "decoder.decoder.layers.",
                     attention = "encoder.encoder.0.layers.";
-  const Args& given = in.given().get_section("transformer");
+  const Args &given = in.given().get_section("transformer"), &given_own = in.given().get_section("rt_detr");
   const int64_t heads =
       given.has("heads") ? given.get_int("heads", 0) : in.argument_or<int64_t>("nheads", 8, t + "heads");
   const int64_t levels = in.count("decoder.input_proj.", ".conv.weight");
@@ -116,46 +116,47 @@ bool infer_rt_detr(Inference& in) {
          multiple(in, layer + "0.cross_attn.sampling_offsets.weight", 2 * heads * levels));
   // Where the official code reads rectangles in another way than transformers.
   if (in.naming().find("Hugging Face") == std::string::npos)
-    in.set(t + "hybrid_encoder.transposed_position", true);
+    in.set(own + "hybrid_encoder.transposed_position", true);
   if (!given.has("queries"))
     in.set(t + "queries", in.argument_or<int64_t>("num_queries", 300, t + "queries"));
   // For how many queries, the embedding does not say; the recipes have 100.
   if (in.has("decoder.denoising_class_embed.weight")) in.set(t + "denoising.queries", 100);
   const int64_t position_layers = in.count("decoder.query_pos_head.layers.", ".weight");
-  in.set(t + "query_position_layers", position_layers);
+  in.set(own + "query_position_layers", position_layers);
   // DEIM changes both together, and the activation leaves no trace of its own.
-  if (position_layers == 3 && !given.has("decoder_activation")) in.set(t + "decoder_activation", "silu");
+  if (position_layers == 3 && !given_own.has("decoder_activation"))
+    in.set(own + "decoder_activation", "silu");
 
   check_json(in);
   if (const auto layer_index = in.json().find<int64_t>("eval_idx"); layer_index && *layer_index >= 0)
-    in.set(t + "eval_layers", *layer_index + 1);
+    in.set(own + "eval_layers", *layer_index + 1);
   if (const auto activation = in.json().find<std::string>("decoder_activation_function");
-      activation && !given.has("decoder_activation"))
-    in.set(t + "decoder_activation", *activation);
+      activation && !given_own.has("decoder_activation"))
+    in.set(own + "decoder_activation", *activation);
 
-  const std::string hybrid = t + "hybrid_encoder.", block = "encoder.fpn_blocks.0.";
+  const std::string hybrid = own + "hybrid_encoder.", block = "encoder.fpn_blocks.0.";
   const int64_t dim = in.size("encoder.lateral_convs.0.conv.weight", 0);
   in.set(hybrid + "dim", dim);
   in.set(hybrid + "expansion",
          static_cast<double>(in.size(block + "conv1.conv.weight", 0)) / static_cast<double>(dim));
   // R50-m, the only one with both.
   if (dim != in.size(block + "conv1.conv.weight", 0) && in.count(layer, ".linear1.weight") == 6 &&
-      !given.has("eval_layers") && !in.json().find<int64_t>("eval_idx")) {
-    in.set(t + "eval_layers", 3);
-    in.assumed.push_back(t + "eval_layers: 3");
+      !given_own.has("eval_layers") && !in.json().find<int64_t>("eval_idx")) {
+    in.set(own + "eval_layers", 3);
+    in.assumed.push_back(own + "eval_layers: 3");
   }
   if (in.has(attention + "0.linear1.weight"))
     in.set(hybrid + "ffn_dim", in.size(attention + "0.linear1.weight", 0));
   infer_classes(in, {"decoder.dec_score_head.0.weight"}, 0);
   // Version 2's weights named "dsp" are of discrete sampling, which leaves no trace in them.
-  if (!given.has("decoder_sampling")) {
+  if (!given_own.has("decoder_sampling")) {
     const auto method = in.json().find<std::string>("decoder_method");
     if (method == "discrete") {
-      in.set(t + "decoder_sampling", "discrete");
+      in.set(own + "decoder_sampling", "discrete");
     } else {
       in.expect_in_json<std::string>("decoder_method", "default");
       if (!method && in.naming() != "official RT-DETR, version 1")
-        in.assumed.push_back(t + "decoder_sampling: bilinear");
+        in.assumed.push_back(own + "decoder_sampling: bilinear");
     }
   }
   // Images of the published models: stretched, in [0, 1].

@@ -27,7 +27,7 @@ rooms=(
   "data/pages: core data/images"
   "data/report: core data/images data/formats data/pages"
   "train/logs: core"
-  "train/optimizers: core autograd layers"
+  "train/optimizers: core autograd layers configs"
   "train/config: $library train/optimizers configs"
   "train/checkpoints: $library train/config train/optimizers"
   "train/inference: $library train/config train/logs train/checkpoints"

@@ -24,8 +24,9 @@ model {
   backbone { blocks: [1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [2, 3] }
   transformer {
     hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 ffn_dim: 32 queries: 10 levels: 3 dropout: 0.1
-    box_refine: true two_stage: true denoising { queries: 10 }
+    denoising { queries: 10 }
   }
+  deformable_detr { box_refine: true two_stage: true }
 }
 criterion { class_loss: varifocal }
 data {

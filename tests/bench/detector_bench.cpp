@@ -24,6 +24,7 @@
 #include "train/config/options.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/model_input.h"
+#include "train/optimizers/optimizer.h"
 
 namespace saccade {
 namespace {
@@ -99,7 +100,7 @@ int bench(const Options& o) {
   model->initialize(1);
   model->to(device);
   model->set_training(!o.infer);
-  Optimizer optimizer(model->parameters(), optimizer_options(config.optimizer()));
+  Optimizer optimizer(model->parameters(), config.optimizer());
   kernels::ImageNormalization norm = image_normalization(config);
   Rng rng(2);
   std::vector<Batch> batches;

@@ -107,7 +107,7 @@ TEST(Draw, MasksShineThroughAndHaveAnOutline) {
     expect_at(image, x, y, 0);
   // With its box, whose frame and name go over it.
   Image boxed(size.height, size.width);
-  draw_boxes(boxed, {{20, 40, 140, 100, 4, -1, mask}}, {});
+  draw_boxes(boxed, {{.label = 4, .box = {20, 40, 140, 100}, .score = -1, .mask = mask}}, {});
   expect_at(boxed, 75, 65, 0.4);
   expect_at(boxed, 20, 70, 1);
   Image other(160, 120);

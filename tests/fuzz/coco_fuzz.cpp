@@ -15,7 +15,7 @@ SACCADE_FUZZ(coco) {
     const saccade::DataPaths paths{.annotations = path, .images = "", .masks = true};
     const saccade::ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
     saccade::GroundTruth truth = saccade::read_coco(paths, add);
-    saccade::check_masks(truth, add);
+    saccade::check_masks(truth, path, add);
     saccade::check_ground_truth(truth, paths, 1, report, &left);
     for (const saccade::Annotation& a : left.annotations)
       if (a.segmentation) {

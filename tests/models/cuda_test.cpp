@@ -204,8 +204,8 @@ TEST(CudaModels, TwoStageDeformableDetr) {
   Args model = detector("deformable_detr");
   model.section("transformer").set("levels", int64_t{3});
   model.section("backbone").set("outputs", Ints{3, 4});
-  model.section("transformer").set("box_refine", true);
-  model.section("transformer").set("two_stage", true);
+  model.section("deformable_detr").set("box_refine", true);
+  model.section("deformable_detr").set("two_stage", true);
   // The smallest map has 2 x 3 cells: a norm over fewer would cancel most digits.
   expect_detector_agrees(model, 128, 160);
 }
@@ -214,7 +214,7 @@ Args rt_detr() {
   Args model = detector("rt_detr");
   model.section("backbone").set("variant", std::string("d"));
   model.section("transformer").set("hidden_dim", int64_t{16});
-  Args& encoder = model.section("transformer").section("hybrid_encoder");
+  Args& encoder = model.section("rt_detr").section("hybrid_encoder");
   encoder.set("dim", int64_t{16});
   encoder.set("ffn_dim", int64_t{16});
   return model;

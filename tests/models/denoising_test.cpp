@@ -207,21 +207,21 @@ const NamedModel kModels[] = {
     {"DETR with anchors",
      [](bool denoising) {
        Args args = tiny("detr", denoising);
-       args.section("transformer").set("anchor_queries", true);
+       args.section("detr").set("anchor_queries", true);
        return args;
      }},
     {"Deformable DETR", [](bool denoising) { return tiny("deformable_detr", denoising); }},
     {"with refined boxes",
      [](bool denoising) {
        Args args = tiny("deformable_detr", denoising);
-       args.section("transformer").set("box_refine", true);
+       args.section("deformable_detr").set("box_refine", true);
        return args;
      }},
     {"two-stage",
      [](bool denoising) {
        Args args = tiny("deformable_detr", denoising);
-       args.section("transformer").set("box_refine", true);
-       args.section("transformer").set("two_stage", true);
+       args.section("deformable_detr").set("box_refine", true);
+       args.section("deformable_detr").set("two_stage", true);
        return args;
      }},
     {"DINO", [](bool denoising) { return tiny("dino", denoising); }},

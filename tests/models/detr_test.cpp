@@ -76,8 +76,8 @@ TEST(Detr, CarriesTheOfficialNames) {
   EXPECT_EQ(names, expected);
 
   Args variant = small_args();
-  variant.section("transformer").set("pre_norm", true);
-  variant.section("transformer").set("position_encoding", std::string("learned"));
+  variant.section("detr").set("pre_norm", true);
+  variant.section("detr").set("position_encoding", std::string("learned"));
   std::set<std::string> more;
   for (const NamedTensor& t : test::build_detector(variant, 4)->named_tensors())
     if (!t.name.starts_with("backbone.0") && !expected.contains(t.name)) more.insert(t.name);
@@ -140,7 +140,7 @@ TEST(Detr, ExtraQueryGroupsAreForTrainingOnly) {
 // A layer that adds positions takes the place of the one that keeps them apart.
 TEST(Detr, AnchorQueriesWithAnotherAttention) {
   Args args = small_args();
-  args.section("transformer").set("anchor_queries", true);
+  args.section("detr").set("anchor_queries", true);
   args.section("transformer")
       .section("decoder_cross_attention")
       .set("type", std::string("multi_head_attention"));
@@ -164,7 +164,7 @@ TEST(Detr, PositionsInTokens) {
   for (bool in_tokens : {false, true}) {
     Args args = small_args();
     args.section("transformer").set("encoder_layers", int64_t{0});
-    args.section("transformer").set("position_in_tokens", in_tokens);
+    args.section("detr").set("position_in_tokens", in_tokens);
     auto model = test::build_detector(args, 4);
     model->initialize(8);
     NoGrad no_grad;
@@ -190,7 +190,7 @@ TEST(Detr, PositionsInTokens) {
 TEST(Detr, AnchorsLearn) {
   for (bool aux_loss : {true, false}) {
     Args args = small_args();
-    args.section("transformer").set("anchor_queries", true);
+    args.section("detr").set("anchor_queries", true);
     args.section("transformer").set("aux_loss", aux_loss);
     auto model = test::build_detector(args, 4);
     model->initialize(8);
@@ -241,15 +241,13 @@ TEST(Detr, NamesTheWrongField) {
     }
   };
   expect("levels", int64_t{4}, "4 is not read by DETR, expected 1");
-  expect("box_refine", true, "true is not read by DETR, expected false");
-  expect("two_stage", true, "true is not read by DETR, expected false");
-  expect("querys", int64_t{5}, "not an argument here, the known ones are anchor_queries, aux_loss,");
+  expect("querys", int64_t{5}, "not an argument here, the known ones are aux_loss,");
 }
 
 // A map beyond the 50 x 50 learned positions is the user's mistake.
 TEST(Detr, LearnedPositionsEndAtFiftyCells) {
   Args args = small_args();
-  args.section("transformer").set("position_encoding", std::string("learned"));
+  args.section("detr").set("position_encoding", std::string("learned"));
   auto model = test::build_detector(args, 4);
   model->initialize(9);
   NoGrad no_grad;

@@ -145,8 +145,9 @@ Args rt_detr_args() {
   t.set("ffn_dim", int64_t{32});
   t.set("queries", int64_t{20});
   t.set("decoder_layers", int64_t{3});
-  t.section("hybrid_encoder").set("dim", int64_t{32});
-  t.section("hybrid_encoder").set("ffn_dim", int64_t{32});
+  Args& hybrid = model.section("rt_detr").section("hybrid_encoder");
+  hybrid.set("dim", int64_t{32});
+  hybrid.set("ffn_dim", int64_t{32});
   return model;
 }
 
@@ -164,7 +165,7 @@ TEST(RtDetr, StartsAsTheOfficialCode) {
 // Any size of image; in evaluation the layers that the option says, and the last one alone predicts.
 TEST(RtDetr, RunsAtAnySizeAndStopsEarly) {
   Args args = rt_detr_args();
-  args.section("transformer").set("eval_layers", int64_t{2});
+  args.section("rt_detr").set("eval_layers", int64_t{2});
   auto model = test::build_detector(args, 7);
   model->initialize(7);
   model->set_training(false);
@@ -228,17 +229,18 @@ TEST(RtDetr, NamesTheWrongField) {
       EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
     }
   };
-  auto with = [](const char* key, Args::Value value) {
+  auto with = [](const char* key, Args::Value value, const char* section = "transformer") {
     Args args = rt_detr_args();
-    args.section("transformer").set(key, std::move(value));
+    args.section(section).set(key, std::move(value));
     return args;
   };
   expect(with("levels", int64_t{4}), "transformer.levels: 4 levels for 3 backbone outputs");
-  expect(with("eval_layers", int64_t{4}), "transformer.eval_layers: 4, expected at most decoder_layers (3)");
+  expect(with("eval_layers", int64_t{4}, "rt_detr"),
+         "model.rt_detr.eval_layers: 4, expected at most decoder_layers (3)");
   expect(with("extra_query_groups", int64_t{1}), "transformer.extra_query_groups");
-  expect(with("box_refine", true), "transformer.box_refine: true is not read by RT-DETR");
+  expect(with("box_refine", true, "deformable_detr"), "model.deformable_detr: not an argument here");
   Args hybrid = rt_detr_args();
-  hybrid.section("transformer").section("hybrid_encoder").set("dim", int64_t{30});
+  hybrid.section("rt_detr").section("hybrid_encoder").set("dim", int64_t{30});
   expect(hybrid, "hybrid_encoder.dim: 30 must be a multiple of 4 and of heads (8)");
   Args dilation = rt_detr_args();
   dilation.section("backbone").set("dilation", true);

@@ -382,7 +382,7 @@ TEST_F(Cli, OfficialWeights) {
 model {
   backbone { blocks: [1, 1, 1, 1] width: 1 bottleneck: true }
   transformer { hidden_dim: 32 heads: 4 encoder_layers: 1 decoder_layers: 2 ffn_dim: 32 queries: 20 encoder_points: 2
-                decoder_points: 2 box_refine: true }
+                decoder_points: 2 } deformable_detr { box_refine: true }
 }
 data {
   train { annotations: "shapes/annotations.json" images: "shapes/images" }
@@ -448,6 +448,18 @@ TEST_F(Cli, Summary) {
   std::string text = read_bytes(scratch() / "s.json");
   for (const char* key : {"\"parameters\": ", "\"trainable\": ", "\"macs\": "})
     EXPECT_NE(text.find(key), std::string::npos) << text;
+  r = run("summary --config tiny.textproto --set model.transformer.box_refine=true");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.err, "note: --set model.transformer.box_refine: is now model.deformable_detr.box_refine\n");
+  text = read_bytes(scratch() / "tiny.textproto");
+  const size_t at = text.find("transformer {");
+  ASSERT_NE(at, std::string::npos);
+  write_bytes(scratch() / "old.textproto", text.insert(at + 13, " box_refine: true "));
+  r = run("summary --config old.textproto");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_TRUE(r.out.starts_with(
+      "note: old.textproto: model.transformer.box_refine is now model.deformable_detr.box_refine\n"))
+      << r.out;
 }
 
 // The shells' scripts ask the program, here with the words up to the cursor.
@@ -471,6 +483,9 @@ TEST_F(Cli, CompletesCommandsFlagsAndConfigurations) {
        "model.backbone.depth=101"},
       {"train --set model.backbone.type=s", "model.backbone.type=swin"},
       {"train --set precision=b", "precision=bf16"},
+      {"train --set data.val.format=c", "data.val.format=coco data.val.format=csv data.val.format=cvat"},
+      {"train --set eval.evaluator=", "eval.evaluator=coco eval.evaluator=top_k"},
+      {"data convert --from c", "coco csv cvat"},
       {"train --set=precision=b", "--set=precision=bf16"},
       {"train --resume --set deterministic=", "deterministic=false deterministic=true"},
       {"train --set optimizer.group.0.lr_m", "optimizer.group.0.lr_mult="},

@@ -32,7 +32,7 @@ class CudaTraining : public testing::Test {
   static constexpr const char* kModel = R"(model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
   transformer { hidden_dim: 32 heads: 4 encoder_layers: 1 decoder_layers: 2 ffn_dim: 32 queries: 10 levels: 3
-                box_refine: true dropout: 0.1 }
+                dropout: 0.1 } deformable_detr { box_refine: true }
 })";
   static constexpr const char* kAugment = "height: 96 width: 96 scale_min: 0.8 scale_max: 1.25";
   std::string train(const std::string& name, const std::string& device, const std::string& precision,
@@ -135,10 +135,10 @@ TEST_F(CudaTraining, WaitsOnceAStep) {
 // RT-DETR with denoising: the losses of the CPU, one wait a step.
 TEST_F(CudaTraining, RtDetrGivesTheLossesOfTheCpu) {
   const std::vector<std::string> rt_detr{"--set", "model.type=rt_detr",
-                                         "--set", "model.transformer.box_refine=false",
+                                         "--set", "model.deformable_detr.box_refine=false",
                                          "--set", "model.backbone.variant=d",
                                          "--set", "model.backbone.outputs=2,3,4",
-                                         "--set", "model.transformer.hybrid_encoder={dim: 16 ffn_dim: 16}",
+                                         "--set", "model.rt_detr.hybrid_encoder={dim: 16 ffn_dim: 16}",
                                          "--set", "model.transformer.hidden_dim=16",
                                          "--set", "model.transformer.denoising.queries=4",
                                          "--set", "data.augment.height=64",
@@ -156,7 +156,7 @@ TEST_F(CudaTraining, UploadsImagesAndTargetsAlone) {
       resnet = "backbone { blocks: [1, 1, 1, 1] width: 8 } ", denoising = "denoising { queries: 4 } ",
       rt_detr =
           R"(model { type: "rt_detr" backbone { blocks: [1, 1, 1, 1] width: 8 variant: "d" outputs: [2, 3, 4] }
-                 transformer { levels: 3 hybrid_encoder { dim: 16 ffn_dim: 16 } )" +
+                 rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 } } transformer { levels: 3 )" +
           small;
   struct Row {
     const char* name;
@@ -167,8 +167,9 @@ TEST_F(CudaTraining, UploadsImagesAndTargetsAlone) {
   const Row rows[] = {
       {"plain", "model { " + resnet + "transformer { levels: 4 " + small + "} }", 490, false},
       {"two_stage",
-       "model { " + resnet + "transformer { levels: 4 box_refine: true two_stage: true " + small + "} }", 535,
-       true},
+       "model { " + resnet + "transformer { levels: 4 " + small +
+           "} deformable_detr { box_refine: true two_stage: true } }",
+       535, true},
       {"detr", "model { type: \"detr\" " + resnet + "transformer { " + small + "} }", 420, false},
       {"dino", "model { type: \"dino\" " + resnet + "transformer { levels: 4 " + small + denoising + "} }",
        700, false},

@@ -14,6 +14,7 @@
 #include "core/tensor/philox.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/config/config.h"
 #include "train/optimizers/optimizer.h"
 
 namespace saccade {
@@ -44,12 +45,14 @@ TEST(Lion, EqualsAnIndependentImplementation) {
   constexpr double kRate = 1e-2, kDecay = 0.1, kClip = 5, kEmaDecay = 0.9;
   Rng rng(3);
   ParameterModule model;
-  OptimizerOptions options{.type = "lion",
-                           .learning_rate = kRate,
-                           .weight_decay = kDecay,
-                           .update = {.beta1 = 0.9, .beta2 = 0.99},
-                           .clip_norm = kClip,
-                           .groups = {{"b", 0.5, 0.2, false}}};
+  config::Optimizer options =
+      parse_config(
+          "optimizer { type: \"lion\" beta1: 0.9 beta2: 0.99 group { regex: \"b\" lr_mult: 0.5 weight_decay: 0.2 } }",
+          "F")
+          .optimizer();
+  options.set_learning_rate(kRate);
+  options.set_weight_decay(kDecay);
+  options.set_clip_norm(kClip);
   auto random = [&](const Shape& shape) {
     Tensor t = Tensor::empty(shape, DType::kF32);
     for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());

@@ -1,6 +1,7 @@
 // The optimizer against PyTorch's (tests/golden/optimizer, made by scripts/golden/make_optimizer.py),
 // schedules, EMA.
 #include "train/optimizers/optimizer.h"
+#include "train/config/config.h"
 
 #include <gtest/gtest.h>
 
@@ -26,14 +27,19 @@ double worst_difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-OptimizerOptions golden_options(const std::string& type) {
-  OptimizerOptions o;
-  o.type = type;
-  o.learning_rate = 2e-2;
-  o.weight_decay = 1e-2;
-  o.clip_norm = 0.5;
-  // The last one comes too late to apply.
-  o.groups = {{"^backbone\\.", 0.1, {}, false}, {"bias$", 1, 0.0, false}, {"conv", 7, {}, false}};
+config::Optimizer optimizer_of(const std::string& text) {
+  return parse_config("optimizer { " + text + " }", "F").optimizer();
+}
+config::Schedule schedule_of(const std::string& text) {
+  return parse_config("schedule { " + text + " }", "F").schedule();
+}
+
+// The last group comes too late to apply.
+config::Optimizer golden_options(const std::string& type) {
+  config::Optimizer o = optimizer_of(
+      "learning_rate: 2e-2 weight_decay: 1e-2 clip_norm: 0.5 group { regex: \"^backbone\\\\.\" lr_mult: 0.1 } "
+      "group { regex: \"bias$\" weight_decay: 0 } group { regex: \"conv\" lr_mult: 7 }");
+  o.set_type(type);
   return o;
 }
 
@@ -100,7 +106,7 @@ TEST(Optimizer, ThreadsDoNotChangeTheBits) {
     for (float& v : x) v = static_cast<float>(rng.normal());
     for (float& v : g) v = static_cast<float>(rng.normal());
     Var p(Tensor::from(Shape{300000}, x), true);
-    Optimizer optimizer({{"p", p}}, OptimizerOptions{});
+    Optimizer optimizer({{"p", p}}, config::Optimizer());
     p.set_grad(Tensor::from(Shape{300000}, g));
     double norm = *optimizer.step(1).data<double>();
     return std::pair(norm, p.value().to_vector<float>());
@@ -113,7 +119,7 @@ TEST(Optimizer, ThreadsDoNotChangeTheBits) {
 
 TEST(Optimizer, NonFiniteGradientChangesNothing) {
   Var p(Tensor::full({3}, 1), true);
-  Optimizer optimizer({{"p", p}}, OptimizerOptions{});
+  Optimizer optimizer({{"p", p}}, config::Optimizer());
   p.set_grad(Tensor::from(Shape{3}, std::vector<float>{1, INFINITY, 0}));
   EXPECT_FALSE(std::isfinite(*optimizer.step(1).data<double>()));
   EXPECT_EQ(p.value().to_vector<float>(), std::vector<float>(3, 1.0f));
@@ -154,28 +160,25 @@ std::string message_of(const std::function<void()>& f) {
 TEST(Optimizer, GroupsFreezeAndComplain) {
   Var a(Tensor::zeros({2}), true), b(Tensor::zeros({2}), true);
   std::vector<NamedTensor> params{{"a.weight", a}, {"b.weight", b}};
-  OptimizerOptions o;
-  o.groups = {{"^a", 1, {}, true}};
-  Optimizer optimizer(params, o);
+  auto group = [](const std::string& regex, bool frozen) {
+    return optimizer_of(fmt::format("group {{ regex: \"{}\" frozen: {} }}", regex, frozen));
+  };
+  Optimizer optimizer(params, group("^a", true));
   EXPECT_FALSE(a.requires_grad());
   EXPECT_EQ(optimizer.parameter_count(), 1);
-  o.groups = {{"nothing", 1, {}, false}};
-  EXPECT_EQ(message_of([&] { Optimizer(params, o); }),
+  EXPECT_EQ(message_of([&] { Optimizer(params, group("nothing", false)); }),
             "optimizer.group: \"nothing\" matches no parameter of the model");
-  o.groups = {{"(", 1, {}, false}};
-  EXPECT_NE(message_of([&] { Optimizer(params, o); }).find("is not a regular expression"), std::string::npos);
-  o.groups = {{".", 1, {}, true}};
-  EXPECT_NE(message_of([&] { Optimizer(params, o); }).find("nothing is left"), std::string::npos);
+  EXPECT_NE(message_of([&] { Optimizer(params, group("(", false)); }).find("is not a regular expression"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { Optimizer(params, group(".", true)); }).find("nothing is left"),
+            std::string::npos);
 }
 
 TEST(Optimizer, ParametersOfOneDimensionMayKeepTheirSize) {
   Var matrix(Tensor::full({2, 2}, 1), true), bias(Tensor::full({2}, 1), true),
       own(Tensor::full({2}, 1), true);
-  OptimizerOptions o;
-  o.learning_rate = 0.5;
-  o.weight_decay = 0.1;
-  o.no_decay_1d = true;
-  o.groups = {{"own", 1, 0.2, false}};
+  const config::Optimizer o = optimizer_of(
+      "learning_rate: 0.5 weight_decay: 0.1 no_decay_1d: true group { regex: \"own\" weight_decay: 0.2 }");
   Optimizer optimizer({{"matrix", matrix}, {"bias", bias}, {"own", own}}, o);
   for (Var v : {matrix, bias, own}) v.set_grad(Tensor::zeros(v.shape()));
   optimizer.step(1);
@@ -186,7 +189,7 @@ TEST(Optimizer, ParametersOfOneDimensionMayKeepTheirSize) {
 
 TEST(Schedule, WarmUpInEpochsFromARatio) {
   // Swin's schedule with 100 steps an epoch: from 1e-3 of the rate over 20 epochs, then down to 1e-2.
-  ScheduleOptions o{.type = "cosine", .warmup_epochs = 20, .warmup_ratio = 1e-3, .final_ratio = 1e-2};
+  config::Schedule o = schedule_of("type: \"cosine\" warmup_epochs: 20 warmup_ratio: 1e-3 final_ratio: 1e-2");
   check_schedule(o);
   auto factor = [&](int64_t step) { return learning_rate_factor(o, step, 100, 30000); };
   EXPECT_DOUBLE_EQ(factor(0), 1e-3);
@@ -194,13 +197,14 @@ TEST(Schedule, WarmUpInEpochsFromARatio) {
   EXPECT_DOUBLE_EQ(factor(2000), 1);
   EXPECT_DOUBLE_EQ(factor(16000), 0.505);
   EXPECT_DOUBLE_EQ(factor(30000), 1e-2);
-  o.warmup_steps = 5;
+  o.set_warmup_steps(5);
   EXPECT_NE(message_of([&] { check_schedule(o); }).find("expected only one of them"), std::string::npos);
 }
 
 TEST(Schedule, Curves) {
-  ScheduleOptions constant{.type = "constant"}, step{.type = "step", .drop_epochs = {2, 3.5}},
-      cosine{.type = "cosine", .warmup_steps = 10, .final_ratio = 0.2};
+  const config::Schedule constant = schedule_of("type: \"constant\""),
+                         step = schedule_of("type: \"step\" drop_epochs: [2, 3.5]"),
+                         cosine = schedule_of("type: \"cosine\" warmup_steps: 10 final_ratio: 0.2");
   EXPECT_EQ(learning_rate_factor(constant, 12345, 10, 20), 1);
   EXPECT_EQ(learning_rate_factor(step, 19, 10, 100), 1);
   EXPECT_EQ(learning_rate_factor(step, 20, 10, 100), 0.1);
@@ -211,18 +215,17 @@ TEST(Schedule, Curves) {
   EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 60, 10, 110), 0.6);  // half way from 1 to 0.2
   EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 110, 10, 110), 0.2);
   EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 500, 10, 110), 0.2);
-  EXPECT_NE(message_of([] { check_schedule({.type = "linear"}); }).find("expected one of constant, cosine, "),
+  EXPECT_NE(message_of([] {
+              check_schedule(schedule_of("type: \"linear\""));
+            }).find("expected one of constant, cosine, "),
             std::string::npos);
 }
 
 // DEIM's of 60 epochs with 100 steps each: warm-up by squares over 2000 steps, flat to epoch 34, down to half at 58.
 TEST(Schedule, FlatThenCosineThenConstant) {
-  ScheduleOptions o{.type = "flat_cosine",
-                    .warmup_steps = 2000,
-                    .final_ratio = 0.5,
-                    .flat_epochs = 34,
-                    .end_epochs = 2,
-                    .quadratic_warmup = true};
+  const config::Schedule o = schedule_of(
+      "type: \"flat_cosine\" warmup_steps: 2000 final_ratio: 0.5 flat_epochs: 34 end_epochs: 2 "
+      "warmup_shape: \"quadratic\"");
   for (auto [step, expected] :
        std::vector<std::pair<int64_t, double>>{{0, 1.0 / 4e6},
                                                {999, 0.25},
@@ -235,11 +238,12 @@ TEST(Schedule, FlatThenCosineThenConstant) {
                                                {5999, 0.5},
                                                {7000, 0.5}})
     EXPECT_NEAR(learning_rate_factor(o, step, 100, 6000), expected, 1e-12) << step;
-  EXPECT_EQ(learning_rate_factor({.type = "flat_cosine", .final_ratio = 0.1, .end_epochs = 9}, 0, 10, 50),
-            0.1)
+  EXPECT_EQ(
+      learning_rate_factor(schedule_of("type: \"flat_cosine\" final_ratio: 0.1 end_epochs: 9"), 0, 10, 50),
+      0.1)
       << "an end that is longer than the run";
-  const ScheduleOptions from_ratio{
-      .type = "constant", .warmup_steps = 10, .warmup_ratio = 0.2, .quadratic_warmup = true};
+  const config::Schedule from_ratio =
+      schedule_of("type: \"constant\" warmup_steps: 10 warmup_ratio: 0.2 warmup_shape: \"quadratic\"");
   EXPECT_DOUBLE_EQ(learning_rate_factor(from_ratio, 5, 10, 50), 0.4);
 }
 
@@ -287,7 +291,8 @@ TEST(Ema, FollowsTheOptimizer) {
   for (const char* type : {"adamw", "sgd"}) {
     TwoTensors model;
     model.weight.value().fill(1);
-    Optimizer optimizer(model.parameters(), {.type = type, .learning_rate = 0.5, .clip_norm = 0});
+    Optimizer optimizer(model.parameters(),
+                        optimizer_of(fmt::format("type: \"{}\" learning_rate: 0.5 clip_norm: 0", type)));
     Ema ema(model, 0.9);
     model.mean.value().fill(3);
     model.weight.set_grad(Tensor::full({2}, 1));
@@ -303,7 +308,7 @@ TEST(Ema, FollowsTheOptimizer) {
 // The trained parameters and each moment lie in one block, and keep their values on the way.
 TEST(Optimizer, KeepsItsTensorsTogether) {
   Var a(Tensor::from(Shape{3}, std::vector<float>{1, 2, 3}), true), b(Tensor::full({2, 2}, 4), true);
-  Optimizer optimizer({{"a", a}, {"b", b}}, OptimizerOptions{});
+  Optimizer optimizer({{"a", a}, {"b", b}}, config::Optimizer());
   EXPECT_EQ(a.value().storage(), b.value().storage());
   EXPECT_EQ(a.value().to_vector<float>(), (std::vector<float>{1, 2, 3}));
   EXPECT_EQ(b.value().to_vector<float>(), std::vector<float>(4, 4));

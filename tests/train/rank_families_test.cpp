@@ -41,14 +41,14 @@ const std::string kSmall =
     "hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 ffn_dim: 16 queries: 8 dropout: 0.1 ";
 
 const RankFamily kFamilies[] = {
-    {"deformable_detr",
-     kResnet + "outputs: [3, 4] } transformer { levels: 3 box_refine: true two_stage: true " + kSmall + "}"},
+    {"deformable_detr", kResnet + "outputs: [3, 4] } transformer { levels: 3 " + kSmall +
+                            "} deformable_detr { box_refine: true two_stage: true }"},
     {"detr", "type: \"detr\" " + kResnet + "} transformer { " + kSmall + "}"},
     {"dino",
      "type: \"dino\" " + kResnet + "} transformer { levels: 4 denoising { queries: 4 } " + kSmall + "}"},
     {"rt_detr", "type: \"rt_detr\" " + kResnet +
                     "variant: \"d\" outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall +
-                    "hybrid_encoder { dim: 16 ffn_dim: 16 } denoising { queries: 4 } }"},
+                    " denoising { queries: 4 } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 } }"},
     {"deformable_detr on DAT", kDat + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}"},
     {"deformable_detr on Swin", kSwin + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}", false,
      true},

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using test::kDetectionFormats;
 using test::write_set;
 
-constexpr const char* kTinyConfig = R"(
+constexpr const char* kSeveralConfig = R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
   transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 10 levels: 1 dropout: 0 }
@@ -50,7 +50,7 @@ void write_two(const TestFolder& dir, const std::string& first, const std::strin
   write_set(dir / "A", first, "train", {{"a.png", "cat"}, {"b.png", "dog"}, {"c.png", "cat"}});
   write_set(dir / "A", first, "val", {{"d.png", "cat"}, {"e.png", "dog"}});
   write_set(dir / "B", second, "train", {{"a.png", "ant"}, {"b.png", "dog"}, {"c.png", "ant"}});
-  write_bytes(dir / "config.textproto", kTinyConfig);
+  write_bytes(dir / "config.textproto", kSeveralConfig);
 }
 
 TEST(SeveralSets, TrainResumeEvaluateAndReport) {

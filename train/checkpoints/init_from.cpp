@@ -182,7 +182,7 @@ class Filling {
       if (!equal_bytes(first, read_weight(file_, *sources[i])))
         fail_input(
             "{}: tensors \"{}\" and \"{}\" differ, but are one in the model (see "
-            "model.transformer.box_refine)",
+            "model.deformable_detr.box_refine)",
             file_.path(), printable(sources[0]->name), printable(sources[i]->name));
   }
 

@@ -64,9 +64,8 @@ void edit_for_inference(Config& config, const std::vector<std::string>& sets) {
     for (const ConfigChange& change : config_changes(before, resolve_config(config)))
       if (!change.of_inference)
         fail_input(
-            "--set {}: {} is what the checkpoint was trained with; expected a field that only inference depends "
-            "on: of eval, data.val_..., data.interpolation, data.bad_images, model.transformer.eval_layers",
-            shortened(set), change.field);
+            "--set {}: {} is what the checkpoint was trained with; expected a field that only inference depends on: {}",
+            shortened(set), change.field, inference_fields());
   }
   validate_config(config);
 }

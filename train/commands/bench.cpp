@@ -17,7 +17,8 @@
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation.h"
-#include "train/inference/inference.h"
+#include "train/inference/inferencer.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -56,7 +57,7 @@ int run_bench(const BenchArguments& arguments) {
   const ImageSize size = eval_size(model.config, arguments.height, arguments.width);
   const Batch batch = noise_batch(arguments.batch_size, size);
   EvaluationMode mode(*model.module, precision_of(model.config));
-  const auto inference = task_of(model.config).inference(model);
+  const auto inference = task_of(model.config).inferencer(model);
 
   using Clock = std::chrono::steady_clock;
   auto milliseconds_of = [&] {

@@ -102,8 +102,7 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
     for (const std::string& set : arguments.set) apply_set(given, set);
     inferred = infer_config(file, weights, given);
     if (!inferred) return std::nullopt;
-    const bool is_backbone =
-        !model_types().find(inferred->config.model().type(), "model.type").has_transformer;
+    const bool is_backbone = !model_types().find(inferred->config.model().type(), "model.type").parts.empty();
     if (is_backbone && arguments.set.empty() && !fits(weights, resolve_config(inferred->config))) {
       print_line("a classifier, but not quite one that is known here");
       return std::nullopt;
@@ -113,7 +112,9 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
       print_line("assumed, as the file does not say: {} (--set {}=... changes it)", assumption,
                  assumption.substr(0, assumption.find(':')));
   }
-  Config config = inferred ? inferred->config : load_config(arguments.config, arguments.set);
+  std::vector<std::string> notes;
+  Config config = inferred ? inferred->config : load_config(arguments.config, arguments.set, &notes);
+  for (const std::string& note : notes) print_line(note);
   if (inferred)
     for (const std::string& set : arguments.set) apply_set(config, set);
   if (config.model().num_classes() <= 0)

@@ -57,7 +57,7 @@ std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sourc
     for (const DataPaths& set : sets_of(source.paths))
       check_outputs({{"the output", source.output}}, {{"the annotations", set.annotations}});
     // A list that somebody else has written stays.
-    if (is_old_file(source.output) && !beginning_of(source.output, kWrittenList.size()) != kWrittenList)
+    if (is_old_file(source.output) && beginning_of(source.output, kWrittenList.size()) != kWrittenList)
       fail_input("{}: is there already and not written by saccade, expected another {}", source.output,
                  folder.empty() ? "name" : "folder");
   }

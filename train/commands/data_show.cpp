@@ -25,9 +25,9 @@ Image image_of(const Batch& batch, int64_t n) {
   return image;
 }
 
-Config shown_config(const DataShowArguments& arguments) {
-  const Config config =
-      chosen_recipe(arguments.config, arguments.model, {arguments.data, arguments.classes}, arguments.set);
+Config shown_config(const DataShowArguments& arguments, std::vector<std::string>& notes) {
+  const Config config = chosen_recipe(arguments.config, arguments.model, {arguments.data, arguments.classes},
+                                      arguments.set, notes);
   validate_for_training(config);
   return resolve_config(config);
 }
@@ -37,9 +37,9 @@ Config shown_config(const DataShowArguments& arguments) {
 int run_data_show(const DataShowArguments& arguments) {
   if (arguments.batches > 0 && arguments.images > 0)
     fail_input("--images: {} beside --batches, expected only one of them", arguments.images);
-  const Config config = shown_config(arguments);
-  const Task& task = task_of(config);
   std::vector<std::string> notes;
+  const Config config = shown_config(arguments, notes);
+  const Task& task = task_of(config);
   const TrainingImages set = task.open_images(config, notes);
   for (const std::string& note : notes) print_line(note);
   const int64_t batches_a_step = std::max<int64_t>(config.train().accumulate(), 1);

@@ -8,6 +8,7 @@
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation.h"
+#include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 
 namespace saccade {

@@ -56,7 +56,9 @@ void randomize(Module& model, uint64_t seed) {
 // A recipe's model with random weights: how fast and how large it will be, before it is trained.
 LoadedModel untrained_model(const ExportArguments& arguments) {
   LoadedModel model;
-  model.config = load_config(arguments.checkpoint, arguments.set);
+  std::vector<std::string> notes;
+  model.config = load_config(arguments.checkpoint, arguments.set, &notes);
+  for (const std::string& note : notes) print_unmixed(arguments, note);
   validate_config(model.config);
   model.config = resolve_config(model.config);
   const Task& task = task_of(model.config);

@@ -118,7 +118,7 @@ int run_score(const ScoreArguments& arguments) {
   if (paths.masks) coco::need_masks(truth, paths.annotations);
   std::vector<std::string> notes;
   std::vector<Detection> detections =
-      read_detections(arguments.detections, &truth, &notes, paths.choice, paths.masks);
+      read_detections(arguments.detections, &truth, &notes, paths.masks, paths.choice);
   for (const std::string& line : keep_classes(arguments.classes, paths.annotations, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
   const auto evaluator = spec.start({.truth = &truth,

@@ -55,7 +55,9 @@ void print_table(const ModelSummary& summary) {
 int run_summary(const SummaryArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--config", arguments.config}});
   const NamedJson json(arguments.json);
-  Config config = chosen_recipe(arguments.config, arguments.model, {}, arguments.set);
+  std::vector<std::string> notes;
+  Config config = chosen_recipe(arguments.config, arguments.model, {}, arguments.set, notes);
+  for (const std::string& note : notes) print_line(note);
   validate_config(config);
   config = resolve_config(config);
   const auto [height, width] = eval_size(config, arguments.height, arguments.width);

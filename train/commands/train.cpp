@@ -58,11 +58,12 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
     for (const std::string& note : fitted.notes) notes.push_back("  " + note);
     return fitted.config;
   }
-  const Config read = load_config(recipe_file(arguments));
+  // The program's own file, of a run that goes on, may be of before.
+  const Config read = load_config(recipe_file(arguments), {}, arguments.config.empty() ? nullptr : &notes);
   Config config = read;
   for (const std::string& set : arguments.set) apply_set(config, set);
   use_data(config, {arguments.data, arguments.classes});
-  notes = config_warnings(read, config, has_weights);
+  for (std::string& warning : config_warnings(read, config, has_weights)) notes.push_back(std::move(warning));
   return config;
 }
 

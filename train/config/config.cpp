@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
 
 #include "models/backbone.h"
 #include "models/build.h"
@@ -28,10 +31,18 @@ Config preset_of(const Config& config) {
 
 }  // namespace
 
+std::vector<const google::protobuf::FieldDescriptor*> other_parts(const config::Model& model) {
+  std::vector<const google::protobuf::FieldDescriptor*> others;
+  const auto type = model_types().all().find(model.type());
+  if (type == model_types().all().end()) return others;  // reported where the fields are checked
+  for (const auto* f : fields_of(model.GetDescriptor()))
+    if (f->message_type() && f->name() != "backbone" &&
+        std::ranges::find(type->second.parts, f->name()) == type->second.parts.end())
+      others.push_back(f);
+  return others;
+}
+
 Config resolve_config(const Config& config) {
-  // An unknown type is reported where the fields are checked.
-  const auto& types = model_types().all();
-  const auto type = types.find(config.model().type());
   Config resolved = preset_of(config);
   resolved.MergeFrom(config);
   // The fields of a backbone that is all arguments have no defaults.
@@ -40,8 +51,14 @@ Config resolve_config(const Config& config) {
   if (const auto backbone = backbones().all().find(given.type());
       backbone != backbones().all().end() && !backbone->second.typed_fields)
     *resolved.mutable_model()->mutable_backbone() = given;
-  if (type != types.end() && !type->second.has_transformer && !config.model().has_transformer())
-    resolved.mutable_model()->clear_transformer();
+  // What other models read may stand at its defaults.
+  config::Model &model = *resolved.mutable_model(), defaults;
+  write_defaults(defaults);
+  const google::protobuf::Reflection* r = model.GetReflection();
+  for (const auto* part : other_parts(model))
+    if (google::protobuf::util::MessageDifferencer::Equals(r->GetMessage(model, part),
+                                                           r->GetMessage(defaults, part)))
+      r->ClearField(&model, part);
   return resolved;
 }
 

@@ -15,10 +15,12 @@ namespace saccade {
 using config::Config;
 
 // Reads a textproto file. Errors read "FILE:LINE:COLUMN: ..."; a misspelt field names the nearest known one.
-// The --set edits follow in their order.
-Config load_config(const std::string& path, const std::vector<std::string>& sets = {});
+// The --set edits follow in their order. Names that fields had before are read as those of today, which is told in a line of notes.
+Config load_config(const std::string& path, const std::vector<std::string>& sets = {},
+                   std::vector<std::string>* notes = nullptr);
 // The same from memory; `name` stands in for the file name in errors.
-Config parse_config(const std::string& text, const std::string& name);
+Config parse_config(const std::string& text, const std::string& name,
+                    std::vector<std::string>* notes = nullptr);
 
 // Applies one --set edit, "path.to.field=value":
 //   data.batch_size=4          a scalar, enum (by name), bool or string (quotes optional)

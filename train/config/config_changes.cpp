@@ -1,47 +1,17 @@
 #include "train/config/config_changes.h"
 
+#include <fmt/ranges.h>
 #include <google/protobuf/text_format.h>
-
-#include <algorithm>
-#include <iterator>
-#include <span>
-#include <string_view>
 
 #include "core/tensor/error.h"
 #include "train/config/config_fields.h"
+#include "train/config/rules.h"
 
 namespace saccade {
 
 namespace pb = google::protobuf;
 
 namespace {
-
-// Fields, or whole messages, that a resumed run keeps.
-constexpr std::string_view kKept[] = {
-    "seed",          "model",           "criterion.class_loss", "data.labels",      "data.class_map",
-    "data.classes",  "data.batch_size", "data.drop_last",       "train.accumulate", "train.best_metric",
-    "optimizer.type"};
-// Numbers that may change, but not become 0 or cease to be: tensors of the checkpoint come and go with them.
-constexpr std::string_view kKeptSwitches[] = {"train.ema_decay", "optimizer.momentum"};
-
-// Fields, or whole messages, that only evaluation and prediction read, or that do not touch what they find.
-constexpr std::string_view kOfInference[] = {
-    "precision",       "eval",           "data.val_short_side", "data.val_long_side",
-    "data.val_height", "data.val_width", "data.val_center",     "data.interpolation",
-    "data.bad_images", "data.workers",   "data.prefetch",       "model.transformer.eval_layers"};
-
-bool among(std::span<const std::string_view> fields, std::string_view field) {
-  return std::any_of(fields.begin(), fields.end(), [&](std::string_view known) {
-    return field == known || (field.starts_with(known) && field[known.size()] == '.');
-  });
-}
-
-bool breaks_resume(const ConfigChange& change) {
-  const std::string_view field = change.field;
-  if (among(kKept, field)) return true;
-  return std::find(std::begin(kKeptSwitches), std::end(kKeptSwitches), field) != std::end(kKeptSwitches) &&
-         (change.from == "0" || change.to == "0");
-}
 
 std::string short_text(const pb::Message& m) {
   pb::TextFormat::Printer printer;
@@ -69,27 +39,40 @@ std::string field_text(const pb::Message& m, const pb::FieldDescriptor* f) {
   return "[" + text + "]";
 }
 
+// above: the rule of the field that holds these messages.
 void compare(const pb::Message& from, const pb::Message& to, const std::string& path,
-             std::vector<ConfigChange>& out) {
+             const config::Rule& above, std::vector<ConfigChange>& out) {
   const pb::Reflection* r = from.GetReflection();
-  for (int i = 0; i < from.GetDescriptor()->field_count(); ++i) {
-    const pb::FieldDescriptor* f = from.GetDescriptor()->field(i);
+  for (const pb::FieldDescriptor* f : fields_of(from.GetDescriptor())) {
     const std::string name = path.empty() ? f->name() : path + "." + f->name();
+    const config::Rule rule = rule_within(above, f);
     if (f->message_type() && !f->is_repeated() && r->HasField(from, f) && r->HasField(to, f)) {
-      compare(r->GetMessage(from, f), r->GetMessage(to, f), name, out);
+      compare(r->GetMessage(from, f), r->GetMessage(to, f), name, rule, out);
       continue;
     }
     if (f->message_type() && f->is_repeated() && r->FieldSize(from, f) == r->FieldSize(to, f)) {
       for (int k = 0; k < r->FieldSize(from, f); ++k)
         compare(r->GetRepeatedMessage(from, f, k), r->GetRepeatedMessage(to, f, k),
-                name + "." + std::to_string(k), out);
+                name + "." + std::to_string(k), rule, out);
       continue;
     }
     ConfigChange change{name, field_text(from, f), field_text(to, f)};
     if (change.from == change.to) continue;
-    change.breaks_resume = breaks_resume(change);
-    change.of_inference = among(kOfInference, name);
+    const bool switched = change.from == "0" || change.to == "0";
+    change.breaks_resume =
+        rule.on_resume() == config::KEPT || (rule.on_resume() == config::SWITCH && switched);
+    change.of_inference = rule.of_inference();
     out.push_back(std::move(change));
+  }
+}
+
+void add_inference_fields(const pb::Descriptor* type, const std::string& path,
+                          std::vector<std::string>& out) {
+  for (const pb::FieldDescriptor* f : fields_of(type)) {
+    if (rule_of(f).of_inference())
+      out.push_back(path + f->name());
+    else if (f->message_type() && !f->is_repeated())
+      add_inference_fields(f->message_type(), path + f->name() + ".", out);
   }
 }
 
@@ -101,8 +84,14 @@ std::string ConfigChange::to_string() const {
 
 std::vector<ConfigChange> config_changes(const Config& from, const Config& to) {
   std::vector<ConfigChange> out;
-  compare(from, to, "", out);
+  compare(from, to, "", {}, out);
   return out;
+}
+
+std::string inference_fields() {
+  std::vector<std::string> names;
+  add_inference_fields(Config::descriptor(), "", names);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 }  // namespace saccade

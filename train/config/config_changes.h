@@ -11,15 +11,16 @@ namespace saccade {
 struct ConfigChange {
   std::string field;     // "optimizer.learning_rate"
   std::string from, to;  // "none" for a field that is not set
-  // A run cannot go on with it: its weights, the state of its optimizer or the count of its epochs would be another's.
-  bool breaks_resume = false;
-  // A checkpoint bears it: neither its weights nor how they were trained have to do with it.
-  bool of_inference = false;
+  // As the rule of the field says (configs/rules.proto): a run cannot go on with it; a checkpoint bears it.
+  bool breaks_resume = false, of_inference = false;
 
   std::string to_string() const;  // "optimizer.learning_rate: 0.001 -> 0.002"
 };
 
 // Of resolved configurations, in the order of the schema.
 std::vector<ConfigChange> config_changes(const Config& from, const Config& to);
+
+// The fields that only inference depends on, a message for all that is in it: "data.workers, ..., eval, precision".
+std::string inference_fields();
 
 }  // namespace saccade

@@ -7,6 +7,7 @@
 
 #include "core/files/nearest.h"
 #include "train/config/config.h"
+#include "train/config/rules.h"
 
 namespace saccade {
 
@@ -15,8 +16,7 @@ namespace pb = google::protobuf;
 namespace {
 
 bool has_defaults(const pb::Descriptor* type) {
-  for (int i = 0; i < type->field_count(); ++i) {
-    const pb::FieldDescriptor* f = type->field(i);
+  for (const pb::FieldDescriptor* f : fields_of(type)) {
     if (f->has_default_value()) return true;
     if (!f->is_repeated() && f->message_type() && has_defaults(f->message_type())) return true;
   }
@@ -37,8 +37,7 @@ std::string find_field(const pb::Descriptor* type, const std::string& path, Fits
   const std::string before = path.empty() ? "" : path + ".";
   for (const std::string& name : field_names(type))
     if (fits(name)) return before + name;
-  for (int i = 0; i < type->field_count(); ++i) {
-    const pb::FieldDescriptor* f = type->field(i);
+  for (const pb::FieldDescriptor* f : fields_of(type)) {
     if (f->is_repeated() || f->message_type() == nullptr) continue;
     if (std::string found = find_field(f->message_type(), before + f->name(), fits); !found.empty())
       return found;
@@ -62,9 +61,16 @@ std::string nearest_field(const std::string& name, const pb::Descriptor* type, c
   return before + nearest_name(name, field_names(type));
 }
 
+std::vector<const pb::FieldDescriptor*> fields_of(const pb::Descriptor* type) {
+  std::vector<const pb::FieldDescriptor*> fields;
+  for (int i = 0; i < type->field_count(); ++i)
+    if (!rule_of(type->field(i)).has_moved_to()) fields.push_back(type->field(i));
+  return fields;
+}
+
 std::vector<std::string> field_names(const pb::Descriptor* type) {
   std::vector<std::string> names;
-  for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
+  for (const pb::FieldDescriptor* f : fields_of(type)) names.push_back(f->name());
   return names;
 }
 
@@ -120,8 +126,7 @@ std::string parse_value(pb::Message& m, const pb::FieldDescriptor* f, const std:
 
 void write_defaults(pb::Message& m) {
   const pb::Reflection* r = m.GetReflection();
-  for (int i = 0; i < m.GetDescriptor()->field_count(); ++i) {
-    const pb::FieldDescriptor* f = m.GetDescriptor()->field(i);
+  for (const pb::FieldDescriptor* f : fields_of(m.GetDescriptor())) {
     if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
       if (f->is_repeated()) {
         for (int k = 0; k < r->FieldSize(m, f); ++k) write_defaults(*r->MutableRepeatedMessage(&m, f, k));

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "configs/saccade.pb.h"
+
 namespace saccade {
 
 // Keeps the first error of a parse.
@@ -27,6 +29,8 @@ struct FirstError : google::protobuf::io::ErrorCollector {
 // learning_rate), else the nearest name in the message.
 std::string nearest_field(const std::string& name, const google::protobuf::Descriptor* type,
                           const std::string& path);
+// Those of the schema, without names of before (Rule::moved_to).
+std::vector<const google::protobuf::FieldDescriptor*> fields_of(const google::protobuf::Descriptor* type);
 std::vector<std::string> field_names(const google::protobuf::Descriptor* type);
 std::string enum_names(const google::protobuf::EnumDescriptor* type);  // "f32, tf32, bf16"
 
@@ -50,5 +54,8 @@ std::string parse_value(google::protobuf::Message& message, const google::protob
 // Sets every unset field that has an explicit default, recursively. Messages in which nothing has a default
 // (Layer, Split) stay absent: their absence means something.
 void write_defaults(google::protobuf::Message& message);
+
+// The messages of `model`, set or not, that its type does not read (ModelSpec::parts).
+std::vector<const google::protobuf::FieldDescriptor*> other_parts(const config::Model& model);
 
 }  // namespace saccade

@@ -10,6 +10,7 @@
 #include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
+#include "train/config/moved_fields.h"
 #include "train/config/text.h"
 
 namespace saccade {
@@ -85,7 +86,7 @@ std::string explain(const FirstError& error, const std::string& text) {
 
 }  // namespace
 
-Config parse_config(const std::string& text, const std::string& name) {
+Config parse_config(const std::string& text, const std::string& name, std::vector<std::string>* notes) {
   FirstError error;
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
@@ -95,13 +96,15 @@ Config parse_config(const std::string& text, const std::string& name) {
     fail_input("{}: not a configuration (textproto of saccade.config.Config)", name);
   if (!ok && error.line < 0) fail_input("{}: {}", name, shortened(error.message, 200));
   if (!ok) fail_input("{}:{}:{}: {}", name, error.line + 1, column_of(error, text) + 1, explain(error, text));
+  move_fields(config, name, notes);
   return config;
 }
 
-Config load_config(const std::string& path, const std::vector<std::string>& sets) {
+Config load_config(const std::string& path, const std::vector<std::string>& sets,
+                   std::vector<std::string>* notes) {
   std::string text = read_text(path, kConfigFile);
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // Notepad's byte-order mark
-  Config config = parse_config(text, path);
+  Config config = parse_config(text, path, notes);
   for (const std::string& set : sets) apply_set(config, set);
   return config;
 }

@@ -4,6 +4,7 @@
 #include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
+#include "train/config/moved_fields.h"
 #include "train/config/text.h"
 
 namespace saccade {
@@ -137,7 +138,8 @@ void apply_set(Config& config, const std::string& assignment) {
   size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)
     fail_input("--set {}: expected path.to.field=value", shortened(assignment));
-  const std::string path = trim(assignment.substr(0, equals)), value = assignment.substr(equals + 1);
+  const std::string path = path_of_today(trim(assignment.substr(0, equals)));
+  const std::string value = assignment.substr(equals + 1);
   const std::vector<std::string> names = split(path, '.');
   pb::Message* m = &config;
   std::string done;
@@ -149,7 +151,10 @@ void apply_set(Config& config, const std::string& assignment) {
                  nearest_field(names[i], m->GetDescriptor(), done));
     done += (done.empty() ? "" : ".") + names[i];
     bool last = i + 1 == names.size();
-    if (last) return set_field(*m, f, value, "--set " + path);
+    if (last) {
+      set_field(*m, f, value, "--set " + path);
+      return move_fields(config);
+    }
     if (f->cpp_type() != pb::FieldDescriptor::CPPTYPE_MESSAGE)
       fail_input("--set {}: {} is {}, it has no fields of its own", path, done, expected_for(f));
     if (!f->is_repeated()) {

@@ -27,10 +27,8 @@ void collect(const pb::Descriptor* type, const std::string& path, std::vector<Se
   auto known = std::find_if(out.begin(), out.end(), [&](const Section& s) { return s.type == type; });
   if (known != out.end()) return known->paths.push_back(path);
   out.push_back({type, {path}});
-  for (int i = 0; i < type->field_count(); ++i) {
-    const FieldDescriptor* f = type->field(i);
+  for (const FieldDescriptor* f : fields_of(type))
     if (f->message_type()) collect(f->message_type(), path.empty() ? f->name() : path + "." + f->name(), out);
-  }
 }
 
 std::string type_text(const FieldDescriptor* f) {
@@ -61,8 +59,7 @@ std::string config_tables() {
         fmt::format("\n## {}\n\n", a.title().empty() ? fmt::format("{}", fmt::join(paths, ", ")) : a.title());
     if (!a.text().empty()) out += a.text() + "\n\n";
     out += "| field | type | default | allowed | |\n| --- | --- | --- | --- | --- |\n";
-    for (int i = 0; i < type->field_count(); ++i) {
-      const FieldDescriptor* f = type->field(i);
+    for (const FieldDescriptor* f : fields_of(type)) {
       const std::string otherwise = f->has_default_value() ? "`" + default_text(f) + "`" : "";
       out += fmt::format("| `{}` | {} | {} | {} | {} |\n", f->name(), type_text(f), otherwise,
                          allowed_text(f), rule_of(f).text());

@@ -5,7 +5,9 @@
 
 #include "core/tensor/error.h"
 #include "data/images/image.h"
+#include "models/build.h"
 #include "train/config/config.h"
+#include "train/config/config_fields.h"
 #include "train/config/rules.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
@@ -60,6 +62,16 @@ void check_classes(const config::Data& data) {
     fail_input("data.more_val: given, but data.val, the first of them, is not");
 }
 
+void check_parts(const config::Model& model) {
+  for (const auto* part : other_parts(model))
+    if (model.GetReflection()->HasField(model, part)) {
+      std::string known = "model.backbone";
+      for (const std::string& name : model_types().find(model.type()).parts) known += ", model." + name;
+      fail_input("model.{}: is set, but model.type \"{}\" does not read it, expected only {}", part->name(),
+                 model.type(), known);
+    }
+}
+
 void check_pair(const char* a_name, int a, const char* b_name, int b) {
   if ((a > 0) != (b > 0))
     fail_input("{} = {} and {} = {}: expected both to be set, or both to be 0", a_name, a, b_name, b);
@@ -98,6 +110,7 @@ bool pads_batches(const config::Data& data) {
 void validate_config(const Config& given) {
   const Config config = resolve_config(given);
   check_rules(config);
+  check_parts(config.model());
   const auto& data = config.data();
   for (auto [name, size] : {std::pair{"data.mean", data.mean_size()}, std::pair{"data.std", data.std_size()}})
     if (size != 0 && size != 3)

@@ -7,6 +7,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/splits.h"
+#include "models/build.h"
 #include "train/config/config_fields.h"
 #include "train/config/task.h"
 
@@ -14,11 +15,10 @@ namespace saccade {
 
 namespace {
 
-AugmentFields fields_of(const Config& config, const config::Augment& augment) {
+AugmentFields named_fields(const Config& config, const config::Augment& augment) {
   AugmentFields fields{.values = {{"val_center", {0}}}, .complete = true};
-  const google::protobuf::Descriptor* type = augment.GetDescriptor();
-  for (int i = 0; i < type->field_count(); ++i)
-    fields.values[type->field(i)->name()] = numbers_of(augment, type->field(i));
+  for (const auto* field : fields_of(augment.GetDescriptor()))
+    fields.values[field->name()] = numbers_of(augment, field);
   if (config.data().interpolation() == config::bicubic) fields.filter = Filter::kBicubic;
   kernels::ImageNormalization norm = image_normalization(config);
   std::copy(norm.mean.begin(), norm.mean.end(), fields.mean.begin());
@@ -34,7 +34,7 @@ AugmentFields augment_fields(const Config& config) {
     for (int32_t side : {400, 500, 600}) augment.add_crop_short_sides(side);
   if (augment.short_sides().empty())
     for (int32_t side = 480; side <= 800; side += 32) augment.add_short_sides(side);
-  return fields_of(config, augment);
+  return named_fields(config, augment);
 }
 
 Augmentation train_augment(const Config& config) { return make_augmentation(augment_fields(config)); }
@@ -48,7 +48,7 @@ Augmentation eval_augment(const Config& config) {
   size.set_long_side(data.val_long_side());
   size.set_height(data.val_height());
   size.set_width(data.val_width());
-  AugmentFields fields = fields_of(config, size);
+  AugmentFields fields = named_fields(config, size);
   fields.values["val_center"] = {data.val_center()};
   return make_augmentation(fields);
 }
@@ -121,34 +121,6 @@ kernels::ImageNormalization image_normalization(const Config& config) {
   return norm;
 }
 
-OptimizerOptions optimizer_options(const config::Optimizer& o) {
-  OptimizerOptions out{.type = o.type(),
-                       .learning_rate = o.learning_rate(),
-                       .weight_decay = o.weight_decay(),
-                       .no_decay_1d = o.no_decay_1d(),
-                       .update = {o.beta1(), o.beta2(), o.epsilon(), o.momentum()},
-                       .clip_norm = o.clip_norm(),
-                       .groups = {}};
-  for (const auto& g : o.group())
-    out.groups.push_back({g.regex(), g.lr_mult(),
-                          g.has_weight_decay() ? std::optional<double>(g.weight_decay()) : std::nullopt,
-                          g.frozen()});
-  return out;
-}
-
-ScheduleOptions schedule_options(const config::Schedule& s) {
-  return {s.type(),
-          s.warmup_steps(),
-          s.warmup_epochs(),
-          s.warmup_ratio(),
-          {s.drop_epochs().begin(), s.drop_epochs().end()},
-          s.gamma(),
-          s.final_ratio(),
-          s.flat_epochs(),
-          s.end_epochs(),
-          s.warmup_shape() == "quadratic"};
-}
-
 ClassChoice class_choice(const Config& config) {
   ClassChoice choice{.only = {config.data().classes().begin(), config.data().classes().end()}};
   for (const config::ClassMapping& mapping : config.data().class_map())
@@ -197,6 +169,10 @@ DataSplits splits_of_folders(const Config& config, std::vector<std::string>* not
 
 }  // namespace
 
+bool has_masks(const Config& config) {
+  return model_types().find(config.model().type(), "model.type").has_masks;
+}
+
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
   const config::Data& data = config.data();
   DataSplits splits;
@@ -221,6 +197,7 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     (*paths)->allow_outside = data.allow_outside();
     (*paths)->choice = class_choice(config);
     (*paths)->skip_bad_images = data.bad_images() == config::skip;
+    (*paths)->masks = has_masks(config);
   }
   return splits;
 }

@@ -8,8 +8,6 @@
 #include "data/formats/joining/united_paths.h"
 #include "data/loading/loader.h"
 #include "train/config/config.h"
-#include "train/optimizers/optimizer.h"
-#include "train/optimizers/schedule.h"
 
 namespace saccade {
 
@@ -29,10 +27,10 @@ LoaderOptions train_loader(const Config& config);
 LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 
 kernels::ImageNormalization image_normalization(const Config& config);
-OptimizerOptions optimizer_options(const config::Optimizer& optimizer);
-ScheduleOptions schedule_options(const config::Schedule& schedule);
 // Which classes count, as data.class_map and data.classes say.
 ClassChoice class_choice(const Config& config);
+// Whether the model predicts masks.
+bool has_masks(const Config& config);
 // Whether the training set is united of several, so that their classes are known by names alone.
 bool has_several_sets(const Config& config);
 // What a configuration says of folders in which data sets are found.

@@ -7,6 +7,7 @@
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
 #include "train/config/config_changes.h"
+#include "train/config/moved_fields.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
 
@@ -18,7 +19,7 @@ constexpr const char* kRate = "optimizer.learning_rate";
 // Whether an edit changes the field, or a message that holds it.
 bool is_set(const std::vector<std::string>& sets, std::string_view field) {
   return std::ranges::any_of(sets, [&](std::string_view set) {
-    const std::string name = trim(std::string(set.substr(0, set.find('='))));
+    const std::string name = path_of_today(trim(std::string(set.substr(0, set.find('=')))));
     return field == name || (field.starts_with(name) && field[name.size()] == '.');
   });
 }
@@ -149,12 +150,12 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
 }
 
 Config chosen_recipe(const std::string& config, const std::string& model, const DataFlags& data,
-                     const std::vector<std::string>& sets) {
+                     const std::vector<std::string>& sets, std::vector<std::string>& notes) {
   if (config.empty() == model.empty())
     fail_input("--config{}, expected {}", config.empty() ? ": not given" : " and --model: both are given",
                config.empty() ? "a file, or --model with the name of a recipe" : "only one of them");
   if (!model.empty()) return fit_recipe(find_recipe(model, "--model"), data, sets, true).config;
-  Config chosen = load_config(config, sets);
+  Config chosen = load_config(config, sets, &notes);
   use_data(chosen, data);
   return chosen;
 }

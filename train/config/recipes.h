@@ -31,7 +31,7 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& data, const std::
 
 // Of commands that look at a recipe: the file `config`, or the recipe `model` fitted to the folder `data`, with the edits.
 Config chosen_recipe(const std::string& config, const std::string& model, const DataFlags& data,
-                     const std::vector<std::string>& sets);
+                     const std::vector<std::string>& sets, std::vector<std::string>& notes);
 
 // What is unwise about a configuration that was read from a file and then edited: a line each.
 std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights);

@@ -8,6 +8,8 @@
 
 #include "core/kernels/optimizer/optimizer.h"
 #include "core/tensor/error.h"
+#include "data/evaluation/evaluators.h"
+#include "data/formats/data_format.h"
 #include "layers/attention.h"
 #include "layers/name_patterns.h"
 #include "models/backbone.h"
@@ -20,11 +22,23 @@ namespace saccade {
 namespace pb = google::protobuf;
 using pb::FieldDescriptor;
 
+namespace {
+
+std::vector<std::string> united(std::vector<std::string> names, const std::vector<std::string>& more) {
+  names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+
+}  // namespace
+
 std::vector<std::string> registered_names(const std::string& registry) {
   using Names = std::vector<std::string>;
   static const std::map<std::string, Names (*)()> kRegistries = {
       {"attention", [] { return attention_layers().names(); }},
       {"backbone", [] { return backbones().names(); }},
+      {"data format", [] { return united(detection_formats().names(), classification_formats().names()); }},
+      {"evaluator",
+       [] { return united(detection_evaluators().names(), classification_evaluators().names()); }},
       {"model", [] { return model_types().names(); }},
       {"optimizer", [] { return kernels::optimizers().names(); }},
       {"schedule", [] { return schedules().names(); }},
@@ -70,7 +84,8 @@ void check_value(const pb::Message& m, const FieldDescriptor* f, int index, cons
                  fmt::join(choices, ", "));
   };
   if (rule.choice_size() > 0) refuse_unless_in(rule.choice());
-  if (rule.has_registry()) refuse_unless_in(registered_names(rule.registry()));
+  const bool is_unset = value.empty() && !f->has_default_value();
+  if (rule.has_registry() && !is_unset) refuse_unless_in(registered_names(rule.registry()));
   if (rule.regex()) NamePatterns({value}, path);
   if (is_number(f) && !within(rule, number_of(m, f, index)))
     fail_input("{}: {} is out of range, expected {}", path, value, allowed_text(f));
@@ -80,6 +95,13 @@ void check_value(const pb::Message& m, const FieldDescriptor* f, int index, cons
 
 const config::Rule& rule_of(const FieldDescriptor* field) {
   return field->options().GetExtension(config::rule);
+}
+
+config::Rule rule_within(const config::Rule& above, const FieldDescriptor* field) {
+  config::Rule rule = rule_of(field);
+  if (above.has_on_resume()) rule.set_on_resume(above.on_resume());
+  if (above.has_of_inference()) rule.set_of_inference(above.of_inference());
+  return rule;
 }
 
 std::string allowed_text(const FieldDescriptor* field) {

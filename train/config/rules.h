@@ -12,6 +12,8 @@
 namespace saccade {
 
 const config::Rule& rule_of(const google::protobuf::FieldDescriptor* field);
+// The same with what the rule of the field that holds its message says of all that is in it: on_resume and of_inference.
+config::Rule rule_within(const config::Rule& above, const google::protobuf::FieldDescriptor* field);
 
 // The names that the registry holds, which a field of the schema names.
 std::vector<std::string> registered_names(const std::string& registry);

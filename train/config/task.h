@@ -15,7 +15,7 @@
 
 namespace saccade {
 
-class Inference;     // train/inference/inference.h
+class Inferencer;    // train/inference/inferencer.h
 class Module;        // layers/module.h
 class Page;          // data/pages/html.h
 class Predictor;     // train/inference/predictor.h
@@ -93,7 +93,7 @@ class Task {
   virtual std::vector<MetricChart> charts() const = 0;  // of these and others, for a run's page
 
   // The model at work: results for batches. Refers to the model.
-  virtual std::unique_ptr<Inference> inference(const LoadedModel& model) const = 0;
+  virtual std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const = 0;
   // These two throw InputError for arguments that do not go with the task; a Predictor refers to both of its arguments.
   virtual Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                               const EvaluatorOptions& options) const = 0;

@@ -8,7 +8,7 @@
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
-#include "train/inference/inference.h"
+#include "train/inference/inferencer.h"
 #include "train/inference/picture_files.h"
 #include "train/library/boundary.h"
 #include "train/library/saccade.hpp"
@@ -53,7 +53,7 @@ class Model::Impl {
         device_(choose_device(device).device),
         loaded_(load(checkpoint, device_)),
         precision_(precision_of(loaded_->config)),
-        inference_(task_of(loaded_->config).inference(*loaded_)) {}
+        inference_(task_of(loaded_->config).inferencer(*loaded_)) {}
   ~Impl() {
     const auto turn = gpu_turn(device_);
     inference_.reset();
@@ -99,7 +99,7 @@ class Model::Impl {
   Device device_;
   std::optional<LoadedModel> loaded_;
   Precision precision_;
-  std::unique_ptr<Inference> inference_;  // what it keeps between calls belongs to who has the GPU
+  std::unique_ptr<Inferencer> inference_;  // what it keeps between calls belongs to who has the GPU
 };
 
 Model::Model(const std::string& checkpoint, const std::string& device)

@@ -7,6 +7,7 @@
 #include "core/tensor/integers.h"
 #include "core/tensor/memory.h"
 #include "train/config/options.h"
+#include "train/optimizers/optimizer.h"
 
 namespace saccade {
 namespace {
@@ -39,9 +40,11 @@ void check_memory_need(const Config& config, const Module& model, Device device)
   const double images = batch * config.train().accumulate();
   double state = 0, floats = 0;
   if (device == Device::kCpu) {
-    const OptimizerOptions options = optimizer_options(config.optimizer());
-    const auto copies =
-        kernels::optimizers().find(options.type, "optimizer.type").state_names(options.update).size();
+    const config::Optimizer& options = config.optimizer();
+    const auto copies = kernels::optimizers()
+                            .find(options.type(), "optimizer.type")
+                            .state_names(update_options(options))
+                            .size();
     state = kF32 * static_cast<double>(model.parameter_count(true)) * static_cast<double>(1 + copies);
     if (config.train().ema_decay() > 0) state += model.tensor_bytes();
     floats = batch * kF32;

@@ -42,7 +42,7 @@ void TrainingRun::start() {
     MemoryUseScope use(MemoryUse::kParameters);
     model_.to(options_.device);
   }
-  optimizer_.emplace(model_.parameters(), optimizer_options(config_.optimizer()));
+  optimizer_.emplace(model_.parameters(), config_.optimizer());
   if (config_.train().ema_decay() > 0)
     ema_.emplace(model_, config_.train().ema_decay(), config_.train().ema_tau());
   if (!group_.alone()) sum_.emplace(group_, optimizer_->parameters());

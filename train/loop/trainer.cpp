@@ -27,7 +27,7 @@ TrainingRun::TrainingRun(const TrainerOptions& options, TrainingTask& task, RunF
       config_(options.config),
       model_(task.model()),
       plan_(make_plan(options.config, task.batches_per_epoch())),
-      schedule_(schedule_options(options.config.schedule())),
+      schedule_(options.config.schedule()),
       stop_step_(options.stop_at_step > 0 ? std::min(options.stop_at_step, plan_.total_steps)
                                           : plan_.total_steps),
       folder_(folder),

@@ -119,7 +119,7 @@ class TrainingRun {
   const Config& config_;
   Module& model_;
   TrainingPlan plan_;
-  ScheduleOptions schedule_;
+  config::Schedule schedule_;
   int64_t stop_step_;
   RunFolder& folder_;
   bool folder_begun_ = false;

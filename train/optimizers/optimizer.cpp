@@ -9,23 +9,27 @@
 
 namespace saccade {
 
-Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options)
+kernels::UpdateOptions update_options(const config::Optimizer& o) {
+  return {.beta1 = o.beta1(), .beta2 = o.beta2(), .epsilon = o.epsilon(), .momentum = o.momentum()};
+}
+
+Optimizer::Optimizer(std::vector<NamedTensor> parameters, const config::Optimizer& options)
     : options_(options),
-      spec_(kernels::optimizers().find(options.type, "optimizer.type")),
-      state_names_(spec_.state_names(options.update)) {
+      spec_(kernels::optimizers().find(options.type(), "optimizer.type")),
+      state_names_(spec_.state_names(update_options(options))) {
   std::vector<std::string> regexes;
-  for (const ParameterGroupOptions& g : options.groups) regexes.push_back(g.regex);
+  for (const config::ParameterGroup& g : options.group()) regexes.push_back(g.regex());
   NamePatterns patterns(regexes, "optimizer.group");
   for (NamedTensor& p : parameters) {
     const int match = patterns.match(p.name);
-    const ParameterGroupOptions* group = match < 0 ? nullptr : &options.groups[static_cast<size_t>(match)];
-    if (group && group->frozen) p.var.set_requires_grad(false);
+    const config::ParameterGroup* group = match < 0 ? nullptr : &options.group(match);
+    if (group && group->frozen()) p.var.set_requires_grad(false);
     if (!p.var.requires_grad()) continue;
     SACCADE_CHECK(p.var.dtype() == DType::kF32, "[optimizer] parameter {} is {}, expected f32", p.name,
                   name_of(p.var.dtype()));
-    double decay = options.no_decay_1d && p.var.shape().rank() <= 1 ? 0 : options.weight_decay;
-    slots_.push_back({p.name, p.var, options.learning_rate * (group ? group->lr_mult : 1),
-                      group && group->weight_decay ? *group->weight_decay : decay});
+    double decay = options.no_decay_1d() && p.var.shape().rank() <= 1 ? 0 : options.weight_decay();
+    slots_.push_back({p.name, p.var, options.learning_rate() * (group ? group->lr_mult() : 1),
+                      group && group->has_weight_decay() ? group->weight_decay() : decay});
   }
   patterns.finish("parameter of the model");
   if (slots_.empty()) fail_input("optimizer: every parameter is frozen, nothing is left to train");
@@ -69,7 +73,7 @@ HostCopy Optimizer::step(double lr_factor, std::span<const Tensor> guards, Ema* 
   }
   Tensor norm = Tensor::empty({1}, DType::kF64, slots_[0].var.device());
   kernels::gradient_norm(norm, grads, guards);
-  (*spec_.update)(norm, options_.clip_norm, items, options_.update, update ? update->weight() : 0);
+  (*spec_.update)(norm, options_.clip_norm(), items, update_options(options_), update ? update->weight() : 0);
   if (update) update->finish(norm);
   last_norm_ = HostCopy(norm);
   return last_norm_;

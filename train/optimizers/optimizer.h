@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "configs/saccade.pb.h"
 #include "core/formats/safetensors.h"
 #include "core/kernels/optimizer/optimizer.h"
 #include "core/runtime/host_copy.h"
@@ -17,29 +17,15 @@
 
 namespace saccade {
 
-struct ParameterGroupOptions {
-  std::string regex;  // found anywhere in the parameter's name (RE2)
-  double lr_mult = 1;
-  std::optional<double> weight_decay;  // in place of the optimizer's
-  bool frozen = false;
-};
-
-struct OptimizerOptions {
-  std::string type = "adamw";  // a registered name
-  double learning_rate = 2e-4;
-  double weight_decay = 1e-4;
-  bool no_decay_1d = false;  // parameters of at most one dimension decay only where their group says so
-  kernels::UpdateOptions update;
-  double clip_norm = 0.1;                     // largest global gradient norm; 0: no clipping
-  std::vector<ParameterGroupOptions> groups;  // the first that matches applies
-};
+// What the update rule reads of it.
+kernels::UpdateOptions update_options(const config::Optimizer& options);
 
 class Optimizer {
  public:
-  // Frozen groups lose their requires_grad here, and the other parameters move into one block of memory.
+  // The first group that matches a parameter applies. Frozen groups lose their requires_grad here, and the other parameters move into one block of memory.
   // Throws InputError for an unknown type, a bad regex, a regex that matches no parameter, and when nothing is
   // left to train.
-  Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options);
+  Optimizer(std::vector<NamedTensor> parameters, const config::Optimizer& options);
 
   // One update with every group's rate times lr_factor. Parameters without a gradient are left alone (their
   // step count too). Returns the global norm of the gradients before clipping (f64), on its way to the host;
@@ -54,7 +40,7 @@ class Optimizer {
   // InputError on a shape that differs.
   void load_state(const std::function<Tensor(const std::string&)>& find);
 
-  double learning_rate() const { return options_.learning_rate; }
+  double learning_rate() const { return options_.learning_rate(); }
   std::vector<Var> parameters() const {  // those that are trained
     std::vector<Var> out;
     for (const Slot& s : slots_) out.push_back(s.var);
@@ -74,7 +60,7 @@ class Optimizer {
   // Updates of a parameter; the last step counts unless its norm, which is waited for, was not finite.
   int64_t steps_of(const Slot& slot) const;
 
-  OptimizerOptions options_;
+  config::Optimizer options_;
   const kernels::OptimizerSpec& spec_;
   std::vector<std::string> state_names_;
   HostCopy last_norm_;

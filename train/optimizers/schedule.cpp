@@ -9,28 +9,28 @@ Registry<ScheduleSpec>& schedules() {
   return registry;
 }
 
-void check_schedule(const ScheduleOptions& o) {
-  schedules().find(o.type, "schedule.type");
-  if (o.warmup_steps > 0 && o.warmup_epochs > 0)
+void check_schedule(const config::Schedule& o) {
+  schedules().find(o.type(), "schedule.type");
+  if (o.warmup_steps() > 0 && o.warmup_epochs() > 0)
     fail_input("schedule.warmup_epochs: {} beside warmup_steps = {}, expected only one of them",
-               o.warmup_epochs, o.warmup_steps);
+               o.warmup_epochs(), o.warmup_steps());
 }
 
-double learning_rate_factor(const ScheduleOptions& o, int64_t step, double steps_per_epoch,
+double learning_rate_factor(const config::Schedule& o, int64_t step, double steps_per_epoch,
                             int64_t total_steps) {
   SACCADE_CHECK(step >= 0 && steps_per_epoch > 0 && total_steps > 0,
                 "[schedule] step {}, {} steps an epoch, {} in all: expected step >= 0 and the others > 0",
                 step, steps_per_epoch, total_steps);
   const int64_t warmup =
-      o.warmup_epochs > 0 ? std::llround(o.warmup_epochs * steps_per_epoch) : o.warmup_steps;
-  double factor = schedules().find(o.type).factor(o, {step, warmup, steps_per_epoch, total_steps});
+      o.warmup_epochs() > 0 ? std::llround(o.warmup_epochs() * steps_per_epoch) : o.warmup_steps();
+  double factor = schedules().find(o.type()).factor(o, {step, warmup, steps_per_epoch, total_steps});
   if (step < warmup) {
     double s = static_cast<double>(step), n = static_cast<double>(warmup);
-    if (o.quadratic_warmup) {
-      const double way = o.warmup_ratio > 0 ? s / n : (s + 1) / n;
-      factor *= o.warmup_ratio + (1 - o.warmup_ratio) * way * way;
+    if (o.warmup_shape() == "quadratic") {
+      const double way = o.warmup_ratio() > 0 ? s / n : (s + 1) / n;
+      factor *= o.warmup_ratio() + (1 - o.warmup_ratio()) * way * way;
     } else {
-      factor *= o.warmup_ratio > 0 ? o.warmup_ratio + (1 - o.warmup_ratio) * s / n : (s + 1) / n;
+      factor *= o.warmup_ratio() > 0 ? o.warmup_ratio() + (1 - o.warmup_ratio()) * s / n : (s + 1) / n;
     }
   }
   return factor;

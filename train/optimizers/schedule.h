@@ -5,24 +5,11 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "configs/saccade.pb.h"
 #include "core/runtime/registry.h"
 
 namespace saccade {
-
-struct ScheduleOptions {
-  std::string type = "step";        // a registered name
-  int64_t warmup_steps = 0;         // 1/n, 2/n, ... 1
-  double warmup_epochs = 0;         // in place of warmup_steps: this times steps_per_epoch, rounded
-  double warmup_ratio = 0;          // where above 0: from this at step 0 to 1 at step n
-  std::vector<double> drop_epochs;  // step: times gamma at each
-  double gamma = 0.1;
-  double final_ratio = 0;         // cosine, flat_cosine: what the factor ends at
-  double flat_epochs = 0;         // flat_cosine: up to here the factor is 1
-  double end_epochs = 0;          // flat_cosine: so many at the end have the last factor
-  bool quadratic_warmup = false;  // the warm-up's share of the way, squared
-};
 
 struct SchedulePoint {
   int64_t step = 0;            // of the optimizer, from 0
@@ -35,16 +22,16 @@ struct ScheduleSpec {
   std::string name;
   std::string file;
   bool needs_end = false;  // reads total_steps, so the run must have a planned length
-  double (*factor)(const ScheduleOptions& options, const SchedulePoint& at);
+  double (*factor)(const config::Schedule& options, const SchedulePoint& at);
 };
 Registry<ScheduleSpec>& schedules();
 
 // Throws InputError for an unknown type or two lengths of the warm-up.
-void check_schedule(const ScheduleOptions& options);
+void check_schedule(const config::Schedule& options);
 
 // The factor of optimizer step `step`: the schedule's, times, during the n steps of the warm-up, (step + 1) / n, or
-// ratio + (1 - ratio) * step / n with a warmup_ratio; the fraction squared with quadratic_warmup.
-double learning_rate_factor(const ScheduleOptions& options, int64_t step, double steps_per_epoch,
+// ratio + (1 - ratio) * step / n with a warmup_ratio; the fraction squared where warmup_shape is "quadratic".
+double learning_rate_factor(const config::Schedule& options, int64_t step, double steps_per_epoch,
                             int64_t total_steps);
 
 }  // namespace saccade

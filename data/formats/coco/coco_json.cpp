@@ -106,7 +106,7 @@ bool read_mask(JsonFile& json, JsonValue value, FileAnnotation& a) {
 }
 
 // Of polygons the box around their points, of runs that around their pixels; of no size where there are none.
-std::array<double, 4> box_around(const Segmentation& segmentation) {
+std::array<double, 4> box_of(const Segmentation& segmentation) {
   Box box = segmentation.runs.box();
   if (!segmentation.polygons.empty()) {
     constexpr double kFar = std::numeric_limits<double>::infinity();
@@ -280,7 +280,7 @@ class CocoFile {
       if (!a.has_segmentation) return "field \"bbox\" is missing";
       lacks_masks_ = lacks_masks_ || !a.reads_masks;
       if (!a.mask_fault.empty()) return fmt::format("field \"bbox\" is missing, and {}", a.mask_fault);
-      if (a.segmentation) a.bbox = box_around(*a.segmentation);
+      if (a.segmentation) a.bbox = box_of(*a.segmentation);
       if (!(a.bbox[2] > 0 && a.bbox[3] > 0))
         return "field \"bbox\" is missing, and there is no polygon or run that it could be around";
       ++boxes_around_masks_;

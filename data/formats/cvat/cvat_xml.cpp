@@ -130,7 +130,7 @@ class CvatReader : public XmlReader {
         return false;
       }
       object.corners = box_around(points);
-      object.segmentation = mask_of(std::move(points));
+      object.segmentation = polygon_mask(std::move(points));
       return true;
     }
     const std::array<const char*, 4> names = shape == "box" ? std::array{"xtl", "ytl", "xbr", "ybr"}

@@ -98,7 +98,7 @@ class LabelmeReader {
     file_.objects.push_back({.name = shape.label,
                              .corners = box_around(p),
                              .is_difficult = shape.is_difficult,
-                             .segmentation = is_polygon ? mask_of(p) : nullptr,
+                             .segmentation = is_polygon ? polygon_mask(p) : nullptr,
                              .number = number_});
   }
 

@@ -165,8 +165,8 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
      .layout = "data.yaml, obj.data, or classes.txt with images and labels",
      .find = find_yolo,
      .find_in_file = find_yolo_in_file,
-     .provides = {.masks = true},
      .holds_labels = holds_yolo_labels,
+     .provides = {.masks = true},
      .file = __FILE__});
 
 }  // namespace

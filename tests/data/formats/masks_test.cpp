@@ -252,7 +252,7 @@ std::string masks_in(const GroundTruth& truth) {
   return text;
 }
 
-std::string cvat_of(const std::string& shapes) {
+std::string cvat_shapes(const std::string& shapes) {
   return R"(<annotations><image id="0" name="1.png" width="40" height="20">)" + shapes +
          "</image></annotations>";
 }
@@ -279,7 +279,7 @@ TEST(Masks, AreReadInEveryFormatThatHasThem) {
       {{{"1.json", labelme_of("rectangle", "[[1,2],[5,4]]")}, {"1.png", ""}}, "-\n"},
       {{{"1.json", labelme_of("circle", "[[5,5],[7,5]]")}, {"1.png", ""}}, "-\n"},
       {{{"annotations.xml",
-         cvat_of(
+         cvat_shapes(
              R"(<polygon label="nut" points="1.5,2; 5,2;3,9.5"/><box label="nut" xtl="1" ytl="1" xbr="3" ybr="4"/>)" +
              cvat_mask("1, 2, 2, 1", kWindow))},
         {"images/1.png", ""}},
@@ -305,24 +305,24 @@ TEST(Masks, AreReadInEveryFormatThatHasThem) {
 TEST(Masks, FaultsAreNamedInEveryFormat) {
   const std::vector<std::pair<Files, std::string>> rows = {
       {{{"1.json", labelme_of("polygon", "[[1,2],[5,2],[3,1e300]]")}, {"1.png", ""}},
-       "annotation 1: mask: polygon 1 has the coordinate 1e+300, expected at most 1e+08 pixels"},
-      {{{"annotations.xml", cvat_of(R"(<polygon label="nut" points="1,2;5,2;3,-1e9"/>)")},
+       "1.json: shape 1: mask: polygon 1 has the coordinate 1e+300, expected at most 1e+08 pixels"},
+      {{{"annotations.xml", cvat_shapes(R"(<polygon label="nut" points="1,2;5,2;3,-1e9"/>)")},
         {"images/1.png", ""}},
-       "annotations.xml: annotation 1: mask: polygon 1 has the coordinate -1000000000"},
-      {{{"annotations.xml", cvat_of(cvat_mask("1, 2", kWindow))}, {"images/1.png", ""}},
+       "annotations.xml: line 1: mask: polygon 1 has the coordinate -1000000000"},
+      {{{"annotations.xml", cvat_shapes(cvat_mask("1, 2", kWindow))}, {"images/1.png", ""}},
        "annotations.xml: line 1: mask: its counts add up to 3, expected 6"},
-      {{{"annotations.xml", cvat_of(cvat_mask("1, 2, 4", kWindow))}, {"images/1.png", ""}},
+      {{{"annotations.xml", cvat_shapes(cvat_mask("1, 2, 4", kWindow))}, {"images/1.png", ""}},
        "annotations.xml: line 1: mask: its counts add up to more than"},
-      {{{"annotations.xml", cvat_of(cvat_mask("7, -1", kWindow))}, {"images/1.png", ""}},
+      {{{"annotations.xml", cvat_shapes(cvat_mask("7, -1", kWindow))}, {"images/1.png", ""}},
        "annotations.xml: line 1: mask: its counts add up to more than"},
-      {{{"annotations.xml", cvat_of(cvat_mask("1, x", kWindow))}, {"images/1.png", ""}},
+      {{{"annotations.xml", cvat_shapes(cvat_mask("1, x", kWindow))}, {"images/1.png", ""}},
        "annotations.xml: line 1: mask: expected run lengths like rle=\"3, 5, 7\""},
-      {{{"annotations.xml", cvat_of(cvat_mask("5.5, 0.5", kWindow))}, {"images/1.png", ""}},
+      {{{"annotations.xml", cvat_shapes(cvat_mask("5.5, 0.5", kWindow))}, {"images/1.png", ""}},
        "annotations.xml: line 1: mask: 5.5 where a number of whole pixels is expected"},
-      {{{"annotations.xml", cvat_of(cvat_mask("6", R"(left="3" top="4" width="1e300" height="2")"))},
+      {{{"annotations.xml", cvat_shapes(cvat_mask("6", R"(left="3" top="4" width="1e300" height="2")"))},
         {"images/1.png", ""}},
        "annotations.xml: line 1: mask: 1e+300 where a number of whole pixels is expected"},
-      {{{"annotations.xml", cvat_of(cvat_mask("6", R"(left="3" top="4" width="1e9" height="1e9")"))},
+      {{{"annotations.xml", cvat_shapes(cvat_mask("6", R"(left="3" top="4" width="1e9" height="1e9")"))},
         {"images/1.png", ""}},
        "annotations.xml: line 1: mask: its 1000000000 x 1000000000 pixels are more than the 40 x 20 of its image"},
   };

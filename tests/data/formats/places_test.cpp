@@ -73,7 +73,7 @@ std::string voc_object(int x1, int x2) {
       x1, x2);
 }
 
-const std::vector<PlaceRow> kRows{
+const std::vector<PlaceRow> kPlaceRows{
     {{{"data.yaml", "names: [nut]\ntrain: images\n"},
       {"images/1.png", ""},
       {"images/2.png", "no picture"},
@@ -125,12 +125,12 @@ const std::vector<PlaceRow> kRows{
      "the first is ~annotations.xml: line 3"}};
 
 TEST(Places, ChecksNameTheFileAndTheLine) {
-  for (const PlaceRow& row : kRows) check_places(row, {""});
+  for (const PlaceRow& row : kPlaceRows) check_places(row, {""});
 }
 
 // Of several data sets it is their own file that is named, also where ids change.
 TEST(Places, AreThoseOfEachOfSeveralSets) {
-  for (PlaceRow row : kRows) {
+  for (PlaceRow row : kPlaceRows) {
     if (row.files[0].first == "annotations.xml") continue;  // one image twice makes two of each
     row.note = "";
     check_places(row, {"a/", "b/"});

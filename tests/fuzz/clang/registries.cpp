@@ -9,7 +9,7 @@
 #include "models/summary.h"
 #include "train/config/config.h"
 #include "train/config/task.h"
-#include "train/inference/inference.h"
+#include "train/inference/inferencer.h"
 #include "train/inference/predictor.h"
 #include "train/loop/training_task.h"
 #include "train/optimizers/schedule.h"
@@ -41,7 +41,7 @@ class StandInTask : public Task {
   std::unique_ptr<TrainingTask> training(const Config&) const override { return nullptr; }
   std::vector<std::string> primary_metrics(const Config&) const override { return {}; }
   std::vector<MetricChart> charts() const override { return {}; }
-  std::unique_ptr<Inference> inference(const LoadedModel&) const override { return nullptr; }
+  std::unique_ptr<Inferencer> inferencer(const LoadedModel&) const override { return nullptr; }
   Evaluation evaluate(const EvalArguments&, const LoadedModel&, const EvaluatorOptions&) const override {
     return {};
   }
@@ -66,7 +66,7 @@ Registry<BackboneSpec>& backbones() {
 Registry<ModelSpec>& model_types() {
   static auto& all = stand_in<ModelSpec>(
       "model type", {{.name = "deformable_detr", .task = "detection"},
-                     {.name = "classifier", .task = "classification", .has_transformer = false},
+                     {.name = "classifier", .task = "classification", .parts = {}},
                      {.name = "rt_detr",
                       .task = "detection",
                       .preset = "model { transformer { dropout: 0 } } criterion { class_loss: varifocal }"}});

@@ -128,11 +128,11 @@ TEST(ForeignWeights, AreDescribedByTheirConfigJson) {
   const LoadedModel loaded = load_trained_model(folder / "out.safetensors");
   EXPECT_EQ(loaded.config.model().transformer().heads(), 4);
   EXPECT_EQ(loaded.config.model().transformer().queries(), 12);
-  EXPECT_EQ(loaded.config.model().transformer().eval_layers(), 2);
-  EXPECT_EQ(loaded.config.model().transformer().decoder_activation(), "silu");
+  EXPECT_EQ(loaded.config.model().rt_detr().eval_layers(), 2);
+  EXPECT_EQ(loaded.config.model().rt_detr().decoder_activation(), "silu");
   EXPECT_EQ(loaded.class_names, (std::vector<std::string>{"a", "b", "c", "d", "e"}));
   ASSERT_EQ(with("\"decoder_method\": \"discrete\"").status, 0);
-  EXPECT_EQ(load_trained_model(folder / "out.safetensors").config.model().transformer().decoder_sampling(),
+  EXPECT_EQ(load_trained_model(folder / "out.safetensors").config.model().rt_detr().decoder_sampling(),
             "discrete");
   for (const auto& [field, part] : std::vector<std::pair<std::string, std::string>>{
            {"\"decoder_method\": \"nearest\"",

@@ -43,8 +43,8 @@ std::shared_ptr<Detector> load_rt_detr(const std::string& path, const std::vecto
   config.MergeFrom(given);
   // Official files ask for the official code's rectangles.
   const bool official = path.ends_with(".pth");
-  EXPECT_EQ(config.model().transformer().hybrid_encoder().transposed_position(), official);
-  if (official) apply_set(config, "model.transformer.hybrid_encoder.transposed_position=false");
+  EXPECT_EQ(config.model().rt_detr().hybrid_encoder().transposed_position(), official);
+  if (official) apply_set(config, "model.rt_detr.hybrid_encoder.transposed_position=false");
   if (path.starts_with("bottleneck")) {
     apply_set(config, "model.backbone.frozen_batch_norm=true");
   } else {
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Files, RtDetrFiles,
 
 // With the weights of v2: another sampling is another model, and nothing in the weights tells.
 TEST(RtDetrDiscrete, IsTransformersDecoderMethod) {
-  auto model = load_rt_detr("v2.safetensors", {"model.transformer.decoder_sampling=discrete"});
+  auto model = load_rt_detr("v2.safetensors", {"model.rt_detr.decoder_sampling=discrete"});
   auto bilinear = load_rt_detr("v2.safetensors");
   ASSERT_NE(model, nullptr);
   model->set_training(false);
@@ -230,10 +230,10 @@ TEST(RtDetrTraining, FollowsTransformersForThirtySteps) {
   model->set_training(true);
   SafetensorsReader golden(kRtDetrFolder + "basic.training.safetensors");
   std::vector<RtDetrBatch> batches{read_rt_detr_batch(golden, 0), read_rt_detr_batch(golden, 1)};
-  OptimizerOptions options;
-  options.learning_rate = 2e-5;
-  options.weight_decay = 1e-4;
-  options.clip_norm = 0.1;
+  config::Optimizer options;
+  options.set_learning_rate(2e-5);
+  options.set_weight_decay(1e-4);
+  options.set_clip_norm(0.1);
   Optimizer optimizer(model->parameters(), options);
   auto losses = golden.read("curve").to_vector<float>();
   ASSERT_EQ(losses.size(), 30);

@@ -11,6 +11,7 @@
 #include "tests/input_error.h"
 #include "train/config/config.h"
 #include "train/config/config_fields.h"
+#include "train/config/moved_fields.h"
 #include "train/config/options.h"
 #include "train/config/rules.h"
 
@@ -23,7 +24,7 @@ using google::protobuf::FieldDescriptor;
 void for_each_field(const std::function<void(const FieldDescriptor*)>& visit) {
   const auto* file = Config::descriptor()->file();
   for (int i = 0; i < file->message_type_count(); ++i)
-    for (int k = 0; k < file->message_type(i)->field_count(); ++k) visit(file->message_type(i)->field(k));
+    for (const FieldDescriptor* f : fields_of(file->message_type(i))) visit(f);
 }
 
 TEST(Schema, EveryFieldHasARuleWithText) {
@@ -36,6 +37,27 @@ TEST(Schema, EveryFieldHasARuleWithText) {
     ++count;
   });
   EXPECT_GT(count, 120);
+}
+
+// Counts the fields below a message. What a run that goes on may do with them is said once: beside a field, or of a message that it
+// is in.
+int count_decided(const Descriptor* type, bool decided_above) {
+  int count = 0;
+  for (const FieldDescriptor* f : fields_of(type)) {
+    const bool decided = rule_of(f).has_on_resume();
+    EXPECT_FALSE(decided && decided_above) << f->full_name() << ": said of its message already";
+    if (f->message_type() && !decided && !decided_above && !f->is_repeated()) {
+      count += count_decided(f->message_type(), false);
+    } else {
+      EXPECT_TRUE(decided || decided_above) << f->full_name() << ": no on_resume";
+      count += f->message_type() ? count_decided(f->message_type(), true) : 1;
+    }
+  }
+  return count;
+}
+
+TEST(Schema, EveryFieldSaysWhatAResumedRunMayDo) {
+  EXPECT_GT(count_decided(Config::descriptor(), false), 150);
 }
 
 TEST(Schema, TheReadmeIsPrintedFromIt) {
@@ -52,8 +74,7 @@ TEST(Schema, TheReadmeIsPrintedFromIt) {
 // Every value of --set that is a little outside a field's rule. `path` leads to the message.
 void collect_bad_sets(const Descriptor* type, const std::string& path,
                       std::vector<std::pair<std::string, std::string>>& out) {
-  for (int i = 0; i < type->field_count(); ++i) {
-    const FieldDescriptor* f = type->field(i);
+  for (const FieldDescriptor* f : fields_of(type)) {
     const std::string name = path.empty() ? f->name() : path + "." + f->name();
     if (f->message_type() == config::Arg::descriptor()) continue;
     if (f->message_type()) {
@@ -82,7 +103,8 @@ TEST(Schema, ValuesOutsideAreRefusedByName) {
   EXPECT_GT(sets.size(), 200u);
   for (const auto& [name, value] : sets) {
     Config c;
-    apply_set(c, "optimizer.group={regex: \"a\"}");
+    for (const char* element : {"optimizer.group={regex: \"a\"}", "data.more_train={}", "data.more_val={}"})
+      apply_set(c, element);
     apply_set(c, name + "=" + value);
     const std::string message = input_error([&, &name = name] { validate_config(c); });
     EXPECT_TRUE(message.starts_with(name + ": ") || message.starts_with(name + ".0: "))
@@ -153,22 +175,87 @@ TEST(Presets, AClassLossHasWeightsOfItsOwn) {
 }
 
 TEST(Presets, FieldsOfTheOtherFamilyMayStandAtTheirDefaults) {
-  auto built = [](const std::string& text) {
+  auto checked = [](const std::string& text) {
     return input_error([&] {
-      build_as<Detector>(model_args(parse_config(text, "F")), 4, criterion_args(parse_config(text, "F")));
+      const Config c = parse_config("model { backbone { depth: 18 } " + text + " }", "F");
+      validate_config(c);
+      build_as<Detector>(model_args(c), 4, criterion_args(c));
     });
   };
-  const std::string detr = "type: \"detr\" backbone { depth: 18 }", other = "backbone { depth: 18 }";
-  EXPECT_EQ(built("model { " + detr + " transformer { box_refine: false levels: 1 } }"), "no error");
-  EXPECT_EQ(built("model { " + detr + " transformer { box_refine: true } }"),
-            "model.transformer.box_refine: true is not read by DETR, expected false");
-  EXPECT_EQ(built("model { " + detr + " transformer { levels: 4 } }"),
+  const std::string detr = "type: \"detr\" ";
+  EXPECT_EQ(checked(detr + "transformer { levels: 1 } deformable_detr { box_refine: false }"), "no error");
+  EXPECT_EQ(checked(detr + "rt_detr { hybrid_encoder { dim: 256 } } deformable_detr { }"), "no error");
+  EXPECT_EQ(checked(detr + "transformer { levels: 4 }"),
             "model.transformer.levels: 4 is not read by DETR, expected 1");
-  EXPECT_EQ(built("model { " + other + " transformer { pre_norm: false position_encoding: \"sine\" } }"),
-            "no error");
+  EXPECT_EQ(checked("detr { pre_norm: false position_encoding: \"sine\" }"), "no error");
+  EXPECT_EQ(checked(detr + "deformable_detr { box_refine: true }"),
+            "model.deformable_detr: is set, but model.type \"detr\" does not read it, expected only "
+            "model.backbone, model.transformer, model.detr");
+  EXPECT_EQ(checked("transformer { position_encoding: \"learned\" }"),
+            "model.detr: is set, but model.type \"deformable_detr\" does not read it, expected only "
+            "model.backbone, model.transformer, model.deformable_detr");
+  EXPECT_EQ(checked("type: \"dino\" rt_detr { hybrid_encoder { ffn_dim: 32 } }"),
+            "model.rt_detr: is set, but model.type \"dino\" does not read it, expected only model.backbone, "
+            "model.transformer");
+}
+
+// Every name of before is read as that of today: in a file, in --set, and in a message that --set gives.
+TEST(MovedFields, AreReadUnderTheirOldNames) {
+  const Descriptor* all = Config::descriptor();
+  int count = 0;
+  std::function<void(const Descriptor*, const std::string&)> look = [&](const Descriptor* type,
+                                                                        const std::string& path) {
+    for (int i = 0; i < type->field_count(); ++i) {
+      const FieldDescriptor* f = type->field(i);
+      const std::string old_path = path + f->name();
+      if (!rule_of(f).has_moved_to()) {
+        if (f->message_type() && !f->is_repeated()) look(f->message_type(), old_path + ".");
+        continue;
+      }
+      ++count;
+      SCOPED_TRACE(old_path);
+      const std::string& today = rule_of(f).moved_to();
+      const std::string value = f->message_type()                                  ? "{dim: 12}"
+                                : f->cpp_type() == FieldDescriptor::CPPTYPE_BOOL   ? "true"
+                                : f->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "\"x\""
+                                                                                   : "3";
+      Config want, set, message;
+      apply_set(want, today + "=" + value);
+      apply_set(set, old_path + "=" + value);
+      EXPECT_EQ(path_of_today(old_path + ".dim"), today + ".dim");
+      EXPECT_EQ(set.DebugString(), want.DebugString());
+      ASSERT_TRUE(path == "model.transformer.") << "the texts below";
+      const std::string inner = f->name() + ": " + value;
+      apply_set(message, "model.transformer={" + inner + "}");
+      std::vector<std::string> notes;
+      const Config file = parse_config("model { transformer { " + inner + " } }", "F", &notes);
+      EXPECT_EQ(notes, std::vector{"note: F: " + old_path + " is now " + today});
+      want.mutable_model()->mutable_transformer();
+      EXPECT_EQ(message.DebugString(), want.DebugString());
+      EXPECT_EQ(file.DebugString(), want.DebugString());
+      EXPECT_FALSE(rule_of(f).has_text() || f->has_default_value());
+    }
+  };
+  look(all, "");
+  EXPECT_EQ(count, 12);
+}
+
+TEST(MovedFields, StandOnceInAFile) {
   EXPECT_EQ(
-      built("model { " + other + " transformer { position_encoding: \"learned\" } }"),
-      "model.transformer.position_encoding: \"learned\" is not read by Deformable DETR, expected \"sine\"");
+      input_error(
+          [] { parse_config("model { transformer { eval_layers: 2 } rt_detr { eval_layers: 3 } }", "F"); }),
+      "F: model.transformer.eval_layers is the old name of model.rt_detr.eval_layers, expected only one of them");
+  Config c = parse_config("model { rt_detr { hybrid_encoder { dim: 12 } } }", "F");
+  apply_set(c, "model.transformer.hybrid_encoder.ffn_dim=34");
+  EXPECT_EQ(c.model().rt_detr().hybrid_encoder().dim(), 12);
+  EXPECT_EQ(c.model().rt_detr().hybrid_encoder().ffn_dim(), 34);
+  EXPECT_EQ(input_error([&] { apply_set(c, "model.transformer.eval_layers=many"); }),
+            "--set model.rt_detr.eval_layers: \"many\" does not fit, expected a whole number");
+  std::vector<std::string> notes;
+  parse_config("model { transformer { box_refine: true two_stage: true } }", "F", &notes);
+  EXPECT_EQ(notes, std::vector<std::string>{
+                       "note: F: model.transformer.box_refine is now model.deformable_detr.box_refine, "
+                       "model.transformer.two_stage is now model.deformable_detr.two_stage"});
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
+#include "train/optimizers/optimizer.h"
+#include "train/optimizers/schedule.h"
 
 namespace saccade {
 namespace {
@@ -28,9 +30,9 @@ TEST_P(Recipe, Builds) {
   // The values are not drawn here, which would take most of the time.
   std::shared_ptr<Module> model = build_model(
       c, c.model().num_classes() > 0 ? c.model().num_classes() : task_of(c).usual_classes().count);
-  Optimizer optimizer(model->parameters(), optimizer_options(c.optimizer()));
+  Optimizer optimizer(model->parameters(), c.optimizer());
   EXPECT_GT(optimizer.parameter_count(), 0);
-  check_schedule(schedule_options(c.schedule()));
+  check_schedule(c.schedule());
   EXPECT_FALSE(train_augment(c).empty());
   EXPECT_EQ(eval_augment(c).size(), 1u);
   check_mix_options(train_loader(c).mix);

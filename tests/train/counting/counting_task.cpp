@@ -13,7 +13,7 @@
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/inference/evaluation_data.h"
-#include "train/inference/inference.h"
+#include "train/inference/inferencer.h"
 #include "train/inference/model_input.h"
 #include "train/inference/predictor.h"
 #include "train/loop/training_task.h"
@@ -33,13 +33,13 @@ namespace {
                          return std::make_shared<PooledClassifier>(
                              "Counter", build_backbone(model.get_section("backbone"), {4}), "count", 1);
                        },
-                       .has_transformer = false});
+                       .parts = {}});
 
 int64_t objects_of(const Target& target) { return std::ssize(target.instances); }
 
-class CounterInference : public Inference {
+class CounterInferencer : public Inferencer {
  public:
-  CounterInference(Classifier& model, const Config& config)
+  CounterInferencer(Classifier& model, const Config& config)
       : model_(model), normalization_(image_normalization(config)) {}
   // The score is the number.
   std::vector<std::vector<Instance>> run(const Batch& batch) override {
@@ -58,7 +58,7 @@ class CounterInference : public Inference {
 Evaluation evaluate_counts(Classifier& model, const Config& config,
                            const std::shared_ptr<const ImageSource>& images,
                            const EvaluatorOptions& options) {
-  CounterInference inference(model, config);
+  CounterInferencer inference(model, config);
   double right = 0, error = 0, count = 0;
   for_each_batch(model, images, options, [&](const Batch& batch) {
     const auto found = inference.run(batch);
@@ -140,7 +140,7 @@ class CountPredictor : public Predictor {
 
  private:
   Config config_;
-  CounterInference inference_;
+  CounterInferencer inference_;
   std::string list_;
   int64_t count_ = 0;
 };
@@ -169,8 +169,8 @@ class CountingTask final : public Task {
   std::vector<MetricChart> charts() const override {
     return {{.title = "Validation", .metrics = {{"right", "right"}}}};
   }
-  std::unique_ptr<Inference> inference(const LoadedModel& model) const override {
-    return std::make_unique<CounterInference>(model.as<Classifier>(), model.config);
+  std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
+    return std::make_unique<CounterInferencer>(model.as<Classifier>(), model.config);
   }
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                       const EvaluatorOptions& options) const override {

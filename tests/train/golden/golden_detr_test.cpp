@@ -192,10 +192,10 @@ TEST(SmallDetrTraining, FirstThirtyLossesEqualPyTorch) {
   }
   auto losses = golden.read("losses").to_vector<double>(),
        norms = golden.read("grad_norms").to_vector<double>();
-  OptimizerOptions options;
-  options.learning_rate = 5e-3;
-  options.weight_decay = 1e-4;
-  options.clip_norm = 0.1;
+  config::Optimizer options;
+  options.set_learning_rate(5e-3);
+  options.set_weight_decay(1e-4);
+  options.set_clip_norm(0.1);
   Optimizer optimizer(model->parameters(), options);
   ASSERT_EQ(losses.size(), 30u);
   for (size_t step = 0; step < losses.size(); ++step) {

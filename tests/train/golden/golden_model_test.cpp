@@ -44,8 +44,8 @@ std::shared_ptr<Detector> make_model(const std::string& variant) {
     t.set(key, value);
   t.set("dropout", 0.0);
   t.set("levels", int64_t{dc5 ? 1 : refines ? 4 : 3});
-  t.set("box_refine", refines);
-  t.set("two_stage", variant == "two_stage");
+  model.section("deformable_detr").set("box_refine", refines);
+  model.section("deformable_detr").set("two_stage", variant == "two_stage");
   auto detector = test::build_detector(model, kClasses);
   SafetensorsReader weights(kModelFolder + variant + ".weights.safetensors");
   std::map<std::string, bool> used;
@@ -146,10 +146,10 @@ TEST(GoldenTraining, FirstFiftyLossesEqualPyTorch) {
   }
   auto losses = golden.read("losses").to_vector<double>(),
        norms = golden.read("grad_norms").to_vector<double>();
-  OptimizerOptions options;
-  options.learning_rate = 2e-4;
-  options.weight_decay = 1e-4;
-  options.clip_norm = 0.1;
+  config::Optimizer options;
+  options.set_learning_rate(2e-4);
+  options.set_weight_decay(1e-4);
+  options.set_clip_norm(0.1);
   Optimizer optimizer(model->parameters(), options);
   for (size_t step = 0; step < losses.size(); ++step) {
     const ModelBatch& batch = batches[step % batches.size()];

@@ -135,10 +135,10 @@ TEST_P(GoldenVision, LossesOfATrainingEqualPyTorch) {
   if (kOther) GTEST_SKIP() << "the files of full size hold no training";
   auto model = classifier();
   model->set_training(true);
-  OptimizerOptions options;
-  options.learning_rate = 1e-3;
-  options.weight_decay = 0.05;
-  options.clip_norm = 0;
+  config::Optimizer options;
+  options.set_learning_rate(1e-3);
+  options.set_weight_decay(0.05);
+  options.set_clip_norm(0);
   Optimizer optimizer(model->parameters(), options);
   auto losses = file_.read("losses").to_vector<double>();
   ASSERT_EQ(losses.size(), 30u);

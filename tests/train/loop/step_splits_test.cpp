@@ -32,7 +32,7 @@ std::vector<SplitCase> split_cases() {
   std::vector<SplitCase> cases;
   for (const auto& [loss, spec] : class_losses().all())
     cases.push_back({loss, "deformable_detr",
-                     "levels: 2 queries: 8 box_refine: true denoising { queries: 10 }",
+                     "levels: 2 queries: 8 denoising { queries: 10 } } deformable_detr { box_refine: true",
                      fmt::format("class_loss: {}", loss)});
   for (const char* loss : {"softmax", "focal"}) {
     const std::string criterion = fmt::format("class_loss: {} extra_group_repeat: 2 ", loss);
@@ -40,7 +40,7 @@ std::vector<SplitCase> split_cases() {
     cases.push_back({fmt::format("{}_in_groups", loss), "deformable_detr",
                      "levels: 2 queries: 3 extra_query_groups: 2", criterion});
     cases.push_back({fmt::format("{}_of_proposals", loss), "deformable_detr",
-                     "levels: 2 queries: 8 box_refine: true two_stage: true", criterion});
+                     "levels: 2 queries: 8 } deformable_detr { box_refine: true two_stage: true", criterion});
   }
   cases.push_back({"classifier", "classifier", "", ""});
   return cases;

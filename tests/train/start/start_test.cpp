@@ -133,7 +133,7 @@ model {
   type: "rt_detr"
   backbone { blocks: [1, 1, 1, 1] width: 8 variant: "d" frozen_batch_norm: false frozen_stages: 0 }
   transformer { hidden_dim: 16 heads: 2 decoder_layers: 2 ffn_dim: 16 queries: 10 dropout: 0.1
-                hybrid_encoder { dim: 16 ffn_dim: 16 expansion: 0.5 } denoising { queries: 10 } }
+                denoising { queries: 10 } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 expansion: 0.5 } }
 }
 data { batch_size: 2 augment { height: 64 width: 64 batch_sizes: [64, 96] } val_height: 64 val_width: 64 }
 optimizer { learning_rate: 1e-3 }
@@ -223,7 +223,7 @@ TEST(Overfit, ApproachesAnApOfOne) {
 model {
   backbone { blocks: [1, 1, 1, 1] width: 16 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
   transformer { hidden_dim: 64 heads: 4 encoder_layers: 1 decoder_layers: 2 ffn_dim: 64 queries: 12 levels: 2 dropout: 0
-                box_refine: true extra_query_groups: 2 }
+                extra_query_groups: 2 } deformable_detr { box_refine: true }
 }
 data { batch_size: 2 augment { height: 96 width: 96 mosaic: 1 batch_mixup: 1 hue: 0.5 } val_height: 64 val_width: 64 }
 optimizer { learning_rate: 2e-3 clip_norm: 1 }

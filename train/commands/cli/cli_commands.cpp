@@ -1,9 +1,10 @@
 #include "train/commands/cli/cli_commands.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
+#include "data/evaluation/evaluators.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
@@ -187,7 +188,9 @@ void add_score(CLI::App& app, Action& action) {
   add_class_set(c, a->set);
   add_per_class(c, a->per_class);
   add_figures(c, a->figures);
-  option(c, "--evaluator", a->evaluator, "NAME", "what computes them (default coco)");
+  option(c, "--evaluator", a->evaluator, "NAME",
+         fmt::format("what computes them: {} (default coco)", fmt::join(detection_evaluators().names(), ", "))
+             .c_str());
   c->footer(
       "Examples:\n"
       "  saccade score --annotations val.json --detections detections.json --json figures.json\n"

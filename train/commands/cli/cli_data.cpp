@@ -1,4 +1,7 @@
 // The commands of `saccade data`.
+#include <fmt/ranges.h>
+
+#include "data/formats/data_format.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
@@ -82,8 +85,9 @@ void add_data_commands(CLI::App& app, Action& action) {
   add_data(convert, v->data, "further folders as train --data takes them, united with IN");
   add_classes(convert, v->classes, "only these classes");
   add_class_set(convert, v->set);
-  option(convert, "--from", v->from, "FORMAT",
-         "coco, cvat, csv, labelme, voc or yolo (default: as the names look)");
+  option(
+      convert, "--from", v->from, "FORMAT",
+      fmt::format("{} (default: as the names look)", fmt::join(detection_formats().names(), ", ")).c_str());
   option(convert, "--to", v->to, "FORMAT", "coco, the default");
   add_allow_outside(convert, v->allow_outside);
   convert->footer(

@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "train/commands/cli/cli_commands.h"
+#include "train/config/config_changes.h"
+#include "train/config/moved_fields.h"
 #include "train/config/text.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
@@ -72,12 +75,19 @@ inline void add_json(CLI::App* command, std::string& json) {
 
 inline CLI::Option* add_set(CLI::App* command, std::vector<std::string>& set,
                             const char* text = "change a config field: path.to.field=value (repeatable)") {
-  return option(command, "--set", set, "PATH=VALUE", text)->expected(1)->take_all();
+  return option(command, "--set", set, "PATH=VALUE", text)
+      ->expected(1)
+      ->take_all()
+      ->each([](const std::string& assignment) {
+        const std::string path = assignment.substr(0, assignment.find('=')), today = path_of_today(path);
+        if (path != today) print_note(fmt::format("note: --set {}: is now {}", shortened(path), today));
+      });
 }
 // Of a checkpoint: what inference alone depends on. Other arguments may follow.
 inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) {
-  add_set(command, set, "change a field of eval, data.val_..., or model.transformer.eval_layers (repeatable)")
-      ->allow_extra_args(false);
+  const std::string text =
+      "change a field that only inference depends on (repeatable): " + inference_fields();
+  add_set(command, set, text.c_str())->allow_extra_args(false);
 }
 
 // Data sets in folders of the usual layouts; several are united.

@@ -8,6 +8,7 @@
 
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"
+#include "data/formats/data_format.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
 #include "train/config/config.h"
@@ -114,10 +115,7 @@ Words known_values(const std::string& name) {
          return Words{"auto", "cpu", "cuda"};
        }},
       {"evaluator", [] { return detection_evaluators().names(); }},
-      {"from",
-       [] {
-         return Words{"coco", "csv", "voc", "yolo"};
-       }},
+      {"from", [] { return detection_formats().names(); }},
       {"to", [] { return Words{"coco"}; }},
       {"LAYER",
        [] {
@@ -213,8 +211,7 @@ Words complete_set(const std::string& word) {
     const std::string given = word.substr(0, (comma == std::string::npos ? equals : comma) + 1);
     for (const std::string& value : values_of_field(field)) words.push_back(given + value);
   } else {
-    for (int i = 0; i < type->field_count(); ++i) {
-      const pb::FieldDescriptor* field = type->field(i);
+    for (const pb::FieldDescriptor* field : fields_of(type)) {
       const bool goes_on = field->message_type() && !field->is_repeated();
       words.push_back(before + field->name() + (goes_on || field->name() == "arg" ? "." : "="));
     }

@@ -3,7 +3,7 @@
 namespace saccade {
 namespace {
 
-double constant(const ScheduleOptions&, const SchedulePoint&) { return 1; }
+double constant(const config::Schedule&, const SchedulePoint&) { return 1; }
 
 [[maybe_unused]] const bool constant_registered =
     schedules().add({.name = "constant", .file = __FILE__, .factor = &constant});

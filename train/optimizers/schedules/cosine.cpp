@@ -9,11 +9,11 @@
 namespace saccade {
 namespace {
 
-double cosine(const ScheduleOptions& options, const SchedulePoint& at) {
+double cosine(const config::Schedule& options, const SchedulePoint& at) {
   const auto done = static_cast<double>(at.step - at.warmup_steps);
   const auto length = static_cast<double>(std::max<int64_t>(at.total_steps - at.warmup_steps, 1));
   const double t = std::clamp(done / length, 0.0, 1.0);
-  return options.final_ratio + (1 - options.final_ratio) * 0.5 * (1 + std::cos(std::numbers::pi * t));
+  return options.final_ratio() + (1 - options.final_ratio()) * 0.5 * (1 + std::cos(std::numbers::pi * t));
 }
 
 [[maybe_unused]] const bool cosine_registered =

@@ -8,13 +8,13 @@
 namespace saccade {
 namespace {
 
-double flat_cosine(const ScheduleOptions& options, const SchedulePoint& at) {
-  const double begin = options.flat_epochs * at.steps_per_epoch;
-  const double end = static_cast<double>(at.total_steps) - options.end_epochs * at.steps_per_epoch;
+double flat_cosine(const config::Schedule& options, const SchedulePoint& at) {
+  const double begin = options.flat_epochs() * at.steps_per_epoch;
+  const double end = static_cast<double>(at.total_steps) - options.end_epochs() * at.steps_per_epoch;
   const auto step = static_cast<double>(at.step);
   if (step < begin) return 1;
   const double t = step < end ? (step - begin) / (end - begin) : 1;
-  return options.final_ratio + (1 - options.final_ratio) * 0.5 * (1 + std::cos(std::numbers::pi * t));
+  return options.final_ratio() + (1 - options.final_ratio()) * 0.5 * (1 + std::cos(std::numbers::pi * t));
 }
 
 [[maybe_unused]] const bool flat_cosine_registered =

@@ -4,10 +4,10 @@
 namespace saccade {
 namespace {
 
-double drops(const ScheduleOptions& options, const SchedulePoint& at) {
+double drops(const config::Schedule& options, const SchedulePoint& at) {
   double factor = 1;
-  for (double epoch : options.drop_epochs)
-    if (static_cast<double>(at.step) >= epoch * at.steps_per_epoch) factor *= options.gamma;
+  for (double epoch : options.drop_epochs())
+    if (static_cast<double>(at.step) >= epoch * at.steps_per_epoch) factor *= options.gamma();
   return factor;
 }
 

@@ -23,8 +23,6 @@ class ClassificationTask final : public Task {
   void check(const Config& config) const override {
     classification_evaluator(config);
     const auto& data = config.data();
-    if (config.model().has_transformer())
-      fail_input("model.transformer: is set, but a classifier is a backbone with a class head");
     if (data.augment().height() == 0)
       fail_input("data.augment.height: not set, expected the size of a classifier's training images");
     if (data.val_height() == 0)
@@ -124,8 +122,8 @@ class ClassificationTask final : public Task {
         {.title = "Training accuracy", .subtitle = "top-1", .metrics = {{"top1", ""}}, .of_training = true}};
   }
 
-  std::unique_ptr<Inference> inference(const LoadedModel& model) const override {
-    return std::make_unique<ClassifierInference>(model);
+  std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
+    return std::make_unique<ClassifierInferencer>(model);
   }
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                       const EvaluatorOptions& options) const override {

@@ -62,7 +62,7 @@ class ClassPredictor : public Predictor {
 
   std::string output_;
   const LoadedModel& model_;
-  ClassifierInference inference_;
+  ClassifierInferencer inference_;
   std::string list_, lines_;
   int64_t count_ = 0;
 };

@@ -24,10 +24,10 @@ std::vector<float> ClassifierRunner::run(const Batch& batch) {
   return values;
 }
 
-ClassifierInference::ClassifierInference(const LoadedModel& model)
+ClassifierInferencer::ClassifierInferencer(const LoadedModel& model)
     : runner_(model.as<Classifier>(), image_normalization(model.config)) {}
 
-std::vector<std::vector<Instance>> ClassifierInference::run(const Batch& batch) {
+std::vector<std::vector<Instance>> ClassifierInferencer::run(const Batch& batch) {
   const std::vector<float> logits = runner_.run(batch);
   std::vector<std::vector<Instance>> found;
   const size_t K = logits.size() / batch.targets.size();

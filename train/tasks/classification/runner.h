@@ -7,7 +7,7 @@
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "models/classifier.h"
 #include "train/checkpoints/load_model.h"
-#include "train/inference/inference.h"
+#include "train/inference/inferencer.h"
 #include "train/inference/recorded_forward.h"
 
 namespace saccade {
@@ -26,9 +26,9 @@ class ClassifierRunner {
 };
 
 // All classes with their softmax, each as a box around the image; of equal ones the smaller label first.
-class ClassifierInference : public Inference {
+class ClassifierInferencer : public Inferencer {
  public:
-  explicit ClassifierInference(const LoadedModel& model);
+  explicit ClassifierInferencer(const LoadedModel& model);
   std::vector<std::vector<Instance>> run(const Batch& batch) override;
 
  private:

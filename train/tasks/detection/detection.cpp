@@ -108,8 +108,8 @@ class DetectionTask final : public Task {
     };
   }
 
-  std::unique_ptr<Inference> inference(const LoadedModel& model) const override {
-    return std::make_unique<DetectorInference>(model);
+  std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
+    return std::make_unique<DetectorInferencer>(model);
   }
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                       const EvaluatorOptions& options) const override {

@@ -13,7 +13,8 @@ namespace {
 
 // `logits` [N, Q, K] and `boxes` [N, Q, 4] of the last layer as (cx, cy, w, h), parts of the image. With postprocess `labels` i64, `boxes`
 // (x1, y1, x2, y2) in pixels of the images whose sizes are in the further input orig_target_sizes i64 [N, 2] (width, height), and
-// `scores`, [N, count, ..] each by falling score, as models/detection/postprocess.h; the raw boxes are then `raw_boxes`.
+// `scores`, [N, count, ..] each by falling score, as models/detection/postprocess.h; the raw boxes are then `raw_boxes`. Of a
+// model with masks `masks` [N, Q, h, w] beside the raw outputs: logits of maps that cover the padded image.
 class DetectorOutputs : public ModelOutputs {
  public:
   // class_loss: how scores follow from logits; nms: eval.nms, which is left to who reads the file.
@@ -119,6 +120,8 @@ void DetectorOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) c
   if (choice_.postprocess && !choice_.raw_outputs) return;
   writer.output("logits", logits.name, DType::kF32, {logits.shape[1], logits.shape[2]});
   writer.output(choice_.postprocess ? "raw_boxes" : "boxes", boxes.name, DType::kF32, {logits.shape[1], 4});
+  if (raw.size() > 2)
+    writer.output("masks", raw[2].name, DType::kF32, {raw[2].shape[1], raw[2].shape[2], raw[2].shape[3]});
 }
 
 std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() const {

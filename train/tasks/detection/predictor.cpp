@@ -158,6 +158,10 @@ class BoxPredictor : public Predictor {
         count_++ ? "," : "", json_quote(input.name), model_.category_ids[label], found.box.x1, found.box.y1,
         found.box.width(), found.box.height(), found.score, json_quote(model_.class_names[label]),
         json_quote(input.picture));
+    if (found.mask)
+      list_ +=
+          fmt::format(", \"segmentation\": {{\"size\": [{}, {}], \"counts\": {}}}", found.mask->size().height,
+                      found.mask->size().width, json_quote(found.mask->text()));
     list_ += crop.empty() ? "}" : fmt::format(", \"crop\": {}}}", json_quote(crop));
     ++counts_[label];
   }

@@ -155,8 +155,8 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   notes.clear();
   std::vector<Detection> detections =
       model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
-                   : read_detections(options.detections, &dataset->ground_truth(), &notes,
-                                     options.paths.choice, paths.masks);
+                   : read_detections(options.detections, &dataset->ground_truth(), &notes, paths.masks,
+                                     options.paths.choice);
   for (const std::string& line : notes) print_line(line);
   dataset = keep_classes(dataset, paths, options.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();

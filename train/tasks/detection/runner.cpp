@@ -17,12 +17,12 @@ std::shared_ptr<const DetectorOutput> DetectorRunner::run(const Batch& batch, bo
   });
 }
 
-DetectorInference::DetectorInference(const LoadedModel& model)
+DetectorInferencer::DetectorInferencer(const LoadedModel& model)
     : model_(model.as<Detector>()),
       runner_(model_, image_normalization(model.config)),
       post_(postprocess_options(model.config, std::ssize(model.class_names))) {}
 
-std::vector<std::vector<Instance>> DetectorInference::run(const Batch& batch) {
+std::vector<std::vector<Instance>> DetectorInferencer::run(const Batch& batch) {
   std::vector<std::vector<Instance>> found;
   for (const auto& image : model_.postprocess(*runner_.run(batch), batch.targets, post_))
     found.emplace_back(image.begin(), image.end());

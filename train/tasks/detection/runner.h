@@ -7,7 +7,7 @@
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "models/detector.h"
 #include "train/checkpoints/load_model.h"
-#include "train/inference/inference.h"
+#include "train/inference/inferencer.h"
 #include "train/inference/recorded_forward.h"
 
 namespace saccade {
@@ -26,9 +26,9 @@ class DetectorRunner {
 };
 
 // With the post-processing that the model's configuration asks for.
-class DetectorInference : public Inference {
+class DetectorInferencer : public Inferencer {
  public:
-  explicit DetectorInference(const LoadedModel& model);
+  explicit DetectorInferencer(const LoadedModel& model);
   std::vector<std::vector<Instance>> run(const Batch& batch) override;
 
  private:

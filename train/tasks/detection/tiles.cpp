@@ -51,6 +51,8 @@ void join(TiledDetection& kept, const TiledDetection& other) {
   if (!kept.is_cut) return;  // of two whole views the better one counts
   kept.is_cut = other.is_cut;
   kept.found.box = around(kept.found.box, other.found.box);
+  if (kept.found.mask && other.found.mask)
+    kept.found.mask = std::make_shared<const Mask>(*kept.found.mask | *other.found.mask);
 }
 
 // In their order, each is kept or joined to the kept one that it is one with, of several that with which it overlaps most.
@@ -95,6 +97,7 @@ std::vector<ImageDetection> merge_tiles(ImageSize image, const std::vector<Tile>
     for (ImageDetection d : found[t]) {
       const auto x = static_cast<double>(tiles[t].x), y = static_cast<double>(tiles[t].y);
       d.box = moved(d.box, x, y);
+      if (d.mask) d.mask = std::make_shared<const Mask>(d.mask->crop(-tiles[t].y, -tiles[t].x, image));
       all.push_back({d, {t}, is_cut_off(d, tiles[t], image)});
     }
   std::stable_sort(all.begin(), all.end(), [](const TiledDetection& a, const TiledDetection& b) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "data/evaluation/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"
@@ -42,6 +43,7 @@ class DetectorTraining final : public TrainingTask {
                      ? fmt::format("category ids up to {}", known - 1)
                      : fmt::format("{} categories", known),
                  train_set_->name(), known);
+    if (has_masks(config)) coco::need_masks(train_set_->ground_truth(), train_set_->name());
     model_ = build_as<Detector>(config, classes);
     if (splits_.val) {
       splits_.val->categories = train_set_->ground_truth().categories;

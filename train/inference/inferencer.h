@@ -8,9 +8,9 @@
 
 namespace saccade {
 
-class Inference {
+class Inferencer {
  public:
-  virtual ~Inference() = default;
+  virtual ~Inferencer() = default;
   // From bytes to results on the host: for each image of the batch what was found, by falling score, in pixels of the original image. A
   // class of the whole image has a box around it. Called in evaluation mode, without gradients; on a CPU from any number of threads.
   // Throws NotFinite.

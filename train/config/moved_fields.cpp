@@ -1,0 +1,91 @@
+#include "train/config/moved_fields.h"
+
+#include <fmt/ranges.h>
+#include <google/protobuf/text_format.h>
+
+#include "core/tensor/error.h"
+#include "train/config/config_fields.h"
+#include "train/config/rules.h"
+#include "train/config/text.h"
+
+namespace saccade {
+
+namespace pb = google::protobuf;
+
+namespace {
+
+struct Place {
+  pb::Message* message;
+  const pb::FieldDescriptor* field;
+};
+
+// Where old names are set, below the message at `path`.
+void collect(pb::Message& m, const std::string& path, std::vector<std::pair<std::string, Place>>& out) {
+  std::vector<const pb::FieldDescriptor*> fields;
+  m.GetReflection()->ListFields(m, &fields);
+  for (const pb::FieldDescriptor* f : fields) {
+    if (rule_of(f).has_moved_to())
+      out.emplace_back(path + f->name(), Place{&m, f});
+    else if (f->message_type() && !f->is_repeated())
+      collect(*m.GetReflection()->MutableMessage(&m, f), path + f->name() + ".", out);
+  }
+}
+
+Place place_of(Config& config, const std::string& path) {
+  Place place{&config, nullptr};
+  for (const std::string& name : split(path, '.')) {
+    if (place.field)
+      place.message = place.message->GetReflection()->MutableMessage(place.message, place.field);
+    place.field = place.message->GetDescriptor()->FindFieldByName(name);
+    SACCADE_CHECK(place.field != nullptr, "[config] moved_to: no field \"{}\"", path);
+  }
+  return place;
+}
+
+void move(const Place& from, const Place& to) {
+  const pb::Reflection* r = from.message->GetReflection();
+  if (from.field->message_type()) {
+    to.message->GetReflection()
+        ->MutableMessage(to.message, to.field)
+        ->CopyFrom(r->GetMessage(*from.message, from.field));
+  } else {
+    std::string text;
+    pb::TextFormat::PrintFieldValueToString(*from.message, from.field, -1, &text);
+    parse_value(*to.message, to.field, text);
+  }
+  r->ClearField(from.message, from.field);
+}
+
+}  // namespace
+
+std::string path_of_today(const std::string& path) {
+  const pb::Descriptor* type = Config::descriptor();
+  size_t end = 0;
+  while (type && end != std::string::npos) {
+    const size_t begin = end == 0 ? 0 : end + 1;
+    end = path.find('.', begin);
+    const pb::FieldDescriptor* f = type->FindFieldByName(path.substr(begin, end - begin));
+    if (!f) break;
+    if (const config::Rule& rule = rule_of(f); rule.has_moved_to())
+      return rule.moved_to() + (end == std::string::npos ? "" : path.substr(end));
+    type = f->is_repeated() ? nullptr : f->message_type();
+  }
+  return path;
+}
+
+void move_fields(Config& config, const std::string& file, std::vector<std::string>* notes) {
+  std::vector<std::pair<std::string, Place>> moved;
+  collect(config, "", moved);
+  std::vector<std::string> names;
+  for (const auto& [old_path, from] : moved) {
+    const std::string& path = rule_of(from.field).moved_to();
+    const Place to = place_of(config, path);
+    if (!file.empty() && to.message->GetReflection()->HasField(*to.message, to.field))
+      fail_input("{}: {} is the old name of {}, expected only one of them", file, old_path, path);
+    move(from, to);
+    names.push_back(fmt::format("{} is now {}", old_path, path));
+  }
+  if (notes && !names.empty()) notes->push_back(fmt::format("note: {}: {}", file, fmt::join(names, ", ")));
+}
+
+}  // namespace saccade
