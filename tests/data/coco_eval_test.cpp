@@ -70,7 +70,7 @@ void expect_equal(const std::string& gt, const std::string& dt, const std::strin
   SCOPED_TRACE(dt);
   const bool masks = iou == IouType::kMasks;
   const GroundTruth truth = read_ground_truth({.annotations = gt, .images = "", .masks = masks});
-  const std::vector<Detection> found = read_detections(dt, nullptr, nullptr, {}, masks);
+  const std::vector<Detection> found = read_detections(dt, nullptr, nullptr, masks);
   CocoMetrics f = evaluate_coco(truth, found, dt, {.iou = iou});
   Expected e = read_expected(expected_path);
   e.own_options.iou = iou;

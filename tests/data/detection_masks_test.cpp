@@ -55,7 +55,7 @@ TEST(DetectionMasks, AreWrittenAndReadBack) {
                                     masked(pixels_of(0, 0, 0, 0)), masked(pixels_of(0, 0, 10, 6))};
   EXPECT_EQ(list[2].mask->area(), 0);
   write_detections(dir / "d.json", list);
-  const std::vector<Detection> back = read_detections(dir / "d.json", nullptr, nullptr, {}, true);
+  const std::vector<Detection> back = read_detections(dir / "d.json", nullptr, nullptr, true);
   ASSERT_EQ(back.size(), list.size());
   for (size_t i = 0; i < list.size(); ++i) {
     expect_same_detection(back[i], list[i]);
@@ -72,7 +72,7 @@ TEST(DetectionMasks, GiveABoxWhereThereIsNone) {
                                   start + R"([],"bbox":[1,2,3,4]},)" + start + R"(null,"bbox":[1,2,3,4]}])");
   const GroundTruth truth = one_rectangle();
   for (const bool masks : {false, true}) {
-    const std::vector<Detection> found = read_detections(dir / "d.json", &truth, nullptr, {}, masks);
+    const std::vector<Detection> found = read_detections(dir / "d.json", &truth, nullptr, masks);
     ASSERT_EQ(found.size(), 5u);
     for (size_t i : {0, 1}) {
       EXPECT_EQ(found[i].bbox, (std::array<double, 4>{2, 1, 4, 3}));
@@ -95,7 +95,7 @@ TEST(DetectionMasks, FaultsNameTheEntry) {
   const GroundTruth truth = one_rectangle();
   auto error = [&](const std::string& segmentation, const GroundTruth* of) {
     write_bytes(path, start + segmentation + "}]");
-    return input_error([&] { read_detections(path, of, nullptr, {}, true); });
+    return input_error([&] { read_detections(path, of, nullptr, true); });
   };
   for (const char* fault : {"7", "{}", R"({"size":[6,10]})", R"({"counts":[60]})",
                             R"({"size":[6],"counts":[60]})", R"({"size":[6,10],"counts":[59]})",
