@@ -118,11 +118,9 @@ class CellMatcher {
     matched_ = matches_.found.data() + cell.found_begin * areas_.size();
     const size_t G = objects_.size(), D = found_.size();
     overlap_.compare(found_, objects_, overlaps_);
-    sizes_.clear();
-    for (size_t d = 0; d < D; ++d) {
+    overlap_.areas(found_, sizes_);
+    for (size_t d = 0; d < D; ++d)
       outcomes[d] = {found_[d]->score, static_cast<uint32_t>(d), cell.found_begin + static_cast<uint32_t>(d)};
-      sizes_.push_back(overlap_.area(*found_[d]));
-    }
     for (size_t a = 0; a < areas_.size(); ++a) {
       auto counts = [&](size_t g) { return !objects_[g]->iscrowd && !outside(objects_[g]->area, areas_[a]); };
       order_.clear();

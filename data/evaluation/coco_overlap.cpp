@@ -34,8 +34,10 @@ class BoxOverlap final : public Overlap {
     for (const Detection* d : found)
       for (const Annotation* g : objects) *to++ = overlap(d->bbox, g->bbox, g->iscrowd);
   }
-  double area(const Detection& d) const override {
-    return d.has_mask_area ? static_cast<double>(d.mask->area()) : d.bbox[2] * d.bbox[3];
+  void areas(std::span<const Detection* const> found, std::vector<double>& out) const override {
+    out.clear();
+    for (const Detection* d : found)
+      out.push_back(d->has_mask_area ? static_cast<double>(d->mask->area()) : d->bbox[2] * d->bbox[3]);
   }
 };
 
@@ -69,7 +71,10 @@ class MaskOverlap final : public Overlap {
         out[d * objects.size() + g] = iou(*found[d]->mask, object, objects[g]->iscrowd);
     }
   }
-  double area(const Detection& d) const override { return static_cast<double>(d.mask->area()); }
+  void areas(std::span<const Detection* const> found, std::vector<double>& out) const override {
+    out.clear();
+    for (const Detection* d : found) out.push_back(static_cast<double>(d->mask->area()));
+  }
 
  private:
   std::unordered_map<int64_t, ImageSize> sizes_;

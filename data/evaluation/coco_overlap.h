@@ -20,8 +20,8 @@ class Overlap {
   // that it covers.
   virtual void compare(std::span<const Detection* const> found, std::span<const Annotation* const> objects,
                        std::vector<double>& out) const = 0;
-  // By which a detection belongs to an area range.
-  virtual double area(const Detection& detection) const = 0;
+  // Fills `out` with the areas by which detections belong to area ranges.
+  virtual void areas(std::span<const Detection* const> found, std::vector<double>& out) const = 0;
 };
 // Throws InputError for the first of the objects in known images, and of the detections, whose mask cannot be compared: there is none,
 // or it has another size than its image. `source`: where the detections come from, for messages. The truth lives longer.
