@@ -33,7 +33,11 @@ void bench(const Options& o) {
   auto model = build_as<Classifier>(args, 1000);
   model->initialize(1);
   model->set_training(true);
-  Optimizer optimizer(model->parameters(), {.learning_rate = 1e-4, .weight_decay = 0.05, .clip_norm = 5});
+  config::Optimizer settings;
+  settings.set_learning_rate(1e-4);
+  settings.set_weight_decay(0.05);
+  settings.set_clip_norm(5);
+  Optimizer optimizer(model->parameters(), settings);
 
   Rng rng(2);
   Tensor images = Tensor::empty({o.batch, o.size, o.size, 3});

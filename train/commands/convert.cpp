@@ -102,7 +102,7 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
     for (const std::string& set : arguments.set) apply_set(given, set);
     inferred = infer_config(file, weights, given);
     if (!inferred) return std::nullopt;
-    const bool is_backbone = !model_types().find(inferred->config.model().type(), "model.type").parts.empty();
+    const bool is_backbone = model_types().find(inferred->config.model().type(), "model.type").parts.empty();
     if (is_backbone && arguments.set.empty() && !fits(weights, resolve_config(inferred->config))) {
       print_line("a classifier, but not quite one that is known here");
       return std::nullopt;

@@ -128,13 +128,15 @@ bool is_old_file(const std::string& path) {
   return target.old && !target.is_device && target.descriptor < 0;
 }
 
-bool replaces_page(const std::string& path) {
+bool replaces_file(const std::string& path, const std::vector<std::string>& endings) {
   if (!is_old_file(path)) return false;
-  const std::string ending = lower_extension(path);
-  if (ending != ".html" && ending != ".htm")
-    fail_input("{}: is there already, and its name does not end in .html; expected another name", path);
+  if (std::ranges::find(endings, lower_extension(path)) == endings.end())
+    fail_input("{}: is there already, and its name does not end in {}; expected another name", path,
+               endings[0]);
   return true;
 }
+
+bool replaces_page(const std::string& path) { return replaces_file(path, {".html", ".htm"}); }
 
 std::string beginning_of(const std::string& path, size_t bytes) {
   std::error_code error;
@@ -151,16 +153,10 @@ std::string beginning_of(const std::string& path, size_t bytes) {
 
 NamedJson::NamedJson(std::string path) : path_(std::move(path)) {
   if (path_.empty() || !is_old_file(path_)) return;
-  // Of eval and score, of report, bench and summary; lists of detections; and a file that is only a name yet.
-  constexpr std::string_view kBegins[] = {
-      "{\n  \"AP\": ",     "{\"top1\": ",     "{\"coco\": ", "{\"figures\": ", "{\"images_per_second\": ",
-      "{\"parameters\": ", "[{\"image_id\":", "[]"};
-  const std::string path_of_file = output_target(path_).path, begin = beginning_of(path_of_file, 64);
   std::error_code error;
-  replaces_ = fs::file_size(path_of_file, error) > 0;
-  const auto is_ours = [&](std::string_view ours) { return std::string_view(begin).starts_with(ours); };
-  if (replaces_ && std::ranges::none_of(kBegins, is_ours))
-    fail_input("{}: is there already and not written by saccade, expected another name", path_);
+  const bool is_name_alone =
+      fs::file_size(output_target(path_).path, error) == 0;  // made for what is written
+  replaces_ = !is_name_alone && replaces_file(path_, {".json"});
 }
 
 void NamedJson::write(std::string_view text) const {

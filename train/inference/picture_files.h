@@ -60,13 +60,14 @@ class PictureNames {
 // Whether there is a file that would be replaced (throws InputError where none can be written), and the first bytes of a regular one that is
 // no link; "" for anything else.
 bool is_old_file(const std::string& path);
-// Whether a page replaces a file; throws InputError where that is not named as one.
+// Whether a file is replaced; throws InputError where its name has none of these endings.
+bool replaces_file(const std::string& path, const std::vector<std::string>& endings);
 bool replaces_page(const std::string& path);
 std::string beginning_of(const std::string& path, size_t bytes);
 // A file of figures or detections whose name is the user's; "": none.
 class NamedJson {
  public:
-  // Throws InputError where it would replace a file that this program has not written.
+  // Throws InputError where it would replace a file that is not named *.json.
   explicit NamedJson(std::string path);
   // Says so where it has replaced one.
   void write(std::string_view text) const;
