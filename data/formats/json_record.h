@@ -18,6 +18,8 @@ struct JsonField {
   bool required = true;
 };
 
+inline constexpr const char* kNoObject = "must be an object";
+
 struct JsonOutcome {
   std::string problem;     // "field "id" is missing"; "": none
   bool has_first = false;  // whether the table's first field was read
@@ -44,7 +46,7 @@ JsonOutcome read_record(JsonFile& json, JsonValue value, const JsonField<T> (&fi
       return;
     }
   });
-  if (!is_object) return {"must be an object"};
+  if (!is_object) return {kNoObject};
   for (size_t i = 0; i < N; ++i)
     if (fields[i].required && !seen[i] && out.problem.empty())
       out.problem = fmt::format("field \"{}\" is missing", fields[i].name);

@@ -153,6 +153,20 @@ TEST(CocoExports, PolygonsAreBoxes) {
         std::string::npos)
         << none;
   }
+  for (const char* far : {"[[1,1,1e9,1,5,5]]", "[[1,1,5,1,5,-1e300]]"}) {
+    file.annotations = fmt::format(R"({{"id":1,"image_id":1,"category_id":1,"segmentation":{}}})", far);
+    EXPECT_NE(checked_file(file).problems.find("field \"bbox\" is missing, and its polygons reach beyond"),
+              std::string::npos)
+        << far;
+  }
+  for (const char* empty :
+       {R"({"counts":[200],"size":[10,20]})", "[[-5,1,-1,1,-1,4]]", "[[1,10,3,10,3,14]]"}) {
+    file.annotations =
+        fmt::format(R"({{"id":1,"image_id":1,"category_id":1,"bbox":[1,1,2,2],"segmentation":{}}})", empty);
+    EXPECT_NE(checked_file(file).remarks.find("1 mask has no pixel in the image, the first of annotation 1"),
+              std::string::npos)
+        << empty;
+  }
 }
 
 // detr #28, mmdetection PR 89, cvat #298, yolact #156

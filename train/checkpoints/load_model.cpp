@@ -61,6 +61,7 @@ void edit_for_inference(Config& config, const std::vector<std::string>& sets) {
   const Config before = resolve_config(config);
   for (const std::string& set : sets) {
     apply_set(config, set);
+    check_parts(config.model());
     for (const ConfigChange& change : config_changes(before, resolve_config(config)))
       if (!change.of_inference)
         fail_input(

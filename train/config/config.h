@@ -40,6 +40,8 @@ void use_data(Config& config, const DataFlags& flags);
 // Checks every field's rule (configs/rules.proto) and what concerns several fields, naming the field. A model's own
 // arguments are checked when it is built.
 void validate_config(const Config& config);
+// The parts of model that are set are those of its family. Throws InputError.
+void check_parts(const config::Model& model);
 // What training needs beyond that: data sets and something that ends it.
 void validate_for_training(const Config& config);
 

@@ -62,16 +62,6 @@ void check_classes(const config::Data& data) {
     fail_input("data.more_val: given, but data.val, the first of them, is not");
 }
 
-void check_parts(const config::Model& model) {
-  for (const auto* part : other_parts(model))
-    if (model.GetReflection()->HasField(model, part)) {
-      std::string known = "model.backbone";
-      for (const std::string& name : model_types().find(model.type()).parts) known += ", model." + name;
-      fail_input("model.{}: is set, but model.type \"{}\" does not read it, expected only {}", part->name(),
-                 model.type(), known);
-    }
-}
-
 void check_pair(const char* a_name, int a, const char* b_name, int b) {
   if ((a > 0) != (b > 0))
     fail_input("{} = {} and {} = {}: expected both to be set, or both to be 0", a_name, a, b_name, b);
@@ -99,6 +89,16 @@ void check_batches(const config::Data& data) {
 }
 
 }  // namespace
+
+void check_parts(const config::Model& model) {
+  for (const auto* part : other_parts(model))
+    if (model.GetReflection()->HasField(model, part)) {
+      std::string known = "model.backbone";
+      for (const std::string& name : model_types().find(model.type()).parts) known += ", model." + name;
+      fail_input("model.{}: is set, but model.type \"{}\" does not read it, expected only {}", part->name(),
+                 model.type(), known);
+    }
+}
 
 bool pads_batches(const config::Data& data) {
   const config::Augment& augment = data.augment();

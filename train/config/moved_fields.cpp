@@ -85,7 +85,12 @@ void move_fields(Config& config, const std::string& file, std::vector<std::strin
     move(from, to);
     names.push_back(fmt::format("{} is now {}", old_path, path));
   }
-  if (notes && !names.empty()) notes->push_back(fmt::format("note: {}: {}", file, fmt::join(names, ", ")));
+  if (!notes || names.empty()) return;
+  constexpr size_t kNamed = 3;
+  const size_t more = names.size() - std::min(names.size(), kNamed);
+  names.resize(names.size() - more);
+  notes->push_back(fmt::format("note: {}: {}{}", file, fmt::join(names, ", "),
+                               more > 0 ? fmt::format(", and {} more", more) : ""));
 }
 
 }  // namespace saccade

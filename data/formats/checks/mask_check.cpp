@@ -13,6 +13,22 @@ namespace {
 // An odd number of coordinates is no polygon at all.
 bool has_no_area(const std::vector<double>& polygon) { return polygon.size() < 6 && polygon.size() % 2 == 0; }
 
+// Whether no pixel is set, as far as can be told without drawing the polygons; size: 0 where it is not known.
+bool is_outside(const Segmentation& segmentation, ImageSize size) {
+  if (segmentation.polygons.empty()) return segmentation.runs.area() == 0;
+  const auto is_beside = [&](const std::vector<double>& polygon) {
+    bool left = true, above = true, right = size.width > 0, below = size.height > 0;
+    for (size_t i = 0; i + 1 < polygon.size(); i += 2) {
+      left = left && polygon[i] <= 0;
+      above = above && polygon[i + 1] <= 0;
+      right = right && polygon[i] >= static_cast<double>(size.width);
+      below = below && polygon[i + 1] >= static_cast<double>(size.height);
+    }
+    return left || above || right || below;
+  };
+  return std::ranges::all_of(segmentation.polygons, is_beside);
+}
+
 class MaskCheck {
  public:
   MaskCheck(GroundTruth& truth, const std::string& name, const ProblemReport& report)
@@ -26,6 +42,9 @@ class MaskCheck {
       leave_out_points(a);
       check(a);
     }
+    if (empty_ > 0)
+      truth_.notes.push_back(fmt::format("{} no pixel in the image, the first of {}",
+                                         count_of(empty_, "mask has", "masks have"), first_empty_));
     if (points_ > 0)
       truth_.notes.push_back(
           fmt::format("{} fewer than three points and {} left out, the first of {}; {} without a mask",
@@ -48,7 +67,9 @@ class MaskCheck {
     const auto image = sizes_.find(a.image_id);
     const bool is_sized = image != sizes_.end() && image->second.width > 0;
     try {
-      a.segmentation->check(is_sized ? image->second : a.segmentation->runs.size());
+      const ImageSize size = is_sized ? image->second : a.segmentation->runs.size();
+      a.segmentation->check(size);
+      if (is_outside(*a.segmentation, size) && empty_++ == 0) first_empty_ = truth_.name_of(a);
     } catch (const InputError& e) {
       report_(a.place.file > 0 ? fmt::format("{}: {}", truth_.text_of(a.place), e.what())
                                : fmt::format("{}: annotation {}: {}", name_, a.id, e.what()));
@@ -61,8 +82,8 @@ class MaskCheck {
   const std::string& name_;
   const ProblemReport& report_;
   std::unordered_map<int64_t, ImageSize> sizes_;
-  int64_t points_ = 0, without_ = 0;
-  std::string first_;
+  int64_t points_ = 0, without_ = 0, empty_ = 0;
+  std::string first_, first_empty_;
 };
 
 }  // namespace

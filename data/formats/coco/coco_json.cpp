@@ -281,6 +281,9 @@ class CocoFile {
       lacks_masks_ = lacks_masks_ || !a.reads_masks;
       if (!a.mask_fault.empty()) return fmt::format("field \"bbox\" is missing, and {}", a.mask_fault);
       if (a.segmentation) a.bbox = box_of(*a.segmentation);
+      constexpr double kFar = 1e8;  // as masks have it: no box is made of what is none
+      if (std::ranges::any_of(a.bbox, [](double v) { return !(std::abs(v) <= kFar); }))
+        return fmt::format("field \"bbox\" is missing, and its polygons reach beyond {} pixels", kFar);
       if (!(a.bbox[2] > 0 && a.bbox[3] > 0))
         return "field \"bbox\" is missing, and there is no polygon or run that it could be around";
       ++boxes_around_masks_;

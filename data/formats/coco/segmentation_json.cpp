@@ -61,7 +61,8 @@ std::shared_ptr<const Segmentation> read_segmentation(JsonFile& json, JsonValue 
   Runs runs;
   const JsonOutcome outcome = read_record(json, value, kRunFields, runs);
   if (!outcome.problem.empty()) {
-    fault = "mask: " + outcome.problem;
+    fault = "mask: " + (outcome.problem == kNoObject ? "must be a list of polygons or an object of runs"
+                                                     : outcome.problem);
     return nullptr;
   }
   try {

@@ -52,12 +52,19 @@ std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const
                                            LabelScheme::kContiguous);
 }
 
+void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model,
+                          const std::string& checkpoint) {
+  if (figures.iou == IouType::kMasks && !has_masks(model.config))
+    fail_input("--iou segm: {} predicts no masks, expected bbox", checkpoint);
+}
+
 Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
                                const EvaluatorOptions& options) {
   if (arguments.annotations.empty() && arguments.data.empty())
     fail_input(
         "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
         arguments.checkpoint);
+  need_predicted_masks(arguments.figures, model, arguments.checkpoint);
   DataPaths paths = eval_paths(arguments, model);
   paths.may_lack_annotations = true;
   paths.masks = arguments.figures.iou == IouType::kMasks;

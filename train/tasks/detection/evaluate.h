@@ -8,6 +8,7 @@
 #include "data/evaluation/detections.h"
 #include "data/formats/data_format.h"
 #include "models/detector.h"
+#include "train/checkpoints/load_model.h"
 #include "train/inference/evaluation.h"
 
 namespace saccade {
@@ -24,5 +25,9 @@ std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const
                                                      const DataPaths& paths,
                                                      const std::vector<std::string>& names,
                                                      std::vector<Detection>& detections);
+
+// Throws InputError where figures of masks are asked for of a model that predicts none.
+void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model,
+                          const std::string& checkpoint);
 
 }  // namespace saccade

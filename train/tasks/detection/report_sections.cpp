@@ -144,6 +144,7 @@ void add_curves(Page& page, const DetectionFigures& figures) {
 
 std::string add_detection_sections(Page& page, const ReportOptions& options) {
   std::vector<std::string> notes;
+  if (options.model.module) need_predicted_masks(options.figures, options.model, options.checkpoint);
   DataPaths paths = options.paths;
   paths.masks = options.figures.iou == IouType::kMasks;
   auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
