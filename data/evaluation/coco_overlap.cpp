@@ -51,7 +51,7 @@ class MaskOverlap final : public Overlap {
       auto fail = [&](const std::string& what) {
         fail_input("{}: entry {} (image {}): {}", source, i + 1, d.image_id, what);
       };
-      if (d.mask == nullptr) fail("has no segmentation, expected one, as masks are compared");
+      if (d.mask == nullptr) fail("has no segmentation, expected one, as masks count");
       const auto it = sizes_.find(d.image_id);
       if (it != sizes_.end() && d.mask->size() != it->second)
         fail(fmt::format("mask: it is {} x {}, but its image is {} x {}", d.mask->size().width,
@@ -90,9 +90,9 @@ void need_masks(const GroundTruth& truth, const std::string& name) {
     auto fail = [&](const std::string& what) {
       fail_input("{}: annotation {} (image {}): {}", name, a.id, a.image_id, what);
     };
-    if (a.segmentation == nullptr) fail("has no segmentation, expected one, as masks are compared");
+    if (a.segmentation == nullptr) fail("has no segmentation, expected one, as masks count");
     if (image->second == ImageSize{})
-      fail("its image has no width and height, expected them, as masks are compared");
+      fail("its image has no width and height, expected them, as masks count");
     try {
       a.segmentation->check(image->second);
     } catch (const InputError& error) {

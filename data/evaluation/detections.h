@@ -38,9 +38,8 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
                                        std::vector<std::string>* notes = nullptr, bool masks = false,
                                        const ClassChoice& choice = {});
 // Writes masks as COCO's compressed run lengths, and every number so that it reads back as the same double, to a temporary file that is
-// then renamed. Where `truth` is given, each
-// entry also names its image's file and its category, and has the image's id as its list has it. Throws InputError when the file cannot
-// be written.
+// then renamed. Where `truth` is given, each entry also names its image's file and its category, and has the image's id as its list has
+// it. Throws InputError when the file cannot be written.
 void write_detections(const std::string& path, std::span<const Detection> detections,
                       const GroundTruth* truth = nullptr);
 

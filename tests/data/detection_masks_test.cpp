@@ -161,12 +161,12 @@ TEST(DetectionMasks, WhatHasNoMaskIsNamed) {
   GroundTruth truth = one_rectangle();
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))), "no error");
   EXPECT_EQ(error(truth, masked(nullptr)),
-            "d.json: entry 2 (image 7): has no segmentation, expected one, as masks are compared");
+            "d.json: entry 2 (image 7): has no segmentation, expected one, as masks count");
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1, {10, 6}))),
             "d.json: entry 2 (image 7): mask: it is 6 x 10, but its image is 10 x 6");
   truth.annotations[0].segmentation.reset();
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))),
-            "annotations: annotation 1 (image 7): has no segmentation, expected one, as masks are compared");
+            "annotations: annotation 1 (image 7): has no segmentation, expected one, as masks count");
   truth.annotations[0].image_id = 8;  // of an image that is not there
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))), "no error");
   truth = one_rectangle();

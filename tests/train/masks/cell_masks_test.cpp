@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <numeric>
+#include <regex>
 
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
@@ -46,10 +47,23 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
             0);
   EXPECT_NE(read_bytes(folder / "found/detections.json").find("\"segmentation\": {\"size\": ["),
             std::string::npos);
-  // A set without masks cannot teach it.
-  EXPECT_EQ(run_command({"eval", "--checkpoint", checkpoint, "--annotations", annotations, "--images", images,
-                         "--detections", folder / "detections.json"}),
+  // Figures of masks, of evaluations and of lists alike.
+  ASSERT_EQ(run_command({"eval", "--checkpoint", checkpoint, "--annotations", annotations, "--images", images,
+                         "--detections", folder / "detections.json", "--iou", "segm", "--json",
+                         folder / "eval.json"}),
             0);
+  ASSERT_EQ(run_command({"score", "--annotations", annotations, "--detections", folder / "detections.json",
+                         "--iou", "segm", "--json", folder / "score.json"}),
+            0);
+  const std::string figures = read_bytes(folder / "eval.json");
+  EXPECT_EQ(figures, read_bytes(folder / "score.json"));
+  EXPECT_EQ(figures.find("\"AR100\": 0,"), std::string::npos) << figures;
+  // A set without masks cannot teach it.
+  const std::regex mask(",\"segmentation\":\\{[^}]*\\}");
+  std::ofstream(folder / "boxes.json") << std::regex_replace(read_bytes(annotations), mask, "");
+  EXPECT_EQ(run_command({"train", "--config", folder / "config.textproto", "--output", folder / "none",
+                         "--set", "data.train.annotations=" + (folder / "boxes.json")}),
+            2);
 }
 
 }  // namespace
