@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
@@ -99,9 +101,16 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
     if (const auto [it, is_new] = ids.try_emplace(c.name, c.id); !is_new && it->second != c.id)
       it->second.reset();
   const std::unordered_map<std::string, std::optional<int64_t>> own_names = ids;
-  for (const ClassChoice::Mapping& mapping : choice.map)
-    if (const auto it = own_names.find(mapping.as); it != own_names.end())
-      ids.try_emplace(mapping.name, it->second);
+  // A model may know a class that the map takes away. One that others become keeps its name.
+  std::unordered_set<std::string> mapped_names;
+  for (const ClassChoice::Mapping& mapping : choice.map) {
+    const auto as = own_names.find(mapping.as);
+    if (as == own_names.end() ||
+        std::ranges::find(choice.map, mapping.name, &ClassChoice::Mapping::as) != choice.map.end())
+      continue;
+    ids.insert_or_assign(mapping.name, as->second);
+    mapped_names.insert(mapping.name);
+  }
   int64_t named = 0, first_named = kNoName;
   bool any = false;
   for (const Listed& e : file.entries) {
@@ -128,7 +137,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
       return std::nullopt;
     }
     const int64_t id = it->second.value_or(own);
-    (own_names.contains(it->first) ? others : mapped) += id != own;
+    (mapped_names.contains(it->first) ? mapped : others) += id != own;
     return id;
   };
   size_t kept = 0;

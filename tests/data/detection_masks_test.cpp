@@ -173,8 +173,7 @@ TEST(DetectionMasks, WhatHasNoMaskIsNamed) {
   truth.images[0].width = truth.images[0].height = 0;
   EXPECT_EQ(
       error(truth, masked(pixels_of(0, 0, 1, 1))),
-      "annotations: annotation 1 (image 7): its image has no width and height, expected them, as masks are "
-      "compared");
+      "annotations: annotation 1 (image 7): its image has no width and height, expected them, as masks count");
   truth = one_rectangle();
   Segmentation other;
   other.runs = *pixels_of(0, 0, 1, 1, {6, 9});

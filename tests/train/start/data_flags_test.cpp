@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "data/evaluation/detections.h"
 #include "data/formats/splits.h"
 #include "data/images/image.h"
 #include "tests/run_command.h"
@@ -72,6 +73,30 @@ TEST(DataFlags, ClassesAreThoseOfATraining) {
     expect_part(said, "1 of 2 entries are of classes that data.class_map takes for others");
     expect_part(read_bytes(dir / "figures.json"), "\"AP\": 1,");
   }
+  // The truth may know a class that the map takes away, as that of a model does; a class that others become keeps its name.
+  const GroundTruth truth{.images = {{.id = 1, .file_name = "1.png", .width = 40, .height = 20}},
+                          .annotations = {},
+                          .categories = {{3, "cat"}, {8, "dog"}}};
+  write_bytes(dir / "d.json",
+              R"([{"image_id":1,"bbox":[1,1,9,9],"score":0.9,"category_id":8,"category":"dog"},
+                  {"image_id":1,"bbox":[1,1,9,9],"score":0.8,"category_id":3,"category":"cat"}])");
+  const auto ids = [&](const ClassChoice& choice) {
+    const std::vector<Detection> found = read_detections(dir / "d.json", &truth, nullptr, false, choice);
+    return std::pair{found.at(0).category_id, found.at(1).category_id};
+  };
+  EXPECT_EQ(ids({}), (std::pair<int64_t, int64_t>{8, 3}));
+  EXPECT_EQ(ids({.map = {{"dog", "cat"}}}), (std::pair<int64_t, int64_t>{3, 3}));
+  EXPECT_EQ(ids({.map = {{"dog", "cat"}, {"cat", "dog"}}}), (std::pair<int64_t, int64_t>{8, 3}));
+}
+
+TEST(DataFlags, ListsOfAnEarlierConversionAreNamed) {
+  TestFolder dir;
+  write_pets(dir);
+  write_bytes(dir / "yolo/both.yaml", "names: [cat, dog]\ntrain: images\nval: images\n");
+  EXPECT_EQ(told({"data", "convert", dir / "yolo/both.yaml", dir / "out"}).find("was there before"),
+            std::string::npos);
+  expect_part(told({"data", "convert", dir / "yolo/data.yaml", dir / "out"}),
+              "out/val.json: was there before and stays; --data " + dir / "out takes it for the val images");
 }
 
 TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
