@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/distributed/process_group.h"
-#include "core/files/checksum.h"
 #include "core/types/metrics.h"
 #include "core/types/step_images.h"
 #include "data/loading/loader.h"
@@ -65,30 +63,21 @@ class TrainingTask {
   virtual std::vector<std::pair<std::string, Image>> pictures() { return {}; }
 };
 
-// The images of a data set by their ids and names, wherever its folder is.
-inline std::string images_of(const ImageSource& set) {
-  Checksum sum;
-  for (int64_t i = 0; i < set.num_images(); ++i) {
-    const std::string line = std::to_string(set.image_id(i)) + " " + set.file_name(i) + "\n";
-    sum.add(line.data(), line.size());
-  }
-  return std::to_string(set.num_images()) + " images " + checksum_text(sum.value());
-}
+// One whose batches are images of one set.
+class ImageTrainingTask : public TrainingTask {
+ public:
+  int64_t image_count() const override { return training_set()->num_images(); }
+  // By their ids and names, wherever their folder is.
+  std::string images() const override;
+  int64_t batches_per_epoch() const override;
+  std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override;
 
-inline int64_t batches_per_epoch(std::shared_ptr<const ImageSource> images, LoaderOptions options) {
-  options.threads = 0;  // nothing is loaded
-  return DataLoader(std::move(images), std::move(options)).batches_per_epoch();
-}
+ protected:
+  explicit ImageTrainingTask(LoaderOptions loader) : loader_(std::move(loader)) {}
+  virtual std::shared_ptr<const ImageSource> training_set() const = 0;
 
-// The loader of a training set as open_batches wants it.
-inline std::function<Batch()> endless_batches(std::shared_ptr<const ImageSource> images,
-                                              LoaderOptions options, int64_t epoch, int64_t batch) {
-  options.rank = process_group().rank();
-  options.ranks = process_group().size();
-  options.start_epoch = epoch;
-  options.start_batch = batch;
-  auto loader = std::make_shared<DataLoader>(std::move(images), std::move(options));
-  return [loader] { return std::move(*loader->next()); };
-}
+ private:
+  LoaderOptions loader_;
+};
 
 }  // namespace saccade

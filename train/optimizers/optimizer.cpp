@@ -1,6 +1,7 @@
 #include "train/optimizers/optimizer.h"
 
 #include <cmath>
+#include <optional>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/tensor/execution.h"

@@ -74,11 +74,11 @@ Evaluation evaluate_counts(Classifier& model, const Config& config,
   return evaluation;
 }
 
-class CounterTraining final : public TrainingTask {
+class CounterTraining final : public ImageTrainingTask {
  public:
   explicit CounterTraining(const Config& config)
-      : config_(config),
-        loader_(train_loader(config)),
+      : ImageTrainingTask(train_loader(config)),
+        config_(config),
         splits_(data_splits(config)),
         train_set_(open_detection_dataset(*splits_.train)),
         model_(build_as<Classifier>(config, 1)) {
@@ -87,10 +87,6 @@ class CounterTraining final : public TrainingTask {
   Module& model() override { return *model_; }
   std::vector<std::string> class_names() const override { return {"objects"}; }
   std::vector<int64_t> category_ids() const override { return {}; }
-  int64_t batches_per_epoch() const override { return saccade::batches_per_epoch(train_set_, loader_); }
-  std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
-    return endless_batches(train_set_, loader_, epoch, batch);
-  }
   // The mean squared error over the images of the step.
   TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
@@ -114,8 +110,9 @@ class CounterTraining final : public TrainingTask {
   }
 
  private:
+  std::shared_ptr<const ImageSource> training_set() const override { return train_set_; }
+
   Config config_;
-  LoaderOptions loader_;
   DataSplits splits_;
   std::shared_ptr<const ImageSource> train_set_, val_set_;
   std::shared_ptr<Classifier> model_;

@@ -43,12 +43,12 @@ double hits(const HostCopy& logits, const std::vector<int64_t>& labels) {
   return count;
 }
 
-class ClassifierTraining final : public TrainingTask {
+class ClassifierTraining final : public ImageTrainingTask {
  public:
   explicit ClassifierTraining(const Config& config)
-      : config_(config),
+      : ImageTrainingTask(train_loader(config)),
+        config_(config),
         normalization_(image_normalization(config)),
-        loader_(train_loader(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(classification_evaluator(config)),
         smoothing_(config.criterion().label_smoothing()),
@@ -77,12 +77,6 @@ class ClassifierTraining final : public TrainingTask {
     return out;
   }
 
-  int64_t image_count() const override { return train_set_->num_images(); }
-  std::string images() const override { return images_of(*train_set_); }
-  int64_t batches_per_epoch() const override { return saccade::batches_per_epoch(train_set_, loader_); }
-  std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
-    return endless_batches(train_set_, loader_, epoch, batch);
-  }
   std::optional<Batch> largest_batch() const override {
     const std::vector<ImageSize> unknown(static_cast<size_t>(train_set_->num_images()));
     return saccade::largest_batch(config_, unknown, 0);
@@ -112,9 +106,9 @@ class ClassifierTraining final : public TrainingTask {
   }
 
  private:
+  std::shared_ptr<const ImageSource> training_set() const override { return train_set_; }
   Config config_;
   kernels::ImageNormalization normalization_;
-  LoaderOptions loader_;
   EvaluatorOptions evaluation_;
   const EvaluatorSpec& evaluator_;
   double smoothing_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/distributed/process_group.h"
 #include "data/evaluation/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
@@ -25,12 +26,12 @@ constexpr double kPictureThreshold = 0.3;
 // Of each evaluation, for TensorBoard.
 constexpr int64_t kPictures = 4, kPictureSide = 400;
 
-class DetectorTraining final : public TrainingTask {
+class DetectorTraining final : public ImageTrainingTask {
  public:
   explicit DetectorTraining(const Config& config)
-      : config_(config),
+      : ImageTrainingTask(train_loader(config)),
+        config_(config),
         normalization_(image_normalization(config)),
-        loader_(train_loader(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(detection_evaluator(config)),
         splits_(data_splits(config, &notes_)),
@@ -72,12 +73,6 @@ class DetectorTraining final : public TrainingTask {
     return notes;
   }
 
-  int64_t image_count() const override { return train_set_->num_images(); }
-  std::string images() const override { return images_of(*train_set_); }
-  int64_t batches_per_epoch() const override { return saccade::batches_per_epoch(train_set_, loader_); }
-  std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override {
-    return endless_batches(train_set_, loader_, epoch, batch);
-  }
   std::optional<Batch> largest_batch() const override {
     const GroundTruth& truth = train_set_->ground_truth();
     std::vector<ImageSize> sizes;
@@ -131,6 +126,7 @@ class DetectorTraining final : public TrainingTask {
   }
 
  private:
+  std::shared_ptr<const ImageSource> training_set() const override { return train_set_; }
   void compare_splits() {
     for (const std::string& remark :
          remarks_on_split(train_set_->ground_truth(), *splits_.train, val_set_->ground_truth(), *splits_.val))
@@ -156,7 +152,6 @@ class DetectorTraining final : public TrainingTask {
 
   Config config_;
   kernels::ImageNormalization normalization_;
-  LoaderOptions loader_;
   EvaluatorOptions evaluation_;
   const EvaluatorSpec& evaluator_;
   std::vector<std::string> notes_;  // about the images of both sets
