@@ -87,9 +87,7 @@ void need_masks(const GroundTruth& truth, const std::string& name) {
   for (const Annotation& a : truth.annotations) {
     const auto image = sizes.find(a.image_id);
     if (image == sizes.end()) continue;
-    auto fail = [&](const std::string& what) {
-      fail_input("{}: annotation {} (image {}): {}", name, a.id, a.image_id, what);
-    };
+    auto fail = [&](const std::string& what) { fail_input("{}: {}", truth.where(a, name, true), what); };
     if (a.segmentation == nullptr) fail("has no segmentation, expected one, as masks count");
     if (image->second == ImageSize{})
       fail("its image has no width and height, expected them, as masks count");

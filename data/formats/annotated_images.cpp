@@ -97,7 +97,7 @@ Sample AnnotatedImages::make_sample(int64_t index, Image image) const {
     try {
       if (a.segmentation) instance->mask = std::make_shared<const Mask>(a.segmentation->mask(size));
     } catch (const InputError& e) {
-      fail_input("{}: annotation {}: {}", name_, a.id, e.what());
+      fail_input("{}: {}", truth_.where(a, name_), e.what());
     }
     sample.instances.push_back(std::move(*instance));
   }

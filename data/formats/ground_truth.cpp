@@ -48,13 +48,22 @@ std::string GroundTruth::name_of(const Annotation& annotation) const {
   return annotation.place.file > 0 ? text_of(annotation.place) : fmt::format("annotation {}", annotation.id);
 }
 
+std::string GroundTruth::where(const ImageInfo& image, const std::string& list) const {
+  return image.place.file > 0 ? text_of(image.place) : fmt::format("{}: {}", list, name_of(image));
+}
+
+std::string GroundTruth::where(const Annotation& annotation, const std::string& list, bool with_image) const {
+  if (annotation.place.file > 0) return text_of(annotation.place);
+  const std::string image = with_image ? fmt::format(" (image {})", annotation.image_id) : "";
+  return fmt::format("{}: {}{}", list, name_of(annotation), image);
+}
+
 void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report) {
   std::vector<int64_t> categories = unique_ids(truth.categories, name + ": category", report);
   std::vector<int64_t> images = unique_ids(truth.images, name + ": image", report);
   unique_ids(truth.annotations, name + ": annotation", report);
   const auto report_of = [&](const Annotation& a, const std::string& what) {
-    report(a.place.file > 0 ? fmt::format("{}: {}", truth.text_of(a.place), what)
-                            : fmt::format("{}: annotation {}: {}", name, a.id, what));
+    report(fmt::format("{}: {}", truth.where(a, name), what));
   };
   for (const Annotation& a : truth.annotations) {
     if (!std::binary_search(images.begin(), images.end(), a.image_id))

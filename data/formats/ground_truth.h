@@ -69,6 +69,9 @@ struct GroundTruth {
   // Of a record, for messages: its place, else "image 3" and "annotation 7".
   std::string name_of(const ImageInfo& image) const;
   std::string name_of(const Annotation& annotation) const;
+  // The same with the list's name before what is no place: "list.json: annotation 7", with its image " (image 3)" behind.
+  std::string where(const ImageInfo& image, const std::string& list) const;
+  std::string where(const Annotation& annotation, const std::string& list, bool with_image = false) const;
 };
 
 // Takes one problem, a line that names the file and the place in it; may throw.

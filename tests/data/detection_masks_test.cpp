@@ -180,6 +180,10 @@ TEST(DetectionMasks, WhatHasNoMaskIsNamed) {
   truth.annotations[0].segmentation = std::make_shared<const Segmentation>(other);
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))),
             "annotations: annotation 1 (image 7): mask: it is 9 x 6, but its image is 10 x 6");
+  // Where ids are made up, by the place in the file.
+  truth.annotations[0].place = {truth.add_file("labels/7.txt").file, 3};
+  EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))),
+            "labels/7.txt: line 3: mask: it is 9 x 6, but its image is 10 x 6");
 }
 
 TEST(DetectionBytes, AreTheSameDetections) {

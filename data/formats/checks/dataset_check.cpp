@@ -25,11 +25,6 @@
 namespace saccade {
 namespace {
 
-// Where an image stands; name: the file, for those whose id says it.
-std::string where_is(const ImageInfo& image, const GroundTruth& file, const std::string& name) {
-  return image.place.file > 0 ? file.text_of(image.place) : fmt::format("{}: image {}", name, image.id);
-}
-
 void check_file_names(const GroundTruth& file, const std::string& name, const ProblemReport& report) {
   const std::unordered_map<int64_t, int64_t> repeats = images_with_anothers_file(file.images);
   if (repeats.empty()) return;
@@ -37,8 +32,8 @@ void check_file_names(const GroundTruth& file, const std::string& name, const Pr
   for (const ImageInfo& image : file.images) images.emplace(image.id, &image);
   for (const ImageInfo& image : file.images)
     if (const auto it = repeats.find(image.id); it != repeats.end())
-      report(fmt::format("{}: its file \"{}\" is that of {}, too", where_is(image, file, name),
-                         image.file_name, file.name_of(*images.at(it->second))));
+      report(fmt::format("{}: its file \"{}\" is that of {}, too", file.where(image, name), image.file_name,
+                         file.name_of(*images.at(it->second))));
 }
 
 // What is found out about one image.
@@ -112,8 +107,8 @@ void tell_of_images(const std::vector<ImageFinding>& found, const GroundTruth& f
     turned_images += f.orientation > 1;
     if (f.has_more && ++several == 1) first_of_several = joined(paths.images, file.images[i].file_name);
     if (!f.problem.empty())
-      report.problems.add(
-          f.kind, fmt::format("{}: {}", where_is(file.images[i], file, paths.annotations), f.problem));
+      report.problems.add(f.kind,
+                          fmt::format("{}: {}", file.where(file.images[i], paths.annotations), f.problem));
   }
   if (turned_images > 0)
     report.summary.push_back(fmt::format(
@@ -133,10 +128,7 @@ void check_boxes(const GroundTruth& file, const std::vector<ImageFinding>& found
   for (const Annotation& a : file.annotations) {
     const auto [x, y, w, h] = a.bbox;
     const auto report_box = [&](const std::string& what) {
-      const std::string where = a.place.file > 0
-                                    ? file.text_of(a.place)
-                                    : fmt::format("{}: annotation {} (image {})", name, a.id, a.image_id);
-      report(fmt::format("{}: {}", where, what));
+      report(fmt::format("{}: {}", file.where(a, name, true), what));
     };
     const auto size = sizes.find(a.image_id);
     if (w <= 0 || h <= 0)

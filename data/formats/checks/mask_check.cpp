@@ -71,8 +71,7 @@ class MaskCheck {
       a.segmentation->check(size);
       if (is_outside(*a.segmentation, size) && empty_++ == 0) first_empty_ = truth_.name_of(a);
     } catch (const InputError& e) {
-      report_(a.place.file > 0 ? fmt::format("{}: {}", truth_.text_of(a.place), e.what())
-                               : fmt::format("{}: annotation {}: {}", name_, a.id, e.what()));
+      report_(fmt::format("{}: {}", truth_.where(a, name_), e.what()));
       a.segmentation.reset();
       ++truth_.faulty_masks;
     }
