@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden data of what cuts regions out of maps, from torchvision and PyTorch: roi_align on four levels with its gradients (adaptive and
+"""Golden data of what cuts regions out of maps, from torchvision and PyTorch: roi_align (f64) on four levels with its gradients (adaptive and
 two samples a side, aligned and not), nms by groups, nearest and bilinear resizing, a transposed convolution. Writes
 tests/golden/regions/*.safetensors. Made with PyTorch 2.15.0 and torchvision 0.29.2:
 
@@ -41,14 +41,14 @@ def make_roi_align():
     out = {f"map{i}": channels_last(m) for i, m in enumerate(maps)}
     out.update(rois=single(rois), level=level.numpy(), image=image.numpy())
     for name, size, ratio, aligned in [("adaptive", 7, 0, True), ("masks", 14, 0, True), ("two", 7, 2, False)]:
-        leaves = [m.clone().requires_grad_() for m in maps]
-        y = torch.zeros(len(rois), C, size, size)
+        leaves = [m.double().requires_grad_() for m in maps]
+        y = torch.zeros(len(rois), C, size, size, dtype=torch.float64)
         for i, stride in enumerate(STRIDES):
             rows = torch.nonzero(level == i)[:, 0]
-            boxes = torch.cat([image[rows, None].float(), rois[rows]], 1)
+            boxes = torch.cat([image[rows, None].double(), rois[rows].double()], 1)
             y = y.index_copy(0, rows, roi_align(leaves[i], boxes, size, 1 / stride, ratio, aligned))
         dy = torch.randn(y.shape)
-        y.backward(dy)
+        y.backward(dy.double())
         out.update({f"{name}.y": channels_last(y), f"{name}.dy": channels_last(dy)})
         out.update({f"{name}.d{i}": channels_last(leaf.grad) for i, leaf in enumerate(leaves)})
     return out

@@ -12,8 +12,20 @@
 namespace saccade {
 namespace {
 
-// f32 sums of up to some hundred terms in another order.
+// f32 sums of up to some hundred terms; positions of up to 30 cells are exact to 2e-6 of one.
 constexpr double kTolerance = 1e-5;
+
+// Largest difference as a part of the largest number: most cells of a map have no gradient.
+double part_of_largest(const Tensor& got, const Tensor& expected) {
+  EXPECT_EQ(got.shape(), expected.shape());
+  const auto a = got.to_vector<double>(), b = expected.to_vector<double>();
+  double worst = 0, largest = 1e-30;
+  for (size_t i = 0; i < a.size(); ++i) {
+    worst = std::max(worst, std::isnan(a[i]) ? INFINITY : std::abs(a[i] - b[i]));
+    largest = std::max(largest, std::abs(b[i]));
+  }
+  return worst / largest;
+}
 
 class GenericKernels : ExecutionScope {
  public:
@@ -39,8 +51,9 @@ TEST(Regions, RoiAlignIsThatOfTorchvision) {
       EXPECT_LT(error_of(y.value(), golden[fmt::format("{}.y", name)]), kTolerance);
       backward(y, golden[fmt::format("{}.dy", name)]);
       for (int i = 0; i < 4; ++i)
-        EXPECT_LT(error_of(maps[static_cast<size_t>(i)].grad(), golden[fmt::format("{}.d{}", name, i)]),
-                  kTolerance)
+        EXPECT_LT(
+            part_of_largest(maps[static_cast<size_t>(i)].grad(), golden[fmt::format("{}.d{}", name, i)]),
+            kTolerance)
             << "level " << i;
     }
   }

@@ -5,15 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "core/tensor/philox.h"
 
 namespace saccade {
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct NmsCase {
   const char* what;
@@ -56,7 +53,7 @@ TEST(Nms, ByHand) {
        {true, false, true}},
       {"groups apart", halves, {3, 2, 1}, {0, 1, 0}, 0.3, {true, true, false}},
       {"a negative group", halves, {3, 2, 1}, {-1, 0, 0}, 0.3, {false, true, true}},
-      {"not a number comes last", {0, 0, 9, 9, 0, 0, 9, 9}, {kNan, -1}, {0, 0}, 0.5, {false, true}},
+      {"not a number comes last", {0, 0, 9, 9, 0, 0, 9, 9}, {std::nanf(""), -1}, {0, 0}, 0.5, {false, true}},
       {"no area: no overlap", {2, 2, 2, 2, 2, 2, 2, 2}, {2, 1}, {0, 0}, 0, {true, true}},
       {"a threshold of 1", {0, 0, 9, 9, 0, 0, 9, 9}, {2, 1}, {0, 0}, 1, {true, true}},
   };
