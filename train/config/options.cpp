@@ -197,7 +197,10 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     (*paths)->allow_outside = data.allow_outside();
     (*paths)->choice = class_choice(config);
     (*paths)->skip_bad_images = data.bad_images() == config::skip;
-    (*paths)->masks = has_masks(config);
+  }
+  if (has_masks(config)) {
+    splits.train->masks = true;
+    if (splits.val) splits.val = with_masks(*splits.val);  // its figures can do without
   }
   return splits;
 }

@@ -105,6 +105,11 @@ class DetectionTask final : public Task {
         {.title = "AP by size",
          .metrics = {{"AP_small", "small"}, {"AP_medium", "medium"}, {"AP_large", "large"}}},
         {.title = "AP by class", .prefix = "AP/", .things = "classes"},
+        {.title = "Validation, masks",
+         .metrics = {{"segm_AP", "AP"}, {"segm_AP50", "AP50"}, {"segm_AP75", "AP75"}}},
+        {.title = "AP by size, masks",
+         .metrics = {{"segm_AP_small", "small"}, {"segm_AP_medium", "medium"}, {"segm_AP_large", "large"}}},
+        {.title = "AP by class, masks", .prefix = "segm_AP/", .things = "classes"},
     };
   }
 

@@ -26,8 +26,17 @@ std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const
                                                      const std::vector<std::string>& names,
                                                      std::vector<Detection>& detections);
 
+// What is asked for; where nothing is, of boxes, and of masks too where the model predicts some.
+FigureOptions figures_of(const Config& config, FigureOptions asked = {});
 // Throws InputError where figures of masks are asked for of a model that predicts none.
 void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model,
                           const std::string& checkpoint);
+// The set with the masks that its figures need.
+DataPaths with_masks_of(const FigureOptions& figures, DataPaths paths);
+// Where objects have no masks, or detections that are given: throws InputError when masks are asked for; figures that would be of both
+// become those of boxes, and a line is added to notes that says why.
+void settle_masks(FigureOptions& figures, const DetectionDataset& set, std::vector<std::string>& notes);
+void settle_masks(FigureOptions& figures, std::span<const Detection> detections, const std::string& source,
+                  std::vector<std::string>& notes);
 
 }  // namespace saccade

@@ -34,6 +34,7 @@ class DetectorTraining final : public ImageTrainingTask {
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(detection_evaluator(config)),
+        figures_(figures_of(config)),
         splits_(data_splits(config, &notes_)),
         train_set_(open_detection_dataset(*splits_.train, label_scheme(config), &notes_)) {
     int64_t known = train_set_->num_classes();
@@ -50,6 +51,7 @@ class DetectorTraining final : public ImageTrainingTask {
       splits_.val->categories = train_set_->ground_truth().categories;
       val_set_ = open_detection_dataset(*splits_.val, label_scheme(config), &notes_);
       check_categories(*val_set_, category_ids(), class_names(), "the training set");
+      settle_masks(figures_, *val_set_, notes_);
       if (config.data().overfit() == 0) compare_splits();
     }
   }
@@ -92,13 +94,16 @@ class DetectorTraining final : public ImageTrainingTask {
 
   std::vector<std::string> primary_metrics() const override {
     if (!val_set_) return {};
-    return evaluator_.primary;
+    std::vector<std::string> names = evaluator_.primary;
+    if (figures_.iou == IouType::kBoth)
+      for (const std::string& name : evaluator_.primary) names.push_back(kOfMasks + name);
+    return names;
   }
   Metrics evaluate(bool quiet) override {
     evaluation_.quiet = quiet;
     detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
     if (!process_group().is_first()) return {};
-    const EvaluatorSpec::Options options{.truth = &val_set_->ground_truth()};
+    const EvaluatorSpec::Options options{.truth = &val_set_->ground_truth(), .figures = figures_};
     const auto evaluator = evaluator_.start(options);
     evaluator->add({.detections = detections_});
     Evaluation evaluation = evaluator->result();
@@ -154,6 +159,7 @@ class DetectorTraining final : public ImageTrainingTask {
   kernels::ImageNormalization normalization_;
   EvaluatorOptions evaluation_;
   const EvaluatorSpec& evaluator_;
+  FigureOptions figures_;
   std::vector<std::string> notes_;  // about the images of both sets
   DataSplits splits_;
   std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
