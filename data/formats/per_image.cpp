@@ -185,7 +185,7 @@ void add_object(GroundTruth& truth, const ImageObject& object, int64_t category,
                                .area = std::max(width, 0.0) * std::max(height, 0.0),
                                .iscrowd = object.is_difficult,
                                .place = {file.file, object.number}});
-  if (!paths.masks) return;
+  if (!paths.wants.masks) return;
   truth.annotations.back().segmentation = object.segmentation;
   if (object.mask_fault.empty()) return;
   report(object.mask_fault);

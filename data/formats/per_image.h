@@ -46,7 +46,7 @@ int64_t image_side(std::string_view text);
 std::array<double, 4> box_around(const std::vector<double>& points);
 // The polygon as a mask.
 std::shared_ptr<const Segmentation> polygon_mask(std::vector<double> points);
-// Adds the object as the next annotation, of the last image, with its mask where paths.masks wants it; file: that it stands in.
+// Adds the object as the next annotation, of the last image, with its mask where paths.wants.masks wants it; file: that it stands in.
 void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, Place file,
                 const DataPaths& paths, const ProblemReport& report);
 

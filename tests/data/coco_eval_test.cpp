@@ -69,7 +69,8 @@ void expect_equal(const std::string& gt, const std::string& dt, const std::strin
                   IouType iou = IouType::kBoxes) {
   SCOPED_TRACE(dt);
   const bool masks = iou == IouType::kMasks;
-  const GroundTruth truth = read_ground_truth({.annotations = gt, .images = "", .masks = masks});
+  const GroundTruth truth =
+      read_ground_truth({.annotations = gt, .images = "", .wants = {.boxes = true, .masks = masks}});
   const std::vector<Detection> found = read_detections(dt, nullptr, nullptr, masks);
   CocoMetrics f = evaluate_coco(truth, found, dt, {.iou = iou});
   Expected e = read_expected(expected_path);

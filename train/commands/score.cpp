@@ -24,7 +24,7 @@ namespace {
 
 bool is_of_format(const DataPaths& paths, const char* name) {
   if (!paths.format.empty()) return paths.format == name;
-  const auto recognises = detection_formats().find(name).recognises;
+  const auto recognises = data_formats().find(name).recognises;
   return recognises != nullptr && recognises(paths);
 }
 
@@ -98,7 +98,7 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
   }
   paths.choice = choice;
   paths.look_at_images = false;
-  paths.masks = arguments.figures.iou == IouType::kMasks;
+  paths.wants.masks = arguments.figures.iou == IouType::kMasks;
   return paths;
 }
 
@@ -115,10 +115,10 @@ int run_score(const ScoreArguments& arguments) {
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
-  if (paths.masks) coco::need_masks(truth, paths.annotations);
+  if (paths.wants.masks) coco::need_masks(truth, paths.annotations);
   std::vector<std::string> notes;
   std::vector<Detection> detections =
-      read_detections(arguments.detections, &truth, &notes, paths.masks, paths.choice);
+      read_detections(arguments.detections, &truth, &notes, paths.wants.masks, paths.choice);
   for (const std::string& line : keep_classes(arguments.classes, paths.annotations, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
   const auto evaluator = spec.start({.truth = &truth,

@@ -74,7 +74,7 @@ class ImageTrainingTask : public TrainingTask {
 
  protected:
   explicit ImageTrainingTask(LoaderOptions loader) : loader_(std::move(loader)) {}
-  virtual std::shared_ptr<const ImageSource> training_set() const = 0;
+  virtual std::shared_ptr<const Dataset> training_set() const = 0;
 
  private:
   LoaderOptions loader_;

@@ -288,11 +288,11 @@ class CocoFile {
         return "field \"bbox\" is missing, and there is no polygon or run that it could be around";
       ++boxes_around_masks_;
     }
-    if (!paths_.masks) a.segmentation.reset();
+    if (!paths_.wants.masks) a.segmentation.reset();
     if (std::isnan(a.area)) a.area = std::max(a.bbox[2], 0.0) * std::max(a.bbox[3], 0.0);
     if (!a.has_id) without_id_.push_back(truth_.annotations.size());
     truth_.annotations.push_back(a);
-    if (!paths_.masks || a.mask_fault.empty()) return "";
+    if (!paths_.wants.masks || a.mask_fault.empty()) return "";
     ++truth_.faulty_masks;
     return a.mask_fault;
   }
@@ -359,7 +359,7 @@ class CocoFile {
 }  // namespace
 
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report) {
-  if (!paths.masks) {
+  if (!paths.wants.masks) {
     // Without the segmentations, which is much faster; their grammar is checked.
     CocoFile file(paths, false);
     if (!file.lacks_masks()) return file.take(report);

@@ -115,7 +115,7 @@ Words known_values(const std::string& name) {
          return Words{"auto", "cpu", "cuda"};
        }},
       {"evaluator", [] { return detection_evaluators().names(); }},
-      {"from", [] { return detection_formats().names(); }},
+      {"from", [] { return formats_with({.boxes = true}); }},
       {"to", [] { return Words{"coco"}; }},
       {"LAYER",
        [] {

@@ -6,7 +6,7 @@
 #include "data/evaluation/chosen_classes.h"
 #include "data/evaluation/coco_overlap.h"
 #include "data/evaluation/detection_bytes.h"
-#include "data/formats/annotated_images.h"
+#include "data/formats/dataset.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
@@ -15,7 +15,7 @@
 
 namespace saccade {
 
-std::vector<Detection> detect(Detector& model, const std::shared_ptr<const DetectionDataset>& dataset,
+std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Dataset>& dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
   PostprocessOptions post = options.post;
   post.classes = std::ssize(category_ids);
@@ -42,16 +42,14 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Detec
   }));
 }
 
-std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const DetectionDataset>& dataset,
-                                                     const DataPaths& paths,
-                                                     const std::vector<std::string>& names,
-                                                     std::vector<Detection>& detections) {
+std::shared_ptr<const Dataset> keep_classes(const std::shared_ptr<const Dataset>& dataset,
+                                            const DataPaths& paths, const std::vector<std::string>& names,
+                                            std::vector<Detection>& detections) {
   if (names.empty()) return dataset;
   GroundTruth truth = dataset->ground_truth();
   for (const std::string& line : keep_classes(names, dataset->name(), truth, detections))
     print_line("note: {}: {}", dataset->name(), line);
-  return std::make_shared<AnnotatedImages>(dataset->name(), paths.images, std::move(truth),
-                                           LabelScheme::kContiguous);
+  return std::make_shared<Dataset>(dataset->name(), paths.images, std::move(truth), LabelScheme::kContiguous);
 }
 
 FigureOptions figures_of(const Config& config, FigureOptions asked) {
@@ -68,7 +66,7 @@ void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model
 
 DataPaths with_masks_of(const FigureOptions& figures, DataPaths paths) {
   if (figures.iou == IouType::kBoth) return with_masks(std::move(paths));
-  paths.masks = figures.iou == IouType::kMasks;
+  paths.wants.masks = figures.iou == IouType::kMasks;
   return paths;
 }
 
@@ -87,7 +85,7 @@ void settle(FigureOptions& figures, std::vector<std::string>& notes, const std::
 
 }  // namespace
 
-void settle_masks(FigureOptions& figures, const DetectionDataset& set, std::vector<std::string>& notes) {
+void settle_masks(FigureOptions& figures, const Dataset& set, std::vector<std::string>& notes) {
   if (!set.ground_truth().is_annotated) return;
   settle(figures, notes, [&] { coco::need_masks(set.ground_truth(), set.name()); });
 }
@@ -108,7 +106,7 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
   DataPaths paths = with_masks_of(figures, eval_paths(arguments, model));
   paths.may_lack_annotations = true;
   std::vector<std::string> notes;
-  auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
   const bool is_annotated = dataset->ground_truth().is_annotated;
   for (const auto& [flag, is_missing] : {std::pair{"--detections: not given", arguments.detections.empty()},
                                          std::pair{"--json: given", !arguments.json.empty()}})

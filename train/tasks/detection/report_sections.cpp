@@ -161,7 +161,7 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   FigureOptions wanted = figures_of(options.model.config, options.figures);
   if (options.model.module) need_predicted_masks(wanted, options.model, options.checkpoint);
   const DataPaths paths = with_masks_of(wanted, options.paths);
-  auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
   settle_masks(wanted, *dataset, notes);
   for (const std::string& line : notes) print_line(line);
   const LoadedModel& model = options.model;

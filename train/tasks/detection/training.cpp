@@ -36,7 +36,7 @@ class DetectorTraining final : public ImageTrainingTask {
         evaluator_(detection_evaluator(config)),
         figures_(figures_of(config)),
         splits_(data_splits(config, &notes_)),
-        train_set_(open_detection_dataset(*splits_.train, label_scheme(config), &notes_)) {
+        train_set_(open_dataset(*splits_.train, label_scheme(config), &notes_)) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
@@ -49,7 +49,7 @@ class DetectorTraining final : public ImageTrainingTask {
     model_ = build_as<Detector>(config, classes);
     if (splits_.val) {
       splits_.val->categories = train_set_->ground_truth().categories;
-      val_set_ = open_detection_dataset(*splits_.val, label_scheme(config), &notes_);
+      val_set_ = open_dataset(*splits_.val, label_scheme(config), &notes_);
       check_categories(*val_set_, category_ids(), class_names(), "the training set");
       settle_masks(figures_, *val_set_, notes_);
       if (config.data().overfit() == 0) compare_splits();
@@ -131,7 +131,7 @@ class DetectorTraining final : public ImageTrainingTask {
   }
 
  private:
-  std::shared_ptr<const ImageSource> training_set() const override { return train_set_; }
+  std::shared_ptr<const Dataset> training_set() const override { return train_set_; }
   void compare_splits() {
     for (const std::string& remark :
          remarks_on_split(train_set_->ground_truth(), *splits_.train, val_set_->ground_truth(), *splits_.val))
@@ -162,7 +162,7 @@ class DetectorTraining final : public ImageTrainingTask {
   FigureOptions figures_;
   std::vector<std::string> notes_;  // about the images of both sets
   DataSplits splits_;
-  std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
+  std::shared_ptr<const Dataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Detector> model_;
   std::vector<Detection> detections_;  // of the last evaluation
   std::vector<std::string> evaluation_notes_;
