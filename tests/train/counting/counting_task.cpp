@@ -76,13 +76,7 @@ Evaluation evaluate_counts(Classifier& model, const Config& config,
 class CounterTraining final : public ImageTrainingTask {
  public:
   explicit CounterTraining(const Config& config)
-      : ImageTrainingTask(train_loader(config)),
-        config_(config),
-        splits_(data_splits(config)),
-        train_set_(open_dataset(*splits_.train)),
-        model_(build_as<Classifier>(config, 1)) {
-    if (splits_.val) val_set_ = open_dataset(*splits_.val);
-  }
+      : ImageTrainingTask(config), model_(build_as<Classifier>(config, 1)) {}
   Module& model() override { return *model_; }
   std::vector<std::string> class_names() const override { return {"objects"}; }
   std::vector<int64_t> category_ids() const override { return {}; }
@@ -109,11 +103,6 @@ class CounterTraining final : public ImageTrainingTask {
   }
 
  private:
-  std::shared_ptr<const Dataset> training_set() const override { return train_set_; }
-
-  Config config_;
-  DataSplits splits_;
-  std::shared_ptr<const Dataset> train_set_, val_set_;
   std::shared_ptr<Classifier> model_;
 };
 

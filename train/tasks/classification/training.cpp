@@ -46,34 +46,20 @@ double hits(const HostCopy& logits, const std::vector<int64_t>& labels) {
 class ClassifierTraining final : public ImageTrainingTask {
  public:
   explicit ClassifierTraining(const Config& config)
-      : ImageTrainingTask(train_loader(config)),
-        config_(config),
+      : ImageTrainingTask(config),
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(classification_evaluator(config)),
-        smoothing_(config.criterion().label_smoothing()),
-        splits_(data_splits(config, &notes_)),
-        train_set_(open_dataset(*splits_.train, label_scheme(config), &notes_)) {
+        smoothing_(config.criterion().label_smoothing()) {
     const int64_t classes = train_set_->num_classes();
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
       fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
                  train_set_->name());
     model_ = build_as<Classifier>(config, classes);
-    if (!splits_.val) return;
-    splits_.val->categories = train_set_->ground_truth().categories;
-    val_set_ = open_dataset(*splits_.val, label_scheme(config), &notes_);
-    if (config.data().overfit() > 0) return;
-    if (const std::string shared = remark_on_shared_images(train_set_->ground_truth(), *splits_.train,
-                                                           val_set_->ground_truth(), *splits_.val);
-        !shared.empty())
-      notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), shared));
   }
 
   Module& model() override { return *model_; }
-  std::vector<std::string> class_names() const override { return train_set_->class_names(); }
   std::vector<int64_t> category_ids() const override { return {}; }
-  std::vector<std::string> describe_data() const override { return notes_; }
-
   std::optional<Batch> largest_batch() const override {
     const std::vector<ImageSize> unknown(static_cast<size_t>(train_set_->num_images()));
     return saccade::largest_batch(config_, unknown, 0);
@@ -103,15 +89,10 @@ class ClassifierTraining final : public ImageTrainingTask {
   }
 
  private:
-  std::shared_ptr<const Dataset> training_set() const override { return train_set_; }
-  Config config_;
   kernels::ImageNormalization normalization_;
   EvaluatorOptions evaluation_;
   const EvaluatorSpec& evaluator_;
   double smoothing_;
-  std::vector<std::string> notes_;  // about the images of both sets
-  DataSplits splits_;
-  std::shared_ptr<const Dataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Classifier> model_;
 };
 
