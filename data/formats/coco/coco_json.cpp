@@ -107,17 +107,8 @@ bool read_mask(JsonFile& json, JsonValue value, FileAnnotation& a) {
 
 // Of polygons the box around their points, of runs that around their pixels; of no size where there are none.
 std::array<double, 4> box_of(const Segmentation& segmentation) {
-  Box box = segmentation.runs.box();
-  if (!segmentation.polygons.empty()) {
-    constexpr double kFar = std::numeric_limits<double>::infinity();
-    box = {kFar, kFar, -kFar, -kFar};
-    for (const std::vector<double>& polygon : segmentation.polygons)
-      for (size_t i = 0; i < polygon.size(); ++i) {
-        double &low = i % 2 == 0 ? box.x1 : box.y1, &high = i % 2 == 0 ? box.x2 : box.y2;
-        low = std::min(low, polygon[i]);
-        high = std::max(high, polygon[i]);
-      }
-  }
+  Box box = segmentation.polygons.empty() ? segmentation.runs.box() : box_around({});
+  for (const std::vector<double>& polygon : segmentation.polygons) box = around(box, box_around(polygon));
   return {box.x1, box.y1, box.x2 - box.x1, box.y2 - box.y1};
 }
 
