@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/checks/units.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "data/augment/augment.h"
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 #include "data/evaluation/detections.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/data_format.h"

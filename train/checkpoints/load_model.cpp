@@ -8,7 +8,7 @@
 #include "core/tensor/memory.h"
 #include "models/not_finite.h"
 #include "train/checkpoints/checkpoint.h"
-#include "train/config/config_changes.h"
+#include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
 

@@ -4,7 +4,7 @@
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/chosen_classes.h"
-#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"

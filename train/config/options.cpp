@@ -8,7 +8,7 @@
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/splits.h"
 #include "models/build.h"
-#include "train/config/config_fields.h"
+#include "train/config/schema/config_fields.h"
 #include "train/config/task.h"
 
 namespace saccade {

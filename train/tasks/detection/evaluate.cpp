@@ -4,7 +4,7 @@
 
 #include "core/files/text.h"
 #include "data/evaluation/chosen_classes.h"
-#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/detection_bytes.h"
 #include "data/formats/dataset.h"
 #include "train/config/options.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 #include "data/evaluation/confusion.h"
 #include "data/evaluation/detection_curves.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/coco/coco_overlap.h"
 #include "data/pages/chart.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"

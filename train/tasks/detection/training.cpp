@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "core/distributed/process_group.h"
-#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"

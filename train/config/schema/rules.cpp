@@ -1,4 +1,4 @@
-#include "train/config/rules.h"
+#include "train/config/schema/rules.h"
 
 #include <fmt/ranges.h>
 
@@ -14,7 +14,7 @@
 #include "layers/name_patterns.h"
 #include "models/backbone.h"
 #include "models/build.h"
-#include "train/config/config_fields.h"
+#include "train/config/schema/config_fields.h"
 #include "train/optimizers/schedule.h"
 
 namespace saccade {

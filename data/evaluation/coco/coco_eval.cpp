@@ -1,5 +1,5 @@
 // The metrics of all categories and of each: summarize of cocoeval.py.
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <iterator>
 #include <map>
 
-#include "data/evaluation/coco_parts.h"
+#include "data/evaluation/coco/coco_parts.h"
 #include "data/evaluation/detection_bytes.h"
 #include "data/evaluation/evaluators.h"
 

@@ -1,4 +1,4 @@
-#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/coco/coco_overlap.h"
 
 #include <algorithm>
 #include <unordered_map>

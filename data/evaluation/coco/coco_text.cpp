@@ -8,7 +8,7 @@
 
 #include "core/files/text.h"
 #include "core/formats/json.h"
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 
 namespace saccade {
 namespace {

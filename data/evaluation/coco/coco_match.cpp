@@ -5,8 +5,8 @@
 
 #include "core/tensor/error.h"
 #include "core/types/image_size.h"
-#include "data/evaluation/coco_overlap.h"
-#include "data/evaluation/coco_parts.h"
+#include "data/evaluation/coco/coco_overlap.h"
+#include "data/evaluation/coco/coco_parts.h"
 #include "data/formats/checks/units.h"
 
 namespace saccade::coco {

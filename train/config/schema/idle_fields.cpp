@@ -1,11 +1,11 @@
-#include "train/config/idle_fields.h"
+#include "train/config/schema/idle_fields.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <initializer_list>
 
-#include "train/config/config_changes.h"
+#include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
 
 namespace saccade {
