@@ -203,6 +203,9 @@ void keep_first(GroundTruth& truth, int64_t most) {
   if (kept.empty()) return;
   std::erase_if(truth.images, [&](const ImageInfo& i) { return !kept.contains(i.id); });
   std::erase_if(truth.annotations, [&](const Annotation& a) { return !kept.contains(a.image_id); });
+  int64_t next = 0;  // images that no list numbers are numbered by their places
+  for (ImageInfo& image : truth.images)
+    if (image.category_id) image.id = next++;
 }
 
 GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
