@@ -21,6 +21,12 @@ const std::vector<SplitNames>& split_names() {
   return kNames;
 }
 
+const std::optional<DataPaths>& split_called(const DataSplits& splits, const std::string& name) {
+  for (const SplitNames& names : split_names())
+    if (names.names[0] == name) return splits.*names.split;
+  fail_input("--split: \"{}\", expected train, val or test", name);
+}
+
 namespace {
 
 bool is_asked_for(const DataFormat& format, const std::string& name, const Contents& wanted) {

@@ -16,6 +16,8 @@ struct SplitNames {
   std::vector<std::string> names;
 };
 const std::vector<SplitNames>& split_names();
+// That called "train", "val" or "test". Throws InputError for another name.
+const std::optional<DataPaths>& split_called(const DataSplits& splits, const std::string& name);
 
 // What a folder holds, in the layout of the one format that knows it and provides something of what is wanted, or of the one that is
 // named; or what a file (data.yaml) names.

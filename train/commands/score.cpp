@@ -42,29 +42,23 @@ LoadedModel classes_of(const std::string& checkpoint) {
 
 // The split of the folder, with the classes that a training on it has.
 DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model, const ClassChoice& choice) {
-  const DataSplits splits = find_united(
-      arguments.data, arguments.checkpoint.empty() ? PlaceOptions{} : place_options(model.config));
-  if (arguments.data.size() > 1)
-    for (const std::string& note : splits.notes) print_line("note: {}", note);
-  for (const SplitNames& names : split_names()) {
-    if (names.names[0] != arguments.split) continue;
-    const auto& split = splits.*names.split;
-    if (!split)
-      fail_input("{}: has no {} images{}", fmt::join(arguments.data, " + "), arguments.split,
-                 arguments.checkpoint.empty() && arguments.split == "val"
-                     ? "; where training drew them, --checkpoint says how"
-                     : "");
-    DataPaths paths = *split;
-    // COCO's lists have ids of their own; elsewhere the training set numbers the classes.
-    if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train &&
-        arguments.split != "train") {
-      DataPaths training = *splits.train;
-      training.choice = choice;
-      paths.categories = read_ground_truth(training).categories;
-    }
-    return paths;
+  const DataSplits splits =
+      united_splits(arguments.data, arguments.annotations, arguments.images,
+                    arguments.checkpoint.empty() ? PlaceOptions{} : place_options(model.config));
+  const auto& split = split_called(splits, arguments.split);
+  if (!split)
+    fail_input("{}: has no {} images{}", fmt::join(arguments.data, " + "), arguments.split,
+               arguments.checkpoint.empty() && arguments.split == "val"
+                   ? "; where training drew them, --checkpoint says how"
+                   : "");
+  DataPaths paths = *split;
+  // COCO's lists have ids of their own; elsewhere the training set numbers the classes.
+  if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train && arguments.split != "train") {
+    DataPaths training = *splits.train;
+    training.choice = choice;
+    paths.categories = read_ground_truth(training).categories;
   }
-  fail_input("--split: \"{}\", expected train, val or test", arguments.split);
+  return paths;
 }
 
 DataPaths scored_paths(const ScoreArguments& arguments) {
@@ -77,9 +71,6 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
   const ClassChoice choice = class_choice(model.config);
   DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
   if (!arguments.data.empty()) {
-    if (!arguments.annotations.empty() || !arguments.images.empty())
-      fail_input("--data: {} beside --annotations or --images, expected only one of them",
-                 fmt::join(arguments.data, " + "));
     paths = split_paths(arguments, model, choice);
   } else if (is_of_format(paths, "yolo") && paths.images.empty()) {
     fail_input(
