@@ -6,8 +6,8 @@
 #include "core/files/nearest.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
-#include "train/config/config_changes.h"
-#include "train/config/moved_fields.h"
+#include "train/config/schema/config_changes.h"
+#include "train/config/schema/moved_fields.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
 

@@ -13,7 +13,7 @@
 #include "core/runtime/interrupt.h"
 #include "data/loading/skipped_images.h"
 #include "train/checkpoints/run_folder.h"
-#include "train/config/config_changes.h"
+#include "train/config/schema/config_changes.h"
 #include "train/loop/plan.h"
 #include "train/loop/step_timer.h"
 #include "train/loop/trainer.h"

@@ -1,4 +1,4 @@
-#include "train/config/idle_fields.h"
+#include "train/config/schema/idle_fields.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <initializer_list>
 
 #include "models/build.h"
-#include "train/config/config_changes.h"
+#include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
 
 namespace saccade {

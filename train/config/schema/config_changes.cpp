@@ -1,11 +1,11 @@
-#include "train/config/config_changes.h"
+#include "train/config/schema/config_changes.h"
 
 #include <fmt/ranges.h>
 #include <google/protobuf/text_format.h>
 
 #include "core/tensor/error.h"
-#include "train/config/config_fields.h"
-#include "train/config/rules.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/schema/rules.h"
 
 namespace saccade {
 

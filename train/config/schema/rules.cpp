@@ -1,4 +1,4 @@
-#include "train/config/rules.h"
+#include "train/config/schema/rules.h"
 
 #include <fmt/ranges.h>
 
@@ -14,7 +14,7 @@
 #include "layers/name_patterns.h"
 #include "models/backbone.h"
 #include "models/build.h"
-#include "train/config/config_fields.h"
+#include "train/config/schema/config_fields.h"
 #include "train/optimizers/schedule.h"
 
 namespace saccade {
@@ -36,7 +36,7 @@ std::vector<std::string> registered_names(const std::string& registry) {
   static const std::map<std::string, Names (*)()> kRegistries = {
       {"attention", [] { return attention_layers().names(); }},
       {"backbone", [] { return backbones().names(); }},
-      {"data format", [] { return united(detection_formats().names(), classification_formats().names()); }},
+      {"data format", [] { return data_formats().names(); }},
       {"evaluator",
        [] { return united(detection_evaluators().names(), classification_evaluators().names()); }},
       {"model", [] { return model_types().names(); }},

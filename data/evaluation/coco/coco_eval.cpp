@@ -1,5 +1,5 @@
 // The metrics of all categories and of each: summarize of cocoeval.py.
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <iterator>
 #include <map>
 
-#include "data/evaluation/coco_parts.h"
+#include "data/evaluation/coco/coco_parts.h"
 #include "data/evaluation/detection_bytes.h"
 #include "data/evaluation/evaluators.h"
 
@@ -87,18 +87,16 @@ class CocoEvaluator final : public Evaluator {
   void merge(std::string_view state) override { add({.detections = detections_of(state)}); }
   Evaluation result() const override {
     FigureOptions figures = options_.figures;
-    if (figures.iou != IouType::kBoth) {
-      const CocoMetrics metrics = evaluate(figures);
-      return {named_metrics(metrics), class_metrics(metrics), table(metrics), coco_json(metrics, true),
-              metrics.notes};
-    }
-    const CocoMetrics boxes = evaluate(figures);
+    const CocoMetrics first = evaluate(figures);
+    Evaluation all{named_metrics(first), class_metrics(first), table(first), coco_json(first, true),
+                   first.notes};
+    if (figures.iou != IouType::kBoth) return all;
     figures.iou = IouType::kMasks;
     const CocoMetrics masks = evaluate(figures);
-    Evaluation all{named_metrics(boxes), class_metrics(boxes), table(boxes) + "\nmasks\n" + table(masks),
-                   coco_json(boxes, true, &masks), boxes.notes};
-    for (auto& [name, value] : named_metrics(masks)) all.metrics.emplace_back("segm_" + name, value);
-    for (auto& [name, value] : class_metrics(masks)) all.of_classes.emplace_back("segm_" + name, value);
+    for (auto& [name, value] : named_metrics(masks)) all.metrics.emplace_back(kOfMasks + name, value);
+    for (auto& [name, value] : class_metrics(masks)) all.of_classes.emplace_back(kOfMasks + name, value);
+    all.table = "boxes\n" + all.table + "\nmasks\n" + table(masks);
+    all.json = coco_json(first, true, &masks);
     return all;
   }
 
@@ -121,7 +119,8 @@ class CocoEvaluator final : public Evaluator {
      .start = [](const EvaluatorSpec::Options& options) -> std::unique_ptr<Evaluator> {
        return std::make_unique<CocoEvaluator>(options);
      },
-     .file = __FILE__});
+     .file = __FILE__,
+     .has_masks = true});
 
 }  // namespace
 

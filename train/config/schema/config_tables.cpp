@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "configs/saccade.pb.h"
-#include "train/config/config_fields.h"
-#include "train/config/rules.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/schema/rules.h"
 
 namespace saccade {
 

@@ -1,5 +1,5 @@
 // Precision and recall of each category: accumulate of cocoeval.py.
-#include "data/evaluation/coco_parts.h"
+#include "data/evaluation/coco/coco_parts.h"
 
 namespace saccade::coco {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/runtime/parallel.h"
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 
 namespace saccade::coco {
 

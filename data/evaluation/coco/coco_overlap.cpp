@@ -1,4 +1,4 @@
-#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/coco/coco_overlap.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -25,6 +25,11 @@ std::unordered_map<int64_t, ImageSize> sizes_of(const GroundTruth& truth) {
   return sizes;
 }
 
+[[noreturn]] void fail_at(size_t i, std::span<const Detection> detections, const std::string& source,
+                          const std::string& what) {
+  fail_input("{}: entry {} (image {}): {}", source, i + 1, detections[i].image_id, what);
+}
+
 class BoxOverlap final : public Overlap {
  public:
   void compare(std::span<const Detection* const> found, std::span<const Annotation* const> objects,
@@ -46,16 +51,14 @@ class MaskOverlap final : public Overlap {
   MaskOverlap(const GroundTruth& truth, std::span<const Detection> detections, const std::string& source)
       : sizes_(sizes_of(truth)) {
     need_masks(truth, "annotations");
+    need_masks(detections, source);
     for (size_t i = 0; i < detections.size(); ++i) {
       const Detection& d = detections[i];
-      auto fail = [&](const std::string& what) {
-        fail_input("{}: entry {} (image {}): {}", source, i + 1, d.image_id, what);
-      };
-      if (d.mask == nullptr) fail("has no segmentation, expected one, as masks count");
       const auto it = sizes_.find(d.image_id);
       if (it != sizes_.end() && d.mask->size() != it->second)
-        fail(fmt::format("mask: it is {} x {}, but its image is {} x {}", d.mask->size().width,
-                         d.mask->size().height, it->second.width, it->second.height));
+        fail_at(i, detections, source,
+                fmt::format("mask: it is {} x {}, but its image is {} x {}", d.mask->size().width,
+                            d.mask->size().height, it->second.width, it->second.height));
     }
   }
 
@@ -97,6 +100,12 @@ void need_masks(const GroundTruth& truth, const std::string& name) {
       fail(error.what());
     }
   }
+}
+
+void need_masks(std::span<const Detection> detections, const std::string& source) {
+  for (size_t i = 0; i < detections.size(); ++i)
+    if (detections[i].mask == nullptr)
+      fail_at(i, detections, source, "has no segmentation, expected one, as masks count");
 }
 
 std::unique_ptr<Overlap> make_overlap(IouType type, const GroundTruth& truth,

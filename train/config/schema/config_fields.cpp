@@ -1,4 +1,4 @@
-#include "train/config/config_fields.h"
+#include "train/config/schema/config_fields.h"
 
 #include <fmt/ranges.h>
 #include <google/protobuf/text_format.h>
@@ -7,7 +7,7 @@
 
 #include "core/files/nearest.h"
 #include "train/config/config.h"
-#include "train/config/rules.h"
+#include "train/config/schema/rules.h"
 
 namespace saccade {
 

@@ -8,7 +8,7 @@
 
 #include "core/files/text.h"
 #include "core/formats/json.h"
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 
 namespace saccade {
 namespace {
@@ -103,7 +103,7 @@ std::string coco_json(const CocoMetrics& metrics, bool with_classes, const CocoM
       text += fmt::format(",\n  \"{}AP_by_iou\": [{}]", prefix, fmt::join(of.AP_by_iou, ", "));
   };
   add("", metrics);
-  if (masks != nullptr) add("segm_", *masks);
+  if (masks != nullptr) add(kOfMasks, *masks);
   if (with_classes) {
     text += ",\n  \"per_class\": [";
     for (size_t k = 0; k < metrics.classes.size(); ++k) {
@@ -115,7 +115,7 @@ std::string coco_json(const CocoMetrics& metrics, bool with_classes, const CocoM
           if (!l.column.empty()) text += fmt::format(", \"{}{}\": {}", prefix, l.key, l.value(of));
       };
       add_class("", c);
-      if (masks != nullptr) add_class("segm_", masks->classes.at(k));
+      if (masks != nullptr) add_class(kOfMasks, masks->classes.at(k));
       text += "}";
     }
     text += "\n  ]";

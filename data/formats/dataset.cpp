@@ -1,4 +1,4 @@
-#include "data/formats/annotated_images.h"
+#include "data/formats/dataset.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -20,13 +20,13 @@ std::optional<Instance> instance_of(const Annotation& a, ImageSize image) {
 
 }  // namespace
 
-AnnotatedImages::AnnotatedImages(std::string name, std::string images_dir, GroundTruth truth,
-                                 LabelScheme labels)
+Dataset::Dataset(std::string name, std::string images_dir, GroundTruth truth, LabelScheme labels)
     : name_(std::move(name)), images_dir_(std::move(images_dir)), truth_(std::move(truth)) {
   if (truth_.images.empty()) fail_input("{}: the list of images is empty", name_);
   if (truth_.categories.empty()) fail_input("{}: the list of categories is empty", name_);
   check_ids(truth_, name_, [](const std::string& problem) { fail_input("{}", problem); });
-  std::sort(truth_.images.begin(), truth_.images.end(), by_id);
+  if (!std::ranges::is_sorted(truth_.images, by_id))
+    std::sort(truth_.images.begin(), truth_.images.end(), by_id);
   std::sort(truth_.categories.begin(), truth_.categories.end(), by_id);
   number_classes(labels);
 
@@ -40,7 +40,7 @@ AnnotatedImages::AnnotatedImages(std::string name, std::string images_dir, Groun
   begin_.push_back(next);
 }
 
-void AnnotatedImages::number_classes(LabelScheme labels) {
+void Dataset::number_classes(LabelScheme labels) {
   constexpr int64_t kMaxLabel = 65535;
   for (const Category& category : truth_.categories) {
     if (labels == LabelScheme::kCategoryId) {
@@ -57,38 +57,40 @@ void AnnotatedImages::number_classes(LabelScheme labels) {
   }
 }
 
-std::string AnnotatedImages::image_path(int64_t index) const {
+std::string Dataset::image_path(int64_t index) const {
   return (std::filesystem::path(images_dir_) / file_name(index)).string();
 }
 
-std::string AnnotatedImages::place_of(int64_t index) const {
+std::string Dataset::place_of(int64_t index) const {
   const ImageInfo& i = image(index);
+  if (i.category_id) return "";
   return i.place.file > 0 ? truth_.text_of(i.place) : fmt::format("image {} of {}", i.id, name_);
 }
 
-std::span<const Annotation> AnnotatedImages::annotations_of(int64_t index) const {
+std::span<const Annotation> Dataset::annotations_of(int64_t index) const {
   size_t i = static_cast<size_t>(index), begin = begin_.at(i);
   return std::span<const Annotation>(truth_.annotations).subspan(begin, begin_.at(i + 1) - begin);
 }
 
-int64_t AnnotatedImages::class_of(int64_t category_id) const {
+int64_t Dataset::class_of(int64_t category_id) const {
   const std::vector<Category>& known = truth_.categories;
   auto it = std::lower_bound(known.begin(), known.end(), Category{category_id, ""}, by_id);
-  SACCADE_CHECK(it != known.end() && it->id == category_id, "[annotated_images] unknown category {}",
-                category_id);
+  SACCADE_CHECK(it != known.end() && it->id == category_id, "[dataset] unknown category {}", category_id);
   return std::lower_bound(category_ids_.begin(), category_ids_.end(), category_id) - category_ids_.begin();
 }
 
-std::vector<int64_t> AnnotatedImages::labels_of(int64_t index) const {
+std::vector<int64_t> Dataset::labels_of(int64_t index) const {
+  if (const auto& own = image(index).category_id) return {class_of(*own)};
   std::vector<int64_t> labels;
   for (const Annotation& a : annotations_of(index))
     if (!a.iscrowd) labels.push_back(class_of(a.category_id));
   return labels;
 }
 
-Sample AnnotatedImages::make_sample(int64_t index, Image image) const {
+Sample Dataset::make_sample(int64_t index, Image image) const {
   Sample sample;
   const ImageSize size{image.height, image.width};
+  if (const auto& own = this->image(index).category_id) sample.label = class_of(*own);
   for (const Annotation& a : annotations_of(index)) {
     if (a.iscrowd) continue;
     auto instance = instance_of(a, size);

@@ -5,8 +5,8 @@
 
 #include "core/tensor/error.h"
 #include "core/types/image_size.h"
-#include "data/evaluation/coco_overlap.h"
-#include "data/evaluation/coco_parts.h"
+#include "data/evaluation/coco/coco_overlap.h"
+#include "data/evaluation/coco/coco_parts.h"
 #include "data/formats/checks/units.h"
 
 namespace saccade::coco {
@@ -267,7 +267,8 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
         "{}: the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image",
         source));
   for (std::string& remark : remarks_on_figures(truth)) notes.push_back(std::move(remark));
-  const std::unique_ptr<Overlap> overlap = make_overlap(options.iou, truth, detections, source);
+  const std::unique_ptr<Overlap> overlap =
+      make_overlap(options.iou.value_or(IouType::kBoxes), truth, detections, source);
 
   Matches matches;
   std::vector<Cell>& cells = matches.cells = make_cells(of_truth, of_found);
