@@ -46,7 +46,7 @@ std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const
                                                      std::vector<Detection>& detections) {
   if (names.empty()) return dataset;
   GroundTruth truth = dataset->ground_truth();
-  for (const std::string& line : keep_classes(names, dataset->name(), truth, detections))
+  for (const std::string& line : keep_classes(names, truth, detections))
     print_line("note: {}: {}", dataset->name(), line);
   return std::make_shared<AnnotatedImages>(dataset->name(), paths.images, std::move(truth),
                                            LabelScheme::kContiguous);
