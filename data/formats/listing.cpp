@@ -245,15 +245,20 @@ fs::path normal_path(const fs::path& path) {
 }
 
 std::string RealPaths::of(const std::string& path) {
-  const fs::path file = normal_path(path);
-  const auto [it, is_new] = folders_.try_emplace(file.parent_path().string());
+  const size_t slash = path.rfind('/');
+  std::string name = path.substr(slash == path.npos ? 0 : slash + 1);
+  if (name.empty() || name == "." || name == "..") {
+    const fs::path plain = normal_path(fs::absolute(path));
+    return plain.has_filename() ? of(plain.string()) : plain.string();
+  }
+  const std::string folder = slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  const auto [it, is_new] = folders_.try_emplace(folder);
   if (is_new) {
     std::error_code error;
-    const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
     it->second = fs::weakly_canonical(folder, error).string();
     if (error) it->second = normal_path(fs::absolute(folder)).string();
   }
-  return joined(it->second, file.filename().string());
+  return it->second == "/" ? "/" + name : it->second + "/" + name;
 }
 
 std::string common_folder(const std::vector<std::string>& folders) {

@@ -9,7 +9,6 @@
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
-#include "data/formats/checks/unused_data.h"
 #include "data/formats/named_classes.h"
 
 namespace saccade {
@@ -79,27 +78,6 @@ void find_in_folders(const std::string& folder, DataSplits& splits,
         splits.*split.split = find(own);
 }
 
-DataSplits find_splits(const std::string& folder, const std::string& wanted) {
-  DataSplits found = look_for_splits(folder, wanted);
-  if (!found.format.empty()) {
-    if (is_folder(folder))
-      for (std::string& note : notes_on_unused(folder, detection_formats().find(found.format), found))
-        found.notes.push_back(std::move(note));
-    return found;
-  }
-  std::string layouts;
-  for (const auto& [name, format] : detection_formats().all())
-    if (is_asked_for(format, wanted))
-      layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
-  if (is_file(folder))
-    fail_input(
-        "{}: describes no data set that is known, expected its folder, or a data.yaml, obj.data, json or csv",
-        folder);
-  fail_input(
-      "{}: no data set is found in the folder, expected one as {}; data convert FILE OUT --images DIR takes any list",
-      folder, layouts);
-}
-
 namespace {
 
 std::vector<std::string> folders_in(const std::string& folder) {
@@ -113,6 +91,55 @@ std::vector<std::string> folders_in(const std::string& folder) {
   std::sort(names.begin(), names.end());
   return names;
 }
+
+bool holds_set(const std::string& folder, const std::string& wanted) {
+  try {
+    return !look_for_splits(folder, wanted).format.empty();
+  } catch (const InputError&) {  // who opens it tells
+    return true;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> sets_below(const std::string& folder, const std::string& wanted) {
+  constexpr int kLevels = 2;
+  constexpr size_t kFolders = 200;
+  std::vector<std::string> level{folder}, found;
+  for (int k = 0; k < kLevels && found.empty(); ++k) {
+    std::vector<std::string> below;
+    for (const std::string& own : level)
+      for (const std::string& name : folders_in(own))
+        if (below.size() < kFolders) below.push_back(joined(own, name));
+    std::ranges::copy_if(below, std::back_inserter(found),
+                         [&](const std::string& each) { return holds_set(each, wanted); });
+    level = std::move(below);
+  }
+  return found;
+}
+
+DataSplits find_splits(const std::string& folder, const std::string& wanted) {
+  DataSplits found = look_for_splits(folder, wanted);
+  if (!found.format.empty()) return found;
+  std::string layouts;
+  for (const auto& [name, format] : detection_formats().all())
+    if (is_asked_for(format, wanted))
+      layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
+  if (is_file(folder))
+    fail_input(
+        "{}: describes no data set that is known, expected its folder, or a data.yaml, obj.data, json or csv",
+        folder);
+  if (const std::vector<std::string> below = sets_below(folder, wanted); !below.empty())
+    fail_input("{}: no data set is found in the folder itself, but {}, expected --data {}{}", folder,
+               below.size() == 1 ? "one in " + below[0]
+                                 : fmt::format("{} in folders below, first {}", below.size(), below[0]),
+               below[0], below.size() == 1 ? "" : ", or --data for each of several");
+  fail_input(
+      "{}: no data set is found in the folder, expected one as {}; data convert FILE OUT --images DIR takes any list",
+      folder, layouts);
+}
+
+namespace {
 
 // Folders beside those of the splits that have some of their classes.
 void note_other_class_folders(const std::string& folder, DataSplits& found) {

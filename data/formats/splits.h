@@ -22,6 +22,8 @@ const std::vector<SplitNames>& split_names();
 DataSplits find_splits(const std::string& folder, const std::string& format = "");
 // Likewise, but where no format knows the folder, the result's format is "".
 DataSplits look_for_splits(const std::string& folder, const std::string& format = "");
+// The nearest folders below in which look_for_splits finds something.
+std::vector<std::string> sets_below(const std::string& folder, const std::string& format = "");
 // Tells each split of the others: formats that know classes by name only number those of all, and images that one list lacks may be
 // named in another.
 void join_classes(DataSplits& splits);
