@@ -8,15 +8,11 @@
 
 namespace saccade {
 
-std::vector<std::string> keep_classes(const std::vector<std::string>& names, const std::string& data,
-                                      GroundTruth& truth, std::vector<Detection>& detections) {
+std::vector<std::string> keep_classes(const std::vector<std::string>& names, GroundTruth& truth,
+                                      std::vector<Detection>& detections) {
   if (names.empty()) return {};
-  std::vector<std::string> known;
-  for (const Category& c : truth.categories) known.push_back(c.name);
-  const ClassChoice choice{.only = names};
-  check_choice(choice, known, data);
   const size_t notes = truth.notes.size();
-  choose_classes(truth, choice);
+  choose_classes(truth, {.only = names});
   std::vector<std::string> lines(truth.notes.begin() + static_cast<std::ptrdiff_t>(notes), truth.notes.end());
   truth.notes.resize(notes);
   std::unordered_set<int64_t> ids;

@@ -10,9 +10,8 @@
 namespace saccade {
 
 // Leaves the categories of these names, their boxes and the detections of them; all images stay, as with pycocotools' catIds. Returns
-// what was left out, a line each, without the file's name. Throws InputError "DATA: ..." for a name that the truth does not have. Does
-// nothing where there are no names.
-std::vector<std::string> keep_classes(const std::vector<std::string>& names, const std::string& data,
-                                      GroundTruth& truth, std::vector<Detection>& detections);
+// what was left out, a line each, without the file's name. The truth has these names (check_choice). Does nothing where there are none.
+std::vector<std::string> keep_classes(const std::vector<std::string>& names, GroundTruth& truth,
+                                      std::vector<Detection>& detections);
 
 }  // namespace saccade

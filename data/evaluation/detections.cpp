@@ -13,7 +13,9 @@
 #include "core/tensor/error.h"
 #include "data/evaluation/image_names.h"
 #include "data/evaluation/result_file.h"
+#include "data/formats/checks/mask_check.h"
 #include "data/formats/coco/segmentation_json.h"
+#include "data/formats/listing.h"
 
 namespace saccade {
 namespace {
@@ -162,22 +164,32 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
 }
 
 // Makes masks of the polygons, and boxes of the masks where there are no others.
-void find_masks(const std::string& path, ResultFile& file, const GroundTruth* truth) {
+void find_masks(const std::string& path, ResultFile& file, const GroundTruth* truth,
+                std::vector<std::string>* notes) {
   std::unordered_map<int64_t, ImageSize> sizes;
   if (truth != nullptr)
     for (const ImageInfo& image : truth->images)
       sizes.emplace(image.id, ImageSize{image.height, image.width});
+  int64_t points = 0;
+  size_t first = 0;
   for (const auto& [i, segmentation] : file.polygons) {
     Detection& d = file.detections[i];
     const auto size = sizes.find(d.image_id);
     if (size == sizes.end() || size->second == ImageSize{})
       fail_input("{}: entry {}: its polygons need an image of known size", path, i + 1);
     try {
-      d.mask = std::make_shared<Mask>(segmentation->mask(size->second));
+      Segmentation areas = *segmentation;
+      const int64_t left_out = leave_out_points(areas);
+      if (points == 0) first = i + 1;
+      points += left_out;
+      d.mask = std::make_shared<Mask>(Mask::from_polygons(size->second, areas.polygons));
     } catch (const InputError& error) {
       fail_input("{}: entry {}: {}", path, i + 1, error.what());
     }
   }
+  note(notes, points,
+       fmt::format("{}: {} fewer than three points and {} left out, the first of entry {}", path,
+                   count_of(points, "polygon has", "polygons have"), points == 1 ? "is" : "are", first));
   const bool have_mask_areas = !file.entries.empty() && !file.entries[0].has_box;
   for (size_t i = 0; i < file.entries.size(); ++i) {
     Detection& d = file.detections[i];
@@ -203,7 +215,7 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
       if (!file.entries[i].has_id)
         fail_input("{}: entry {}: field \"image_id\" {}", path, i + 1,
                    file.entries[i].word == kNoName ? "is missing" : "must be an integer");
-  if (masks || file.lacks_boxes()) find_masks(path, file, truth);
+  if (masks || file.lacks_boxes()) find_masks(path, file, truth, notes);
   if (truth != nullptr) {
     find_categories(path, file, *truth, choice, notes);
     take_mapped_ids(path, file, *truth, notes);

@@ -6,6 +6,7 @@
 
 #include "core/files/text.h"
 #include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/dataset_fix.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/checks/mask_check.h"
 #include "data/formats/checks/units.h"
@@ -46,12 +47,18 @@ const DataFormat& format_of(const DataPaths& paths) {
 
 void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); }
 
-GroundTruth read_lists(const DataFormat& format, const DataPaths& paths, const ProblemReport& report) {
+GroundTruth read_whole(const DataFormat& format, const DataPaths& paths, const ProblemReport& report) {
   GroundTruth truth = format.read(paths, report);
   if (paths.wants.masks) check_masks(truth, paths.annotations, report);
+  check_file_names(truth, paths.annotations, report);
   note_unnamed_images(truth, paths, format.read);
   take_known_categories(truth, paths.categories);
-  if (paths.part == Part::kValidation) truth.notes.clear();  // they are of the training set, too
+  return truth;
+}
+
+// The notes on the whole are those of the training part.
+GroundTruth part_with_notes(GroundTruth truth, const DataPaths& paths) {
+  if (paths.part == Part::kValidation) truth.notes.clear();
   return part_of(std::move(truth), paths);
 }
 
@@ -76,11 +83,12 @@ DataPaths plain_set(DataPaths set, const DataPaths& all) {
 GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   std::vector<SetPart> parts;
   std::vector<std::string> names;
-  for (const DataPaths& one : sets_of(paths)) {
+  const std::vector<DataPaths> sets = sets_of(paths);
+  for (const DataPaths& one : sets) {
     DataPaths set = plain_set(one, paths);
     const DataFormat& format = format_of(set);
     if (paths.sets.empty() && format.has_category_ids) set.categories = paths.categories;
-    parts.push_back({.truth = read_lists(format, set, report),
+    parts.push_back({.truth = read_whole(format, set, report),
                      .name = set.annotations,
                      .images = set.images,
                      .has_ids = format.has_category_ids,
@@ -89,7 +97,10 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   }
   // Another set that is known by then, as that of a model, may have had the other names.
   if (paths.categories.empty()) check_choice(paths.choice, names, paths.annotations);
-  for (SetPart& part : parts) choose_classes(part.truth, paths.choice);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    choose_classes(parts[i].truth, paths.choice);
+    parts[i].truth = part_with_notes(std::move(parts[i].truth), plain_set(sets[i], paths));
+  }
   GroundTruth truth;
   if (paths.sets.empty() && parts[0].has_ids) {
     truth = std::move(parts[0].truth);
@@ -111,7 +122,9 @@ void check_names(const std::vector<std::string>& names, const std::string& data)
 
 // What every set is read by, whatever it is of.
 GroundTruth read_any(const DataPaths& paths, const ProblemReport& report) {
-  auto read = [&](const DataPaths& set) { return read_lists(format_of(set), set, report); };
+  auto read = [&](const DataPaths& set) {
+    return part_with_notes(read_whole(format_of(set), set, report), set);
+  };
   GroundTruth truth = is_plain(paths)             ? read(paths)
                       : paths.wants.image_classes ? join_folders(paths, read)
                                                   : read_joined(paths, report);

@@ -68,6 +68,7 @@ struct DataSplits {
   std::string format = {};
   std::optional<DataPaths> train = {}, val = {}, test = {};
   std::vector<std::string> notes = {};  // what was passed over, a line each
+  std::string folder = {};              // that a file which describes the set names as the set's; "": its own
   std::vector<std::string> drawn = {};  // which validation images were drawn (draw_validation), a line each
 };
 
@@ -85,8 +86,14 @@ struct DataFormat {
   DataSplits (*find)(const std::string& folder) = nullptr;
   // What a single file names: --data data.yaml. Nothing where it is no file of this format; nullptr: there is no such thing.
   DataSplits (*find_in_file)(const std::string& file) = nullptr;
-  // Whether a folder or file that `find` has not taken holds labelled images; nullptr: where `find` finds something in the folder.
-  bool (*holds_labels)(const std::string& place) = nullptr;
+  // For notes on what is not read (data/formats/checks/unused_data.h): whether a file with one of these endings holds labels, by its first
+  // bytes.
+  std::vector<const char*> label_endings = {};
+  bool (*holds_labels)(const std::string& file) = nullptr;
+  // The files that the labels of a set are read from, or folders that are read as a whole; nullptr: its annotations alone.
+  std::vector<std::string> (*label_places)(const DataPaths& paths) = nullptr;
+  // Those of what a list beside the set names; none where it is no list.
+  std::vector<std::string> (*named_in)(const std::string& list, const DataPaths& paths) = nullptr;
   // Whether its files number the classes; else these are known by their names.
   bool has_category_ids = false;
   Contents provides = {.boxes = true};

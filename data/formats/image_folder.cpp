@@ -98,11 +98,6 @@ bool is_wordnet_number(const std::string& name) {
   return name.size() == 9 && name[0] == 'n' && name.find_first_not_of("0123456789", 1) == std::string::npos;
 }
 
-std::vector<std::string> folders_in(const std::string& folder) {
-  std::error_code error;
-  return list_folder(folder, error).folders;
-}
-
 // Folders beside those of the splits that have some of their classes.
 void note_other_class_folders(const std::string& folder, DataSplits& found) {
   std::unordered_set<std::string> classes;

@@ -219,6 +219,18 @@ bool holds_image(const std::string& folder) {
   return found;
 }
 
+std::vector<std::string> folders_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator it(folder, error), end;
+  for (; !error && it != end; it.increment(error))
+    if (const std::string name = it->path().filename().string();
+        !name.starts_with(".") && is_folder(it->path().string()))
+      names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 bool is_folder(const std::string& path) {
   std::error_code error;
   return fs::is_directory(path, error);
@@ -245,15 +257,20 @@ fs::path normal_path(const fs::path& path) {
 }
 
 std::string RealPaths::of(const std::string& path) {
-  const fs::path file = normal_path(path);
-  const auto [it, is_new] = folders_.try_emplace(file.parent_path().string());
+  const size_t slash = path.rfind('/');
+  std::string name = path.substr(slash == path.npos ? 0 : slash + 1);
+  if (name.empty() || name == "." || name == "..") {
+    const fs::path plain = normal_path(fs::absolute(path));
+    return plain.has_filename() ? of(plain.string()) : plain.string();
+  }
+  const std::string folder = slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  const auto [it, is_new] = folders_.try_emplace(folder);
   if (is_new) {
     std::error_code error;
-    const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
     it->second = fs::weakly_canonical(folder, error).string();
     if (error) it->second = normal_path(fs::absolute(folder)).string();
   }
-  return joined(it->second, file.filename().string());
+  return it->second == "/" ? "/" + name : it->second + "/" + name;
 }
 
 std::string common_folder(const std::vector<std::string>& folders) {

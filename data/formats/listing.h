@@ -42,6 +42,8 @@ FileIdentity identity_of(const std::string& path);
 
 // Names of the images in a folder and its folders, relative to it, sorted; hidden ones are left out. Throws InputError when it cannot be read.
 std::vector<std::string> list_images(const std::string& folder);
+// Those of the folders in a folder, sorted; hidden ones are left out, and there are none where it cannot be read.
+std::vector<std::string> folders_in(const std::string& folder);
 // Names of the folder's own files that end so, sorted; none where there is no such folder.
 std::vector<std::string> list_files(const std::string& folder, const std::string& ending);
 // The same of the folders in it, too, relative to it; `links` and `around` get what FolderListing has.

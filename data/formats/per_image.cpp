@@ -95,9 +95,9 @@ void note_images(const AnnotationFiles& files, const std::vector<ReadFile>& read
   for (const std::string& image : listing.images)
     if (!used.contains(image) && ++without == 1) example = image;
   if (without > 0)
-    truth.notes.push_back(
-        fmt::format("{} in {} {} no {} and {} left out, first {}", count_of(without, "image", "images"),
-                    images, without == 1 ? "has" : "have", files.one, without == 1 ? "is" : "are", example));
+    truth.notes.push_back(fmt::format(
+        "{} in {} {} no {} in {} and {} left out, first {}", count_of(without, "image", "images"), images,
+        without == 1 ? "has" : "have", files.one, files.folder, without == 1 ? "is" : "are", example));
   for (std::string& note : notes_on_listing(listing, images)) truth.notes.push_back(std::move(note));
 }
 

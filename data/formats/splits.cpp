@@ -9,7 +9,6 @@
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
-#include "data/formats/checks/unused_data.h"
 #include "data/formats/named_classes.h"
 
 namespace saccade {
@@ -89,14 +88,38 @@ void find_in_folders(const std::string& folder, DataSplits& splits,
         splits.*split.split = find(own);
 }
 
+namespace {
+
+bool holds_set(const std::string& folder, const std::string& named, const Contents& wanted) {
+  try {
+    return !look_for_splits(folder, named, wanted).format.empty();
+  } catch (const InputError&) {  // who opens it tells
+    return true;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> sets_below(const std::string& folder, const std::string& named,
+                                    const Contents& wanted) {
+  constexpr int kLevels = 2;
+  constexpr size_t kFolders = 200;
+  std::vector<std::string> level{folder}, found;
+  for (int k = 0; k < kLevels && found.empty(); ++k) {
+    std::vector<std::string> below;
+    for (const std::string& own : level)
+      for (const std::string& name : folders_in(own))
+        if (below.size() < kFolders) below.push_back(joined(own, name));
+    std::ranges::copy_if(below, std::back_inserter(found),
+                         [&](const std::string& each) { return holds_set(each, named, wanted); });
+    level = std::move(below);
+  }
+  return found;
+}
+
 DataSplits find_splits(const std::string& folder, const std::string& named, const Contents& wanted) {
   DataSplits found = look_for_splits(folder, named, wanted);
-  if (!found.format.empty()) {
-    if (is_folder(folder) && wanted.boxes)
-      for (std::string& note : notes_on_unused(folder, data_formats().find(found.format), found))
-        found.notes.push_back(std::move(note));
-    return found;
-  }
+  if (!found.format.empty()) return found;
   std::string layouts;
   for (const auto& [name, format] : data_formats().all())
     if (is_asked_for(format, named, wanted))
@@ -105,6 +128,11 @@ DataSplits find_splits(const std::string& folder, const std::string& named, cons
     fail_input(
         "{}: describes no data set that is known, expected its folder, or a data.yaml, obj.data, json or csv",
         folder);
+  if (const std::vector<std::string> below = sets_below(folder, named, wanted); !below.empty())
+    fail_input("{}: no data set is found in the folder itself, but {}, expected --data {}{}", folder,
+               below.size() == 1 ? "one in " + below[0]
+                                 : fmt::format("{} in folders below, first {}", below.size(), below[0]),
+               below[0], below.size() == 1 ? "" : ", or --data for each of several");
   fail_input(
       "{}: no data set is found in the folder, expected one as {}; data convert FILE OUT --images DIR takes any list",
       folder, layouts);

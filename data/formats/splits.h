@@ -27,6 +27,9 @@ DataSplits find_splits(const std::string& folder, const std::string& format = ""
 // Likewise, but where no format knows the folder, the result's format is "".
 DataSplits look_for_splits(const std::string& folder, const std::string& format = "",
                            const Contents& wanted = {.boxes = true});
+// The nearest folders below in which look_for_splits finds something.
+std::vector<std::string> sets_below(const std::string& folder, const std::string& format = "",
+                                    const Contents& wanted = {.boxes = true});
 // Tells each split of the others: formats that know classes by name only number those of all, and images that one list lacks may be
 // named in another.
 void join_classes(DataSplits& splits);

@@ -81,7 +81,7 @@ void XmlReader::walk(std::string_view root) {
     }
   constexpr size_t kPiece = size_t{1} << 24;
   bool ok = true;
-  for (size_t at = 0; ok && stopped_.empty();) {
+  for (size_t at = 0; ok && stopped_.empty() && !is_finished_;) {
     const size_t size = std::min(kPiece, text.size() - at);
     const bool is_last = at + size == text.size();
     ok = XML_Parse(parser_.get(), text.data() + at, static_cast<int>(size), is_last ? 1 : 0) == XML_STATUS_OK;
@@ -89,7 +89,7 @@ void XmlReader::walk(std::string_view root) {
     if (is_last) break;
   }
   if (!stopped_.empty()) fail_input("{}", stopped_);
-  if (!ok)
+  if (!ok && !is_finished_)
     fail_input("{}: line {}: no XML: {}", path_, line(), XML_ErrorString(XML_GetErrorCode(parser_.get())));
   if (root_ != root) fail_input("{}: line 1: expected <{}>, found <{}>", path_, root, root_);
 }
@@ -98,6 +98,11 @@ uint64_t XmlReader::line() const { return XML_GetCurrentLineNumber(parser_.get()
 
 void XmlReader::stop(const std::string& what) {
   if (stopped_.empty()) stopped_ = fmt::format("{}: line {}: {}", path_, line(), what);
+  XML_StopParser(parser_.get(), XML_FALSE);
+}
+
+void XmlReader::finish() {
+  is_finished_ = true;
   XML_StopParser(parser_.get(), XML_FALSE);
 }
 

@@ -45,6 +45,8 @@ class XmlReader {
   uint64_t line() const;
   // What is wrong with the file: it is read no further.
   void stop(const std::string& what);
+  // It has what is wanted of it: it is read no further, either.
+  void finish();
 
  private:
   void begin_element(std::string_view name, const XmlAttributes& attributes);
@@ -54,6 +56,7 @@ class XmlReader {
   FileKind kind_;
   std::string element_, root_, text_, stopped_;
   std::unique_ptr<XML_ParserStruct, void (*)(XML_Parser)> parser_;
+  bool is_finished_ = false;
   std::vector<size_t> depth_;  // lengths of element_ above each element
 };
 

@@ -107,7 +107,7 @@ void expect_equal_of_two(const std::string& gt, const std::string& dt, const std
   GroundTruth truth = read_ground_truth({gt, ""});
   std::vector<Detection> detections = read_detections(dt);
   const size_t images = truth.images.size();
-  keep_classes({truth.categories[1].name, truth.categories[0].name}, gt, truth, detections);
+  keep_classes({truth.categories[1].name, truth.categories[0].name}, truth, detections);
   EXPECT_EQ(truth.images.size(), images);
   const CocoMetrics f = evaluate_coco(truth, detections, dt);
   ASSERT_EQ(f.classes.size(), 2u);

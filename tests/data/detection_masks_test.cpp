@@ -103,7 +103,7 @@ TEST(DetectionMasks, FaultsNameTheEntry) {
                             R"({"size":[0,10],"counts":[]})", R"({"size":[6,10],"counts":"~"})",
                             R"({"size":[6,10],"counts":{}})", R"({"size":[1e9,1e9],"counts":"0"})",
                             R"({"size":[9223372036854775807,9223372036854775807],"counts":"0"})", "[7]",
-                            "[[1,2,3]]", "[[1,2,3,4]]", R"([["a"]])", "[[1,2,3,4,5,1e300]]"}) {
+                            "[[1,2,3]]", R"([["a"]])", "[[1,2,3,4,5,1e300]]"}) {
     const std::string said = error(fault, &truth);
     EXPECT_TRUE(said.starts_with(path + ": entry 1: ")) << fault << ": " << said;
     EXPECT_EQ(said.find('\n'), said.npos);
@@ -114,6 +114,27 @@ TEST(DetectionMasks, FaultsNameTheEntry) {
   unsized.images[0].width = unsized.images[0].height = 0;
   EXPECT_NE(error("[[1,1,3,1,3,3]]", &unsized).find("entry 1: its polygons need an image of known size"),
             std::string::npos);
+}
+
+// As in annotations.
+TEST(DetectionMasks, PolygonsOfFewPointsAreLeftOut) {
+  TestFolder dir;
+  const GroundTruth truth = one_rectangle();
+  const auto read = [&](const std::string& polygons, std::vector<std::string>& notes) {
+    write_bytes(
+        dir / "d.json",
+        R"([{"image_id":7,"category_id":3,"bbox":[1,2,3,4],"score":0.5,"segmentation":)" + polygons + "}]");
+    return read_detections(dir / "d.json", &truth, &notes, true).at(0).mask->area();
+  };
+  std::vector<std::string> notes;
+  EXPECT_EQ(read("[[1,1,3,1,3,3,1,3]]", notes), 4);
+  EXPECT_TRUE(notes.empty());
+  EXPECT_EQ(read("[[1,1,3,1,3,3,1,3],[5,5,6,6]]", notes), 4);
+  EXPECT_EQ(read("[[1,2,3,4],[]]", notes), 0);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_NE(notes[0].find("1 polygon has fewer than three points and is left out, the first of entry 1"),
+            std::string::npos);
+  EXPECT_NE(notes[1].find("2 polygons have"), std::string::npos);
 }
 
 TEST(DetectionMasks, OverlapByPixels) {

@@ -80,10 +80,20 @@ void write_coco(const DataSource& source, const GroundTruth& truth) {
   if (replaces) print_line("{}: replaces the file that was there", source.output);
 }
 
+// Of the first of the sources.
+struct Written {
+  size_t images = 0, boxes = 0;
+};
+
 // place: the folder that was written, or the one file. --data takes it where its lists alone are found in it.
-void tell_how_to_train(const std::string& place, const std::vector<DataSource>& sources, bool allow_outside) {
+void tell_how_to_train(const std::string& place, const std::vector<DataSource>& sources, Written written,
+                       bool allow_outside) {
   const DataSource& training = sources[0];
   if (!training.name.empty() && training.name != "train") return;
+  if (written.boxes == 0 || (written.images < 2 && sources.size() == 1))
+    return print_line("{}: {} and {} are too little to train on", training.output,
+                      count_of(static_cast<int64_t>(written.images), "image", "images"),
+                      count_of(static_cast<int64_t>(written.boxes), "box", "boxes"));
   bool is_found = false;
   try {
     std::error_code error;
@@ -146,6 +156,7 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
   if (!fix.empty()) folder = prepare_outputs(sources, flags.data.empty() ? "" : fix, flags.data);
   std::vector<Category> categories;
   GroundTruth first;  // of the splits
+  Written written;
   for (DataSource source : sources) {
     source.paths.categories = categories;
     GroundTruth left, all;
@@ -165,8 +176,9 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
     if (left.images.empty() || left.categories.empty())
       fail_input("{}: nothing that is right is left of it", source.paths.annotations);
     write_coco(source, left);
+    if (written.images == 0) written = {left.images.size(), left.annotations.size()};
   }
-  if (!fix.empty()) tell_how_to_train(fix, sources, flags.allow_outside);
+  if (!fix.empty()) tell_how_to_train(fix, sources, written, flags.allow_outside);
   return problems;
 }
 
@@ -331,6 +343,7 @@ int run_data_convert(const DataConvertArguments& arguments) {
                arguments.input);
   const auto folder = prepare_outputs(sources, arguments.output,
                                       arguments.images.empty() ? places : std::vector<std::string>());
+  Written written;
   std::vector<Category> categories;
   for (DataSource& source : sources) {
     source.paths.allow_outside = arguments.allow_outside;
@@ -351,8 +364,9 @@ int run_data_convert(const DataConvertArguments& arguments) {
     if (const std::string line = leave_out_empty_boxes(truth); !line.empty())
       print_line("{}: {}", source.output, line);
     write_coco(source, truth);
+    if (written.images == 0) written = {truth.images.size(), truth.annotations.size()};
   }
-  tell_how_to_train(arguments.output, sources, arguments.allow_outside);
+  tell_how_to_train(arguments.output, sources, written, arguments.allow_outside);
   return 0;
 }
 

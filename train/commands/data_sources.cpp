@@ -40,6 +40,8 @@ std::vector<DataSource> splits_of(const std::vector<std::string>& folders, const
   std::vector<DataSource> sources;
   const DataSplits splits = find_united(folders, {.format = format});
   for (const std::string& note : splits.notes) print_line("note: {}", note);
+  if (!splits.train)
+    print_line("note: {} has no training images, without which train refuses it", fmt::join(folders, " + "));
   for (const SplitNames& split : split_names())
     if (const auto& paths = splits.*split.split)
       sources.push_back(
@@ -105,7 +107,7 @@ bool holds_classes(const std::string& place) {
               "{}: may be a list of boxes, but not in a layout that is known, so the folders beside it are not taken for classes; "
               "data convert {} OUT --images DIR reads it as COCO",
               list, list);
-      return true;
+      return sets_below(paths->images).empty();  // else a folder of data sets is no class
     }
   return false;
 }

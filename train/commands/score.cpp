@@ -107,10 +107,12 @@ int run_score(const ScoreArguments& arguments) {
       !conflicts.empty())
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
   if (paths.wants.masks) coco::need_masks(truth, paths.annotations);
-  std::vector<std::string> notes;
+  std::vector<std::string> classes, notes;
+  for (const Category& c : truth.categories) classes.push_back(c.name);
+  check_choice({.only = arguments.classes}, classes, paths.annotations);
   std::vector<Detection> detections =
       read_detections(arguments.detections, &truth, &notes, paths.wants.masks, paths.choice);
-  for (const std::string& line : keep_classes(arguments.classes, paths.annotations, truth, detections))
+  for (const std::string& line : keep_classes(arguments.classes, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
   const auto evaluator = spec.start({.truth = &truth,
                                      .source = arguments.detections,

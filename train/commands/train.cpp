@@ -61,7 +61,7 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   // The program's own file, of a run that goes on, may be of before.
   const Config read = load_config(recipe_file(arguments), {}, arguments.config.empty() ? nullptr : &notes);
   Config config = read;
-  for (const std::string& set : arguments.set) apply_set(config, set);
+  for (const std::string& set : arguments.set) apply_set(config, set, &notes);
   use_data(config, {arguments.data, arguments.classes});
   for (std::string& warning : config_warnings(read, config, has_weights)) notes.push_back(std::move(warning));
   return config;

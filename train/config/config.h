@@ -27,9 +27,9 @@ Config parse_config(const std::string& text, const std::string& name,
 //   data.augment.short_sides=480,512     a list; [] empties it
 //   model.backbone.arg.points=4          a keyed argument, added or replaced; its type follows from the value
 //   optimizer.group.0.lr_mult=0.1        an element of a list of messages, by index
-//   optimizer.group={regex: "bias"}      a message in textproto syntax: replaces one, is appended to a list
+//   optimizer.group={regex: "bias"}      a message in textproto syntax: replaces one, which notes tell, is appended to a list
 //   data.class_map.traffic light=sign    what a class of the data is trained as, added or replaced; "": it is left out
-void apply_set(Config& config, const std::string& assignment);
+void apply_set(Config& config, const std::string& assignment, std::vector<std::string>* notes = nullptr);
 // What the flags --data and --classes say.
 struct DataFlags {
   std::vector<std::string> folders = {}, classes = {};

@@ -66,7 +66,8 @@ const pb::EnumDescriptor* enum_of_field(const std::string& field) {
   return nullptr;
 }
 
-// The parser's message in our words, with the nearest name for what is misspelt.
+}  // namespace
+
 std::string explain(const FirstError& error, const std::string& text) {
   const pb::DescriptorPool* pool = pb::DescriptorPool::generated_pool();
   if (const TwoNames names = unknown_field(error.message))
@@ -83,8 +84,6 @@ std::string explain(const FirstError& error, const std::string& text) {
   std::string line = trimmed_line(text, error.line);
   return line.empty() ? message : fmt::format("{} (in `{}`)", message, line);
 }
-
-}  // namespace
 
 Config parse_config(const std::string& text, const std::string& name, std::vector<std::string>* notes) {
   FirstError error;
@@ -105,7 +104,7 @@ Config load_config(const std::string& path, const std::vector<std::string>& sets
   std::string text = read_text(path, kConfigFile);
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // Notepad's byte-order mark
   Config config = parse_config(text, path, notes);
-  for (const std::string& set : sets) apply_set(config, set);
+  for (const std::string& set : sets) apply_set(config, set, notes);
   return config;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/tensor/error.h"
 #include "train/config/config.h"
+#include "train/config/schema/config_changes.h"
 #include "train/config/schema/config_fields.h"
 #include "train/config/schema/moved_fields.h"
 #include "train/config/text.h"
@@ -66,7 +67,7 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
                  fmt::join(field_names(f->message_type()), ", "));
     if (!f->is_repeated()) r->ClearField(&m, f);
     std::string wrong = parse_value(m, f, text);
-    if (!wrong.empty()) fail_input("{}: {}", where, shortened(wrong, 200));
+    if (!wrong.empty()) fail_input("{}: {}", where, wrong);
     // Without a place there is no split, as where none is named.
     if (!f->is_repeated() && f->message_type() == config::Split::descriptor() &&
         r->GetMessage(m, f).ByteSizeLong() == 0)
@@ -76,6 +77,19 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
   if (!f->is_repeated()) return set_scalar(m, f, trim(value), where);
   r->ClearField(&m, f);
   for (const std::string& element : list_elements(value)) set_scalar(m, f, element, where);
+}
+
+// Fields of a group that were set, and that braces in its place do not set.
+void note_lost(const Config& before, const Config& after, const std::string& path,
+               std::vector<std::string>& notes) {
+  std::vector<std::string> lost;
+  for (const ConfigChange& change : config_changes(before, after))
+    if (change.to == "none") lost.push_back(change.field);
+  if (lost.empty()) return;
+  notes.push_back(fmt::format(
+      "note: --set {}: takes the place of all of it; {} that {} set before {} not: {}{}", path,
+      lost.size() == 1 ? "a field" : fmt::format("{} fields", lost.size()), lost.size() == 1 ? "was" : "were",
+      lost.size() == 1 ? "is" : "are", lost[0], lost.size() == 1 ? "" : ", ..."));
 }
 
 // The value of a keyed argument; its type follows from its form.
@@ -134,7 +148,7 @@ void set_class_mapping(config::Data& data, const std::string& name, const std::s
 
 }  // namespace
 
-void apply_set(Config& config, const std::string& assignment) {
+void apply_set(Config& config, const std::string& assignment, std::vector<std::string>* notes) {
   size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)
     fail_input("--set {}: expected path.to.field=value", shortened(assignment));
@@ -152,8 +166,12 @@ void apply_set(Config& config, const std::string& assignment) {
     done += (done.empty() ? "" : ".") + names[i];
     bool last = i + 1 == names.size();
     if (last) {
+      const bool is_group = f->message_type() && !f->is_repeated();
+      const Config before = is_group ? config : Config();
       set_field(*m, f, value, "--set " + path);
-      return move_fields(config);
+      move_fields(config);
+      if (is_group && notes && m->GetReflection()->HasField(*m, f)) note_lost(before, config, path, *notes);
+      return;
     }
     if (f->cpp_type() != pb::FieldDescriptor::CPPTYPE_MESSAGE)
       fail_input("--set {}: {} is {}, it has no fields of its own", path, done, expected_for(f));

@@ -155,7 +155,9 @@ DataSplits splits_of_folders(const Config& config, std::vector<std::string>* not
   folders.insert(folders.end(), config.data().more_folders().begin(), config.data().more_folders().end());
   const DataSplits splits = find_united(folders, place_options(config));
   const std::string named = fmt::format("{}", fmt::join(folders, " + "));
-  if (!splits.train) fail_input("{}: no training images are found in the folder", named);
+  if (!splits.train)
+    fail_input("{}: no training images are found in the folder{}", named,
+               splits.notes.empty() ? "" : "; " + splits.notes[0]);
   if (notes == nullptr) return splits;
   for (const std::string& note : splits.notes) notes->push_back("note: " + note);
   if (folders.size() > 1)

@@ -131,7 +131,8 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
     data.set_workers(std::min(data.workers(), available_processors()));
     config.mutable_model()->set_num_classes(0);
   }
-  for (const std::string& set : sets) apply_set(config, set);
+  FittedRecipe fitted;
+  for (const std::string& set : sets) apply_set(config, set, &fitted.notes);
   validate_config(config);
   if (const auto size = task_of(config).data_size(config); size && !flags.folders.empty())
     fit_to_size(config, *size, sets);
@@ -142,7 +143,7 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
     if (!is_set(sets, "model.backbone.frozen_batch_norm")) backbone.set_frozen_batch_norm(false);
     if (!is_set(sets, "model.backbone.frozen_statistics")) backbone.set_frozen_statistics(false);
   }
-  FittedRecipe fitted{config, {}};
+  fitted.config = config;
   for (const ConfigChange& c : config_changes(resolve_config(before), resolve_config(config)))
     if (!among_the_places(c.field))
       fitted.notes.push_back(c.to_string() + (is_set(sets, c.field) ? " (--set)" : reason_of(c.field)));

@@ -25,17 +25,6 @@
 namespace saccade {
 namespace {
 
-void check_file_names(const GroundTruth& file, const std::string& name, const ProblemReport& report) {
-  const std::unordered_map<int64_t, int64_t> repeats = images_with_anothers_file(file.images);
-  if (repeats.empty()) return;
-  std::unordered_map<int64_t, const ImageInfo*> images;
-  for (const ImageInfo& image : file.images) images.emplace(image.id, &image);
-  for (const ImageInfo& image : file.images)
-    if (const auto it = repeats.find(image.id); it != repeats.end())
-      report(fmt::format("{}: its file \"{}\" is that of {}, too", file.where(image, name), image.file_name,
-                         file.name_of(*images.at(it->second))));
-}
-
 // What is found out about one image.
 struct ImageFinding {
   std::string kind, problem;
@@ -311,7 +300,6 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   if (truth.images.empty()) add_of_all("the list of images is empty");
   if (truth.categories.empty()) add_of_all("the list of categories is empty");
   check_ids(truth, paths.annotations, add);
-  check_file_names(truth, paths.annotations, add);
   const bool has_images = !paths.images.empty() && paths.look_at_images;
   const std::vector<ImageFinding> found =
       has_images ? inspect_images(truth, paths, threads) : std::vector<ImageFinding>();

@@ -57,7 +57,7 @@ class MaskCheck {
     if (std::ranges::none_of(a.segmentation->polygons, has_no_area)) return;
     Segmentation rest = *a.segmentation;
     if (points_ == 0) first_ = truth_.name_of(a);
-    points_ += static_cast<int64_t>(std::erase_if(rest.polygons, has_no_area));
+    points_ += saccade::leave_out_points(rest);
     without_ += rest.polygons.empty();
     a.segmentation = rest.polygons.empty() ? nullptr : std::make_shared<const Segmentation>(std::move(rest));
   }
@@ -86,6 +86,10 @@ class MaskCheck {
 };
 
 }  // namespace
+
+int64_t leave_out_points(Segmentation& segmentation) {
+  return static_cast<int64_t>(std::erase_if(segmentation.polygons, has_no_area));
+}
 
 void check_masks(GroundTruth& truth, const std::string& name, const ProblemReport& report) {
   MaskCheck(truth, name, report).run();

@@ -12,4 +12,7 @@ namespace saccade {
 // three points are left out, which a note counts.
 void check_masks(GroundTruth& truth, const std::string& name, const ProblemReport& report);
 
+// Takes the polygons of fewer than three points away; how many they were.
+int64_t leave_out_points(Segmentation& segmentation);
+
 }  // namespace saccade

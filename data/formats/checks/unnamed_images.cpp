@@ -1,10 +1,14 @@
 #include "data/formats/checks/unnamed_images.h"
 
 #include <filesystem>
+#include <set>
 #include <unordered_set>
 
+#include "core/formats/json.h"
 #include "core/tensor/error.h"
+#include "data/formats/coco/coco.h"
 #include "data/formats/listing.h"
+#include "data/images/image.h"
 
 namespace saccade {
 namespace {
@@ -23,6 +27,22 @@ void add_names(const GroundTruth& truth, const std::string& folder, std::unorder
   }
 }
 
+bool is_written_list(const std::string& file) {
+  return is_file(file) && head_of(file, kJsonFile, kWrittenList.size()) == kWrittenList;
+}
+
+// What lies in the folders of the images that are named: a list of several sets may be relative to one that holds anything.
+FolderListing list_named_folders(const GroundTruth& truth, const std::string& folder) {
+  FolderListing listing;
+  std::set<std::string> folders;
+  for (const ImageInfo& image : truth.images)
+    folders.insert(fs::path(image.file_name).parent_path().string());
+  for (const std::string& own : folders)
+    for (const std::string& name : list_files(joined(folder, own), ""))
+      if (has_image_extension(name)) listing.images.push_back((fs::path(own) / name).string());
+  return listing;
+}
+
 }  // namespace
 
 void note_unnamed_images(GroundTruth& truth, const DataPaths& paths,
@@ -30,7 +50,8 @@ void note_unnamed_images(GroundTruth& truth, const DataPaths& paths,
                          double seconds) {
   if (truth.names_all_images || !is_folder(paths.images)) return;
   try {
-    FolderListing listing = list_tree(paths.images, seconds);
+    FolderListing listing = is_written_list(paths.annotations) ? list_named_folders(truth, paths.images)
+                                                               : list_tree(paths.images, seconds);
     if (!listing.is_whole) {
       truth.notes.push_back(
           fmt::format("{} holds too much to look for images that are not named here within {} seconds",

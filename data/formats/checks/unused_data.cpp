@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unordered_set>
+#include <utility>
 
 #include "core/tensor/error.h"
 #include "data/formats/joining/united_paths.h"
@@ -15,125 +17,238 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLevels = 3;
-constexpr size_t kMostBeside = 200;  // folders
+constexpr int64_t kMostSeen = 300'000;  // files and folders
+constexpr size_t kMostRead = 5000;      // whose beginnings are looked at
+constexpr size_t kMostLists = 100;
 
-// Without links, so that a place has one name.
-fs::path real_path(const std::string& path) {
-  std::error_code error;
-  const fs::path real = fs::weakly_canonical(path, error);
-  return normal_path(error ? fs::absolute(path) : real);
-}
-
-// Whether `path` is the folder or lies in it.
-bool is_below(const fs::path& path, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
-}
-
+// Everything is known by its name without links.
 class Search {
  public:
-  Search(const DataFormat& format, const DataSplits& splits) : format_(format), splits_(splits) {
-    for (const SplitNames& names : split_names())
-      if (const auto& split = splits.*names.split)
-        for (const DataPaths& set : sets_of(*split)) {
-          for (const std::string& place : {set.images, set.annotations})
-            if (!place.empty()) used_.push_back(real_path(place));
-          if (is_file(set.annotations)) lists_.push_back(set.annotations);
-        }
+  Search(const DataFormat& format, const DataSplits& own, const std::vector<DataSplits>& all)
+      : format_(format), splits_(own) {
+    for (const DataSplits& splits : all)
+      for (const SplitNames& names : split_names())
+        if (const auto& split = splits.*names.split)
+          for (const DataPaths& set : sets_of(*split)) add_read(set);
   }
 
-  std::vector<std::string> run(const std::string& folder) {
-    look_beside(folder, 0);
-    for (const std::string& list : lists_) look_for_lists(list);
-    if (const auto count = std::ssize(unused_); count > 0)
-      notes_.push_back(fmt::format("{} {} labelled data but {} of the splits and {} left out{}{}",
-                                   count == 1 ? unused_.front() : count_of(count, "", "folders or lists"),
-                                   count == 1 ? "holds" : fmt::format("in {} hold", folder),
-                                   count == 1 ? "is none" : "are none", count == 1 ? "is" : "are",
-                                   count == 1 ? "" : ", first ", count == 1 ? "" : unused_.front()));
-    return std::move(notes_);
+  std::vector<std::string> run(const std::string& place) {
+    const std::string described = splits_.folder.empty() ? parent_of(place) : splits_.folder;
+    if (!choose_folder(is_folder(place) ? place : described)) return {};
+    walk();
+    std::ranges::sort(labels_);
+    find_unread();
+    name_lists();
+    return lines();
   }
 
  private:
-  // The folders in this one, and in those of them that hold a split.
-  void look_beside(const std::string& folder, int level) {
-    std::vector<std::string> beside;
+  void add_read(const DataPaths& set) {
+    const DataFormat& format = data_formats().find(set.format);
+    std::vector<std::string> places{set.annotations};
+    if (format.label_places != nullptr) places = format.label_places(set);
+    for (const std::string& place : places)
+      if (!place.empty()) read_.insert(real_.of(place));
+    if (!set.images.empty()) images_.push_back(real_.of(set.images));
+    if (format_.named_in != nullptr && format.name == format_.name) listed_.push_back(set);
+  }
+
+  bool choose_folder(const std::string& folder) {
+    folder_ = folder;
+    set_root();
+    if (folders_.empty()) {
+      folder_ = common_folder({read_.begin(), read_.end()});
+      set_root();
+    }
+    return root_ != "/" && !folders_.empty();
+  }
+
+  // The folders below the root in which something is read.
+  void set_root() {
     std::error_code error;
-    fs::directory_iterator it(folder, error), end;
-    for (; !error && it != end && beside.size() < kMostBeside; it.increment(error))
-      if (!it->path().filename().string().starts_with(".") && is_folder(it->path().string()))
-        beside.push_back(it->path().string());
-    std::ranges::sort(beside);
-    for (const std::string& place : beside) {
-      const fs::path path = real_path(place);
-      if (std::ranges::any_of(used_, [&](const fs::path& used) { return is_below(path, used); })) continue;
-      if (std::ranges::any_of(used_, [&](const fs::path& used) { return is_below(used, path); })) {
-        if (level + 1 < kLevels) look_beside(place, level + 1);
-      } else if (holds_labels(place)) {
-        add(place);
-      }
-    }
+    root_ = fs::canonical(folder_, error).string();
+    for (const std::string& place : read_)
+      for (std::string at = parent_of(place); is_below(at, root_) && folders_.insert(at).second;)
+        at = parent_of(at);
   }
 
-  bool holds_labels(const std::string& place) const {
-    if (!holds_image(place)) return false;
-    try {
-      if (format_.holds_labels != nullptr && format_.holds_labels(place)) return true;
-      const DataSplits found = format_.find(place);
-      return std::ranges::any_of(split_names(), [&](const SplitNames& names) {
-        const auto& split = found.*names.split;
-        return split && holds_image(split->images);
-      });
-    } catch (const InputError&) {
-      return false;
-    }
+  static bool is_below(const std::string& path, const std::string& folder) {
+    return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
   }
 
-  // Lists beside one that is taken, which begin as it does but for the name of its split.
-  void look_for_lists(const std::string& list) {
-    if (format_.holds_labels == nullptr) return;
-    const std::string stem = fs::path(list).stem().string();
-    size_t same = 0;
-    for (const SplitNames& names : split_names())
-      if (const size_t at = stem.rfind(names.names[0]); at != std::string::npos) same = at;
-    const std::string folder = parent_of(list);
-    for (const std::string& name : list_files(folder, fs::path(list).extension().string())) {
-      const std::string place = joined(folder, name);
-      if (name.starts_with(stem.substr(0, same)) &&
-          std::ranges::find(used_, real_path(place)) == used_.end() && format_.holds_labels(place))
-        add(place);
-    }
-  }
-
-  // One that has another usual name of a split is told on its own.
-  void add(const std::string& place) {
-    const auto is_told = [&](const std::string& note) {
-      return note.starts_with(place + ": ") || note.starts_with(place + "/");
-    };
-    if (std::ranges::any_of(splits_.notes, is_told) || std::ranges::any_of(notes_, is_told) ||
-        std::ranges::find(unused_, place) != unused_.end())
-      return;
-    const std::string name = fs::path(place).stem().string();
-    for (const SplitNames& names : split_names())
-      if (const auto& split = splits_.*names.split;
-          split && std::ranges::find(names.names, name) != names.names.end()) {
-        notes_.push_back(fmt::format("{}: is not taken, as {} is there", place, split->images));
+  void walk() {
+    std::error_code error, broken_link;
+    fs::recursive_directory_iterator it(root_, fs::directory_options::skip_permission_denied, error), end;
+    for (int64_t seen = 0; !error && it != end; it.increment(error)) {
+      const std::string& path = it->path().native();
+      if (++seen > kMostSeen) {
+        is_whole_ = false;
         return;
       }
-    unused_.push_back(place);
+      if (path[path.rfind('/') + 1] == '.' || read_.contains(path)) {
+        it.disable_recursion_pending();
+      } else if (it->is_directory(broken_link)) {
+        if (it->is_symlink(broken_link)) add_link(path);
+      } else if (has_label_ending(path)) {
+        labels_.push_back(path);
+      } else if (!listed_.empty() && path.ends_with(".txt")) {
+        texts_.push_back(path);
+      }
+    }
+  }
+
+  bool has_label_ending(const std::string& path) const {
+    return std::ranges::any_of(format_.label_endings, [&](const char* e) { return path.ends_with(e); });
+  }
+
+  // But for those to what is read, and among the images, which their reader follows and tells.
+  void add_link(const std::string& link) {
+    const std::string target = real_path(link);
+    const bool is_read = std::ranges::any_of(
+        read_, [&](const std::string& place) { return place == target || parent_of(place) == target; });
+    const bool is_of_images = std::ranges::any_of(
+        images_, [&](const std::string& images) { return images != root_ && is_below(link, images); });
+    if (!is_read && !is_of_images && kind_of_link(root_, link) == LinkKind::kOutside) links_.push_back(link);
+  }
+
+  // The highest folder of the file in which nothing is read; the file itself where there is none, or where it lies among the images.
+  std::string place_of(const std::string& path) const {
+    if (std::ranges::any_of(images_, [&](const std::string& images) { return is_below(path, images); }))
+      return path;
+    for (size_t end = root_.size(); (end = path.find('/', end + 1)) != path.npos;)
+      if (std::string folder = path.substr(0, end); !folders_.contains(folder)) return folder;
+    return path;
+  }
+
+  void find_unread() {
+    size_t looked_at = 0;
+    for (const std::string& path : labels_) {
+      if (!unread_.empty() && path.starts_with(unread_.back() + "/")) continue;
+      if (++looked_at > kMostRead) is_whole_ = false;
+      if (!is_whole_) return;
+      if (format_.holds_labels(path) && !is_read(path)) unread_.push_back(place_of(path));
+    }
+  }
+
+  // Whether it is read by another name, through a link.
+  bool is_read(const std::string& path) {
+    if (!std::exchange(has_links_, true)) {
+      const std::vector<std::string> places(read_.begin(), read_.end());
+      for (const std::string& place : places) read_.insert(real_path(place));
+      set_root();
+    }
+    const std::string file = real_path(path);
+    for (size_t end = file.size(); end != file.npos && end > 0; end = file.rfind('/', end - 1))
+      if (read_.contains(file.substr(0, end))) return true;
+    return false;
+  }
+
+  static std::string real_path(const std::string& path) {
+    std::error_code error;
+    return fs::canonical(path, error).string();
+  }
+
+  // Lists of what is not read stand for the files that they name.
+  void name_lists() {
+    if (unread_.empty() || listed_.empty()) return;
+    const std::unordered_set<std::string> unread(unread_.begin(), unread_.end());
+    std::unordered_set<std::string> named;
+    std::vector<std::string> lists;
+    texts_.insert(texts_.end(), labels_.begin(), labels_.end());
+    size_t looked_at = 0;
+    for (const std::string& path : texts_) {
+      if (place_of(path) != path || unread.contains(path) || looked_at == kMostLists) continue;
+      const std::vector<std::string> labels = format_.named_in(path, listed_[0]);
+      looked_at += !labels.empty();
+      bool names_any = false;
+      for (const std::string& label : labels) {
+        const std::string file = real_.of(label);
+        if (!unread.contains(place_of(file))) continue;
+        names_any = true;
+        named.insert(file);
+      }
+      if (names_any) lists.push_back(path);
+    }
+    std::erase_if(unread_, [&](const std::string& place) { return named.contains(place); });
+    unread_.insert(unread_.end(), lists.begin(), lists.end());
+    std::ranges::sort(unread_);
+  }
+
+  std::string name_of(const std::string& path) const {
+    return joined(folder_, fs::path(path).lexically_relative(root_).string());
+  }
+
+  std::vector<std::string> lines() const {
+    std::vector<std::string> lines;
+    const auto is_told = [&](const std::string& place) {
+      const auto tells = [&](const std::string& note) {
+        return note.starts_with(place + ": ") || note.starts_with(place + "/");
+      };
+      return std::ranges::any_of(splits_.notes, tells) || std::ranges::any_of(lines, tells);
+    };
+    std::vector<std::string> others;
+    for (const std::string& path : unread_) {
+      const std::string place = name_of(path);
+      if (is_told(place)) continue;
+      if (const DataPaths* taken = split_called(fs::path(place).stem().string()))
+        lines.push_back(fmt::format("{}: is not taken, as {} is there", place,
+                                    split_called(fs::path(taken->annotations).stem().string()) == taken
+                                        ? taken->annotations
+                                        : taken->images));
+      else
+        others.push_back(place);
+    }
+    if (others.size() == 1)
+      lines.push_back(
+          fmt::format("{} holds labelled data but is none of the splits and is left out", others[0]));
+    else if (!others.empty())
+      lines.push_back(fmt::format(
+          "{} folders or files in {} hold labelled data but are none of the splits and are left out, first {}",
+          others.size(), folder_, others[0]));
+    if (!links_.empty())
+      lines.push_back(
+          fmt::format("{} in {} {} out of it and {} not looked into for more labelled data, first {} (to {})",
+                      count_of(std::ssize(links_), "link to a folder", "links to folders"), folder_,
+                      links_.size() == 1 ? "leads" : "lead", links_.size() == 1 ? "is" : "are",
+                      name_of(links_[0]), real_path(links_[0])));
+    if (!is_whole_)
+      lines.push_back(
+          fmt::format("{} holds too much to look for all labelled data beside the splits", folder_));
+    return lines;
+  }
+
+  // The split that goes by this name, too; null: none.
+  const DataPaths* split_called(const std::string& name) const {
+    for (const SplitNames& names : split_names())
+      if (const auto& split = splits_.*names.split;
+          split && std::ranges::find(names.names, name) != names.names.end())
+        return &*split;
+    return nullptr;
   }
 
   const DataFormat& format_;
   const DataSplits& splits_;
-  std::vector<fs::path> used_;
-  std::vector<std::string> lists_, unused_, notes_;
+  std::string folder_, root_;  // the root is the folder without links
+  RealPaths real_;
+  std::unordered_set<std::string> read_, folders_;
+  std::vector<DataPaths> listed_;
+  std::vector<std::string> images_;          // the folders of the splits'
+  std::vector<std::string> labels_, texts_;  // files, by their endings
+  std::vector<std::string> links_, unread_;
+  bool is_whole_ = true, has_links_ = false;  // what the links among read_ lead to is in it
 };
 
 }  // namespace
 
-std::vector<std::string> notes_on_unused(const std::string& folder, const DataFormat& format,
-                                         const DataSplits& splits) {
-  return Search(format, splits).run(folder);
+std::vector<std::string> notes_on_unused(const std::string& place, const DataSplits& own,
+                                         const std::vector<DataSplits>& all) {
+  const DataFormat& format = data_formats().find(own.format);
+  if (format.holds_labels == nullptr || (!is_folder(place) && format.holds_labels(place))) return {};
+  try {
+    return Search(format, own, all).run(place);
+  } catch (const InputError&) {  // whoever reads the sets tells
+    return {};
+  }
 }
 
 }  // namespace saccade

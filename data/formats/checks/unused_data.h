@@ -1,4 +1,4 @@
-// Labelled data that lies in the folder of a data set without being one of its splits.
+// Labelled data that lies in the folder of a data set without being read.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@
 
 namespace saccade {
 
-// Folders and lists in the folder that hold data of the splits' format and are none of them, in lines. Only what lies beside a split, or
-// beside a folder that holds one, is looked at.
-std::vector<std::string> notes_on_unused(const std::string& folder, const DataFormat& format,
-                                         const DataSplits& splits);
+// Files of labels of the splits' format, and lists of them, that none of the sets is read from, in lines. The place of `own`, or the folder of the
+// file that describes it, is looked through with all that lies below it, but for links to folders, which are told. Where nothing is read
+// there, it is the folder that all of the sets lie in.
+std::vector<std::string> notes_on_unused(const std::string& place, const DataSplits& own,
+                                         const std::vector<DataSplits>& all);
 
 }  // namespace saccade

@@ -22,16 +22,20 @@ void find_files_of_others(GroundTruth& truth, const std::string& folder) {
   int64_t of_windows = 0, spelled = 0;
   for (ImageInfo& image : truth.images) {
     std::string name = name_in(folder, image.file_name);
-    if (name != image.file_name) ++(name.size() == image.file_name.size() ? of_windows : spelled);
+    if (name == image.file_name) continue;
+    std::string slashes = image.file_name;
+    std::ranges::replace(slashes, '\\', '/');
+    of_windows += slashes != image.file_name;
+    spelled += slashes != name;
     image.file_name = std::move(name);
   }
   if (spelled > 0)
     truth.notes.push_back(fmt::format(
-        "{} named with accents in another spelling of Unicode than their files (NFC, NFD); the files' is taken",
-        count_of(spelled, "image is", "images are")));
+        "{} with its accents in another form of Unicode (NFC or NFD) than the name of its file, which is taken",
+        count_of(spelled, "image is named", "images are each named")));
   if (of_windows > 0)
-    truth.notes.push_back(
-        fmt::format("{} images are named with \"\\\", as on Windows; it is read as \"/\"", of_windows));
+    truth.notes.push_back(fmt::format("{} named with \"\\\", as on Windows; it is read as \"/\"",
+                                      count_of(of_windows, "image is", "images are")));
 }
 
 GroundTruth read_coco_format(const DataPaths& paths, const ProblemReport& report) {
@@ -156,6 +160,18 @@ DataSplits find_coco_file(const std::string& file) {
   return splits;
 }
 
+// By its first bytes, but for the lists of other tasks that COCO's own folder holds.
+bool holds_boxes(const std::string& file) {
+  constexpr uint64_t kBytes = 65536;
+  const std::string name = fs::path(file).filename().string();
+  for (const char* other : {"captions_", "person_keypoints_", "image_info_", "stuff_", "panoptic_"})
+    if (name.starts_with(other)) return false;
+  const std::string head = head_of(file, kJsonFile, kBytes);
+  const auto has = [&](const char* key) { return head.find(key) != std::string::npos; };
+  const bool is_coco = has("\"images\"") || has("\"annotations\"") || has("\"categories\"");
+  return trimmed(without_mark(head)).starts_with('{') && is_coco && (has("\"file_name\"") || has("\"bbox\""));
+}
+
 [[maybe_unused]] const bool coco_registered = data_formats().add(
     {.name = "coco",
      .summary = "COCO instances: one json file",
@@ -164,7 +180,8 @@ DataSplits find_coco_file(const std::string& file) {
      .layout = "annotations/*.json, _annotations.coco.json, or labels.json or result.json beside the images",
      .find = find_coco,
      .find_in_file = find_coco_file,
-     .holds_labels = [](const std::string& place) { return !first_coco_image(place).empty(); },
+     .label_endings = {".json"},
+     .holds_labels = holds_boxes,
      .has_category_ids = true,
      .provides = {.boxes = true, .masks = true},
      .file = __FILE__});

@@ -282,7 +282,8 @@ DataSplits find_csv_file(const std::string& file) {
      .layout = "train.csv or _annotations.csv",
      .find = find_csv,
      .find_in_file = find_csv_file,
-     .holds_labels = [](const std::string& place) { return is_file(place) && !first_image(place).empty(); },
+     .label_endings = {".csv", ".tsv"},
+     .holds_labels = [](const std::string& file) { return !first_image(file).empty(); },
      .file = __FILE__});
 
 }  // namespace

@@ -89,7 +89,7 @@ std::string images_beside(const std::string& folder, const CvatFile& file) {
 DataSplits find_cvat_in_file(const std::string& path) {
   DataSplits splits;
   if (!is_cvat_xml(path)) return splits;
-  const CvatFile file = read_cvat_xml(path);
+  const CvatFile file = names_subsets(path) ? read_cvat_xml(path) : first_cvat_image(path);
   const DataPaths paths{.annotations = path, .images = images_beside(parent_of(path), file)};
   int64_t others = 0;
   std::string other;
@@ -118,7 +118,7 @@ DataSplits find_cvat(const std::string& folder) {
   find_in_folders(folder, splits, [](const std::string& own) -> std::optional<DataPaths> {
     const std::string file = joined(own, "annotations.xml");
     if (!is_cvat_xml(file)) return std::nullopt;
-    return DataPaths{.annotations = file, .images = images_beside(own, read_cvat_xml(file))};
+    return DataPaths{.annotations = file, .images = images_beside(own, first_cvat_image(file))};
   });
   return splits;
 }
@@ -131,6 +131,8 @@ DataSplits find_cvat(const std::string& folder) {
      .layout = "annotations.xml with images",
      .find = find_cvat,
      .find_in_file = find_cvat_in_file,
+     .label_endings = {".xml"},
+     .holds_labels = is_cvat_xml,
      .provides = {.boxes = true, .masks = true},
      .file = __FILE__});
 

@@ -71,7 +71,8 @@ Mask mask_in(const std::array<double, 4>& window, const std::vector<double>& rle
 
 class CvatReader : public XmlReader {
  public:
-  CvatReader(const std::string& path, bool masks) : XmlReader(path, kCvatFile), masks_(masks) {}
+  CvatReader(const std::string& path, bool masks, bool first_alone = false)
+      : XmlReader(path, kCvatFile), masks_(masks), first_alone_(first_alone) {}
 
   CvatFile read() {
     walk("annotations");
@@ -90,6 +91,7 @@ class CvatReader : public XmlReader {
                               .width = image_side(attributes.text("width")),
                               .height = image_side(attributes.text("height")),
                               .line = static_cast<int64_t>(line())});
+      if (first_alone_) finish();
       return;
     }
     const std::string_view parent =
@@ -181,7 +183,7 @@ class CvatReader : public XmlReader {
     std::string name;
     bool is_part = false;  // of a skeleton
   };
-  bool masks_;
+  bool masks_, first_alone_;
   CvatFile file_;
   Label label_;
   bool is_named_ = false;  // the image
@@ -190,6 +192,12 @@ class CvatReader : public XmlReader {
 }  // namespace
 
 CvatFile read_cvat_xml(const std::string& path, bool masks) { return CvatReader(path, masks).read(); }
+
+CvatFile first_cvat_image(const std::string& path) { return CvatReader(path, false, true).read(); }
+
+bool names_subsets(const std::string& path) {
+  return read_text(path, kCvatFile).find(" subset=") != std::string::npos;
+}
 
 bool is_cvat_xml(const std::string& path) {
   return path.ends_with(".xml") && is_file(path) &&

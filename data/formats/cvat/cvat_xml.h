@@ -24,6 +24,10 @@ struct CvatFile {
 
 // Throws InputError where it is no such XML. The runs of masks are read where they are wanted.
 CvatFile read_cvat_xml(const std::string& path, bool masks = false);
+// The first image alone, without its shapes. What is wrong behind it is not seen.
+CvatFile first_cvat_image(const std::string& path);
+// Whether images say which subsets they are of.
+bool names_subsets(const std::string& path);
 // By its first bytes.
 bool is_cvat_xml(const std::string& path);
 

@@ -57,11 +57,15 @@ void check_choice(const ClassChoice& choice, const std::vector<std::string>& nam
 void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
   if (choice.takes_all()) return;
   std::map<std::string, int64_t> ids;
-  for (const bool has_own_name : {true, false})
-    for (const Category& c : truth.categories)
-      if (std::string as = choice.name_of(c.name); !as.empty() && (as == c.name || !has_own_name))
-        ids.emplace(std::move(as), c.id);
+  std::unordered_set<std::string> taken;  // names
+  for (const Category& c : truth.categories) taken.insert(choice.name_of(c.name));
+  for (const Category& c : truth.categories)
+    if (taken.contains(c.name) && !choice.name_of(c.name).empty()) ids.emplace(c.name, c.id);
+  for (const Category& c : truth.categories) ids.emplace(choice.name_of(c.name), c.id);
   std::vector<Category> categories;
+  std::unordered_set<int64_t> listed;  // or the own ones of categories that stay
+  for (const Category& c : truth.categories)
+    if (choice.name_of(c.name) == c.name) listed.insert(c.id);
   std::unordered_map<int64_t, int64_t> kept;  // categories that stay, and as which
   std::unordered_map<int64_t, int64_t> boxes;
   for (const Annotation& a : truth.annotations) ++boxes[a.category_id];
@@ -73,10 +77,8 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
     if (as.empty()) continue;
     const int64_t id = as == c.name ? c.id : ids.at(as);  // two categories of one name stay two
     kept.emplace(c.id, id);
-    if (id == c.id)
-      categories.push_back({id, as});
-    else
-      truth.mapped_ids.emplace(c.id, id);
+    if (as == c.name || listed.insert(id).second) categories.push_back({id, as});
+    if (id != c.id) truth.mapped_ids.emplace(c.id, id);
   }
   std::unordered_set<int64_t> with_boxes, emptied;  // images
   std::erase_if(truth.annotations, [&](Annotation& a) {

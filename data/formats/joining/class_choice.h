@@ -24,8 +24,8 @@ struct ClassChoice {
 // Throws InputError "DATA: ..." for a name that none of the data's classes has, with the nearest, and where no class is left.
 void check_choice(const ClassChoice& choice, const std::vector<std::string>& names, const std::string& data);
 
-// Leaves the boxes of the chosen classes; all images stay. A class keeps its id: that of the category which has its name, else of the first
-// that is taken for it. What is left out and renamed is noted in a line each.
+// Leaves the boxes of the chosen classes; all images stay. A class has the id of the category which has its name, also where that one is
+// taken for another, else of the first that is taken for it. What is left out and renamed is noted in a line each.
 void choose_classes(GroundTruth& truth, const ClassChoice& choice);
 
 // How much of what was left out or taken for another: notes of both kinds of data sets. `what`: "boxes" or "images".

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/formats/checks/unused_data.h"
 #include "data/formats/listing.h"
 #include "data/formats/splits.h"
 
@@ -66,6 +67,9 @@ DataSplits find_united(const std::vector<std::string>& places, const PlaceOption
                      [&](const DataSplits& other) { return other.format == found[i].format; });
     if (is_new) all.format += (i == 0 ? "" : ", ") + found[i].format;
     all.notes.insert(all.notes.end(), found[i].notes.begin(), found[i].notes.end());
+    if (options.wants.boxes)
+      for (std::string& note : notes_on_unused(places[i], found[i], found))
+        all.notes.push_back(std::move(note));
     if (has_val || options.wants.image_classes) continue;
     if (std::string drawn = draw_validation(found[i], options.val_share, options.seed); !drawn.empty())
       all.drawn.push_back(std::move(drawn));

@@ -71,6 +71,8 @@ DataSplits find_labelme_in_file(const std::string& file) {
      .layout = "JSON files beside the images or in annotations",
      .find = find_labelme,
      .find_in_file = find_labelme_in_file,
+     .label_endings = {".json"},
+     .holds_labels = is_labelme_json,
      .provides = {.boxes = true, .masks = true},
      .file = __FILE__});
 

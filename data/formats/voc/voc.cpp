@@ -85,6 +85,20 @@ void note_unread_lists(const DataPaths& paths, GroundTruth& truth) {
         }
 }
 
+std::vector<std::string> files_named_in(const std::string& list, const DataPaths&) {
+  std::vector<std::string> places;
+  if (!is_image_set(list)) return places;
+  const AnnotationFiles files = voc_files(list);
+  for (size_t i = 0; i < files.stems.size(); ++i) places.push_back(files.path(i));
+  return places;
+}
+
+std::vector<std::string> voc_places(const DataPaths& paths) {
+  std::vector<std::string> places = files_named_in(paths.annotations, paths);
+  places.push_back(paths.annotations);
+  return places;
+}
+
 GroundTruth read_voc(const DataPaths& paths, const ProblemReport& report) {
   std::vector<AnnotationFiles> others;
   for (const DataPaths& other : paths.beside)
@@ -113,16 +127,21 @@ void add_image_sets(const std::string& folder, const std::string& images, DataSp
         main, count_of(std::ssize(lists), "list", "lists"), lists.front()));
 }
 
+// Whether XML files lie in the folder that are none of CVAT's.
+bool holds_others_than_cvat(const std::string& folder) {
+  const std::vector<std::string> files = list_files(folder, ".xml");
+  return !std::ranges::all_of(files,
+                              [&](const std::string& name) { return is_cvat_xml(joined(folder, name)); });
+}
+
 // XML files in a folder of annotations or beside the images.
 std::optional<DataPaths> find_voc_files(const std::string& folder, const std::string& images) {
   for (const char* name : {"Annotations", "annotations", "xmls"})
-    if (const std::string own = joined(folder, name); has_files_below(own, ".xml"))
+    if (const std::string own = joined(folder, name);
+        has_files_below(own, ".xml") && (list_files(own, ".xml").empty() || holds_others_than_cvat(own)))
       return DataPaths{.annotations = own, .images = images.empty() ? folder : images};
-  std::vector<std::string> files = list_files(folder, ".xml");
-  std::erase_if(files, [&](const std::string& name) {  // CVAT's
-    return name == "annotations.xml" && is_cvat_xml(joined(folder, name));
-  });
-  if (!files.empty()) return DataPaths{.annotations = folder, .images = images.empty() ? folder : images};
+  if (holds_others_than_cvat(folder))
+    return DataPaths{.annotations = folder, .images = images.empty() ? folder : images};
   return std::nullopt;
 }
 
@@ -152,6 +171,10 @@ DataSplits find_voc(const std::string& folder) {
                         .read = read_voc,
                         .layout = "XML files in Annotations or beside the images",
                         .find = find_voc,
+                        .label_endings = {".xml"},
+                        .holds_labels = is_voc_xml,
+                        .label_places = voc_places,
+                        .named_in = files_named_in,
                         .file = __FILE__});
 
 }  // namespace

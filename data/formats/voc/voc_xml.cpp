@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/xml_reader.h"
 
@@ -64,5 +65,11 @@ class VocReader : public XmlReader {
 }  // namespace
 
 ImageAnnotation read_voc_xml(const std::string& path) { return VocReader(path).read(); }
+
+bool is_voc_xml(const std::string& path) {
+  const std::string head = head_of(path, kXmlFile);
+  const size_t at = head.find("<annotation");
+  return at != std::string::npos && head.find("<annotations") != at;
+}
 
 }  // namespace saccade

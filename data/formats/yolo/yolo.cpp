@@ -153,6 +153,37 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   return truth;
 }
 
+std::vector<std::string> labels_of(const YoloYaml& set, const std::vector<YoloSource>& lists,
+                                   const DataPaths& paths) {
+  const YoloImages named = images_of(lists, paths.images, set, paths.annotations);
+  std::vector<std::string> labels;
+  for (const YoloImage& image : named.images) labels.push_back(label_file(named.root, image));
+  std::erase(labels, "");
+  return labels;
+}
+
+std::vector<std::string> labels_named_in(const std::string& list, const DataPaths& paths) {
+  const std::vector<TextLine> lines = text_lines(head_of(list, kTextFile));
+  if (lower_extension(list) != ".txt" || lines.empty() || !has_image_extension(lines[0].text)) return {};
+  return labels_of(read_yolo_description(paths.annotations), {{list, true}}, paths);
+}
+
+std::vector<std::string> yolo_places(const DataPaths& paths) {
+  if (paths.split.empty()) return {paths.images, label_folder(paths.images)};
+  const YoloYaml set = read_yolo_description(paths.annotations);
+  std::vector<YoloSource> lists;
+  std::vector<std::string> places;
+  for (YoloSource& source : sources_of(set, paths.annotations, paths.split)) {
+    places.push_back(source.place);
+    if (source.is_list)
+      lists.push_back(std::move(source));
+    else
+      places.push_back(label_folder(source.place));
+  }
+  for (std::string& label : labels_of(set, lists, paths)) places.push_back(std::move(label));
+  return places;
+}
+
 [[maybe_unused]] const bool yolo_registered = data_formats().add(
     {.name = "yolo",
      .summary =
@@ -166,7 +197,10 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
      .layout = "data.yaml, obj.data, or classes.txt with images and labels",
      .find = find_yolo,
      .find_in_file = find_yolo_in_file,
-     .holds_labels = holds_yolo_labels,
+     .label_endings = {".txt", ".TXT"},
+     .holds_labels = is_label_file,
+     .label_places = yolo_places,
+     .named_in = labels_named_in,
      .provides = {.boxes = true, .masks = true},
      .file = __FILE__});
 

@@ -28,6 +28,8 @@ std::string usual_images(const std::string& folder, const SplitNames& split) {
 DataSplits splits_named_in(const YoloYaml& set, const std::string& file) {
   DataSplits splits;
   const std::string folder = parent_of(file);
+  if (const std::string own = joined(folder, set.path); !set.path.empty() && is_folder(own))
+    splits.folder = own;
   for (const std::string& note : set.notes) splits.notes.push_back(fmt::format("{}: {}", file, note));
   for (const SplitNames& split : split_names()) {
     const std::string& name = split.names[0];
@@ -120,10 +122,6 @@ DataSplits splits_beside_class_list(const std::string& folder) {
 DataSplits find_yolo(const std::string& folder) {
   const std::string file = description_in(folder);
   return file.empty() ? splits_beside_class_list(folder) : splits_named_in(read_yolo_description(file), file);
-}
-
-bool holds_yolo_labels(const std::string& place) {
-  return !label_folder(place).empty() || !label_folder(joined(place, "images")).empty() || is_flat(place);
 }
 
 DataSplits find_yolo_in_file(const std::string& file) {

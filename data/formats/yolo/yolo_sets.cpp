@@ -54,12 +54,9 @@ std::string as_labels(const fs::path& images) {
   return "";
 }
 
-// Empty, or a line that begins with five numbers.
-bool looks_like_labels(const std::string& path) {
-  const std::vector<TextLine> lines = text_lines(head_of(path, kLabelHead));
-  if (lines.empty()) return true;
+// A line that begins with five numbers.
+bool is_label_line(std::string_view line) {
   int numbers = 0;
-  std::string_view line = lines[0].text;
   while (!line.empty() && numbers < 5) {
     const size_t end = std::min(line.find_first_of(" \t"), line.size());
     if (!finite_number(line.substr(0, end))) return false;
@@ -67,6 +64,12 @@ bool looks_like_labels(const std::string& path) {
     line = trimmed(line.substr(end));
   }
   return numbers == 5;
+}
+
+// Empty, or one with such a line.
+bool looks_like_labels(const std::string& path) {
+  const std::vector<TextLine> lines = text_lines(head_of(path, kLabelHead));
+  return lines.empty() || is_label_line(lines[0].text);
 }
 
 // The file with this ending or with that of Windows; "": none.
@@ -197,6 +200,12 @@ std::string expected_label_file(const std::string& root, const YoloImage& image)
   const std::string own = as_labels(path.parent_path());
   const fs::path label = own.empty() || !is_folder(own) ? path : fs::path(own) / path.filename();
   return fs::path(label).replace_extension(".txt").string();
+}
+
+bool is_label_file(const std::string& path) {
+  if (is_class_list(path)) return false;
+  const std::vector<TextLine> lines = text_lines(head_of(path, kLabelHead));
+  return !lines.empty() && is_label_line(lines[0].text);
 }
 
 std::vector<std::string> labels_without_image(const YoloImages& images,

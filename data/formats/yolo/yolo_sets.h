@@ -46,6 +46,8 @@ std::string label_folder(const std::string& images);
 std::string label_file(const std::string& root, const YoloImage& image);
 // Where they are expected, for messages.
 std::string expected_label_file(const std::string& root, const YoloImage& image);
+// Whether a file is one of labels, and of objects, by its name and first bytes.
+bool is_label_file(const std::string& path);
 // Files of labels, in the folders of labels and beside the images, that none of `used` is.
 std::vector<std::string> labels_without_image(const YoloImages& images, const std::vector<std::string>& used);
 

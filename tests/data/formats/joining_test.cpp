@@ -71,7 +71,7 @@ TEST(Classes, AreChosenAlikeInEveryFormat) {
       {{.map = {{"cat", "dog"}, {"dog", "cat"}}},
        "a.png: dog cat | b.png: cat | c.png: bus",
        "bus=1 dog=2 cat=3",
-       "dog=11 cat=12 bus=13",
+       "cat=11 dog=12 bus=13",
        {}},
   };
   for (const std::string& format : kDetectionFormats)
@@ -91,6 +91,23 @@ TEST(Classes, AreChosenAlikeInEveryFormat) {
       EXPECT_EQ(set->num_images(), 3);
       EXPECT_EQ(check_dataset(paths).problems.count(), 0);
     }
+}
+
+// What is counted of a class map is all of the set, in one line, however it is drawn apart.
+TEST(Classes, NotesOnAMapAreOfTheWholeSet) {
+  for (const std::string& format : kDetectionFormats) {
+    TestFolder dir;
+    write_set(dir.path(), format, "train", kPets);
+    DataSplits splits = find_splits(dir.path());
+    draw_validation(splits, 0.4, 1);
+    std::string notes;
+    for (auto& paths : {&splits.train, &splits.val}) {
+      (*paths)->choice = {.map = {{"dog", "pet"}}};
+      notes += joined_notes(read_ground_truth(**paths));
+    }
+    EXPECT_NE(notes.find("boxes taken for others: \"dog\" 2 as \"pet\""), notes.npos) << format << notes;
+    EXPECT_EQ(notes.find("taken for others"), notes.rfind("taken for others")) << format << notes;
+  }
 }
 
 TEST(Classes, UnknownNamesAreErrorsInEveryFormat) {

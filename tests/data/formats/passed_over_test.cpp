@@ -55,7 +55,7 @@ TEST(PassedOver, LabelledFoldersBesideTheSplitsAreNamed) {
     const auto says = [&](const Files& files) {
       TestFolder dir;
       make(dir, files);
-      return test::without(fmt::format("{}", fmt::join(find_splits(dir.path()).notes, "\n")),
+      return test::without(fmt::format("{}", fmt::join(find_united({dir.path()}, {}).notes, "\n")),
                            dir.path() + "/");
     };
     EXPECT_EQ(says(both_splits), "") << format;
@@ -63,7 +63,7 @@ TEST(PassedOver, LabelledFoldersBesideTheSplitsAreNamed) {
               "extra holds labelled data but is none of the splits and is left out")
         << format;
     EXPECT_EQ(says(both(both(both_splits, split_of(format, "extra")), split_of(format, "more")))
-                  .find("2 folders or lists in "),
+                  .find("2 folders or files in "),
               0u)
         << format;
     const std::string valid = says(both(both_splits, split_of(format, "valid")));
@@ -103,7 +103,7 @@ TEST(PassedOver, ListsAndKeysBesideThoseOfTheSplitsAreNamed) {
         {"labels/val/2.txt", kLine},
         {"labels/extra/3.txt", kLine},
         {"data.yaml", "names: [nut]\ntrain: images/train\nval: images/val\n"}},
-       {"yolo train: 1.png(1) | val: 2.png(1)\nimages/extra holds labelled data but is none of the splits and is left out"}},
+       {"yolo train: 1.png(1) | val: 2.png(1)\nlabels/extra holds labelled data but is none of the splits and is left out"}},
       // Other names of the keys.
       {both(images, {{"data.yaml", "names: [nut]\ntrain: a.txt\nvalid: b.txt\n"},
                      {"a.txt", "images/1.png\n"},
@@ -126,6 +126,133 @@ TEST(PassedOver, ListsAndKeysBesideThoseOfTheSplitsAreNamed) {
                      {"b.txt", "images/2.png\n"}}),
        {"error: obj.data: line 3: validation is there twice"}},
   });
+}
+
+// What is said of labelled data in the files; "" where everything is read.
+std::string unused_in(const Files& files, const std::string& place = "") {
+  TestFolder dir;
+  make(dir, files);
+  const std::string folder = dir.path() + "/";
+  const std::string notes = fmt::format(
+      "{}", fmt::join(find_united({place.empty() ? dir.path() : folder + place}, {}).notes, "\n"));
+  return test::without(test::without(notes, folder),
+                       " holds labelled data but is none of the splits and is left out");
+}
+
+TEST(PassedOver, LabelledFilesAnywhereAreNamed) {
+  const std::string table = kTable + "1.png,nut,1,1,3,3\n";
+  const Files yolo{{"data.yaml", "names: [nut]\ntrain: images/train\nval: images/val\n"},
+                   {"images/train/1.png", ""},
+                   {"images/val/2.png", ""},
+                   {"labels/train/1.txt", kLine},
+                   {"labels/val/2.txt", kLine}};
+  const Files yolo_lists{{"data.yaml", "names: [nut]\ntrain: train.txt\nval: val.txt\n"},
+                         {"train.txt", "images/1.png\n"},
+                         {"val.txt", "images/2.png\n"},
+                         {"images/1.png", ""},
+                         {"images/2.png", ""},
+                         {"labels/1.txt", kLine},
+                         {"labels/2.txt", kLine}};
+  const Files roboflow =
+      both(split_of("yolo", "train"), {{"data.yaml", "names: [nut]\ntrain: train/images\n"}});
+  const Files voc{{"JPEGImages/1.png", ""},
+                  {"JPEGImages/2.png", ""},
+                  {"JPEGImages/3.png", ""},
+                  {"Annotations/1.xml", voc_of()},
+                  {"Annotations/2.xml", voc_of()},
+                  {"ImageSets/Main/train.txt", "1\n"},
+                  {"ImageSets/Main/val.txt", "2\n"},
+                  {"ImageSets/Main/trainval.txt", "1\n2\n"},
+                  {"ImageSets/Main/nut_train.txt", "1 -1\n"}};
+  const Files coco{{"annotations/train.json", coco_of("1.png")}, {"train/1.png", ""}};
+  const Files cvat{{"annotations.xml", cvat_of("1.png")}, {"images/1.png", ""}};
+  const Files csv{{"train.csv", table}, {"1.png", ""}};
+  const Files third = both(voc, {{"Annotations/3.xml", voc_of()}});
+  struct Row {
+    Files files, more;
+    std::string expected;
+  };
+  for (const auto& [files, more, expected] : std::vector<Row>{
+           {yolo, {}, ""},
+           {yolo_lists, {}, ""},
+           {voc, {}, ""},
+           {yolo, {{"README.txt", "1 2 of 3\n"}, {"labels/train.cache", "x"}}, ""},
+           // Beside the splits.
+           {yolo, {{"images/r1.png", ""}, {"labels/r1.txt", kLine}}, "labels/r1.txt"},
+           {roboflow, {{"train/loose.png", ""}, {"train/loose.txt", kLine}}, "train/loose.txt"},
+           {split_of("voc", "val"), {{"1.xml", voc_of()}, {"1.png", ""}}, "1.xml"},
+           {split_of("labelme", "val"), {{"1.json", labelme_of("1.png")}, {"1.png", ""}}, "1.json"},
+           {coco, {{"annotations.json", coco_of("1.png")}}, "annotations.json"},
+           {split_of("coco", "train"), {{"instances.json", coco_of("1.png")}}, "instances.json"},
+           {split_of("coco", "val"), {{"val_annotations.json", coco_of("1.png")}}, "val_annotations.json"},
+           {coco, {{"annotations/captions_train2017.json", coco_of("1.png")}, {"results.json", "[]"}}, ""},
+           // Some folders deep.
+           {yolo, {{"batch2/train/images/3.png", ""}, {"batch2/train/labels/3.txt", kLine}}, "batch2"},
+           {cvat, {{"annotations2.xml", cvat_of("1.png")}}, "annotations2.xml"},
+           {cvat, {{"task2/job/annotations.xml", cvat_of("2.png")}}, "task2"},
+           {csv, {{"a/b/boxes.csv", table}, {"a/b/1.png", ""}}, "a/b/boxes.csv"},
+           {coco, {{"annotations/more/part2.json", coco_of("1.png")}}, "annotations/more"},
+           // Lists, where they name more than what is read.
+           {third,
+            {{"ImageSets/Main/valid.txt", "3\n"}},
+            "ImageSets/Main/valid.txt: is not taken, as ImageSets/Main/val.txt is there"},
+           {third, {{"ImageSets/Main/holdout.txt", "3\n"}}, "ImageSets/Main/holdout.txt"},
+           {third, {}, "Annotations/3.xml"},
+           {both(yolo_lists, {{"images/3.png", ""}, {"labels/3.txt", kLine}}),
+            {{"val2.txt", "images/3.png\n"}},
+            "val2.txt"},
+           {yolo_lists, {{"val2.txt", "images/1.png\n"}}, ""},
+           {csv, {{"extra.tsv", "file_name\tclass\tx1\ty1\tx2\ty2\n1.png\tnut\t1\t1\t3\t3\n"}}, "extra.tsv"},
+           // Without an image.
+           {voc, {{"Annotations/orphan.xml", voc_of()}}, "Annotations/orphan.xml"},
+           {yolo_lists, {{"labels/extra/3.txt", kLine}}, "labels/extra/3.txt"},
+           {yolo_lists, {{"extra/labels/3.txt", kLine}}, "extra/labels/3.txt"}}) {
+    const Files all = both(files, more);
+    EXPECT_EQ(unused_in(all), expected) << all.back().first;
+    const std::string& file = files[0].first;
+    EXPECT_EQ(unused_in(all, file == "data.yaml" ? file : ""), expected) << all.back().first;
+  }
+}
+
+TEST(PassedOver, OtherSetsBesideADescriptionAreNone) {
+  const Files files{{"a.yaml", "names: [nut]\npath: a\ntrain: images/train\nval: images/train\n"},
+                    {"a/images/train/1.png", ""},
+                    {"a/labels/train/1.txt", kLine},
+                    {"b/images/train/1.png", ""},
+                    {"b/labels/train/1.txt", kLine}};
+  EXPECT_EQ(unused_in(files, "a.yaml"), "");
+  EXPECT_EQ(unused_in(files), "b");
+  EXPECT_EQ(unused_in(both(files, {{"a/labels/more/2.txt", kLine}}), "a.yaml"), "a/labels/more");
+}
+
+TEST(PassedOver, WhatIsReadThroughLinksOrByAnotherFlagIsRead) {
+  TestFolder dir;
+  make(dir, {{"a/train/_annotations.coco.json", coco_of("1.png")},
+             {"a/train/1.png", ""},
+             {"a/b/train/_annotations.coco.json", coco_of("2.png")},
+             {"a/b/train/2.png", ""},
+             {"store/val/_annotations.coco.json", coco_of("3.png")},
+             {"store/val/3.png", ""}});
+  const auto says = [&](const std::vector<std::string>& places) {
+    return test::without(fmt::format("{}", fmt::join(find_united(places, {}).notes, "\n")), dir.path() + "/");
+  };
+  EXPECT_EQ(says({dir / "a"}), "a/b holds labelled data but is none of the splits and is left out");
+  EXPECT_EQ(says({dir / "a", dir / "a/b"}), "");
+  namespace fs = std::filesystem;
+  fs::remove_all(dir / "a/b");
+  fs::create_directory_symlink("../store/val", dir / "a/val");
+  EXPECT_EQ(says({dir / "a"}), "");
+  fs::create_directory_symlink("../store", dir / "a/more");
+  EXPECT_EQ(says({dir / "a"}).find("1 link to a folder in a leads out of it and is not looked into"), 0u)
+      << says({dir / "a"});
+}
+
+TEST(PassedOver, FoldersOfDataSetsAreNamed) {
+  TestFolder dir;
+  make(dir, {{"VOC2007/Annotations/1.xml", voc_of()}, {"VOC2007/JPEGImages/1.png", ""}});
+  EXPECT_EQ(test::read_all(dir),
+            "error: " + dir.path() +
+                ": no data set is found in the folder itself, but one in VOC2007, expected --data VOC2007");
 }
 
 TEST(PassedOver, ClassFoldersBesideTheSplitsAreNamed) {

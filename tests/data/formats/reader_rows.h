@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/formats/data_format.h"
+#include "data/formats/joining/united_paths.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 #include "tests/data/test_files.h"
@@ -36,7 +37,7 @@ inline std::string without(std::string text, const std::string& part) {
 inline std::string read_all(const TestFolder& dir, const std::string& place = "") {
   std::string text, notes;
   try {
-    DataSplits splits = find_splits(place.empty() ? dir.path() : dir / place);
+    DataSplits splits = find_united({place.empty() ? dir.path() : dir / place}, {});
     text = splits.format;
     for (const std::string& note : splits.notes) notes += "\n" + note;
     std::vector<Category> categories;

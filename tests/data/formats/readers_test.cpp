@@ -218,7 +218,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
        {"error: Annotations/7.xml: cannot read the file: No such file or directory"},
        ""},
       {both(voc({"1"}), {{"JPEGImages/2.png", ""}, {"JPEGImages/3.heic", "x"}}),
-       {"note: Annotations: 1 image in JPEGImages has no XML file and is left out, first 2.png",
+       {"note: Annotations: 1 image in JPEGImages has no XML file in Annotations and is left out, first 2.png",
         "1 image in JPEGImages is of a type"}},
       // The name of the first image in all files.
       {{{"a/", ""},

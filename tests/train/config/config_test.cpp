@@ -129,6 +129,9 @@ TEST(Config, BadSetsNameTheNearestPath) {
       {"deterministic=perhaps", "expected true or false"},
       {"precision=fp16", "expected one of f32, tf32, bf16"},
       {"data=3", "is a group of fields"},
+      {"train={max_stepps: 4}",
+       "--set train: no field \"max_stepps\" in Train, did you mean \"train.max_steps\"?"},
+      {"train={max_steps: many}", "--set train: expected integer, got: many"},
       {"seed.x=3", "it has no fields of its own"},
       {"optimizer.group.0.lr_mult=1", "which has 0 elements"},
       {"model.backbone.arg=3", "is a group of fields"},
@@ -141,6 +144,20 @@ TEST(Config, BadSetsNameTheNearestPath) {
     Config config;
     expect_part(input_error([&] { apply_set(config, c.set); }), c.part);
   }
+}
+
+TEST(Config, BracesSayWhatTheyTakeAway) {
+  Config config =
+      parse_config("train { max_steps: 4 eval_every_epochs: 2 } data { val { images: \"a\" } }", "c");
+  std::vector<std::string> notes;
+  apply_set(config, "train={max_steps: 5 eval_every_epochs: 3}", &notes);
+  apply_set(config, "data.val={}", &notes);  // which empties it
+  EXPECT_TRUE(notes.empty());
+  apply_set(config, "train={ema_decay: 0.9}", &notes);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(
+      notes[0],
+      "note: --set train: takes the place of all of it; 2 fields that were set before are not: train.max_steps, ...");
 }
 
 TEST(Config, BadValuesNameTheField) {

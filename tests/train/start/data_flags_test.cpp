@@ -113,10 +113,16 @@ TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
   EXPECT_EQ(takes(dir / "coco"), 2);
   told({"data", "check", "--data", dir / "coco"});
   said = told({"data", "check", "--annotations", dir / "list.json", "--images", dir / "yolo/images", "--fix",
+               dir / "one.json"});
+  expect_part(said, dir / "one.json: 1 image and 2 boxes are too little to train on");
+  std::string two = read_bytes(dir / "list.json");
+  two.replace(two.find("}],"), 3, R"(},{"id":2,"file_name":"2.png","width":40,"height":20}],)");
+  write_bytes(dir / "list.json", two);
+  said = told({"data", "check", "--annotations", dir / "list.json", "--images", dir / "yolo/images", "--fix",
                dir / "some fixed.json"});
   expect_part(said,
               "to train on it: saccade train --data '" + dir / "some fixed.json' --model rt_detr_r18\n");
-  EXPECT_EQ(takes(dir / "some fixed.json"), 1);
+  EXPECT_EQ(takes(dir / "some fixed.json"), 2);
   said = told({"data", "check", "--annotations", dir / "list.json", "--images", dir / "yolo/images", "--fix",
                dir / "fixed"});
   expect_part(
@@ -126,6 +132,82 @@ TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
   fs::rename(dir / "coco", dir / "moved/coco");
   fs::rename(dir / "yolo", dir / "moved/yolo");
   EXPECT_EQ(takes(dir / "moved/coco"), 2);
+}
+
+// A list of several sets is relative to a folder that may hold anything.
+TEST(DataFlags, OfListsOfSeveralSetsTheFoldersOfTheirImagesCount) {
+  TestFolder dir;
+  write_pets(dir);
+  fs::create_directories(dir / "more");
+  fs::copy(dir / "yolo", dir / "more/yolo", fs::copy_options::recursive);
+  write_png(Image(20, 40), dir / "more/other.png");
+  told({"data", "convert", dir / "yolo", dir / "out", "--data", dir / "more/yolo"});
+  EXPECT_EQ(told({"data", "check", "--data", dir / "out"}).find("not named"), std::string::npos);
+  write_png(Image(20, 40), dir / "more/yolo/images/new.png");
+  expect_part(told({"data", "check", "--data", dir / "out"}),
+              "1 image in " + dir.path() + " is not named and is left out, first more/yolo/images/new.png");
+}
+
+// By the names that detections have, and by their numbers.
+TEST(DataFlags, ClassesThatAreSwappedAreTheSameByNameAndById) {
+  TestFolder dir;
+  write_pets(dir);
+  for (const char* box : {"[20,1,9,9]", "[1,1,9,9]"}) {
+    std::string figures;
+    for (const char* category : {R"("category_id":8)", R"("category_id":77,"category":"dog")"}) {
+      write_bytes(dir / "d.json",
+                  fmt::format(R"([{{"image_id":1,"bbox":{},"score":0.9,{}}}])", box, category));
+      told({"score", "--annotations", dir / "list.json", "--detections", dir / "d.json", "--json",
+            dir / "figures.json", "--set", "data.class_map.dog=cat", "--set", "data.class_map.cat=dog"});
+      const std::string said = read_bytes(dir / "figures.json");
+      const std::string ap = said.substr(said.find("\"AP\":"), 12);
+      if (figures.empty()) figures = ap;
+      EXPECT_EQ(ap, figures) << box;
+    }
+  }
+}
+
+TEST(DataFlags, CheckAndTrainingAgree) {
+  TestFolder dir;
+  write_pets(dir);
+  // Two ids of one file.
+  std::string list = read_bytes(dir / "list.json");
+  list.replace(list.find("}],"), 3, R"(},{"id":2,"file_name":"1.png","width":40,"height":20}],)");
+  write_bytes(dir / "twice.json", list);
+  const std::string problem = "twice.json: image 2: its file \"1.png\" is that of image 1, too";
+  expect_part(
+      told({"data", "check", "--annotations", dir / "twice.json", "--images", dir / "yolo/images"}, 2),
+      problem);
+  const std::vector<std::string> train{"train", "--model", "quickstart", "--output", dir / "run"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = train;
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  expect_part(told(with({"--set", "data.train.annotations=" + dir / "twice.json", "--set",
+                         "data.train.images=" + dir / "yolo/images"}),
+                   2),
+              problem);
+  // No training images, and where others are.
+  fs::create_directories(dir / "root/val");
+  for (const char* place : {"root/", "root/val/"}) {
+    fs::copy(dir / "yolo/images/1.png", dir / (std::string(place) + "1.png"));
+    write_bytes(dir / (std::string(place) + "1.xml"),
+                "<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax>"
+                "<ymax>9</ymax></bndbox></object></annotation>");
+  }
+  const std::string said = told({"data", "check", "--data", dir / "root"});
+  expect_part(said, "root has no training images, without which train refuses it");
+  expect_part(said, "root/1.xml holds labelled data but is none of the splits and is left out");
+  expect_part(told(with({"--data", dir / "root"}), 2),
+              "no training images are found in the folder; " + dir / "root/1.xml holds labelled data");
+  // A folder of data sets.
+  fs::create_directories(dir / "kit");
+  fs::rename(dir / "root", dir / "kit/VOC2007");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"data", "check", "--data", dir / "kit"}, with({"--data", dir / "kit"})})
+    expect_part(told(words, 2),
+                "no data set is found in the folder itself, but one in " + dir / "kit/VOC2007");
 }
 
 TEST(DataFlags, OwnFiguresAreReplacedWithAWord) {

@@ -121,7 +121,7 @@ std::string parse_value(pb::Message& m, const pb::FieldDescriptor* f, const std:
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   if (parser.ParseFieldValueFromString(text, f, &m)) return "";
-  return errors.message.empty() ? "syntax error" : errors.message;
+  return errors.message.empty() ? "syntax error" : explain(errors, "");
 }
 
 void write_defaults(pb::Message& m) {

@@ -24,6 +24,9 @@ struct FirstError : google::protobuf::io::ErrorCollector {
   }
 };
 
+// The parser's message about the text in our words, with the nearest name for what is misspelt.
+std::string explain(const FirstError& error, const std::string& text);
+
 // The path of the field that an unknown name in a message of this type probably means, where the message is at `path` ("": the
 // configuration itself, or its place is not known): a field of that name elsewhere, one whose words begin with its letters ("lr":
 // learning_rate), else the nearest name in the message.

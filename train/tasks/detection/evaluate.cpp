@@ -47,7 +47,7 @@ std::shared_ptr<const Dataset> keep_classes(const std::shared_ptr<const Dataset>
                                             std::vector<Detection>& detections) {
   if (names.empty()) return dataset;
   GroundTruth truth = dataset->ground_truth();
-  for (const std::string& line : keep_classes(names, dataset->name(), truth, detections))
+  for (const std::string& line : keep_classes(names, truth, detections))
     print_line("note: {}: {}", dataset->name(), line);
   return std::make_shared<Dataset>(dataset->name(), paths.images, std::move(truth), LabelScheme::kContiguous);
 }
