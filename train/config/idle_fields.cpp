@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "models/build.h"
 #include "train/config/config_changes.h"
 #include "train/config/task.h"
 
@@ -83,6 +84,10 @@ const Dependence kDependences[] = {
     {{"data.mix.cutmix_probability"},
      [](const Config& c) { return c.data().mix().mixup_alpha() > 0 && c.data().mix().cutmix_alpha() > 0; },
      "without both data.mix.mixup_alpha and cutmix_alpha"},
+    {{"criterion.giou_weight", "criterion.no_object_weight", "criterion.cost_class", "criterion.cost_bbox",
+      "criterion.cost_giou", "criterion.cost_alpha", "criterion.cost_gamma", "criterion.extra_group_repeat"},
+     [](const Config& c) { return model_types().find(c.model().type()).reads("transformer"); },
+     "without a transformer, whose queries are matched with the objects"},
     {{"criterion.no_object_weight"},
      [](const Config& c) { return is_softmax(c); },
      "without criterion.class_loss: softmax"},

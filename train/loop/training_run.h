@@ -37,6 +37,7 @@ struct PendingStep {
   std::vector<Batch> batches;
   std::vector<uint64_t> first_calls;
   uint64_t rng_key = 0;
+  std::vector<StepImages> of_batches;
   StepImages images;  // of all batches and ranks
   std::vector<Loss> losses;
   HostCopy gradient_norm;

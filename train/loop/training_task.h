@@ -46,6 +46,8 @@ class TrainingTask {
   virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
   // The largest batch that training can meet, of noise; nothing: not known.
   virtual std::optional<Batch> largest_batch() const { return std::nullopt; }
+  // What the losses of a step need to know of the images of one of its batches.
+  virtual StepImages images_of(const Batch& batch) const { return StepImages(batch.targets); }
   // The loss of one batch: a sum over it, divided by a number of the whole step, whose images (this batch's among them, and those of
   // other processes) are `step`. The losses of a step's batches, and their gradients, are added up.
   // Calls forward_done between the model's forward pass and the loss, for the log.

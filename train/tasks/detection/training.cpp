@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/distributed/process_group.h"
+#include "core/runtime/parallel.h"
 #include "data/evaluation/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
@@ -66,7 +67,8 @@ class DetectorTraining final : public ImageTrainingTask {
       for (const std::string& remark : remarks_on_figures(val_set_->ground_truth()))
         notes.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
     const auto [objects, image] = fullest_image();
-    if (const int64_t queries = config_.model().transformer().queries(); objects > queries)
+    if (const int64_t queries = config_.model().transformer().queries();
+        objects > queries && model_types().find(config_.model().type()).reads("transformer"))
       notes.push_back(fmt::format(
           "warning: {} of {} has {} objects, but the model finds at most {} (model.transformer.queries)",
           image_name(image), train_set_->name(), objects, queries));
@@ -78,6 +80,17 @@ class DetectorTraining final : public ImageTrainingTask {
     std::vector<ImageSize> sizes;
     for (const ImageInfo& image : truth.images) sizes.push_back({image.height, image.width});
     return saccade::largest_batch(config_, sizes, std::max<int64_t>(fullest_image().first, 1));
+  }
+  StepImages images_of(const Batch& batch) const override {
+    std::vector<int64_t> counts(batch.targets.size());
+    parallel_for(std::ssize(counts), 1, [&](int64_t begin, int64_t end) {
+      for (auto n = static_cast<size_t>(begin); n < static_cast<size_t>(end); ++n)
+        counts[n] = model_->count(batch.targets[n]);
+    });
+    StepImages images;
+    for (size_t n = 0; n < counts.size(); ++n)
+      images.add({std::ssize(batch.targets[n].instances), counts[n]});
+    return images;
   }
   TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
