@@ -81,6 +81,9 @@ struct Conv2dOptions {
 Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions& options = {},
            Activation activation = Activation::kNone);
 Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
+// weight [C, C_out, stride, stride] (PyTorch's layout), bias [C_out] or undefined -> [N, H * stride, W * stride, C_out]
+Var conv_transpose2d(const Var& x, const Var& weight, const Var& bias, int64_t stride,
+                     Activation activation = Activation::kNone);
 // Windows that touch; at the lower and right edge they are averages of the cells that there are (PyTorch's ceil_mode).
 Var avg_pool2d(const Var& x, int64_t window);
 
@@ -114,6 +117,26 @@ Var drop_path(const Var& x, double p, bool training);
 // x [N, H, W, C], grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in f32.
 // A grid [N, G, P, 2] has other points for each of G groups of neighbouring channels.
 Var grid_sample(const Var& x, const Var& grid, bool align_corners);
+
+// x [N, H, W, C] -> [N, height, width, C]. Nearest: cell floor(i * before / after) of each axis (PyTorch's
+// "nearest", but for what that rounds). Bilinear between centres (PyTorch's with align_corners = false; no
+// smoothing where it shrinks).
+Var resize_nearest(const Var& x, int64_t height, int64_t width);
+Var resize_bilinear(const Var& x, int64_t height, int64_t width);
+
+struct RoiAlignOptions {
+  int64_t size = 7;
+  std::vector<int64_t> strides{};  // of each level
+  int64_t sampling_ratio = 0;  // samples a side of a cell; 0: the pixels of the map that it has, rounded up
+  // The centre of a map's first cell is half a stride from the edge; else on it, and boxes are at least a cell
+  // wide and high.
+  bool aligned = true;
+};
+// Boxes cut out of a pyramid (He et al. 2017, Mask R-CNN, section 3): levels [N, H_l, W_l, C]; rois f32 [R, 4],
+// corners in pixels of the padded image; i64 [R] the level and the image of each; one of a level or image that
+// there is not (-1) gives zeros. -> [R, size, size, C]. Only the levels get gradients.
+Var roi_align(const Vars& levels, const Tensor& rois, const Tensor& level_of_roi, const Tensor& image_of_roi,
+              const RoiAlignOptions& options);
 
 // A relative position bias for keys that lie between the cells (Xia et al. 2022, DAT, eq. 8; docs/dmha.md):
 // table [H, rows, columns] sampled bilinearly at (query point - key point) / 2, corners aligned, zeros

@@ -9,8 +9,9 @@ constexpr double kBatchNormEps = 1e-5;
 
 }  // namespace
 
-BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable, bool counts_affine)
-    : frozen_(frozen) {
+BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable, bool counts_affine,
+                         bool keeps_statistics)
+    : frozen_(frozen), keeps_statistics_(keeps_statistics) {
   if (frozen && !counts_affine) {
     weight_ = buffer("weight", {channels}, 1);
     bias_ = buffer("bias", {channels}, 0);
@@ -28,7 +29,7 @@ Var BatchNorm2d::forward(const Var& x, Activation activation) {
   ModuleScope scope(*this);
   if (!frozen_)
     return batch_norm(x, weight_, bias_, running_mean_.value(), running_var_.value(),
-                      training() && is_trained(), 0.1, kBatchNormEps, activation);
+                      training() && is_trained() && !keeps_statistics_, 0.1, kBatchNormEps, activation);
   const auto [scale, shift] = affine();
   return channel_affine(x, scale, shift, activation);
 }

@@ -17,7 +17,9 @@ class BatchNorm2d : public Module {
  public:
   // frozen: all four tensors are constants. They are buffers, as in DETR's backbones, or, with counts_affine, weight and bias are
   // parameters that are not trained, as RT-DETR's are counted.
-  BatchNorm2d(int64_t channels, bool frozen, bool trainable = true, bool counts_affine = false);
+  // keeps_statistics: they are constants, while weight and bias are trained as usual.
+  BatchNorm2d(int64_t channels, bool frozen, bool trainable = true, bool counts_affine = false,
+              bool keeps_statistics = false);
   Var forward(const Var& x, Activation activation = Activation::kNone);
   // relu(norm(x) + residual)
   Var forward_add_relu(const Var& x, const Var& residual);
@@ -38,7 +40,7 @@ class BatchNorm2d : public Module {
   // Of its own for the caller: threads share a frozen model.
   std::pair<Tensor, Tensor> affine();
 
-  bool frozen_;
+  bool frozen_, keeps_statistics_;
   Var weight_, bias_, running_mean_, running_var_;
   std::mutex mutex_;  // of affine_
   Affine affine_;

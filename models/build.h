@@ -4,6 +4,7 @@
 //   const bool detr_registered = model_types().add({.name = "detr", .summary = "...", .task = "detection", ...});
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ struct ModelSpec {
   // Where its defaults differ from the schema's: the text of a configuration without lists. User over preset over class loss
   // (ClassLossSpec::preset) over schema; with another class loss than the preset's its criterion does not count.
   const char* preset = "";
+
+  bool reads(const std::string& part) const { return std::ranges::find(parts, part) != parts.end(); }
 };
 
 Registry<ModelSpec>& model_types();

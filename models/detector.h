@@ -66,6 +66,8 @@ class Detector : public Module {
   // batches without any are fine.
   virtual DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
                              const StepImages& step = {}) const = 0;
+  // What an image adds to StepImages::counted(), a number that follows from its target alone: not from its batch, nor from padding.
+  virtual int64_t count(const Target& target) const { return static_cast<int64_t>(target.instances.size()); }
   // One list per image of the batch, by falling score. Throws Error naming the image when a prediction is not finite.
   virtual std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                                const std::vector<Target>& targets,

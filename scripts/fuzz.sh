@@ -29,7 +29,7 @@ protoc "--cpp_out=$build" --proto_path=. --proto_path=/usr/include configs/rules
 printf '' > "$build/configs/recipes.inc"
 sources=(core/files/*.cpp core/formats/*.cpp core/tensor/*.cpp core/runtime/no_cuda.cpp core/runtime/interrupt.cpp core/runtime/cpu/processors.cpp
   core/kernels/copy/copy.cpp data/images/{image,orientation,jpeg,png,bmp,webp,gif,tiff,stb,resize}.cpp data/formats/*.cpp data/formats/*/*.cpp data/evaluation/detections.cpp train/logs/{run_log,tensorboard}.cpp
-  train/config/{config,config_args,config_fields,config_parse,config_set,config_validate,nearest,rules}.cpp layers/{args,name_patterns}.cpp
+  train/config/{config,config_args,config_parse,config_set,config_validate}.cpp train/config/schema/{config_fields,rules}.cpp layers/{args,name_patterns}.cpp
   "$build"/configs/*.pb.cc)
 sources+=(tests/fuzz/*_fuzz.cpp tests/fuzz/clang/*.cpp)
 

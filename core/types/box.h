@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <limits>
+#include <vector>
 
 #include "core/types/image_size.h"
 
@@ -31,6 +34,14 @@ inline Box moved(const Box& b, double x, double y) { return {b.x1 + x, b.y1 + y,
 inline Box scaled(const Box& b, double x, double y) { return {b.x1 * x, b.y1 * y, b.x2 * x, b.y2 * y}; }
 inline Box around(const Box& a, const Box& b) {
   return {std::min(a.x1, b.x1), std::min(a.y1, b.y1), std::max(a.x2, b.x2), std::max(a.y2, b.y2)};
+}
+// Around points x, y, x, y, ...; of no points the box that around() makes of none and another is the other.
+inline Box box_around(const std::vector<double>& points) {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  Box box{kFar, kFar, -kFar, -kFar};
+  for (size_t i = 0; i + 1 < points.size(); i += 2)
+    box = around(box, {points[i], points[i + 1], points[i], points[i + 1]});
+  return box;
 }
 // The part inside the image; where there is none, without a width or height.
 inline Box cut(const Box& b, ImageSize image) {

@@ -14,31 +14,46 @@ namespace saccade {
 // and of the ranks of a group, add up to those of one large batch.
 class StepImages {
  public:
+  // count: what it adds where a model divides by another number than that of the objects (Detector::count).
+  struct Image {
+    int64_t objects, count;
+  };
+
   StepImages() = default;
-  explicit StepImages(const std::vector<Target>& targets) { add(targets); }
-
-  void add(const std::vector<Target>& targets) {
-    for (const Target& t : targets) add(static_cast<int64_t>(t.instances.size()));
+  explicit StepImages(const std::vector<Target>& targets) {
+    for (const Target& t : targets) {
+      const auto objects = static_cast<int64_t>(t.instances.size());
+      add({objects, objects});
+    }
   }
-  void add(int64_t objects_of_image) { objects_.push_back(objects_of_image); }
 
-  // How many objects each image has, in no order that means anything.
-  const std::vector<int64_t>& each() const { return objects_; }
-  bool empty() const { return objects_.empty(); }
-  int64_t images() const { return static_cast<int64_t>(objects_.size()); }
+  void add(const Image& image) { each_.push_back(image); }
+  void add(const StepImages& more) { each_.insert(each_.end(), more.each_.begin(), more.each_.end()); }
+
+  // In no order that means anything.
+  const std::vector<Image>& each() const { return each_; }
+  bool empty() const { return each_.empty(); }
+  int64_t images() const { return static_cast<int64_t>(each_.size()); }
   int64_t objects() const { return matched(INT64_MAX); }
+  int64_t counted() const {
+    int64_t sum = 0;
+    for (const Image& image : each_) sum += image.count;
+    return sum;
+  }
   int64_t most_objects() const {
-    return objects_.empty() ? 0 : *std::max_element(objects_.begin(), objects_.end());
+    int64_t most = 0;
+    for (const Image& image : each_) most = std::max(most, image.objects);
+    return most;
   }
   // The objects that find a query of their own, where each image has so many queries and every object asks for `repeat` of them.
   int64_t matched(int64_t queries, int64_t repeat = 1) const {
     int64_t sum = 0;
-    for (int64_t count : objects_) sum += std::min(count * repeat, queries);
+    for (const Image& image : each_) sum += std::min(image.objects * repeat, queries);
     return sum;
   }
 
  private:
-  std::vector<int64_t> objects_;
+  std::vector<Image> each_;
 };
 
 }  // namespace saccade

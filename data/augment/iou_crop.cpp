@@ -1,7 +1,7 @@
 // RandomIoUCrop of torchvision (SSD's patches; Liu et al., 2016): a window that overlaps some object by a drawn minimum. Objects
 // with their centre inside are kept, cut to it.
 #include <algorithm>
-#include <vector>
+#include <functional>
 
 #include "data/augment/augment.h"
 #include "data/augment/transforms.h"
@@ -9,19 +9,10 @@
 namespace saccade {
 namespace {
 
-struct Window {
-  int64_t y = 0, x = 0, height = 0, width = 0;
-
-  bool has_centre(const Instance& i) const {
-    const double cx = 0.5 * (i.box.x1 + i.box.x2), cy = 0.5 * (i.box.y1 + i.box.y2);
-    return cx > static_cast<double>(x) && cx < static_cast<double>(x + width) &&
-           cy > static_cast<double>(y) && cy < static_cast<double>(y + height);
-  }
-  Box box() const {
-    return {static_cast<double>(x), static_cast<double>(y), static_cast<double>(x + width),
-            static_cast<double>(y + height)};
-  }
-};
+bool has_centre(const Box& window, const Instance& i) {
+  const double cx = 0.5 * (i.box.x1 + i.box.x2), cy = 0.5 * (i.box.y1 + i.box.y2);
+  return cx > window.x1 && cx < window.x2 && cy > window.y1 && cy < window.y2;
+}
 
 void iou_crop(Sample& sample, Rng& rng) {
   // 1: the image stays as it is, which is also what becomes of one that no window fits.
@@ -35,18 +26,16 @@ void iou_crop(Sample& sample, Rng& rng) {
     const double minimum = kMinimums[rng.below(std::ssize(kMinimums))];
     if (minimum == 1) return;
     for (int trial = 0; trial < 40; ++trial) {
-      Window window;
-      window.width = part(width, rng.uniform(0.3, 1));
-      window.height = part(height, rng.uniform(0.3, 1));
-      if (window.width < 1 || window.width > 2 * window.height || window.height > 2 * window.width) continue;
-      window.x = part(width - window.width, rng.uniform());
-      window.y = part(height - window.height, rng.uniform());
-      const bool overlaps = std::ranges::any_of(sample.instances, [&](const Instance& i) {
-        return window.has_centre(i) && iou(i.box, window.box()) >= minimum;
-      });
-      if (!overlaps) continue;
-      std::erase_if(sample.instances, [&](const Instance& i) { return !window.has_centre(i); });
-      return crop(sample, window.y, window.x, window.height, window.width);
+      const int64_t w = part(width, rng.uniform(0.3, 1)), h = part(height, rng.uniform(0.3, 1));
+      if (w < 1 || w > 2 * h || h > 2 * w) continue;
+      const int64_t x = part(width - w, rng.uniform()), y = part(height - h, rng.uniform());
+      const Box window{static_cast<double>(x), static_cast<double>(y), static_cast<double>(x + w),
+                       static_cast<double>(y + h)};
+      auto is_inside = [&](const Instance& i) { return has_centre(window, i); };
+      auto overlaps = [&](const Instance& i) { return is_inside(i) && iou(i.box, window) >= minimum; };
+      if (std::ranges::none_of(sample.instances, overlaps)) continue;
+      std::erase_if(sample.instances, std::not_fn(is_inside));
+      return crop(sample, y, x, h, w);
     }
   }
 }

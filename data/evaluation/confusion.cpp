@@ -4,8 +4,8 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "data/evaluation/coco_overlap.h"
-#include "data/evaluation/coco_parts.h"
+#include "data/evaluation/coco/coco_overlap.h"
+#include "data/evaluation/coco/coco_parts.h"
 
 namespace saccade {
 namespace {

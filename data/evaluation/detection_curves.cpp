@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/evaluation/coco_parts.h"
+#include "data/evaluation/coco/coco_parts.h"
 
 namespace saccade {
 namespace {

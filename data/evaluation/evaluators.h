@@ -56,7 +56,8 @@ struct EvaluatorSpec {
   std::vector<std::string>
       primary;  // reported in training; by the first the best weights are chosen: larger is better
   std::unique_ptr<Evaluator> (*start)(const Options& options);
-  std::string file = {};  // where it is registered
+  std::string file = {};   // where it is registered
+  bool has_masks = false;  // of a detector: knows FigureOptions::iou
 };
 
 inline Registry<EvaluatorSpec>& detection_evaluators() {

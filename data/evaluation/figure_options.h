@@ -23,12 +23,13 @@ std::vector<AreaRange> coco_areas();  // small, medium and large
 // "small:0-1024,large:1024-": an end that is left out is kLargestArea. Throws InputError that says what is wrong with it.
 std::vector<AreaRange> parse_area_ranges(std::string_view text);
 
-// What of a detection and an object must overlap. kBoth is for evaluators, whose figures are those of boxes and, with "segm_" before
+// What of a detection and an object must overlap. kBoth is for evaluators, whose figures are those of boxes and, with kOfMasks before
 // their names, those of masks.
 enum class IouType { kBoxes, kMasks, kBoth };
+inline constexpr const char* kOfMasks = "segm_";
 
 struct FigureOptions {
-  IouType iou = IouType::kBoxes;
+  std::optional<IouType> iou;  // else kBoxes; what judges a model that predicts masks takes kBoth then
   std::optional<int64_t> max_detections;  // of an image and category, more than 10; else kCocoDetections
   std::vector<AreaRange> areas = coco_areas();  // beside all sizes
   bool operator==(const FigureOptions&) const = default;

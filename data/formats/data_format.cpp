@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "core/files/text.h"
-#include "data/formats/annotated_images.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/checks/mask_check.h"
 #include "data/formats/checks/units.h"
 #include "data/formats/checks/unnamed_images.h"
+#include "data/formats/dataset.h"
 #include "data/formats/joining/joined_folders.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/joining/united_truth.h"
@@ -19,39 +19,36 @@
 namespace saccade {
 namespace {
 
-template <class Format>
-const Format& format_of(const Registry<Format>& formats, const DataPaths& paths, const char* otherwise) {
-  if (!paths.format.empty()) return formats.find(paths.format);
-  const Format* found = nullptr;
-  for (const auto& [name, format] : formats.all()) {
+// Its members, and what they are called.
+constexpr std::pair<bool Contents::*, const char*> kContents[] = {
+    {&Contents::boxes, "boxes"}, {&Contents::masks, "masks"}, {&Contents::image_classes, "image classes"}};
+
+const DataFormat& recognised_format(const DataPaths& paths) {
+  if (!paths.format.empty()) return data_formats().find(paths.format);
+  const DataFormat *found = nullptr, *otherwise = nullptr;
+  for (const auto& [name, format] : data_formats().all()) {
+    if (format.provides.common(paths.wants).is_empty()) continue;
+    if (format.recognises == nullptr) otherwise = &format;
     if (format.recognises == nullptr || !format.recognises(paths)) continue;
     if (found != nullptr)
-      fail_input("{}: may be of the format {} or {}; the field \"format\" beside it says which",
-                 paths.annotations.empty() ? paths.images : paths.annotations, found->name, name);
+      fail_input("{}: may be of the format {} or {}; the field \"format\" beside it says which", paths.name(),
+                 found->name, name);
     found = &format;
   }
-  return found != nullptr ? *found : formats.find(otherwise);
+  if (found == nullptr) found = otherwise;
+  if (found == nullptr) fail_input("{}: no data format has {}", paths.name(), paths.wants.text());
+  return *found;
 }
 
-const DetectionFormat& recognised_format(const DataPaths& paths) {
-  return format_of(detection_formats(), paths, "coco");
-}
-
-const DetectionFormat& detection_format(const DataPaths& paths) {
-  const DetectionFormat& found = recognised_format(paths);
-  if (!paths.masks || found.provides.masks) return found;
-  std::vector<std::string> others;
-  for (const auto& [name, format] : detection_formats().all())
-    if (format.provides.masks) others.push_back(name);
-  fail_input("{}: data format {} has no masks, the task needs them; formats with masks: {}",
-             paths.annotations, found.name, fmt::join(others, ", "));
+const DataFormat& format_of(const DataPaths& paths) {
+  return find_format(recognised_format(paths).name, paths.wants, paths.name());
 }
 
 void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); }
 
-GroundTruth read_lists(const DetectionFormat& format, const DataPaths& paths, const ProblemReport& report) {
+GroundTruth read_lists(const DataFormat& format, const DataPaths& paths, const ProblemReport& report) {
   GroundTruth truth = format.read(paths, report);
-  if (paths.masks) check_masks(truth, paths.annotations, report);
+  if (paths.wants.masks) check_masks(truth, paths.annotations, report);
   note_unnamed_images(truth, paths, format.read);
   take_known_categories(truth, paths.categories);
   if (paths.part == Part::kValidation) truth.notes.clear();  // they are of the training set, too
@@ -68,7 +65,9 @@ DataPaths plain_set(DataPaths set, const DataPaths& all) {
   set.most = 0;
   set.allow_outside = all.allow_outside;
   set.may_lack_annotations = all.may_lack_annotations;
-  set.masks = set.masks || all.masks;
+  const bool masks = set.wants.masks || all.wants.masks;
+  set.wants = all.wants;
+  set.wants.masks = masks;
   set.categories = {};
   return set;
 }
@@ -79,7 +78,7 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   std::vector<std::string> names;
   for (const DataPaths& one : sets_of(paths)) {
     DataPaths set = plain_set(one, paths);
-    const DetectionFormat& format = detection_format(set);
+    const DataFormat& format = format_of(set);
     if (paths.sets.empty() && format.has_category_ids) set.categories = paths.categories;
     parts.push_back({.truth = read_lists(format, set, report),
                      .name = set.annotations,
@@ -110,16 +109,19 @@ void check_names(const std::vector<std::string>& names, const std::string& data)
                  data, printable(name));
 }
 
+// What every set is read by, whatever it is of.
 GroundTruth read_any(const DataPaths& paths, const ProblemReport& report) {
-  GroundTruth truth =
-      is_plain(paths) ? read_lists(detection_format(paths), paths, report) : read_joined(paths, report);
+  auto read = [&](const DataPaths& set) { return read_lists(format_of(set), set, report); };
+  GroundTruth truth = is_plain(paths)             ? read(paths)
+                      : paths.wants.image_classes ? join_folders(paths, read)
+                                                  : read_joined(paths, report);
   std::vector<std::string> names;
   for (const Category& c : truth.categories) names.push_back(c.name);
-  check_names(names, paths.annotations);
+  check_names(names, paths.name());
   return truth;
 }
 
-void look_at_images(const ImageSource& images, const DataPaths& paths, std::vector<std::string>* notes) {
+void look_at_images(const Dataset& images, const DataPaths& paths, std::vector<std::string>* notes) {
   if (paths.images.empty() || !paths.look_at_images) return;
   for (const std::string& note : check_image_files(images, paths))
     if (notes != nullptr) notes->push_back(note);
@@ -127,53 +129,75 @@ void look_at_images(const ImageSource& images, const DataPaths& paths, std::vect
 
 }  // namespace
 
+Contents Contents::common(const Contents& other) const {
+  Contents both;
+  for (const auto& [member, name] : kContents) both.*member = this->*member && other.*member;
+  return both;
+}
+
+std::string Contents::text() const {
+  std::vector<const char*> names;
+  for (const auto& [member, name] : kContents)
+    if (this->*member) names.push_back(name);
+  return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, " and "));
+}
+
+std::vector<std::string> formats_with(const Contents& wanted) {
+  std::vector<std::string> names;
+  for (const auto& [name, format] : data_formats().all())
+    if (format.provides.has(wanted)) names.push_back(name);
+  return names;
+}
+
+const DataFormat& find_format(const std::string& name, const Contents& wanted, const std::string& what) {
+  const DataFormat& format = data_formats().find(name, what);
+  if (!format.provides.has(wanted))
+    fail_input("{}: data format {} has {}, the task needs {}; formats that have them: {}", what, name,
+               format.provides.text(), wanted.text(), fmt::join(formats_with(wanted), ", "));
+  return format;
+}
+
 DataPaths with_masks(DataPaths paths) {
   for (DataPaths& set : paths.sets) set = with_masks(std::move(set));
+  paths.wants.masks = false;
   if (!paths.sets.empty()) return paths;
-  const DetectionFormat& format = recognised_format(paths);
+  const DataFormat& format = recognised_format(paths);
   paths.format = format.name;
-  paths.masks = paths.masks || format.provides.masks;
+  paths.wants.masks = format.provides.masks;
   return paths;
 }
 
 std::string named_note(const std::string& note, const DataPaths& paths) {
   const bool is_named = std::ranges::any_of(
       paths.sets, [&](const DataPaths& set) { return note.starts_with(set.annotations + ": "); });
-  return is_named ? note : fmt::format("{}: {}", paths.annotations, note);
+  return is_named ? note : fmt::format("{}: {}", paths.name(), note);
 }
 
-std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths, LabelScheme labels,
-                                                               std::vector<std::string>* notes) {
-  const auto dataset = std::make_shared<AnnotatedImages>(paths.annotations, paths.images,
-                                                         read_any(paths, fail_at_the_first), labels);
+std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths, LabelScheme labels,
+                                            std::vector<std::string>* notes) {
+  const auto dataset =
+      std::make_shared<Dataset>(paths.name(), paths.images, read_any(paths, fail_at_the_first), labels);
+  const GroundTruth& truth = dataset->ground_truth();
+  if (notes != nullptr) notes->insert(notes->end(), truth.told.begin(), truth.told.end());
   look_at_images(*dataset, paths, notes);
   if (notes != nullptr)
-    for (const std::string& note : notes_on_boxes(dataset->ground_truth()))
+    for (const std::string& note : notes_on_boxes(truth))
       if (std::string line = "note: " + named_note(note, paths);
           std::ranges::find(*notes, line) == notes->end())  // of two splits of one file
         notes->push_back(std::move(line));
   return dataset;
 }
 
-std::shared_ptr<const ClassificationDataset> open_classification_dataset(
-    const DataPaths& paths, const std::vector<std::string>& classes, std::vector<std::string>* notes) {
-  auto open = [](const DataPaths& set, const std::vector<std::string>& known) {
-    return format_of(classification_formats(), set, "folder").open(set, known);
-  };
-  const auto dataset = is_plain(paths) ? open(paths, classes) : join_folders(paths, classes, open);
-  check_names(dataset->class_names(), dataset->name());
-  look_at_images(*dataset, paths, notes);
-  return dataset;
-}
-
-DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left, int threads,
-                                      GroundTruth* all) {
+DatasetReport check_dataset(const DataPaths& paths, GroundTruth* left, int threads, GroundTruth* all) {
   DatasetReport report;
   try {
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
-    GroundTruth truth = read_any(with_masks(paths), add);
+    GroundTruth truth = read_any(paths.wants.image_classes ? paths : with_masks(paths), add);
     const int64_t unread = report.problems.count() - truth.faulty_masks;
-    check_ground_truth(truth, paths, threads, report, left);
+    if (paths.wants.image_classes)
+      check_class_images(truth, paths, threads, report);
+    else
+      check_ground_truth(truth, paths, threads, report, left);
     if (left != nullptr && unread > 0)
       report.left_out.push_back(fmt::format(
           "{} of the problems above are of records that were not read: they are not in it, and objects "
@@ -182,21 +206,6 @@ DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left,
     for (const std::string& note : truth.notes)
       if (std::ranges::find(report.remarks, note) == report.remarks.end()) report.remarks.push_back(note);
     if (all != nullptr) *all = std::move(truth);
-  } catch (const InputError& e) {
-    report.problems.add(e.what());
-  }
-  return report;
-}
-
-DatasetReport check_classification_dataset(const DataPaths& paths, std::vector<std::string>& classes,
-                                           int threads) {
-  DatasetReport report;
-  try {
-    DataPaths unseen = paths;
-    unseen.look_at_images = false;
-    const auto dataset = open_classification_dataset(unseen, classes);
-    if (classes.empty()) classes = dataset->class_names();
-    check_class_images(*dataset, paths, threads, report);
   } catch (const InputError& e) {
     report.problems.add(e.what());
   }

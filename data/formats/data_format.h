@@ -9,14 +9,23 @@
 
 #include "core/runtime/registry.h"
 #include "data/formats/checks/findings.h"
-#include "data/formats/classification_dataset.h"
-#include "data/formats/detection_dataset.h"
+#include "data/formats/dataset.h"
 #include "data/formats/joining/class_choice.h"
 
 namespace saccade {
 
-// What a data set says of each image: which objects are in it, or the class of the whole.
-enum class Annotated { kObjects, kClass };
+// What the files of a data set say of images; what a task needs of them.
+struct Contents {
+  bool boxes = false, masks = false;  // of the objects in them
+  bool image_classes = false;         // of each as a whole
+
+  bool has(const Contents& all) const { return common(all) == all; }
+  // What this and the other have in common.
+  Contents common(const Contents& other) const;
+  bool is_empty() const { return *this == Contents{}; }
+  std::string text() const;  // "boxes and masks"
+  bool operator==(const Contents&) const = default;
+};
 
 enum class Part { kAll, kTraining, kValidation };
 
@@ -29,7 +38,7 @@ struct DataPaths {
       false;  // file names may be absolute, hold ".." or be links that lead out of the folder
   bool skip_bad_images = false;       // images that cannot be read are told, not refused
   bool may_lack_annotations = false;  // of COCO, as image_info_test-dev2017.json does
-  bool masks = false;                 // whether the segmentations of objects are read
+  Contents wants = {.boxes = true};   // what is read of what is there, and must be there
   bool look_at_images = true;         // whether opening or checking a set looks at its images at all
   // What formats that know classes by their names number them by; empty: as the format says.
   std::vector<Category> categories = {};
@@ -49,6 +58,9 @@ struct DataPaths {
   // Of several data sets as one (joining/united_paths.h): these, of which each says where it lies and what part of it is drawn; the rest
   // is said here. Then `annotations` is their name for messages, and `images` the folder that all images lie in.
   std::vector<DataPaths> sets = {};
+
+  // For messages: the annotations, or the folder of the images where these alone are the set.
+  const std::string& name() const { return annotations.empty() ? images : annotations; }
 };
 
 // What a folder holds.
@@ -59,15 +71,10 @@ struct DataSplits {
   std::vector<std::string> drawn = {};  // which validation images were drawn (draw_validation), a line each
 };
 
-// What the files of a format say of objects.
-struct ProvidedParts {
-  bool boxes = true, masks = false;
-};
-
-struct DetectionFormat {
+struct DataFormat {
   std::string name;
   std::string summary;  // one line
-  // Whether the paths look like this format, whether or not they exist; nullptr: it has to be asked for by name.
+  // Whether the paths look like this format, whether or not they exist; nullptr: it is what no other that provides the same recognises.
   bool (*recognises)(const DataPaths& paths);
   // The lists, in the order of the files; paths.images may be empty where a format can do without. What is wrong with a record is
   // reported in a line that names the file and the place in it, and the record is left out. Throws InputError for what leaves no list.
@@ -82,42 +89,27 @@ struct DetectionFormat {
   bool (*holds_labels)(const std::string& place) = nullptr;
   // Whether its files number the classes; else these are known by their names.
   bool has_category_ids = false;
-  ProvidedParts provides = {};
+  Contents provides = {.boxes = true};
   std::string file = {};  // where it is registered
 };
 
-struct ClassificationFormat {
-  std::string name;
-  std::string summary;  // one line
-  bool (*recognises)(const DataPaths& paths);
-  // With `classes`, these are the classes and labels are places in that list. Throws InputError naming the file.
-  std::shared_ptr<const ClassificationDataset> (*open)(const DataPaths& paths,
-                                                       const std::vector<std::string>& classes);
-  std::string file = {};
-};
-
-inline Registry<DetectionFormat>& detection_formats() {
-  static Registry<DetectionFormat> registry("data format");
+inline Registry<DataFormat>& data_formats() {
+  static Registry<DataFormat> registry("data format");
   return registry;
 }
-inline Registry<ClassificationFormat>& classification_formats() {
-  static Registry<ClassificationFormat> registry("data format");
-  return registry;
-}
+// The names of those that provide all of it.
+std::vector<std::string> formats_with(const Contents& wanted);
+// Throws InputError, which begins with `what`, for a name of no format, and of one that lacks some of it.
+const DataFormat& find_format(const std::string& name, const Contents& wanted, const std::string& what = "");
 
 // The readers see one set with all of its classes; what paths.sets and paths.choice ask for is done here, for all formats alike.
-// By paths.format, else by what the paths look like: COCO, and for classification image folders, where no format
-// recognises them. Throw InputError for an unknown format and where several recognise the paths.
-// The images, where they are wanted, are looked at (data/formats/checks/image_check.h); what there is to say about them is added to notes.
-// Where paths.masks wants masks, a format that has none is an error.
-std::shared_ptr<const DetectionDataset> open_detection_dataset(const DataPaths& paths,
-                                                               LabelScheme labels = LabelScheme::kContiguous,
-                                                               std::vector<std::string>* notes = nullptr);
-std::shared_ptr<const ClassificationDataset> open_classification_dataset(
-    const DataPaths& paths, const std::vector<std::string>& classes = {},
-    std::vector<std::string>* notes = nullptr);
+// By paths.format, else by what the paths look like among the formats that provide something of paths.wants. Throw InputError for an
+// unknown format, where several recognise the paths, and for one that lacks something of what is wanted.
+// The images, where they are wanted, are looked at (data/formats/checks/image_check.h); what there is to say about the set is added to notes.
+std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths,
+                                            LabelScheme labels = LabelScheme::kContiguous,
+                                            std::vector<std::string>* notes = nullptr);
 
-// Of a detection set; the members of its format tell what they do.
 // Everything that is wrong with a set, not only the first thing. One line per problem, each naming the file or the annotation, image or
 // category id: missing or mistyped fields, numbers that are not finite, boxes of no or negative size or outside their
 // image, masks with a fault, unknown and repeated ids, missing or undecodable files and those outside of their folder, and files whose size, as they
@@ -125,12 +117,8 @@ std::shared_ptr<const ClassificationDataset> open_classification_dataset(
 // no image is looked at. Beside it what is allowed but rarely meant, and what there is. `left` gets what is right: records and images
 // with a fault are not in it, boxes are cut to their image, and every image has a size where the images were looked at. `all` gets the
 // lists as they are.
-DatasetReport check_detection_dataset(const DataPaths& paths, GroundTruth* left = nullptr, int threads = 0,
-                                      GroundTruth* all = nullptr);
-// Likewise of a classification set: its folders and every image. Where `classes` is empty it gets those of the set, else the set must have
-// them.
-DatasetReport check_classification_dataset(const DataPaths& paths, std::vector<std::string>& classes,
-                                           int threads = 0);
+DatasetReport check_dataset(const DataPaths& paths, GroundTruth* left = nullptr, int threads = 0,
+                            GroundTruth* all = nullptr);
 // A note on the set with its name before it; one on a set among several has that set's already.
 std::string named_note(const std::string& note, const DataPaths& paths);
 // Ids are unique and known; the images are not looked at.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +27,7 @@ struct ImageInfo {
   int64_t width = 0, height = 0;  // pixels; 0: not known before the image is read
   std::string word = {};          // the id in the file, where that is no integer and `id` was made up
   Place place = {};
+  std::optional<int64_t> category_id = {};  // of the image as a whole, where it has a class
 };
 
 struct Annotation {
@@ -48,6 +50,7 @@ struct GroundTruth {
   std::vector<Category> categories;
   std::vector<std::string> notes =
       {};  // what whoever read it has made of it, a line each, without the file's name
+  std::vector<std::string> told = {};   // before the notes, whole lines: "DIR: 80 images of 10 classes"
   std::vector<std::string> links = {};  // in the folder of images, that were followed when it was listed
   bool names_all_images = false;  // the reader has listed the folder of images, and told what it left out
   int64_t faulty_masks =

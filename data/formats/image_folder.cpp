@@ -1,39 +1,28 @@
-#include "data/formats/image_folder.h"
-
+// Folders of classes: one sub-folder of images for each, as torchvision's ImageFolder reads them.
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 #include <set>
+#include <unordered_set>
 
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "data/formats/listing.h"
+#include "data/formats/named_classes.h"
+#include "data/formats/splits.h"
+#include "data/images/image.h"
 
 namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
 
-[[maybe_unused]] const bool image_folder_registered = classification_formats().add(
-    {.name = "folder",
-     .summary = "a folder with one sub-folder of images for each class",
-     .recognises = nullptr,  // the default: folders that no other format recognises
-     .open = [](const DataPaths& paths,
-                const std::vector<std::string>& classes) -> std::shared_ptr<const ClassificationDataset> {
-       auto set = std::make_shared<ImageFolder>(ImageFolder::load(paths.images, classes));
-       if (paths.most > 0) set->keep(paths.most);
-       return set;
-     },
-     .file = __FILE__});
-
 // The names in a folder, sorted, hidden ones left out.
 struct Listing {
   std::vector<std::string> files, folders;
 };
 
-Listing list_folder(const fs::path& folder) {
+Listing list_folder(const fs::path& folder, std::error_code& error) {
   Listing out;
-  std::error_code error;
   fs::directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error)) {
     std::string name = it->path().filename().string();
@@ -41,9 +30,15 @@ Listing list_folder(const fs::path& folder) {
     if (name.starts_with(".")) continue;
     (it->is_directory(broken_link) ? out.folders : out.files).push_back(name);
   }
-  if (error) fail_input("{}: the folder cannot be read: {}", folder.string(), error.message());
   std::sort(out.files.begin(), out.files.end());
   std::sort(out.folders.begin(), out.folders.end());
+  return out;
+}
+
+Listing list_folder(const fs::path& folder) {
+  std::error_code error;
+  Listing out = list_folder(folder, error);
+  if (error) fail_input("{}: the folder cannot be read: {}", folder.string(), error.message());
   return out;
 }
 
@@ -103,77 +98,109 @@ bool is_wordnet_number(const std::string& name) {
   return name.size() == 9 && name[0] == 'n' && name.find_first_not_of("0123456789", 1) == std::string::npos;
 }
 
-}  // namespace
+std::vector<std::string> folders_in(const std::string& folder) {
+  std::error_code error;
+  return list_folder(folder, error).folders;
+}
 
-ImageFolder ImageFolder::load(const std::string& folder, const std::vector<std::string>& classes) {
+// Folders beside those of the splits that have some of their classes.
+void note_other_class_folders(const std::string& folder, DataSplits& found) {
+  std::unordered_set<std::string> classes;
+  const auto& first = found.train ? found.train : found.val ? found.val : found.test;
+  for (std::string& name : folders_in(first->images)) classes.insert(std::move(name));
+  for (const std::string& name : folders_in(folder)) {
+    const std::string own = joined(folder, name);
+    const auto is_taken = [&](const SplitNames& names) {
+      const auto& split = found.*names.split;
+      return split && split->images == own;
+    };
+    if (std::ranges::any_of(split_names(), is_taken) ||
+        std::ranges::none_of(folders_in(own), [&](auto& inner) { return classes.contains(inner); }))
+      continue;
+    std::string why = "is none of the splits and is left out";
+    for (const SplitNames& split : split_names())
+      if (const auto& taken = found.*split.split;
+          taken && std::ranges::find(split.names, name) != split.names.end())
+        why = fmt::format("is not taken, as {} is there", taken->images);
+    found.notes.push_back(fmt::format("{}: {}", own, why));
+  }
+}
+
+// "DIR: 800 images of 10 classes", how many files are left out, and links.
+std::vector<std::string> lines_about(const std::string& folder, const GroundTruth& truth,
+                                     const std::vector<std::string>& ignored, const Collector& collector) {
+  std::string text =
+      fmt::format("{}: {} images of {} classes", folder, truth.images.size(), truth.categories.size());
+  if (!ignored.empty())
+    text += fmt::format("; {} other files are left out (\"{}\")", ignored.size(), ignored.front());
+  std::vector<std::string> lines{text};
+  for (const std::string& note : notes_on_links(collector.links(), collector.around(), folder))
+    lines.push_back("note: " + note);
+  if (truth.categories.size() == 1)
+    lines.push_back(fmt::format("note: {}: has one class only (\"{}\"), so there is nothing to tell apart",
+                                folder, truth.categories.front().name));
+  return lines;
+}
+
+// The classes are the sub-folders in the order of their names (byte by byte), each with at least one image; images are ordered by class,
+// then folder, then name. They are looked for in the class folders and below them; hidden files and folders are passed over. Links to
+// folders are followed, but for those to a folder that this one lies in; of those that lead to a folder twice only the first counts. With
+// paths.categories, the sub-folders must be exactly these, or as many WordNet numbers ("n01440764") that stand for them in their order.
+// Throws InputError when the folder is missing, has no class folders, a class has no image, an image is of a type that is not read (HEIC,
+// AVIF), or the classes differ.
+GroundTruth read_class_folders(const DataPaths& paths, const ProblemReport&) {
+  const std::string& folder = paths.images;
   std::error_code error;
   if (!fs::is_directory(folder, error)) fail_input("{}: no such folder of images", folder);
-  Listing top = list_folder(folder);
+  const Listing top = list_folder(folder);
   if (top.folders.empty())
     fail_input("{}: has no class folders, expected one sub-folder of images for each class", folder);
-  ImageFolder set;
-  set.folder_ = folder;
-  set.ignored_ = top.files;
-  set.class_names_ = classes.empty() ? top.folders : classes;
-  const bool is_numbered = classes.size() == kImageNetClasses &&
-                           top.folders.size() == set.class_names_.size() &&
-                           std::all_of(top.folders.begin(), top.folders.end(), is_wordnet_number) &&
-                           std::none_of(classes.begin(), classes.end(), is_wordnet_number);
-  if (!classes.empty() && !is_numbered) check_classes(folder, top.folders, classes);
+  GroundTruth truth;
+  truth.names_all_images = true;
+  std::vector<std::string> folders;
+  for (const Category& c : paths.categories) folders.push_back(c.name);
+  const bool is_numbered = folders.size() == kImageNetClasses && top.folders.size() == folders.size() &&
+                           std::ranges::all_of(top.folders, is_wordnet_number) &&
+                           std::ranges::none_of(folders, is_wordnet_number);
+  if (!folders.empty() && !is_numbered) check_classes(folder, top.folders, folders);
+  if (folders.empty() || is_numbered) folders = top.folders;
+  truth.categories = number_classes(folders, paths);
+  std::vector<std::string> images, ignored = top.files;
   Collector collector(folder);
-  for (size_t k = 0; k < set.class_names_.size(); ++k) {
-    const std::string& name = is_numbered ? top.folders[k] : set.class_names_[k];
-    collector.collect(name, set.files_, set.ignored_);
-    if (set.files_.size() == set.labels_.size())
+  for (size_t k = 0; k < folders.size(); ++k) {
+    images.clear();
+    collector.collect(folders[k], images, ignored);
+    if (images.empty())
       fail_input("{}: the class folder has no images, expected *.jpg, *.png or the like",
-                 (fs::path(folder) / name).string());
-    set.labels_.resize(set.files_.size(), static_cast<int64_t>(k));
+                 (fs::path(folder) / folders[k]).string());
+    for (std::string& image : images)
+      truth.images.push_back({.id = std::ssize(truth.images),
+                              .file_name = std::move(image),
+                              .category_id = truth.categories[k].id});
   }
-  set.links_ = collector.links();
-  set.around_ = collector.around();
-  return set;
+  truth.links = collector.links();
+  truth.told = lines_about(folder, truth, ignored, collector);
+  return truth;
 }
 
-void ImageFolder::keep(int64_t most) {
-  std::vector<size_t> places(files_.size()), rounds(files_.size());
-  std::iota(places.begin(), places.end(), size_t{0});
-  for (size_t i = 1; i < files_.size(); ++i) rounds[i] = labels_[i] == labels_[i - 1] ? rounds[i - 1] + 1 : 0;
-  std::ranges::stable_sort(places, {}, [&](size_t i) { return rounds[i]; });
-  places.resize(std::min(places.size(), static_cast<size_t>(most)));
-  std::ranges::sort(places);
-  for (size_t k = 0; k < places.size(); ++k) {
-    files_[k] = files_[places[k]];
-    labels_[k] = labels_[places[k]];
-  }
-  files_.resize(places.size());
-  labels_.resize(places.size());
+DataSplits find_class_folders(const std::string& folder) {
+  DataSplits found;
+  find_in_folders(folder, found,
+                  [](const std::string& own) { return DataPaths{.annotations = "", .images = own}; });
+  if (!found.train && !found.val && !found.test) found.train = DataPaths{.annotations = "", .images = folder};
+  if (!found.train || found.train->images != folder) note_other_class_folders(folder, found);
+  return found;
 }
 
-std::string ImageFolder::image_path(int64_t index) const {
-  return (fs::path(folder_) / file_name(index)).string();
-}
+[[maybe_unused]] const bool image_folder_registered =
+    data_formats().add({.name = "folder",
+                        .summary = "a folder with one sub-folder of images for each class",
+                        .recognises = nullptr,
+                        .read = read_class_folders,
+                        .layout = "folders train and val with one folder of images for each class",
+                        .find = find_class_folders,
+                        .provides = {.image_classes = true},
+                        .file = __FILE__});
 
-const std::string& ImageFolder::file_name(int64_t index) const {
-  return files_.at(static_cast<size_t>(index));
-}
-
-std::vector<std::string> ImageFolder::notes() const {
-  std::string text = fmt::format("{}: {} images of {} classes", folder_, num_images(), class_names_.size());
-  if (!ignored_.empty())
-    text += fmt::format("; {} other files are left out (\"{}\")", ignored_.size(), ignored_.front());
-  std::vector<std::string> notes{text};
-  for (const std::string& note : notes_on_links(links_, around_, folder_)) notes.push_back("note: " + note);
-  if (class_names_.size() == 1)
-    notes.push_back(fmt::format("note: {}: has one class only (\"{}\"), so there is nothing to tell apart",
-                                folder_, class_names_.front()));
-  return notes;
-}
-
-Sample ImageFolder::make_sample(int64_t index, Image image) const {
-  Sample sample;
-  sample.image = std::move(image);
-  sample.label = label(index);
-  return sample;
-}
-
+}  // namespace
 }  // namespace saccade

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <set>
 
 #include "core/runtime/tasks.h"
@@ -158,16 +157,6 @@ int64_t image_side(std::string_view text) {
   return number && *number >= 1 && *number <= 1 << 20 ? static_cast<int64_t>(*number) : 0;
 }
 
-std::array<double, 4> box_around(const std::vector<double>& points) {
-  constexpr double kFar = std::numeric_limits<double>::infinity();
-  std::array<double, 4> box{kFar, kFar, -kFar, -kFar};
-  for (size_t i = 0; i < points.size(); ++i) {
-    box[i % 2] = std::min(box[i % 2], points[i]);
-    box[2 + i % 2] = std::max(box[2 + i % 2], points[i]);
-  }
-  return box;
-}
-
 std::shared_ptr<const Segmentation> polygon_mask(std::vector<double> points) {
   auto mask = std::make_shared<Segmentation>();
   mask->polygons.push_back(std::move(points));
@@ -176,7 +165,7 @@ std::shared_ptr<const Segmentation> polygon_mask(std::vector<double> points) {
 
 void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, Place file,
                 const DataPaths& paths, const ProblemReport& report) {
-  const auto [x1, y1, x2, y2] = object.corners;
+  const auto [x1, y1, x2, y2] = object.box;
   const double width = round_pixels(x2 - x1), height = round_pixels(y2 - y1);
   truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,
                                .image_id = truth.images.back().id,
@@ -185,7 +174,7 @@ void add_object(GroundTruth& truth, const ImageObject& object, int64_t category,
                                .area = std::max(width, 0.0) * std::max(height, 0.0),
                                .iscrowd = object.is_difficult,
                                .place = {file.file, object.number}});
-  if (!paths.masks) return;
+  if (!paths.wants.masks) return;
   truth.annotations.back().segmentation = object.segmentation;
   if (object.mask_fault.empty()) return;
   report(object.mask_fault);

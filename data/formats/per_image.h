@@ -1,21 +1,21 @@
 // An annotation file for each image, which knows classes by their names: what Pascal VOC and LabelMe share.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/types/box.h"
 #include "data/formats/data_format.h"
 
 namespace saccade {
 
 struct ImageObject {
   std::string name;
-  std::array<double, 4> corners{};  // left, top, right, bottom in pixels
-  bool is_difficult = false;        // neither asked for nor wrong, as VOC's evaluation has it
+  Box box = {};
+  bool is_difficult = false;  // neither asked for nor wrong, as VOC's evaluation has it
   std::shared_ptr<const Segmentation> segmentation = {};  // null: none
   std::string mask_fault = {};                            // "path: line N: what"; "": none
   int64_t number = 0;                                     // where it stands in the file: Place::number
@@ -42,11 +42,9 @@ struct ImageAnnotation {
 
 // A side of an image in pixels; 0: the text says none.
 int64_t image_side(std::string_view text);
-// Left, top, right and bottom of points x, y, x, y, ...
-std::array<double, 4> box_around(const std::vector<double>& points);
 // The polygon as a mask.
 std::shared_ptr<const Segmentation> polygon_mask(std::vector<double> points);
-// Adds the object as the next annotation, of the last image, with its mask where paths.masks wants it; file: that it stands in.
+// Adds the object as the next annotation, of the last image, with its mask where paths.wants.masks wants it; file: that it stands in.
 void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, Place file,
                 const DataPaths& paths, const ProblemReport& report);
 

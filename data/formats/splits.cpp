@@ -21,13 +21,20 @@ const std::vector<SplitNames>& split_names() {
   return kNames;
 }
 
-namespace {
-
-bool is_asked_for(const DetectionFormat& format, const std::string& wanted) {
-  return format.find != nullptr && (wanted.empty() || format.name == wanted);
+const std::optional<DataPaths>& split_called(const DataSplits& splits, const std::string& name) {
+  for (const SplitNames& names : split_names())
+    if (names.names[0] == name) return splits.*names.split;
+  fail_input("--split: \"{}\", expected train, val or test", name);
 }
 
-DataSplits splits_in(const DetectionFormat& format, const std::string& place) {
+namespace {
+
+bool is_asked_for(const DataFormat& format, const std::string& name, const Contents& wanted) {
+  return format.find != nullptr && !format.provides.common(wanted).is_empty() &&
+         (name.empty() || format.name == name);
+}
+
+DataSplits splits_in(const DataFormat& format, const std::string& place) {
   if (is_folder(place)) return format.find(place);
   return format.find_in_file != nullptr ? format.find_in_file(place) : DataSplits{};
 }
@@ -36,19 +43,22 @@ constexpr auto kSplits = {&DataSplits::train, &DataSplits::val, &DataSplits::tes
 
 }  // namespace
 
-DataSplits look_for_splits(const std::string& folder, const std::string& wanted) {
+DataSplits look_for_splits(const std::string& folder, const std::string& named, const Contents& wanted) {
   if (!is_folder(folder) && !is_file(folder))
     fail_input("{}: no such folder, or file that describes one", folder);
   DataSplits found;
-  for (const auto& [name, format] : detection_formats().all()) {
-    if (!is_asked_for(format, wanted)) continue;
+  for (const auto& [name, format] : data_formats().all()) {
+    if (!is_asked_for(format, named, wanted)) continue;
     DataSplits splits = splits_in(format, folder);
     if (!splits.train && !splits.val && !splits.test) continue;
     if (!found.format.empty())
       fail_input("{}: holds a data set as {} and one as {}; data.train and data.val say which, path by path",
                  folder, found.format, name);
     for (auto split : kSplits)
-      if (splits.*split) (splits.*split)->format = name;
+      if (splits.*split) {
+        (splits.*split)->format = name;
+        (splits.*split)->wants = wanted;
+      }
     found = std::move(splits);
     found.format = name;
   }
@@ -79,17 +89,17 @@ void find_in_folders(const std::string& folder, DataSplits& splits,
         splits.*split.split = find(own);
 }
 
-DataSplits find_splits(const std::string& folder, const std::string& wanted) {
-  DataSplits found = look_for_splits(folder, wanted);
+DataSplits find_splits(const std::string& folder, const std::string& named, const Contents& wanted) {
+  DataSplits found = look_for_splits(folder, named, wanted);
   if (!found.format.empty()) {
-    if (is_folder(folder))
-      for (std::string& note : notes_on_unused(folder, detection_formats().find(found.format), found))
+    if (is_folder(folder) && wanted.boxes)
+      for (std::string& note : notes_on_unused(folder, data_formats().find(found.format), found))
         found.notes.push_back(std::move(note));
     return found;
   }
   std::string layouts;
-  for (const auto& [name, format] : detection_formats().all())
-    if (is_asked_for(format, wanted))
+  for (const auto& [name, format] : data_formats().all())
+    if (is_asked_for(format, named, wanted))
       layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
   if (is_file(folder))
     fail_input(
@@ -98,52 +108,6 @@ DataSplits find_splits(const std::string& folder, const std::string& wanted) {
   fail_input(
       "{}: no data set is found in the folder, expected one as {}; data convert FILE OUT --images DIR takes any list",
       folder, layouts);
-}
-
-namespace {
-
-std::vector<std::string> folders_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  std::filesystem::directory_iterator it(folder, error), end;
-  for (; !error && it != end; it.increment(error))
-    if (const std::string name = it->path().filename().string();
-        !name.starts_with(".") && is_folder(it->path().string()))
-      names.push_back(name);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// Folders beside those of the splits that have some of their classes.
-void note_other_class_folders(const std::string& folder, DataSplits& found) {
-  std::unordered_set<std::string> classes;
-  const auto& first = found.train ? found.train : found.val ? found.val : found.test;
-  for (std::string& name : folders_in(first->images)) classes.insert(std::move(name));
-  for (const std::string& name : folders_in(folder)) {
-    const std::string own = joined(folder, name);
-    const auto is_taken = [&](auto split) { return found.*split && (found.*split)->images == own; };
-    if (std::ranges::any_of(kSplits, is_taken) ||
-        std::ranges::none_of(folders_in(own), [&](auto& inner) { return classes.contains(inner); }))
-      continue;
-    std::string why = "is none of the splits and is left out";
-    for (const SplitNames& split : split_names())
-      if (const auto& taken = found.*split.split;
-          taken && std::ranges::find(split.names, name) != split.names.end())
-        why = fmt::format("is not taken, as {} is there", taken->images);
-    found.notes.push_back(fmt::format("{}: {}", own, why));
-  }
-}
-
-}  // namespace
-
-DataSplits find_class_splits(const std::string& folder) {
-  if (!is_folder(folder)) fail_input("{}: no such folder", folder);
-  DataSplits found{.format = "folder"};
-  find_in_folders(folder, found,
-                  [](const std::string& own) { return DataPaths{.annotations = "", .images = own}; });
-  if (!found.train && !found.val && !found.test) found.train = DataPaths{.annotations = "", .images = folder};
-  if (!found.train || found.train->images != folder) note_other_class_folders(folder, found);
-  return found;
 }
 
 std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
@@ -161,35 +125,6 @@ std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
 }
 
 namespace {
-
-// By where they lie and their name.
-using Places = std::vector<std::pair<std::string, std::string>>;
-
-Places places_of(const GroundTruth& truth, const DataPaths& paths) {
-  Places places;
-  for (const ImageInfo& image : truth.images)
-    places.emplace_back(joined(paths.images, image.file_name), image.file_name);
-  return places;
-}
-Places places_of(const ImageSource& images) {
-  Places places;
-  for (int64_t i = 0; i < images.num_images(); ++i)
-    places.emplace_back(images.image_path(i), images.file_name(i));
-  return places;
-}
-
-std::string remark_on_shared(const Places& training, const Places& images) {
-  RealPaths real;
-  std::unordered_set<std::string> known;
-  for (const auto& [path, name] : training) known.insert(real.of(path));
-  int64_t shared = 0;
-  std::string example;
-  for (const auto& [path, name] : images)
-    if (known.contains(real.of(path)) && ++shared == 1) example = name;
-  if (shared == 0) return "";
-  return fmt::format("{} of its {} images {} in the training set too, first {}: figures on them say little",
-                     shared, images.size(), shared == 1 ? "is" : "are", example);
-}
 
 // How many objects there are of each class.
 std::map<std::string, int64_t> objects_of(const GroundTruth& truth) {
@@ -220,11 +155,18 @@ std::pair<std::string, size_t> lacking(const std::map<std::string, int64_t>& obj
 
 std::string remark_on_shared_images(const GroundTruth& training, const DataPaths& training_paths,
                                     const GroundTruth& truth, const DataPaths& paths) {
-  return remark_on_shared(places_of(training, training_paths), places_of(truth, paths));
-}
-
-std::string remark_on_shared_images(const ImageSource& training, const ImageSource& images) {
-  return remark_on_shared(places_of(training), places_of(images));
+  RealPaths real;
+  std::unordered_set<std::string> known;
+  for (const ImageInfo& image : training.images)
+    known.insert(real.of(joined(training_paths.images, image.file_name)));
+  int64_t shared = 0;
+  std::string example;
+  for (const ImageInfo& image : truth.images)
+    if (known.contains(real.of(joined(paths.images, image.file_name))) && ++shared == 1)
+      example = image.file_name;
+  if (shared == 0) return "";
+  return fmt::format("{} of its {} images {} in the training set too, first {}: figures on them say little",
+                     shared, truth.images.size(), shared == 1 ? "is" : "are", example);
 }
 
 std::vector<std::string> remarks_on_lone_classes(const GroundTruth& training, const GroundTruth& truth) {
@@ -253,6 +195,13 @@ namespace {
 
 void keep_first(GroundTruth& truth, int64_t most) {
   std::unordered_set<int64_t> kept, with_objects;
+  std::map<int64_t, int64_t> seen;  // images of each class
+  std::vector<std::pair<int64_t, int64_t>> turns;
+  for (const ImageInfo& image : truth.images)
+    if (image.category_id) turns.emplace_back(seen[*image.category_id]++, image.id);
+  std::ranges::stable_sort(turns, {}, &std::pair<int64_t, int64_t>::first);
+  for (const auto& [turn, id] : turns)
+    if (std::ssize(kept) < most) kept.insert(id);
   for (const Annotation& a : truth.annotations)
     if (!a.iscrowd) with_objects.insert(a.image_id);
   for (const ImageInfo& image : truth.images)
@@ -260,6 +209,9 @@ void keep_first(GroundTruth& truth, int64_t most) {
   if (kept.empty()) return;
   std::erase_if(truth.images, [&](const ImageInfo& i) { return !kept.contains(i.id); });
   std::erase_if(truth.annotations, [&](const Annotation& a) { return !kept.contains(a.image_id); });
+  int64_t next = 0;  // images that no list numbers are numbered by their places
+  for (ImageInfo& image : truth.images)
+    if (image.category_id) image.id = next++;
 }
 
 GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {

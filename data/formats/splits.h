@@ -16,27 +16,29 @@ struct SplitNames {
   std::vector<std::string> names;
 };
 const std::vector<SplitNames>& split_names();
+// That called "train", "val" or "test". Throws InputError for another name.
+const std::optional<DataPaths>& split_called(const DataSplits& splits, const std::string& name);
 
-// What a folder holds, in the layout of the one format that knows it, or of the one that is named; or what a file (data.yaml) names.
+// What a folder holds, in the layout of the one format that knows it and provides something of what is wanted, or of the one that is
+// named; or what a file (data.yaml) names.
 // Throws InputError where no format knows it, or several do.
-DataSplits find_splits(const std::string& folder, const std::string& format = "");
+DataSplits find_splits(const std::string& folder, const std::string& format = "",
+                       const Contents& wanted = {.boxes = true});
 // Likewise, but where no format knows the folder, the result's format is "".
-DataSplits look_for_splits(const std::string& folder, const std::string& format = "");
+DataSplits look_for_splits(const std::string& folder, const std::string& format = "",
+                           const Contents& wanted = {.boxes = true});
 // Tells each split of the others: formats that know classes by name only number those of all, and images that one list lacks may be
 // named in another.
 void join_classes(DataSplits& splits);
 // Each split that is not known yet becomes what `find` finds in the first folder of its names in which it finds something.
 void find_in_folders(const std::string& folder, DataSplits& splits,
                      const std::function<std::optional<DataPaths>(const std::string& own)>& find);
-// Of a classifier: the folders of the splits, each with class folders, or the folder itself as the training set.
-DataSplits find_class_splits(const std::string& folder);
 // Where there is no validation split, this share of the training images becomes one; which ones depends on the seed and their names
 // alone. Returns a line that says so; "": nothing was drawn.
 std::string draw_validation(DataSplits& splits, double share, uint64_t seed);
 // A line about images of a set that are in the training set, too; "": there are none.
 std::string remark_on_shared_images(const GroundTruth& training, const DataPaths& training_paths,
                                     const GroundTruth& truth, const DataPaths& paths);
-std::string remark_on_shared_images(const ImageSource& training, const ImageSource& images);
 // Lines about classes, by their names, that have objects in one of the two sets only.
 std::vector<std::string> remarks_on_lone_classes(const GroundTruth& training, const GroundTruth& truth);
 // All of it about a set beside its training set.

@@ -105,6 +105,13 @@ Image::Image(int64_t h, int64_t w) : height(h), width(w) {
   rgb.resize(static_cast<size_t>(h * w * 3));
 }
 
+Image cut_out(const Image& image, int64_t y, int64_t x, ImageSize size) {
+  Image part(size.height, size.width);
+  for (int64_t r = 0; r < size.height; ++r)
+    std::copy_n(image.row(y + r) + x * 3, size.width * 3, part.row(r));
+  return part;
+}
+
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name, bool* has_more) {
   const ImageCodec& codec = codec_of(bytes, name);
   const ImageHeader header = checked_header(codec, bytes, name);

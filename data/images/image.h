@@ -27,6 +27,9 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
+// The part of this size from there on, which lies in the image.
+Image cut_out(const Image& image, int64_t y, int64_t x, ImageSize size);
+
 // JPEG (with Pillow's pixels), PNG, BMP, WebP, GIF and TIFF, told apart by their content. Grey, palettes, 16 bits and CMYK become
 // 8-bit RGB, alpha is dropped, of several pictures in a file the first is taken, and it is turned as its EXIF orientation says: what
 // is read is what viewers show. Throws InputError naming the file when it is missing, damaged, cut off or too large, or another thing

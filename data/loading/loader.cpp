@@ -72,7 +72,7 @@ struct Job {
 // prefetch + 1 of them; (epoch_, index_) is the batch after the last of them.
 class DataLoader::Impl {
  public:
-  Impl(std::shared_ptr<const ImageSource> source, LoaderOptions options)
+  Impl(std::shared_ptr<const Dataset> source, LoaderOptions options)
       : source_(std::move(source)),
         options_(std::move(options)),
         cache_(source_ ? source_->num_images() : 0, options_.cache_mb << 20) {
@@ -372,7 +372,7 @@ class DataLoader::Impl {
     for (std::thread& t : threads_) t.join();
   }
 
-  std::shared_ptr<const ImageSource> source_;
+  std::shared_ptr<const Dataset> source_;
   LoaderOptions options_;
   ImageCache cache_;
   int64_t batches_per_epoch_ = 0;
@@ -390,7 +390,7 @@ class DataLoader::Impl {
   std::vector<std::thread> threads_;
 };
 
-DataLoader::DataLoader(std::shared_ptr<const ImageSource> source, LoaderOptions options)
+DataLoader::DataLoader(std::shared_ptr<const Dataset> source, LoaderOptions options)
     : impl_(std::make_unique<Impl>(std::move(source), std::move(options))) {}
 DataLoader::~DataLoader() = default;
 std::optional<Batch> DataLoader::next() { return impl_->next(); }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/augment/augment.h"
-#include "data/formats/image_source.h"
+#include "data/formats/dataset.h"
 #include "data/loading/batch.h"
 #include "data/loading/batch_sizes.h"
 #include "data/loading/epoch_order.h"
@@ -55,7 +55,7 @@ struct LoaderOptions {
 class DataLoader {
  public:
   // Throws InputError when an epoch would have no batch, Error when an option is out of range.
-  DataLoader(std::shared_ptr<const ImageSource> source, LoaderOptions options);
+  DataLoader(std::shared_ptr<const Dataset> source, LoaderOptions options);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;

@@ -77,9 +77,7 @@ Image cut_around(const Image& image, const Instance& box, const std::vector<Inst
              top = static_cast<int64_t>(inside(cy - half, height - 1));
   const auto right = std::max(left + 1, static_cast<int64_t>(std::ceil(inside(cx + half, width)))),
              bottom = std::max(top + 1, static_cast<int64_t>(std::ceil(inside(cy + half, height))));
-  Image part(bottom - top, right - left);
-  for (int64_t y = top; y < bottom; ++y)
-    std::copy(image.row(y) + left * 3, image.row(y) + right * 3, part.row(y - top));
+  const Image part = cut_out(image, top, left, {bottom - top, right - left});
   const double scale = static_cast<double>(side) / static_cast<double>(std::max(part.width, part.height));
   Image small = scaled(part, std::min(scale, 8.0));
   std::vector<Instance> boxes{box};

@@ -24,12 +24,21 @@ std::shared_ptr<Conv2d> make_conv(int64_t in, int64_t out, int64_t kernel, int64
                                   trainable);
 }
 
+// Which norms of a block are trained, and how.
+struct NormOptions {
+  bool frozen, keeps_statistics, trainable;
+};
+
+std::shared_ptr<BatchNorm2d> make_norm(int64_t channels, const NormOptions& o) {
+  return std::make_shared<BatchNorm2d>(channels, o.frozen, o.trainable, false, o.keeps_statistics);
+}
+
 // `downsample.0` and `downsample.1` of the official names.
 class Downsample : public Module {
  public:
-  Downsample(int64_t in, int64_t out, int64_t stride, bool frozen_norm, bool trainable) {
-    conv_ = child("0", make_conv(in, out, 1, stride, 1, trainable));
-    norm_ = make_child<BatchNorm2d>("1", out, frozen_norm, trainable);
+  Downsample(int64_t in, int64_t out, int64_t stride, const NormOptions& norm) {
+    conv_ = child("0", make_conv(in, out, 1, stride, 1, norm.trainable));
+    norm_ = child("1", make_norm(out, norm));
   }
   Var forward(const Var& x) { return conv_then_norm(*this, *conv_, *norm_, cache_, x); }
   std::string type_name() const override { return "Downsample"; }
@@ -45,11 +54,11 @@ class Downsample : public Module {
 class ResidualBlock : public Module {
  public:
   ResidualBlock(int64_t in, int64_t width, bool bottleneck, int64_t stride, int64_t dilation,
-                bool frozen_norm, bool trainable) {
+                const NormOptions& norm) {
     int64_t out = bottleneck ? 4 * width : width;
     auto add_pair = [&](int64_t i, int64_t from, int64_t to, int64_t kernel, int64_t s, int64_t d) {
-      convs_.push_back(child(fmt::format("conv{}", i), make_conv(from, to, kernel, s, d, trainable)));
-      norms_.push_back(make_child<BatchNorm2d>(fmt::format("bn{}", i), to, frozen_norm, trainable));
+      convs_.push_back(child(fmt::format("conv{}", i), make_conv(from, to, kernel, s, d, norm.trainable)));
+      norms_.push_back(child(fmt::format("bn{}", i), make_norm(to, norm)));
     };
     if (bottleneck) {
       add_pair(1, in, width, 1, 1, 1);
@@ -59,8 +68,7 @@ class ResidualBlock : public Module {
       add_pair(1, in, width, 3, stride, dilation);
       add_pair(2, width, out, 3, 1, 1);
     }
-    if (stride != 1 || in != out)
-      downsample_ = make_child<Downsample>("downsample", in, out, stride, frozen_norm, trainable);
+    if (stride != 1 || in != out) downsample_ = make_child<Downsample>("downsample", in, out, stride, norm);
   }
 
   Var forward(const Var& x) {
@@ -103,19 +111,19 @@ class ResNet : public Backbone {
         child("conv1", std::make_shared<Conv2d>(
                            3, options.width, 7, Conv2dOptions{.stride = 2, .padding = 3},
                            Conv2dInit{.bias = false, .weight = init::kaiming_normal_fan_out()}, stem_trains));
-    bn1_ = make_child<BatchNorm2d>("bn1", options.width, options.frozen_batch_norm, stem_trains);
+    NormOptions norm{options.frozen_batch_norm, options.frozen_statistics, stem_trains};
+    bn1_ = child("bn1", make_norm(options.width, norm));
     int64_t in = options.width;
     for (size_t s = 0; s < options.blocks.size(); ++s) {
       auto stage = make_child<ResNetStage>(fmt::format("layer{}", s + 1));
-      bool trains = options.frozen_stages < static_cast<int64_t>(s) + 2;
+      norm.trainable = options.frozen_stages < static_cast<int64_t>(s) + 2;
       bool dilates = options.dilation && s + 1 == options.blocks.size();
       int64_t width = options.width << s;
       for (int64_t b = 0; b < options.blocks[s]; ++b) {
         // With dilation the first block keeps the previous dilation (1) and loses its stride (torchvision's
         // rule).
         int64_t stride = b == 0 && s > 0 && !dilates ? 2 : 1, dilation = dilates && b > 0 ? 2 : 1;
-        stage->add(std::make_shared<ResidualBlock>(in, width, options.bottleneck, stride, dilation,
-                                                   options.frozen_batch_norm, trains));
+        stage->add(std::make_shared<ResidualBlock>(in, width, options.bottleneck, stride, dilation, norm));
         in = options.bottleneck ? 4 * width : width;
       }
       stage_channels_.push_back(in);
@@ -180,6 +188,10 @@ ResNetOptions read_resnet(const Args& args, const std::vector<int64_t>& default_
   if (options.variant_d && options.dilation)
     fail_input("{}.dilation: variant d has none, expected false", args.path());
   options.frozen_batch_norm = args.get_bool("frozen_batch_norm");
+  options.frozen_statistics = args.get_bool("frozen_statistics");
+  if (options.frozen_statistics && (options.frozen_batch_norm || options.variant_d))
+    fail_input("{}.frozen_statistics: {}, expected false", args.path(),
+               options.variant_d ? "variant d has none" : "frozen_batch_norm freezes all of a norm");
   options.frozen_stages = args.get_int("frozen_stages");
   if (options.frozen_stages > std::ssize(blocks) + 1)
     fail_input("{}.frozen_stages: {} is out of range, expected 0 to {}", args.path(), options.frozen_stages,

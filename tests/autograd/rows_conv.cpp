@@ -1,4 +1,4 @@
-// Rows of conv2d, max_pool2d and avg_pool2d.
+// Rows of conv2d, conv_transpose2d, max_pool2d and avg_pool2d.
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -107,6 +107,49 @@ const Register kConv2d(Row{
         conv2d(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({2, 3, 3, 3})), Var(Tensor::zeros({3})));
       },
       R"(\[conv2d\] bias, got shape \[3\], expected \[2\])"}},
+    "oneDNN splits the sum of a weight gradient by threads"});
+
+Sample transposed_case(Rng& rng, const char* label, const Shape& x, int64_t out, int64_t stride,
+                       bool bias = true) {
+  auto reference = [=](const Tensors& in) {
+    return build({x[0], x[1] * stride, x[2] * stride, out}, [&](const std::vector<int64_t>& i) {
+      double z = in[2].defined() ? at(in[2], {i[3]}) : 0;
+      for (int64_t c = 0; c < x[3]; ++c)
+        z += at(in[0], {i[0], i[1] / stride, i[2] / stride, c}) *
+             at(in[1], {c, i[3], i[1] % stride, i[2] % stride});
+      return z;
+    });
+  };
+  return {label,
+          {uniform(rng, x), uniform(rng, {x[3], out, stride, stride}), bias ? uniform(rng, {out}) : Tensor()},
+          [stride](const Vars& v) { return conv_transpose2d(v[0], v[1], v[2], stride); },
+          reference};
+}
+
+const Register kConvTranspose2d(Row{
+    "conv_transpose2d",
+    Bf16::kCompute,
+    {.why =
+         "f32: sums of few products in any order; bf16: one rounding (2^-9) of each factor and of the result"},
+    [](Rng& rng) {
+      return std::vector<Sample>{
+          transposed_case(rng, "2x2", {2, 3, 4, 5}, 3, 2),
+          transposed_case(rng, "no bias, 16 channels", {1, 2, 3, 16}, 8, 2, false),
+          transposed_case(rng, "3x3", {1, 2, 2, 3}, 2, 3),
+          transposed_case(rng, "1x1", {1, 3, 2, 4}, 3, 1),
+          transposed_case(rng, "no images", {0, 2, 2, 3}, 2, 2),
+      };
+    },
+    {{"windows that overlap",
+      [] {
+        conv_transpose2d(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({3, 2, 4, 4})), Var(), 2);
+      },
+      R"(\[conv_transpose2d\] stride 2 with weight \[3, 2, 4, 4\], expected windows of the stride)"},
+     {"channels",
+      [] {
+        conv_transpose2d(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({2, 3, 2, 2})), Var(), 2);
+      },
+      R"(\[conv_transpose2d\] got x \[1, 4, 4, 3\] and weight \[2, 3, 2, 2\])"}},
     "oneDNN splits the sum of a weight gradient by threads"});
 
 Sample pool_case(Rng& rng, const char* label, const Shape& x, int64_t kernel, int64_t stride,

@@ -22,7 +22,7 @@ int run(const std::string& config_file, const std::string& annotations, const st
   options.cache_mb = 0;
   options.batch_size = batch_size;
   options.batch_sizes = {};
-  const auto data = open_detection_dataset({.annotations = annotations, .images = images});
+  const auto data = open_dataset({.annotations = annotations, .images = images});
   DataLoader loader(data, options);
   const kernels::ImageNormalization norm = image_normalization(config);
   double best = 0;

@@ -9,9 +9,11 @@
 #include "core/kernels/match_cost/match_cost.h"
 #include "core/kernels/matched_iou/matched_iou.h"
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
+#include "core/kernels/nms/nms.h"
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "core/kernels/optimizer/optimizer.h"
 #include "core/kernels/reduce/reduce.h"
+#include "core/kernels/roi_levels/roi_levels.h"
 #include "core/kernels/sine_encoding/sine_encoding.h"
 #include "core/kernels/softmax/softmax.h"
 #include "core/kernels/top_k/top_k.h"
@@ -397,6 +399,26 @@ TEST_F(RawKernels, SoftmaxOfSpecialNumbers) {
       return std::vector<Tensor>{Tensor::from({4, n}, values)};
     });
   }
+}
+
+// Boxes that cover one another, in three groups and one that takes no part; the levels of the same boxes.
+TEST_F(RawKernels, Nms) {
+  constexpr int64_t kImages = 2, kBoxes = 200;
+  Rng rng(13);
+  Tensor boxes = uniform(rng, {kImages, kBoxes, 4}, 0, 60), scores = uniform(rng, {kImages, kBoxes});
+  Tensor groups = Tensor::empty({kImages, kBoxes}, DType::kI64);
+  for (int64_t i = 0; i < kImages * kBoxes; ++i) {
+    float* b = boxes.data<float>() + 4 * i;
+    b[2] += b[0], b[3] += b[1];
+    groups.data<int64_t>()[i] = rng.below(4) - 1;
+  }
+  compare([&](Device device) {
+    Tensor keep = Tensor::empty({kImages, kBoxes}, DType::kBool, device);
+    kernels::nms(boxes.to(device), scores.to(device), groups.to(device), 0.4, keep);
+    Tensor level = Tensor::empty({kImages * kBoxes}, DType::kI64, device);
+    kernels::roi_levels(boxes.reshape({kImages * kBoxes, 4}).to(device), 14, 4, level);
+    return std::vector<Tensor>{keep, level};
+  });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The evaluator against pycocotools: random cases in tests/golden/coco_eval
 // (scripts/golden/data/make_coco_eval.py) and, where it is at hand, the published ones in
 // ../shared/data/coco_eval. All agree to 1e-9: both sum the same doubles, in another order.
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -14,7 +14,7 @@
 #include "core/formats/json.h"
 #include "core/tensor/philox.h"
 #include "data/evaluation/chosen_classes.h"
-#include "data/evaluation/coco_parts.h"
+#include "data/evaluation/coco/coco_parts.h"
 #include "data/formats/coco/coco.h"
 #include "tests/data/test_files.h"
 
@@ -69,7 +69,8 @@ void expect_equal(const std::string& gt, const std::string& dt, const std::strin
                   IouType iou = IouType::kBoxes) {
   SCOPED_TRACE(dt);
   const bool masks = iou == IouType::kMasks;
-  const GroundTruth truth = read_ground_truth({.annotations = gt, .images = "", .masks = masks});
+  const GroundTruth truth =
+      read_ground_truth({.annotations = gt, .images = "", .wants = {.boxes = true, .masks = masks}});
   const std::vector<Detection> found = read_detections(dt, nullptr, nullptr, masks);
   CocoMetrics f = evaluate_coco(truth, found, dt, {.iou = iou});
   Expected e = read_expected(expected_path);

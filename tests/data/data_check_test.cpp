@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/checks/units.h"
@@ -43,7 +43,7 @@ Checked checked_file(const CheckedFile& file, const std::vector<std::string>& fi
   paths.annotations = dir / "a.json";
   if (!files.empty()) paths.images = dir.path();
   Checked out;
-  const DatasetReport report = check_detection_dataset(paths, &out.left);
+  const DatasetReport report = check_dataset(paths, &out.left);
   out.problems = joined_lines(report.problems.lines());
   out.remarks = joined_lines(report.remarks);
   out.left_out = joined_lines(report.left_out);
@@ -281,8 +281,8 @@ TEST(Units, AreToldByCheckAndTraining) {
     write_png(Image(10, 20), dir / "a.png");
     const DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
     std::vector<std::string> notes;
-    open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
-    const DatasetReport report = check_detection_dataset(paths);
+    open_dataset(paths, LabelScheme::kContiguous, &notes);
+    const DatasetReport report = check_dataset(paths);
     const std::string checked = joined_lines(report.remarks) + joined_lines(report.problems.lines());
     if (c.said.empty()) {
       EXPECT_TRUE(notes.empty()) << notes[0];
@@ -304,7 +304,7 @@ TEST(Units, SizesThatDifferFromTheFilesAreTold) {
   write_bytes(dir / "a.json", text);
   const DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
   std::vector<std::string> notes;
-  const auto set = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  const auto set = open_dataset(paths, LabelScheme::kContiguous, &notes);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("1 of the 3 images has another size than it says"), std::string::npos) << notes[0];
   EXPECT_NE(notes[0].find("0.png, which has 50 x 40 pixels, not 99 x 40"), std::string::npos) << notes[0];
@@ -322,9 +322,9 @@ TEST(Units, BoxesThatAreNoNumbersAreRefused) {
   file.annotations = box_json("1", "1", "0,0,1e200,1e200");
   const Checked coco = checked_file(file);
   for (const std::string& problems :
-       {joined_lines(check_detection_dataset({.annotations = dir / "a.csv", .images = ""}).problems.lines()),
+       {joined_lines(check_dataset({.annotations = dir / "a.csv", .images = ""}).problems.lines()),
         coco.problems, input_error([&] {
-          open_detection_dataset({dir / "a.csv", ""});
+          open_dataset({dir / "a.csv", ""});
         }),
         input_error([&] {
           read_ground_truth({dir / "a.csv", ""});

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 #include "data/evaluation/confusion.h"
 #include "data/evaluation/detection_bytes.h"
 #include "data/evaluation/detection_curves.h"

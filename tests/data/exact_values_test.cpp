@@ -4,7 +4,7 @@
 #include <set>
 
 #include "data/augment/augment.h"
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 #include "data/evaluation/detections.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/data_format.h"
@@ -147,7 +147,7 @@ TEST(Csv, GivesTheSizesOfImages) {
   write_bytes(
       dir / "a.csv",
       "filename,width,height,class,xmin,ymin,xmax,ymax\na.png,40,20,car,1,2,3,4\nb.png,4,8,car,1,2,3,4\n");
-  const auto set = open_detection_dataset({dir / "a.csv", ""});
+  const auto set = open_dataset({dir / "a.csv", ""});
   EXPECT_EQ(set->size_of(0), (ImageSize{20, 40}));
   EXPECT_EQ(set->size_of(1), (ImageSize{8, 4}));
 }

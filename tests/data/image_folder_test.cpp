@@ -1,10 +1,10 @@
 // Image-folder data sets, and the loader over them.
-#include "data/formats/image_folder.h"
 #include "data/formats/data_format.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "data/formats/named_classes.h"
 #include "data/loading/loader.h"
 #include "tests/data/test_files.h"
 
@@ -18,30 +18,41 @@ void add_image(const TestFolder& dir, const std::string& name, uint64_t seed = 0
   write_png(test::noise_image(20 + static_cast<int64_t>(seed % 3), 24, seed), dir / name);
 }
 
+// The images are not looked at.
+std::shared_ptr<const Dataset> load(const std::string& folder, const std::vector<std::string>& classes = {}) {
+  DataPaths paths{.images = folder, .wants = {.image_classes = true}, .look_at_images = false};
+  if (!classes.empty()) paths.categories = number_classes(classes, {});
+  return open_dataset(paths);
+}
+std::shared_ptr<const Dataset> open(const std::string& folder, bool allow_outside = false) {
+  return open_dataset({.images = folder, .allow_outside = allow_outside, .wants = {.image_classes = true}});
+}
+int64_t label(const Dataset& set, int64_t index) { return set.labels_of(index).at(0); }
+
 // Three classes of noise images.
-ImageFolder make_folder(const TestFolder& dir) {
+std::shared_ptr<const Dataset> make_folder(const TestFolder& dir) {
   uint64_t seed = 0;
   for (const char* name : {"b/2.png", "b/10.png", "a/x.png", "a/deep/y.png", "c/z.PNG", "a/z.png", "b/1.png"})
     add_image(dir, name, ++seed);
-  return ImageFolder::load(dir.path());
+  return load(dir.path());
 }
 
 TEST(ImageFolder, OrdersClassesAndFilesByName) {
   TestFolder dir;
-  ImageFolder set = make_folder(dir);
+  const auto folder = make_folder(dir);
+  const Dataset& set = *folder;
   EXPECT_EQ(set.class_names(), (std::vector<std::string>{"a", "b", "c"}));
   std::vector<std::string> names;
   std::vector<int64_t> labels;
   for (int64_t i = 0; i < set.num_images(); ++i) {
     names.push_back(set.file_name(i));
-    labels.push_back(set.label(i));
+    labels.push_back(label(set, i));
     EXPECT_EQ(set.image_path(i), dir / set.file_name(i));
   }
   EXPECT_EQ(names, (std::vector<std::string>{"a/x.png", "a/z.png", "a/deep/y.png", "b/1.png", "b/10.png",
                                              "b/2.png", "c/z.PNG"}));
   EXPECT_EQ(labels, (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 2}));
-  EXPECT_TRUE(set.ignored().empty());
-  EXPECT_EQ(set.notes().at(0), dir.path() + ": 7 images of 3 classes");
+  EXPECT_EQ(set.ground_truth().told.at(0), dir.path() + ": 7 images of 3 classes");
 }
 
 TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {
@@ -51,20 +62,19 @@ TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {
   add_image(dir, "a/.x.png");
   add_image(dir, "outside.png");
   write_bytes(dir / "a/notes.txt", "text");
-  ImageFolder set = ImageFolder::load(dir.path());
-  EXPECT_EQ(set.num_images(), 7);
-  EXPECT_EQ(set.ignored(), (std::vector<std::string>{"outside.png", "a/notes.txt"}));
-  EXPECT_EQ(set.notes().at(0),
+  const auto set = load(dir.path());
+  EXPECT_EQ(set->num_images(), 7);
+  EXPECT_EQ(set->ground_truth().told.at(0),
             dir.path() + ": 7 images of 3 classes; 2 other files are left out (\"outside.png\")");
 }
 
 TEST(ImageFolder, LabelsFollowTheModelsClasses) {
   TestFolder dir;
   make_folder(dir);
-  ImageFolder set = ImageFolder::load(dir.path(), {"c", "b", "a"});
-  EXPECT_EQ(set.label(0), 0);
-  EXPECT_EQ(set.file_name(0), "c/z.PNG");
-  EXPECT_EQ(set.label(6), 2);
+  const auto set = load(dir.path(), {"c", "b", "a"});
+  EXPECT_EQ(label(*set, 0), 0);
+  EXPECT_EQ(set->file_name(0), "c/z.PNG");
+  EXPECT_EQ(label(*set, 6), 2);
 }
 
 TEST(ImageFolder, WordNetNumbersStandForClassesInTheirOrder) {
@@ -74,21 +84,21 @@ TEST(ImageFolder, WordNetNumbersStandForClassesInTheirOrder) {
     add_image(dir, fmt::format("n{:08}/a.png", 99 * (1000 - k)));
     names.push_back(fmt::format("class {}", k));
   }
-  const ImageFolder set = ImageFolder::load(dir.path(), names);
-  EXPECT_EQ(set.class_names(), names);
-  EXPECT_EQ(set.file_name(1), "n00000198/a.png");
-  EXPECT_EQ(set.label(1), 1);
+  const auto set = load(dir.path(), names);
+  EXPECT_EQ(set->class_names(), names);
+  EXPECT_EQ(set->file_name(1), "n00000198/a.png");
+  EXPECT_EQ(label(*set, 1), 1);
   // Other numbers of classes than ImageNet's have nothing to do with it.
   names.pop_back();
   fs::remove_all(dir / "n00000099");
-  EXPECT_NE(input_error([&] { ImageFolder::load(dir.path(), names); }).find("n00000198"), std::string::npos);
+  EXPECT_NE(input_error([&] { load(dir.path(), names); }).find("n00000198"), std::string::npos);
 }
 
 TEST(ImageFolder, RefusesWhatIsNoDataSet) {
   TestFolder dir;
   auto refused = [&](const std::string& folder, const std::vector<std::string>& classes,
                      const std::string& part) {
-    std::string message = input_error([&] { ImageFolder::load(folder, classes); });
+    std::string message = input_error([&] { load(folder, classes); });
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   refused(dir / "none", {}, "none: no such folder of images");
@@ -123,7 +133,7 @@ Augmentation classifier_augment() {
 
 TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {
   TestFolder dir;
-  auto set = std::make_shared<const ImageFolder>(make_folder(dir));
+  const auto set = make_folder(dir);
   LoaderOptions options;
   options.batch_size = 3;
   options.shuffle = options.drop_last = true;
@@ -166,7 +176,7 @@ TEST(ImageFolder, ABrokenImageIsNamed) {
   TestFolder dir;
   make_folder(dir);
   write_bytes(dir / "b/10.png", "not a picture");
-  DataLoader loader(std::make_shared<const ImageFolder>(ImageFolder::load(dir.path())), {.batch_size = 7});
+  DataLoader loader(load(dir.path()), {.batch_size = 7});
   std::string message = input_error([&] { loader.next(); });
   EXPECT_NE(message.find("b/10.png"), std::string::npos) << message;
 }
@@ -174,38 +184,35 @@ TEST(ImageFolder, ABrokenImageIsNamed) {
 TEST(ImageFolder, LinksToFoldersAreFollowedOnceAndSaid) {
   TestFolder dir, other;
   make_folder(dir);
-  const int64_t images = ImageFolder::load(dir.path()).num_images();
+  const int64_t images = load(dir.path())->num_images();
   fs::create_directory_symlink(".", dir / "a/self");
   fs::create_directory_symlink("../a", dir / "a/again");
   fs::create_directories(dir / "b/x");
   fs::create_directory_symlink("..", dir / "b/x/up");
   fs::create_directory_symlink("../x", dir / "b/x/here");
-  EXPECT_EQ(ImageFolder::load(dir.path()).num_images(), images);
+  EXPECT_EQ(load(dir.path())->num_images(), images);
   // One that this folder lies in is not followed.
   fs::create_directory_symlink("/", dir / "a/root");
-  EXPECT_EQ(ImageFolder::load(dir.path()).num_images(), images);
-  EXPECT_EQ(ImageFolder::load(dir.path()).notes().at(1),
+  EXPECT_EQ(load(dir.path())->num_images(), images);
+  EXPECT_EQ(load(dir.path())->ground_truth().told.at(1),
             "note: 1 link to a folder in " + dir.path() +
                 " leads to one that it lies in itself, or nowhere, and is not followed, first a/root");
   fs::remove(dir / "a/root");
   add_image(other, "deep/o.png");
   add_image(dir, "c/own.png");
   fs::create_directory_symlink(other.path(), dir / "a/far");
-  const ImageFolder set = ImageFolder::load(dir.path());
-  EXPECT_EQ(set.num_images(), images + 2);
-  EXPECT_NE(set.notes().at(1).find(" leads out of it and is followed, first a/far (to "), std::string::npos)
-      << set.notes().at(1);
-  EXPECT_EQ(open_classification_dataset({.images = dir.path()})->num_images(), images + 2);
+  const auto set = load(dir.path());
+  EXPECT_EQ(set->num_images(), images + 2);
+  const std::string& note = set->ground_truth().told.at(1);
+  EXPECT_NE(note.find(" leads out of it and is followed, first a/far (to "), std::string::npos) << note;
+  EXPECT_EQ(open(dir.path())->num_images(), images + 2);
   // Links to files stay inside.
   add_image(other, "f.png");
   fs::create_symlink(other / "f.png", dir / "c/f.png");
-  EXPECT_EQ(open_classification_dataset({.images = dir.path()})->num_images(), images + 4)
-      << "a/far leads there";
+  EXPECT_EQ(open(dir.path())->num_images(), images + 4) << "a/far leads there";
   fs::remove(dir / "a/far");
-  EXPECT_NE(input_error([&] { open_classification_dataset({.images = dir.path()}); }).find("c/f.png"),
-            std::string::npos);
-  EXPECT_EQ(open_classification_dataset({.images = dir.path(), .allow_outside = true})->num_images(),
-            images + 2);
+  EXPECT_NE(input_error([&] { open(dir.path()); }).find("c/f.png"), std::string::npos);
+  EXPECT_EQ(open(dir.path(), true)->num_images(), images + 2);
 }
 
 }  // namespace

@@ -48,8 +48,7 @@ void expect_equal(const Batch& a, const Batch& b) {
   }
 }
 
-std::vector<Batch> take(const std::shared_ptr<const AnnotatedImages>& set, const LoaderOptions& options,
-                        int count) {
+std::vector<Batch> take(const std::shared_ptr<const Dataset>& set, const LoaderOptions& options, int count) {
   DataLoader loader(set, options);
   std::vector<Batch> batches;
   for (int i = 0; i < count; ++i) {
@@ -62,7 +61,7 @@ std::vector<Batch> take(const std::shared_ptr<const AnnotatedImages>& set, const
 
 TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 23));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 23));
   LoaderOptions options;
   options.batch_size = 4;
   options.shuffle = true;
@@ -86,7 +85,7 @@ TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
 
 TEST(Loader, ResumesAtAnyBatch) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 10));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 10));
   LoaderOptions options;
   options.batch_size = 3;
   options.shuffle = options.drop_last = true;
@@ -105,7 +104,7 @@ TEST(Loader, ResumesAtAnyBatch) {
 
 TEST(Loader, EvaluationSeesEveryImageOnceInOrder) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 11));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 11));
   LoaderOptions options;
   options.batch_size = 4;
   options.epochs = 1;
@@ -169,7 +168,7 @@ TEST(Sampling, GroupsFillBatches) {
 
 TEST(Sampling, AnImageThatComesAgainIsAugmentedAnew) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 6));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 6));
   LoaderOptions options;
   options.batch_size = 6;
   options.shuffle = true;
@@ -196,7 +195,7 @@ TEST(Sampling, AnImageThatComesAgainIsAugmentedAnew) {
 
 TEST(Loader, PadsWithZeros) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 8));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 8));
   LoaderOptions options;
   options.batch_size = 8;
   for (int64_t multiple : {1, 32}) {
@@ -223,7 +222,7 @@ TEST(Loader, PadsWithZeros) {
 
 TEST(Loader, TargetsAreInPixelsOfTheImage) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 4));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 4));
   LoaderOptions options;
   options.batch_size = 4;
   Batch b = take(set, options, 1).at(0);
@@ -237,7 +236,7 @@ TEST(Loader, TargetsAreInPixelsOfTheImage) {
 
 TEST(Loader, ABrokenImageReachesTheConsumer) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 9));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 9));
   write_bytes(dir / "4.png", "not a picture");
   for (int threads : {0, 3}) {
     LoaderOptions options;
@@ -254,7 +253,7 @@ TEST(Loader, ABrokenImageReachesTheConsumer) {
 
 TEST(Loader, StopsCleanlyInTheMiddle) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 9));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 9));
   LoaderOptions options;
   options.threads = 4;
   options.prefetch = 8;
@@ -266,7 +265,7 @@ TEST(Loader, StopsCleanlyInTheMiddle) {
 
 TEST(Loader, RefusesWhatCannotWork) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 3));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 3));
   LoaderOptions options;
   options.batch_size = 4;
   options.drop_last = true;
@@ -288,7 +287,7 @@ void damage(const std::string& path) {
 
 TEST(Loader, AnotherImageTakesThePlaceOfABadOne) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 9));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 9));
   for (const char* name : {"2.png", "3.png", "8.png"}) damage(dir / name);
   LoaderOptions options;
   options.batch_size = 2;
@@ -323,7 +322,7 @@ TEST(Loader, AnotherImageTakesThePlaceOfABadOne) {
 
 TEST(Loader, EvaluationLeavesBadImagesOut) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 7));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 7));
   for (const char* name : {"1.png", "4.png", "5.png"}) damage(dir / name);
   LoaderOptions options;
   options.batch_size = 2;
@@ -355,7 +354,7 @@ TEST(Loader, ASliverIsNamed) {
   write_bytes(
       dir / "a.json",
       R"({"images":[{"id":1,"file_name":"thin.png","width":60000,"height":2}],"annotations":[],"categories":[{"id":1,"name":"a"}]})");
-  auto set = std::make_shared<const AnnotatedImages>(load_coco(dir / "a.json", dir.path()));
+  auto set = std::make_shared<const Dataset>(load_coco(dir / "a.json", dir.path()));
   LoaderOptions options;
   options.augment = make_augmentation(
       {{{"crop_probability", {1}}, {"crop_short_sides", {400}}, {"crop_min", {384}}, {"crop_max", {600}}}});

@@ -43,9 +43,8 @@ TEST(Shapes, IsASoundCocoSetOfSixCategories) {
   auto set = load_coco(dir / "annotations.json", dir / "images");
   EXPECT_EQ(set.num_images(), 150);
   EXPECT_EQ(set.class_names(), shape_names());
-  EXPECT_EQ(check_detection_dataset({.annotations = dir / "annotations.json", .images = dir / "images"})
-                .problems.count(),
-            0);
+  EXPECT_EQ(
+      check_dataset({.annotations = dir / "annotations.json", .images = dir / "images"}).problems.count(), 0);
   std::set<int64_t> categories;
   std::set<size_t> counts;
   double largest = 0;

@@ -377,7 +377,7 @@ TEST(BatchMixup, BlendsEachImageWithTheOneBefore) {
 
 TEST(Strong, ThreadsAndResumingChangeNoByte) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 9));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 9));
   AugmentFields fields = strong_fields();
   LoaderOptions options{.batch_size = 3, .shuffle = true, .seed = 5, .augment = make_augmentation(fields)};
   options.batch_mixup = {0.5, epochs_of(AugmentPhase::kCombining, fields)};
@@ -418,7 +418,7 @@ TEST(Strong, ThreadsAndResumingChangeNoByte) {
 
 TEST(Strong, ABadImageOfAMosaicIsNamed) {
   TestFolder dir;
-  auto set = std::make_shared<const AnnotatedImages>(test::make_noise_set(dir, 3));
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 3));
   AugmentFields fields = strong_fields();
   fields.values["mosaic"] = {1};
   fields.values["strong_start_epoch"] = {0};

@@ -39,7 +39,7 @@ inline std::string text_of(const Image& image) {
 }
 
 // `count` noise images of slightly different sizes; image i (id 10 + i) has i % 4 boxes.
-inline AnnotatedImages make_noise_set(const TestFolder& dir, int count) {
+inline Dataset make_noise_set(const TestFolder& dir, int count) {
   std::string images, annotations;
   int id = 0;
   for (int i = 0; i < count; ++i) {

@@ -12,7 +12,8 @@ SACCADE_FUZZ(coco) {
   attempt([&] {
     saccade::DatasetReport report;
     saccade::GroundTruth left;
-    const saccade::DataPaths paths{.annotations = path, .images = "", .masks = true};
+    const saccade::DataPaths paths{
+        .annotations = path, .images = "", .wants = {.boxes = true, .masks = true}};
     const saccade::ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
     saccade::GroundTruth truth = saccade::read_coco(paths, add);
     saccade::check_masks(truth, path, add);

@@ -13,8 +13,8 @@ void read_as(const char* format, const std::string& annotations, const std::stri
   paths.annotations = annotations;
   paths.images = images;
   paths.format = format;
-  paths.masks = true;
-  saccade::detection_formats().find(format).read(paths, [](const std::string&) {});
+  paths.wants.masks = true;
+  saccade::data_formats().find(format).read(paths, [](const std::string&) {});
 }
 
 }  // namespace

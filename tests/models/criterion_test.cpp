@@ -102,7 +102,7 @@ TEST(Criterion, KnownValues) {
   EXPECT_NEAR(parts.at("giou"), 2 * (1 - 1.0 / 3), 1e-5);  // half of each box overlaps; the hull is the union
   // Divided by twice as many objects, all halve.
   StepImages step(c.targets);
-  step.add(1);
+  step.add({1, 1});
   EXPECT_NEAR(SetCriterion(defaults()).forward(c.output, c.targets, step).total.value().item(),
               r.total.value().item() / 2, 1e-6);
   ASSERT_EQ(r.metrics.size(), 2u);

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/tensor/philox.h"
-#include "data/formats/image_folder.h"
+#include "data/formats/data_format.h"
 #include "tests/test_folder.h"
 #include "train/config/options.h"
 
@@ -84,7 +84,7 @@ TEST(TopK, CountsTheBestAndTheBestFive) {
   options.loader.batch_size = 3;
   options.loader.epochs = 1;
   options.quiet = true;
-  auto set = std::make_shared<const ImageFolder>(ImageFolder::load(folder.path()));
+  const auto set = open_dataset({.images = folder.path(), .wants = {.image_classes = true}});
   Evaluation evaluation = evaluate_classifier(model, set, classification_evaluators().find("top_k"), options);
   EXPECT_TRUE(model.training());
   ASSERT_EQ(evaluation.metrics.size(), 3u);

@@ -225,7 +225,7 @@ TEST_F(Cli, PredictTakesPatternsAndChooses) {
   }
   // By name and by id, which is the same class.
   const std::string name =
-      open_detection_dataset({scratch() / "shapes/annotations.json", "", ""}, LabelScheme::kContiguous)
+      open_dataset({scratch() / "shapes/annotations.json", "", ""}, LabelScheme::kContiguous)
           ->class_names()
           .at(1);
   expect_works(predict + "by_name --classes " + name + " nested/a.png");

@@ -20,7 +20,7 @@ TEST(CsvDataset, ReadsBoxesAndClasses) {
   TestFolder folder;
   const std::string path = folder / "boxes.csv";
   write_bytes(path, kCsvHeader + "b.png,dog,1,2,11,22.5\r\na.png,,,,,\nb.png,cat,0,0,4,4\n");
-  auto set = open_detection_dataset({path, ""});
+  auto set = open_dataset({path, ""});
   EXPECT_EQ(set->name(), path);
   EXPECT_EQ(set->class_names(), (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(set->category_ids(), (std::vector<int64_t>{1, 2}));
@@ -33,7 +33,7 @@ TEST(CsvDataset, ReadsBoxesAndClasses) {
   EXPECT_EQ(sample.instances[0].box.y2, 20);  // cut to the image
   EXPECT_TRUE(set->make_sample(1, Image(20, 30)).instances.empty());
   EXPECT_EQ(set->ground_truth().annotations[0].bbox, (std::array<double, 4>{1, 2, 10, 20.5}));
-  EXPECT_EQ(check_detection_dataset({.annotations = path, .images = ""}).problems.count(), 0);
+  EXPECT_EQ(check_dataset({.annotations = path, .images = ""}).problems.count(), 0);
 }
 
 // The same boxes in CSV and in COCO's form make the same training and the same detections.
@@ -41,7 +41,7 @@ TEST(CsvDataset, TrainsAndEvaluatesAsCoco) {
   TestFolder folder;
   const std::string data = folder / "data", csv = folder / "boxes.csv";
   ASSERT_EQ(run_command({"data", "shapes", "--output", data, "--images", "12", "--seed", "1"}), 0);
-  auto coco = open_detection_dataset({data + "/annotations.json", ""});
+  auto coco = open_dataset({data + "/annotations.json", ""});
   std::string text = kCsvHeader;
   for (const ImageInfo& image : coco->ground_truth().images) {
     text += image.file_name + ",,,,,\n";
@@ -51,7 +51,7 @@ TEST(CsvDataset, TrainsAndEvaluatesAsCoco) {
                             a.bbox[0] + a.bbox[2], a.bbox[1] + a.bbox[3]);
   }
   write_bytes(csv, text);
-  ASSERT_EQ(open_detection_dataset({csv, ""})->category_ids(), coco->category_ids());
+  ASSERT_EQ(open_dataset({csv, ""})->category_ids(), coco->category_ids());
   write_bytes(folder / "config.textproto", R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }

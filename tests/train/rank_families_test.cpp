@@ -49,6 +49,7 @@ const RankFamily kFamilies[] = {
     {"rt_detr", "type: \"rt_detr\" " + kResnet +
                     "variant: \"d\" outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall +
                     " denoising { queries: 4 } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 } }"},
+    {"retinanet", "type: \"retinanet\" " + kResnet + "} retinanet { channels: 16 tower_layers: 1 }"},
     {"deformable_detr on DAT", kDat + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}"},
     {"deformable_detr on Swin", kSwin + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}", false,
      true},

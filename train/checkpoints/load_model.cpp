@@ -8,7 +8,7 @@
 #include "core/tensor/memory.h"
 #include "models/not_finite.h"
 #include "train/checkpoints/checkpoint.h"
-#include "train/config/config_changes.h"
+#include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
 
@@ -115,7 +115,7 @@ void with_model_of(const std::string& checkpoint, ImageSize size, const char* le
   }
 }
 
-void check_categories(const DetectionDataset& dataset, const std::vector<int64_t>& category_ids,
+void check_categories(const Dataset& dataset, const std::vector<int64_t>& category_ids,
                       const std::vector<std::string>& class_names, const std::string& model) {
   const std::vector<int64_t>& known = dataset.category_ids();
   for (size_t k = 0; k < category_ids.size(); ++k) {

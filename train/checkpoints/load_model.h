@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/tensor/error.h"
-#include "data/formats/detection_dataset.h"
+#include "data/formats/dataset.h"
 #include "models/build.h"
 #include "train/config/config.h"
 
@@ -51,7 +51,7 @@ void with_model_of(const std::string& checkpoint, ImageSize size, const char* le
 
 // The classes of a model must be categories of the data set it is evaluated on, by id and by name (those
 // that stand for no category excepted); else InputError.
-void check_categories(const DetectionDataset& dataset, const std::vector<int64_t>& category_ids,
+void check_categories(const Dataset& dataset, const std::vector<int64_t>& category_ids,
                       const std::vector<std::string>& class_names, const std::string& model);
 
 }  // namespace saccade

@@ -119,18 +119,20 @@ int64_t tell(const DatasetReport& report, const std::string& name) {
 int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, const std::string& fix) {
   if (!fix.empty()) fail_input("--fix: {} holds class folders, which have no lists to write", name_of(flags));
   int64_t problems = 0;
-  std::vector<std::string> classes;
-  std::shared_ptr<const ClassificationDataset> training;
+  std::vector<Category> categories;
+  GroundTruth training;
   for (const SplitNames& names : split_names()) {
     if (!(found.*names.split)) continue;
     DataPaths paths = *(found.*names.split);
-    DatasetReport report = check_classification_dataset(paths, classes);
-    paths.look_at_images = false;
+    paths.categories = categories;
+    GroundTruth truth;
+    DatasetReport report = check_dataset(paths, nullptr, 0, &truth);
+    if (categories.empty()) categories = truth.categories;
     if (report.problems.count() == 0) {
-      const auto set = open_classification_dataset(paths, classes);
-      if (std::string shared = training ? remark_on_shared_images(*training, *set) : ""; !shared.empty())
+      if (std::string shared = remark_on_shared_images(training, found.train.value_or(paths), truth, paths);
+          !shared.empty())
         report.remarks.push_back(std::move(shared));
-      if (names.names[0] == "train") training = set;
+      if (names.names[0] == "train") training = std::move(truth);
     }
     problems += tell(report, paths.images);
   }
@@ -147,7 +149,7 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
   for (DataSource source : sources) {
     source.paths.categories = categories;
     GroundTruth left, all;
-    DatasetReport report = check_detection_dataset(source.paths, &left, 0, &all);
+    DatasetReport report = check_dataset(source.paths, &left, 0, &all);
     if (!first.images.empty() && sources[0].name == "train")
       for (std::string& remark : remarks_on_split(first, sources[0].paths, all, source.paths))
         report.remarks.push_back(std::move(remark));
@@ -238,7 +240,7 @@ ReportedSplit read_for_report(const DataSource& source, const std::vector<Catego
   ReportedSplit split{.name = source.name.empty() ? "all" : source.name, .paths = source.paths, .truth = {}};
   split.paths.categories = categories;
   split.paths.look_at_images = false;
-  DatasetReport report = check_detection_dataset(split.paths, nullptr, 0, &split.truth);
+  DatasetReport report = check_dataset(split.paths, nullptr, 0, &split.truth);
   if (split.truth.images.empty() || split.truth.categories.empty()) {
     const std::vector<std::string> lines = report.problems.lines();
     fail_input("{}", lines.empty() ? source.paths.annotations + ": there is nothing in it" : lines.front());
@@ -248,29 +250,17 @@ ReportedSplit read_for_report(const DataSource& source, const std::vector<Catego
   return split;
 }
 
-ReportedSplit read_class_folders(const DataSource& source, const std::vector<std::string>& classes) {
-  ReportedSplit split{.name = source.name, .paths = source.paths, .truth = {}};
-  const auto set = open_classification_dataset(source.paths, classes);
-  split.truth.links = set->followed_links();
-  for (size_t k = 0; k < set->class_names().size(); ++k)
-    split.truth.categories.push_back({static_cast<int64_t>(k), set->class_names()[k]});
-  for (int64_t i = 0; i < set->num_images(); ++i) {
-    split.truth.images.push_back({.id = set->image_id(i), .file_name = set->file_name(i)});
-    split.image_classes.push_back(static_cast<size_t>(set->labels_of(i).at(0)));
-  }
-  return split;
-}
-
 std::vector<ReportedSplit> class_splits(const DataSplits& found) {
   std::vector<ReportedSplit> splits;
-  std::vector<std::string> classes;
   for (const SplitNames& names : split_names()) {
     if (!(found.*names.split)) continue;
-    DataSource source{*(found.*names.split), "", names.names[0]};
-    source.paths.look_at_images = false;
-    splits.push_back(read_class_folders(source, classes));
-    if (classes.empty())
-      for (const Category& c : splits.back().truth.categories) classes.push_back(c.name);
+    DataPaths paths = *(found.*names.split);
+    paths.look_at_images = false;
+    if (!splits.empty()) paths.categories = splits[0].truth.categories;
+    const auto set = open_dataset(paths);
+    splits.push_back({.name = names.names[0], .paths = paths, .truth = set->ground_truth()});
+    for (int64_t i = 0; i < set->num_images(); ++i)
+      splits.back().image_classes.push_back(static_cast<size_t>(set->labels_of(i).at(0)));
   }
   return splits;
 }
@@ -323,7 +313,7 @@ int run_data_report(const DataReportArguments& arguments) {
 
 int run_data_convert(const DataConvertArguments& arguments) {
   if (arguments.to != "coco") fail_input("--to: \"{}\" cannot be written, expected coco", arguments.to);
-  if (!arguments.from.empty()) detection_formats().find(arguments.from, "--from");
+  if (!arguments.from.empty()) find_format(arguments.from, {.boxes = true}, "--from");
   const ClassChoice choice = chosen_classes(arguments.classes, arguments.set);
   std::vector<DataSource> sources;
   std::vector<std::string> places{arguments.input};
@@ -347,7 +337,7 @@ int run_data_convert(const DataConvertArguments& arguments) {
     source.paths.choice = choice;
     source.paths.categories = categories;
     std::vector<std::string> notes;
-    auto dataset = open_detection_dataset(with_masks(source.paths), LabelScheme::kContiguous, &notes);
+    auto dataset = open_dataset(with_masks(source.paths), LabelScheme::kContiguous, &notes);
     for (const std::string& note : notes) print_line(note);
     GroundTruth truth = dataset->ground_truth();
     run_tasks(std::ssize(truth.images), 0, [&](int64_t i) {

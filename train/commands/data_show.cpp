@@ -40,13 +40,13 @@ int run_data_show(const DataShowArguments& arguments) {
   std::vector<std::string> notes;
   const Config config = shown_config(arguments, notes);
   const Task& task = task_of(config);
-  const TrainingImages set = task.open_images(config, notes);
+  const auto set = open_dataset(*data_splits(config, &notes).train, label_scheme(config), &notes);
   for (const std::string& note : notes) print_line(note);
   const int64_t batches_a_step = std::max<int64_t>(config.train().accumulate(), 1);
   LoaderOptions options = train_loader(config);
   options.prefetch = 0;
   options.start_batch = (arguments.step - 1) * batches_a_step;
-  DataLoader loader(set.images, options);
+  DataLoader loader(set, options);
   const MadeFolder folder(arguments.output);
   const int64_t most_batches = arguments.batches > 0 ? arguments.batches : 1;
   int64_t images = 0;
@@ -60,7 +60,7 @@ int run_data_show(const DataShowArguments& arguments) {
     for (size_t n = 0; n < batch.targets.size(); ++n) {
       if (arguments.images > 0 && images == arguments.images) break;
       Image image = image_of(batch, static_cast<int64_t>(n));
-      const std::string drawn = task.draw_target(image, batch, n, set.class_names);
+      const std::string drawn = task.draw_target(image, batch, n, set->class_names());
       const std::string name = fmt::format("step{:06}_{:02}.png", step,
                                            static_cast<int64_t>(n) + k % batches_a_step * options.batch_size);
       const std::string path = (std::filesystem::path(arguments.output) / name).string();

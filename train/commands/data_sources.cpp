@@ -96,7 +96,7 @@ std::string possible_list(const std::string& folder) {
 // Whether the place holds class folders, and no lists that are known.
 bool holds_classes(const std::string& place) {
   if (!is_folder(place) || !look_for_splits(place).format.empty()) return false;
-  const DataSplits found = find_class_splits(place);
+  const DataSplits found = look_for_splits(place, "", {.image_classes = true});
   for (const SplitNames& names : split_names())
     if (const auto& paths = found.*names.split; paths && may_hold_classes(paths->images)) {
       for (const std::string& folder : {place, paths->images})
@@ -116,7 +116,7 @@ std::optional<DataSplits> class_folders(const SourceFlags& flags) {
   if (!flags.annotations.empty() || !flags.images.empty() || flags.data.empty() ||
       !std::ranges::all_of(flags.data, holds_classes))
     return std::nullopt;
-  DataSplits found = find_united(flags.data, {.kind = Annotated::kClass});
+  DataSplits found = find_united(flags.data, {.wants = {.image_classes = true}});
   for (const std::string& note : found.notes) print_line("note: {}", note);
   for (const SplitNames& names : split_names())
     if (auto& paths = found.*names.split) {

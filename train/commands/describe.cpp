@@ -7,7 +7,7 @@
 #include "layers/attention.h"
 #include "train/commands/commands.h"
 #include "train/config/recipes.h"
-#include "train/config/rules.h"
+#include "train/config/schema/rules.h"
 #include "train/logs/print.h"
 
 namespace saccade {

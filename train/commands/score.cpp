@@ -4,7 +4,7 @@
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/chosen_classes.h"
-#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"
@@ -24,7 +24,7 @@ namespace {
 
 bool is_of_format(const DataPaths& paths, const char* name) {
   if (!paths.format.empty()) return paths.format == name;
-  const auto recognises = detection_formats().find(name).recognises;
+  const auto recognises = data_formats().find(name).recognises;
   return recognises != nullptr && recognises(paths);
 }
 
@@ -42,29 +42,23 @@ LoadedModel classes_of(const std::string& checkpoint) {
 
 // The split of the folder, with the classes that a training on it has.
 DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model, const ClassChoice& choice) {
-  const DataSplits splits = find_united(
-      arguments.data, arguments.checkpoint.empty() ? PlaceOptions{} : place_options(model.config));
-  if (arguments.data.size() > 1)
-    for (const std::string& note : splits.notes) print_line("note: {}", note);
-  for (const SplitNames& names : split_names()) {
-    if (names.names[0] != arguments.split) continue;
-    const auto& split = splits.*names.split;
-    if (!split)
-      fail_input("{}: has no {} images{}", fmt::join(arguments.data, " + "), arguments.split,
-                 arguments.checkpoint.empty() && arguments.split == "val"
-                     ? "; where training drew them, --checkpoint says how"
-                     : "");
-    DataPaths paths = *split;
-    // COCO's lists have ids of their own; elsewhere the training set numbers the classes.
-    if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train &&
-        arguments.split != "train") {
-      DataPaths training = *splits.train;
-      training.choice = choice;
-      paths.categories = read_ground_truth(training).categories;
-    }
-    return paths;
+  const DataSplits splits =
+      united_splits(arguments.data, arguments.annotations, arguments.images,
+                    arguments.checkpoint.empty() ? PlaceOptions{} : place_options(model.config));
+  const auto& split = split_called(splits, arguments.split);
+  if (!split)
+    fail_input("{}: has no {} images{}", fmt::join(arguments.data, " + "), arguments.split,
+               arguments.checkpoint.empty() && arguments.split == "val"
+                   ? "; where training drew them, --checkpoint says how"
+                   : "");
+  DataPaths paths = *split;
+  // COCO's lists have ids of their own; elsewhere the training set numbers the classes.
+  if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train && arguments.split != "train") {
+    DataPaths training = *splits.train;
+    training.choice = choice;
+    paths.categories = read_ground_truth(training).categories;
   }
-  fail_input("--split: \"{}\", expected train, val or test", arguments.split);
+  return paths;
 }
 
 DataPaths scored_paths(const ScoreArguments& arguments) {
@@ -77,9 +71,6 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
   const ClassChoice choice = class_choice(model.config);
   DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
   if (!arguments.data.empty()) {
-    if (!arguments.annotations.empty() || !arguments.images.empty())
-      fail_input("--data: {} beside --annotations or --images, expected only one of them",
-                 fmt::join(arguments.data, " + "));
     paths = split_paths(arguments, model, choice);
   } else if (is_of_format(paths, "yolo") && paths.images.empty()) {
     fail_input(
@@ -98,7 +89,7 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
   }
   paths.choice = choice;
   paths.look_at_images = false;
-  paths.masks = arguments.figures.iou == IouType::kMasks;
+  paths.wants.masks = arguments.figures.iou == IouType::kMasks;
   return paths;
 }
 
@@ -115,10 +106,10 @@ int run_score(const ScoreArguments& arguments) {
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
-  if (paths.masks) coco::need_masks(truth, paths.annotations);
+  if (paths.wants.masks) coco::need_masks(truth, paths.annotations);
   std::vector<std::string> notes;
   std::vector<Detection> detections =
-      read_detections(arguments.detections, &truth, &notes, paths.masks, paths.choice);
+      read_detections(arguments.detections, &truth, &notes, paths.wants.masks, paths.choice);
   for (const std::string& line : keep_classes(arguments.classes, paths.annotations, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
   const auto evaluator = spec.start({.truth = &truth,

@@ -9,7 +9,7 @@
 #include "models/backbone.h"
 #include "models/build.h"
 #include "models/detection/class_loss.h"
-#include "train/config/config_fields.h"
+#include "train/config/schema/config_fields.h"
 
 namespace saccade {
 

@@ -5,8 +5,8 @@
 
 #include "core/tensor/error.h"
 #include "train/config/config.h"
-#include "train/config/config_fields.h"
-#include "train/config/rules.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/schema/rules.h"
 
 namespace saccade {
 

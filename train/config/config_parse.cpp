@@ -9,8 +9,8 @@
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "train/config/config.h"
-#include "train/config/config_fields.h"
-#include "train/config/moved_fields.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/schema/moved_fields.h"
 #include "train/config/text.h"
 
 namespace saccade {

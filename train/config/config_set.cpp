@@ -3,8 +3,8 @@
 
 #include "core/tensor/error.h"
 #include "train/config/config.h"
-#include "train/config/config_fields.h"
-#include "train/config/moved_fields.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/schema/moved_fields.h"
 #include "train/config/text.h"
 
 namespace saccade {

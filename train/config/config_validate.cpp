@@ -7,8 +7,8 @@
 #include "data/images/image.h"
 #include "models/build.h"
 #include "train/config/config.h"
-#include "train/config/config_fields.h"
-#include "train/config/rules.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/schema/rules.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
 

@@ -8,7 +8,7 @@
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/splits.h"
 #include "models/build.h"
-#include "train/config/config_fields.h"
+#include "train/config/schema/config_fields.h"
 #include "train/config/task.h"
 
 namespace saccade {
@@ -133,7 +133,8 @@ bool has_several_sets(const Config& config) {
 }
 
 PlaceOptions place_options(const Config& config) {
-  return {.kind = task_of(config).data_kind(), .val_share = config.data().val_share(), .seed = config.seed()};
+  return {
+      .wants = task_of(config).needs(config), .val_share = config.data().val_share(), .seed = config.seed()};
 }
 
 namespace {
@@ -197,8 +198,10 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     (*paths)->allow_outside = data.allow_outside();
     (*paths)->choice = class_choice(config);
     (*paths)->skip_bad_images = data.bad_images() == config::skip;
-    (*paths)->masks = has_masks(config);
+    (*paths)->wants = task_of(config).needs(config);
   }
+  // Figures can do without the masks that training needs.
+  if (splits.val && splits.val->wants.masks) splits.val = with_masks(*splits.val);
   return splits;
 }
 

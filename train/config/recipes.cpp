@@ -6,8 +6,8 @@
 #include "core/files/nearest.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
-#include "train/config/config_changes.h"
-#include "train/config/moved_fields.h"
+#include "train/config/schema/config_changes.h"
+#include "train/config/schema/moved_fields.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
 
@@ -31,7 +31,8 @@ int64_t images_of_step(const Config& config) {
 
 bool is_frozen_resnet(const Config& config) {
   const config::Backbone backbone = resolve_config(config).model().backbone();
-  return backbone.type() == "resnet" && (backbone.frozen_stages() > 0 || backbone.frozen_batch_norm());
+  return backbone.type() == "resnet" &&
+         (backbone.frozen_stages() > 0 || backbone.frozen_batch_norm() || backbone.frozen_statistics());
 }
 
 // The rate that goes with another batch than the one it was found for.
@@ -139,6 +140,7 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
     config::Backbone& backbone = *config.mutable_model()->mutable_backbone();
     if (!is_set(sets, "model.backbone.frozen_stages")) backbone.set_frozen_stages(0);
     if (!is_set(sets, "model.backbone.frozen_batch_norm")) backbone.set_frozen_batch_norm(false);
+    if (!is_set(sets, "model.backbone.frozen_statistics")) backbone.set_frozen_statistics(false);
   }
   FittedRecipe fitted{config, {}};
   for (const ConfigChange& c : config_changes(resolve_config(before), resolve_config(config)))

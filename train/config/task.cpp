@@ -1,8 +1,24 @@
 #include "train/config/task.h"
 
+#include <filesystem>
+
 #include "models/build.h"
+#include "train/config/options.h"
 
 namespace saccade {
+
+std::optional<DataSize> Task::data_size(const Config& config) const {
+  const config::Data& data = config.data();
+  const std::string& list = data.train().annotations();
+  const std::string& source = !data.folder().empty() ? data.folder()
+                              : list.empty()         ? data.train().images()
+                                                     : list;
+  if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
+  DataPaths paths = *data_splits(config).train;
+  paths.look_at_images = false;
+  const auto set = open_dataset(paths, label_scheme(config));
+  return DataSize{set->num_classes(), set->num_images()};
+}
 
 Registry<RegisteredTask>& tasks() {
   static Registry<RegisteredTask> registry("task");

@@ -29,12 +29,6 @@ struct ModelSummary;
 struct PredictArguments;
 struct ReportOptions;
 
-// The images that are trained on, and the names of their labels.
-struct TrainingImages {
-  std::shared_ptr<const ImageSource> images;
-  std::vector<std::string> class_names;
-};
-
 struct DataSize {
   int64_t classes = 0, images = 0;
 };
@@ -59,12 +53,10 @@ class Task {
   };
   virtual std::vector<UnreadFields> unread_fields() const { return {}; }
 
-  // What its data sets must know of each image.
-  virtual Annotated data_kind() const = 0;
-  // The training set alone; what there is to say about it is added to notes. Throws InputError.
-  virtual TrainingImages open_images(const Config& config, std::vector<std::string>& notes) const = 0;
+  // What its data sets must say of each image.
+  virtual Contents needs(const Config& config) const = 0;
   // Of the training data, or, when it is not at hand, nothing; and what is assumed then: 91 classes, as in "COCO".
-  virtual std::optional<DataSize> data_size(const Config& config) const = 0;
+  virtual std::optional<DataSize> data_size(const Config& config) const;
   struct UsualClasses {
     int64_t count;
     const char* dataset;

@@ -38,7 +38,7 @@ EvaluationMode::EvaluationMode(Module& model, const Precision& precision)
 
 EvaluationMode::~EvaluationMode() { model_.set_training(was_training_); }
 
-void for_each_batch(Module& model, const std::shared_ptr<const ImageSource>& images,
+void for_each_batch(Module& model, const std::shared_ptr<const Dataset>& images,
                     const EvaluatorOptions& options, const std::function<void(const Batch&)>& visit) {
   EvaluationMode mode(model, options.precision);
   DataLoader loader(images, options.loader);
@@ -53,7 +53,7 @@ void for_each_batch(Module& model, const std::shared_ptr<const ImageSource>& ima
   progress.finish();
 }
 
-std::string collect_bytes(Module& model, const std::shared_ptr<const ImageSource>& images,
+std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& images,
                           const EvaluatorOptions& options,
                           const std::function<std::string(const Batch&)>& visit) {
   ProcessGroup& group = process_group();
@@ -95,7 +95,7 @@ std::string collect_bytes(Module& model, const std::shared_ptr<const ImageSource
   return all;
 }
 
-std::unique_ptr<Evaluator> evaluate_batches(Module& model, const std::shared_ptr<const ImageSource>& images,
+std::unique_ptr<Evaluator> evaluate_batches(Module& model, const std::shared_ptr<const Dataset>& images,
                                             const EvaluatorOptions& options, const EvaluatorSpec& spec,
                                             const EvaluatorSpec::Options& figures,
                                             const std::function<void(const Batch&, Evaluator&)>& add) {

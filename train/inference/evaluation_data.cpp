@@ -5,6 +5,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/splits.h"
 #include "train/config/options.h"
+#include "train/config/task.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -17,26 +18,31 @@ std::vector<Category> categories_of(const LoadedModel& model) {
   return categories;
 }
 
+DataSplits united_splits(const std::vector<std::string>& data, const std::string& annotations,
+                         const std::string& images, const PlaceOptions& options) {
+  if (!annotations.empty() || !images.empty())
+    fail_input("--data: {} beside --annotations or --images, expected only one of them",
+               fmt::join(data, " + "));
+  DataSplits splits = find_united(data, options);
+  if (data.size() > 1)
+    for (const std::string& note : splits.notes) print_line("note: {}", note);
+  return splits;
+}
+
 DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
   const Config& config = model.config;
   DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
   if (!arguments.data.empty()) {
-    if (!arguments.annotations.empty() || !arguments.images.empty())
-      fail_input("--data: {} beside --annotations or --images, expected only one of them",
-                 fmt::join(arguments.data, " + "));
-    const DataSplits splits = find_united(arguments.data, place_options(config));
-    if (arguments.data.size() > 1)
-      for (const std::string& note : splits.notes) print_line("note: {}", note);
-    for (const SplitNames& names : split_names()) {
-      if (names.names[0] != arguments.split) continue;
-      const auto& split = splits.*names.split;
-      if (!split) fail_input("{}: has no {} images", fmt::join(arguments.data, " + "), arguments.split);
-      paths = *split;
-    }
+    const DataSplits splits =
+        united_splits(arguments.data, arguments.annotations, arguments.images, place_options(config));
+    const auto& split = split_called(splits, arguments.split);
+    if (!split) fail_input("{}: has no {} images", fmt::join(arguments.data, " + "), arguments.split);
+    paths = *split;
   } else if (arguments.images.empty()) {
     fail_input("--images: not given, expected the folder of the images, or --data");
   }
   if (has_several_sets(config)) paths = known_by_names(paths);
+  paths.wants = task_of(config).needs(config);
   paths.categories = categories_of(model);
   paths.choice = class_choice(config);
   paths.allow_outside = arguments.allow_outside;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/data_format.h"
+#include "data/formats/joining/united_paths.h"
 #include "train/checkpoints/load_model.h"
 #include "train/inference/arguments.h"
 
@@ -12,6 +12,9 @@ namespace saccade {
 
 // Images that cannot be read are treated as in training. Throws InputError where neither --images nor a folder with the split is given.
 DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model);
+// What the folders of --data hold, united; what was passed over of several is printed. Throws InputError where other flags say the same.
+DataSplits united_splits(const std::vector<std::string>& data, const std::string& annotations,
+                         const std::string& images, const PlaceOptions& options);
 // The model's classes that stand for a category: what formats that know classes by their names number them by.
 std::vector<Category> categories_of(const LoadedModel& model);
 

@@ -61,7 +61,7 @@ class Model::Impl {
   }
 
   const LoadedModel& loaded() const { return *loaded_; }
-  bool is_detector() const { return task_of(loaded_->config).data_kind() == Annotated::kObjects; }
+  bool is_detector() const { return task_of(loaded_->config).needs(loaded_->config).boxes; }
   bool is_on_gpu() const { return device_ != Device::kCpu; }
 
   std::vector<std::vector<Prediction>> predict(std::vector<Image> images, double threshold) const {

@@ -116,12 +116,15 @@ void TrainingRun::check_same_weights() {
       fail_input("rank {} starts with other weights than rank 0, expected the same files", r);
 }
 
-// Of each batch its size and the objects of its images: all ranks divide the losses by the same numbers, and pad as one process would.
+// Of each batch its size and what its images count for: all ranks divide the losses by the same numbers, and pad as one process would.
 void TrainingRun::share_batches(PendingStep& now, const std::string& problem) {
   std::string own;
-  for (const Batch& batch : now.batches) {
-    own += fmt::format("{} {} {} ", batch.images.dim(1), batch.images.dim(2), batch.targets.size());
-    for (const Target& t : batch.targets) own += fmt::format("{} ", t.instances.size());
+  for (size_t i = 0; i < now.batches.size(); ++i) {
+    const Batch& batch = now.batches[i];
+    const StepImages& images = now.of_batches[i];
+    own += fmt::format("{} {} {} ", batch.images.dim(1), batch.images.dim(2), images.images());
+    for (const StepImages::Image& image : images.each())
+      own += fmt::format("{} {} ", image.objects, image.count);
   }
   own += kEnd + problem + kEnd;
   for (const Batch& batch : now.batches)
@@ -144,8 +147,10 @@ void TrainingRun::share_batches(PendingStep& now, const std::string& problem) {
     SharedNumbers numbers(fields.at(0));
     for (auto& sizes : largest) {
       for (int64_t& size : sizes) size = std::max(size, numbers.next<int64_t>());
-      for (int64_t images = numbers.next<int64_t>(); images > 0; --images)
-        now.images.add(numbers.next<int64_t>());
+      for (int64_t images = numbers.next<int64_t>(); images > 0; --images) {
+        const auto objects = numbers.next<int64_t>();
+        now.images.add({objects, numbers.next<int64_t>()});
+      }
     }
   }
   for (size_t i = 0; i < now.batches.size(); ++i) pad_batch(now.batches[i], largest[i][0], largest[i][1]);

@@ -6,8 +6,8 @@
 
 #include "core/runtime/interrupt.h"
 #include "core/tensor/execution.h"
-#include "train/config/idle_fields.h"
 #include "train/config/options.h"
+#include "train/config/schema/idle_fields.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {

@@ -13,7 +13,7 @@
 #include "core/runtime/interrupt.h"
 #include "data/loading/skipped_images.h"
 #include "train/checkpoints/run_folder.h"
-#include "train/config/config_changes.h"
+#include "train/config/schema/config_changes.h"
 #include "train/loop/plan.h"
 #include "train/loop/step_timer.h"
 #include "train/loop/trainer.h"
@@ -37,6 +37,7 @@ struct PendingStep {
   std::vector<Batch> batches;
   std::vector<uint64_t> first_calls;
   uint64_t rng_key = 0;
+  std::vector<StepImages> of_batches;
   StepImages images;  // of all batches and ranks
   std::vector<Loss> losses;
   HostCopy gradient_norm;

@@ -66,7 +66,8 @@ void TrainingRun::read_batches(PendingStep& now) {
       break;
     }
     for (const std::string& image : now.batches.back().skipped) tell_skipped(image);
-    now.images.add(now.batches.back().targets);
+    now.of_batches.push_back(task_.images_of(now.batches.back()));
+    now.images.add(now.of_batches.back());
   }
   if (!group_.alone()) {
     try {

@@ -2,23 +2,39 @@
 
 #include "core/distributed/process_group.h"
 #include "core/files/checksum.h"
+#include "data/formats/splits.h"
+#include "train/config/options.h"
 
 namespace saccade {
 
+ImageTrainingTask::ImageTrainingTask(const Config& config)
+    : config_(config),
+      splits_(data_splits(config, &notes_)),
+      train_set_(open_dataset(*splits_.train, label_scheme(config), &notes_)),
+      loader_(train_loader(config)) {
+  if (!splits_.val) return;
+  const GroundTruth& training = train_set_->ground_truth();
+  splits_.val->categories = training.categories;
+  val_set_ = open_dataset(*splits_.val, label_scheme(config), &notes_);
+  if (config.data().overfit() > 0) return;
+  for (const std::string& remark :
+       remarks_on_split(training, *splits_.train, val_set_->ground_truth(), *splits_.val))
+    notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
+}
+
 std::string ImageTrainingTask::images() const {
-  const auto set = training_set();
   Checksum sum;
-  for (int64_t i = 0; i < set->num_images(); ++i) {
-    const std::string line = std::to_string(set->image_id(i)) + " " + set->file_name(i) + "\n";
+  for (int64_t i = 0; i < image_count(); ++i) {
+    const std::string line = std::to_string(train_set_->image_id(i)) + " " + train_set_->file_name(i) + "\n";
     sum.add(line.data(), line.size());
   }
-  return std::to_string(set->num_images()) + " images " + checksum_text(sum.value());
+  return std::to_string(image_count()) + " images " + checksum_text(sum.value());
 }
 
 int64_t ImageTrainingTask::batches_per_epoch() const {
   LoaderOptions options = loader_;
   options.threads = 0;  // nothing is loaded
-  return DataLoader(training_set(), std::move(options)).batches_per_epoch();
+  return DataLoader(train_set_, std::move(options)).batches_per_epoch();
 }
 
 std::function<Batch()> ImageTrainingTask::open_batches(int64_t epoch, int64_t batch) {
@@ -27,7 +43,7 @@ std::function<Batch()> ImageTrainingTask::open_batches(int64_t epoch, int64_t ba
   options.ranks = process_group().size();
   options.start_epoch = epoch;
   options.start_batch = batch;
-  auto loader = std::make_shared<DataLoader>(training_set(), std::move(options));
+  auto loader = std::make_shared<DataLoader>(train_set_, std::move(options));
   return [loader] { return std::move(*loader->next()); };
 }
 

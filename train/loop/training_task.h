@@ -13,6 +13,7 @@
 #include "core/types/step_images.h"
 #include "data/loading/loader.h"
 #include "layers/module.h"
+#include "train/config/config.h"
 
 namespace saccade {
 
@@ -46,6 +47,8 @@ class TrainingTask {
   virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
   // The largest batch that training can meet, of noise; nothing: not known.
   virtual std::optional<Batch> largest_batch() const { return std::nullopt; }
+  // What the losses of a step need to know of the images of one of its batches.
+  virtual StepImages images_of(const Batch& batch) const { return StepImages(batch.targets); }
   // The loss of one batch: a sum over it, divided by a number of the whole step, whose images (this batch's among them, and those of
   // other processes) are `step`. The losses of a step's batches, and their gradients, are added up.
   // Calls forward_done between the model's forward pass and the loss, for the log.
@@ -63,18 +66,26 @@ class TrainingTask {
   virtual std::vector<std::pair<std::string, Image>> pictures() { return {}; }
 };
 
-// One whose batches are images of one set.
+// One whose batches are the images of the configuration's training set, and which is evaluated on those of its validation set.
 class ImageTrainingTask : public TrainingTask {
  public:
-  int64_t image_count() const override { return training_set()->num_images(); }
+  std::vector<std::string> class_names() const override { return train_set_->class_names(); }
+  std::vector<int64_t> category_ids() const override { return train_set_->category_ids(); }
+  std::vector<std::string> describe_data() const override { return notes_; }
+  int64_t image_count() const override { return train_set_->num_images(); }
   // By their ids and names, wherever their folder is.
   std::string images() const override;
   int64_t batches_per_epoch() const override;
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override;
 
  protected:
-  explicit ImageTrainingTask(LoaderOptions loader) : loader_(std::move(loader)) {}
-  virtual std::shared_ptr<const ImageSource> training_set() const = 0;
+  // Opens the sets. Throws InputError for what they lack.
+  explicit ImageTrainingTask(const Config& config);
+
+  Config config_;
+  std::vector<std::string> notes_;  // about both sets
+  DataSplits splits_;
+  std::shared_ptr<const Dataset> train_set_, val_set_;  // val_set_: may be null
 
  private:
   LoaderOptions loader_;

@@ -62,7 +62,7 @@ void TrainingRun::try_largest_batch() {
     for (int i = 0; i < 2 && seconds < kSlow; ++i) {
       const auto start = std::chrono::steady_clock::now();
       std::optional<MemoryUseScope> use(MemoryUse::kForward);
-      const TrainingLoss loss = task_.loss(*batch, StepImages(batch->targets), [] {});
+      const TrainingLoss loss = task_.loss(*batch, task_.images_of(*batch), [] {});
       use.emplace(MemoryUse::kBackward);
       backward(loss.total);
       HostCopy(loss.total.value()).data<float>();  // waits for the GPU

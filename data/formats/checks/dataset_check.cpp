@@ -330,23 +330,22 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   *left = what_is_left(truth, seen, report.left_out);
 }
 
-void check_class_images(const ClassificationDataset& set, const DataPaths& paths, int threads,
+void check_class_images(const GroundTruth& truth, const DataPaths& paths, int threads,
                         DatasetReport& report) {
-  const std::vector<std::string>& names = set.class_names();
-  GroundTruth images;
-  const Place whole = images.add_file(set.name());
-  std::vector<std::pair<std::string, int64_t>> counts;
-  for (const std::string& name : names) counts.emplace_back(name, 0);
-  for (int64_t i = 0; i < set.num_images(); ++i) {
-    images.images.push_back({.id = set.image_id(i), .file_name = set.file_name(i), .place = whole});
-    for (const int64_t label : set.labels_of(i)) ++counts.at(static_cast<size_t>(label)).second;
+  GroundTruth images = truth;
+  const Place whole = images.add_file(paths.name());
+  std::map<int64_t, int64_t> counts;
+  for (ImageInfo& image : images.images) {
+    image.place = whole;
+    ++counts[image.category_id.value()];
   }
-  report.summary = set.notes();
-  report.summary.push_back("images by class: " + frequencies(counts));
-  images.links = set.followed_links();
-  DataPaths named = paths;
-  named.annotations = set.name();
-  tell_of_images(inspect_images(images, named, threads), images, named, report);
+  std::vector<std::pair<std::string, int64_t>> named;
+  for (const Category& c : truth.categories) named.emplace_back(c.name, counts[c.id]);
+  report.summary = truth.told;
+  report.summary.push_back("images by class: " + frequencies(named));
+  DataPaths of_set = paths;
+  of_set.annotations = paths.name();
+  tell_of_images(inspect_images(images, of_set, threads), images, of_set, report);
 }
 
 }  // namespace saccade

@@ -5,13 +5,12 @@
 
 namespace saccade {
 
-// As check_detection_dataset, of lists that are read already.
+// As check_dataset, of lists that are read already.
 void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report,
                         GroundTruth* left);
 
-// As check_classification_dataset, of a set that is open.
-void check_class_images(const ClassificationDataset& set, const DataPaths& paths, int threads,
-                        DatasetReport& report);
+// The same of images that have classes.
+void check_class_images(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report);
 
 // Why a set of these categories is not one of those of `who` ("the training set"): a line for each that is missing in it, or has another
 // name there.

@@ -20,14 +20,13 @@ std::string note_on_several_pictures(int64_t files, const std::string& first) {
       files == 1 ? "1 file holds" : fmt::format("{} files hold", files), first);
 }
 
-std::vector<std::string> check_image_files(const ImageSource& images, const DataPaths& paths,
-                                           double seconds) {
+std::vector<std::string> check_image_files(const Dataset& images, const DataPaths& paths, double seconds) {
   std::error_code error;
   if (!std::filesystem::is_directory(paths.images, error))
     fail_input("{}: no such folder of images", paths.images);
   const int64_t count = images.num_images();
   std::optional<NamedFolder> folder;
-  if (!paths.allow_outside) folder.emplace(paths.images, images.followed_links());
+  if (!paths.allow_outside) folder.emplace(paths.images, images.ground_truth().links);
   struct Problem {
     std::string text;
     bool is_outside = false;

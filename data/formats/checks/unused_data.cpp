@@ -32,7 +32,7 @@ bool is_below(const fs::path& path, const fs::path& folder) {
 
 class Search {
  public:
-  Search(const DetectionFormat& format, const DataSplits& splits) : format_(format), splits_(splits) {
+  Search(const DataFormat& format, const DataSplits& splits) : format_(format), splits_(splits) {
     for (const SplitNames& names : split_names())
       if (const auto& split = splits.*names.split)
         for (const DataPaths& set : sets_of(*split)) {
@@ -123,7 +123,7 @@ class Search {
     unused_.push_back(place);
   }
 
-  const DetectionFormat& format_;
+  const DataFormat& format_;
   const DataSplits& splits_;
   std::vector<fs::path> used_;
   std::vector<std::string> lists_, unused_, notes_;
@@ -131,7 +131,7 @@ class Search {
 
 }  // namespace
 
-std::vector<std::string> notes_on_unused(const std::string& folder, const DetectionFormat& format,
+std::vector<std::string> notes_on_unused(const std::string& folder, const DataFormat& format,
                                          const DataSplits& splits) {
   return Search(format, splits).run(folder);
 }

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/annotated_images.h"
 #include "data/formats/data_format.h"
+#include "data/formats/dataset.h"
 
 namespace saccade {
 
@@ -14,7 +14,7 @@ namespace saccade {
 // others are kept. Throws InputError when the file cannot be read, is not JSON, or lacks one of the three lists (but for
 // paths.may_lack_annotations). Also taken, and told in the notes: ids that are words, which are numbered (categories as paths.categories
 // has their names), annotations without an id, segmentations without a box, and, silently, images without a size, numbers in quotes, and
-// LVIS's coco_url in place of a file's name. With paths.masks the segmentations are read; where one has a fault it is reported and left
+// LVIS's coco_url in place of a file's name. With paths.wants.masks the segmentations are read; where one has a fault it is reported and left
 // out, and the annotation stays.
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report);
 inline GroundTruth read_coco(const std::string& path, const ProblemReport& report) {
@@ -22,9 +22,9 @@ inline GroundTruth read_coco(const std::string& path, const ProblemReport& repor
 }
 
 // As a data set. Throws InputError "file: annotation 7: what" on a missing or broken file, a missing or mistyped field, and for what
-// AnnotatedImages throws.
-AnnotatedImages load_coco(const std::string& annotations, const std::string& images_dir,
-                          LabelScheme labels = LabelScheme::kContiguous);
+// Dataset throws.
+Dataset load_coco(const std::string& annotations, const std::string& images_dir,
+                  LabelScheme labels = LabelScheme::kContiguous);
 
 // What the description of lists begins with that `saccade data` writes, and what these begin with.
 inline constexpr const char* kWrittenFrom = "written by saccade from ";

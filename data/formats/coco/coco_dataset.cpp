@@ -156,22 +156,22 @@ DataSplits find_coco_file(const std::string& file) {
   return splits;
 }
 
-[[maybe_unused]] const bool coco_registered = detection_formats().add(
+[[maybe_unused]] const bool coco_registered = data_formats().add(
     {.name = "coco",
      .summary = "COCO instances: one json file",
-     .recognises = nullptr,  // the default: annotations that no other format recognises
+     .recognises = nullptr,
      .read = read_coco_format,
      .layout = "annotations/*.json, _annotations.coco.json, or labels.json or result.json beside the images",
      .find = find_coco,
      .find_in_file = find_coco_file,
      .holds_labels = [](const std::string& place) { return !first_coco_image(place).empty(); },
      .has_category_ids = true,
-     .provides = {.masks = true},
+     .provides = {.boxes = true, .masks = true},
      .file = __FILE__});
 
 }  // namespace
 
-AnnotatedImages load_coco(const std::string& annotations, const std::string& images_dir, LabelScheme labels) {
+Dataset load_coco(const std::string& annotations, const std::string& images_dir, LabelScheme labels) {
   return {annotations, images_dir,
           read_coco({.annotations = annotations, .images = images_dir},
                     [&](const std::string& problem) { fail_input("{}: {}", annotations, problem); }),

@@ -107,17 +107,8 @@ bool read_mask(JsonFile& json, JsonValue value, FileAnnotation& a) {
 
 // Of polygons the box around their points, of runs that around their pixels; of no size where there are none.
 std::array<double, 4> box_of(const Segmentation& segmentation) {
-  Box box = segmentation.runs.box();
-  if (!segmentation.polygons.empty()) {
-    constexpr double kFar = std::numeric_limits<double>::infinity();
-    box = {kFar, kFar, -kFar, -kFar};
-    for (const std::vector<double>& polygon : segmentation.polygons)
-      for (size_t i = 0; i < polygon.size(); ++i) {
-        double &low = i % 2 == 0 ? box.x1 : box.y1, &high = i % 2 == 0 ? box.x2 : box.y2;
-        low = std::min(low, polygon[i]);
-        high = std::max(high, polygon[i]);
-      }
-  }
+  Box box = segmentation.polygons.empty() ? segmentation.runs.box() : box_around({});
+  for (const std::vector<double>& polygon : segmentation.polygons) box = around(box, box_around(polygon));
   return {box.x1, box.y1, box.x2 - box.x1, box.y2 - box.y1};
 }
 
@@ -288,11 +279,11 @@ class CocoFile {
         return "field \"bbox\" is missing, and there is no polygon or run that it could be around";
       ++boxes_around_masks_;
     }
-    if (!paths_.masks) a.segmentation.reset();
+    if (!paths_.wants.masks) a.segmentation.reset();
     if (std::isnan(a.area)) a.area = std::max(a.bbox[2], 0.0) * std::max(a.bbox[3], 0.0);
     if (!a.has_id) without_id_.push_back(truth_.annotations.size());
     truth_.annotations.push_back(a);
-    if (!paths_.masks || a.mask_fault.empty()) return "";
+    if (!paths_.wants.masks || a.mask_fault.empty()) return "";
     ++truth_.faulty_masks;
     return a.mask_fault;
   }
@@ -359,7 +350,7 @@ class CocoFile {
 }  // namespace
 
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report) {
-  if (!paths.masks) {
+  if (!paths.wants.masks) {
     // Without the segmentations, which is much faster; their grammar is checked.
     CocoFile file(paths, false);
     if (!file.lacks_masks()) return file.take(report);

@@ -273,7 +273,7 @@ DataSplits find_csv_file(const std::string& file) {
   return splits;
 }
 
-[[maybe_unused]] const bool csv_registered = detection_formats().add(
+[[maybe_unused]] const bool csv_registered = data_formats().add(
     {.name = "csv",
      .summary = "a CSV file of boxes: file_name,class,x1,y1,x2,y2; or RetinaNet's without a header",
      .recognises = [](const DataPaths& paths) { return paths.annotations.ends_with(".csv"); },

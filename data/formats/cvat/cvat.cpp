@@ -42,7 +42,7 @@ std::vector<std::string> classes_of(const CvatFile& file) {
 }
 
 GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
-  CvatFile file = read_cvat_xml(paths.annotations, paths.masks);
+  CvatFile file = read_cvat_xml(paths.annotations, paths.wants.masks);
   for (const std::string& problem : file.problems) report(problem);
   GroundTruth truth;
   std::vector<std::string> names;
@@ -123,7 +123,7 @@ DataSplits find_cvat(const std::string& folder) {
   return splits;
 }
 
-[[maybe_unused]] const bool cvat_registered = detection_formats().add(
+[[maybe_unused]] const bool cvat_registered = data_formats().add(
     {.name = "cvat",
      .summary = "CVAT for images 1.1: one annotations.xml",
      .recognises = [](const DataPaths& paths) { return paths.annotations.ends_with(".xml"); },
@@ -131,7 +131,7 @@ DataSplits find_cvat(const std::string& folder) {
      .layout = "annotations.xml with images",
      .find = find_cvat,
      .find_in_file = find_cvat_in_file,
-     .provides = {.masks = true},
+     .provides = {.boxes = true, .masks = true},
      .file = __FILE__});
 
 }  // namespace

@@ -16,19 +16,16 @@ namespace {
 constexpr FileKind kCvatFile{"an XML file of CVAT", uint64_t{1} << 30};
 constexpr std::string_view kImageElement = "/annotations/image", kLabelElement = "/labels/label";
 
-using BoxCorners = std::array<double, 4>;
-
 // The upright box around one that is turned by degrees about its centre.
-BoxCorners around_turned(const BoxCorners& box, double degrees) {
+Box around_turned(const Box& box, double degrees) {
   const double angle = degrees * std::numbers::pi / 180, c = std::abs(std::cos(angle)),
                s = std::abs(std::sin(angle));
-  const double x = (box[0] + box[2]) / 2, y = (box[1] + box[3]) / 2;
-  const double width = box[2] - box[0], height = box[3] - box[1];
-  const double dx = (width * c + height * s) / 2, dy = (width * s + height * c) / 2;
+  const double x = (box.x1 + box.x2) / 2, y = (box.y1 + box.y2) / 2;
+  const double dx = (box.width() * c + box.height() * s) / 2, dy = (box.width() * s + box.height() * c) / 2;
   return {round_pixels(x - dx), round_pixels(y - dy), round_pixels(x + dx), round_pixels(y + dy)};
 }
 
-BoxCorners around_ellipse(double x, double y, double rx, double ry, double degrees) {
+Box around_ellipse(double x, double y, double rx, double ry, double degrees) {
   const double angle = degrees * std::numbers::pi / 180, c = std::cos(angle), s = std::sin(angle);
   const double dx = std::hypot(rx * c, ry * s), dy = std::hypot(rx * s, ry * c);
   return {round_pixels(x - dx), round_pixels(y - dy), round_pixels(x + dx), round_pixels(y + dy)};
@@ -129,7 +126,7 @@ class CvatReader : public XmlReader {
         add_problem("a <polygon> without points like \"x,y;x,y;x,y\"");
         return false;
       }
-      object.corners = box_around(points);
+      object.box = box_around(points);
       object.segmentation = polygon_mask(std::move(points));
       return true;
     }
@@ -137,7 +134,7 @@ class CvatReader : public XmlReader {
                                              : shape == "ellipse"
                                                  ? std::array{"cx", "cy", "rx", "ry"}
                                                  : std::array{"left", "top", "width", "height"};
-    BoxCorners n{};
+    std::array<double, 4> n{};
     for (size_t i = 0; i < 4; ++i) {
       const std::optional<double> value = a.number(names[i]);
       if (!value) {
@@ -154,12 +151,13 @@ class CvatReader : public XmlReader {
     }
     const double degrees = a.number("rotation").value_or(0);
     if (shape == "ellipse") {
-      object.corners = around_ellipse(n[0], n[1], n[2], n[3], degrees);
+      object.box = around_ellipse(n[0], n[1], n[2], n[3], degrees);
     } else if (shape == "mask") {
-      object.corners = {n[0], n[1], n[0] + n[2], n[1] + n[3]};
+      object.box = box_of_corner(n);
       if (masks_) read_mask(n, a, object);
     } else {
-      object.corners = degrees == 0 ? n : around_turned(n, degrees);
+      const Box upright{n[0], n[1], n[2], n[3]};
+      object.box = degrees == 0 ? upright : around_turned(upright, degrees);
     }
     return true;
   }

@@ -1,157 +1,120 @@
 #include "data/formats/joining/joined_folders.h"
 
 #include <algorithm>
-#include <numeric>
+#include <map>
+#include <set>
 
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/listing.h"
+#include "data/formats/named_classes.h"
+#include "data/formats/splits.h"
 
 namespace saccade {
 namespace {
-
-using Folders = std::shared_ptr<const ClassificationDataset>;
 
 bool is_among(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-class JoinedFolders final : public ClassificationDataset {
- public:
-  JoinedFolders(const DataPaths& paths, const std::vector<DataPaths>& sets, std::vector<Folders> parts,
-                const std::vector<std::string>& classes)
-      : name_(paths.annotations.empty() ? paths.images : paths.annotations), parts_(std::move(parts)) {
-    class_names_ = classes.empty() ? names_of(paths.choice) : classes;
-    ChoiceCounts counts(paths.choice);
-    for (size_t p = 0; p < parts_.size(); ++p) {
-      const std::string below = name_below(sets[p].images, paths.images);
-      add(p, below.empty() || below == "." ? "" : below + "/", paths.choice, counts);
-    }
-    if (images_.empty()) fail_input("{}: has no images of the {} classes", name_, class_names_.size());
-    notes_ = counts.lines("images");
-    if (const auto missing = classes_without_images(paths.choice); !missing.empty())
-      notes_.push_back(fmt::format("has no images of {} of the classes, the first is \"{}\"", missing.size(),
-                                   printable(missing[0])));
-    if (paths.most > 0) keep(static_cast<size_t>(paths.most));
-  }
+std::vector<std::string> names_of(const std::vector<Category>& categories) {
+  std::vector<std::string> names;
+  for (const Category& c : categories) names.push_back(c.name);
+  return names;
+}
 
-  const std::string& name() const override { return name_; }
-  int64_t num_images() const override { return std::ssize(images_); }
-  std::string image_path(int64_t index) const override {
-    return parts_[image(index).part]->image_path(image(index).index);
-  }
-  int64_t image_id(int64_t index) const override { return index; }
-  const std::string& file_name(int64_t index) const override { return image(index).name; }
-  std::vector<int64_t> labels_of(int64_t index) const override { return {image(index).label}; }
-  Sample make_sample(int64_t index, Image pixels) const override {
-    Sample sample;
-    sample.image = std::move(pixels);
-    sample.label = image(index).label;
-    return sample;
-  }
-  const std::vector<std::string>& class_names() const override { return class_names_; }
-  std::vector<std::string> notes() const override {
-    std::vector<std::string> lines;
-    for (const Folders& part : parts_)
-      for (std::string& note : part->notes()) lines.push_back(std::move(note));
-    for (const std::string& note : notes_) lines.push_back(fmt::format("note: {}: {}", name_, note));
-    lines.push_back(
-        fmt::format("{}: {} images of {} classes count", name_, num_images(), class_names_.size()));
-    return lines;
-  }
+// The classes of the parts by the names that they are taken for.
+std::vector<std::string> classes_of(const std::vector<GroundTruth>& parts, const ClassChoice& choice) {
+  if (!choice.only.empty()) return choice.only;
+  std::vector<std::string> names;
+  for (const GroundTruth& part : parts)
+    for (const Category& own : part.categories)
+      if (std::string name = choice.name_of(own.name); !name.empty() && !is_among(names, name))
+        names.push_back(std::move(name));
+  return names;
+}
 
- private:
-  struct Entry {
-    size_t part;
-    int64_t index, label;
-    std::string name;  // below the folder that all lie in
-  };
-  const Entry& image(int64_t index) const { return images_.at(static_cast<size_t>(index)); }
-
-  std::vector<std::string> names_of(const ClassChoice& choice) const {
-    if (!choice.only.empty()) return choice.only;
-    std::vector<std::string> names;
-    for (const Folders& part : parts_)
-      for (const std::string& own : part->class_names())
-        if (std::string name = choice.name_of(own); !name.empty() && !is_among(names, name))
-          names.push_back(std::move(name));
-    return names;
+// Puts the images of the part that count into `all`, with names from the folder on that all lie in.
+void add(GroundTruth& part, const DataPaths& set, const DataPaths& paths, GroundTruth& all,
+         ChoiceCounts& counts) {
+  std::string below = name_below(set.images, paths.images);
+  below = below.empty() || below == "." ? "" : below + "/";
+  std::map<int64_t, std::optional<int64_t>> ids;  // nothing: it is left out
+  std::map<int64_t, int64_t> images;
+  for (const Category& own : part.categories) {
+    const std::string name = paths.choice.name_of(own.name);
+    const auto place = std::ranges::find(all.categories, name, &Category::name);
+    if (!name.empty() && place == all.categories.end())
+      fail_input("{}: has the class \"{}\", which is not one of the {} classes (\"{}\", ...)", set.name(),
+                 printable(name), all.categories.size(), printable(all.categories.front().name));
+    ids[own.id] = name.empty() ? std::nullopt : std::optional(place->id);
   }
-
-  std::vector<std::string> classes_without_images(const ClassChoice& choice) const {
-    std::vector<bool> has_images(class_names_.size(), false);
-    for (const Entry& e : images_) has_images[static_cast<size_t>(e.label)] = true;
-    std::vector<std::string> missing;
-    for (size_t k = 0; k < has_images.size(); ++k)
-      if (!has_images[k] && (choice.only.empty() || is_among(choice.only, class_names_[k])))
-        missing.push_back(class_names_[k]);
-    return missing;
+  for (ImageInfo& image : part.images) {
+    const int64_t own = image.category_id.value();
+    ++images[own];
+    if (const auto& id = ids.at(own))
+      all.images.push_back(
+          {.id = std::ssize(all.images), .file_name = below + image.file_name, .category_id = id});
   }
+  for (const Category& own : part.categories) counts.add(own.name, images[own.id]);
+  for (const std::string& link : part.links) all.links.push_back(below + link);
+  all.told.insert(all.told.end(), part.told.begin(), part.told.end());
+}
 
-  void add(size_t p, const std::string& below, const ClassChoice& choice, ChoiceCounts& counts) {
-    const ClassificationDataset& part = *parts_[p];
-    std::vector<int64_t> labels, images(part.class_names().size(), 0);
-    for (const std::string& own : part.class_names()) {
-      const std::string name = choice.name_of(own);
-      const auto place = std::ranges::find(class_names_, name);
-      if (!name.empty() && place == class_names_.end())
-        fail_input("{}: has the class \"{}\", which is not one of the {} classes (\"{}\", ...)", part.name(),
-                   printable(name), class_names_.size(), printable(class_names_.front()));
-      labels.push_back(name.empty() ? -1 : place - class_names_.begin());
-    }
-    for (int64_t i = 0; i < part.num_images(); ++i) {
-      const auto own = static_cast<size_t>(part.labels_of(i).at(0));
-      ++images[own];
-      if (labels[own] >= 0) images_.push_back({p, i, labels[own], below + part.file_name(i)});
-    }
-    for (size_t k = 0; k < images.size(); ++k) counts.add(part.class_names()[k], images[k]);
-  }
-
-  // The first of each class, then the second of each, and so on.
-  void keep(size_t most) {
-    std::vector<size_t> places(images_.size()), rounds, seen(class_names_.size(), 0);
-    std::iota(places.begin(), places.end(), size_t{0});
-    for (const Entry& e : images_) rounds.push_back(seen[static_cast<size_t>(e.label)]++);
-    std::ranges::stable_sort(places, {}, [&](size_t i) { return rounds[i]; });
-    places.resize(std::min(places.size(), most));
-    std::ranges::sort(places);
-    std::vector<Entry> kept;
-    for (const size_t i : places) kept.push_back(std::move(images_[i]));
-    images_ = std::move(kept);
-  }
-
-  std::string name_;
-  std::vector<Folders> parts_;
-  std::vector<Entry> images_;
-  std::vector<std::string> class_names_, notes_;
-};
+std::vector<std::string> classes_without_images(const GroundTruth& all, const ClassChoice& choice) {
+  std::set<int64_t> with_images;
+  for (const ImageInfo& image : all.images) with_images.insert(*image.category_id);
+  std::vector<std::string> missing;
+  for (const Category& c : all.categories)
+    if (!with_images.contains(c.id) && (choice.only.empty() || is_among(choice.only, c.name)))
+      missing.push_back(c.name);
+  return missing;
+}
 
 }  // namespace
 
-std::shared_ptr<const ClassificationDataset> join_folders(const DataPaths& paths,
-                                                          const std::vector<std::string>& classes,
-                                                          const OpenFolders& open) {
+GroundTruth join_folders(const DataPaths& paths, const ReadFolders& read) {
   const std::vector<DataPaths> sets = sets_of(paths);
   const ClassChoice map{.map = paths.choice.map};
-  std::vector<Folders> parts;
+  const std::vector<std::string> known = names_of(paths.categories);
+  std::vector<GroundTruth> parts;
   std::vector<std::string> names;
   for (DataPaths set : sets) {
     set.choice = {};
     set.sets.clear();
     set.most = 0;
     set.allow_outside = paths.allow_outside;
-    Folders part = open(set, {});
+    set.wants = paths.wants;
+    set.categories = {};
+    GroundTruth part = read(set);
     // Folders may stand for the classes by other names (WordNet's numbers): who knows the classes says so, or what is wrong.
-    if (!classes.empty() && std::ranges::none_of(part->class_names(), [&](const std::string& own) {
-          return is_among(classes, map.name_of(own));
-        }))
-      part = open(set, classes);
-    names.insert(names.end(), part->class_names().begin(), part->class_names().end());
+    if (!known.empty() && std::ranges::none_of(part.categories, [&](const Category& own) {
+          return is_among(known, map.name_of(own.name));
+        })) {
+      set.categories = paths.categories;
+      part = read(set);
+    }
+    for (std::string& name : names_of(part.categories)) names.push_back(std::move(name));
     parts.push_back(std::move(part));
   }
-  if (classes.empty()) check_choice(paths.choice, names, paths.images);
-  return std::make_shared<JoinedFolders>(paths, sets, std::move(parts), classes);
+  if (known.empty()) check_choice(paths.choice, names, paths.images);
+  GroundTruth all;
+  all.names_all_images = true;
+  all.categories = number_classes(classes_of(parts, paths.choice), paths);
+  ChoiceCounts counts(paths.choice);
+  for (size_t p = 0; p < parts.size(); ++p) add(parts[p], sets[p], paths, all, counts);
+  const std::string& name = paths.name();
+  if (all.images.empty()) fail_input("{}: has no images of the {} classes", name, all.categories.size());
+  std::vector<std::string> notes = counts.lines("images");
+  if (const auto missing = classes_without_images(all, paths.choice); !missing.empty())
+    notes.push_back(fmt::format("has no images of {} of the classes, the first is \"{}\"", missing.size(),
+                                printable(missing[0])));
+  all = part_of(std::move(all), {.annotations = "", .images = "", .most = paths.most});
+  for (const std::string& note : notes) all.told.push_back(fmt::format("note: {}: {}", name, note));
+  all.told.push_back(
+      fmt::format("{}: {} images of {} classes count", name, all.images.size(), all.categories.size()));
+  return all;
 }
 
 }  // namespace saccade

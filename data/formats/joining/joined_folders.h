@@ -2,22 +2,16 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "data/formats/data_format.h"
 
 namespace saccade {
 
-using OpenFolders = std::function<std::shared_ptr<const ClassificationDataset>(
-    const DataPaths& paths, const std::vector<std::string>& classes)>;
+using ReadFolders = std::function<GroundTruth(const DataPaths& paths)>;
 
-// Classes of one name are one class, in the order of paths.choice, else in which they come; with `classes`, these are the classes, and
-// labels are places in that list. Images of classes that are not chosen are left out. Throws InputError for what `open` throws it, for
-// unknown names, and for a class that is not one of `classes`.
-std::shared_ptr<const ClassificationDataset> join_folders(const DataPaths& paths,
-                                                          const std::vector<std::string>& classes,
-                                                          const OpenFolders& open);
+// Classes of one name are one class, in the order of paths.choice, else in which they come; with paths.categories, these are the classes.
+// Images of classes that are not chosen are left out. Throws InputError for what `read` throws it, for unknown names, and for a class that
+// is not one of the known ones.
+GroundTruth join_folders(const DataPaths& paths, const ReadFolders& read);
 
 }  // namespace saccade

@@ -10,16 +10,12 @@
 namespace saccade {
 namespace {
 
-std::string name_of(const DataPaths& paths) {
-  return paths.annotations.empty() ? paths.images : paths.annotations;
-}
-
 // "a.json + b.yaml", "a.json + 4 others".
 std::string names_of(const std::vector<DataPaths>& sets) {
   constexpr size_t kNamed = 3;
-  std::string names = name_of(sets[0]);
+  std::string names = sets[0].name();
   if (sets.size() > kNamed) return fmt::format("{} + {} others", names, sets.size() - 1);
-  for (size_t i = 1; i < sets.size(); ++i) names += " + " + name_of(sets[i]);
+  for (size_t i = 1; i < sets.size(); ++i) names += " + " + sets[i].name();
   return names;
 }
 
@@ -43,7 +39,7 @@ std::vector<DataPaths> sets_of(const DataPaths& paths) {
 
 DataPaths unite_paths(const std::vector<DataPaths>& sets) {
   if (sets.size() == 1) return sets[0];
-  DataPaths all{.annotations = names_of(sets), .images = ""};
+  DataPaths all{.annotations = names_of(sets), .images = "", .wants = sets[0].wants};
   std::vector<std::string> folders;
   for (const DataPaths& set : sets) folders.push_back(set.images);
   all.images = common_folder(folders);
@@ -59,9 +55,8 @@ DataPaths known_by_names(DataPaths paths) {
 DataSplits find_united(const std::vector<std::string>& places, const PlaceOptions& options) {
   std::vector<DataSplits> found;
   bool has_val = false;
-  const bool is_of_objects = options.kind == Annotated::kObjects;
   for (const std::string& place : places) {
-    found.push_back(is_of_objects ? find_splits(place, options.format) : find_class_splits(place));
+    found.push_back(find_splits(place, options.format, options.wants));
     has_val = has_val || found.back().val;
   }
   DataSplits all;
@@ -71,7 +66,7 @@ DataSplits find_united(const std::vector<std::string>& places, const PlaceOption
                      [&](const DataSplits& other) { return other.format == found[i].format; });
     if (is_new) all.format += (i == 0 ? "" : ", ") + found[i].format;
     all.notes.insert(all.notes.end(), found[i].notes.begin(), found[i].notes.end());
-    if (has_val || !is_of_objects) continue;
+    if (has_val || options.wants.image_classes) continue;
     if (std::string drawn = draw_validation(found[i], options.val_share, options.seed); !drawn.empty())
       all.drawn.push_back(std::move(drawn));
   }

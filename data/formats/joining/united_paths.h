@@ -18,7 +18,7 @@ DataPaths known_by_names(DataPaths paths);
 // How find_united looks for the sets of each place.
 struct PlaceOptions {
   std::string format = {};  // the one that is meant; "": the one that knows the place
-  Annotated kind = Annotated::kObjects;
+  Contents wants = {.boxes = true};
   double val_share =
       0;  // of a validation split that is drawn (draw_validation) where none of the places has one
   uint64_t seed = 0;

@@ -60,7 +60,7 @@ DataSplits find_labelme_in_file(const std::string& file) {
   return splits;
 }
 
-[[maybe_unused]] const bool labelme_registered = detection_formats().add(
+[[maybe_unused]] const bool labelme_registered = data_formats().add(
     {.name = "labelme",
      .summary = "LabelMe: a JSON file for each image",
      .recognises =
@@ -71,7 +71,7 @@ DataSplits find_labelme_in_file(const std::string& file) {
      .layout = "JSON files beside the images or in annotations",
      .find = find_labelme,
      .find_in_file = find_labelme_in_file,
-     .provides = {.masks = true},
+     .provides = {.boxes = true, .masks = true},
      .file = __FILE__});
 
 }  // namespace

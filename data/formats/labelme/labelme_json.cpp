@@ -96,7 +96,7 @@ class LabelmeReader {
     const bool is_polygon =
         shape.type == "polygon" || shape.type == "rotation" || shape.type == "oriented_rectangle";
     file_.objects.push_back({.name = shape.label,
-                             .corners = box_around(p),
+                             .box = box_around(p),
                              .is_difficult = shape.is_difficult,
                              .segmentation = is_polygon ? polygon_mask(p) : nullptr,
                              .number = number_});

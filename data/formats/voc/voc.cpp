@@ -141,18 +141,18 @@ DataSplits find_voc(const std::string& folder) {
   return splits;
 }
 
-[[maybe_unused]] const bool voc_registered = detection_formats().add(
-    {.name = "voc",
-     .summary = "Pascal VOC: a folder of XML files, or a list of them in ImageSets/Main",
-     .recognises =
-         [](const DataPaths& paths) {
-           return is_image_set(paths.annotations) ||
-                  (is_folder(paths.annotations) && !is_labelme_folder(paths.annotations));
-         },
-     .read = read_voc,
-     .layout = "XML files in Annotations or beside the images",
-     .find = find_voc,
-     .file = __FILE__});
+[[maybe_unused]] const bool voc_registered =
+    data_formats().add({.name = "voc",
+                        .summary = "Pascal VOC: a folder of XML files, or a list of them in ImageSets/Main",
+                        .recognises =
+                            [](const DataPaths& paths) {
+                              return is_image_set(paths.annotations) ||
+                                     (is_folder(paths.annotations) && !is_labelme_folder(paths.annotations));
+                            },
+                        .read = read_voc,
+                        .layout = "XML files in Annotations or beside the images",
+                        .find = find_voc,
+                        .file = __FILE__});
 
 }  // namespace
 }  // namespace saccade

@@ -50,7 +50,7 @@ class VocReader : public XmlReader {
           fmt::format("{}: line {}: the object has no {}", path(), object_line_, missing.substr(2)));
       return;
     }
-    for (size_t i = 0; i < 4; ++i) object_.corners[i] = *corners_[i];
+    object_.box = {*corners_[0], *corners_[1], *corners_[2], *corners_[3]};
     object_.number = static_cast<int64_t>(object_line_);
     file_.objects.push_back(object_);
   }

@@ -113,7 +113,8 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   std::vector<LabelledImage> found(images.images.size());
   run_tasks(std::ssize(found), 0, [&](int64_t i) {
     const auto k = static_cast<size_t>(i);
-    found[k] = read_labelled(images.images[k], images.root, set, paths.masks, inside ? &*inside : nullptr);
+    found[k] =
+        read_labelled(images.images[k], images.root, set, paths.wants.masks, inside ? &*inside : nullptr);
   });
   if (!found.empty() && std::all_of(found.begin(), found.end(), [](auto& f) { return f.path.empty(); }))
     report(fmt::format("{}: none of the {} images in {} has labels, expected them in files like {}",
@@ -152,7 +153,7 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   return truth;
 }
 
-[[maybe_unused]] const bool yolo_registered = detection_formats().add(
+[[maybe_unused]] const bool yolo_registered = data_formats().add(
     {.name = "yolo",
      .summary =
          "YOLO: a text file of boxes for each image, and data.yaml, obj.data or classes.txt with the names of the classes",
@@ -166,7 +167,7 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
      .find = find_yolo,
      .find_in_file = find_yolo_in_file,
      .holds_labels = holds_yolo_labels,
-     .provides = {.masks = true},
+     .provides = {.boxes = true, .masks = true},
      .file = __FILE__});
 
 }  // namespace

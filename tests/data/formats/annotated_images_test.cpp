@@ -1,5 +1,5 @@
 // What training sees of annotations.
-#include "data/formats/annotated_images.h"
+#include "data/formats/dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -12,16 +12,16 @@ std::shared_ptr<const Segmentation> polygons(std::vector<std::vector<double>> po
   return std::make_shared<const Segmentation>(Segmentation{.polygons = std::move(points), .runs = {}});
 }
 
-AnnotatedImages set_of(std::vector<Annotation> annotations) {
+Dataset set_of(std::vector<Annotation> annotations) {
   GroundTruth truth{.images = {{.id = 1, .file_name = "a.jpg", .width = 20, .height = 10}},
                     .annotations = std::move(annotations),
                     .categories = {{.id = 5, .name = "thing"}}};
   return {"a.json", "", std::move(truth), LabelScheme::kContiguous};
 }
 
-TEST(AnnotatedImages, InstancesHaveTheMasksOfTheirSegmentations) {
+TEST(Dataset, InstancesHaveTheMasksOfTheirSegmentations) {
   const Segmentation runs{.polygons = {}, .runs = Mask::from_box({10, 20}, {3, 3, 6, 8})};
-  const AnnotatedImages set =
+  const Dataset set =
       set_of({{.id = 1,
                .image_id = 1,
                .category_id = 5,
@@ -45,16 +45,15 @@ TEST(AnnotatedImages, InstancesHaveTheMasksOfTheirSegmentations) {
   EXPECT_FALSE(sample.instances[2].mask);
 }
 
-TEST(AnnotatedImages, AMaskThatDoesNotFitItsImageIsNamed) {
+TEST(Dataset, AMaskThatDoesNotFitItsImageIsNamed) {
   // As of a picture that was turned after it was annotated.
-  const AnnotatedImages set =
-      set_of({{.id = 8,
-               .image_id = 1,
-               .category_id = 5,
-               .bbox = {2, 2, 6, 4},
-               .area = 24,
-               .segmentation = std::make_shared<const Segmentation>(
-                   Segmentation{.polygons = {}, .runs = Mask::from_box({10, 20}, {3, 3, 6, 8})})}});
+  const Dataset set = set_of({{.id = 8,
+                               .image_id = 1,
+                               .category_id = 5,
+                               .bbox = {2, 2, 6, 4},
+                               .area = 24,
+                               .segmentation = std::make_shared<const Segmentation>(Segmentation{
+                                   .polygons = {}, .runs = Mask::from_box({10, 20}, {3, 3, 6, 8})})}});
   EXPECT_EQ(input_error([&] { set.make_sample(0, Image(20, 10)); }),
             "a.json: annotation 8: mask: it is 20 x 10, but its image is 10 x 20");
 }

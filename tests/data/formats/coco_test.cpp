@@ -178,7 +178,7 @@ TEST(CocoDataset, WantsEveryImageFile) {
   TestFolder dir;
   write_bytes(dir / "a.json", file_with(""));
   auto open = [&](const std::string& folder) {
-    return open_detection_dataset({.annotations = dir / "a.json", .images = folder});
+    return open_dataset({.annotations = dir / "a.json", .images = folder});
   };
   expect_says(input_error([&] { open(dir / "nowhere"); }), {"nowhere", "folder"});
   write_png(Image(10, 20), dir / "b.png");
@@ -188,7 +188,7 @@ TEST(CocoDataset, WantsEveryImageFile) {
 }
 
 std::vector<std::string> problems_of(const std::string& annotations, const std::string& images) {
-  return check_detection_dataset({.annotations = annotations, .images = images}).problems.lines();
+  return check_dataset({.annotations = annotations, .images = images}).problems.lines();
 }
 
 TEST(CocoCheck, ListsEverythingThatIsWrong) {
@@ -283,11 +283,11 @@ TEST(CocoDataset, KeepsToTheFolderOfImages) {
             "\",\"width\":4,\"height\":4}],\"annotations\":[],\"categories\":[{\"id\":1,\"name\":\"a\"}]}");
     for (const char* folder : {"images", "linked"}) {
       DataPaths paths{.annotations = dir / "a.json", .images = dir / folder};
-      const std::string message = input_error([&] { open_detection_dataset(paths); });
-      const auto problems = check_detection_dataset(paths).problems.lines();
+      const std::string message = input_error([&] { open_dataset(paths); });
+      const auto problems = check_dataset(paths).problems.lines();
       paths.allow_outside = true;
-      EXPECT_EQ(input_error([&] { open_detection_dataset(paths); }), "no error") << name;
-      EXPECT_EQ(check_detection_dataset(paths).problems.count(), 0) << name;
+      EXPECT_EQ(input_error([&] { open_dataset(paths); }), "no error") << name;
+      EXPECT_EQ(check_dataset(paths).problems.count(), 0) << name;
       if (inside) {
         EXPECT_EQ(message, "no error") << name;
         EXPECT_TRUE(problems.empty());
@@ -305,23 +305,23 @@ TEST(CocoDataset, SaysHowManyImagesAreBad) {
   test::make_noise_set(dir, 6);
   const DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
   std::vector<std::string> notes;
-  open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  open_dataset(paths, LabelScheme::kContiguous, &notes);
   EXPECT_TRUE(notes.empty());
   const std::string whole = read_bytes(dir / "3.png");
   write_bytes(dir / "3.png", whole.substr(0, whole.size() - 9));
-  expect_says(input_error([&] { open_detection_dataset(paths); }),
+  expect_says(input_error([&] { open_dataset(paths); }),
               {"3.png: damaged image (the PNG file is cut off)", "(image 13 of "});
   write_bytes(dir / "4.png", "GIF89a");
   std::filesystem::remove(dir / "5.png");
-  expect_says(input_error([&] { open_detection_dataset(paths); }),
+  expect_says(input_error([&] { open_dataset(paths); }),
               {"3.png: damaged", "3 of the 6 images cannot be read"});
   DataPaths skipping = paths;
   skipping.skip_bad_images = true;
-  open_detection_dataset(skipping, LabelScheme::kContiguous, &notes);
+  open_dataset(skipping, LabelScheme::kContiguous, &notes);
   ASSERT_EQ(notes.size(), 1u);
   expect_says(notes[0], {"3 of the 6 images cannot be read and are skipped", "3.png"});
   for (int i = 0; i < 3; ++i) std::filesystem::remove(dir / fmt::format("{}.png", i));
-  expect_says(input_error([&] { open_detection_dataset(skipping); }), {"6 of the 6 images"});
+  expect_says(input_error([&] { open_dataset(skipping); }), {"6 of the 6 images"});
 }
 
 TEST(CocoCheck, TellsWhatIsRarelyMeant) {
@@ -331,7 +331,7 @@ TEST(CocoCheck, TellsWhatIsRarelyMeant) {
   auto remarks = [&](const std::string& annotations, const std::string& categories) {
     write_bytes(dir / "a.json",
                 "{" + images + "\"annotations\":[" + annotations + "],\"categories\":[" + categories + "]}");
-    const DatasetReport report = check_detection_dataset({.annotations = dir / "a.json"});
+    const DatasetReport report = check_dataset({.annotations = dir / "a.json"});
     EXPECT_EQ(report.problems.count(), 0);
     std::string all;
     for (const std::string& line : report.remarks) all += line + ";";
@@ -365,7 +365,7 @@ TEST(CocoCheck, ImagesOfOneFileAreProblemsAndBecomeOne) {
       {"id":3,"image_id":9,"category_id":1,"bbox":[5,2,3,4]},{"id":4,"image_id":5,"category_id":1,"bbox":[1,2,3,4]}],
       "categories":[{"id":1,"name":"a"}]})");
   GroundTruth left;
-  const DatasetReport report = check_detection_dataset({.annotations = dir / "a.json"}, &left);
+  const DatasetReport report = check_dataset({.annotations = dir / "a.json"}, &left);
   const std::vector<std::string> problems = report.problems.lines();
   ASSERT_EQ(report.problems.count(), 2);
   expect_says(problems[0], {"a.json: image 4: its file \"a.png\" is that of image 3, too"});
@@ -389,14 +389,14 @@ TEST(CocoCheck, ThousandsOfEqualProblemsAreGrouped) {
   write_bytes(dir / "a.json", "{\"images\":[" + images + "],\"annotations\":[" + annotations +
                                   "],\"categories\":[{\"id\":1,\"name\":\"a\"}]}");
   const DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
-  Findings problems = check_detection_dataset(paths).problems;
+  Findings problems = check_dataset(paths).problems;
   EXPECT_EQ(problems.count(), 1001);
   std::vector<std::string> lines = problems.lines();
   ASSERT_EQ(lines.size(), 22u);
   EXPECT_EQ(lines[20], "... and 980 more like these");
   expect_says(lines[21], {"none of the 3000 images is in the folder", "0.png"});
   write_png(Image(4, 4), dir / "7.png");
-  problems = check_detection_dataset(paths).problems;
+  problems = check_dataset(paths).problems;
   EXPECT_EQ(problems.count(), 1000 + 2999);
   EXPECT_EQ(problems.lines().size(), 42u);
 }
@@ -413,8 +413,7 @@ TEST(CocoCheck, SaysThatExifTurnsAPicture) {
             "{{\"images\":[{{\"id\":1,\"file_name\":\"a.jpg\",\"width\":{},\"height\":{}}}],\"annotations\":[],"
             "\"categories\":[{{\"id\":1,\"name\":\"a\"}}]}}",
             width, height));
-    const DatasetReport report =
-        check_detection_dataset({.annotations = dir / "a.json", .images = dir.path()});
+    const DatasetReport report = check_dataset({.annotations = dir / "a.json", .images = dir.path()});
     EXPECT_EQ(report.problems.count(), ok ? 0 : 1);
     if (!ok)
       expect_says(report.problems.lines()[0],

@@ -41,8 +41,8 @@ std::string boxes_in(const Files& files, const std::string& place = "") {
   make(dir, files);
   std::string text;
   std::vector<std::string> notes;
-  const auto set = open_detection_dataset(*find_splits(place.empty() ? dir.path() : dir / place).train,
-                                          LabelScheme::kContiguous, &notes);
+  const auto set = open_dataset(*find_splits(place.empty() ? dir.path() : dir / place).train,
+                                LabelScheme::kContiguous, &notes);
   for (const Annotation& a : set->ground_truth().annotations)
     text += fmt::format("{}:{},{},{},{} ", a.category_id, a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3]);
   for (const std::string& note : notes)
@@ -183,7 +183,7 @@ TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
     TestFolder dir;
     make(dir, files);
     EXPECT_NE(read_all(dir).find(note), std::string::npos) << read_all(dir);
-    EXPECT_NE(check_detection_dataset(*find_splits(dir.path()).train).problems.lines().at(0).find(note),
+    EXPECT_NE(check_dataset(*find_splits(dir.path()).train).problems.lines().at(0).find(note),
               std::string::npos);
   }
   const std::string two = shape("Nut", "[[1,1],[5,5]]") + "," + kNut;
@@ -193,7 +193,7 @@ TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
                            {"1.png", ""}}}) {
     TestFolder dir;
     make(dir, files);
-    const DatasetReport report = check_detection_dataset(*find_splits(dir.path()).train);
+    const DatasetReport report = check_dataset(*find_splits(dir.path()).train);
     EXPECT_NE(fmt::format("{}", fmt::join(report.remarks, ";")).find("differ in capitals, blanks"),
               std::string::npos);
   }
@@ -212,8 +212,8 @@ TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
     make(dir, files);
     const DataSplits splits = find_splits(dir.path());
     for (const auto& paths : {splits.train, splits.val})
-      EXPECT_EQ(open_detection_dataset(*paths)->class_names(), (std::vector<std::string>{"bolt", "nut"}));
-    EXPECT_EQ(open_detection_dataset(*splits.val)->file_name(0), "a/2.png");
+      EXPECT_EQ(open_dataset(*paths)->class_names(), (std::vector<std::string>{"bolt", "nut"}));
+    EXPECT_EQ(open_dataset(*splits.val)->file_name(0), "a/2.png");
   }
   std::string difficult = kNut;
   difficult.insert(1, "\"difficult\":true,");

@@ -47,24 +47,22 @@ TEST(Yolo, ReadsBoxesPolygonsAndNames) {
   for (const char* name : {"b", "a", "deep/c"}) write_image(dir, fmt::format("images/train/{}.png", name));
   write_below(dir, "labels/train/b.txt", "0 0.225 0.3625 0.25 0.525\r\n1 0.1 0.1 0.3 0.1 0.2 0.5\n\n");
   write_below(dir, "labels/train/deep/c.txt", "1\t0.5 0.5 1 1\n");
-  auto set = open_detection_dataset({dir / "data.yaml", dir / "images/train"});
+  auto set = open_dataset({dir / "data.yaml", dir / "images/train"});
   EXPECT_EQ(set->class_names(), (std::vector<std::string>{"a cat", "dog"}));
   ASSERT_EQ(set->num_images(), 3);
   EXPECT_EQ(set->file_name(0), "a.png");
   EXPECT_EQ(set->file_name(2), "deep/c.png");
   EXPECT_EQ(boxes_text(set->ground_truth()), "2:1:4,2,10,10.5 2:2:4,2,8,8 3:2:0,0,40,20 ");
   // Without the images' folder: the yaml's own; classes by name where they are known.
-  EXPECT_EQ(open_detection_dataset({.annotations = dir / "data.yaml", .images = "", .split = "train"})
-                ->num_images(),
+  EXPECT_EQ(open_dataset({.annotations = dir / "data.yaml", .images = "", .split = "train"})->num_images(),
             3);
   EXPECT_NE(input_error([&] {
-              open_detection_dataset({dir / "data.yaml", ""});
+              open_dataset({dir / "data.yaml", ""});
             }).find("names the images of several splits"),
             std::string::npos);
   DataPaths known{dir / "data.yaml", dir / "images/train"};
   known.categories = {{7, "dog"}, {9, "a cat"}};
-  EXPECT_EQ(boxes_text(open_detection_dataset(known)->ground_truth()),
-            "2:9:4,2,10,10.5 2:7:4,2,8,8 3:7:0,0,40,20 ");
+  EXPECT_EQ(boxes_text(open_dataset(known)->ground_truth()), "2:9:4,2,10,10.5 2:7:4,2,8,8 3:7:0,0,40,20 ");
 }
 
 TEST(Voc, ReadsFoldersAndImageSets) {
@@ -73,14 +71,14 @@ TEST(Voc, ReadsFoldersAndImageSets) {
   write_below(dir, "Annotations/a.xml", "<annotation><filename>wrong.png</filename></annotation>");
   write_image(dir, "JPEGImages/b.png");
   write_image(dir, "JPEGImages/a.png");
-  auto set = open_detection_dataset({dir / "Annotations", dir / "JPEGImages"});
+  auto set = open_dataset({dir / "Annotations", dir / "JPEGImages"});
   EXPECT_EQ(set->class_names(), (std::vector<std::string>{"cat", "dog"}));
   ASSERT_EQ(set->num_images(), 2);
   EXPECT_EQ(set->file_name(0), "a.png");
   EXPECT_EQ(boxes_text(set->ground_truth()), "2:2:4,2,10,10.5 2:1:1,0,8,3 ");
   write_below(dir, "classes.txt", "dog\ncat\nbird\n\n");
   write_below(dir, "ImageSets/Main/train.txt", "x\n");
-  set = open_detection_dataset({dir / "ImageSets/Main/train.txt", dir / "JPEGImages"});
+  set = open_dataset({dir / "ImageSets/Main/train.txt", dir / "JPEGImages"});
   EXPECT_EQ(set->num_images(), 1);
   EXPECT_EQ(set->class_names(), (std::vector<std::string>{"dog", "cat", "bird"}));
   EXPECT_EQ(boxes_text(set->ground_truth()), "1:1:4,2,10,10.5 1:2:1,0,8,3 ");
@@ -111,16 +109,15 @@ TEST(Voc, NamesMustFitEachOtherAndWhatIsKnown) {
   write_bytes(dir / "b.xml", kXml);
   write_bytes(dir / "c.xml", kXml);
   EXPECT_NE(input_error([&] {
-              open_detection_dataset({dir.path(), dir.path()});
+              open_dataset({dir.path(), dir.path()});
             }).find("is of the image b.png, as is"),
             std::string::npos);
   fs::remove(dir / "c.xml");
   DataPaths known{dir.path(), dir.path()};
   known.categories = {{1, "dog"}};
-  EXPECT_NE(input_error([&] {
-              open_detection_dataset(known);
-            }).find("the class \"cat\" is not one of the 1 that are known"),
-            std::string::npos);
+  EXPECT_NE(
+      input_error([&] { open_dataset(known); }).find("the class \"cat\" is not one of the 1 that are known"),
+      std::string::npos);
 }
 
 TEST(Csv, ReadsTheUsualColumns) {
@@ -130,7 +127,7 @@ TEST(Csv, ReadsTheUsualColumns) {
       "\xEF\xBB\xBF"
       "filename,width,height,class,xmin,ymin,xmax,ymax,confidence\r\n"
       "\"b, \"\"1\"\".png\",40,20,dog,4,2,14,12.5,\r\n\na.png,40,20,,,,,,\n\"b, \"\"1\"\".png\",40,20,cat,1,0,9,3,x");
-  auto set = open_detection_dataset({dir / "a.csv", ""});
+  auto set = open_dataset({dir / "a.csv", ""});
   ASSERT_EQ(set->num_images(), 2);
   EXPECT_EQ(set->file_name(0), "b, \"1\".png");
   EXPECT_EQ(set->ground_truth().images[1].width, 40);
@@ -254,13 +251,13 @@ TEST(Fix, LeavesWhatIsRight) {
     "categories":[{"id":1,"name":"a"}]})");
   GroundTruth left;
   const DatasetReport report =
-      check_detection_dataset({.annotations = dir / "a.json", .images = dir / "images"}, &left);
+      check_dataset({.annotations = dir / "a.json", .images = dir / "images"}, &left);
   EXPECT_GE(report.problems.count(), 12);
   EXPECT_EQ(left.images.size(), 2u);
   EXPECT_EQ(boxes_text(left), "1:1:1,2,3,4 1:1:30,5,10,6 2:1:1,2,3,4 2:1:1,2,3,1 ");
   write_bytes(dir / "fixed.json", coco_json(left, "a \"test\""));
   GroundTruth again;
-  EXPECT_TRUE(check_detection_dataset({.annotations = dir / "fixed.json", .images = dir / "images"}, &again)
+  EXPECT_TRUE(check_dataset({.annotations = dir / "fixed.json", .images = dir / "images"}, &again)
                   .problems.lines()
                   .empty());
   EXPECT_EQ(boxes_text(again), boxes_text(left));
@@ -281,7 +278,7 @@ TEST(Fix, EveryFormatListsAllFaults) {
                                                               {"xml", 2, "1:2:4,2,10,10.5 1:1:1,0,8,3 "}}) {
     GroundTruth left;
     const DatasetReport report =
-        check_detection_dataset({.annotations = dir / annotations, .images = dir / "images"}, &left);
+        check_dataset({.annotations = dir / annotations, .images = dir / "images"}, &left);
     EXPECT_EQ(report.problems.count(), problems) << annotations;
     EXPECT_EQ(boxes_text(left), boxes) << annotations;
     ASSERT_EQ(left.images.size(), 1u) << annotations;

@@ -86,10 +86,10 @@ TEST(Classes, AreChosenAlikeInEveryFormat) {
       EXPECT_EQ(categories_text(truth), format == "coco" ? c.of_coco : c.categories);
       for (const std::string& note : c.notes)
         EXPECT_NE(joined_notes(truth).find(note), std::string::npos) << joined_notes(truth);
-      const auto set = open_detection_dataset(paths);
+      const auto set = open_dataset(paths);
       EXPECT_EQ(set->num_classes(), std::ssize(truth.categories));
       EXPECT_EQ(set->num_images(), 3);
-      EXPECT_EQ(check_detection_dataset(paths).problems.count(), 0);
+      EXPECT_EQ(check_dataset(paths).problems.count(), 0);
     }
 }
 
@@ -107,9 +107,9 @@ TEST(Classes, UnknownNamesAreErrorsInEveryFormat) {
       write_set(dir.path(), format, "train", kPets);
       DataPaths paths = *find_splits(dir.path()).train;
       paths.choice = choice;
-      for (const std::string& error : {input_error([&] { read_ground_truth(paths); }),
-                                       input_error([&] { open_detection_dataset(paths); }),
-                                       check_detection_dataset(paths).problems.lines().at(0)})
+      for (const std::string& error :
+           {input_error([&] { read_ground_truth(paths); }), input_error([&] { open_dataset(paths); }),
+            check_dataset(paths).problems.lines().at(0)})
         EXPECT_NE(error.find(expected), std::string::npos) << format << ": " << error;
     }
 }
@@ -142,7 +142,7 @@ TEST(Union, OfEveryTwoFormatsIsByNames) {
       const DataSplits splits = find_united({dir / "A", dir / "B"}, {});
       const DataPaths& paths = *splits.train;
       EXPECT_EQ(paths.images, dir.path());
-      const auto set = open_detection_dataset(paths);  // every image is there
+      const auto set = open_dataset(paths);  // every image is there
       const GroundTruth& truth = set->ground_truth();
       std::string names;  // of images, without the folders of the formats
       for (const ImageInfo& image : truth.images)
@@ -162,7 +162,7 @@ TEST(Union, OfEveryTwoFormatsIsByNames) {
       std::string remarks;
       for (const std::string& remark : remarks_on_classes(truth)) remarks += remark;
       EXPECT_NE(remarks.find("differ in capitals, blanks, _ or - alone"), std::string::npos) << remarks;
-      EXPECT_EQ(check_detection_dataset(paths).problems.count(), 0);
+      EXPECT_EQ(check_dataset(paths).problems.count(), 0);
       // With a choice: the order where no list has ids.
       DataPaths chosen = paths;
       chosen.choice = {.map = {{"Bus", "bus"}}, .only = {"dog", "bus"}};
@@ -229,10 +229,10 @@ TEST(Union, ImagesStayInTheirFolders) {
   write_set(dir / "A", "csv", "train", {{"a.png", "cat"}});
   write_set(dir / "B", "csv", "train", {{"../../A/train/a.png", "cat"}});
   DataPaths paths = *find_united({dir / "A", dir / "B"}, {}).train;
-  EXPECT_NE(input_error([&] { open_detection_dataset(paths); }).find("--allow-outside"), std::string::npos);
-  EXPECT_EQ(check_detection_dataset(paths).problems.count(), 1);
+  EXPECT_NE(input_error([&] { open_dataset(paths); }).find("--allow-outside"), std::string::npos);
+  EXPECT_EQ(check_dataset(paths).problems.count(), 1);
   paths.allow_outside = true;
-  const auto set = open_detection_dataset(paths);
+  const auto set = open_dataset(paths);
   EXPECT_NE(
       joined_notes(set->ground_truth()).find("1 image is in several of the data sets and counts each time"),
       std::string::npos);
@@ -261,24 +261,26 @@ TEST(Union, OfClassFolders) {
   for (const char* name : {"A/train/cat/1.png", "A/train/dog/1.png", "B/train/bee/1.png", "B/train/cat/1.png",
                            "B/val/cat/2.png"})
     test::write_picture(dir / name);
-  const DataSplits splits = find_united({dir / "A", dir / "B"}, {.kind = Annotated::kClass});
+  const DataSplits splits = find_united({dir / "A", dir / "B"}, {.wants = {.image_classes = true}});
   DataPaths train = *splits.train;
-  auto set = open_classification_dataset(train);
+  auto set = open_dataset(train);
   EXPECT_EQ(set->class_names(), (std::vector<std::string>{"cat", "dog", "bee"}));
   ASSERT_EQ(set->num_images(), 4);
   EXPECT_EQ(set->file_name(3), "B/train/cat/1.png");
   EXPECT_EQ(set->image_path(3), dir / "B/train/cat/1.png");
   EXPECT_EQ(set->labels_of(3), std::vector<int64_t>{0});
-  const auto val = open_classification_dataset(*splits.val, set->class_names());
+  DataPaths known = *splits.val;
+  known.categories = set->ground_truth().categories;
+  const auto val = open_dataset(known);
   EXPECT_EQ(val->num_images(), 1) << "it need not have all classes";
   train.choice = {.map = {{"dog", "pet"}, {"cat", "pet"}}, .only = {"bee", "pet"}};
-  set = open_classification_dataset(train);
+  set = open_dataset(train);
   EXPECT_EQ(set->class_names(), (std::vector<std::string>{"bee", "pet"}));
   EXPECT_EQ(set->num_images(), 4);
   train.choice = {.only = {"dog"}};
-  set = open_classification_dataset(train);
+  set = open_dataset(train);
   EXPECT_EQ(set->num_images(), 1);
-  const std::vector<std::string> notes = set->notes();
+  const std::vector<std::string>& notes = set->ground_truth().told;
   EXPECT_NE(
       std::find_if(notes.begin(), notes.end(),
                    [](const std::string& n) {
@@ -287,8 +289,7 @@ TEST(Union, OfClassFolders) {
                    }),
       notes.end());
   train.choice = {.only = {"dgo"}};
-  EXPECT_NE(input_error([&] { open_classification_dataset(train); }).find("did you mean \"dog\""),
-            std::string::npos);
+  EXPECT_NE(input_error([&] { open_dataset(train); }).find("did you mean \"dog\""), std::string::npos);
 }
 
 }  // namespace

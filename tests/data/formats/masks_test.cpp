@@ -19,7 +19,8 @@ using test::Files;
 const std::string kGolden = SACCADE_SOURCE_DIR "/tests/golden/masks/coco.json";
 
 GroundTruth read_masks(const std::string& annotations) {
-  return read_ground_truth({.annotations = annotations, .images = "", .masks = true});
+  return read_ground_truth(
+      {.annotations = annotations, .images = "", .wants = {.boxes = true, .masks = true}});
 }
 
 // Polygons as polygons with the same numbers, runs as runs.
@@ -66,7 +67,7 @@ TEST(CocoMasks, SurviveWritingAndFixing) {
   GroundTruth moved = truth, left;
   for (Annotation& a : moved.annotations) a.bbox[2] += 5;
   write_bytes(dir / "a.json", coco_json(moved, "test"));
-  const DatasetReport report = check_detection_dataset({.annotations = dir / "a.json"}, &left);
+  const DatasetReport report = check_dataset({.annotations = dir / "a.json"}, &left);
   EXPECT_GT(report.problems.count(), 0);
   write_bytes(dir / "fixed.json", coco_json(left, "test"));
   expect_same_masks(read_masks(dir / "fixed.json"), truth);
@@ -126,7 +127,7 @@ TEST(CocoMasks, FaultsAreNamedAndBoxesStay) {
       {R"({"size":[4,6],"counts":""})", "mask: its counts add up to 0, expected 24"},
   };
   TestFolder dir;
-  const DataPaths paths{.annotations = dir / "a.json", .images = "", .masks = true};
+  const DataPaths paths{.annotations = dir / "a.json", .images = "", .wants = {.boxes = true, .masks = true}};
   for (const auto& [segmentation, expected] : rows) {
     SCOPED_TRACE(segmentation.substr(0, 80));
     write_bytes(dir / "a.json", annotated(segmentation, R"(,"bbox":[1,1,2,2])"));
@@ -136,7 +137,7 @@ TEST(CocoMasks, FaultsAreNamedAndBoxesStay) {
     EXPECT_EQ(error.find(dir / "a.json: annotation 7: " + expected), 0u) << error;
     EXPECT_EQ(error.find('\n'), std::string::npos);
     GroundTruth left;
-    const DatasetReport report = check_detection_dataset({.annotations = paths.annotations}, &left);
+    const DatasetReport report = check_dataset({.annotations = paths.annotations}, &left);
     EXPECT_EQ(report.problems.lines(), std::vector{error});
     ASSERT_EQ(left.annotations.size(), 1u);
     EXPECT_FALSE(left.annotations[0].segmentation);
@@ -146,8 +147,10 @@ TEST(CocoMasks, FaultsAreNamedAndBoxesStay) {
   for (const std::string& deep : {many_times("[", 2000) + many_times("]", 2000), many_times("[", 2000)})
     for (const bool masks : {false, true}) {
       write_bytes(dir / "a.json", annotated(deep, R"(,"bbox":[1,1,2,2])"));
-      const std::string error = input_error(
-          [&] { read_ground_truth({.annotations = dir / "a.json", .images = "", .masks = masks}); });
+      const std::string error = input_error([&] {
+        read_ground_truth(
+            {.annotations = dir / "a.json", .images = "", .wants = {.boxes = true, .masks = masks}});
+      });
       EXPECT_EQ(error.find(dir / "a.json: "), 0u) << error;
       EXPECT_EQ(error.find('\n'), std::string::npos);
     }
@@ -185,8 +188,8 @@ TEST(CocoMasks, GiveTheBoxWhereThereIsNone) {
   for (const auto& [segmentation, box] : rows)
     for (const bool masks : {false, true}) {
       write_bytes(dir / "a.json", annotated(segmentation, ""));
-      const GroundTruth truth =
-          read_ground_truth({.annotations = dir / "a.json", .images = "", .masks = masks});
+      const GroundTruth truth = read_ground_truth(
+          {.annotations = dir / "a.json", .images = "", .wants = {.boxes = true, .masks = masks}});
       EXPECT_EQ(truth.annotations[0].bbox, box);
       EXPECT_EQ(truth.annotations[0].segmentation != nullptr, masks);
       EXPECT_EQ(truth.notes.size(), 1u);
@@ -209,8 +212,7 @@ TEST(CocoMasks, SizesAreHeldAgainstTheImages) {
     text.erase(text.find(",\"width\""), std::string(",\"width\":6,\"height\":4").size());
     write_bytes(dir / "a.json", text);
     GroundTruth left;
-    const DatasetReport report =
-        check_detection_dataset({.annotations = dir / "a.json", .images = dir.path()}, &left);
+    const DatasetReport report = check_dataset({.annotations = dir / "a.json", .images = dir.path()}, &left);
     EXPECT_EQ(report.problems.count(), fits ? 0 : 1);
     ASSERT_EQ(left.annotations.size(), 1u);
     EXPECT_EQ(left.annotations[0].segmentation != nullptr, fits);
@@ -226,8 +228,7 @@ TEST(CocoMasks, RealOnesSurvive) {
   const std::string base = SACCADE_SOURCE_DIR "/../shared/data/coco_cc_mini/annotations/";
   if (!std::filesystem::exists(base)) GTEST_SKIP() << base << " is not there";
   for (const char* name : {"train_masks.json", "val_masks.json"}) {
-    EXPECT_EQ(check_detection_dataset({.annotations = base + name}).problems.lines(),
-              std::vector<std::string>());
+    EXPECT_EQ(check_dataset({.annotations = base + name}).problems.lines(), std::vector<std::string>());
     const GroundTruth truth = read_masks(base + name);
     TestFolder dir;
     write_bytes(dir / "a.json", coco_json(truth, "test"));
@@ -292,8 +293,8 @@ TEST(Masks, AreReadInEveryFormatThatHasThem) {
     DataPaths paths = *find_splits(dir.path()).train;
     for (const Annotation& a : read_ground_truth(paths).annotations) EXPECT_FALSE(a.segmentation);
     GroundTruth left;
-    EXPECT_EQ(check_detection_dataset(paths, &left).problems.lines(), std::vector<std::string>());
-    paths.masks = true;
+    EXPECT_EQ(check_dataset(paths, &left).problems.lines(), std::vector<std::string>());
+    paths.wants.masks = true;
     const GroundTruth truth = read_ground_truth(paths);
     EXPECT_EQ(masks_in(truth), expected);
     EXPECT_EQ(masks_in(left), expected);
@@ -332,10 +333,10 @@ TEST(Masks, FaultsAreNamedInEveryFormat) {
     DataPaths paths = *find_splits(dir.path()).train;
     EXPECT_EQ(read_ground_truth(paths).annotations.size(), 1u);
     GroundTruth left;
-    const std::vector<std::string> problems = check_detection_dataset(paths, &left).problems.lines();
+    const std::vector<std::string> problems = check_dataset(paths, &left).problems.lines();
     ASSERT_FALSE(problems.empty());
     EXPECT_NE(problems[0].find(expected), std::string::npos) << problems[0];
-    paths.masks = true;
+    paths.wants.masks = true;
     EXPECT_EQ(input_error([&] { read_ground_truth(paths); }), problems[0]);
   }
 }
@@ -343,13 +344,15 @@ TEST(Masks, FaultsAreNamedInEveryFormat) {
 TEST(Masks, OfAFormatWithoutThemAreRefused) {
   TestFolder dir;
   write_bytes(dir / "boxes.csv", "image,class,x1,y1,x2,y2\na.png,a,1,1,2,2\n");
-  const DataPaths paths{.annotations = dir / "boxes.csv", .images = "", .masks = true};
+  const DataPaths paths{
+      .annotations = dir / "boxes.csv", .images = "", .wants = {.boxes = true, .masks = true}};
   const std::string expected =
       dir /
-      "boxes.csv: data format csv has no masks, the task needs them; formats with masks: coco, cvat, labelme, yolo";
+      "boxes.csv: data format csv has boxes, the task needs boxes and masks; formats that have them: coco, cvat, "
+      "labelme, yolo";
   EXPECT_EQ(input_error([&] { read_ground_truth(paths); }).find(expected), 0u);
-  EXPECT_EQ(input_error([&] { open_detection_dataset(paths); }).find(expected), 0u);
-  DataPaths several{.annotations = "all", .images = "", .masks = true};
+  EXPECT_EQ(input_error([&] { open_dataset(paths); }).find(expected), 0u);
+  DataPaths several{.annotations = "all", .images = "", .wants = {.boxes = true, .masks = true}};
   several.sets = {{kGolden, ""}, {dir / "boxes.csv", ""}};
   EXPECT_EQ(input_error([&] { read_ground_truth(several); }).find(expected), 0u);
   // Who takes them where there are some has them of the other set.

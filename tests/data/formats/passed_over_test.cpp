@@ -135,7 +135,7 @@ TEST(PassedOver, ClassFoldersBesideTheSplitsAreNamed) {
              {"valid/a/3.png", ""},
              {"extra/a/4.png", ""},
              {"notes/b/5.png", ""}});
-  const DataSplits found = find_class_splits(dir.path());
+  const DataSplits found = look_for_splits(dir.path(), "", {.image_classes = true});
   EXPECT_EQ(test::without(fmt::format("{}", fmt::join(found.notes, "\n")), dir.path() + "/"),
             "extra: is none of the splits and is left out\nvalid: is not taken, as val is there");
 }

@@ -39,7 +39,7 @@ void check_places(const PlaceRow& row, const std::vector<std::string>& folders) 
     for (const DataSplits& splits : found) sets.push_back(*splits.train);
     all = unite_paths(sets);
   }
-  std::vector<std::string> lines = check_detection_dataset(all).problems.lines();
+  std::vector<std::string> lines = check_dataset(all).problems.lines();
   for (std::string& line : lines) line = without(line, dir.path() + "/");
   for (const std::string& folder : folders)
     for (const std::string& problem : row.problems) {
@@ -53,7 +53,7 @@ void check_places(const PlaceRow& row, const std::vector<std::string>& folders) 
   std::vector<std::string> notes;
   all.look_at_images = false;
   try {
-    open_detection_dataset(all, LabelScheme::kContiguous, &notes);
+    open_dataset(all, LabelScheme::kContiguous, &notes);
   } catch (const InputError&) {
     EXPECT_EQ(row.note, "");
   }
@@ -143,7 +143,7 @@ TEST(Places, AreThoseOfEachOfSeveralSets) {
   make(dir, {{"a/a.json", coco(7)}, {"b/b.json", coco(7)}, {"a/1.png", ""}, {"b/1.png", ""}});
   const DataPaths all = unite_paths({{.annotations = dir / "a/a.json", .images = dir / "a"},
                                      {.annotations = dir / "b/b.json", .images = dir / "b"}});
-  const std::vector<std::string> lines = check_detection_dataset(all).problems.lines();
+  const std::vector<std::string> lines = check_dataset(all).problems.lines();
   for (const char* name : {"a/a.json", "b/b.json"})
     EXPECT_EQ(std::ranges::count(lines, dir / name + ": annotation 7: the box [1, 1, 0, 4] has no size"), 1)
         << fmt::format("{}", fmt::join(lines, "\n"));

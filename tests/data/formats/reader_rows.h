@@ -45,7 +45,7 @@ inline std::string read_all(const TestFolder& dir, const std::string& place = ""
       if (!paths) continue;
       paths->categories = categories;
       std::vector<std::string> said;
-      const auto set = open_detection_dataset(*paths, LabelScheme::kContiguous, &said);
+      const auto set = open_dataset(*paths, LabelScheme::kContiguous, &said);
       if (categories.empty()) categories = set->ground_truth().categories;
       text += fmt::format("{} {}:",
                           categories.empty()      ? ""

@@ -153,7 +153,7 @@ TEST(YoloReader, KeyPointsAndOrientedBoxes) {
     TestFolder dir;
     make(dir, files);
     std::vector<std::string> notes;
-    const auto set = open_detection_dataset(*find_splits(dir.path()).train, LabelScheme::kContiguous, &notes);
+    const auto set = open_dataset(*find_splits(dir.path()).train, LabelScheme::kContiguous, &notes);
     std::string text;
     for (const Annotation& a : set->ground_truth().annotations)
       text += fmt::format("{},{},{},{} ", a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3]);
@@ -245,9 +245,8 @@ TEST(Splits, ClassesAreTextInUtf8) {
     TestFolder dir;
     make(dir, files);
     const DataPaths paths = *find_splits(dir.path()).train;
-    EXPECT_NE(input_error([&] { open_detection_dataset(paths); }).find("is no UTF-8 text"),
-              std::string::npos);
-    const DatasetReport report = check_detection_dataset(paths);
+    EXPECT_NE(input_error([&] { open_dataset(paths); }).find("is no UTF-8 text"), std::string::npos);
+    const DatasetReport report = check_dataset(paths);
     EXPECT_NE(fmt::format("{}", fmt::join(report.problems.lines(), "\n")).find("is no UTF-8 text"),
               std::string::npos);
   }
@@ -296,7 +295,7 @@ TEST(CsvReader, BoxesOutsideAreFoundWithoutSizes) {
   TestFolder dir;
   make(dir, {{"train.csv", "filename,class,xmin,ymin,xmax,ymax\na.png,x,100,100,200,200\na.png,x,1,1,3,3\n"},
              {"a.png", ""}});
-  const DatasetReport report = check_detection_dataset(*find_splits(dir.path()).train);
+  const DatasetReport report = check_dataset(*find_splits(dir.path()).train);
   EXPECT_EQ(report.problems.count(), 1);
   EXPECT_NE(fmt::format("{}", fmt::join(report.problems.lines(), "\n"))
                 .find("reaches outside the image of 40 x 20 pixels"),
@@ -334,7 +333,7 @@ TEST(VocReader, DifficultObjectsAreIgnoredLikeCrowds) {
              {"a.xml", xml("a.png", object("cat", "<difficult>1</difficult>") +
                                         object("dog", "<difficult>0</difficult>"))}});
   std::vector<std::string> notes;
-  const auto set = open_detection_dataset(*find_splits(dir.path()).train, LabelScheme::kContiguous, &notes);
+  const auto set = open_dataset(*find_splits(dir.path()).train, LabelScheme::kContiguous, &notes);
   EXPECT_TRUE(set->ground_truth().annotations[0].iscrowd);
   EXPECT_FALSE(set->ground_truth().annotations[1].iscrowd);
   EXPECT_EQ(set->labels_of(0), (std::vector<int64_t>{1}));
@@ -350,7 +349,7 @@ TEST(VocReader, OtherEncodingsAreRead) {
     make(dir,
          {{"a.png", ""},
           {"a.xml", "<?xml version=\"1.0\" encoding=\"" + encoding + "\"?>" + xml("a.png", object(name))}});
-    EXPECT_EQ(open_detection_dataset({dir.path(), dir.path()})->class_names().at(0), expected) << encoding;
+    EXPECT_EQ(open_dataset({dir.path(), dir.path()})->class_names().at(0), expected) << encoding;
   }
 }
 
@@ -399,8 +398,8 @@ TEST(Classes, AreThoseOfAllSplits) {
     make(dir, files);
     const DataSplits splits = find_splits(dir.path());
     for (const auto& paths : {splits.train, splits.val})
-      EXPECT_EQ(open_detection_dataset(*paths)->class_names(), (std::vector<std::string>{"ape", "cat"}));
-    EXPECT_EQ(open_detection_dataset(*splits.train)->ground_truth().annotations[0].category_id, 2);
+      EXPECT_EQ(open_dataset(*paths)->class_names(), (std::vector<std::string>{"ape", "cat"}));
+    EXPECT_EQ(open_dataset(*splits.train)->ground_truth().annotations[0].category_id, 2);
   }
 }
 
@@ -415,8 +414,8 @@ TEST(Classes, AValidationListMayNameFewer) {
              {"valid/_annotations.coco.json", coco(R"({"id":1,"name":"bolt"})")},
              {"valid/a.png", ""}});
   DataSplits splits = find_splits(dir.path());
-  splits.val->categories = open_detection_dataset(*splits.train)->ground_truth().categories;
-  EXPECT_EQ(open_detection_dataset(*splits.val)->class_names(), (std::vector<std::string>{"bolt", "nut"}));
+  splits.val->categories = open_dataset(*splits.train)->ground_truth().categories;
+  EXPECT_EQ(open_dataset(*splits.val)->class_names(), (std::vector<std::string>{"bolt", "nut"}));
 }
 
 TEST(CocoReader, LayoutsOfLabelStudioAndFiftyOne) {
@@ -448,8 +447,7 @@ TEST(CocoReader, LayoutsOfLabelStudioAndFiftyOne) {
 
 TEST(Documentation, HasASectionForEachReader) {
   const std::string text = read_bytes(std::string(SACCADE_SOURCE_DIR) + "/docs/formats.md");
-  std::vector<std::string> names = detection_formats().names();
-  for (const std::string& name : classification_formats().names()) names.push_back(name);
+  const std::vector<std::string> names = data_formats().names();
   for (const std::string& name : names)
     EXPECT_NE(text.find("\n## " + name + "\n"), std::string::npos) << name;
   EXPECT_EQ(std::count(text.begin(), text.end(), '#'), 1 + 2 * std::ssize(names)) << "a section of no reader";
@@ -457,10 +455,10 @@ TEST(Documentation, HasASectionForEachReader) {
 
 TEST(Documentation, SaysWhatTheFilesOfEachFormatProvide) {
   const std::string text = read_bytes(std::string(SACCADE_SOURCE_DIR) + "/docs/formats.md");
-  for (const auto& [name, format] : detection_formats().all()) {
+  for (const auto& [name, format] : data_formats().all()) {
     auto word = [](bool has) { return has ? "yes" : "no"; };
-    const std::string row =
-        fmt::format("\n| {} | {} | {} |", name, word(format.provides.boxes), word(format.provides.masks));
+    const std::string row = fmt::format("\n| {} | {} | {} | {} |", name, word(format.provides.boxes),
+                                        word(format.provides.masks), word(format.provides.image_classes));
     EXPECT_NE(text.find(row), std::string::npos) << row;
   }
 }

@@ -29,9 +29,7 @@ Registry<Spec>& stand_in(const char* what, std::initializer_list<Spec> specs) {
 class StandInTask : public Task {
  public:
   void check_split(const std::string&, const config::Split&) const override {}
-  Annotated data_kind() const override { return Annotated::kObjects; }
-  TrainingImages open_images(const Config&, std::vector<std::string>&) const override { return {}; }
-  std::optional<DataSize> data_size(const Config&) const override { return std::nullopt; }
+  Contents needs(const Config&) const override { return {.boxes = true}; }
   UsualClasses usual_classes() const override { return {}; }
   std::string draw_target(Image&, const Batch&, size_t, const std::vector<std::string>&) const override {
     return "";

@@ -20,7 +20,7 @@
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/run_folder.h"
-#include "train/config/config_changes.h"
+#include "train/config/schema/config_changes.h"
 
 extern char** environ;
 

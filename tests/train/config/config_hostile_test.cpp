@@ -11,8 +11,8 @@
 #include "tests/test_folder.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/config.h"
-#include "train/config/config_fields.h"
-#include "train/config/rules.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/schema/rules.h"
 
 namespace saccade {
 namespace {

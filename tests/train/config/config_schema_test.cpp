@@ -10,10 +10,10 @@
 #include "models/build.h"
 #include "tests/input_error.h"
 #include "train/config/config.h"
-#include "train/config/config_fields.h"
-#include "train/config/moved_fields.h"
 #include "train/config/options.h"
-#include "train/config/rules.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/schema/moved_fields.h"
+#include "train/config/schema/rules.h"
 
 namespace saccade {
 namespace {

@@ -56,8 +56,7 @@ class CounterInferencer : public Inferencer {
 
 // The share of images whose number, rounded, is right, and the mean error.
 Evaluation evaluate_counts(Classifier& model, const Config& config,
-                           const std::shared_ptr<const ImageSource>& images,
-                           const EvaluatorOptions& options) {
+                           const std::shared_ptr<const Dataset>& images, const EvaluatorOptions& options) {
   CounterInferencer inference(model, config);
   double right = 0, error = 0, count = 0;
   for_each_batch(model, images, options, [&](const Batch& batch) {
@@ -77,13 +76,7 @@ Evaluation evaluate_counts(Classifier& model, const Config& config,
 class CounterTraining final : public ImageTrainingTask {
  public:
   explicit CounterTraining(const Config& config)
-      : ImageTrainingTask(train_loader(config)),
-        config_(config),
-        splits_(data_splits(config)),
-        train_set_(open_detection_dataset(*splits_.train)),
-        model_(build_as<Classifier>(config, 1)) {
-    if (splits_.val) val_set_ = open_detection_dataset(*splits_.val);
-  }
+      : ImageTrainingTask(config), model_(build_as<Classifier>(config, 1)) {}
   Module& model() override { return *model_; }
   std::vector<std::string> class_names() const override { return {"objects"}; }
   std::vector<int64_t> category_ids() const override { return {}; }
@@ -110,11 +103,6 @@ class CounterTraining final : public ImageTrainingTask {
   }
 
  private:
-  std::shared_ptr<const ImageSource> training_set() const override { return train_set_; }
-
-  Config config_;
-  DataSplits splits_;
-  std::shared_ptr<const ImageSource> train_set_, val_set_;
   std::shared_ptr<Classifier> model_;
 };
 
@@ -147,10 +135,7 @@ class CountingTask final : public Task {
   void check_split(const std::string& field, const config::Split& split) const override {
     need(field + ".annotations", split.annotations(), "a file of annotations, or data.folder");
   }
-  Annotated data_kind() const override { return Annotated::kObjects; }
-  TrainingImages open_images(const Config& config, std::vector<std::string>& notes) const override {
-    return {open_detection_dataset(*data_splits(config, &notes).train), {"objects"}};
-  }
+  Contents needs(const Config&) const override { return {.boxes = true}; }
   std::optional<DataSize> data_size(const Config&) const override { return DataSize{1, 0}; }
   UsualClasses usual_classes() const override { return {1, "any data set"}; }
   std::string draw_target(Image&, const Batch& batch, size_t n,
@@ -171,8 +156,8 @@ class CountingTask final : public Task {
   }
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                       const EvaluatorOptions& options) const override {
-    return evaluate_counts(model.as<Classifier>(), model.config,
-                           open_detection_dataset(eval_paths(arguments, model)), options);
+    return evaluate_counts(model.as<Classifier>(), model.config, open_dataset(eval_paths(arguments, model)),
+                           options);
   }
   std::unique_ptr<Predictor> predictor(const PredictArguments&, const LoadedModel& model) const override {
     return std::make_unique<CountPredictor>(model);
@@ -180,7 +165,7 @@ class CountingTask final : public Task {
   std::string report(Page& page, const ReportOptions& options) const override {
     const LoadedModel& model = options.model;
     const Evaluation evaluation = evaluate_counts(model.as<Classifier>(), model.config,
-                                                  open_detection_dataset(options.paths), options.evaluation);
+                                                  open_dataset(options.paths), options.evaluation);
     page.section("Counts");
     page.add(note(evaluation.table));
     return evaluation.json;

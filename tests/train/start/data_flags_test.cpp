@@ -104,7 +104,7 @@ TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
   write_pets(dir);
   const auto takes = [](const std::string& place) {
     const DataSplits found = find_splits(place);
-    return open_detection_dataset(*found.train)->num_images();
+    return open_dataset(*found.train)->num_images();
   };
   std::string said = told({"data", "convert", dir / "yolo", dir / "coco"});
   expect_part(said, "train.json: 1 of 4 boxes have no area inside of their image and are left out, first " +

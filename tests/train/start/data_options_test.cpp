@@ -85,7 +85,8 @@ TEST(DataOptions, DoWhatTheySay) {
     LoaderOptions options = train_loader(config);
     options.epochs = first_epoch + 1;
     options.start_epoch = first_epoch;
-    DataLoader loader(task_of(config).open_images(config, notes).images, options);
+    DataLoader loader(open_dataset(*data_splits(config, &notes).train, label_scheme(config), &notes),
+                      options);
     std::vector<Batch> out;
     while (std::optional<Batch> batch = loader.next()) out.push_back(std::move(*batch));
     return out;

@@ -126,7 +126,8 @@ void add_figures(CLI::App* c, FigureOptions& figures) {
        [&figures](const std::string& type) {
          figures.iou = type == "segm" ? IouType::kMasks : IouType::kBoxes;
        },
-       "what overlaps: boxes (bbox, the default) or masks (segm), as pycocotools' iouType")
+       "what overlaps, as pycocotools' iouType: boxes (bbox) or masks (segm); default bbox, and both of a model that predicts "
+       "masks")
       ->type_name("NAME")
       ->check(CLI::IsMember({"bbox", "segm"}));
   option(

@@ -87,7 +87,7 @@ void add_data_commands(CLI::App& app, Action& action) {
   add_class_set(convert, v->set);
   option(
       convert, "--from", v->from, "FORMAT",
-      fmt::format("{} (default: as the names look)", fmt::join(detection_formats().names(), ", ")).c_str());
+      fmt::format("{} (default: as the names look)", fmt::join(formats_with({.boxes = true}), ", ")).c_str());
   option(convert, "--to", v->to, "FORMAT", "coco, the default");
   add_allow_outside(convert, v->allow_outside);
   convert->footer(

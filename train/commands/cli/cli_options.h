@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "train/commands/cli/cli_commands.h"
-#include "train/config/config_changes.h"
-#include "train/config/moved_fields.h"
+#include "train/config/schema/config_changes.h"
+#include "train/config/schema/moved_fields.h"
 #include "train/config/text.h"
 #include "train/logs/print.h"
 

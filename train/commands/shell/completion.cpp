@@ -12,9 +12,9 @@
 #include "layers/attention.h"
 #include "train/commands/commands.h"
 #include "train/config/config.h"
-#include "train/config/config_fields.h"
 #include "train/config/recipes.h"
-#include "train/config/rules.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/schema/rules.h"
 #include "train/config/text.h"
 #include "train/logs/print.h"
 
@@ -115,7 +115,7 @@ Words known_values(const std::string& name) {
          return Words{"auto", "cpu", "cuda"};
        }},
       {"evaluator", [] { return detection_evaluators().names(); }},
-      {"from", [] { return detection_formats().names(); }},
+      {"from", [] { return formats_with({.boxes = true}); }},
       {"to", [] { return Words{"coco"}; }},
       {"LAYER",
        [] {

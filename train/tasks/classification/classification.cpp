@@ -1,8 +1,6 @@
 // Classification: the class of a whole image.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
 #include "models/classifier.h"
@@ -38,7 +36,7 @@ class ClassificationTask final : public Task {
           "pad_as_image");
   }
   void check_split(const std::string& field, const config::Split& split) const override {
-    if (!split.format().empty()) classification_formats().find(split.format(), field + ".format");
+    if (!split.format().empty()) find_format(split.format(), {.image_classes = true}, field + ".format");
     if (!split.annotations().empty())
       fail_input("{}.annotations: \"{}\", but a classifier reads the classes from the folders of {}.images",
                  field, split.annotations(), field);
@@ -54,20 +52,7 @@ class ClassificationTask final : public Task {
              "in a classifier"}};
   }
 
-  Annotated data_kind() const override { return Annotated::kClass; }
-  TrainingImages open_images(const Config& config, std::vector<std::string>& notes) const override {
-    const auto set = open_classification_dataset(*data_splits(config, &notes).train, {}, &notes);
-    return {set, set->class_names()};
-  }
-  std::optional<DataSize> data_size(const Config& config) const override {
-    const config::Data& data = config.data();
-    const std::string& source = data.folder().empty() ? data.train().images() : data.folder();
-    if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
-    DataPaths paths = *data_splits(config).train;
-    paths.look_at_images = false;
-    const auto dataset = open_classification_dataset(paths);
-    return DataSize{std::ssize(dataset->class_names()), dataset->num_images()};
-  }
+  Contents needs(const Config&) const override { return {.image_classes = true}; }
   UsualClasses usual_classes() const override { return {1000, "ImageNet"}; }
   std::string draw_target(Image& image, const Batch& batch, size_t n,
                           const std::vector<std::string>& class_names) const override {

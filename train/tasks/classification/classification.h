@@ -32,11 +32,11 @@ std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, co
 
 // What the evaluator finds for all images. The model is left in the mode (training or not) that it was in. Throws InputError
 // for a broken image.
-Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
+Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const Dataset>& images,
                                const EvaluatorSpec& spec, const EvaluatorOptions& options);
 Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& model,
                             const EvaluatorOptions& options);
-// Leaves the images of these classes; all where no name is given. Throws InputError for one that the model does not have.
+// The classes are the model's. Leaves the images of these ones; all where no name is given. Throws InputError for one that the model does not have.
 void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
                   const std::string& checkpoint);
 

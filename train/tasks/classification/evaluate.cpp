@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/tensor/error.h"
+#include "data/formats/named_classes.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
@@ -11,7 +12,7 @@
 
 namespace saccade {
 
-Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const ClassificationDataset>& images,
+Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const Dataset>& images,
                                const EvaluatorSpec& spec, const EvaluatorOptions& options) {
   ClassifierRunner runner(model, options.normalization);
   const auto evaluator =
@@ -27,6 +28,7 @@ Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const Cl
 
 void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
                   const std::string& checkpoint) {
+  paths.categories = number_classes(model.class_names, {});
   if (names.empty()) return;
   check_choice({.only = names}, model.class_names, checkpoint);
   paths.choice.only = names;
@@ -48,8 +50,7 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
   std::vector<std::string> notes;
   DataPaths paths = eval_paths(arguments, model);
   only_classes(paths, arguments.classes, model, arguments.checkpoint);
-  auto images = open_classification_dataset(paths, model.class_names, &notes);
-  for (const std::string& note : images->notes()) print_line(note);
+  const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
   for (const std::string& note : notes) print_line(note);
   return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);
 }

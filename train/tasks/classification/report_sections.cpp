@@ -93,7 +93,7 @@ void add_class_table(Page& page, const std::vector<ClassAccuracy>& counts,
                       rows));
 }
 
-void add_worst(Page& page, const ClassificationDataset& images, std::vector<Guess> guesses,
+void add_worst(Page& page, const Dataset& images, std::vector<Guess> guesses,
                const std::vector<std::string>& names) {
   std::erase_if(guesses, [](const Guess& g) { return g.best == g.label; });
   std::stable_sort(guesses.begin(), guesses.end(),
@@ -144,7 +144,7 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   DataPaths paths = options.paths;
   only_classes(paths, options.classes, model, options.checkpoint);
   std::vector<std::string> notes;
-  const auto images = open_classification_dataset(paths, model.class_names, &notes);
+  const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
   for (const std::string& line : notes) print_line(line);
   const auto evaluator = classification_evaluator(model.config).start({});
   std::vector<Guess> guesses;

@@ -46,37 +46,20 @@ double hits(const HostCopy& logits, const std::vector<int64_t>& labels) {
 class ClassifierTraining final : public ImageTrainingTask {
  public:
   explicit ClassifierTraining(const Config& config)
-      : ImageTrainingTask(train_loader(config)),
-        config_(config),
+      : ImageTrainingTask(config),
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(classification_evaluator(config)),
-        smoothing_(config.criterion().label_smoothing()),
-        splits_(data_splits(config, &notes_)),
-        train_set_(open_classification_dataset(*splits_.train, {}, &notes_)) {
-    const auto classes = static_cast<int64_t>(train_set_->class_names().size());
+        smoothing_(config.criterion().label_smoothing()) {
+    const int64_t classes = train_set_->num_classes();
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
       fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
                  train_set_->name());
     model_ = build_as<Classifier>(config, classes);
-    if (!splits_.val) return;
-    val_set_ = open_classification_dataset(*splits_.val, train_set_->class_names(), &notes_);
-    if (config.data().overfit() > 0) return;
-    if (const std::string shared = remark_on_shared_images(*train_set_, *val_set_); !shared.empty())
-      notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), shared));
   }
 
   Module& model() override { return *model_; }
-  std::vector<std::string> class_names() const override { return train_set_->class_names(); }
   std::vector<int64_t> category_ids() const override { return {}; }
-  std::vector<std::string> describe_data() const override {
-    std::vector<std::string> out = notes_;
-    for (const auto& set : {train_set_, val_set_})
-      if (set)
-        for (const std::string& note : set->notes()) out.push_back(note);
-    return out;
-  }
-
   std::optional<Batch> largest_batch() const override {
     const std::vector<ImageSize> unknown(static_cast<size_t>(train_set_->num_images()));
     return saccade::largest_batch(config_, unknown, 0);
@@ -106,15 +89,10 @@ class ClassifierTraining final : public ImageTrainingTask {
   }
 
  private:
-  std::shared_ptr<const ImageSource> training_set() const override { return train_set_; }
-  Config config_;
   kernels::ImageNormalization normalization_;
   EvaluatorOptions evaluation_;
   const EvaluatorSpec& evaluator_;
   double smoothing_;
-  std::vector<std::string> notes_;  // about the images of both sets
-  DataSplits splits_;
-  std::shared_ptr<const ClassificationDataset> train_set_, val_set_;  // val_set_: may be null
   std::shared_ptr<Classifier> model_;
 };
 

@@ -13,10 +13,10 @@ Classes classes_of_annotations(Config& config, const std::string& annotations) {
   const int64_t classes = config.model().num_classes();
   config::Data& data = *config.mutable_data();
   if (!data.has_labels()) {
-    bool same = open_detection_dataset({annotations, ""})->num_classes() == classes;
+    bool same = open_dataset({annotations, ""})->num_classes() == classes;
     data.set_labels(same ? config::contiguous : config::category_id);
   }
-  auto dataset = open_detection_dataset({annotations, ""}, label_scheme(config));
+  auto dataset = open_dataset({annotations, ""}, label_scheme(config));
   const std::vector<Category>& categories = dataset->ground_truth().categories;
   if (dataset->num_classes() > classes)
     fail_input("{}: its {} categories with ids up to {} do not fit {} outputs ({} labels)", annotations,

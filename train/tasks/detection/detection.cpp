@@ -1,8 +1,6 @@
 // Detection: objects in boxes.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
 #include "models/detector.h"
@@ -32,7 +30,7 @@ class DetectionTask final : public Task {
                  config.model().type());
   }
   void check_split(const std::string& field, const config::Split& split) const override {
-    if (!split.format().empty()) detection_formats().find(split.format(), field + ".format");
+    if (!split.format().empty()) find_format(split.format(), {.boxes = true}, field + ".format");
     need(field + ".annotations", split.annotations(), "a file of annotations (COCO json), or data.folder");
     need(field + ".images", split.images(), "the folder of the images");
   }
@@ -40,20 +38,7 @@ class DetectionTask final : public Task {
     return {{{"criterion.label_smoothing"}, "in a detector"}};
   }
 
-  Annotated data_kind() const override { return Annotated::kObjects; }
-  TrainingImages open_images(const Config& config, std::vector<std::string>& notes) const override {
-    const auto set = open_detection_dataset(*data_splits(config, &notes).train, label_scheme(config), &notes);
-    return {set, set->class_names()};
-  }
-  std::optional<DataSize> data_size(const Config& config) const override {
-    const config::Data& data = config.data();
-    const std::string& source = data.folder().empty() ? data.train().annotations() : data.folder();
-    if (source.empty() || !std::filesystem::exists(source)) return std::nullopt;
-    DataPaths paths = *data_splits(config).train;
-    paths.look_at_images = false;
-    const auto dataset = open_detection_dataset(paths, label_scheme(config));
-    return DataSize{dataset->num_classes(), dataset->num_images()};
-  }
+  Contents needs(const Config& config) const override { return {.boxes = true, .masks = has_masks(config)}; }
   // The largest category id and one more, as in the official models.
   UsualClasses usual_classes() const override { return {91, "COCO"}; }
   std::string draw_target(Image& image, const Batch& batch, size_t n,
@@ -105,6 +90,11 @@ class DetectionTask final : public Task {
         {.title = "AP by size",
          .metrics = {{"AP_small", "small"}, {"AP_medium", "medium"}, {"AP_large", "large"}}},
         {.title = "AP by class", .prefix = "AP/", .things = "classes"},
+        {.title = "Validation, masks",
+         .metrics = {{"segm_AP", "AP"}, {"segm_AP50", "AP50"}, {"segm_AP75", "AP75"}}},
+        {.title = "AP by size, masks",
+         .metrics = {{"segm_AP_small", "small"}, {"segm_AP_medium", "medium"}, {"segm_AP_large", "large"}}},
+        {.title = "AP by class, masks", .prefix = "segm_AP/", .things = "classes"},
     };
   }
 

@@ -1,10 +1,12 @@
 #include "train/tasks/detection/evaluate.h"
 
+#include <functional>
+
 #include "core/files/text.h"
 #include "data/evaluation/chosen_classes.h"
-#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/detection_bytes.h"
-#include "data/formats/annotated_images.h"
+#include "data/formats/dataset.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
@@ -13,7 +15,7 @@
 
 namespace saccade {
 
-std::vector<Detection> detect(Detector& model, const std::shared_ptr<const DetectionDataset>& dataset,
+std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Dataset>& dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options) {
   PostprocessOptions post = options.post;
   post.classes = std::ssize(category_ids);
@@ -40,16 +42,20 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Detec
   }));
 }
 
-std::shared_ptr<const DetectionDataset> keep_classes(const std::shared_ptr<const DetectionDataset>& dataset,
-                                                     const DataPaths& paths,
-                                                     const std::vector<std::string>& names,
-                                                     std::vector<Detection>& detections) {
+std::shared_ptr<const Dataset> keep_classes(const std::shared_ptr<const Dataset>& dataset,
+                                            const DataPaths& paths, const std::vector<std::string>& names,
+                                            std::vector<Detection>& detections) {
   if (names.empty()) return dataset;
   GroundTruth truth = dataset->ground_truth();
   for (const std::string& line : keep_classes(names, dataset->name(), truth, detections))
     print_line("note: {}: {}", dataset->name(), line);
-  return std::make_shared<AnnotatedImages>(dataset->name(), paths.images, std::move(truth),
-                                           LabelScheme::kContiguous);
+  return std::make_shared<Dataset>(dataset->name(), paths.images, std::move(truth), LabelScheme::kContiguous);
+}
+
+FigureOptions figures_of(const Config& config, FigureOptions asked) {
+  const bool both = has_masks(config) && detection_evaluator(config).has_masks;
+  if (!asked.iou) asked.iou = both ? IouType::kBoth : IouType::kBoxes;
+  return asked;
 }
 
 void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model,
@@ -58,28 +64,59 @@ void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model
     fail_input("--iou segm: {} predicts no masks, expected bbox", checkpoint);
 }
 
+DataPaths with_masks_of(const FigureOptions& figures, DataPaths paths) {
+  if (figures.iou == IouType::kBoth) return with_masks(std::move(paths));
+  paths.wants.masks = figures.iou == IouType::kMasks;
+  return paths;
+}
+
+namespace {
+
+void settle(FigureOptions& figures, std::vector<std::string>& notes, const std::function<void()>& need) {
+  if (figures.iou == IouType::kBoxes) return;
+  try {
+    need();
+  } catch (const InputError& error) {
+    if (figures.iou == IouType::kMasks) throw;
+    figures.iou = IouType::kBoxes;
+    notes.push_back(fmt::format("note: figures are of boxes alone: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+void settle_masks(FigureOptions& figures, const Dataset& set, std::vector<std::string>& notes) {
+  if (!set.ground_truth().is_annotated) return;
+  settle(figures, notes, [&] { coco::need_masks(set.ground_truth(), set.name()); });
+}
+
+void settle_masks(FigureOptions& figures, std::span<const Detection> detections, const std::string& source,
+                  std::vector<std::string>& notes) {
+  settle(figures, notes, [&] { coco::need_masks(detections, source); });
+}
+
 Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
                                const EvaluatorOptions& options) {
   if (arguments.annotations.empty() && arguments.data.empty())
     fail_input(
         "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
         arguments.checkpoint);
-  need_predicted_masks(arguments.figures, model, arguments.checkpoint);
-  DataPaths paths = eval_paths(arguments, model);
+  FigureOptions figures = figures_of(model.config, arguments.figures);
+  need_predicted_masks(figures, model, arguments.checkpoint);
+  DataPaths paths = with_masks_of(figures, eval_paths(arguments, model));
   paths.may_lack_annotations = true;
-  paths.masks = arguments.figures.iou == IouType::kMasks;
   std::vector<std::string> notes;
-  auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
   const bool is_annotated = dataset->ground_truth().is_annotated;
   for (const auto& [flag, is_missing] : {std::pair{"--detections: not given", arguments.detections.empty()},
                                          std::pair{"--json: given", !arguments.json.empty()}})
     if (!is_annotated && is_missing)
       fail_input("{}, but {} has no \"annotations\" list, so there are detections and no figures", flag,
                  dataset->name());
+  settle_masks(figures, *dataset, notes);
   for (const std::string& note : notes) print_line(note);
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   check_choice({.only = arguments.classes}, dataset->class_names(), dataset->name());
-  if (is_annotated && paths.masks) coco::need_masks(dataset->ground_truth(), dataset->name());
   std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
   dataset = keep_classes(dataset, paths, arguments.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();
@@ -93,7 +130,7 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
                              .start({.truth = &truth,
                                      .source = arguments.checkpoint,
                                      .per_class = arguments.per_class,
-                                     .figures = arguments.figures});
+                                     .figures = figures});
   evaluator->add({.detections = std::move(detections)});
   return evaluator->result();
 }

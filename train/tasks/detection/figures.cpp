@@ -27,13 +27,19 @@ DetectionFigures detection_figures(const GroundTruth& truth, std::span<const Det
                                    std::optional<double> threshold, const std::string& source,
                                    const FigureOptions& options) {
   DetectionFigures figures{.coco = evaluate_coco(truth, detections, source, options),
+                           .masks = {},
                            .at_50 = detection_curves(truth, detections, 0, source, options),
                            .at_75 = detection_curves(truth, detections, 5, source, options),
                            .confusion = {},
                            .images = {}};
+  if (options.iou == IouType::kBoth) {
+    FigureOptions of_masks = options;
+    of_masks.iou = IouType::kMasks;
+    figures.masks = evaluate_coco(truth, detections, source, of_masks);
+  }
   figures.threshold = threshold.value_or(std::max(figures.at_50.best.threshold, 0.0));
-  figures.confusion =
-      confusion_matrix(truth, detections, figures.threshold, 0.5, &figures.images, options.iou);
+  figures.confusion = confusion_matrix(truth, detections, figures.threshold, 0.5, &figures.images,
+                                       options.iou.value_or(IouType::kBoxes));
   return figures;
 }
 
@@ -52,7 +58,8 @@ std::string figures_json(const DetectionFigures& figures) {
   return fmt::format(
       "{{\"coco\": {}, \"threshold\": {}, \"best\": {},\n \"confusion_matrix\": {{\"names\": [{}\"background\"], \"counts\": [{}]}},\n"
       " \"classes\": [{}]}}\n",
-      coco_json(figures.coco, true), figures.threshold, point_json(figures.at_50.best), names, rows, classes);
+      coco_json(figures.coco, true, figures.masks ? &*figures.masks : nullptr), figures.threshold,
+      point_json(figures.at_50.best), names, rows, classes);
 }
 
 }  // namespace saccade

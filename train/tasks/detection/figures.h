@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/evaluation/coco_eval.h"
+#include "data/evaluation/coco/coco_eval.h"
 #include "data/evaluation/confusion.h"
 #include "data/evaluation/detection_curves.h"
 
@@ -14,6 +14,7 @@ namespace saccade {
 
 struct DetectionFigures {
   CocoMetrics coco;
+  std::optional<CocoMetrics> masks;  // beside those of boxes, from which all else is
   DetectionCurves at_50, at_75;      // IoU
   double threshold = 0;              // the smallest score that counts below; by default at_50.best's
   ConfusionMatrix confusion;         // IoU 0.5

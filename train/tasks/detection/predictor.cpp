@@ -54,9 +54,7 @@ Image cut_out(const Image& image, const Box& box) {
   };
   const auto [x1, x2] = place(box.x1, box.x2, image.width);
   const auto [y1, y2] = place(box.y1, box.y2, image.height);
-  Image crop(y2 - y1, x2 - x1);
-  for (int64_t y = y1; y < y2; ++y) std::copy(image.row(y) + x1 * 3, image.row(y) + x2 * 3, crop.row(y - y1));
-  return crop;
+  return cut_out(image, y1, x1, {y2 - y1, x2 - x1});
 }
 
 class BoxPredictor : public Predictor {
@@ -111,8 +109,10 @@ class BoxPredictor : public Predictor {
     std::vector<std::vector<ImageDetection>> found;
     while (found.size() < tiles.size()) {
       std::vector<LoadedInput> parts;
-      for (size_t t = found.size(); t < tiles.size() && std::ssize(parts) < arguments_.batch_size; ++t)
-        parts.push_back({loaded.input, cut_tile(loaded.image, tiles[t])});
+      for (size_t t = found.size(); t < tiles.size() && std::ssize(parts) < arguments_.batch_size; ++t) {
+        const auto [x, y, width, height] = tiles[t];
+        parts.push_back({loaded.input, cut_out(loaded.image, y, x, {height, width})});
+      }
       const Batch batch = batch_of(parts, model_.config);
       for (auto& detections : detector_.postprocess(*runner_.run(batch), batch.targets, post_)) {
         std::erase_if(detections, [&](const ImageDetection& d) { return d.score < threshold_; });

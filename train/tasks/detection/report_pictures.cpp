@@ -36,9 +36,8 @@ Html outcome_caption(const ImageOutcome& o, const std::string& name) {
   return text;
 }
 
-void add_pairs(Page& page, const char* title, const DetectionDataset& dataset,
-               const std::vector<size_t>& order, size_t most, const DetectionPictures& pictures,
-               const std::vector<ImageOutcome>& images) {
+void add_pairs(Page& page, const char* title, const Dataset& dataset, const std::vector<size_t>& order,
+               size_t most, const DetectionPictures& pictures, const std::vector<ImageOutcome>& images) {
   std::vector<Html> shown;
   for (size_t i : order) {
     if (shown.size() == most) break;
@@ -100,9 +99,8 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
 
 }  // namespace
 
-void add_detection_pictures(Page& page, const DetectionDataset& dataset,
-                            const std::vector<Detection>& detections, const DetectionFigures& figures,
-                            const ReportOptions& options) {
+void add_detection_pictures(Page& page, const Dataset& dataset, const std::vector<Detection>& detections,
+                            const DetectionFigures& figures, const ReportOptions& options) {
   page.section("Pictures");
   page.add(note(fmt::format(
       "Left the truth, right detections with a score of at least {}. F1 is that of the image at IoU 0.5.",

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "data/evaluation/coco_overlap.h"
+#include "data/evaluation/coco/coco_overlap.h"
 #include "data/pages/chart.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
@@ -19,9 +19,14 @@ constexpr size_t kMostRows = 400, kCurveCharts = 24;
 void add_coco(Page& page, const DetectionFigures& figures) {
   page.section("COCO figures");
   std::vector<std::vector<Html>> rows;
-  for (const CocoFigure& f : coco_figures(figures.coco))
-    rows.push_back({html("{}", f.name), html("<b>{}</b>", figure_text(f.value)), html("{}", f.kind),
-                    html("{}", f.iou), html("{}", f.area), html("{}", f.max_detections)});
+  auto add = [&](const char* prefix, const CocoMetrics& metrics) {
+    for (const CocoFigure& f : coco_figures(metrics))
+      rows.push_back({html("{}{}", prefix, f.name), html("<b>{}</b>", figure_text(f.value)),
+                      html("{}", f.kind), html("{}", f.iou), html("{}", f.area),
+                      html("{}", f.max_detections)});
+  };
+  add("", figures.coco);
+  if (figures.masks) add(kOfMasks, *figures.masks);
   page.add(html_table({{"Figure", false},
                        {"Value"},
                        {"What", false},
@@ -29,7 +34,10 @@ void add_coco(Page& page, const DetectionFigures& figures) {
                        {"Area", false},
                        {"Detections an image"}},
                       rows));
-  page.add(note("As pycocotools computes them. A dash: there is no such object."));
+  page.add(note(fmt::format("As pycocotools computes them. A dash: there is no such object.{}",
+                            figures.masks ? " Those that begin with segm_ are of masks, the others of boxes, "
+                                            "as is everything below but the columns of masks."
+                                          : "")));
 }
 
 void add_classes(Page& page, const DetectionFigures& figures) {
@@ -37,6 +45,8 @@ void add_classes(Page& page, const DetectionFigures& figures) {
   std::vector<TableColumn> columns{
       {"Class", false}, {"Objects"}, {"AP", false, "mean over IoU 0.50 to 0.95"}, {"AP50"}, {"AP75"}};
   for (const std::string& area : figures.coco.areas) columns.push_back({area});
+  if (figures.masks)
+    columns.insert(columns.end(), {{"Mask AP", true, "as AP, of masks"}, {"Mask AP50"}, {"Mask AP75"}});
   columns.insert(columns.end(), {{fmt::format("AR{}", figures.coco.max_detections)},
                                  {"Threshold", true, "the score with the best F1 at IoU 0.5"},
                                  {"F1", true, "there"},
@@ -56,6 +66,10 @@ void add_classes(Page& page, const DetectionFigures& figures) {
                           bar_cell(c.AP, figure_text(c.AP))};
     std::vector<double> values{c.AP50, c.AP75};
     values.insert(values.end(), c.AP_of_areas.begin(), c.AP_of_areas.end());
+    if (figures.masks) {
+      const CocoClassMetrics& m = figures.masks->classes[i];
+      values.insert(values.end(), {m.AP, m.AP50, m.AP75});
+    }
     values.insert(values.end(), {c.AR_100, best.threshold, best.f1, best.precision, best.recall});
     for (double v : values) row.push_back(html("{}", figure_text(v)));
     rows.push_back(std::move(row));
@@ -144,25 +158,26 @@ void add_curves(Page& page, const DetectionFigures& figures) {
 
 std::string add_detection_sections(Page& page, const ReportOptions& options) {
   std::vector<std::string> notes;
-  if (options.model.module) need_predicted_masks(options.figures, options.model, options.checkpoint);
-  DataPaths paths = options.paths;
-  paths.masks = options.figures.iou == IouType::kMasks;
-  auto dataset = open_detection_dataset(paths, LabelScheme::kContiguous, &notes);
+  FigureOptions wanted = figures_of(options.model.config, options.figures);
+  if (options.model.module) need_predicted_masks(wanted, options.model, options.checkpoint);
+  const DataPaths paths = with_masks_of(wanted, options.paths);
+  auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
+  settle_masks(wanted, *dataset, notes);
   for (const std::string& line : notes) print_line(line);
   const LoadedModel& model = options.model;
   check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);
   check_choice({.only = options.classes}, dataset->class_names(), dataset->name());
-  if (paths.masks) coco::need_masks(dataset->ground_truth(), dataset->name());
   notes.clear();
   std::vector<Detection> detections =
       model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
-                   : read_detections(options.detections, &dataset->ground_truth(), &notes, paths.masks,
-                                     options.paths.choice);
+                   : read_detections(options.detections, &dataset->ground_truth(), &notes,
+                                     wanted.iou != IouType::kBoxes, options.paths.choice);
+  settle_masks(wanted, detections, options.source, notes);
   for (const std::string& line : notes) print_line(line);
   dataset = keep_classes(dataset, paths, options.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();
   const DetectionFigures figures =
-      detection_figures(truth, detections, options.threshold, options.source, options.figures);
+      detection_figures(truth, detections, options.threshold, options.source, wanted);
   for (const std::string& line : figures.coco.notes) print_line(line);
   add_coco(page, figures);
   add_classes(page, figures);

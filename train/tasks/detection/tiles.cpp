@@ -83,13 +83,6 @@ std::vector<Tile> tiles_of(ImageSize image, int64_t side, double overlap) {
   return tiles;
 }
 
-Image cut_tile(const Image& image, const Tile& tile) {
-  Image part(tile.height, tile.width);
-  for (int64_t y = 0; y < tile.height; ++y)
-    std::copy_n(image.row(tile.y + y) + tile.x * 3, tile.width * 3, part.row(y));
-  return part;
-}
-
 std::vector<ImageDetection> merge_tiles(ImageSize image, const std::vector<Tile>& tiles,
                                         const std::vector<std::vector<ImageDetection>>& found) {
   std::vector<TiledDetection> all;

@@ -19,8 +19,6 @@ struct Tile {
 // is the whole image alone. Expects side > 0 and 0 <= overlap < 1.
 std::vector<Tile> tiles_of(ImageSize image, int64_t side, double overlap);
 
-Image cut_tile(const Image& image, const Tile& tile);
-
 // The detections of one image from those of its tiles, whose boxes are in pixels of their tile. By falling score (then tile, then order),
 // each is kept, or joined to a kept one of its class from another tile with which it has an IoU of at least 0.5, or, where the smaller of
 // the two boxes is cut off by the border of its tile, at least half of that box in common (Akyol et al. 2022, "Slicing Aided Hyper

@@ -5,7 +5,8 @@
 #include <unordered_map>
 
 #include "core/distributed/process_group.h"
-#include "data/evaluation/coco_overlap.h"
+#include "core/runtime/parallel.h"
+#include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"
@@ -29,13 +30,11 @@ constexpr int64_t kPictures = 4, kPictureSide = 400;
 class DetectorTraining final : public ImageTrainingTask {
  public:
   explicit DetectorTraining(const Config& config)
-      : ImageTrainingTask(train_loader(config)),
-        config_(config),
+      : ImageTrainingTask(config),
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(detection_evaluator(config)),
-        splits_(data_splits(config, &notes_)),
-        train_set_(open_detection_dataset(*splits_.train, label_scheme(config), &notes_)) {
+        figures_(figures_of(config)) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
@@ -46,17 +45,12 @@ class DetectorTraining final : public ImageTrainingTask {
                  train_set_->name(), known);
     if (has_masks(config)) coco::need_masks(train_set_->ground_truth(), train_set_->name());
     model_ = build_as<Detector>(config, classes);
-    if (splits_.val) {
-      splits_.val->categories = train_set_->ground_truth().categories;
-      val_set_ = open_detection_dataset(*splits_.val, label_scheme(config), &notes_);
-      check_categories(*val_set_, category_ids(), class_names(), "the training set");
-      if (config.data().overfit() == 0) compare_splits();
-    }
+    if (!val_set_) return;
+    check_categories(*val_set_, category_ids(), class_names(), "the training set");
+    settle_masks(figures_, *val_set_, notes_);
   }
 
   Module& model() override { return *model_; }
-  std::vector<std::string> class_names() const override { return train_set_->class_names(); }
-  std::vector<int64_t> category_ids() const override { return train_set_->category_ids(); }
   std::vector<std::string> describe_data() const override {
     std::vector<std::string> notes = notes_;
     if (config_.data().overfit() == 0)
@@ -66,7 +60,8 @@ class DetectorTraining final : public ImageTrainingTask {
       for (const std::string& remark : remarks_on_figures(val_set_->ground_truth()))
         notes.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
     const auto [objects, image] = fullest_image();
-    if (const int64_t queries = config_.model().transformer().queries(); objects > queries)
+    if (const int64_t queries = config_.model().transformer().queries();
+        objects > queries && model_types().find(config_.model().type()).reads("transformer"))
       notes.push_back(fmt::format(
           "warning: {} of {} has {} objects, but the model finds at most {} (model.transformer.queries)",
           image_name(image), train_set_->name(), objects, queries));
@@ -78,6 +73,17 @@ class DetectorTraining final : public ImageTrainingTask {
     std::vector<ImageSize> sizes;
     for (const ImageInfo& image : truth.images) sizes.push_back({image.height, image.width});
     return saccade::largest_batch(config_, sizes, std::max<int64_t>(fullest_image().first, 1));
+  }
+  StepImages images_of(const Batch& batch) const override {
+    std::vector<int64_t> counts(batch.targets.size());
+    parallel_for(std::ssize(counts), 1, [&](int64_t begin, int64_t end) {
+      for (auto n = static_cast<size_t>(begin); n < static_cast<size_t>(end); ++n)
+        counts[n] = model_->count(batch.targets[n]);
+    });
+    StepImages images;
+    for (size_t n = 0; n < counts.size(); ++n)
+      images.add({std::ssize(batch.targets[n].instances), counts[n]});
+    return images;
   }
   TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
@@ -92,13 +98,16 @@ class DetectorTraining final : public ImageTrainingTask {
 
   std::vector<std::string> primary_metrics() const override {
     if (!val_set_) return {};
-    return evaluator_.primary;
+    std::vector<std::string> names = evaluator_.primary;
+    if (figures_.iou == IouType::kBoth)
+      for (const std::string& name : evaluator_.primary) names.push_back(kOfMasks + name);
+    return names;
   }
   Metrics evaluate(bool quiet) override {
     evaluation_.quiet = quiet;
     detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
     if (!process_group().is_first()) return {};
-    const EvaluatorSpec::Options options{.truth = &val_set_->ground_truth()};
+    const EvaluatorSpec::Options options{.truth = &val_set_->ground_truth(), .figures = figures_};
     const auto evaluator = evaluator_.start(options);
     evaluator->add({.detections = detections_});
     Evaluation evaluation = evaluator->result();
@@ -126,13 +135,6 @@ class DetectorTraining final : public ImageTrainingTask {
   }
 
  private:
-  std::shared_ptr<const ImageSource> training_set() const override { return train_set_; }
-  void compare_splits() {
-    for (const std::string& remark :
-         remarks_on_split(train_set_->ground_truth(), *splits_.train, val_set_->ground_truth(), *splits_.val))
-      notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
-  }
-
   // Ids are only those of a list that has some.
   std::string image_name(int64_t id) const {
     const std::vector<ImageInfo>& images = train_set_->ground_truth().images;
@@ -150,13 +152,10 @@ class DetectorTraining final : public ImageTrainingTask {
     return most;
   }
 
-  Config config_;
   kernels::ImageNormalization normalization_;
   EvaluatorOptions evaluation_;
   const EvaluatorSpec& evaluator_;
-  std::vector<std::string> notes_;  // about the images of both sets
-  DataSplits splits_;
-  std::shared_ptr<const DetectionDataset> train_set_, val_set_;  // val_set_: may be null
+  FigureOptions figures_;
   std::shared_ptr<Detector> model_;
   std::vector<Detection> detections_;  // of the last evaluation
   std::vector<std::string> evaluation_notes_;

@@ -7,7 +7,7 @@
 
 namespace saccade {
 
-std::optional<Image> open_picture(const DetectionDataset& dataset, int64_t index) {
+std::optional<Image> open_picture(const Dataset& dataset, int64_t index) {
   try {
     return read_image(dataset.image_path(index));
   } catch (const InputError&) {
@@ -15,8 +15,8 @@ std::optional<Image> open_picture(const DetectionDataset& dataset, int64_t index
   }
 }
 
-DetectionPictures::DetectionPictures(const DetectionDataset& dataset,
-                                     const std::vector<Detection>& detections, double threshold)
+DetectionPictures::DetectionPictures(const Dataset& dataset, const std::vector<Detection>& detections,
+                                     double threshold)
     : dataset_(dataset) {
   const std::vector<int64_t>& ids = dataset.category_ids();
   auto add = [&](auto& list, int64_t image, int64_t category, const std::array<double, 4>& b, double score) {

@@ -6,24 +6,23 @@
 #include <vector>
 
 #include "data/evaluation/detections.h"
-#include "data/formats/detection_dataset.h"
+#include "data/formats/dataset.h"
 #include "data/images/draw.h"
 
 namespace saccade {
 
 // The image; nothing where it cannot be read.
-std::optional<Image> open_picture(const DetectionDataset& dataset, int64_t index);
+std::optional<Image> open_picture(const Dataset& dataset, int64_t index);
 
 class DetectionPictures {
  public:
   // Of the detections those with at least this score. `dataset` must outlive this.
-  DetectionPictures(const DetectionDataset& dataset, const std::vector<Detection>& detections,
-                    double threshold);
+  DetectionPictures(const Dataset& dataset, const std::vector<Detection>& detections, double threshold);
   // The truth left, the detections right, each within so many pixels a side; nothing where the image cannot be read.
   std::optional<Image> truth_beside_found(int64_t index, int64_t side) const;
 
  private:
-  const DetectionDataset& dataset_;
+  const Dataset& dataset_;
   std::map<int64_t, std::vector<Instance>> truth_, found_;  // by image id
 };
 

@@ -1,0 +1,117 @@
+#include "data/evaluation/coco/coco_overlap.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/tensor/error.h"
+
+namespace saccade::coco {
+namespace {
+
+// bbIou of maskApi.c, of boxes [x, y, width, height].
+double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, bool crowd) {
+  double w = std::min(d[2] + d[0], g[2] + g[0]) - std::max(d[0], g[0]);
+  if (w <= 0) return 0;
+  double h = std::min(d[3] + d[1], g[3] + g[1]) - std::max(d[1], g[1]);
+  if (h <= 0) return 0;
+  double both = w * h, area = d[2] * d[3];
+  double either = crowd ? area : area + g[2] * g[3] - both;
+  return both / either;
+}
+
+std::unordered_map<int64_t, ImageSize> sizes_of(const GroundTruth& truth) {
+  std::unordered_map<int64_t, ImageSize> sizes;
+  for (const ImageInfo& image : truth.images) sizes.emplace(image.id, ImageSize{image.height, image.width});
+  return sizes;
+}
+
+[[noreturn]] void fail_at(size_t i, std::span<const Detection> detections, const std::string& source,
+                          const std::string& what) {
+  fail_input("{}: entry {} (image {}): {}", source, i + 1, detections[i].image_id, what);
+}
+
+class BoxOverlap final : public Overlap {
+ public:
+  void compare(std::span<const Detection* const> found, std::span<const Annotation* const> objects,
+               std::vector<double>& out) const override {
+    out.resize(found.size() * objects.size());
+    double* to = out.data();
+    for (const Detection* d : found)
+      for (const Annotation* g : objects) *to++ = overlap(d->bbox, g->bbox, g->iscrowd);
+  }
+  void areas(std::span<const Detection* const> found, std::vector<double>& out) const override {
+    out.clear();
+    for (const Detection* d : found)
+      out.push_back(d->has_mask_area ? static_cast<double>(d->mask->area()) : d->bbox[2] * d->bbox[3]);
+  }
+};
+
+class MaskOverlap final : public Overlap {
+ public:
+  MaskOverlap(const GroundTruth& truth, std::span<const Detection> detections, const std::string& source)
+      : sizes_(sizes_of(truth)) {
+    need_masks(truth, "annotations");
+    need_masks(detections, source);
+    for (size_t i = 0; i < detections.size(); ++i) {
+      const Detection& d = detections[i];
+      const auto it = sizes_.find(d.image_id);
+      if (it != sizes_.end() && d.mask->size() != it->second)
+        fail_at(i, detections, source,
+                fmt::format("mask: it is {} x {}, but its image is {} x {}", d.mask->size().width,
+                            d.mask->size().height, it->second.width, it->second.height));
+    }
+  }
+
+  void compare(std::span<const Detection* const> found, std::span<const Annotation* const> objects,
+               std::vector<double>& out) const override {
+    out.resize(found.size() * objects.size());
+    for (size_t g = 0; g < objects.size() && !found.empty(); ++g) {
+      const Segmentation& segmentation = *objects[g]->segmentation;
+      Mask drawn;
+      if (!segmentation.polygons.empty()) drawn = segmentation.mask(sizes_.at(objects[g]->image_id));
+      const Mask& object = segmentation.polygons.empty() ? segmentation.runs : drawn;
+      for (size_t d = 0; d < found.size(); ++d)
+        out[d * objects.size() + g] = iou(*found[d]->mask, object, objects[g]->iscrowd);
+    }
+  }
+  void areas(std::span<const Detection* const> found, std::vector<double>& out) const override {
+    out.clear();
+    for (const Detection* d : found) out.push_back(static_cast<double>(d->mask->area()));
+  }
+
+ private:
+  std::unordered_map<int64_t, ImageSize> sizes_;
+};
+
+}  // namespace
+
+void need_masks(const GroundTruth& truth, const std::string& name) {
+  const auto sizes = sizes_of(truth);
+  for (const Annotation& a : truth.annotations) {
+    const auto image = sizes.find(a.image_id);
+    if (image == sizes.end()) continue;
+    auto fail = [&](const std::string& what) { fail_input("{}: {}", truth.where(a, name, true), what); };
+    if (a.segmentation == nullptr) fail("has no segmentation, expected one, as masks count");
+    if (image->second == ImageSize{})
+      fail("its image has no width and height, expected them, as masks count");
+    try {
+      a.segmentation->check(image->second);
+    } catch (const InputError& error) {
+      fail(error.what());
+    }
+  }
+}
+
+void need_masks(std::span<const Detection> detections, const std::string& source) {
+  for (size_t i = 0; i < detections.size(); ++i)
+    if (detections[i].mask == nullptr)
+      fail_at(i, detections, source, "has no segmentation, expected one, as masks count");
+}
+
+std::unique_ptr<Overlap> make_overlap(IouType type, const GroundTruth& truth,
+                                      std::span<const Detection> detections, const std::string& source) {
+  if (type == IouType::kMasks) return std::make_unique<MaskOverlap>(truth, detections, source);
+  return std::make_unique<BoxOverlap>();
+}
+
+}  // namespace saccade::coco

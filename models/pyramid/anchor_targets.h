@@ -1,0 +1,32 @@
+// What the anchors of an image stand for.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/types/target.h"
+#include "models/pyramid/anchors.h"
+#include "models/pyramid/max_iou_assigner.h"
+
+namespace saccade {
+
+// The objects' boxes, four corners each, in pixels of the image as the model gets it.
+std::vector<float> corners_of_objects(const Target& target);
+
+// All of it follows from the image alone: neither the others of its batch nor what pads it change anything.
+struct AnchorTargets {
+  FeatureLevels maps;           // of the image's reach
+  std::vector<float> boxes;     // Anchors::boxes
+  std::vector<int32_t> stands;  // for each an object, kBackground or kIgnored
+  std::vector<float> objects;   // corners_of_objects
+
+  AnchorTargets() = default;
+  AnchorTargets(const Anchors& anchors, const Target& target, const MaxIouOptions& options);
+  int64_t positives() const;
+};
+
+// Of every image of a batch, by several threads.
+std::vector<AnchorTargets> anchor_targets(const Anchors& anchors, const std::vector<Target>& targets,
+                                          const MaxIouOptions& options);
+
+}  // namespace saccade

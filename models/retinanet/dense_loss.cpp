@@ -1,0 +1,102 @@
+#include <algorithm>
+
+#include "models/detection/objects.h"
+#include "models/pyramid/anchor_targets.h"
+#include "models/retinanet/dense_output.h"
+
+namespace saccade {
+namespace {
+
+constexpr MaxIouOptions kAssigner{.positive = 0.5, .negative = 0.4};
+// A logit whose loss as background is 0, to the last bit, and whose gradient is.
+constexpr double kNoLogit = -1e4;
+
+// The anchors of a batch as its losses take them, level by level, of each the images one after the other.
+struct AnchorTables {
+  Tensor labels;                // i64 [anchors of all]: a class, or -1
+  Tensor ignored;               // bool, alike
+  std::vector<int64_t> rows;    // of those that stand for an object
+  std::vector<float> deltas;    // [rows, 4]
+  std::vector<int64_t> starts;  // of each level, and the end
+};
+
+AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& targets,
+                         const std::vector<AnchorTargets>& images) {
+  const DenseOptions& o = *output.options;
+  const int64_t N = std::ssize(targets), A = o.anchors.per_cell();
+  AnchorTables t{.starts = {0}};
+  for (const MapSize& map : output.maps) t.starts.push_back(t.starts.back() + N * map.cells() * A);
+  t.labels = Tensor::full({t.starts.back()}, -1, DType::kI64);
+  t.ignored = Tensor::full({t.starts.back()}, 1, DType::kBool);  // the padding stays so
+  int64_t* labels = t.labels.data<int64_t>();
+  bool* ignored = t.ignored.data<bool>();
+  for (int64_t l = 0; l < output.maps.size(); ++l)
+    for (int64_t n = 0; n < N; ++n) {
+      const AnchorTargets& image = images[static_cast<size_t>(n)];
+      const MapSize map = output.maps[l], own = image.maps[l];
+      auto at = static_cast<size_t>(image.maps.start(l) * A);
+      for (int64_t y = 0; y < own.height; ++y) {
+        int64_t row = t.starts[static_cast<size_t>(l)] + ((n * map.height + y) * map.width) * A;
+        for (int64_t i = 0; i < own.width * A; ++i, ++row, ++at) {
+          const int32_t object = image.stands[at];
+          ignored[row] = object == kIgnored;
+          if (object < 0) continue;
+          labels[row] = targets[static_cast<size_t>(n)].instances[static_cast<size_t>(object)].label;
+          t.rows.push_back(row);
+          const auto deltas = o.coder.encode(image.boxes.data() + 4 * at,
+                                             image.objects.data() + 4 * static_cast<size_t>(object));
+          t.deltas.insert(t.deltas.end(), deltas.begin(), deltas.end());
+        }
+      }
+    }
+  return t;
+}
+
+}  // namespace
+
+int64_t dense_count(const DenseOptions& options, const Target& target) {
+  return std::max<int64_t>(AnchorTargets(options.anchors, target, kAssigner).positives(), 1);
+}
+
+DetectionLoss dense_loss(const DenseOutput& output, const std::vector<Target>& targets,
+                         const StepImages& step) {
+  const DenseOptions& o = *output.options;
+  SACCADE_CHECK(targets.size() == output.sizes.size(), "[retinanet] {} targets for {} images", targets.size(),
+                output.sizes.size());
+  check_objects(Objects(targets), targets, o.columns);
+  const std::vector<AnchorTargets> images = anchor_targets(o.anchors, targets, kAssigner);
+  const AnchorTables tables = make_tables(output, targets, images);
+  const Device device = output.logits[0].device();
+  const Tensor labels = tables.labels.to(device), ignored = tables.ignored.to(device);
+  Var class_sum;
+  Vars deltas;
+  for (size_t l = 0; l < output.logits.size(); ++l) {
+    const int64_t begin = tables.starts[l], end = tables.starts[l + 1], count = end - begin;
+    const Var logits = masked_fill(reshape(output.logits[l], {count, o.columns}),
+                                   ignored.slice(0, begin, end).unsqueeze(-1), kNoLogit);
+    const Var sum = sigmoid_focal_loss(logits, labels.slice(0, begin, end), o.focal_alpha, o.focal_gamma,
+                                       LossParts::apart(1));
+    class_sum = l == 0 ? sum : add(class_sum, sum);
+    deltas.push_back(reshape(output.deltas[l], {count, 4}));
+  }
+  const auto positives = std::ssize(tables.rows);
+  const Var moved =
+      index_select(concat(deltas, 0), Tensor::from<int64_t>({positives}, tables.rows).to(device));
+  const Var box_sum =
+      l1_loss(moved, Tensor::from<float>({positives, 4}, tables.deltas).to(device), LossParts::apart(1));
+  double divisor = static_cast<double>(step.counted());
+  if (step.empty())
+    for (const AnchorTargets& image : images)
+      divisor += static_cast<double>(std::max<int64_t>(image.positives(), 1));
+  divisor = std::max(divisor, 1.0);
+  DetectionLoss loss;
+  Tensor parts;
+  loss.total = weighted_sum({class_sum, box_sum},
+                            {{0, 0, o.class_weight / divisor}, {1, 0, o.bbox_weight / divisor}}, parts);
+  loss.metrics.push_back(
+      {"positive_anchors", static_cast<double>(positives), static_cast<double>(targets.size())});
+  loss.parts = {{"class", parts.select(0, 0)}, {"bbox", parts.select(0, 1)}};
+  return loss;
+}
+
+}  // namespace saccade

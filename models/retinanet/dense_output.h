@@ -1,0 +1,50 @@
+// What RetinaNet predicts: for every anchor of every cell the logits of all classes and how to move it to the object.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/detector.h"
+#include "models/pyramid/anchors.h"
+#include "models/pyramid/box_coder.h"
+
+namespace saccade {
+
+// What is computed from the predictions in one way or another.
+struct DenseOptions {
+  Anchors anchors;
+  BoxCoder coder;
+  int64_t columns = 0;  // logits of an anchor
+  double class_weight = 1, bbox_weight = 1, focal_alpha = 0.25, focal_gamma = 2;
+  double score_threshold = 0.05;
+  int64_t candidates = 1000;  // of a level, the best by score, before those go that overlap better ones
+};
+
+struct DenseOutput : DetectorOutput {
+  std::shared_ptr<const DenseOptions> options;
+  // A level each: [N, H, W, A * K] and [N, H, W, A * 4] of A anchors a cell.
+  Vars logits, deltas;
+  FeatureLevels maps;
+  ImageSize canvas;              // of the padded images
+  std::vector<ImageSize> sizes;  // [N]
+
+  // `logits` [N, anchors, K] and `boxes` [N, anchors, 4] as (cx, cy, w, h), parts of the padded image and cut to it.
+  std::vector<std::pair<std::string, Var>> results() const override;
+};
+
+// The losses of Detector::loss: `class`, the focal loss of all anchors but those that are ignored or in the padding, and `bbox`, L1 of the
+// deltas of those that stand for an object, both divided by the number of the latter in the step, at least 1 for each image. Metrics:
+// "positive_anchors", how many an image has.
+DetectionLoss dense_loss(const DenseOutput& output, const std::vector<Target>& targets,
+                         const StepImages& step);
+// What an image adds to this number.
+int64_t dense_count(const DenseOptions& options, const Target& target);
+
+// As Detector::postprocess; boxes are cut to the image.
+std::vector<std::vector<ImageDetection>> dense_detections(const DenseOutput& output,
+                                                          const std::vector<Target>& targets,
+                                                          const PostprocessOptions& options);
+
+}  // namespace saccade

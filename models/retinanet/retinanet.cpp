@@ -1,0 +1,162 @@
+#include "models/retinanet/retinanet.h"
+
+#include <cmath>
+
+#include "layers/module_scope.h"
+#include "models/build.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kFinestStride = 8, kMaps = 3, kExtraLevels = 2;
+constexpr double kAnchorSide = 4;  // in strides, of the smallest of the three scales
+constexpr double kFirstScore = 0.01;
+
+const DenseOutput& dense_output(const DetectorOutput& output) {
+  const auto* dense = dynamic_cast<const DenseOutput*>(&output);
+  SACCADE_CHECK(dense != nullptr, "[retinanet] the output of another kind of detector");
+  return *dense;
+}
+
+}  // namespace
+
+RetinaHead::RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes) {
+  const Conv2dOptions same{.padding = 1};
+  // 0.01 with the usual 256 channels: with fewer the values would shrink from layer to layer.
+  const double deviation = 0.01 * std::sqrt(256.0 / static_cast<double>(channels));
+  const Conv2dInit init{.weight = init::normal(0, deviation), .bias_values = init::constant(0)};
+  for (auto [name, tower] : {std::pair{"cls_convs", &class_tower_}, std::pair{"reg_convs", &box_tower_}})
+    for (int64_t i = 0; i < layers; ++i)
+      tower->push_back(
+          make_child<Conv2d>(fmt::format("{}.{}.conv", name, i), channels, channels, 3, same, init));
+  Conv2dInit rare = init;
+  rare.bias_values = init::constant(-std::log((1 - kFirstScore) / kFirstScore));
+  class_ = make_child<Conv2d>("retina_cls", channels, anchors * classes, 3, same, rare);
+  box_ = make_child<Conv2d>("retina_reg", channels, anchors * 4, 3, same, init);
+}
+
+std::pair<Var, Var> RetinaHead::forward(const Var& map) const {
+  ModuleScope scope(*this);
+  Var x = map, y = map;
+  for (const auto& conv : class_tower_) x = conv->forward(x, Activation::kRelu);
+  for (const auto& conv : box_tower_) y = conv->forward(y, Activation::kRelu);
+  return {class_->forward(x), box_->forward(y)};
+}
+
+RetinaNet::RetinaNet(const RetinaNetOptions& options, std::shared_ptr<Backbone> backbone)
+    : dense_(std::make_shared<DenseOptions>(options.dense)) {
+  backbone_ = child("backbone", std::move(backbone));
+  const std::vector<int64_t> channels = backbone_->channels();
+  neck_ = make_child<Fpn>("neck", std::vector<int64_t>(channels.end() - kMaps, channels.end()), options.fpn);
+  head_ = make_child<RetinaHead>("bbox_head", options.fpn.channels, options.tower_layers,
+                                 dense_->anchors.per_cell(), dense_->columns);
+}
+
+std::shared_ptr<const DetectorOutput> RetinaNet::forward(const DetectorInput& input) {
+  ModuleScope scope(*this);
+  SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
+                "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
+  auto output = std::make_shared<DenseOutput>();
+  output->options = dense_;
+  output->canvas = {input.images.dim(1), input.images.dim(2)};
+  output->sizes = input.sizes;
+  if (input.sizes.empty()) output->sizes.assign(static_cast<size_t>(input.images.dim(0)), output->canvas);
+  output->maps = dense_->anchors.maps(output->canvas);
+  Vars maps = backbone_->forward(fill_reach(input.images));
+  maps.erase(maps.begin(), maps.end() - kMaps);
+  const Vars levels = neck_->forward(maps);
+  for (size_t l = 0; l < levels.size(); ++l) {
+    const MapSize map{levels[l].dim(1), levels[l].dim(2)}, expected = output->maps[static_cast<int64_t>(l)];
+    if (map != expected)
+      fail_input(
+          "model.backbone: {} x {} cells of level {} for images of {} x {}, expected {} x {}: a stride of {}",
+          map.height, map.width, l, output->canvas.height, output->canvas.width, expected.height,
+          expected.width, dense_->anchors.stride(static_cast<int64_t>(l)));
+    auto [logits, deltas] = head_->forward(levels[l]);
+    output->logits.push_back(std::move(logits));
+    output->deltas.push_back(std::move(deltas));
+  }
+  return output;
+}
+
+DetectionLoss RetinaNet::loss(const DetectorOutput& output, const std::vector<Target>& targets,
+                              const StepImages& step) const {
+  return dense_loss(dense_output(output), targets, step);
+}
+
+std::vector<std::vector<ImageDetection>> RetinaNet::postprocess(const DetectorOutput& output,
+                                                                const std::vector<Target>& targets,
+                                                                const PostprocessOptions& options) const {
+  return dense_detections(dense_output(output), targets, options);
+}
+
+std::vector<std::pair<std::string, Var>> DenseOutput::results() const {
+  const int64_t N = logits[0].dim(0), A = options->anchors.per_cell(), anchors = maps.tokens() * A;
+  auto joined = [&](const Vars& all, int64_t columns) {
+    Vars flat;
+    for (size_t l = 0; l < all.size(); ++l)
+      flat.push_back(reshape(all[l], {N, maps[static_cast<int64_t>(l)].cells() * A, columns}));
+    return concat(flat, 1);
+  };
+  const Device device = logits[0].device();
+  const Tensor from = Tensor::from<float>({1, anchors, 4}, options->anchors.boxes(canvas), device);
+  const Tensor size = Tensor::from<float>(
+      {1, 2}, std::vector{static_cast<float>(canvas.width), static_cast<float>(canvas.height)}, device);
+  const Var boxes = cut_boxes(options->coder.decode(joined(deltas, 4), from), size);
+  const Var low = slice(boxes, -1, 0, 2), high = slice(boxes, -1, 2, 4),
+            whole = reshape(Var(size), {1, 1, 2});
+  return {{"logits", joined(logits, options->columns)},
+          {"boxes", concat({div(mul_scalar(add(low, high), 0.5), whole), div(sub(high, low), whole)}, -1)}};
+}
+
+namespace {
+
+AnchorOptions anchor_options(bool like_torchvision) {
+  AnchorOptions options{.strides = {}, .scales = {}, .whole_pixels = like_torchvision};
+  for (int64_t l = 0; l < kMaps + kExtraLevels; ++l) options.strides.push_back(kFinestStride << l);
+  for (double octave : {0.0, 1.0, 2.0}) options.scales.push_back(kAnchorSide * std::exp2(octave / 3));
+  return options;
+}
+
+std::shared_ptr<Module> build_retinanet(const Args& model, int64_t classes, const Args& criterion) {
+  const Args& own = model.get_section("retinanet");
+  const bool like_torchvision = own.get_string("conventions") == "torchvision";
+  if (const std::string loss = criterion.get_string("class_loss"); loss != "focal")
+    fail_input("{}.class_loss: \"{}\", but RetinaNet learns with focal alone", criterion.path(), loss);
+  RetinaNetOptions options{
+      .fpn = {.channels = own.get_int("channels"),
+              .extra_levels = kExtraLevels,
+              .extra = own.get_string("coarse_levels") == "backbone" ? FpnOptions::Extra::kConvOnInput
+                                                                     : FpnOptions::Extra::kConvOnPyramid,
+              .extra_relu = like_torchvision},
+      .tower_layers = own.get_int("tower_layers"),
+      .dense = {.anchors = Anchors(anchor_options(like_torchvision)),
+                .coder = {.limits_shrinking = !like_torchvision},
+                .columns = classes,
+                .class_weight = criterion.get_float("class_weight"),
+                .bbox_weight = criterion.get_float("bbox_weight"),
+                .focal_alpha = criterion.get_float("focal_alpha"),
+                .focal_gamma = criterion.get_float("focal_gamma"),
+                .score_threshold = own.get_float("score_threshold"),
+                .candidates = own.get_int("candidates")}};
+  own.finish("RetinaNet");
+  auto backbone = build_backbone(model.get_section("backbone"), {2, 3, 4});
+  if (const auto maps = std::ssize(backbone->channels()); maps < kMaps)
+    fail_input("model.backbone.outputs: {} maps, expected at least {}, the last of strides 8, 16 and 32",
+               maps, kMaps);
+  return std::make_shared<RetinaNet>(options, std::move(backbone));
+}
+
+[[maybe_unused]] const bool retinanet_registered =
+    model_types().add({.name = "retinanet",
+                       .summary = "RetinaNet (Lin et al. 2017)",
+                       .task = "detection",
+                       .file = __FILE__,
+                       .build = build_retinanet,
+                       .parts = {"retinanet"},
+                       .infer = infer_retinanet,
+                       .preset = "criterion { class_loss: focal class_weight: 1 bbox_weight: 1 }"
+                                 "eval { nms: 0.5 }"});
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,58 @@
+// RetinaNet (Lin et al. 2017): a feature pyramid whose every cell says of nine anchors which classes they hold and where the object is
+// exactly. Names and numbers are those of mmdetection 2; what torchvision does otherwise is an option.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/backbone.h"
+#include "models/pyramid/fpn.h"
+#include "models/retinanet/dense_output.h"
+
+namespace saccade {
+
+class Inference;
+
+// Two towers of 3x3 convolutions, one before each prediction, that all levels share.
+class RetinaHead : public Module {
+ public:
+  RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes);
+  // map [N, H, W, C] -> logits [N, H, W, A * K] and deltas [N, H, W, A * 4]
+  std::pair<Var, Var> forward(const Var& map) const;
+  std::string type_name() const override { return "RetinaHead"; }
+
+ private:
+  std::vector<std::shared_ptr<Conv2d>> class_tower_, box_tower_;
+  std::shared_ptr<Conv2d> class_, box_;
+};
+
+struct RetinaNetOptions {
+  FpnOptions fpn;
+  int64_t tower_layers = 4;
+  DenseOptions dense;
+};
+
+class RetinaNet : public Detector {
+ public:
+  RetinaNet(const RetinaNetOptions& options, std::shared_ptr<Backbone> backbone);
+  std::shared_ptr<const DetectorOutput> forward(const DetectorInput& input) override;
+  DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
+                     const StepImages& step = {}) const override;
+  int64_t count(const Target& target) const override { return dense_count(*dense_, target); }
+  std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
+                                                       const std::vector<Target>& targets,
+                                                       const PostprocessOptions& options) const override;
+  std::vector<std::string> class_heads() const override { return {"bbox_head.retina_cls."}; }
+  std::string type_name() const override { return "RetinaNet"; }
+
+ private:
+  std::shared_ptr<const DenseOptions> dense_;
+  std::shared_ptr<Backbone> backbone_;
+  std::shared_ptr<Fpn> neck_;
+  std::shared_ptr<RetinaHead> head_;
+};
+
+// ModelSpec::infer (weights.cpp).
+bool infer_retinanet(Inference& weights);
+
+}  // namespace saccade

@@ -1,0 +1,142 @@
+#include "train/config/schema/config_fields.h"
+
+#include <fmt/ranges.h>
+#include <google/protobuf/text_format.h>
+
+#include <charconv>
+
+#include "core/files/nearest.h"
+#include "train/config/config.h"
+#include "train/config/schema/rules.h"
+
+namespace saccade {
+
+namespace pb = google::protobuf;
+
+namespace {
+
+bool has_defaults(const pb::Descriptor* type) {
+  for (const pb::FieldDescriptor* f : fields_of(type)) {
+    if (f->has_default_value()) return true;
+    if (!f->is_repeated() && f->message_type() && has_defaults(f->message_type())) return true;
+  }
+  return false;
+}
+
+// "lr" of "learning_rate".
+std::string initials(const std::string& name) {
+  std::string letters;
+  for (size_t i = 0; i < name.size(); ++i)
+    if (i == 0 || name[i - 1] == '_') letters += name[i];
+  return letters.size() > 1 ? letters : "";
+}
+
+// The path of the first field of the message, or of those in it, whose name fits; "" for none.
+template <class Fits>
+std::string find_field(const pb::Descriptor* type, const std::string& path, Fits fits) {
+  const std::string before = path.empty() ? "" : path + ".";
+  for (const std::string& name : field_names(type))
+    if (fits(name)) return before + name;
+  for (const pb::FieldDescriptor* f : fields_of(type)) {
+    if (f->is_repeated() || f->message_type() == nullptr) continue;
+    if (std::string found = find_field(f->message_type(), before + f->name(), fits); !found.empty())
+      return found;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string nearest_field(const std::string& name, const pb::Descriptor* type, const std::string& path) {
+  const auto is_same = [&](const std::string& other) { return other == name; };
+  const auto begins = [&](const std::string& other) { return other.starts_with(name + "_"); };
+  const auto has_initials = [&](const std::string& other) { return initials(other) == name; };
+  const std::string before = path.empty() ? "" : path + ".";
+  for (const std::string& own : field_names(type))
+    if (begins(own) || has_initials(own)) return before + own;
+  const pb::Descriptor* all = Config::descriptor();
+  for (const std::string& found : {find_field(type, path, is_same), find_field(all, "", is_same),
+                                   find_field(type, path, has_initials), find_field(all, "", has_initials)})
+    if (!found.empty()) return found;
+  return before + nearest_name(name, field_names(type));
+}
+
+std::vector<const pb::FieldDescriptor*> fields_of(const pb::Descriptor* type) {
+  std::vector<const pb::FieldDescriptor*> fields;
+  for (int i = 0; i < type->field_count(); ++i)
+    if (!rule_of(type->field(i)).has_moved_to()) fields.push_back(type->field(i));
+  return fields;
+}
+
+std::vector<std::string> field_names(const pb::Descriptor* type) {
+  std::vector<std::string> names;
+  for (const pb::FieldDescriptor* f : fields_of(type)) names.push_back(f->name());
+  return names;
+}
+
+std::string enum_names(const pb::EnumDescriptor* type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type->value_count(); ++i) names.push_back(type->value(i)->name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool is_number(const pb::FieldDescriptor* f) {
+  using F = pb::FieldDescriptor;
+  return f->cpp_type() == F::CPPTYPE_INT32 || f->cpp_type() == F::CPPTYPE_INT64 ||
+         f->cpp_type() == F::CPPTYPE_UINT64 || f->cpp_type() == F::CPPTYPE_DOUBLE;
+}
+
+double number_of(const pb::Message& m, const pb::FieldDescriptor* f, int index) {
+  const std::string text = value_text(m, f, index);
+  double number = 0;  // "false" is no number either
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return text == "true" ? 1 : number;
+}
+
+std::vector<double> numbers_of(const pb::Message& m, const pb::FieldDescriptor* f) {
+  if (!f->is_repeated()) return {number_of(m, f, -1)};
+  std::vector<double> numbers;
+  for (int i = 0; i < m.GetReflection()->FieldSize(m, f); ++i) numbers.push_back(number_of(m, f, i));
+  return numbers;
+}
+
+std::string value_text(const pb::Message& m, const pb::FieldDescriptor* f, int index) {
+  const pb::Reflection* r = m.GetReflection();
+  if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_STRING)
+    return index >= 0 ? r->GetRepeatedString(m, f, index) : r->GetString(m, f);
+  std::string text;
+  pb::TextFormat::PrintFieldValueToString(m, f, index, &text);
+  return text;
+}
+
+std::string default_text(const pb::FieldDescriptor* f) {
+  std::string text;
+  const pb::Message* unset = pb::MessageFactory::generated_factory()->GetPrototype(f->containing_type());
+  if (f->has_default_value()) pb::TextFormat::PrintFieldValueToString(*unset, f, -1, &text);
+  return text;
+}
+
+std::string parse_value(pb::Message& m, const pb::FieldDescriptor* f, const std::string& text) {
+  FirstError errors;
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  if (parser.ParseFieldValueFromString(text, f, &m)) return "";
+  return errors.message.empty() ? "syntax error" : errors.message;
+}
+
+void write_defaults(pb::Message& m) {
+  const pb::Reflection* r = m.GetReflection();
+  for (const pb::FieldDescriptor* f : fields_of(m.GetDescriptor())) {
+    if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (f->is_repeated()) {
+        for (int k = 0; k < r->FieldSize(m, f); ++k) write_defaults(*r->MutableRepeatedMessage(&m, f, k));
+      } else if (r->HasField(m, f) || has_defaults(f->message_type())) {
+        write_defaults(*r->MutableMessage(&m, f));
+      }
+    } else if (f->has_default_value() && !r->HasField(m, f)) {
+      parse_value(m, f, default_text(f));
+    }
+  }
+}
+
+}  // namespace saccade
