@@ -20,4 +20,16 @@ Var Conv2d::forward(const Var& x, Activation activation) const {
   return conv2d(x, weight_, bias_, options_, activation);
 }
 
+Var pad_map(const Var& x, int64_t multiple) {
+  Var y = x;
+  for (int axis : {1, 2}) {
+    int64_t missing = (multiple - y.dim(axis) % multiple) % multiple;
+    if (missing == 0) continue;
+    Shape zeros = y.shape();
+    zeros[axis] = missing;
+    y = concat({y, Var(Tensor::zeros(zeros, y.value().dtype(), y.value().device()))}, axis);
+  }
+  return y;
+}
+
 }  // namespace saccade

@@ -26,4 +26,7 @@ class Conv2d : public Module {
   Var weight_, bias_;
 };
 
+// x [N, H, W, C] with zeros below and to the right, up to multiples of `multiple`.
+Var pad_map(const Var& x, int64_t multiple);
+
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// Patch embedding of vision transformers: `proj` and, where wanted, `norm`.
+// Patch embedding of vision transformers and of their later stages: `proj` and, where wanted, `norm`.
 #pragma once
 
 #include "layers/conv2d.h"
@@ -8,9 +8,9 @@ namespace saccade {
 
 class PatchEmbed : public Module {
  public:
-  PatchEmbed(int64_t patch, int64_t dim, bool with_norm);  // patch: pixels on a side
-  // Images [N, H, W, 3], filled up with zeros to whole patches -> [N, H / patch, W / patch, C]
-  Var forward(const Var& images) const;
+  PatchEmbed(int64_t patch, int64_t dim, bool with_norm, int64_t in = 3);  // patch: pixels or cells on a side
+  // Images or a map [N, H, W, in], filled up with zeros to whole patches -> [N, H / patch, W / patch, C]
+  Var forward(const Var& map) const;
   std::string type_name() const override { return "PatchEmbed"; }
 
  private:
@@ -18,8 +18,5 @@ class PatchEmbed : public Module {
   std::shared_ptr<Conv2d> proj_;
   std::shared_ptr<LayerNorm> norm_;
 };
-
-// x [N, H, W, C] with zeros below and to the right, up to multiples of `multiple`.
-Var pad_map(const Var& x, int64_t multiple);
 
 }  // namespace saccade

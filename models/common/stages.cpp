@@ -21,6 +21,16 @@ std::vector<int64_t> read_outputs(const Args& backbone, const std::vector<int64_
   return outputs;
 }
 
+std::vector<int64_t> read_per_stage(const Args& backbone, const std::string& key,
+                                    std::vector<int64_t> fallback, int64_t stages, int64_t high) {
+  fallback.resize(static_cast<size_t>(std::min(std::ssize(fallback), static_cast<ptrdiff_t>(stages))));
+  std::vector<int64_t> v = backbone.get_ints(key, fallback, 1, high);
+  if (std::ssize(v) != stages)
+    fail_input("{}.{}: [{}], expected {} numbers, one per stage", backbone.path(), key,
+               shortened(fmt::format("{}", fmt::join(v, ", "))), stages);
+  return v;
+}
+
 std::vector<std::vector<double>> drop_path_rates(const std::vector<int64_t>& depths, double rate) {
   int64_t last = std::accumulate(depths.begin(), depths.end(), int64_t{0}) - 1, i = 0;
   std::vector<std::vector<double>> rates;

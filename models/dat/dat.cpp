@@ -20,10 +20,11 @@ namespace {
 
 struct DatOptions {
   std::vector<int64_t> dims, heads;  // one per stage; the stem gives dims[0]
-  // One word per stage, one letter per block: L window attention, S shifted windows, D the attention layer of the
-  // section `attention` (deformable attention unless it says otherwise).
+  // One word per stage, one letter per block: L window attention, S shifted windows, P spatial reduction (row P of the paper's
+  // Table 6), D the attention layer of the section `attention` (deformable attention unless it says otherwise).
   std::vector<std::string> blocks;
   std::vector<int64_t> groups, kernels, strides;  // of deformable attention, one per stage
+  std::vector<int64_t> reductions;                // of spatial reduction, one per stage
   int64_t window = 7;
   int64_t image_size = 224;  // for which the tables of relative positions are made; any size can be given
   double drop_path = 0;      // of the last block; grows linearly from 0 at the first
@@ -39,6 +40,13 @@ constexpr const char* kDeformable = "dmha";
 // The section of a block's attention layer. Shifted windows are shifted by half their size, rounded up (Swin
 // rounds down); deformable attention gets the stage's settings where the configuration gives none.
 Args attention_section(const DatOptions& o, size_t stage, char letter) {
+  if (letter == 'P') {
+    Args args;
+    args.set("type", std::string("spatial_reduction"));
+    args.set("variant", std::string("dat"));
+    args.set("reduction", o.reductions[stage]);
+    return args;
+  }
   if (letter != 'D') {
     Args args;
     args.set("type", std::string("window"));
@@ -157,29 +165,24 @@ DatOptions read_dat(const Args& args) {
   DatOptions o;
   std::istringstream words(args.get_string("blocks", "LS LS LDLDLD LD"));
   for (std::string word; words >> word;) {
-    if (word.find_first_not_of("LSD") != std::string::npos || std::ssize(word) > kMaxBlocks)
+    if (word.find_first_not_of("LSPD") != std::string::npos || std::ssize(word) > kMaxBlocks)
       fail_input(
-          "{}.blocks: \"{}\", expected one word per stage of the letters L (window), S (shifted window) and "
-          "D (deformable)",
+          "{}.blocks: \"{}\", expected one word per stage of the letters L (window), S (shifted window), "
+          "P (spatial reduction) and D (deformable)",
           args.path(), shortened(word));
     o.blocks.push_back(word);
   }
   if (o.blocks.empty() || o.blocks.size() > kMaxStages)
     fail_input("{}.blocks: {} stages, expected 1 to {}", args.path(), o.blocks.size(), kMaxStages);
-  auto stages = static_cast<int64_t>(o.blocks.size());
-  auto list = [&](const char* key, std::vector<int64_t> fallback) {
-    fallback.resize(std::min(fallback.size(), o.blocks.size()));
-    std::vector<int64_t> v = args.get_ints(key, fallback, 1, 65536);
-    if (static_cast<int64_t>(v.size()) != stages)
-      fail_input("{}.{}: [{}], expected {} numbers, one per stage", args.path(), key,
-                 shortened(fmt::format("{}", fmt::join(v, ", "))), stages);
-    return v;
+  auto list = [&](const char* key, const std::vector<int64_t>& fallback, int64_t high = 65536) {
+    return read_per_stage(args, key, fallback, std::ssize(o.blocks), high);
   };
   o.dims = list("dims", {96, 192, 384, 768});
   o.heads = list("heads", {3, 6, 12, 24});
   o.groups = list("groups", {1, 1, 3, 6});
   o.kernels = list("kernels", {9, 7, 5, 3});
   o.strides = list("strides", {1, 1, 1, 1});
+  o.reductions = list("reductions", {8, 4, 2, 1}, kMaxReduction);
   for (size_t i = 0; i < o.dims.size(); ++i)
     if (o.dims[i] % o.heads[i] != 0)
       fail_input("{}.heads: {} channels do not split into {} heads", args.path(), o.dims[i], o.heads[i]);

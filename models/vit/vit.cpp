@@ -11,6 +11,7 @@
 #include "layers/module_scope.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
+#include "models/common/position_grid.h"
 #include "models/common/stages.h"
 #include "models/common/vision_block.h"
 #include "models/weights/inference.h"
@@ -31,24 +32,6 @@ struct ViTOptions {
 };
 
 constexpr double kViTNormEps = 1e-6;
-
-// [to, from]: bicubic interpolation along one axis (a = -0.75, cell centres, edges repeated).
-Tensor bicubic_matrix(int64_t from, int64_t to) {
-  constexpr double kA = -0.75;
-  auto near = [](double x) { return ((kA + 2) * x - (kA + 3)) * x * x + 1; };
-  auto far = [](double x) { return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
-  Tensor t = Tensor::zeros({to, from});
-  for (int64_t i = 0; i < to; ++i) {
-    double at = (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5;
-    double cell = std::floor(at), f = at - cell;
-    const double weights[] = {far(1 + f), near(f), near(1 - f), far(2 - f)};
-    for (int64_t k = 0; k < 4; ++k) {
-      int64_t j = std::clamp<int64_t>(static_cast<int64_t>(cell) + k - 1, 0, from - 1);
-      t.data<float>()[i * from + j] += static_cast<float>(weights[k]);
-    }
-  }
-  return t;
-}
 
 // Everything up to the last norm.
 class ViTTokens : public Module {
@@ -92,20 +75,15 @@ class ViTTokens : public Module {
   // [1, extra + H W, C]
   Var positions(const MapSize& map) const {
     if (map == MapSize{grid_, grid_}) return pos_embed_;
-    ExecutionScope scope;
-    execution().compute = DType::kF32;
-    execution().math = MathMode::kExact;
-    DType dtype = pos_embed_.value().dtype();
-    Var rows(bicubic_matrix(grid_, map.height).to(dtype)),
-        columns(bicubic_matrix(grid_, map.width).to(dtype));
-    Var grid = reshape(slice(pos_embed_, 1, extra_, extra_ + grid_ * grid_), {grid_, grid_ * dim_});
-    grid = reshape(matmul(rows, grid), {map.height, grid_, dim_});
-    grid = reshape(matmul(columns, grid), {1, map.cells(), dim_});
+    const MapSize square{grid_, grid_};
+    const Var grid = resized_positions(slice(pos_embed_, 1, extra_, extra_ + square.cells()), square, map,
+                                       Resampling::kCubic, constants_);
     return concat({slice(pos_embed_, 1, 0, extra_), grid}, 1);
   }
 
   int64_t extra_, grid_, dim_;
   Var cls_token_, dist_token_, pos_embed_;
+  ConstantKeeper constants_;
   std::shared_ptr<PatchEmbed> patch_embed_;
   std::vector<std::shared_ptr<VisionBlock>> blocks_;
   std::shared_ptr<LayerNorm> norm_;

@@ -64,12 +64,12 @@ std::optional<std::string> renamed(const WeightRule& rule, std::string_view name
 
 struct Translated {
   std::string name;
-  int part = -1;
+  int part = -1, parts = 3;
 };
 
 std::optional<Translated> translate(std::string_view name, const WeightNaming& naming) {
   for (const WeightRule& rule : naming.rules)
-    if (std::optional<std::string> to = renamed(rule, name)) return Translated{*to, rule.part};
+    if (std::optional<std::string> to = renamed(rule, name)) return Translated{*to, rule.part, rule.parts};
   return std::nullopt;
 }
 
@@ -81,7 +81,8 @@ Translated official_name(std::string_view name, const WeightNaming* naming) {
   const std::string inner = to.name.substr(std::string_view(kOfficialBackbone).size());
   for (const auto& [other, backbone] : weight_namings().all())
     if (backbone.place == WeightNaming::kBackboneInDetectors)
-      if (auto mapped = translate(inner, backbone)) return {kOfficialBackbone + mapped->name, mapped->part};
+      if (auto mapped = translate(inner, backbone))
+        return {kOfficialBackbone + mapped->name, mapped->part, mapped->parts};
   return to;
 }
 
@@ -151,11 +152,13 @@ WeightRules weight_rules(const std::vector<std::pair<std::string, std::string>>&
     const size_t open = rule.from.find_first_of("(["), close = rule.from.find_first_of(")]");
     if (open == std::string::npos) return out.push_back(rule);
     const std::string choices = rule.from.substr(open + 1, close - open - 1) + "|";
+    const auto count = static_cast<int>(std::ranges::count(choices, '|'));
     int part = 0;
     for (size_t begin = 0, end; (end = choices.find('|', begin)) != std::string::npos;
          begin = end + 1, ++part)
       expand({rule.from.substr(0, open) + choices.substr(begin, end - begin) + rule.from.substr(close + 1),
-              rule.to, rule.from[open] == '[' ? part : rule.part});
+              rule.to, rule.from[open] == '[' ? part : rule.part,
+              rule.from[open] == '[' ? count : rule.parts});
   };
   for (const auto& [from, to] : rules) expand({from, to});
   out.insert(out.end(), shared.begin(), shared.end());
@@ -184,7 +187,11 @@ OfficialWeights official_weights(const WeightsFile& file) {
   OfficialWeights out;
   out.naming = naming ? naming->name : "official";
   std::map<std::string, size_t> index;
-  std::map<std::string, std::map<int, const WeightEntry*>> fused;
+  struct Fused {
+    std::map<int, const WeightEntry*> parts;
+    size_t wanted = 0;
+  };
+  std::map<std::string, Fused> fused;
   for (const WeightEntry& e : file.entries()) {
     if (ends_as_ignored(e.name)) {
       out.ignored.push_back(e.name);
@@ -193,7 +200,7 @@ OfficialWeights official_weights(const WeightsFile& file) {
     std::string_view name = std::string_view(e.name).substr(wrapper.size());
     if (name.starts_with(kInnerDetr)) name.remove_prefix(kInnerDetr.size());
     Translated t = official_name(name, naming);
-    if (t.part < 0 || fused[t.name].empty()) {
+    if (t.part < 0 || fused[t.name].parts.empty()) {
       const auto [at, is_new] = index.emplace(t.name, out.tensors.size());
       if (!is_new && naming && naming->has_copies && equal(file, out.tensors[at->second], e)) {
         out.ignored.push_back(e.name);
@@ -204,23 +211,28 @@ OfficialWeights official_weights(const WeightsFile& file) {
                    printable(t.name), printable(e.name));
       out.tensors.push_back({t.name, e.shape, {e.name}});
     }
-    if (t.part >= 0) fused[t.name][t.part] = &e;
+    if (t.part >= 0) {
+      fused[t.name].parts[t.part] = &e;
+      fused[t.name].wanted = static_cast<size_t>(t.parts);
+    }
   }
-  for (const auto& [name, parts] : fused) {
+  for (const auto& [name, both] : fused) {
+    const auto& parts = both.parts;
     if (parts.empty()) continue;
     NamedWeight& w = out.tensors[index.at(name)];
-    if (parts.size() != 3)
-      fail_input("{}: \"{}\" needs query, key and value, there are {} of them (\"{}\")", file.path(),
-                 printable(name), parts.size(), printable(w.parts[0]));
+    if (parts.size() != both.wanted)
+      fail_input("{}: \"{}\" needs {}key and value, there are {} of them (\"{}\")", file.path(),
+                 printable(name), both.wanted == 3 ? "query, " : "", parts.size(), printable(w.parts[0]));
     w.parts.clear();
     w.shape = parts.at(0)->shape;
     for (const auto& [part, e] : parts) {
       if (e->shape.rank() == 0 || e->shape != w.shape || e->dtype != parts.at(0)->dtype)
-        fail_input("{}: \"{}\" is {} {}, but query is {} {}", file.path(), printable(e->name), e->dtype,
-                   e->shape.to_string(), parts.at(0)->dtype, w.shape.to_string());
+        fail_input("{}: \"{}\" is {} {}, but {} is {} {}", file.path(), printable(e->name), e->dtype,
+                   e->shape.to_string(), both.wanted == 3 ? "query" : "key", parts.at(0)->dtype,
+                   w.shape.to_string());
       w.parts.push_back(e->name);
     }
-    w.shape[0] *= 3;
+    w.shape[0] *= static_cast<int64_t>(both.wanted);
   }
   return out;
 }

@@ -15,15 +15,15 @@ namespace saccade {
 constexpr const char* kOfficialBackbone = "backbone.0.body.";
 
 // A rule replaces the start of a name. In `from`, a star stands for what is between two dots. In `to`, the stars' texts follow
-// in order: * as it is, + and - as the number one higher or lower. `part`: the tensor is this third of a fused one.
+// in order: * as it is, + and - as the number one higher or lower. `part`: the tensor is this one of the `parts` of a fused one.
 struct WeightRule {
   std::string from, to;
-  int part = -1;
+  int part = -1, parts = 3;
 };
 using WeightRules = std::vector<WeightRule>;
 
-// Rules (from, to) whose `from` may have alternatives: "(fc1|mlp.fc1)." stands for two rules, "[q|k|v]_proj." for three whose
-// parts these are. `shared` follow.
+// Rules (from, to) whose `from` may have alternatives: "(fc1|mlp.fc1)." stands for two rules, "[q|k|v]_proj." for three and "[key|value]." for
+// two whose parts these are. `shared` follow.
 WeightRules weight_rules(const std::vector<std::pair<std::string, std::string>>& rules,
                          WeightRules shared = {});
 // Those of Hugging Face for a vision transformer's block, whose name begins with `from` there and with `to` here.

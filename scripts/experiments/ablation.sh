@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The ablations of the DAT paper (Xia et al. 2022) on a small set: Table 6, offsets on and off and the kinds of position
-# encoding, and Table 7, which stages are deformable. Trains configs/sign_digits.textproto in every variation, one after the
+# The ablations of the DAT paper (Xia et al. 2022) on a small set: Table 6, offsets on and off, the kinds of position
+# encoding, and PVT's attention in the stages without offsets (row P), and Table 7, which stages are deformable. Trains configs/sign_digits.textproto in every variation, one after the
 # other, and prints the table. Usage: scripts/experiments/ablation.sh [--data FOLDER] [--steps N] [--seeds N] [--output FOLDER]
 # FOLDER of the data holds train/ and val/ with one sub-folder of images per class.
 set -euo pipefail
@@ -27,6 +27,7 @@ variations=(
   "offsets, fixed|LS LD LD|position:fixed"
   "offsets, depthwise|LS LD LD|position:depthwise"
   "offsets, relative (DAT)|LS LD LD|position:relative"
+  "spatial reduction (row P)|PP LD LD|position:relative"
   "deformable: no stage|LS LS LS|"
   "deformable: stage 3|LS LS LD|position:relative"
   "deformable: stages 1, 2, 3|LD LD LD|position:relative"

@@ -14,10 +14,11 @@ from torch import nn
 class Config:
     dims: tuple = (96, 192, 384, 768)
     heads: tuple = (3, 6, 12, 24)
-    blocks: tuple = ("LS", "LS", "LDLDLD", "LD")  # a letter a block: window, shifted window, deformable
+    blocks: tuple = ("LS", "LS", "LDLDLD", "LD")  # a letter a block: window, shifted window, deformable, pyramid (row P)
     groups: tuple = (1, 1, 3, 6)
     kernels: tuple = (9, 7, 5, 3)
     strides: tuple = (1, 1, 1, 1)
+    reductions: tuple = (8, 4, 2, 1)
     window: int = 7
     image_size: int = 224
     classes: int = 1000
@@ -31,6 +32,7 @@ class Config:
 
 T = Config()
 S = Config(blocks=("LS", "LS", "LD" * 9, "LD"))
+P = Config(blocks=("PP", "PP", "LDLDLD", "LD"))
 B = Config(dims=(128, 256, 512, 1024), heads=(4, 8, 16, 32), groups=(1, 1, 4, 8), blocks=("LS", "LS", "LD" * 9, "LD"))
 
 
@@ -106,6 +108,27 @@ class Window(nn.Module):
         if self.shift:
             y = torch.roll(y, (self.shift, self.shift), (1, 2))
         return y[:, :h, :w]
+
+
+class SpatialReduction(nn.Module):
+    """PVT's attention in 1x1 convolutions, of row P of Table 6. Zeros fill up maps that the reduction does not divide."""
+
+    def __init__(self, dim, heads, reduction):
+        super().__init__()
+        self.heads, self.reduction = heads, reduction
+        self.q, self.kv, self.proj = nn.Conv2d(dim, dim, 1), nn.Conv2d(dim, 2 * dim, 1), nn.Conv2d(dim, dim, 1)
+        if reduction > 1:
+            self.proj_ds = nn.Sequential(nn.Conv2d(dim, dim, reduction, reduction), Norm(dim))
+
+    def forward(self, x):
+        keys, r = x, self.reduction
+        if r > 1:
+            conv, norm = self.proj_ds
+            keys = F.pad(x, (0, 0, 0, -x.shape[2] % r, 0, -x.shape[1] % r))
+            keys = norm(channels_last(conv(channels_first(keys))))
+        q, kv = (channels_last(p(channels_first(t))).flatten(1, 2) for p, t in ((self.q, x), (self.kv, keys)))
+        y = attend(q, *kv.chunk(2, -1), self.heads).view(x.shape)
+        return channels_last(self.proj(channels_first(y)))
 
 
 def cell_centres(h, w, like):
@@ -216,6 +239,8 @@ class Stage(nn.Module):
             if letter == "D":
                 return DMHA(dim, heads, config.groups[i], config.kernels[i], config.strides[i], (size, size), config.offsets,
                             config.position, config.offset_range)
+            if letter == "P":
+                return SpatialReduction(dim, heads, config.reductions[i])
             return Window(dim, heads, config.window, letter == "S")
 
         self.attns = nn.ModuleList(layer(letter) for letter in config.blocks[i])
@@ -269,5 +294,5 @@ def count(config):
 
 
 if __name__ == "__main__":
-    for name, config in (("T", T), ("S", S), ("B", B)):
+    for name, config in (("T", T), ("S", S), ("B", B), ("P", P)):
         print(f"DAT-{name}: {count(config):,} parameters")

@@ -10,6 +10,8 @@ and not 1), tables for images of 24 x 24, 5 classes, norms for both stages; ever
     train.labels [4] (as f32), train.loss, grad.NAME    of the mean cross entropy of the even images
     curve [30]                    losses of plain gradient descent with rate 0.1 on the even images
 
+pyramid.safetensors: the same with the blocks "PS" and "LP" and reductions by 4 and 2.
+
 dmha_NAME.safetensors: the layer alone (dim 12, 6 heads, 3 groups, kernel 3, table for 4 x 5 cells) in every way of its
 switches and at sizes that the table was not made for; weight.*, x [N,H*W,C], size [2], y, dy, dx, grad.* of dot(y, dy).
 
@@ -19,6 +21,7 @@ deform_conv.safetensors: torchvision's deform_conv2d in f64 with 2 x 3 taps; x [
 Weights and inputs are f32 values; everything else was computed from them in f64 and rounded once.
 """
 import os
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -31,6 +34,7 @@ from safetensors_io import save
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "dat")
 CONFIG = Config(dims=(12, 24), heads=(3, 6), blocks=("LSD", "LDS"), groups=(1, 3), kernels=(5, 3), strides=(1, 1), window=3,
                 image_size=24, classes=5, outputs=(1, 2))
+PYRAMID = replace(CONFIG, blocks=("PS", "LP"), reductions=(4, 2))
 STEPS, RATE = 30, 0.1
 
 
@@ -51,10 +55,10 @@ def arrays(tensors):
     return {name: t.detach().numpy().astype(np.float32) for name, t in tensors.items()}
 
 
-def make_model():
+def make_model(file, config):
     g = torch.Generator().manual_seed(3)
     torch.manual_seed(3)
-    model = shake(DAT(CONFIG), g)
+    model = shake(DAT(config), g)
     out = {f"weight.{name}": p for name, p in model.named_parameters()}
     images = {"even": randn(g, 4, 24, 24, 3), "odd": randn(g, 1, 27, 38, 3)}
     for name, x in images.items():
@@ -82,7 +86,7 @@ def make_model():
                     p -= RATE * p.grad
     out["curve"] = torch.tensor(curve)
     print("curve", curve[0], curve[-1])
-    save(os.path.join(FOLDER, "model.safetensors"), arrays(out))
+    save(os.path.join(FOLDER, file + ".safetensors"), arrays(out))
 
 
 def make_layer(name, size=(4, 5), table=(4, 5), kernel=3, stride=1, groups=3, **switches):
@@ -123,7 +127,8 @@ def make_deform_conv():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     os.makedirs(FOLDER, exist_ok=True)
-    make_model()
+    make_model("model", CONFIG)
+    make_model("pyramid", PYRAMID)
     make_deform_conv()
     make_layer("relative")
     make_layer("none", position="none")

@@ -1,10 +1,10 @@
-"""Writes the golden files of tests/golden/vision/ (safetensors): Swin, ViT and DeiT beside transformers' models.
+"""Writes the golden files of tests/golden/vision/ (safetensors): Swin, ViT, DeiT and PVT beside transformers' models.
 
-    python scripts/golden/make_vision.py [--full FOLDER]
+    python scripts/golden/make_vision.py [--full FOLDER] [NAME...]
 
-swin, vit and deit are reduced models with random weights; --full writes swin_t, vit_b and deit_s at full size into FOLDER
-instead (some hundred MB, not for the repository): SACCADE_VISION_GOLDEN=FOLDER build/test_train --gtest_filter='*Vision*'
-compares them and prints the greatest differences.
+swin, vit, deit and pvt are reduced models with random weights; --full writes swin_t, vit_b, deit_s and pvt_s at full size into
+FOLDER instead (some hundred MB, not for the repository): SACCADE_VISION_GOLDEN=FOLDER build/test_train
+--gtest_filter='*Vision*' compares them and prints the greatest differences.
 
 A file holds
     metadata     "model": the section of that name of a configuration
@@ -12,7 +12,7 @@ A file holds
     cI.images    u8 [N,H,W,3]; the models see images / 64 - 2; sizes that patch and window do and do not divide
     cI.logits    of the classifier; cI.mapS: the maps of stage S + 1 of the backbone (swin: behind normS), [N,h,w,C]
     padded.*     the same for a batch whose second image ends earlier, with zeros (after normalisation) behind it;
-                 padded.sizes i64 [N,2] (reduced swin and vit)
+                 padded.sizes i64 [N,2] (reduced swin, vit and pvt)
     step.images, step.labels, step.loss, grad.NAME: one step of mean cross entropy (reduced models)
     losses f64 [30] of AdamW (rate 1e-3, decay 0.05 on everything, betas 0.9 and 0.999, epsilon 1e-8, no clipping) on
                  batch0 to batch3, .images and .labels, in turn (reduced models)
@@ -27,6 +27,7 @@ import torch
 from transformers import (DeiTConfig, DeiTForImageClassificationWithTeacher, SwinBackbone, SwinConfig,
                           SwinForImageClassification, ViTConfig, ViTForImageClassification)
 
+import pvt
 from safetensors_io import save
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "vision")
@@ -34,11 +35,15 @@ REDUCED = {
     "swin": dict(type="swin", embed_dim=8, depths=[2, 2, 1], heads=[1, 2, 4], window=3, mlp_ratio=2.0),
     "vit": dict(type="vit", image_size=16, patch=4, dim=12, depth=2, heads=2, mlp_ratio=4.0, distilled=False),
     "deit": dict(type="vit", image_size=16, patch=4, dim=12, depth=2, heads=3, mlp_ratio=4.0, distilled=True),
+    "pvt": dict(type="pvt", image_size=32, depths=[1, 2, 1], dims=[8, 16, 24], heads=[1, 2, 3], mlp_ratios=[4, 2, 2],
+                reductions=[4, 2, 1]),
 }
 FULL = {
     "swin_t": dict(type="swin", embed_dim=96, depths=[2, 2, 6, 2], heads=[3, 6, 12, 24], window=7, mlp_ratio=4.0),
     "vit_b": dict(type="vit", image_size=224, patch=16, dim=768, depth=12, heads=12, mlp_ratio=4.0, distilled=False),
     "deit_s": dict(type="vit", image_size=224, patch=16, dim=384, depth=12, heads=6, mlp_ratio=4.0, distilled=True),
+    "pvt_s": dict(type="pvt", image_size=224, depths=[3, 4, 6, 3], dims=[64, 128, 320, 512], heads=[1, 2, 5, 8],
+                  mlp_ratios=[8, 8, 4, 4], reductions=[8, 4, 2, 1]),
 }
 STEPS = 30
 
@@ -50,6 +55,8 @@ def make_model(c, classes):
                             window_size=c["window"], mlp_ratio=c["mlp_ratio"], drop_path_rate=0.0, num_labels=classes,
                             out_features=stages, attn_implementation="eager")
         classifier, backbone = SwinForImageClassification(config), SwinBackbone(config)
+    elif c["type"] == "pvt":
+        classifier, backbone = pvt.make_pvt(c, classes), None
     else:
         sizes = dict(hidden_size=c["dim"], num_hidden_layers=c["depth"], num_attention_heads=c["heads"],
                      intermediate_size=int(c["dim"] * c["mlp_ratio"]), image_size=c["image_size"], patch_size=c["patch"],
@@ -64,6 +71,8 @@ def make_model(c, classes):
 
 def official_names(state):
     """transformers' state -> the official names, with query, key and value fused"""
+    if any(name.startswith("pvt.") for name in state):
+        return pvt.official_names(state)
     out = {}
     for name, value in state.items():
         if "relative_position_index" in name:
@@ -113,6 +122,8 @@ def classify(c, classifier, x):
     """A fresh copy: transformers' Swin keeps the window that one image size led it to."""
     if c["type"] == "swin":
         return copy.deepcopy(classifier)(x).logits
+    if c["type"] == "pvt":
+        return classifier(x).logits
     p = patch_of(c)
     x = torch.nn.functional.pad(x, (0, -x.shape[3] % p, 0, -x.shape[2] % p))
     return classifier(x, interpolate_pos_encoding=True).logits
@@ -121,6 +132,8 @@ def classify(c, classifier, x):
 def maps(c, classifier, backbone, x):
     if c["type"] == "swin":
         return [m.permute(0, 2, 3, 1) for m in backbone(x).feature_maps]
+    if c["type"] == "pvt":
+        return pvt.maps(classifier, x)
     p = patch_of(c)
     x = torch.nn.functional.pad(x, (0, -x.shape[3] % p, 0, -x.shape[2] % p))
     body = classifier.deit if c["distilled"] else classifier.vit
@@ -142,7 +155,7 @@ def training_names(classifier, gradients):
 
 def loss_of(c, classifier, images, labels):
     p = pixels(images)
-    if c["type"] == "swin":
+    if c["type"] in ("swin", "pvt"):
         logits = classifier(p).logits
     else:
         logits = classifier(p, interpolate_pos_encoding=True).logits
@@ -176,7 +189,8 @@ def make(name, c, folder, full):
     if full:
         sizes = [(1, 224, 224), (1, 250, 333)]
     else:
-        sizes = [(2, 48, 48), (1, 41, 55)] if c["type"] == "swin" else [(2, 16, 16), (1, 22, 29)]
+        sizes = {"swin": [(2, 48, 48), (1, 41, 55)], "pvt": [(2, 32, 32), (1, 41, 55)],
+                 "vit": [(2, 16, 16), (1, 22, 29)]}[c["type"]]
     for i, size in enumerate(sizes):
         images = random_images(g, *size)
         arrays[f"c{i}.images"] = images.numpy()
@@ -194,7 +208,7 @@ def make(name, c, folder, full):
             with torch.no_grad():
                 for s, m in enumerate(maps(c, classifier, backbone, x)):
                     arrays[f"padded.map{s}"] = m.float().contiguous().numpy()
-        side = 36 if c["type"] == "swin" else 16
+        side = {"swin": 36, "pvt": 32, "vit": 16}[c["type"]]
         batches = [(random_images(g, 3, side, side), torch.randint(0, classes, (3,), generator=g)) for _ in range(4)]
         model = copy.deepcopy(classifier)
         loss = loss_of(c, model, *batches[0])
@@ -221,12 +235,15 @@ def make(name, c, folder, full):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--full", metavar="FOLDER")
-    full = parser.parse_args().full
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these models")
+    arguments = parser.parse_args()
+    full = arguments.full
     torch.set_num_threads(1)
     folder = full or FOLDER
     os.makedirs(folder, exist_ok=True)
     for name, c in (FULL if full else REDUCED).items():
-        make(name, c, folder, bool(full))
+        if not arguments.names or name in arguments.names:
+            make(name, c, folder, bool(full))
 
 
 if __name__ == "__main__":

@@ -104,6 +104,19 @@ TEST(Complexity, WindowAttention) {
   }
 }
 
+TEST(Complexity, SpatialReduction) {
+  for (int64_t side : {4, 7, 16}) {
+    for (int64_t r : {1, 2, 4}) {
+      int64_t C = 32, H = 2 * side, W = side, N = H * W, S = (H + r - 1) / r * ((W + r - 1) / r);
+      Args args;
+      args.set("reduction", r);
+      int64_t reducing = r == 1 ? 0 : S * r * r * C * C;
+      EXPECT_EQ(counted("spatial_reduction", {N, C, 4, 4, {{H, W}}}, args),
+                2 * N * C * C + 2 * S * C * C + 2 * N * S * C + reducing);
+    }
+  }
+}
+
 // In an encoder every token is a query. Twice the tokens cost a deformable layer twice as much and dot
 // products four times.
 TEST(Complexity, InTheNumberOfTokens) {

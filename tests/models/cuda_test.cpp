@@ -264,6 +264,19 @@ TEST(CudaModels, Vit) {
   b.set("image_size", int64_t{32});
   b.set("patch", int64_t{8});
   expect_classifier_agrees(model, {2, 32, 32, 3});
+  expect_classifier_agrees(model, {2, 40, 32, 3});  // positions of another grid
+}
+
+// Reductions that do not divide the map, and positions of another grid.
+TEST(CudaModels, Pvt) {
+  Args model = classifier("pvt");
+  Args& b = model.section("backbone");
+  b.set("dims", Ints{8, 16});
+  b.set("depths", Ints{2, 1});
+  b.set("heads", Ints{1, 2});
+  b.set("reductions", Ints{4, 1});
+  b.set("image_size", int64_t{32});
+  expect_classifier_agrees(model, {2, 40, 52, 3});
 }
 
 // Windows, shifted ones and deformed attention.

@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
                   {1, 1, 4, 8},
                   "LS LS LDLDLDLDLDLDLDLDLD LD",
                   87881632,
-                  15.8}),
+                  15.8},
+        Published{"P", {96, 192, 384, 768}, {3, 6, 12, 24}, {1, 1, 3, 6}, "PP PP LDLDLD LD", 30677120, 4.48}),
     [](const auto& p) { return std::string(p.param.name); });
 
 TEST(Dat, CarriesTheOfficialNames) {
@@ -116,14 +117,22 @@ TEST(Dat, StartsAsTheOfficialCode) {
   }
 }
 
-Args small_model() {
-  Args model = dat({12, 24}, {3, 6}, {1, 3}, "LSD LDS");
+Args small_model(const char* blocks = "LSD LDS") {
+  Args model = dat({12, 24}, {3, 6}, {1, 3}, blocks);
   Args& b = model.section("backbone");
   b.set("kernels", Ints{5, 3});
   b.set("window", int64_t{3});
   b.set("image_size", int64_t{24});
+  b.set("reductions", Ints{4, 2});
   return model;
 }
+
+// A golden file and the blocks of its model.
+struct GoldenFile {
+  const char *file, *blocks;
+};
+constexpr GoldenFile kGoldenFiles[] = {{"dat/model.safetensors", "LSD LDS"},
+                                       {"dat/pyramid.safetensors", "PS LP"}};
 
 void load(Module& module, const Golden& golden) {
   for (const NamedTensor& t : module.parameters()) {
@@ -150,21 +159,24 @@ double worst_difference(const Tensor& got, const Tensor& want) {
 class GoldenDat : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenDat, LogitsAndMapsEqualPyTorch) {
-  Golden golden("dat/model.safetensors");
-  std::string name = GetParam();
-  Var images(golden[name + ".images"]);
-  auto classifier = build_as<Classifier>(small_model(), 5);
-  load(*classifier, golden);
-  EXPECT_LE(worst_difference(classifier->forward(images).value(), golden[name + ".logits"]), 1e-4);
+  for (const auto& [file, blocks] : kGoldenFiles) {
+    SCOPED_TRACE(file);
+    Golden golden(file);
+    std::string name = GetParam();
+    Var images(golden[name + ".images"]);
+    auto classifier = build_as<Classifier>(small_model(blocks), 5);
+    load(*classifier, golden);
+    EXPECT_LE(worst_difference(classifier->forward(images).value(), golden[name + ".logits"]), 1e-4);
 
-  Args model = small_model();
-  auto backbone = build_backbone(model.get_section("backbone"), {1, 2});
-  load(*backbone, golden);
-  auto maps = backbone->forward(images);
-  ASSERT_EQ(maps.size(), 2u);
-  EXPECT_EQ(backbone->channels(), (Ints{12, 24}));
-  EXPECT_LE(worst_difference(maps[0].value(), golden[name + ".map1"]), 1e-4);
-  EXPECT_LE(worst_difference(maps[1].value(), golden[name + ".map2"]), 1e-4);
+    Args model = small_model(blocks);
+    auto backbone = build_backbone(model.get_section("backbone"), {1, 2});
+    load(*backbone, golden);
+    auto maps = backbone->forward(images);
+    ASSERT_EQ(maps.size(), 2u);
+    EXPECT_EQ(backbone->channels(), (Ints{12, 24}));
+    EXPECT_LE(worst_difference(maps[0].value(), golden[name + ".map1"]), 1e-4);
+    EXPECT_LE(worst_difference(maps[1].value(), golden[name + ".map2"]), 1e-4);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, GoldenDat, testing::Values("even", "odd"),
@@ -179,43 +191,47 @@ Var loss_of(Classifier& model, const Golden& golden) {
 }
 
 TEST(Dat, GradientsEqualPyTorch) {
-  Golden golden("dat/model.safetensors");
-  for (bool recompute : {false, true}) {
-    auto model = build_as<Classifier>(small_model(), 5);
-    load(*model, golden);
-    model->set_training(true);
-    if (recompute) model->set_recompute({"stages"});
-    Var loss = loss_of(*model, golden);
-    EXPECT_NEAR(loss.value().item(), golden["train.loss"].item(), 1e-5);
-    backward(loss);
-    double largest = 0;
-    for (const NamedTensor& t : model->parameters())
-      largest = std::max(largest, largest_entry(golden["grad." + t.name]));
-    for (const NamedTensor& t : model->parameters()) {
-      Tensor want = golden["grad." + t.name];
-      // The second term is for gradients that are zero by symmetry, such as the keys' bias.
-      EXPECT_LE(worst_difference(t.var.grad(), want), 1e-3 * largest_entry(want) + 1e-6 * largest) << t.name;
+  for (const auto& [file, blocks] : kGoldenFiles)
+    for (bool recompute : {false, true}) {
+      Golden golden(file);
+      auto model = build_as<Classifier>(small_model(blocks), 5);
+      load(*model, golden);
+      model->set_training(true);
+      if (recompute) model->set_recompute({"stages"});
+      Var loss = loss_of(*model, golden);
+      EXPECT_NEAR(loss.value().item(), golden["train.loss"].item(), 1e-5);
+      backward(loss);
+      double largest = 0;
+      for (const NamedTensor& t : model->parameters())
+        largest = std::max(largest, largest_entry(golden["grad." + t.name]));
+      for (const NamedTensor& t : model->parameters()) {
+        Tensor want = golden["grad." + t.name];
+        // The second term is for gradients that are zero by symmetry, such as the keys' bias.
+        EXPECT_LE(worst_difference(t.var.grad(), want), 1e-3 * largest_entry(want) + 1e-6 * largest)
+            << t.name;
+      }
     }
-  }
 }
 
 TEST(Dat, ThirtyStepsEqualPyTorch) {
-  Golden golden("dat/model.safetensors");
-  auto model = build_as<Classifier>(small_model(), 5);
-  load(*model, golden);
-  model->set_training(true);
-  auto curve = golden["curve"].to_vector<float>();
-  ASSERT_EQ(curve.size(), 30u);
-  for (float want : curve) {
-    Var loss = loss_of(*model, golden);
-    // Rounding errors of 1e-7 grow a little from step to step.
-    EXPECT_NEAR(loss.value().item(), want, 1e-3 * want);
-    backward(loss);
-    NoGrad no_grad;
-    for (const NamedTensor& t : model->parameters()) {
-      Var p = t.var;
-      p.value().copy_from(sub(p, mul_scalar(Var(p.grad()), 0.1)).value());
-      p.clear_grad();
+  for (const auto& [file, blocks] : kGoldenFiles) {
+    Golden golden(file);
+    auto model = build_as<Classifier>(small_model(blocks), 5);
+    load(*model, golden);
+    model->set_training(true);
+    auto curve = golden["curve"].to_vector<float>();
+    ASSERT_EQ(curve.size(), 30u);
+    for (float want : curve) {
+      Var loss = loss_of(*model, golden);
+      // Rounding errors of 1e-7 grow a little from step to step.
+      EXPECT_NEAR(loss.value().item(), want, 1e-3 * want);
+      backward(loss);
+      NoGrad no_grad;
+      for (const NamedTensor& t : model->parameters()) {
+        Var p = t.var;
+        p.value().copy_from(sub(p, mul_scalar(Var(p.grad()), 0.1)).value());
+        p.clear_grad();
+      }
     }
   }
 }
@@ -260,6 +276,10 @@ TEST(Dat, RefusesWhatDoesNotFit) {
   EXPECT_EQ(build("window", int64_t{3}), "");
   EXPECT_NE(build("blocks", std::string("LX LD")).find("model.backbone.blocks: \"LX\""), std::string::npos);
   EXPECT_NE(build("blocks", std::string("LD")).find("model.backbone.dims: [12, 24], expected 1"),
+            std::string::npos);
+  EXPECT_NE(build("reductions", Ints{4}).find("model.backbone.reductions: [4], expected 2 numbers"),
+            std::string::npos);
+  EXPECT_NE(build("reductions", Ints{4, 0}).find("model.backbone.reductions: 0 is out of range"),
             std::string::npos);
   EXPECT_NE(build("heads", Ints{5, 6}).find("12 channels do not split into 5 heads"), std::string::npos);
   EXPECT_NE(build("groups", Ints{1, 4}).find("do not divide each other"), std::string::npos);

@@ -112,6 +112,10 @@ def main():
         ("hf_resnet", "hf", hf.ResNetForImageClassification(resnet), 224, 0.875, False, IMAGENET),
         ("torchvision_resnet", "pth", SmallResNet(torchvision.models.resnet.Bottleneck, [1, 2, 1, 1], 7),
          224, 0.875, False, IMAGENET),
+        ("hf_pvt", "hf", hf.PvtForImageClassification(hf.PvtConfig(
+            image_size=32, num_encoder_blocks=3, depths=[1, 2, 1], hidden_sizes=[8, 16, 24], num_attention_heads=[1, 1, 1],
+            mlp_ratios=[4, 2, 2], sequence_reduction_ratios=[4, 2, 1], patch_sizes=[4, 2, 2], strides=[4, 2, 2],
+            num_labels=7)), 32, 0.875, True, IMAGENET),
     ]
     lines = []
     for seed, (name, kind, model, side, center, bicubic, norm) in enumerate(cases):

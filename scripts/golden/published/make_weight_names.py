@@ -2,7 +2,7 @@
 
 Each file of tests/golden/weight_names has the lines of somebody's file ("name 3 4 5"), a line "--" and the official lines
 that they stand for. Reduced models from transformers and timm; the official names of ViT, DeiT and Swin are timm's (which
-agree with the official code but for Swin's downsampling and head), those of the detectors come from the independent
+agree with the official code but for Swin's downsampling and head), PVT's those of ../pvt.py, those of the detectors come from the independent
 PyTorch models beside this script. The files official_*.txt are the state_dicts of the published detectors (458, 561, 597 and
 630 tensors): what our files must contain for load_state_dict(strict=True).
 
@@ -22,6 +22,7 @@ warnings.filterwarnings("ignore")
 import timm  # noqa: E402
 import transformers as hf  # noqa: E402
 
+import pvt  # noqa: E402
 import small_deformable_detr  # noqa: E402
 import small_detr  # noqa: E402
 
@@ -82,6 +83,10 @@ def vision():
     write("hf_swin_memory", shapes(model.state_dict()), swin)
     buffers = {"layers.0.blocks.0.attn.relative_position_index": (49, 49), "layers.0.blocks.1.attn_mask": (4, 49, 49)}
     write("official_swin", {**swin, **buffers}, swin)
+    model = hf.PvtForImageClassification(hf.PvtConfig(
+        image_size=32, num_encoder_blocks=3, depths=[1, 2, 1], hidden_sizes=[8, 16, 24], num_attention_heads=[1, 2, 3],
+        mlp_ratios=[4, 2, 2], sequence_reduction_ratios=[4, 2, 1], patch_sizes=[4, 2, 2], strides=[4, 2, 2], num_labels=5))
+    write("hf_pvt", published(model), shapes(pvt.official_names(model.state_dict())))
     for kind, sizes in (("bottleneck", [16, 32, 64, 128]), ("basic", [4, 8, 16, 32])):
         model = hf.ResNetForImageClassification(hf.ResNetConfig(
             embedding_size=4, hidden_sizes=sizes, depths=[1, 2, 1, 1], layer_type=kind, num_labels=5))

@@ -90,16 +90,17 @@ TEST_P(Names, QueryKeyAndValueAreJoinedInThisOrder) {
     if (w.parts.size() == 1) continue;
     Tensor joined = read_weight(c.theirs, w);
     ASSERT_EQ(joined.shape(), w.shape);
-    int64_t rows = w.shape[0] / 3;
-    for (int64_t part = 0; part < 3; ++part)
+    // Of two parts the first is the key.
+    const int64_t parts = std::ssize(w.parts), rows = w.shape[0] / parts;
+    for (int64_t part = 0; part < parts; ++part)
       for (float v : joined.slice(0, part * rows, (part + 1) * rows).to_vector<float>())
-        ASSERT_EQ(v, static_cast<float>(part)) << w.name;
+        ASSERT_EQ(v, static_cast<float>(part + 3 - parts)) << w.name;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, Names,
-                         testing::Values("hf_vit", "hf_vit_memory", "hf_deit", "timm_swin", "hf_swin",
-                                         "hf_swin_memory", "official_swin", "hf_resnet_bottleneck",
+                         testing::Values("hf_vit", "hf_vit_memory", "hf_deit", "hf_pvt", "timm_swin",
+                                         "hf_swin", "hf_swin_memory", "official_swin", "hf_resnet_bottleneck",
                                          "hf_resnet_basic", "hf_detr_sine", "hf_detr_sine_memory",
                                          "hf_detr_learned", "hf_detr_learned_memory"),
                          [](const auto& p) { return std::string(p.param); });
@@ -124,6 +125,11 @@ TEST(WeightNames, WhatDoesNotFitIsAnError) {
   sizes.put(layer + "k_proj.weight", {4, 5});
   sizes.put(layer + "v_proj.weight", {4, 4});
   EXPECT_NE(names_error(sizes).find("k_proj.weight\" is F32 [4, 5], but query is F32 [4, 4]"),
+            std::string::npos);
+  FakeFile key_alone;
+  key_alone.put("pvt.encoder.patch_embeddings.0.position_embeddings", {1, 4, 8});
+  key_alone.put("pvt.encoder.block.0.0.attention.self.key.weight", {8, 8});
+  EXPECT_NE(names_error(key_alone).find("\"block1.0.attn.kv.weight\" needs key and value, there are 1"),
             std::string::npos);
   twice.put("class_embed.weight", {2, 4});
   EXPECT_NE(names_error(twice).find("two tensors are \"class_embed.weight\""), std::string::npos);

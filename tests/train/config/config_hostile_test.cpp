@@ -136,7 +136,11 @@ TEST(HostileConfig, EveryArgumentRefusesOrFits) {
        {"embed_dim", "depths", "heads", "window", "patch", "mlp_ratio", "drop_path", "attention_stages"}},
       {"dat",
        "model.backbone",
-       {"blocks", "dims", "heads", "groups", "kernels", "strides", "window", "image_size", "drop_path"}}};
+       {"blocks", "dims", "heads", "groups", "kernels", "strides", "reductions", "window", "image_size",
+        "drop_path"}},
+      {"pvt",
+       "model.backbone",
+       {"depths", "dims", "heads", "mlp_ratios", "reductions", "image_size", "drop_path"}}};
   for (const Case& c : kCases)
     for (const std::string& key : c.keys)
       for (const std::string& value :

@@ -67,6 +67,21 @@ TEST(Recipes, DFineHasThePublishedSizes) {
   }
 }
 
+// With the 1,000 classes of ImageNet.
+TEST(Recipes, ClassifiersHaveThePublishedSizes) {
+  for (auto [name, expected] : {std::pair{"swin_t", 28'288'354},
+                                {"vit_s", 22'050'664},
+                                {"pvt_t", 13'229'288},
+                                {"pvt_s", 24'485'864},
+                                {"pvt_m", 44'208'104},
+                                {"pvt_l", 61'369'320},
+                                {"dat_t", 28'319'138},
+                                {"dat_p", 30'677'120}}) {
+    Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
+    EXPECT_EQ(sketch_model(build_args(c), 1000)->parameter_count(), expected) << name;
+  }
+}
+
 // Rates and decays of parameters, as the official commands and files of the optimizers have them.
 TEST(Recipes, GroupsAreTheOfficialOnes) {
   struct Row {
@@ -119,9 +134,29 @@ TEST(Recipes, ValuesThatTheOfficialCommandsOverride) {
 
 TEST(Recipes, AreThere) {
   std::vector<std::string> there = recipes();
-  for (const char* name : {"quickstart", "bccd", "swin_t", "swin_s", "swin_b", "vit_ti", "vit_s", "vit_b",
-                           "dat_t", "dat_s", "dat_b", "deformable_detr_swin_t", "deformable_detr_dat_t",
-                           "dino_r50_4scale", "dino_r50_5scale", "dino_swin_l", "dino_swin_t", "dino_dat_t"})
+  for (const char* name : {"quickstart",
+                           "bccd",
+                           "swin_t",
+                           "swin_s",
+                           "swin_b",
+                           "vit_ti",
+                           "vit_s",
+                           "vit_b",
+                           "pvt_t",
+                           "pvt_s",
+                           "pvt_m",
+                           "pvt_l",
+                           "dat_t",
+                           "dat_s",
+                           "dat_b",
+                           "dat_p",
+                           "deformable_detr_swin_t",
+                           "deformable_detr_dat_t",
+                           "dino_r50_4scale",
+                           "dino_r50_5scale",
+                           "dino_swin_l",
+                           "dino_swin_t",
+                           "dino_dat_t"})
     EXPECT_NE(std::find(there.begin(), there.end(), name), there.end()) << name;
 }
 

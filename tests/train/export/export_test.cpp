@@ -158,6 +158,10 @@ const std::string kDat =
 const std::string kVit =
     R"(arg { key: "image_size" int: 32 } arg { key: "dim" int: 16 } arg { key: "depth" int: 1 } arg { key: "heads" int: 2 } arg { key: "distilled" bool: true })";
 
+const std::string kPvt =
+    R"(arg { key: "depths" ints: [1, 1] } arg { key: "dims" ints: [8, 16] } arg { key: "heads" ints: [1, 2] }
+       arg { key: "reductions" ints: [4, 1] } arg { key: "image_size" int: 64 })";  // other positions than 32 pixels have
+
 const ExportCase kCases[] = {
     // One layer of the encoder, two of the decoder: a sample for each level.
     {"deformable_detr",
@@ -194,6 +198,7 @@ const ExportCase kCases[] = {
     {"swin", vision("swin", kSwin), false, {{"Softmax", 4}}},
     {"dat", vision("dat", kDat), false, {{"GridSample", 2}}},  // the keys and the table of positions
     {"vit", vision("vit", kVit), false, {{"Softmax", 1}}},
+    {"pvt", vision("pvt", kPvt), false, {{"Softmax", 2}, {"Conv", 3}}},
 };
 
 LoadedModel small_model(const std::string& text) {

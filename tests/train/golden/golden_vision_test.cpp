@@ -1,4 +1,4 @@
-// Swin, ViT and DeiT against transformers' models (scripts/golden/make_vision.py, which says what the files
+// Swin, ViT, DeiT and PVT against transformers' models (scripts/golden/make_vision.py, which says what the files
 // hold): logits, maps, a step's gradients, the losses of a training, and a padded batch under a detector.
 // SACCADE_VISION_GOLDEN=FOLDER takes files of full size instead and prints the greatest differences.
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class GoldenVision : public testing::TestWithParam<std::string> {
   }
   Args backbone_args(const std::vector<int64_t>& outputs) {
     Args args = model_args(config_).get_section("backbone");
-    if (config_.model().backbone().type() == "swin") args.set("outputs", outputs);
+    if (config_.model().backbone().type() != "vit") args.set("outputs", outputs);
     return args;
   }
   // Of the stages with a golden map.
