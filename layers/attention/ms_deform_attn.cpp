@@ -53,6 +53,7 @@ class MSDeformAttn : public Attention {
     attention_weights_ =
         make_child<Linear>("attention_weights", dim_, heads_ * all,
                            LinearOptions{.weight_init = init::constant(0), .bias_init = init::constant(0)});
+    if (!args.get_bool("projections", true)) return;
     value_proj_ = make_child<Linear>("value_proj", dim_, dim_, xavier);
     output_proj_ = make_child<Linear>("output_proj", dim_, dim_, xavier);
   }
@@ -66,7 +67,7 @@ class MSDeformAttn : public Attention {
       fail_input(
           "attention layer ms_deform_attn: needs reference points, which only an encoder and Deformable "
           "DETR's cross-attention have");
-    Var value = value_proj_->forward(input.value);
+    Var value = value_proj_ ? value_proj_->forward(input.value) : input.value;
     if (input.padding_mask.defined()) value = masked_fill(value, input.padding_mask.unsqueeze(-1), 0);
     value = reshape(value, {N, S, heads_, dim_ / heads_});
     auto [offsets, logits] = sampling(input.query, N, Q, input.reference_points.dim(3) == 4);
@@ -76,7 +77,8 @@ class MSDeformAttn : public Attention {
       reference = mul_scalar(slice(reference.detach(), 3, 0, 2), 0);
     }
     if (input.record) record(input, reference.value(), offsets.value(), logits.value());
-    return output_proj_->forward(ms_deform_attn(value, reference, offsets, logits, input.levels));
+    const Var y = ms_deform_attn(value, reference, offsets, logits, input.levels);
+    return output_proj_ ? output_proj_->forward(y) : y;
   }
   std::string type_name() const override { return "MSDeformAttn"; }
 
@@ -125,7 +127,8 @@ class MSDeformAttn : public Attention {
   std::vector<int64_t> level_points_;
   int64_t points_;  // the most of them
   bool discrete_;   // reads the cell of a rounded position alone, as RT-DETRv2's weights named "dsp"
-  std::shared_ptr<Linear> sampling_offsets_, attention_weights_, value_proj_, output_proj_;
+  std::shared_ptr<Linear> sampling_offsets_, attention_weights_;
+  std::shared_ptr<Linear> value_proj_, output_proj_;  // null: the tokens are the values (D-FINE)
 };
 
 SACCADE_REGISTER_ATTENTION(

@@ -43,10 +43,11 @@ std::vector<Var> sources_of(const Conv2d& conv, const BatchNorm2d& norm) {
 bool runs_folded(const Module& module) { return !module.training() && !execution().grad_enabled; }
 
 ConvNorm::ConvNorm(int64_t in, int64_t out, const ConvNormOptions& o) : options_(o) {
-  conv_ = make_child<Conv2d>("conv", in, out, o.kernel,
-                             Conv2dOptions{.stride = o.stride, .padding = o.kernel / 2},
-                             Conv2dInit{.bias = false, .weight = o.weight_init}, o.trainable);
-  norm_ = make_child<BatchNorm2d>("norm", out, o.frozen_norm, o.trainable, true);
+  conv_ = make_child<Conv2d>(
+      "conv", in, out, o.kernel,
+      Conv2dOptions{.stride = o.stride, .padding = o.padded ? o.kernel / 2 : 0, .groups = o.groups},
+      Conv2dInit{.bias = false, .weight = o.weight_init}, o.trainable);
+  norm_ = make_child<BatchNorm2d>(o.norm_name, out, o.frozen_norm, o.trainable, o.counts_affine);
 }
 
 Var ConvNorm::forward(const Var& x) {

@@ -1,4 +1,4 @@
-// A convolution without bias, batch norm and an activation as one block: `conv` and `norm`.
+// A convolution without bias, batch norm and an activation as one block: `conv` and `norm`, or what the family calls it.
 #pragma once
 
 #include <functional>
@@ -36,17 +36,21 @@ class FoldedConvCache {
 };
 
 struct ConvNormOptions {
-  int64_t kernel = 1, stride = 1;  // padding: kernel / 2
+  int64_t kernel = 1, stride = 1;
   Activation activation = Activation::kNone;
   bool frozen_norm = false;
   bool trainable = true;
   Initializer weight_init = {};  // empty: PyTorch's default
+  int64_t groups = 1;            // == in for a depthwise one
+  bool padded = true;            // by kernel / 2
+  bool counts_affine = true;     // of a frozen norm, see BatchNorm2d
+  const char* norm_name = "norm";
 };
 
 class ConvNorm : public Module {
  public:
   ConvNorm(int64_t in, int64_t out, const ConvNormOptions& options = {});
-  // [N, H, W, C] -> [N, ceil(H / stride), ceil(W / stride), O]. Without gradients and with a frozen norm the norm is folded
+  // [N, H, W, C] -> [N, ceil(H / stride), ceil(W / stride), O] where it is padded. Without gradients and with a frozen norm the norm is folded
   // into the convolution, which changes the rounding only.
   Var forward(const Var& x);
   FoldedConv folded() const;

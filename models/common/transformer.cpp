@@ -98,6 +98,18 @@ Var TransformerEncoder::forward(Var tokens, const Var& position, const TokenMaps
   return norm_ ? norm_->forward(tokens) : tokens;
 }
 
+Gate::Gate(int64_t dim) {
+  gate_ = make_child<Linear>("gate", 2 * dim, 2 * dim,
+                             LinearOptions{.weight_init = init::constant(0), .bias_init = init::constant(0)});
+  norm_ = make_child<LayerNorm>("norm", dim);
+}
+
+Var Gate::forward(const Var& x, const Var& y) const {
+  const int64_t dim = x.dim(-1);
+  const Var gates = sigmoid(gate_->forward(concat({x, y}, -1)));
+  return norm_->forward(add(mul(slice(gates, -1, 0, dim), x), mul(slice(gates, -1, dim, 2 * dim), y)));
+}
+
 // The children in the official orders.
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bool deformable)
     : dropout_(o.dropout), pre_norm_(o.pre_norm) {
@@ -123,7 +135,10 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
   feed_forward_ = child("", feed_forward(o));
   if (!norms_differ) {
     self_norm_ = norm("norm1");
-    cross_norm_ = norm("norm2");
+    if (o.gated)
+      gateway_ = make_child<Gate>("gateway", o.dim);
+    else
+      cross_norm_ = norm("norm2");
   }
   last_norm_ = norm("norm3");
 }
@@ -146,7 +161,7 @@ Var TransformerDecoderLayer::forward(const Var& target, const Var& position, Att
     return add(x, feed_forward_->forward(last_norm_->forward(x)));
   }
   Var x = self_norm_->forward(among_queries(target), target, dropout_);
-  x = cross_norm_->forward(to_memory(x), x, dropout_);
+  x = gateway_ ? gateway_->forward(x, to_memory(x)) : cross_norm_->forward(to_memory(x), x, dropout_);
   return last_norm_->forward(feed_forward_->forward_without_last_dropout(x), x, dropout_);
 }
 

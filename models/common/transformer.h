@@ -23,6 +23,7 @@ struct TransformerOptions {
   Activation activation = Activation::kRelu;      // of the feed-forward blocks
   Initializer ffn_init = init::xavier_uniform();  // of their weights
   bool norms_in_order = false;  // a deformable decoder's norm1 is the self-attention's, as in RT-DETR
+  bool gated = false;           // a gate joins a deformable decoder's cross-attention, as in D-FINE
   // Sections of the configuration; empty: the layers of the official model.
   Args encoder_attention, decoder_self_attention, decoder_cross_attention;
 };
@@ -70,6 +71,18 @@ class TransformerEncoder : public Module {
   std::shared_ptr<LayerNorm> norm_;  // pre-norm only
 };
 
+// norm(g1 x + g2 y) with gates g1, g2 = sigmoid(Linear([x, y])): the residual connection of D-FINE's decoder.
+class Gate : public Module {
+ public:
+  explicit Gate(int64_t dim);
+  Var forward(const Var& x, const Var& y) const;  // [N, Q, C] each
+  std::string type_name() const override { return "Gate"; }
+
+ private:
+  std::shared_ptr<Linear> gate_;
+  std::shared_ptr<LayerNorm> norm_;
+};
+
 // Which queries of a decoder attend to each other.
 struct QueryGroups {
   int64_t equal = 1;   // they are this many groups of equal size, each for itself
@@ -91,6 +104,7 @@ class TransformerDecoderLayer : public Module {
   bool pre_norm_;
   std::shared_ptr<Attention> self_attn_, cross_attn_;
   std::shared_ptr<LayerNorm> self_norm_, cross_norm_, last_norm_;
+  std::shared_ptr<Gate> gateway_;  // in place of cross_norm_
   std::shared_ptr<Mlp> feed_forward_;
 };
 

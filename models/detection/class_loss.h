@@ -23,7 +23,8 @@ struct MatchedQueries {
   std::vector<int64_t> rows, labels;
   // Where the predictions are: the rows and labels again, i64 [P], and the true boxes, f32 [P, 4] as (cx, cy, w, h).
   Tensor indices, classes, truth;
-  Var boxes;  // [P, 4], the predicted ones
+  Tensor weights;  // f32 [P]; undefined: 1 each
+  Var boxes;       // [P, 4], the predicted ones
   // [P], on the host, and the size of the padded images that masks are predicted of.
   struct Object {
     const Target* image;
@@ -31,6 +32,9 @@ struct MatchedQueries {
   };
   std::vector<Object> objects;
   ImageSize canvas;
+  // How many queries of each image have an object in the layers that share theirs, and of how many (CriterionOptions::shared_boxes).
+  std::vector<int64_t> shared_pairs;
+  int64_t shared_queries = 0;
 };
 
 // The queries of one layer in all images of a step (core/types/step_images.h).
@@ -38,6 +42,7 @@ struct QueryCounts {
   double objects = 1;  // how often objects are asked for, at least 1: the divisor of the losses of boxes
   double matched = 0;  // the queries that answer one: fewer where an image has more objects than queries
   double queries = 0;  // all
+  double images = 0;
 };
 
 struct ClassCandidate {

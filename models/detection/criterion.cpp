@@ -4,12 +4,22 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
 #include <span>
 
 #include "core/runtime/packed_upload.h"
 
 namespace saccade {
 namespace {
+
+// The matched queries of layers of one shape.
+struct Pairing {
+  std::vector<std::vector<MatchedPair>> pairs;  // of the layers in [0, G), as many of each
+  std::vector<float> weights = {};              // of the pairs of one layer; empty: 1 each
+  MatchedQueries queries = {};
+  std::array<size_t, 4> uploads = {};  // the tables of `queries`
+};
 
 // Layers of one shape: their losses are made together.
 struct Together {
@@ -18,25 +28,33 @@ struct Together {
   std::vector<std::string> suffixes = {};  // in this order
   // Q is this many groups; those after the first one match every object so often.
   int64_t groups = 1, repeat = 1;
-  bool denoising = false;                         // every group has a query for every object
-  bool binary = false;                            // every object has class 0
-  std::vector<std::vector<MatchedPair>> pairs{};  // of the layers in [0, G), as many of each
-  MatchedQueries matched{};
-  std::array<size_t, 3> uploads{};  // the tables of `matched`
+  bool denoising = false;  // every group has a query for every object
+  bool binary = false;     // every object has class 0
+  Pairing own = {};
+  std::optional<Pairing> shared = {};  // of all layers, for the losses of boxes
+
+  Pairing& of(const LossTerm& term) { return shared && term.of_boxes() ? *shared : own; }
 };
 
 LayerPrediction stacked(std::span<const LayerPrediction> layers) {
-  auto joined = [&](Var LayerPrediction::*part) {
+  auto joined = [&](auto part) {
     Vars all;
     for (const LayerPrediction& p : layers) {
-      if (!(p.*part).defined()) return Var();
+      const Var& x = part(p);
+      if (!x.defined()) return Var();
       std::vector<int64_t> one{1};
-      for (int i = 0; i < (p.*part).shape().rank(); ++i) one.push_back((p.*part).dim(i));
-      all.push_back(reshape(p.*part, Shape(one)));
+      for (int i = 0; i < x.shape().rank(); ++i) one.push_back(x.dim(i));
+      all.push_back(reshape(x, Shape(one)));
     }
     return all.size() == 1 ? all[0] : concat(all, 0);
   };
-  return {joined(&LayerPrediction::logits), joined(&LayerPrediction::boxes), joined(&LayerPrediction::masks)};
+  LayerPrediction all{.logits = joined([](const LayerPrediction& p) { return p.logits; }),
+                      .boxes = joined([](const LayerPrediction& p) { return p.boxes; }),
+                      .masks = joined([](const LayerPrediction& p) { return p.masks; })};
+  all.sides = {joined([](const LayerPrediction& p) { return p.sides.logits; }),
+               joined([](const LayerPrediction& p) { return p.sides.references; }),
+               layers.front().sides.places, layers.front().sides.scale};
+  return all;
 }
 
 // The last layer, and with aux the others after it, in rising or falling order.
@@ -65,20 +83,21 @@ QueryCounts queries_in(const Together& t, const StepImages& images) {
                      (1 + further * static_cast<double>(t.repeat)),
           .matched = static_cast<double>(images.matched(room)) +
                      further * static_cast<double>(images.matched(room, t.repeat)),
-          .queries = static_cast<double>(images.images() * Q)};
+          .queries = static_cast<double>(images.images() * Q),
+          .images = static_cast<double>(images.images())};
 }
 
 // What is matched, as rows of the flattened predictions; the tables for the device are uploaded later.
-void find_matched(Together& t, const std::vector<Target>& targets, const Objects& objects,
+void find_matched(Pairing& p, const Together& t, const std::vector<Target>& targets, const Objects& objects,
                   PackedUpload& upload) {
   const Shape& s = t.predicted.logits.shape();
-  MatchedQueries& out = t.matched;
-  std::vector<float> boxes;
-  for (size_t g = 0; g < t.pairs.size(); ++g) {
-    SACCADE_CHECK(t.pairs[g].size() == t.pairs[0].size(),
-                  "[criterion] {} and {} matched queries of two layers", t.pairs[g].size(),
-                  t.pairs[0].size());
-    for (const MatchedPair& m : t.pairs[g]) {
+  MatchedQueries& out = p.queries;
+  std::vector<float> boxes, weights;
+  for (size_t g = 0; g < p.pairs.size(); ++g) {
+    SACCADE_CHECK(p.pairs[g].size() == p.pairs[0].size(),
+                  "[criterion] {} and {} matched queries of two layers", p.pairs[g].size(),
+                  p.pairs[0].size());
+    for (const MatchedPair& m : p.pairs[g]) {
       out.rows.push_back((static_cast<int64_t>(g) * s[1] + m.image) * s[2] + m.query);
       out.labels.push_back(t.binary ? 0 : objects.label(m.image, m.object));
       const float* box = objects.box(m.image, m.object);
@@ -86,10 +105,69 @@ void find_matched(Together& t, const std::vector<Target>& targets, const Objects
       const Target& image = targets[static_cast<size_t>(m.image)];
       out.objects.push_back({&image, &image.instances[static_cast<size_t>(m.object)]});
     }
+    weights.insert(weights.end(), p.weights.begin(), p.weights.end());
   }
   const auto P = std::ssize(out.rows);
-  t.uploads = {upload.add(Shape{P}, out.rows), upload.add(Shape{P}, out.labels),
+  p.uploads = {upload.add(Shape{P}, out.rows), upload.add(Shape{P}, out.labels),
                upload.add(Shape{P, 4}, boxes)};
+  if (!p.weights.empty()) p.uploads[3] = upload.add(Shape{P}, weights);
+}
+
+void take_tables(Pairing& p, const Together& t, const std::vector<Tensor>& tables) {
+  const Shape& s = t.predicted.boxes.shape();
+  MatchedQueries& queries = p.queries;
+  queries.indices = tables[p.uploads[0]];
+  queries.classes = tables[p.uploads[1]];
+  queries.truth = tables[p.uploads[2]];
+  if (!p.weights.empty()) queries.weights = tables[p.uploads[3]];
+  queries.boxes = index_select(reshape(t.predicted.boxes, {s[0] * s[1] * s[2], 4}), queries.indices);
+}
+
+// Of all matchings, image by image: each query with the object that it was matched with most often; where it was with several as often,
+// with the first of them.
+std::vector<MatchedPair> unite(const std::vector<Together>& all, int64_t images) {
+  std::vector<std::map<std::pair<int64_t, int64_t>, int>> counts(static_cast<size_t>(images));
+  for (const Together& t : all)
+    for (const auto& layer : t.own.pairs)
+      for (const MatchedPair& m : layer) ++counts[static_cast<size_t>(m.image)][{m.query, m.object}];
+  std::vector<MatchedPair> united;
+  for (size_t n = 0; n < counts.size(); ++n) {
+    int best = 0;
+    for (const auto& [pair, count] : counts[n]) {
+      const bool again = !united.empty() && united.back().image == static_cast<int64_t>(n) &&
+                         united.back().query == pair.first;
+      if (again && count <= best) continue;
+      best = count;
+      const MatchedPair found{static_cast<int64_t>(n), pair.first, pair.second};
+      if (again)
+        united.back() = found;
+      else
+        united.push_back(found);
+    }
+  }
+  return united;
+}
+
+// Gives all layers the pairs of all; the denoising queries keep theirs.
+void share_boxes(std::vector<Together>& all, const std::vector<Target>& targets) {
+  const std::vector<MatchedPair> united = unite(all, std::ssize(targets));
+  std::vector<int64_t> of_image(targets.size());
+  for (const MatchedPair& m : united) ++of_image[static_cast<size_t>(m.image)];
+  Pairing shared;
+  for (const MatchedPair& m : united) {
+    const auto n = static_cast<size_t>(m.image);
+    shared.weights.push_back(static_cast<float>(static_cast<double>(targets[n].instances.size()) /
+                                                static_cast<double>(of_image[n])));
+  }
+  const int64_t queries = all[0].predicted.logits.dim(2);
+  for (Together& t : all) {
+    SACCADE_CHECK(t.predicted.logits.dim(2) == queries, "[criterion] {} and {} queries that share pairs",
+                  t.predicted.logits.dim(2), queries);
+    shared.pairs.assign(t.own.pairs.size(), united);
+    t.shared = shared;
+    t.shared->queries.shared_pairs = of_image;
+    t.shared->queries.shared_queries = queries;
+  }
 }
 
 // The losses of all layers: every kind of every stack in one op, and their weighted sum.
@@ -100,35 +178,41 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
   const StepImages own(targets);
   const Objects objects(targets);
   PackedUpload upload;
-  for (Together& t : all) find_matched(t, targets, objects, upload);
+  for (Together& t : all) {
+    find_matched(t.own, t, targets, objects, upload);
+    if (t.shared) find_matched(*t.shared, t, targets, objects, upload);
+  }
   const std::vector<Tensor> tables = upload.upload(all[0].predicted.logits.device());
   DetectionLoss result;
   Vars sums;
   std::vector<WeightedTerm> terms;
+  std::vector<std::string> part_names;
   for (Together& t : all) {
-    const Shape& s = t.predicted.boxes.shape();
-    MatchedQueries& queries = t.matched;
-    queries.indices = tables[t.uploads[0]];
-    queries.classes = tables[t.uploads[1]];
-    queries.truth = tables[t.uploads[2]];
-    queries.canvas = canvas;
-    queries.boxes = index_select(reshape(t.predicted.boxes, {s[0] * s[1] * s[2], 4}), queries.indices);
-    const auto matched_here = std::ssize(t.pairs[0]);
+    for (Pairing* p : {&t.own, t.shared ? &*t.shared : nullptr}) {
+      if (!p) continue;
+      take_tables(*p, t, tables);
+      p->queries.canvas = canvas;
+    }
+    const auto matched_here = std::ssize(t.own.pairs[0]);
     SACCADE_CHECK(queries_in(t, own).matched == static_cast<double>(matched_here),
                   "[criterion] {} matched queries of a layer, but its loss is divided as for {}",
                   matched_here, queries_in(t, own).matched);
     const QueryCounts counts = queries_in(t, step);
-    for (int64_t l : t.order)
-      for (size_t i = 0; i < losses.size(); ++i)
-        terms.push_back({sums.size() + i, l, names[i].weight / losses[i]->divisor(counts)});
-    for (const auto& loss : losses) sums.push_back(loss->sum(t.predicted, queries));
+    std::vector<size_t> used;
+    for (size_t i = 0; i < losses.size(); ++i)
+      if (losses[i]->applies(t.predicted)) used.push_back(i);
+    for (size_t layer = 0; layer < t.order.size(); ++layer)
+      for (size_t k = 0; k < used.size(); ++k) {
+        const size_t i = used[k];
+        terms.push_back({sums.size() + k, t.order[layer], names[i].weight / losses[i]->divisor(counts)});
+        part_names.push_back(names[i].name + t.suffixes[layer]);
+      }
+    for (size_t i : used) sums.push_back(losses[i]->sum(t.predicted, t.of(*losses[i]).queries));
   }
   Tensor parts;
   result.total = weighted_sum(sums, terms, parts);
-  for (int64_t i = 0; const Together& t : all)
-    for (const std::string& suffix : t.suffixes)
-      for (const CriterionOptions::Term& term : names)
-        result.parts.emplace_back(term.name + suffix, parts.select(0, i++));
+  for (int64_t i = 0; const std::string& name : part_names)
+    result.parts.emplace_back(name, parts.select(0, i++));
   return result;
 }
 
@@ -198,8 +282,9 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
   all[0].repeat = o.extra_group_repeat;
   if (output.encoder.logits.defined()) {
     all.push_back(together({output.encoder}, {}, true, true, "_enc"));
-    all[1].binary = !output.encoder_classes;
+    all.back().binary = !output.encoder_classes;
   }
+  if (output.first.logits.defined()) all.push_back(together({output.first}, {}, true, true, "_pre"));
   std::vector<MatchLayer> layers;
   for (const Together& t : all) {
     const Tensor logits = t.predicted.logits.value().to(DType::kF32), boxes = t.predicted.boxes.value();
@@ -211,21 +296,30 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
                        .groups = t.groups,
                        .repeat = t.repeat};
       layer.fetch_logits = layers.empty();
-      if (!decoder) layer.name = "the proposals";
+      if (!decoder) layer.name = t.suffixes[0] == "_pre" ? "the first boxes" : "the proposals";
       if (decoder && !layers.empty()) layer.name = fmt::format("layer {}", l);
       layers.push_back(std::move(layer));
     }
   }
   Matching matching = match(layers, targets, o.matcher);
   for (size_t at = 0; Together & t : all) {
-    t.pairs.resize(t.order.size());
-    for (int64_t l : t.order) t.pairs[static_cast<size_t>(l)] = matching.layers[at++];
+    t.own.pairs.resize(t.order.size());
+    for (int64_t l : t.order) t.own.pairs[static_cast<size_t>(l)] = matching.layers[at++];
   }
+  if (o.shared_boxes) share_boxes(all, targets);
   if (const DenoisingOutput& dn = output.denoising; !dn.layers.empty()) {
-    all.push_back(together(dn.layers, {}, o.aux, false, "_dn"));
-    all.back().groups = dn.groups;
-    all.back().denoising = true;
-    all.back().pairs.assign(all.back().order.size(), dn.pairs);
+    auto add = [&](Together t) {
+      t.groups = dn.groups;
+      t.denoising = true;
+      t.own.pairs.assign(t.order.size(), dn.pairs);
+      if (o.shared_boxes) {
+        t.own.queries.shared_pairs = all[0].shared->queries.shared_pairs;
+        t.own.queries.shared_queries = all[0].shared->queries.shared_queries;
+      }
+      all.push_back(std::move(t));
+    };
+    add(together(dn.layers, {}, o.aux, false, "_dn"));
+    if (dn.first.logits.defined()) add(together({dn.first}, {}, true, true, "_dn_pre"));
   }
 
   DetectionLoss result =

@@ -123,16 +123,31 @@ void prepend(DenoisingQueries denoising, const Var& target, const Var& position,
   q.denoising = std::move(denoising);
 }
 
+namespace {
+
+// Of the queries [begin, end).
+LayerPrediction part_of(const LayerPrediction& all, int64_t begin, int64_t end) {
+  auto part = [&](const Var& x) { return x.defined() ? slice(x, 1, begin, end) : x; };
+  return {.logits = part(all.logits),
+          .boxes = part(all.boxes),
+          .sides = {part(all.sides.logits), part(all.sides.references), all.sides.places, all.sides.scale}};
+}
+
+}  // namespace
+
 void add_layer(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
   const int64_t D = queries.count(), Q = all.logits.dim(1);
   if (D == 0) return output.layers.push_back(all);
-  auto part = [&](int64_t begin, int64_t end) {
-    return LayerPrediction{slice(all.logits, 1, begin, end), slice(all.boxes, 1, begin, end)};
-  };
-  output.layers.push_back(part(D, Q));
-  output.denoising.layers.push_back(part(0, D));
+  output.layers.push_back(part_of(all, D, Q));
+  output.denoising.layers.push_back(part_of(all, 0, D));
   output.denoising.pairs = queries.pairs;
   output.denoising.groups = queries.groups;
+}
+
+void set_first(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {
+  const int64_t D = queries.count();
+  output.first = D == 0 ? all : part_of(all, D, all.logits.dim(1));
+  if (D > 0) output.denoising.first = part_of(all, 0, D);
 }
 
 void add_layers(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all) {

@@ -69,6 +69,8 @@ void prepend(DenoisingQueries denoising, const Var& target, const Var& position,
 
 // Appends what a decoder layer predicts of all queries, of which the first `queries.count()` are the denoising ones.
 void add_layer(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
+// The same as SetOutput::first.
+void set_first(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
 // The same of all decoder layers at once, [L, N, Q, ...].
 void add_layers(SetOutput& output, const DenoisingQueries& queries, const LayerPrediction& all);
 

@@ -7,6 +7,13 @@ Registry<LossTermSpec>& loss_terms() {
   return registry;
 }
 
+Var sum_weighted(const Var& each, const LayerPrediction& predicted, const MatchedQueries& matched) {
+  const int64_t G = predicted.boxes.dim(0), P = each.dim(0);
+  const int pairs[] = {1};
+  const Var weighted = matched.weights.defined() ? mul(each, Var(matched.weights)) : each;
+  return sum(reshape(weighted, {G, P / G}), pairs);
+}
+
 namespace {
 
 class ClassTerm : public LossTerm {
@@ -21,15 +28,28 @@ class ClassTerm : public LossTerm {
   std::shared_ptr<const ClassLoss> loss_;
 };
 
-struct L1Term : LossTerm {
+// Of each pair apart where they have weights.
+template <class Loss>
+Var sum_of_boxes(const Loss& loss, const LayerPrediction& predicted, const MatchedQueries& matched) {
+  if (!matched.weights.defined()) return loss(layers_of(predicted.boxes));
+  return sum_weighted(loss(LossParts::apart(matched.boxes.dim(0))), predicted, matched);
+}
+
+struct BoxTerm : LossTerm {
+  bool of_boxes() const override { return true; }
+};
+
+struct L1Term : BoxTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
-    return l1_loss(matched.boxes, matched.truth, layers_of(predicted.boxes));
+    auto loss = [&](LossParts parts) { return l1_loss(matched.boxes, matched.truth, parts); };
+    return sum_of_boxes(loss, predicted, matched);
   }
 };
 
-struct GiouTerm : LossTerm {
+struct GiouTerm : BoxTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
-    return giou_loss(matched.boxes, matched.truth, layers_of(predicted.boxes));
+    auto loss = [&](LossParts parts) { return giou_loss(matched.boxes, matched.truth, parts); };
+    return sum_of_boxes(loss, predicted, matched);
   }
 };
 

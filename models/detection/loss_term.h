@@ -18,7 +18,14 @@ class LossTerm {
   virtual Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const = 0;
   // As ClassLoss::divisor.
   virtual double divisor(const QueryCounts& step) const { return step.objects; }
+  // Whether predictions of this kind have what it is about.
+  virtual bool applies(const LayerPrediction&) const { return true; }
+  // Whether it is about boxes: those of all layers may share one set of matched queries (CriterionOptions::shared_boxes).
+  virtual bool of_boxes() const { return false; }
 };
+
+// The pairs' numbers [P] times their weights, a sum for each layer [G].
+Var sum_weighted(const Var& each, const LayerPrediction& predicted, const MatchedQueries& matched);
 
 struct LossTermSpec {
   std::string name;  // as the log names it

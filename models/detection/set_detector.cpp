@@ -22,9 +22,10 @@ void SetDetectorOptions::read(const Args& transformer, const Args& section, int6
 }
 
 SetOutput SetDetector::finished(SetOutput output) const {
-  if (!aux_loss_)
-    for (auto* all : {&output.layers, &output.denoising.layers})
-      if (all->size() > 1) all->erase(all->begin(), all->end() - 1);
+  if (aux_loss_) return output;
+  for (auto* all : {&output.layers, &output.denoising.layers})
+    if (all->size() > 1) all->erase(all->begin(), all->end() - 1);
+  output.first = output.denoising.first = {};
   return output;
 }
 

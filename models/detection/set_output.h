@@ -10,12 +10,20 @@
 
 namespace saccade {
 
+// The sides of boxes as distributions (D-FINE), from which `boxes` follow.
+struct SidePrediction {
+  Var logits;         // [N, Q, 4 (R + 1)]: of left, top, right, bottom; undefined where a family has none
+  Var references;     // [N, Q, 4] as (cx, cy, w, h): what the distances are measured from; without history
+  Var places, scale;  // [R + 1], [1]: see BinScale (models/d_fine/distribution.h)
+};
+
 // What one decoder layer predicts.
 struct LayerPrediction {
   Var logits;  // [N, Q, K]
   Var boxes;   // [N, Q, 4] as (cx, cy, w, h) in [0, 1], relative to the un-padded image
   // [N, Q, h, w], logits of the pixels of a map that covers the padded image; undefined where no masks are predicted
   Var masks = {};
+  SidePrediction sides = {};
 };
 
 struct MatchedPair {
@@ -27,6 +35,7 @@ struct MatchedPair {
 // Training with denoising (models/detection/denoising.h): what queries predict that are made of the objects.
 struct DenoisingOutput {
   std::vector<LayerPrediction> layers;  // [N, D, ...], in decoder order; empty without denoising
+  LayerPrediction first;                // as SetOutput::first
   std::vector<MatchedPair> pairs;       // the queries that answer an object; the others see none
   int64_t groups = 0;                   // how often each object is asked for
 };
@@ -37,6 +46,7 @@ struct SetOutput : DetectorOutput {
   // The same as one, [L, N, Q, ...], where the model makes them at once and there is no denoising; else undefined.
   LayerPrediction stacked = {};
   LayerPrediction encoder;  // two-stage proposals; else undefined
+  LayerPrediction first;    // of the first decoder layer, before it refines (D-FINE); else undefined
   // The proposals' logits are those of all classes; else column 0 is that of one class, "object".
   bool encoder_classes = false;
   DenoisingOutput denoising;

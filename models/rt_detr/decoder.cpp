@@ -7,21 +7,6 @@
 
 namespace saccade {
 
-// `enc_output`: what the tokens are scored by.
-class RtDetrDecoder::TokenHead : public Module {
- public:
-  explicit TokenHead(int64_t dim) {
-    proj_ = make_child<Linear>("proj", dim, dim, LinearOptions{.weight_init = init::xavier_uniform()});
-    norm_ = make_child<LayerNorm>("norm", dim);
-  }
-  Var forward(const Var& x) const { return norm_->forward(proj_->forward(x)); }
-  std::string type_name() const override { return "TokenHead"; }
-
- private:
-  std::shared_ptr<Linear> proj_;
-  std::shared_ptr<LayerNorm> norm_;
-};
-
 RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& options) : options_(options) {
   const TransformerOptions& o = options.transformer;
   const LinearOptions xavier{.weight_init = init::xavier_uniform()};
@@ -37,58 +22,27 @@ RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& optio
   position.push_back(o.dim);
   query_pos_head_ =
       make_child<Mlp>("query_pos_head", position, MlpOptions{.activation = o.activation, .linear = xavier});
-  auto score_head = [&] { return make_class_head(o.dim, options.columns); };
-  auto box_head = [&] {
-    const LinearOptions zero{.weight_init = init::constant(0), .bias_init = init::constant(0)};
-    return std::make_shared<Mlp>(std::vector{o.dim, o.dim, o.dim, int64_t{4}},
-                                 MlpOptions{.activation = o.activation, .last = zero});
-  };
-  enc_output_ = make_child<TokenHead>("enc_output", o.dim);
-  enc_score_head_ = child("enc_score_head", score_head());
-  enc_bbox_head_ = child("enc_bbox_head", box_head());
+  selection_ =
+      make_child<QuerySelection>("", o.dim, options.columns, options.classes, options.queries, o.activation);
   for (int64_t i = 0; i < o.decoder_layers; ++i)
-    dec_score_head_.push_back(child(fmt::format("dec_score_head.{}", i), score_head()));
+    dec_score_head_.push_back(
+        child(fmt::format("dec_score_head.{}", i), make_class_head(o.dim, options.columns)));
   for (int64_t i = 0; i < o.decoder_layers; ++i)
-    dec_bbox_head_.push_back(child(fmt::format("dec_bbox_head.{}", i), box_head()));
+    dec_bbox_head_.push_back(
+        child(fmt::format("dec_bbox_head.{}", i), make_refining_head(o.dim, 4, o.activation)));
 }
 
 void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
   ModuleScope scope(*this);
-  const int64_t dim = options_.transformer.dim;
-  FeatureLevels levels;
-  Vars tokens;
-  for (size_t l = 0; l < maps.size(); ++l) {
-    Var map = input_proj_[l]->forward(maps[l]);
-    levels.push_back({map.dim(1), map.dim(2)});
-    tokens.push_back(reshape(map, {map.dim(0), map.dim(1) * map.dim(2), dim}));
-  }
-  Var memory = concat(tokens, 1);
+  std::vector<Var> projected;
+  for (size_t l = 0; l < maps.size(); ++l) projected.push_back(input_proj_[l]->forward(maps[l]));
+  const auto [memory, levels] = join_tokens(projected);
   TokenMaps token_maps = make_token_maps(levels, input, &constants_);
-  DecoderQueries queries = select_queries(memory, make_proposals(token_maps), output.encoder);
-  DenoisingQueries denoising = make_denoising(input, training(), options_.classes, options_.denoising);
-  if (denoising.count() > 0) {
-    const Var target = denoising_class_embed_->forward(denoising);
-    const Var reference = inverse_sigmoid(Var(denoising.boxes));
-    prepend(std::move(denoising), target, {}, reference, queries);
-  }
+  DecoderQueries queries = selection_->forward(memory, make_proposals(token_maps), output.encoder);
+  prepend_denoising(input, training(), options_.classes, options_.denoising, denoising_class_embed_.get(),
+                    queries);
   output.encoder_classes = true;
   decode(queries, memory, token_maps, input, output);
-}
-
-DecoderQueries RtDetrDecoder::select_queries(const Var& memory, const Proposals& proposals,
-                                             LayerPrediction& predictions) {
-  Var tokens = masked_fill(memory, proposals.invalid.unsqueeze(-1), 0);
-  Tensor indices;
-  {  // All tokens are scored; what learns are the chosen ones, which alone the losses see.
-    NoGrad no_grad;
-    Var logits = enc_score_head_->forward(enc_output_->forward(tokens));
-    indices = best_tokens(logits.value(), options_.classes, options_.queries);
-  }
-  Var selected = enc_output_->forward(gather_rows(tokens, indices));
-  Var box_logits = add(enc_bbox_head_->forward(selected), gather_rows(Var(proposals.logits), indices));
-  predictions.logits = enc_score_head_->forward(selected);
-  predictions.boxes = sigmoid(box_logits);
-  return {.target = selected.detach(), .reference = box_logits.detach()};
 }
 
 // Boxes are refined from layer to layer; the gradient of a layer's box also flows to the head of the layer before, not

@@ -5,10 +5,8 @@
 #include "layers/constant_keeper.h"
 #include "layers/mlp.h"
 #include "models/common/conv_norm.h"
-#include "models/common/token_maps.h"
 #include "models/common/transformer.h"
-#include "models/detection/denoising.h"
-#include "models/detection/set_output.h"
+#include "models/rt_detr/query_selection.h"
 
 namespace saccade {
 
@@ -31,9 +29,6 @@ class RtDetrDecoder : public Module {
   std::string type_name() const override { return "RtDetrDecoder"; }
 
  private:
-  class TokenHead;
-  // With references [N, Q, 4] before the sigmoid, and no positions.
-  DecoderQueries select_queries(const Var& memory, const Proposals& proposals, LayerPrediction& predictions);
   void decode(const DecoderQueries& queries, const Var& memory, const TokenMaps& maps,
               const DetectorInput& input, SetOutput& output);
 
@@ -42,9 +37,8 @@ class RtDetrDecoder : public Module {
   std::vector<std::shared_ptr<ConvNorm>> input_proj_;
   std::shared_ptr<TransformerDecoder> decoder_;
   std::shared_ptr<LabelEmbedding> denoising_class_embed_;  // null without denoising
-  std::shared_ptr<Mlp> query_pos_head_, enc_bbox_head_;
-  std::shared_ptr<TokenHead> enc_output_;
-  std::shared_ptr<Linear> enc_score_head_;
+  std::shared_ptr<Mlp> query_pos_head_;
+  std::shared_ptr<QuerySelection> selection_;
   std::vector<std::shared_ptr<Linear>> dec_score_head_;
   std::vector<std::shared_ptr<Mlp>> dec_bbox_head_;
 };

@@ -29,6 +29,24 @@ Var upsample_twice(const Var& x, const Var& like) {
 
 }  // namespace
 
+HybridEncoderOptions read_hybrid_encoder(const Args& section, const TransformerOptions& decoder) {
+  HybridEncoderOptions encoder{.dim = section.get_int("dim"),
+                               .expansion = section.get_float("expansion"),
+                               .transposed_position = section.get_bool("transposed_position"),
+                               .attention = decoder};
+  if (encoder.dim % decoder.heads != 0 || encoder.dim % 4 != 0)
+    fail_input("{}.dim: {} must be a multiple of 4 and of heads ({})", section.path(), encoder.dim,
+               decoder.heads);
+  if (static_cast<double>(encoder.dim) * encoder.expansion < 1)
+    fail_input("{}.expansion: {} of {} channels leaves none", section.path(), encoder.expansion, encoder.dim);
+  encoder.attention.levels = 1;
+  encoder.attention.ffn_dim = section.get_int("ffn_dim");
+  encoder.attention.activation = Activation::kGelu;
+  encoder.attention.ffn_init = {};
+  section.finish("the hybrid encoder");
+  return encoder;
+}
+
 Tensor hybrid_position_encoding(MapSize map, int64_t channels, bool transposed, Device device) {
   SACCADE_CHECK(channels % 4 == 0, "[hybrid_position_encoding] {} channels, expected a multiple of 4",
                 channels);
@@ -74,13 +92,15 @@ FoldedConv RepVggBlock::folded() const {
   return {three.weight, add(three.bias, one.bias)};
 }
 
-CspRepLayer::CspRepLayer(int64_t in, int64_t out, double expansion) {
-  // 120 / 176 of 176 is less than 120.
-  const auto hidden = static_cast<int64_t>(std::floor(static_cast<double>(out) * expansion + 1e-9));
+int64_t csp_channels(int64_t dim, double expansion) {
+  return static_cast<int64_t>(std::floor(static_cast<double>(dim) * expansion + 1e-9));
+}
+
+CspRepLayer::CspRepLayer(int64_t in, int64_t out, int64_t hidden, int64_t blocks) {
   const ConvNormOptions silu{.activation = Activation::kSilu};
   conv1_ = make_child<ConvNorm>("conv1", in, hidden, silu);
   conv2_ = make_child<ConvNorm>("conv2", in, hidden, silu);
-  for (int64_t j = 0; j < kRepVggBlocks; ++j)
+  for (int64_t j = 0; j < blocks; ++j)
     bottlenecks_.push_back(make_child<RepVggBlock>(fmt::format("bottlenecks.{}", j), hidden));
   if (hidden != out) conv3_ = make_child<ConvNorm>("conv3", hidden, out, silu);
 }
@@ -93,26 +113,57 @@ Var CspRepLayer::forward(const Var& x) {
   return conv3_ ? conv3_->forward(y) : y;
 }
 
+RepNcspElan::RepNcspElan(int64_t in, int64_t out, int64_t hidden, int64_t blocks) {
+  const ConvNormOptions point{.activation = Activation::kSilu},
+      three{.kernel = 3, .activation = Activation::kSilu};
+  cv1_ = make_child<ConvNorm>("cv1", in, 2 * out, point);
+  csp2_ = make_child<CspRepLayer>("cv2.0", out, hidden, hidden, blocks);
+  conv2_ = make_child<ConvNorm>("cv2.1", hidden, hidden, three);
+  csp3_ = make_child<CspRepLayer>("cv3.0", hidden, hidden, hidden, blocks);
+  conv3_ = make_child<ConvNorm>("cv3.1", hidden, hidden, three);
+  cv4_ = make_child<ConvNorm>("cv4", 2 * (out + hidden), out, point);
+}
+
+Var RepNcspElan::forward(const Var& x) {
+  ModuleScope scope(*this);
+  const Var both = cv1_->forward(x);
+  const int64_t half = both.dim(-1) / 2;
+  const Var second = conv2_->forward(csp2_->forward(slice(both, -1, half, 2 * half)));
+  return cv4_->forward(concat({both, second, conv3_->forward(csp3_->forward(second))}, -1));
+}
+
+std::shared_ptr<FusionBlock> HybridEncoder::make_fusion() const {
+  const int64_t dim = options_.dim, hidden = csp_channels(dim, options_.expansion);
+  if (options_.elan_blocks == 0) return std::make_shared<CspRepLayer>(2 * dim, dim, hidden, kRepVggBlocks);
+  return std::make_shared<RepNcspElan>(2 * dim, dim, hidden / 2, options_.elan_blocks);
+}
+
 HybridEncoder::HybridEncoder(const std::vector<int64_t>& channels, const HybridEncoderOptions& options)
     : options_(options) {
   const int64_t dim = options.dim, maps = std::ssize(channels);
-  const ConvNormOptions point{.activation = Activation::kSilu};
-  const ConvNormOptions strided{.kernel = 3, .stride = 2, .activation = Activation::kSilu};
+  const bool elan = options.elan_blocks > 0;
+  const ConvNormOptions point, point_silu{.activation = Activation::kSilu};
+  const ConvNormOptions strided{.kernel = 3, .stride = 2, .activation = Activation::kSilu},
+      depthwise{.kernel = 3, .stride = 2, .groups = dim};
+  auto conv = [&](const std::string& name, const ConvNormOptions& of) {
+    return make_child<ConvNorm>(name, dim, dim, of);
+  };
   for (int64_t i = 0; i < maps; ++i)
     input_proj_.push_back(
         make_child<ConvNorm>(fmt::format("input_proj.{}", i), channels[static_cast<size_t>(i)], dim));
   options_.attention.dim = dim;
   encoder_ = make_child<TransformerEncoder>("encoder.0", options_.attention, "multi_head_attention");
   for (int64_t i = 0; i + 1 < maps; ++i) {
-    lateral_convs_.push_back(make_child<ConvNorm>(fmt::format("lateral_convs.{}", i), dim, dim, point));
-    fpn_blocks_.push_back(
-        make_child<CspRepLayer>(fmt::format("fpn_blocks.{}", i), 2 * dim, dim, options.expansion));
+    lateral_convs_.push_back(conv(fmt::format("lateral_convs.{}", i), elan ? point : point_silu));
+    fpn_blocks_.push_back(child(fmt::format("fpn_blocks.{}", i), make_fusion()));
   }
   for (int64_t i = 0; i + 1 < maps; ++i) {
-    downsample_convs_.push_back(
-        make_child<ConvNorm>(fmt::format("downsample_convs.{}", i), dim, dim, strided));
-    pan_blocks_.push_back(
-        make_child<CspRepLayer>(fmt::format("pan_blocks.{}", i), 2 * dim, dim, options.expansion));
+    const std::string name = fmt::format("downsample_convs.{}", i);
+    if (elan)
+      downsample_convs_.push_back({conv(name + ".0.cv1", point), conv(name + ".0.cv2", depthwise)});
+    else
+      downsample_convs_.push_back({conv(name, strided)});
+    pan_blocks_.push_back(child(fmt::format("pan_blocks.{}", i), make_fusion()));
   }
 }
 
@@ -141,7 +192,8 @@ std::vector<Var> HybridEncoder::forward(const std::vector<Var>& features, const 
     lower = fpn_blocks_[i]->forward(concat({upsample_twice(upper, lower), lower}, -1));
   }
   for (size_t i = 0; i + 1 < maps.size(); ++i) {
-    Var down = downsample_convs_[i]->forward(maps[i]);
+    Var down = maps[i];
+    for (auto& conv : downsample_convs_[i]) down = conv->forward(down);
     maps[i + 1] = pan_blocks_[i]->forward(concat({fit(down, maps[i + 1]), maps[i + 1]}, -1));
   }
   return maps;

@@ -1,5 +1,6 @@
 // RT-DETR's encoder (Zhao et al. 2024, section 4.2): attention within the coarsest map (AIFI), then a top-down and a bottom-up
-// path of convolutions (CCFM), whose blocks are CSP layers of RepVGG blocks.
+// path of convolutions (CCFM), whose blocks are CSP layers of RepVGG blocks. D-FINE's (Peng et al. 2024) has blocks of more branches, and
+// halves maps by depthwise convolutions.
 #pragma once
 
 #include "layers/constant_keeper.h"
@@ -13,8 +14,11 @@ struct HybridEncoderOptions {
   int64_t dim = 256;
   double expansion = 1;              // hidden channels of the CSP layers, of dim
   bool transposed_position = false;  // see hybrid_position_encoding()
+  int64_t elan_blocks = 0;           // of D-FINE: RepVGG blocks in a CSP layer; 0: RT-DETR's
   TransformerOptions attention;      // of AIFI; dim is ours
 };
+// Of a section hybrid_encoder, for a decoder like this.
+HybridEncoderOptions read_hybrid_encoder(const Args& section, const TransformerOptions& decoder);
 
 // [1, H * W, C]: a quarter of the channels each for the sine and the cosine of y and of x, over 10000^(i / (C / 4)). transposed: the
 // official code's, which takes cell t for (t / H, t % H) of a map whose cells are (t / W, t % W); the same for squares.
@@ -33,16 +37,38 @@ class RepVggBlock : public Module {
   FoldedConvCache cache_;
 };
 
-// Two 1x1 convolutions of the same input, RepVGG blocks behind the first, their sum.
-class CspRepLayer : public Module {
+// expansion * dim, rounded down; 120 / 176 of 176 is 120.
+int64_t csp_channels(int64_t dim, double expansion);
+
+// What two maps that are joined go through.
+class FusionBlock : public Module {
  public:
-  CspRepLayer(int64_t in, int64_t out, double expansion);
-  Var forward(const Var& x);
+  virtual Var forward(const Var& x) = 0;
+};
+
+// Two 1x1 convolutions of the same input, RepVGG blocks behind the first, their sum.
+class CspRepLayer : public FusionBlock {
+ public:
+  CspRepLayer(int64_t in, int64_t out, int64_t hidden, int64_t blocks);
+  Var forward(const Var& x) override;
   std::string type_name() const override { return "CSPRep"; }
 
  private:
   std::shared_ptr<ConvNorm> conv1_, conv2_, conv3_;  // conv3_: where the hidden channels are not `out`
   std::vector<std::shared_ptr<RepVggBlock>> bottlenecks_;
+};
+
+// D-FINE's RepNCSPELAN4: of the two halves of a 1x1 convolution, the second goes twice through a CSP layer and a 3x3 convolution; all four
+// are joined.
+class RepNcspElan : public FusionBlock {
+ public:
+  RepNcspElan(int64_t in, int64_t out, int64_t hidden, int64_t blocks);
+  Var forward(const Var& x) override;
+  std::string type_name() const override { return "RepNCSPELAN4"; }
+
+ private:
+  std::shared_ptr<ConvNorm> cv1_, conv2_, conv3_, cv4_;
+  std::shared_ptr<CspRepLayer> csp2_, csp3_;
 };
 
 class HybridEncoder : public Module {
@@ -55,11 +81,13 @@ class HybridEncoder : public Module {
 
  private:
   Var attend(const Var& map, const DetectorInput& input);
+  std::shared_ptr<FusionBlock> make_fusion() const;
 
   HybridEncoderOptions options_;
-  std::vector<std::shared_ptr<ConvNorm>> input_proj_, lateral_convs_, downsample_convs_;
+  std::vector<std::shared_ptr<ConvNorm>> input_proj_, lateral_convs_;
+  std::vector<std::vector<std::shared_ptr<ConvNorm>>> downsample_convs_;
   std::shared_ptr<TransformerEncoder> encoder_;
-  std::vector<std::shared_ptr<CspRepLayer>> fpn_blocks_, pan_blocks_;
+  std::vector<std::shared_ptr<FusionBlock>> fpn_blocks_, pan_blocks_;
   ConstantKeeper constants_;
 };
 

@@ -37,28 +37,12 @@ std::shared_ptr<Module> build_rt_detr(const Args& model, int64_t classes, const 
   TransformerOptions transformer = read_transformer_options(t);
   transformer.levels = t.get_int("levels");
 
-  HybridEncoderOptions& encoder = options.encoder;
-  encoder.dim = hybrid.get_int("dim");
-  encoder.expansion = hybrid.get_float("expansion");
-  encoder.transposed_position = hybrid.get_bool("transposed_position");
-  if (encoder.dim % transformer.heads != 0 || encoder.dim % 4 != 0)
-    fail_input("{}.dim: {} must be a multiple of 4 and of heads ({})", hybrid.path(), encoder.dim,
-               transformer.heads);
-  if (static_cast<double>(encoder.dim) * encoder.expansion < 1)
-    fail_input("{}.expansion: {} of {} channels leaves none", hybrid.path(), encoder.expansion, encoder.dim);
-  encoder.attention = transformer;
-  encoder.attention.levels = 1;
-  encoder.attention.ffn_dim = hybrid.get_int("ffn_dim");
-  encoder.attention.activation = Activation::kGelu;
-  encoder.attention.ffn_init = {};
-  hybrid.finish("RT-DETR's encoder");
-
+  options.encoder = read_hybrid_encoder(hybrid, transformer);
   transformer.denoising = options.denoising.queries > 0;
   options.decoder.transformer = transformer;
   options.decoder.denoising = options.denoising;
   options.decoder.transformer.norms_in_order = true;
-  options.decoder.transformer.activation =
-      own.get_string("decoder_activation") == "silu" ? Activation::kSilu : Activation::kRelu;
+  options.decoder.transformer.activation = read_decoder_activation(own);
   if (own.get_string("decoder_sampling") == "discrete")
     options.decoder.transformer.decoder_cross_attention.set("sampling", std::string("discrete"));
   options.decoder.eval_layers = own.get_int("eval_layers");

@@ -6,6 +6,7 @@
 #include "models/detection/set_detector.h"
 #include "models/rt_detr/decoder.h"
 #include "models/rt_detr/hybrid_encoder.h"
+#include "models/weights/weight_naming.h"
 
 namespace saccade {
 
@@ -33,5 +34,13 @@ class RtDetr : public SetDetector {
 };
 
 bool infer_rt_detr(Inference& weights);  // see ModelSpec::infer
+
+// What the weights of RT-DETR and of its relatives have in common.
+const WeightRules& hugging_face_rt_detr_names();
+struct InferredHybrid {
+  int64_t heads = 0, levels = 0, dim = 0;  // dim: of the encoder
+};
+// Sets the backbone, the fields of model.transformer but the points, and of `own`hybrid_encoder but the expansion.
+InferredHybrid infer_hybrid(Inference& weights, const std::string& own);
 
 }  // namespace saccade

@@ -96,58 +96,70 @@ void check_json(const Inference& in) {
 
 }  // namespace
 
-bool infer_rt_detr(Inference& in) {
-  if (!in.has("decoder.dec_score_head.0.weight") || !in.has("encoder.lateral_convs.0.conv.weight"))
-    return false;
+const WeightRules& hugging_face_rt_detr_names() { return kHuggingFaceNames; }
+
+InferredHybrid infer_hybrid(Inference& in, const std::string& own) {
   infer_backbone(in, kBackbone);
-  const std::string t = "model.transformer.", own = "model.rt_detr.", layer = "decoder.decoder.layers.",
-                    attention = "encoder.encoder.0.layers.";
-  const Args &given = in.given().get_section("transformer"), &given_own = in.given().get_section("rt_detr");
-  const int64_t heads =
-      given.has("heads") ? given.get_int("heads", 0) : in.argument_or<int64_t>("nheads", 8, t + "heads");
-  const int64_t levels = in.count("decoder.input_proj.", ".conv.weight");
-  in.set(t + "heads", heads);
-  in.set(t + "levels", levels);
+  const std::string t = "model.transformer.", hybrid = own + "hybrid_encoder.",
+                    layer = "decoder.decoder.layers.", attention = "encoder.encoder.0.layers.";
+  const Args& given = in.given().get_section("transformer");
+  InferredHybrid found{.heads = given.has("heads") ? given.get_int("heads", 0)
+                                                   : in.argument_or<int64_t>("nheads", 8, t + "heads"),
+                       .levels = in.count("encoder.input_proj.", ".conv.weight"),
+                       .dim = in.size("encoder.lateral_convs.0.conv.weight", 0)};
+  in.set(t + "heads", found.heads);
+  in.set(t + "levels", found.levels);
   in.set(t + "hidden_dim", in.size(layer + "0.norm1.weight", 0));
   in.set(t + "ffn_dim", in.size(layer + "0.linear1.weight", 0));
   in.set(t + "encoder_layers", in.count(attention, ".linear1.weight"));
   in.set(t + "decoder_layers", in.count(layer, ".linear1.weight"));
-  in.set(t + "decoder_points",
-         multiple(in, layer + "0.cross_attn.sampling_offsets.weight", 2 * heads * levels));
   // Where the official code reads rectangles in another way than transformers.
-  if (in.naming().find("Hugging Face") == std::string::npos)
-    in.set(own + "hybrid_encoder.transposed_position", true);
+  if (in.naming().find("Hugging Face") == std::string::npos) in.set(hybrid + "transposed_position", true);
   if (!given.has("queries"))
     in.set(t + "queries", in.argument_or<int64_t>("num_queries", 300, t + "queries"));
   // For how many queries, the embedding does not say; the recipes have 100.
   if (in.has("decoder.denoising_class_embed.weight")) in.set(t + "denoising.queries", 100);
+  in.set(hybrid + "dim", found.dim);
+  if (in.has(attention + "0.linear1.weight"))
+    in.set(hybrid + "ffn_dim", in.size(attention + "0.linear1.weight", 0));
+  check_json(in);
+  infer_classes(in, {"decoder.dec_score_head.0.weight"}, 0);
+  // Images of the published models: stretched, in [0, 1].
+  in.set("data.val_height", 640);
+  in.set("data.val_width", 640);
+  in.set("data.mean", std::vector<double>{0, 0, 0});
+  in.set("data.std", std::vector<double>{1, 1, 1});
+  return found;
+}
+
+bool infer_rt_detr(Inference& in) {
+  const std::string block = "encoder.fpn_blocks.0.conv1.conv.weight", t = "model.transformer.",
+                    own = "model.rt_detr.", layer = "decoder.decoder.layers.";
+  if (!in.has("decoder.dec_score_head.0.weight") || !in.has(block)) return false;
+  const InferredHybrid found = infer_hybrid(in, own);
+  const Args& given_own = in.given().get_section("rt_detr");
+  in.set(t + "decoder_points",
+         multiple(in, layer + "0.cross_attn.sampling_offsets.weight", 2 * found.heads * found.levels));
   const int64_t position_layers = in.count("decoder.query_pos_head.layers.", ".weight");
   in.set(own + "query_position_layers", position_layers);
   // DEIM changes both together, and the activation leaves no trace of its own.
   if (position_layers == 3 && !given_own.has("decoder_activation"))
     in.set(own + "decoder_activation", "silu");
 
-  check_json(in);
   if (const auto layer_index = in.json().find<int64_t>("eval_idx"); layer_index && *layer_index >= 0)
     in.set(own + "eval_layers", *layer_index + 1);
   if (const auto activation = in.json().find<std::string>("decoder_activation_function");
       activation && !given_own.has("decoder_activation"))
     in.set(own + "decoder_activation", *activation);
 
-  const std::string hybrid = own + "hybrid_encoder.", block = "encoder.fpn_blocks.0.";
-  const int64_t dim = in.size("encoder.lateral_convs.0.conv.weight", 0);
-  in.set(hybrid + "dim", dim);
-  in.set(hybrid + "expansion",
-         static_cast<double>(in.size(block + "conv1.conv.weight", 0)) / static_cast<double>(dim));
+  const int64_t hidden = in.size(block, 0);
+  in.set(own + "hybrid_encoder.expansion", static_cast<double>(hidden) / static_cast<double>(found.dim));
   // R50-m, the only one with both.
-  if (dim != in.size(block + "conv1.conv.weight", 0) && in.count(layer, ".linear1.weight") == 6 &&
-      !given_own.has("eval_layers") && !in.json().find<int64_t>("eval_idx")) {
+  if (found.dim != hidden && in.count(layer, ".linear1.weight") == 6 && !given_own.has("eval_layers") &&
+      !in.json().find<int64_t>("eval_idx")) {
     in.set(own + "eval_layers", 3);
     in.assumed.push_back(own + "eval_layers: 3");
   }
-  if (in.has(attention + "0.linear1.weight"))
-    in.set(hybrid + "ffn_dim", in.size(attention + "0.linear1.weight", 0));
-  infer_classes(in, {"decoder.dec_score_head.0.weight"}, 0);
   // Version 2's weights named "dsp" are of discrete sampling, which leaves no trace in them.
   if (!given_own.has("decoder_sampling")) {
     const auto method = in.json().find<std::string>("decoder_method");
@@ -159,11 +171,6 @@ bool infer_rt_detr(Inference& in) {
         in.assumed.push_back(own + "decoder_sampling: bilinear");
     }
   }
-  // Images of the published models: stretched, in [0, 1].
-  in.set("data.val_height", 640);
-  in.set("data.val_width", 640);
-  in.set("data.mean", std::vector<double>{0, 0, 0});
-  in.set("data.std", std::vector<double>{1, 1, 1});
   return true;
 }
 

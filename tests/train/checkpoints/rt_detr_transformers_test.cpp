@@ -11,14 +11,13 @@
 #include "core/formats/safetensors.h"
 #include "models/build.h"
 #include "models/detection/set_output.h"
-#include "tests/objects.h"
 #include "tests/test_folder.h"
+#include "tests/train/checkpoints/transformers_golden.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
-#include "train/optimizers/optimizer.h"
 
 namespace saccade {
 namespace {
@@ -57,14 +56,6 @@ std::shared_ptr<Detector> load_rt_detr(const std::string& path, const std::vecto
   EXPECT_EQ(report.missing.size(), missing) << testing::PrintToString(report.lines());
   EXPECT_TRUE(report.skipped.empty()) << testing::PrintToString(report.lines());
   return model;
-}
-
-void expect_close(const Tensor& ours, const Tensor& theirs, double tolerance, const std::string& what) {
-  auto a = ours.to_vector<float>(), b = theirs.to_vector<float>();
-  ASSERT_EQ(a.size(), b.size()) << what;
-  double worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i]));
-  EXPECT_LE(worst, tolerance) << what;
 }
 
 class RtDetrFiles : public testing::TestWithParam<RtDetrFile> {};
@@ -156,25 +147,6 @@ TEST(RtDetrConversion, TakesFilesWithTheDenoisingEmbeddingAndWithout) {
   }
 }
 
-struct RtDetrBatch {
-  Tensor images;
-  std::vector<Target> targets;
-};
-
-RtDetrBatch read_rt_detr_batch(const SafetensorsReader& file, int b) {
-  RtDetrBatch batch{file.read(fmt::format("{}.images", b)).to(DType::kF32), {}};
-  for (int64_t n = 0; n < batch.images.dim(0); ++n) {
-    Target target;
-    target.image_id = n;
-    target.height = batch.images.dim(1);
-    target.width = batch.images.dim(2);
-    test::set_objects(target, file.read(fmt::format("{}.{}.labels", b, n)).to_vector<int64_t>(),
-                      file.read(fmt::format("{}.{}.boxes", b, n)).to_vector<float>());
-    batch.targets.push_back(std::move(target));
-  }
-  return batch;
-}
-
 // The losses of transformers by our names: "loss_vfl_aux_2" is that of the proposals, behind two decoder layers. Its denoising
 // queries have our noise.
 TEST(RtDetrTraining, LossesAndGradientsAreTransformers) {
@@ -185,15 +157,13 @@ TEST(RtDetrTraining, LossesAndGradientsAreTransformers) {
     Var v = t.var;
     if (t.name == "decoder.denoising_class_embed.weight") v.value().copy_from(golden.read("denoising"));
   }
-  RtDetrBatch batch = read_rt_detr_batch(golden, 0);
+  GoldenBatch batch = read_batch(golden, 0);
   ExecutionScope scope;
   execution().rng_key = 77;
   DetectionLoss loss =
       model->loss(*model->forward({.images = Var(batch.images), .targets = &batch.targets}), batch.targets);
   auto expect_part = [&](const std::string& theirs, const std::string& ours) {
-    for (const auto& [name, value] : loss.parts)
-      if (name == ours) return expect_close(value, golden.read("loss." + theirs), 1e-3, ours);
-    ADD_FAILURE() << "no " << ours;
+    expect_loss_part(loss, ours, golden.read("loss." + theirs));
   };
   for (auto [theirs, ours] : {std::pair("loss_vfl", "class"), {"loss_bbox", "bbox"}, {"loss_giou", "giou"}})
     for (auto [aux, suffix] : {std::pair("", ""),
@@ -209,42 +179,15 @@ TEST(RtDetrTraining, LossesAndGradientsAreTransformers) {
   EXPECT_NEAR(loss.total.value().item(), total, 1e-4 * total);
 
   backward(loss.total);
-  auto file = open_weights(kRtDetrFolder + "basic.gradients.safetensors");
-  OfficialWeights gradients = official_weights(*file);
-  size_t compared = 0;
-  for (const NamedTensor& p : model->parameters()) {
-    const NamedWeight* theirs = gradients.find(p.name);
-    ASSERT_NE(theirs, nullptr) << p.name;
-    Tensor expected = read_weight(*file, *theirs);
-    double largest = 0;
-    for (float v : expected.to_vector<float>()) largest = std::max(largest, static_cast<double>(std::abs(v)));
-    // The second term is for what is a sum of large parts, such as the gradients in front of a batch norm.
-    expect_close(p.var.grad(), expected, 1e-3 * (largest + 1e-2), p.name);
-    ++compared;
-  }
-  EXPECT_EQ(compared, gradients.tensors.size());
+  expect_gradients(*model, kRtDetrFolder + "basic.gradients.safetensors");
 }
 
 TEST(RtDetrTraining, FollowsTransformersForThirtySteps) {
   auto model = load_rt_detr("basic.safetensors");
   model->set_training(true);
   SafetensorsReader golden(kRtDetrFolder + "basic.training.safetensors");
-  std::vector<RtDetrBatch> batches{read_rt_detr_batch(golden, 0), read_rt_detr_batch(golden, 1)};
-  config::Optimizer options;
-  options.set_learning_rate(2e-5);
-  options.set_weight_decay(1e-4);
-  options.set_clip_norm(0.1);
-  Optimizer optimizer(model->parameters(), options);
-  auto losses = golden.read("curve").to_vector<float>();
-  ASSERT_EQ(losses.size(), 30);
-  for (size_t step = 0; step < losses.size(); ++step) {
-    const RtDetrBatch& batch = batches[step % batches.size()];
-    DetectionLoss loss = model->loss(*model->forward({.images = Var(batch.images)}), batch.targets);
-    EXPECT_NEAR(loss.total.value().item(), losses[step], 1e-3 * losses[step]) << "step " << step;
-    backward(loss.total);
-    optimizer.step(1.0);
-    optimizer.zero_grad();
-  }
+  std::vector<GoldenBatch> batches{read_batch(golden, 0), read_batch(golden, 1)};
+  expect_curve(*model, batches, golden.read("curve").to_vector<float>(), 2e-5);
 }
 
 }  // namespace

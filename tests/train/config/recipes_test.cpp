@@ -55,6 +55,18 @@ TEST(Recipes, RtDetrHasThePublishedSizes) {
   }
 }
 
+// The frozen norms of L and X are no parameters.
+TEST(Recipes, DFineHasThePublishedSizes) {
+  for (auto [size, expected] : {std::pair{"n", 3'782'693},
+                                {"s", 10'321'877},
+                                {"m", 19'590'064},
+                                {"l", 31'244'152},
+                                {"x", 62'621'560}}) {
+    Config c = load_config(SACCADE_SOURCE_DIR "/configs/dfine_" + std::string(size) + ".textproto");
+    EXPECT_EQ(sketch_model(build_args(c), c.model().num_classes())->parameter_count(), expected) << size;
+  }
+}
+
 // With the 1,000 classes of ImageNet.
 TEST(Recipes, ClassifiersHaveThePublishedSizes) {
   for (auto [name, expected] : {std::pair{"swin_t", 28'288'354},
@@ -82,6 +94,11 @@ TEST(Recipes, GroupsAreTheOfficialOnes) {
       {"rt_detr_deim_r50", "backbone.conv1.conv1_1.conv.weight", 0.1, true},
       {"rt_detr_deim_r50", "decoder.decoder.layers.0.norm1.weight", 1, false},
       {"rt_detr_deim_r50", "decoder.decoder.layers.0.linear1.bias", 1, true},
+      {"dfine_s", "backbone.stem.stem1.bn.weight", 0.5, true},
+      {"dfine_s", "encoder.input_proj.0.norm.weight", 1, false},
+      {"dfine_s", "decoder.decoder.layers.0.linear1.bias", 1, false},
+      {"dfine_l", "backbone.stages.0.blocks.0.layers.0.conv.weight", 0.05, true},
+      {"dfine_l", "decoder.decoder.layers.0.linear1.bias", 1, true},
       {"rt_detr_r18", "backbone.conv1.conv1_1.norm.weight", 0.1, false},
       {"rt_detr_r18", "encoder.input_proj.0.norm.weight", 1, true},
       {"rt_detr_r18", "encoder.input_proj.0.norm.bias", 1, false},

@@ -1,0 +1,119 @@
+#include "models/d_fine/decoder.h"
+
+#include "layers/module_scope.h"
+#include "models/common/deformable_tokens.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kBestBins = 4, kHiddenQuality = 64;
+constexpr double kMostPosition = 10;
+
+}  // namespace
+
+// How sharp the distributions of a box are says how good it is: what is added to its logits ("LQE", section 3.1).
+class DFineDecoder::QualityHead : public Module {
+ public:
+  explicit QualityHead(Activation activation) {
+    const LinearOptions zero{.weight_init = init::constant(0), .bias_init = init::constant(0)};
+    reg_conf_ = make_child<Mlp>("reg_conf", std::vector{kSides * (kBestBins + 1), kHiddenQuality, int64_t{1}},
+                                MlpOptions{.activation = activation, .last = zero});
+  }
+  // probabilities [N, Q, 4, R + 1] -> [N, Q, 1]
+  Var forward(const Var& probabilities) const {
+    ModuleScope scope(*this);
+    const int64_t N = probabilities.dim(0), Q = probabilities.dim(1), bins = probabilities.dim(3);
+    const Var bins_of_sides = reshape(probabilities, {N * Q * kSides, bins, 1});
+    const Tensor best = best_tokens(bins_of_sides.value(), 1, kBestBins);
+    Var top = reshape(gather_rows(bins_of_sides, best), {N, Q, kSides, kBestBins});
+    const int last[] = {-1};
+    top = concat({top, mean(top, last, true)}, -1);
+    return reg_conf_->forward(reshape(top, {N, Q, kSides * (kBestBins + 1)}));
+  }
+  std::string type_name() const override { return "QualityHead"; }
+
+ private:
+  std::shared_ptr<Mlp> reg_conf_;
+};
+
+DFineDecoder::DFineDecoder(int64_t channels, const DFineDecoderOptions& options) : options_(options) {
+  const TransformerOptions& o = options.transformer;
+  const LinearOptions xavier{.weight_init = init::xavier_uniform()};
+  for (int64_t l = 0; l < o.levels && channels != o.dim; ++l)
+    input_proj_.push_back(make_child<ConvNorm>(fmt::format("input_proj.{}", l), channels, o.dim,
+                                               ConvNormOptions{.weight_init = init::xavier_uniform()}));
+  up_ = param("up", {1}, init::constant(0.5), false);
+  bin_scale_ = param("reg_scale", {1}, init::constant(options.bin_scale), false);
+  alias("decoder.up", up_);
+  alias("decoder.reg_scale", bin_scale_);
+  decoder_ = make_child<TransformerDecoder>("decoder", o, true);
+  if (o.denoising)
+    denoising_class_embed_ = make_child<LabelEmbedding>("denoising_class_embed", options.classes, o.dim);
+  query_pos_head_ = make_child<Mlp>("query_pos_head", std::vector{int64_t{4}, 2 * o.dim, o.dim},
+                                    MlpOptions{.activation = o.activation, .linear = xavier});
+  selection_ =
+      make_child<QuerySelection>("", o.dim, options.columns, options.classes, options.queries, o.activation);
+  pre_bbox_head_ = child("pre_bbox_head", make_refining_head(o.dim, 4, o.activation));
+  for (int64_t i = 0; i < o.decoder_layers; ++i) {
+    dec_score_head_.push_back(
+        child(fmt::format("dec_score_head.{}", i), make_class_head(o.dim, options.columns)));
+    dec_bbox_head_.push_back(child(fmt::format("dec_bbox_head.{}", i),
+                                   make_refining_head(o.dim, kSides * (options.bins + 1), o.activation)));
+    quality_heads_.push_back(std::make_shared<QualityHead>(o.activation));
+    decoder_->add_head_names(fmt::format("lqe_layers.{}", i), quality_heads_.back());
+  }
+}
+
+void DFineDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
+  ModuleScope scope(*this);
+  std::vector<Var> projected = maps;
+  for (size_t l = 0; l < input_proj_.size(); ++l) projected[l] = input_proj_[l]->forward(maps[l]);
+  const auto [memory, levels] = join_tokens(projected);
+  const TokenMaps token_maps = make_token_maps(levels, input, &constants_);
+  DecoderQueries queries = selection_->forward(memory, make_proposals(token_maps), output.encoder);
+  prepend_denoising(input, training(), options_.classes, options_.denoising, denoising_class_embed_.get(),
+                    queries);
+  output.encoder_classes = true;
+  decode(queries, memory, token_maps, input, output);
+}
+
+void DFineDecoder::decode(const DecoderQueries& q, const Var& memory, const TokenMaps& maps,
+                          const DetectorInput& input, SetOutput& output) {
+  const int64_t N = q.target.dim(0), Q = q.target.dim(1), count = options_.transformer.decoder_layers;
+  const BinScale bins = make_bin_scale(up_, bin_scale_, options_.bins);
+  Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
+  ratios = concat({ratios, ratios}, -1);
+  Var target = q.target, reference = sigmoid(q.reference), first, corners, before;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto layer = static_cast<size_t>(i);
+    if (input.record_sampling) output.sampling.emplace_back();
+    const Var position = clamp(query_pos_head_->forward(reference), -kMostPosition, kMostPosition);
+    target = decoder_->layer(i).forward(target, position,
+                                        {.key = memory,
+                                         .value = memory,
+                                         .padding_mask = maps.padding_mask,
+                                         .reference_points = mul(reshape(reference, {N, Q, 1, 4}), ratios),
+                                         .levels = maps.levels,
+                                         .record = input.record_sampling ? &output.sampling.back() : nullptr},
+                                        q.groups);
+    if (i == 0) {
+      const Var box = sigmoid(add(pre_bbox_head_->forward(target), inverse_sigmoid(reference)));
+      if (training()) set_first(output, q.denoising, {dec_score_head_[0]->forward(target), box});
+      first = box.detach();
+    }
+    // The logits of a layer are what it adds to those of the layer before.
+    const Var refined = dec_bbox_head_[layer]->forward(i == 0 ? target : add(target, before));
+    corners = i == 0 ? refined : add(refined, corners);
+    before = target.detach();
+    const Var probabilities = side_probabilities(corners), box = boxes_of_sides(probabilities, first, bins);
+    if (training() || i + 1 == count)
+      add_layer(output, q.denoising,
+                {.logits = add(dec_score_head_[layer]->forward(target),
+                               quality_heads_[layer]->forward(probabilities)),
+                 .boxes = box,
+                 .sides = {corners, first, bins.places, bins.scale}});
+    reference = box.detach();
+  }
+}
+
+}  // namespace saccade
