@@ -216,9 +216,7 @@ TEST(RtDetr, TheAttentionOfTheEncoderMaySample) {
   EXPECT_EQ(set_output(*model->forward({.images = Var(noise({1, 64, 64, 3}, 2))})).layers.size(), 1);
 }
 
-TEST(RtDetr, APartOfTheChannelsIsRounded) {
-  EXPECT_EQ(csp_channels(176, 120.0 / 176), 120);
-}
+TEST(RtDetr, APartOfTheChannelsIsRounded) { EXPECT_EQ(csp_channels(176, 120.0 / 176), 120); }
 
 TEST(RtDetr, NamesTheWrongField) {
   auto expect = [](const Args& model, const std::string& text) {
