@@ -28,7 +28,6 @@ constexpr ForeignModel kForeign[] = {
     {"embeddings.detection_tokens", "", "YOLOS"},
     {"backbone.0.encoder.encoder.", "transformer.", "RF-DETR"},
     {"backbone.0.encoder.", "projector.", "LW-DETR or RF-DETR"},
-    {"roi_heads.", "", "a Faster R-CNN"},
     {"class_predictor.", "pixel_level_module.", "MaskFormer"},
 };
 
@@ -47,7 +46,8 @@ std::string foreign_model(const WeightsFile& file) {
   for (const ForeignModel& model : kForeign)
     if (has(model.part) && has(model.other))
       return fmt::format("weights of {}, a model that is not here", model.name);
-  if (has("bbox_head.") && has("backbone.") && !has("bbox_head.retina_cls."))  // RetinaNet's are ours
+  // RetinaNet's and R-CNN's are ours.
+  if (has("bbox_head.") && has("backbone.") && !has("bbox_head.retina_cls.") && !has("rpn_head.rpn_cls."))
     return "weights under the names of mmdetection, which are not read: take the official ones of the same model";
   // A torch.nn.Sequential: "model.0.conv.weight", "model.22.dfl.conv.weight".
   if (has("model.0.") && has("model.1.") && has("model.9.") && has("conv.weight"))

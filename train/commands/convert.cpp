@@ -201,7 +201,7 @@ int run_convert(const ConvertArguments& arguments) {
   print_names("left out, not learned", weights.ignored);
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
     fail_input(
-        "{}: {}; expected DETR, Deformable DETR, RT-DETR, DINO, RetinaNet or a backbone (docs/official_checkpoints.md)",
+        "{}: {}; expected DETR, Deformable DETR, RT-DETR, D-FINE, DINO, RetinaNet, R-CNN or a backbone (docs/official_checkpoints.md)",
         arguments.input, foreign);
   file->verify();
   std::optional<Described> described;

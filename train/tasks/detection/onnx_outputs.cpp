@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/tensor/error.h"
+#include "models/build.h"
 #include "models/detection/class_loss.h"
 #include "models/detector.h"
 #include "train/tasks/onnx_outputs.h"
@@ -15,12 +16,18 @@ namespace {
 // (x1, y1, x2, y2) in pixels of the images whose sizes are in the further input orig_target_sizes i64 [N, 2] (width, height), and
 // `scores`, [N, count, ..] each by falling score, as models/detection/postprocess.h; the raw boxes are then `raw_boxes`. Of a
 // model with masks `masks` [N, Q, h, w] beside the raw outputs: logits of maps that cover the padded image.
+// A model that finishes its detections itself (ModelSpec::finishes) has these alone: `labels`, `boxes`, corners as parts of the image or
+// with postprocess as above, `scores`, and `masks` [N, count, h, w], probabilities of maps that cover the boxes.
 class DetectorOutputs : public ModelOutputs {
  public:
   // class_loss: how scores follow from logits; nms: eval.nms, which is left to who reads the file.
   DetectorOutputs(const OutputChoice& choice, std::shared_ptr<const ClassLoss> class_loss,
-                  int64_t max_detections, double nms = 1)
-      : choice_(choice), class_loss_(std::move(class_loss)), max_detections_(max_detections), nms_(nms) {}
+                  int64_t max_detections, double nms = 1, bool finished = false)
+      : choice_(choice),
+        class_loss_(std::move(class_loss)),
+        max_detections_(max_detections),
+        nms_(nms),
+        finished_(finished) {}
   std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override;
   void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override;
   std::vector<std::pair<std::string, std::string>> metadata() const override;
@@ -32,15 +39,24 @@ class DetectorOutputs : public ModelOutputs {
   int64_t class_columns(const Shape& logits) const;  // those that stand for a class
   int64_t count_of(const Shape& logits) const;       // detections of an image
   void lower_detections(OutputWriter& writer, const Raw& logits, const Raw& boxes) const;
+  void lower_finished(OutputWriter& writer, const std::vector<Raw>& raw) const;
 
   OutputChoice choice_;
   std::shared_ptr<const ClassLoss> class_loss_;
   int64_t max_detections_;
   double nms_;
+  bool finished_;
 };
 
 std::string slice_last(OnnxGraph& g, const std::string& x, int64_t begin, int64_t end) {
   return g.node("Slice", {x, g.ints({begin}, "starts"), g.ints({end}, "ends"), g.ints({-1}, "axes")});
+}
+
+// Corners as parts of the image -> in pixels
+std::string pixel_corners(OnnxGraph& g, const std::string& corners, const std::string& sizes) {
+  const std::string size = g.node("Cast", {sizes}, {{"to", int64_t{onnx::TensorProto::FLOAT}}});
+  const std::string both = g.node("Concat", {size, size}, {{"axis", -1}});
+  return g.node("Mul", {corners, g.node("Unsqueeze", {both, g.ints({1}, "axes")})});
 }
 
 // (cx, cy, w, h) in [0, 1] -> (x1, y1, x2, y2) in pixels
@@ -49,9 +65,7 @@ std::string pixel_boxes(OnnxGraph& g, const std::string& boxes, const std::strin
   const std::string half = g.node("Mul", {slice_last(g, boxes, 2, 4), g.scalar(0.5)});
   const std::string corners =
       g.node("Concat", {g.node("Sub", {centre, half}), g.node("Add", {centre, half})}, {{"axis", -1}});
-  const std::string size = g.node("Cast", {sizes}, {{"to", int64_t{onnx::TensorProto::FLOAT}}});
-  const std::string both = g.node("Concat", {size, size}, {{"axis", -1}});
-  return g.node("Mul", {corners, g.node("Unsqueeze", {both, g.ints({1}, "axes")})});
+  return pixel_corners(g, corners, sizes);
 }
 
 int64_t DetectorOutputs::class_columns(const Shape& logits) const {
@@ -114,7 +128,27 @@ void DetectorOutputs::lower_detections(OutputWriter& writer, const Raw& logits, 
   writer.output("scores", scores, DType::kF32, {count});
 }
 
+void DetectorOutputs::lower_finished(OutputWriter& writer, const std::vector<Raw>& raw) const {
+  OnnxGraph& g = writer.graph();
+  const Raw &scores = raw.at(0), &boxes = raw.at(1), &labels = raw.at(2);
+  const int64_t count = scores.shape[1];
+  std::string corners = boxes.name;
+  if (choice_.postprocess) {
+    writer.input("orig_target_sizes", DType::kI64, {2});
+    corners = pixel_corners(g, corners, "orig_target_sizes");
+  }
+  const std::string classes = g.node("Cast", {labels.name}, {{"to", int64_t{onnx::TensorProto::INT64}}});
+  writer.output("labels", classes, DType::kI64, {count});
+  writer.output("boxes", corners, DType::kF32, {count, 4});
+  writer.output("scores", scores.name, DType::kF32, {count});
+  if (raw.size() > 3) {
+    const Shape& maps = raw[3].shape;
+    writer.output("masks", raw[3].name, DType::kF32, {count, maps[2], maps[3]});
+  }
+}
+
 void DetectorOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) const {
+  if (finished_) return lower_finished(writer, raw);
   const Raw &logits = raw.at(0), &boxes = raw.at(1);
   if (choice_.postprocess) lower_detections(writer, logits, boxes);
   if (choice_.postprocess && !choice_.raw_outputs) return;
@@ -129,7 +163,8 @@ std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() con
       {"scores", one_class_a_query() ? "softmax" : "sigmoid"},
       {"boxes", choice_.postprocess
                     ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
-                    : "cx, cy, w, h as parts of the image"}};
+                : finished_ ? "x1, y1, x2, y2 as parts of the image"
+                            : "cx, cy, w, h as parts of the image"}};
   if (nms_ < 1) entries.emplace_back("nms", fmt::format("{}", nms_));
   return entries;
 }
@@ -145,7 +180,8 @@ std::string DetectorOutputs::note() const {
      .make = [](const Config& config, const OutputChoice& choice) -> std::shared_ptr<const ModelOutputs> {
        return std::make_shared<DetectorOutputs>(
            choice, class_losses().find(config::ClassLoss_Name(config.criterion().class_loss())).make({}),
-           config.eval().max_detections(), config.eval().nms());
+           config.eval().max_detections(), config.eval().nms(),
+           model_types().find(config.model().type(), "model.type").finishes);
      }});
 
 }  // namespace

@@ -1,0 +1,176 @@
+#include "models/rcnn/rpn.h"
+
+#include <algorithm>
+
+#include "core/runtime/packed_upload.h"
+#include "core/tensor/execution.h"
+#include "layers/module_scope.h"
+#include "models/rcnn/losses.h"
+#include "models/rcnn/regions.h"
+
+namespace saccade {
+namespace {
+
+// In the padding, bool [N, cells * anchors] of a level.
+Tensor padded_anchors(const Anchors& anchors, int64_t level, MapSize map,
+                      const std::vector<ImageSize>& sizes) {
+  const int64_t N = std::ssize(sizes), A = anchors.per_cell();
+  Tensor hidden = Tensor::zeros({N, map.height, map.width, A}, DType::kBool);
+  for (int64_t n = 0; n < N; ++n) {
+    const MapSize own = anchors.maps(sizes[static_cast<size_t>(n)])[level];
+    hidden.select(0, n).slice(0, own.height, map.height).fill(1);
+    hidden.select(0, n).slice(1, own.width, map.width).fill(1);
+  }
+  return hidden.reshape({N, map.cells() * A});
+}
+
+// The anchors that were drawn, as rows of the predictions of all levels, level by level and of each image by image.
+struct DrawnAnchors {
+  std::vector<int64_t> rows, labels;  // all of them; label 0: an object, -1: none
+  std::vector<float> weights;         // 1 / those of the image
+  std::vector<int64_t> object_rows;   // those that stand for an object
+  std::vector<float> deltas, object_weights;
+
+  void add(const AnchorTargets& image, int64_t n, const FeatureLevels& maps, int64_t N,
+           const RpnOptions& options, const Sample& sample) {
+    const auto weight =
+        1 / static_cast<float>(std::max<size_t>(sample.positives.size() + sample.negatives.size(), 1));
+    auto row_of = [&](int64_t i) {
+      const auto [level, y, x, anchor] = options.anchors.place(image.maps, i);
+      const MapSize& map = maps[level];
+      return ((N * maps.start(level) + n * map.cells()) + y * map.width + x) * options.anchors.per_cell() +
+             anchor;
+    };
+    for (int64_t i : sample.positives) {
+      rows.push_back(row_of(i));
+      labels.push_back(0);
+      weights.push_back(weight);
+      object_rows.push_back(rows.back());
+      object_weights.push_back(weight);
+      const int32_t object = image.stands[static_cast<size_t>(i)];
+      const auto moved = options.coder.encode(image.boxes.data() + 4 * i, image.objects.data() + 4 * object);
+      deltas.insert(deltas.end(), moved.begin(), moved.end());
+    }
+    for (int64_t i : sample.negatives) {
+      rows.push_back(row_of(i));
+      labels.push_back(-1);
+      weights.push_back(weight);
+    }
+  }
+};
+
+}  // namespace
+
+Rpn::Rpn(int64_t channels, const RpnOptions& options) : options_(options) {
+  const Conv2dInit init{.weight = init::normal(0, 0.01), .bias_values = init::constant(0)};
+  const int64_t A = options.anchors.per_cell();
+  conv_ = make_child<Conv2d>("rpn_conv", channels, channels, 3, Conv2dOptions{.padding = 1}, init);
+  class_ = make_child<Conv2d>("rpn_cls", channels, A, 1, Conv2dOptions{}, init);
+  box_ = make_child<Conv2d>("rpn_reg", channels, 4 * A, 1, Conv2dOptions{}, init);
+}
+
+RpnOutput Rpn::forward(const Vars& levels) const {
+  ModuleScope scope(*this);
+  RpnOutput output;
+  for (const Var& level : levels) {
+    const Var map = conv_->forward(level, Activation::kRelu);
+    output.logits.push_back(cast(class_->forward(map), DType::kF32));
+    output.deltas.push_back(cast(box_->forward(map), DType::kF32));
+    output.maps.push_back({map.dim(1), map.dim(2)});
+  }
+  return output;
+}
+
+Tensors Rpn::anchors_of(const RpnOutput& output) const {
+  const Device device = output.logits[0].device();
+  CacheKey key;
+  key.add(static_cast<int>(device), output.maps[0].height, output.maps[0].width);
+  return constants_.get(key, [&] {
+    const int64_t stride = options_.anchors.stride(0), A = options_.anchors.per_cell();
+    const std::vector<float> all =
+        options_.anchors.boxes({output.maps[0].height * stride, output.maps[0].width * stride});
+    Tensors levels;
+    for (int64_t l = 0; l < output.maps.size(); ++l) {
+      const int64_t first = output.maps.start(l) * A, count = output.maps[l].cells() * A;
+      const std::span<const float> own(all.data() + 4 * first, static_cast<size_t>(4 * count));
+      levels.push_back(Tensor::from<float>({count, 4}, own, device));
+    }
+    return levels;
+  });
+}
+
+Tensors Rpn::padding_of(const RpnOutput& output, const std::vector<ImageSize>& sizes) const {
+  const auto fills = [&](const ImageSize& size) { return options_.anchors.maps(size)[0] == output.maps[0]; };
+  if (std::ranges::all_of(sizes, fills)) return Tensors(output.logits.size());
+  const Device device = output.logits[0].device();
+  CacheKey key;
+  key.add(static_cast<int>(device), output.maps[0].height, output.maps[0].width);
+  for (const ImageSize& size : sizes) key.add(size.height, size.width);
+  return constants_.get(key, [&] {
+    Tensors levels;
+    for (int64_t l = 0; l < output.maps.size(); ++l)
+      levels.push_back(padded_anchors(options_.anchors, l, output.maps[l], sizes).to(device));
+    return levels;
+  });
+}
+
+ProposedRegions Rpn::propose(const RpnOutput& output, const std::vector<ImageSize>& sizes,
+                             const Tensor& limits) const {
+  ModuleScope scope(*this);
+  const NoGrad no_grad;
+  const int64_t N = std::ssize(sizes), A = options_.anchors.per_cell();
+  const Device device = output.logits[0].device();
+  const Tensors all_anchors = anchors_of(output), padding = padding_of(output, sizes);
+  Vars boxes, scores, groups;
+  for (int64_t l = 0; l < output.maps.size(); ++l) {
+    const int64_t anchors = output.maps[l].cells() * A;
+    const auto level = static_cast<size_t>(l);
+    Var logits = reshape(output.logits[level].detach(), {N, anchors});
+    if (padding[level].defined()) logits = masked_fill(logits, padding[level], 10 * kLeftOut);
+    const BestRows best = best_rows(logits, training() ? options_.train_candidates : options_.candidates);
+    const int64_t count = best.indices.dim(1);
+    const Var moved = best.of(reshape(output.deltas[level].detach(), {N, anchors, 4}));
+    const Var base = index_select(Var(all_anchors[level]), best.indices.reshape({N * count}));
+    boxes.push_back(options_.coder.decode(moved, base.value().reshape({N, count, 4})));
+    scores.push_back(reshape(best.of(reshape(logits, {N, anchors, 1})), {N, count}));
+    groups.emplace_back(Tensor::full({N, count}, static_cast<double>(l), DType::kF32, device));
+  }
+  const Var all = cut_boxes(concat(boxes, 1), limits);
+  const Var left = suppressed(all, without_flat(all, concat(scores, 1)), concat(groups, 1),
+                              output.maps.size(), options_.nms);
+  const BestRows best = best_rows(left, options_.proposals);
+  const int64_t K = best.indices.dim(1);
+  return {best.of(all), reshape(best.of(reshape(left, {N, left.dim(1), 1})), {N, K})};
+}
+
+RpnLoss Rpn::loss(const RpnOutput& output, const std::vector<Target>& targets, const StepImages& step) const {
+  ModuleScope scope(*this);
+  const int64_t N = std::ssize(targets);
+  const std::vector<AnchorTargets> images = anchor_targets(options_.anchors, targets, options_.assigner);
+  DrawnAnchors drawn;
+  for (int64_t n = 0; n < N; ++n) {
+    const auto i = static_cast<size_t>(n);
+    drawn.add(images[i], n, output.maps, N, options_,
+              sample_candidates(images[i].stands, options_.sampler, execution().rng_key, targets[i].image_id,
+                                "rpn"));
+  }
+  const int64_t R = std::ssize(drawn.rows), P = std::ssize(drawn.object_rows);
+  PackedUpload upload;
+  upload.add(Shape{R}, drawn.rows);
+  upload.add(Shape{R}, drawn.labels);
+  upload.add(Shape{R}, drawn.weights);
+  upload.add(Shape{P}, drawn.object_rows);
+  upload.add(Shape{P, 4}, drawn.deltas);
+  upload.add(Shape{P}, drawn.object_weights);
+  const std::vector<Tensor> t = upload.upload(output.logits[0].device());
+  auto rows_of = [](const Vars& all, int64_t columns, const Tensor& rows) {
+    Vars flat;
+    for (const Var& v : all) flat.push_back(reshape(v, {v.value().numel() / columns, columns}));
+    return index_select(concat(flat, 0), rows);
+  };
+  const double parts = 1 / static_cast<double>(std::max<int64_t>(step.images(), 1));
+  return {binary_cross_entropy(rows_of(output.logits, 1, t[0]), t[1], t[2], parts),
+          weighted_l1(rows_of(output.deltas, 4, t[3]), t[4], t[5], parts)};
+}
+
+}  // namespace saccade

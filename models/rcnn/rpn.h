@@ -1,0 +1,64 @@
+// The region proposal network (Ren et al. 2015) on a feature pyramid: which anchors hold something, and where exactly. Numbers and names
+// are those of mmdetection 2.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/types/step_images.h"
+#include "layers/constant_keeper.h"
+#include "layers/conv2d.h"
+#include "models/pyramid/anchor_targets.h"
+#include "models/pyramid/box_coder.h"
+#include "models/pyramid/sampler.h"
+
+namespace saccade {
+
+struct RpnOptions {
+  Anchors anchors;
+  BoxCoder coder;
+  MaxIouOptions assigner{.positive = 0.7, .negative = 0.3, .low_quality = true, .least_quality = 0.3};
+  SamplerOptions sampler{.count = 256, .positives = 0.5};
+  int64_t train_candidates = 2000, candidates = 1000;  // the best of each level
+  int64_t proposals = 1000;                            // of an image
+  double nms = 0.7;                                    // among those of a level
+};
+
+// Of the levels' maps: logits [N, H, W, A], deltas [N, H, W, 4 A].
+struct RpnOutput {
+  Vars logits, deltas;
+  FeatureLevels maps;
+};
+
+// Boxes [N, K, 4] as corners in pixels, cut to their image, with their logits [N, K], best first; those below kLeftOut fill the rest.
+struct ProposedRegions {
+  Var boxes, scores;
+};
+
+struct RpnLoss {
+  Var classes, boxes;  // [] f32
+};
+
+class Rpn : public Module {
+ public:
+  Rpn(int64_t channels, const RpnOptions& options);
+  RpnOutput forward(const Vars& levels) const;
+  // sizes: the parts of the images that are no padding; limits f32 [N, 2]: the same as (width, height)
+  ProposedRegions propose(const RpnOutput& output, const std::vector<ImageSize>& sizes,
+                          const Tensor& limits) const;
+  const Anchors& anchors() const { return options_.anchors; }
+  // The means over the anchors that were drawn of an image, over the images of the step.
+  RpnLoss loss(const RpnOutput& output, const std::vector<Target>& targets, const StepImages& step) const;
+  std::string type_name() const override { return "Rpn"; }
+
+ private:
+  // Of each level: the anchors f32 [H W A, 4]; which are in the padding, bool [N, H W A], undefined where no image has any.
+  Tensors anchors_of(const RpnOutput& output) const;
+  Tensors padding_of(const RpnOutput& output, const std::vector<ImageSize>& sizes) const;
+
+  RpnOptions options_;
+  ConstantKeeper constants_;
+  std::shared_ptr<Conv2d> conv_, class_, box_;
+};
+
+}  // namespace saccade

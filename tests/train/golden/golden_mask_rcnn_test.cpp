@@ -1,0 +1,66 @@
+// Mask R-CNN against torchvision's (scripts/golden/mask_rcnn.py): its weights in, the detections in photographs out, boxes to 0.01 pixel,
+// scores to 1e-4, masks to an IoU of 0.999.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "data/evaluation/detections.h"
+#include "tests/test_folder.h"
+#include "train/commands/commands.h"
+
+namespace saccade {
+namespace {
+
+const std::string kMaskRcnnFolder = SACCADE_SOURCE_DIR "/tests/golden/mask_rcnn/";
+const std::string kMaskRcnnPhotographs = SACCADE_SOURCE_DIR "/../shared/data/coco_cc_mini/images";
+
+double largest_shift(const Detection& a, const Detection& b) {
+  double worst = 0;
+  for (size_t i = 0; i < 4; ++i) worst = std::max(worst, std::abs(a.bbox[i] - b.bbox[i]));
+  return worst;
+}
+
+TEST(GoldenMaskRcnn, DetectsWhatTorchvisionDetects) {
+  if (!std::filesystem::is_directory(kMaskRcnnPhotographs))
+    GTEST_SKIP() << kMaskRcnnPhotographs << " is not there";
+  TestFolder folder;
+  const std::string checkpoint = folder / "x.safetensors", found = folder / "found.json";
+  ASSERT_EQ(run_convert({.input = kMaskRcnnFolder + "weights.pth",
+                         .output = checkpoint,
+                         .set = {"model.rcnn.detections=30"}}),
+            0);
+  ASSERT_EQ(run_eval({.checkpoint = checkpoint,
+                      .annotations = SACCADE_SOURCE_DIR "/tests/golden/eval/annotations.json",
+                      .images = kMaskRcnnPhotographs,
+                      .detections = found,
+                      .batch_size = 1}),
+            0);
+  std::vector<Detection> ours = read_detections(found, nullptr, nullptr, true),
+                         expected =
+                             read_detections(kMaskRcnnFolder + "detections.json", nullptr, nullptr, true);
+  ASSERT_EQ(ours.size(), expected.size());
+  double box = 0, score = 0, overlap = 1;
+  for (const Detection& e : expected) {
+    auto nearest = ours.end();
+    for (auto it = ours.begin(); it != ours.end(); ++it)
+      if (it->image_id == e.image_id && it->category_id == e.category_id &&
+          std::abs(it->score - e.score) < 1e-3 &&
+          (nearest == ours.end() || largest_shift(*it, e) < largest_shift(*nearest, e)))
+        nearest = it;
+    ASSERT_NE(nearest, ours.end()) << "image " << e.image_id << ", category " << e.category_id;
+    ASSERT_TRUE(nearest->mask && e.mask);
+    box = std::max(box, largest_shift(*nearest, e));
+    score = std::max(score, std::abs(nearest->score - e.score));
+    overlap = std::min(overlap, iou(*nearest->mask, *e.mask));
+    ours.erase(nearest);
+  }
+  EXPECT_LE(box, 0.01);
+  EXPECT_LE(score, 1e-4);
+  EXPECT_GE(overlap, 0.999);
+  fmt::print("boxes differ by at most {:.1e} pixels, scores by {:.1e}, IoU of masks at least {:.5f}\n", box,
+             score, overlap);
+}
+
+}  // namespace
+}  // namespace saccade
