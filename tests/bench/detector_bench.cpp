@@ -115,14 +115,18 @@ int bench(const Options& o) {
     const Batch& batch = batches[next++ % batches.size()];
     DetectorInput input = detector_input(batch, norm, device);
     input.targets = &batch.targets;
-    SetOutput output = set_output(*model->forward(input));
+    const auto output = model->forward(input);
     if (o.infer) {  // the predictions must arrive
-      output.layers.back().logits.value().to(Device::kCpu);
-      output.layers.back().boxes.value().to(Device::kCpu);
+      if (const auto* set = dynamic_cast<const SetOutput*>(output.get())) {
+        set->layers.back().logits.value().to(Device::kCpu);
+        set->layers.back().boxes.value().to(Device::kCpu);
+      } else {  // detections are a part of the work
+        model->postprocess(*output, batch.targets, {.nms = config.eval().nms()});
+      }
       return;
     }
     optimizer.zero_grad();
-    backward(model->loss(output, batch.targets).total);
+    backward(model->loss(*output, batch.targets).total);
     optimizer.step(1);
   };
   int64_t warm = std::max<int64_t>(1, o.steps / 5), timed = std::max<int64_t>(1, o.steps - warm);

@@ -55,6 +55,7 @@ const std::set<std::string> kOperators{"Abs",
                                        "Expand",
                                        "Gather",
                                        "GatherElements",
+                                       "GatherND",
                                        "Gemm",
                                        "GridSample",
                                        "Identity",
@@ -65,12 +66,14 @@ const std::set<std::string> kOperators{"Abs",
                                        "MaxPool",
                                        "Min",
                                        "Mul",
+                                       "NonMaxSuppression",
                                        "Pow",
                                        "ReduceMax",
                                        "ReduceMean",
                                        "ReduceSum",
                                        "Relu",
                                        "Reshape",
+                                       "ScatterND",
                                        "Shape",
                                        "Sigmoid",
                                        "Sin",
@@ -136,7 +139,8 @@ constexpr const char* kSmallTransformer =
 struct ExportCase {
   std::string name, model;
   bool detector = true;
-  std::vector<std::pair<std::string, int>> nodes;  // how many of a type there are
+  std::vector<std::pair<std::string, int>> nodes = {};  // how many of a type there are
+  int64_t rows = 5;                                     // queries, or anchors
 };
 
 std::string with_resnet(const std::string& type, const std::string& backbone,
@@ -193,6 +197,11 @@ const ExportCase kCases[] = {
          "[2, 4, 2] } } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 }"),
      true,
      {{"TopK", 1}, {"GridSample", 6}}},
+    {"retinanet",
+     "model { type: \"retinanet\" backbone { blocks: [1, 1, 1, 1] width: 8 } retinanet { channels: 16 tower_layers: 1 } }",
+     true,
+     {{"TopK", 0}, {"Exp", 1}},
+     9 * (8 * 12 + 4 * 6 + 2 * 3 + 2 + 1)},
     {"swin_detector", "model { type: \"deformable_detr\" backbone { type: \"swin\" outputs: [1, 2] " + kSwin +
                           " } " + kSmallTransformer + "levels: 2 } }"},
     {"swin", vision("swin", kSwin), false, {{"Softmax", 4}}},
@@ -231,7 +240,7 @@ TEST(Export, EveryFamilyIsStandardOperators) {
                                              : std::vector<std::string>{"logits"});
       EXPECT_EQ(shape_of(proto.graph().output(0))[0], free);
       if (c.detector) {
-        EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{free, 5, 4}));
+        EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{free, c.rows, 4}));
       }
       for (auto [type, count] : c.nodes) EXPECT_EQ(count_nodes(proto, type), count) << type;
       EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
@@ -259,6 +268,20 @@ TEST(Export, PreAndPostprocessingOnRequest) {
     EXPECT_EQ(proto.graph().output(0).name(), "labels");
     EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{2, 7, 4}));
     EXPECT_EQ(shape_of(proto.graph().output(2)), (std::vector<int64_t>{2, 7}));
+  }
+}
+
+TEST(Export, DoublesOfDenseDetectorsAreSuppressed) {
+  const auto retinanet = std::ranges::find(kCases, "retinanet", &ExportCase::name);
+  const LoadedModel model = small_model(retinanet->model + " eval { max_detections: 7 }");
+  for (int64_t batch : {2, 0}) {
+    const auto outputs = outputs_of(model, {.classes = 3, .postprocess = true});
+    EXPECT_EQ(outputs->note(), "");
+    const onnx::ModelProto proto =
+        parsed(export_model(*model.module, *outputs, {.height = 64, .width = 96, .batch = batch}).file);
+    check_structure(proto);
+    EXPECT_EQ(count_nodes(proto, "NonMaxSuppression"), 1);
+    EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{batch == 0 ? -1 : batch, 7, 4}));
   }
 }
 

@@ -42,18 +42,20 @@ std::vector<SplitCase> split_cases() {
     cases.push_back({fmt::format("{}_of_proposals", loss), "deformable_detr",
                      "levels: 2 queries: 8 } deformable_detr { box_refine: true two_stage: true", criterion});
   }
+  cases.push_back({"retinanet", "retinanet", "", ""});
   cases.push_back({"classifier", "classifier", "", ""});
   return cases;
 }
 
 std::string split_config(const SplitCase& c) {
-  const bool classifies = c.type == "classifier";
+  const bool classifies = c.type == "classifier", is_dense = c.type == "retinanet";
   return fmt::format(
       "model {{ type: \"{}\" backbone {{ blocks: [1, 1, 1, 1] width: 8 frozen_stages: 0 {} }} {} }}\n{}\n"
       "data {{ train {{ {} }} workers: 0 augment {{ height: 64 width: 64 }} val_height: 64 val_width: 64 }}\n"
       "optimizer {{ type: \"sgd\" learning_rate: 1e-4 }} train {{ max_steps: 2 log_every: 1 }}\n",
       c.type, c.type == "deformable_detr" ? "outputs: [3, 4]" : "",
       classifies ? ""
+      : is_dense ? "retinanet { channels: 16 tower_layers: 1 }"
                  : fmt::format("transformer {{ hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 "
                                "ffn_dim: 16 dropout: 0 {} }}",
                                c.transformer),
@@ -112,7 +114,9 @@ class StepSplits : public testing::TestWithParam<SplitCase> {
 TEST_P(StepSplits, AreTheStepOfOneLargeBatch) {
   const Logged whole = train(kWhole);
   for (const char* name : {"loss", "loss_class", "gradient_norm"}) ASSERT_TRUE(whole.contains(name)) << name;
-  ASSERT_TRUE(whole.contains(GetParam().type == "classifier" ? "top1" : "class_error"));
+  ASSERT_TRUE(whole.contains(GetParam().type == "classifier"  ? "top1"
+                             : GetParam().type == "retinanet" ? "positive_anchors"
+                                                              : "class_error"));
   const bool has_ranks = run_script("command -v mpirun").status == 0;
   for (const Split& s : kSplits) {
     if (s.ranks > 1 && !has_ranks) continue;

@@ -14,20 +14,30 @@ namespace {
 
 // `logits` [N, Q, K] and `boxes` [N, Q, 4] of the last layer as (cx, cy, w, h), parts of the image. With postprocess `labels` i64, `boxes`
 // (x1, y1, x2, y2) in pixels of the images whose sizes are in the further input orig_target_sizes i64 [N, 2] (width, height), and
-// `scores`, [N, count, ..] each by falling score, as models/detection/postprocess.h; the raw boxes are then `raw_boxes`. Of a
+// `scores`, [N, count, ..] each by falling score, as models/detection/postprocess.h; the raw boxes are then `raw_boxes`. Of a dense
+// detector what overlaps a better detection of its class is left out; scores of 0 fill the rest. Of a
 // model with masks `masks` [N, Q, h, w] beside the raw outputs: logits of maps that cover the padded image.
 // A model that finishes its detections itself (ModelSpec::finishes) has these alone: `labels`, `boxes`, corners as parts of the image or
 // with postprocess as above, `scores`, and `masks` [N, count, h, w], probabilities of maps that cover the boxes.
 class DetectorOutputs : public ModelOutputs {
  public:
-  // class_loss: how scores follow from logits; nms: eval.nms, which is left to who reads the file.
+  // class_loss: how scores follow from logits; nms: eval.nms; least_score: of detections, 0: they have none. Dense detectors have one, and
+  // their doubles are suppressed in the file; with others that is left to who reads it.
   DetectorOutputs(const OutputChoice& choice, std::shared_ptr<const ClassLoss> class_loss,
+<<<<<<< HEAD
                   int64_t max_detections, double nms = 1, bool finished = false)
+=======
+                  int64_t max_detections, double nms, double least_score)
+>>>>>>> retina
       : choice_(choice),
         class_loss_(std::move(class_loss)),
         max_detections_(max_detections),
         nms_(nms),
+<<<<<<< HEAD
         finished_(finished) {}
+=======
+        least_score_(least_score) {}
+>>>>>>> retina
   std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override;
   void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override;
   std::vector<std::pair<std::string, std::string>> metadata() const override;
@@ -38,25 +48,44 @@ class DetectorOutputs : public ModelOutputs {
   bool one_class_a_query() const { return class_loss_->extra_columns() > 0; }
   int64_t class_columns(const Shape& logits) const;  // those that stand for a class
   int64_t count_of(const Shape& logits) const;       // detections of an image
+  bool suppresses() const { return nms_ < 1 && least_score_ > 0; }
   void lower_detections(OutputWriter& writer, const Raw& logits, const Raw& boxes) const;
   void lower_finished(OutputWriter& writer, const std::vector<Raw>& raw) const;
 
   OutputChoice choice_;
   std::shared_ptr<const ClassLoss> class_loss_;
   int64_t max_detections_;
+<<<<<<< HEAD
   double nms_;
   bool finished_;
+=======
+  double nms_, least_score_;
+>>>>>>> retina
 };
 
 std::string slice_last(OnnxGraph& g, const std::string& x, int64_t begin, int64_t end) {
   return g.node("Slice", {x, g.ints({begin}, "starts"), g.ints({end}, "ends"), g.ints({-1}, "axes")});
 }
 
+<<<<<<< HEAD
 // Corners as parts of the image -> in pixels
 std::string pixel_corners(OnnxGraph& g, const std::string& corners, const std::string& sizes) {
   const std::string size = g.node("Cast", {sizes}, {{"to", int64_t{onnx::TensorProto::FLOAT}}});
   const std::string both = g.node("Concat", {size, size}, {{"axis", -1}});
   return g.node("Mul", {corners, g.node("Unsqueeze", {both, g.ints({1}, "axes")})});
+=======
+// logits [N, Q, K] and boxes [N, Q, 4] as (cx, cy, w, h) -> scores [N, Q * K], 0 of what is not kept
+std::string suppressed(OnnxGraph& g, const std::string& logits, const std::string& boxes, int64_t most,
+                       double nms, double least_score) {
+  const OnnxAttributes swap{{"perm", std::vector<int64_t>{0, 2, 1}}};
+  const std::string scores = g.node("Transpose", {g.node("Sigmoid", {logits})}, swap);
+  const std::string kept = g.node(
+      "NonMaxSuppression", {boxes, scores, g.ints({most}, "most"), g.scalar(nms), g.scalar(least_score)},
+      {{"center_point_box", int64_t{1}}});
+  const std::string none = g.node("Mul", {scores, g.scalar(0)});
+  const std::string all = g.node("ScatterND", {none, kept, g.node("GatherND", {scores, kept})});
+  return g.node("Reshape", {g.node("Transpose", {all}, swap), g.ints({0, -1})});
+>>>>>>> retina
 }
 
 // (cx, cy, w, h) in [0, 1] -> (x1, y1, x2, y2) in pixels
@@ -104,7 +133,8 @@ void DetectorOutputs::lower_detections(OutputWriter& writer, const Raw& logits, 
   } else {
     const std::string of_classes =
         classes < logits.shape[-1] ? slice_last(g, logits.name, 0, classes) : logits.name;
-    candidates = g.node("Reshape", {of_classes, g.ints({0, -1})});
+    candidates = suppresses() ? suppressed(g, of_classes, boxes.name, count, nms_, least_score_)
+                              : g.node("Reshape", {of_classes, g.ints({0, -1})});
   }
   const std::string top = g.node("TopK", {candidates, k}, {{"axis", -1}, {"largest", 1}, {"sorted", 1}}, 2);
   std::string scores = top, labels, query = top + ":1";
@@ -112,7 +142,7 @@ void DetectorOutputs::lower_detections(OutputWriter& writer, const Raw& logits, 
     labels = g.node("GatherElements", {query_labels, query}, {{"axis", 1}});
   } else {
     // Without Mod, which older compilers lack for i64.
-    scores = g.node("Sigmoid", {top});
+    if (!suppresses()) scores = g.node("Sigmoid", {top});
     const std::string columns = g.ints({classes}, "classes"), index = query;
     query = g.node("Div", {index, columns});
     labels = g.node("Sub", {index, g.node("Mul", {query, columns})});
@@ -163,14 +193,20 @@ std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() con
       {"scores", one_class_a_query() ? "softmax" : "sigmoid"},
       {"boxes", choice_.postprocess
                     ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
+<<<<<<< HEAD
                 : finished_ ? "x1, y1, x2, y2 as parts of the image"
                             : "cx, cy, w, h as parts of the image"}};
   if (nms_ < 1) entries.emplace_back("nms", fmt::format("{}", nms_));
+=======
+                    : "cx, cy, w, h as parts of the image"}};
+  if (nms_ < 1 && !(suppresses() && choice_.postprocess))
+    entries.emplace_back("nms", fmt::format("{}", nms_));
+>>>>>>> retina
   return entries;
 }
 
 std::string DetectorOutputs::note() const {
-  if (!choice_.postprocess || nms_ == 1) return "";
+  if (!choice_.postprocess || nms_ == 1 || suppresses()) return "";
   return fmt::format("eval.nms {}: left to the caller, who finds it in the file's metadata", nms_);
 }
 
@@ -178,10 +214,19 @@ std::string DetectorOutputs::note() const {
     {.name = "detection",
      .file = __FILE__,
      .make = [](const Config& config, const OutputChoice& choice) -> std::shared_ptr<const ModelOutputs> {
+       double least_score = 0;
+       const Args model = model_args(config);
+       for (const std::string& part : model_types().find(config.model().type()).parts)
+         if (const Args& own = model.get_section(part); own.has("score_threshold"))
+           least_score = own.get_float("score_threshold");
        return std::make_shared<DetectorOutputs>(
            choice, class_losses().find(config::ClassLoss_Name(config.criterion().class_loss())).make({}),
+<<<<<<< HEAD
            config.eval().max_detections(), config.eval().nms(),
            model_types().find(config.model().type(), "model.type").finishes);
+=======
+           config.eval().max_detections(), config.eval().nms(), least_score);
+>>>>>>> retina
      }});
 
 }  // namespace

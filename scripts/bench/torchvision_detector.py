@@ -1,0 +1,73 @@
+"""The training step or inference of tests/bench/detector_bench.cpp in torchvision: RetinaNet or Mask R-CNN with a ResNet-50 and a
+feature pyramid, random weights, frozen norms, random images of one size, ten objects each. Its own resizing is left out. Prints {"ms":
+..., "images_per_second": ..., "peak_bytes": ...}, the last of the whole process.
+
+Usage: python scripts/bench/torchvision_detector.py --model retinanet [--infer] [--batch N] [--height H] [--width W] [--steps N]
+"""
+import argparse
+import json
+import resource
+import time
+
+import torch
+import torchvision
+from torchvision.models import detection
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", choices=("retinanet", "mask_rcnn"), required=True)
+parser.add_argument("--infer", action="store_true")
+parser.add_argument("--batch", type=int, default=1)
+parser.add_argument("--height", type=int, default=800)
+parser.add_argument("--width", type=int, default=1066)
+parser.add_argument("--steps", type=int, default=5)
+parser.add_argument("--threads", type=int, default=0)
+args = parser.parse_args()
+
+torch.manual_seed(0)
+if args.threads:
+    torch.set_num_threads(args.threads)
+build = {"retinanet": detection.retinanet_resnet50_fpn, "mask_rcnn": detection.maskrcnn_resnet50_fpn}[args.model]
+model = build(weights=None, weights_backbone=None, trainable_backbone_layers=3)
+for module in model.modules():
+    if isinstance(module, torch.nn.BatchNorm2d):  # without weights torchvision does not freeze them
+        module.eval().requires_grad_(False)
+        module.train = lambda mode=True, m=module: m
+model.transform.resize = lambda image, target=None: (image, target)
+model.train(not args.infer).to(memory_format=torch.channels_last)
+parameters = [p for p in model.parameters() if p.requires_grad]
+optimizer = torch.optim.SGD(parameters, lr=1e-5, momentum=0.9, weight_decay=1e-4)
+images = [torch.rand(3, args.height, args.width) for _ in range(args.batch)]
+targets = []
+for _ in images:
+    low = torch.rand(10, 2) * 0.6
+    boxes = torch.cat((low, low + 0.05 + 0.35 * torch.rand(10, 2)), 1) * torch.tensor([args.width, args.height] * 2)
+    target = {"boxes": boxes, "labels": torch.randint(1, 91, (10,))}
+    if args.model == "mask_rcnn":
+        target["masks"] = torch.zeros(10, args.height, args.width, dtype=torch.uint8)
+        for mask, (x1, y1, x2, y2) in zip(target["masks"], boxes.int().tolist()):
+            mask[y1:y2, x1:x2] = 1
+    targets.append(target)
+
+
+def step():
+    if args.infer:
+        with torch.no_grad():
+            model(images)
+        return
+    loss = sum(model(images, targets).values())
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+
+
+step()
+times = []
+for _ in range(args.steps):
+    start = time.perf_counter()
+    step()
+    times.append((time.perf_counter() - start) * 1e3)
+ms = sorted(times)[len(times) // 2]
+print(json.dumps({"ms": ms, "images_per_second": args.batch * 1e3 / ms,
+                  "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                  "parameters": sum(p.numel() for p in model.parameters()),
+                  "torch": torch.__version__, "torchvision": torchvision.__version__}))
