@@ -24,20 +24,13 @@ class DetectorOutputs : public ModelOutputs {
   // class_loss: how scores follow from logits; nms: eval.nms; least_score: of detections, 0: they have none. Dense detectors have one, and
   // their doubles are suppressed in the file; with others that is left to who reads it.
   DetectorOutputs(const OutputChoice& choice, std::shared_ptr<const ClassLoss> class_loss,
-<<<<<<< HEAD
-                  int64_t max_detections, double nms = 1, bool finished = false)
-=======
-                  int64_t max_detections, double nms, double least_score)
->>>>>>> retina
+                  int64_t max_detections, double nms = 1, double least_score = 0, bool finished = false)
       : choice_(choice),
         class_loss_(std::move(class_loss)),
         max_detections_(max_detections),
         nms_(nms),
-<<<<<<< HEAD
+        least_score_(least_score),
         finished_(finished) {}
-=======
-        least_score_(least_score) {}
->>>>>>> retina
   std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override;
   void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override;
   std::vector<std::pair<std::string, std::string>> metadata() const override;
@@ -55,25 +48,21 @@ class DetectorOutputs : public ModelOutputs {
   OutputChoice choice_;
   std::shared_ptr<const ClassLoss> class_loss_;
   int64_t max_detections_;
-<<<<<<< HEAD
-  double nms_;
-  bool finished_;
-=======
   double nms_, least_score_;
->>>>>>> retina
+  bool finished_;
 };
 
 std::string slice_last(OnnxGraph& g, const std::string& x, int64_t begin, int64_t end) {
   return g.node("Slice", {x, g.ints({begin}, "starts"), g.ints({end}, "ends"), g.ints({-1}, "axes")});
 }
 
-<<<<<<< HEAD
 // Corners as parts of the image -> in pixels
 std::string pixel_corners(OnnxGraph& g, const std::string& corners, const std::string& sizes) {
   const std::string size = g.node("Cast", {sizes}, {{"to", int64_t{onnx::TensorProto::FLOAT}}});
   const std::string both = g.node("Concat", {size, size}, {{"axis", -1}});
   return g.node("Mul", {corners, g.node("Unsqueeze", {both, g.ints({1}, "axes")})});
-=======
+}
+
 // logits [N, Q, K] and boxes [N, Q, 4] as (cx, cy, w, h) -> scores [N, Q * K], 0 of what is not kept
 std::string suppressed(OnnxGraph& g, const std::string& logits, const std::string& boxes, int64_t most,
                        double nms, double least_score) {
@@ -85,7 +74,6 @@ std::string suppressed(OnnxGraph& g, const std::string& logits, const std::strin
   const std::string none = g.node("Mul", {scores, g.scalar(0)});
   const std::string all = g.node("ScatterND", {none, kept, g.node("GatherND", {scores, kept})});
   return g.node("Reshape", {g.node("Transpose", {all}, swap), g.ints({0, -1})});
->>>>>>> retina
 }
 
 // (cx, cy, w, h) in [0, 1] -> (x1, y1, x2, y2) in pixels
@@ -193,15 +181,10 @@ std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() con
       {"scores", one_class_a_query() ? "softmax" : "sigmoid"},
       {"boxes", choice_.postprocess
                     ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
-<<<<<<< HEAD
                 : finished_ ? "x1, y1, x2, y2 as parts of the image"
                             : "cx, cy, w, h as parts of the image"}};
-  if (nms_ < 1) entries.emplace_back("nms", fmt::format("{}", nms_));
-=======
-                    : "cx, cy, w, h as parts of the image"}};
   if (nms_ < 1 && !(suppresses() && choice_.postprocess))
     entries.emplace_back("nms", fmt::format("{}", nms_));
->>>>>>> retina
   return entries;
 }
 
@@ -221,12 +204,8 @@ std::string DetectorOutputs::note() const {
            least_score = own.get_float("score_threshold");
        return std::make_shared<DetectorOutputs>(
            choice, class_losses().find(config::ClassLoss_Name(config.criterion().class_loss())).make({}),
-<<<<<<< HEAD
-           config.eval().max_detections(), config.eval().nms(),
+           config.eval().max_detections(), config.eval().nms(), least_score,
            model_types().find(config.model().type(), "model.type").finishes);
-=======
-           config.eval().max_detections(), config.eval().nms(), least_score);
->>>>>>> retina
      }});
 
 }  // namespace
