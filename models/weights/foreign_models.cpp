@@ -21,8 +21,6 @@ constexpr ForeignModel kForeign[] = {
     {"sa_qcontent_proj.", "", "Conditional DETR"},
     {"ca_qcontent_proj.", "", "Conditional DETR"},
     {"q_content_proj.", "", "Conditional DETR"},
-    {"decoder.lqe_layers.", "", "D-FINE"},
-    {"decoder.pre_bbox_head.", "", "D-FINE"},
     {"text_backbone.", "encoder.", "Grounding DINO"},
     {"feat_map.", "bert.", "Grounding DINO"},
     {"embeddings.detection_tokens", "", "YOLOS"},

@@ -161,7 +161,6 @@ TEST(ForeignWeights, OfOtherModelsAreNamed) {
       {"DAB-DETR", {"transformer.decoder.layers.0.sa_qcontent_proj.weight", "refpoint_embed.weight"}},
       {"DAB-DETR",
        {"model.decoder.layers.0.layer.0.self_attn_query_content_proj.weight", "class_embed.weight"}},
-      {"D-FINE", {"decoder.pre_bbox_head.layers.0.weight"}},
       {"YOLOS", {"vit.embeddings.detection_tokens"}},
       {"names of mmdetection", {"backbone.conv1.weight", "bbox_head.fc_cls.weight"}},
       {"names of Ultralytics", {"model.0.conv.weight", "model.1.conv.weight", "model.9.cv1.conv.weight"}},
