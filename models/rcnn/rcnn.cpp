@@ -109,7 +109,7 @@ void Rcnn::learn(const Vars& levels, const ProposedRegions& proposals, const std
   upload.add(Shape{R}, filled(s.images, R, int64_t{-1}));
   upload.add(Shape{P, 4}, filled(object_rois, 4 * P, 0.0f));
   upload.add(Shape{P}, filled(object_images, P, int64_t{-1}));
-  upload.add(Shape{P}, filled(object_classes, P, int64_t{0}));
+  upload.add(Shape{1, P}, filled(object_classes, P, int64_t{0}));
   const std::vector<Tensor> t = upload.upload(levels[0].device());
   output.regions = box_head_->forward(cut_regions(levels, t[0], t[1], options_.box_regions));
   if (mask_head_ && P > 0)
@@ -120,14 +120,14 @@ void Rcnn::find(const Vars& levels, const ProposedRegions& proposals, const Tens
                 RcnnOutput& output) const {
   const int64_t N = proposals.scores.dim(0), P = proposals.scores.dim(1);
   const Device device = levels[0].device();
-  const Var regions = cut_regions(levels, proposals.boxes.value().reshape({N * P, 4}),
+  const Var regions = cut_regions(levels, reshape(proposals.boxes, {N * P, 4}).value(),
                                   images_of_rows(N, P, device), options_.box_regions);
   output.found = best_detections(proposals, box_head_->forward(regions), limits, options_.detections);
   if (!mask_head_) return;
   const int64_t D = output.found.scores.dim(1);
-  const Var inside = cut_regions(levels, output.found.boxes.value().reshape({N * D, 4}),
+  const Var inside = cut_regions(levels, reshape(output.found.boxes, {N * D, 4}).value(),
                                  images_of_rows(N, D, device), options_.mask_regions);
-  const Var maps = mask_head_->forward(inside, whole_numbers(reshape(output.found.labels, {N * D})));
+  const Var maps = mask_head_->forward(inside, whole_numbers(reshape(output.found.labels, {1, N * D})));
   output.found.masks = reshape(maps, {N, D, maps.dim(1), maps.dim(2)});
 }
 

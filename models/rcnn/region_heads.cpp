@@ -46,9 +46,10 @@ class MaskHead::ClassMaps : public Module {
   Var forward(const Var& regions, const Tensor& classes) const {
     ModuleScope scope(*this);
     const int64_t R = regions.dim(0), pixels = regions.dim(1) * regions.dim(2), C = regions.dim(3);
-    const Var weights = index_select(reshape(weight_, {weight_.dim(0), C}), classes);
+    const int64_t K = weight_.dim(0);
+    const Var weights = gather_rows(reshape(weight_, {1, K, C}), classes);
     const Var maps = matmul(reshape(regions, {R, pixels, C}), reshape(weights, {R, C, 1}));
-    const Var biases = index_select(reshape(bias_, {bias_.dim(0), 1}), classes);
+    const Var biases = reshape(gather_rows(reshape(bias_, {1, K, 1}), classes), {R, 1});
     return reshape(add(cast(reshape(maps, {R, pixels}), DType::kF32), biases),
                    {R, regions.dim(1), regions.dim(2)});
   }

@@ -36,7 +36,7 @@ struct MaskHeadOptions {
 class MaskHead : public Module {
  public:
   MaskHead(int64_t in, const MaskHeadOptions& options, int64_t classes);
-  // regions [R, s, s, in], classes i64 [R] -> logits [R, 2 s, 2 s] of each region's class alone
+  // regions [R, s, s, in], classes i64 [1, R] -> logits [R, 2 s, 2 s] of each region's class alone
   Var forward(const Var& regions, const Tensor& classes) const;
   std::string type_name() const override { return "MaskHead"; }
 

@@ -33,8 +33,7 @@ Var without_flat(const Var& boxes, const Var& scores) {
 }
 
 BestRows best_rows(const Var& scores, int64_t count) {
-  const Tensor s = scores.value();
-  return {best_tokens(s.reshape({s.dim(0), s.dim(1), 1}), 1, count)};
+  return {best_tokens(reshape(scores, {scores.dim(0), scores.dim(1), 1}).value(), 1, count)};
 }
 
 Var stays(const Var& scores) { return clamp(add_scalar(mul_scalar(scores, 1e-20), 1), 0, 1); }

@@ -130,8 +130,8 @@ ProposedRegions Rpn::propose(const RpnOutput& output, const std::vector<ImageSiz
     const BestRows best = best_rows(logits, training() ? options_.train_candidates : options_.candidates);
     const int64_t count = best.indices.dim(1);
     const Var moved = best.of(reshape(output.deltas[level].detach(), {N, anchors, 4}));
-    const Var base = index_select(Var(all_anchors[level]), best.indices.reshape({N * count}));
-    boxes.push_back(options_.coder.decode(moved, base.value().reshape({N, count, 4})));
+    const Var base = best.of(expand(reshape(Var(all_anchors[level]), {1, anchors, 4}), {N, anchors, 4}));
+    boxes.push_back(options_.coder.decode(moved, base.value()));
     scores.push_back(reshape(best.of(reshape(logits, {N, anchors, 1})), {N, count}));
     groups.emplace_back(Tensor::full({N, count}, static_cast<double>(l), DType::kF32, device));
   }
