@@ -82,6 +82,18 @@ TEST(Recipes, ClassifiersHaveThePublishedSizes) {
   }
 }
 
+// COCO's 80 classes, and a norm behind each stage of Swin and DAT.
+TEST(Recipes, PyramidsHaveThePublishedSizes) {
+  for (auto [name, expected] : {std::pair{"retinanet_swin_t", 38'458'798},
+                                {"retinanet_swin_s", 59'776'702},
+                                {"retinanet_dat_t", 38'489'582},
+                                {"retinanet_dat_s", 59'870'846},
+                                {"retinanet_pvt_s", 34'221'300}}) {
+    Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
+    EXPECT_EQ(sketch_model(build_args(c), 80)->parameter_count(), expected) << name;
+  }
+}
+
 // Rates and decays of parameters, as the official commands and files of the optimizers have them.
 TEST(Recipes, GroupsAreTheOfficialOnes) {
   struct Row {
