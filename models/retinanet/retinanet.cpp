@@ -1,5 +1,8 @@
 #include "models/retinanet/retinanet.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "layers/module_scope.h"
@@ -9,7 +12,8 @@ namespace saccade {
 namespace {
 
 constexpr int64_t kFinestStride = 8, kMaps = 3, kExtraLevels = 2;
-constexpr double kAnchorSide = 4;  // in strides, of the smallest of the three scales
+const std::vector<int64_t> kBackboneStages{2, 3, 4};  // whose maps the pyramid takes
+constexpr double kAnchorSide = 4;                     // in strides, of the smallest of the three scales
 constexpr double kFirstScore = 0.01;
 
 const DenseOutput& dense_output(const DetectorOutput& output) {
@@ -64,15 +68,17 @@ std::shared_ptr<const DetectorOutput> RetinaNet::forward(const DetectorInput& in
   output->maps = dense_->anchors.maps(output->canvas);
   Vars maps = backbone_->forward(fill_reach(input.images));
   maps.erase(maps.begin(), maps.end() - kMaps);
-  const Vars levels = neck_->forward(maps);
-  for (size_t l = 0; l < levels.size(); ++l) {
-    const MapSize map{levels[l].dim(1), levels[l].dim(2)}, expected = output->maps[static_cast<int64_t>(l)];
-    if (map != expected)
+  for (int64_t l = 0; l < kMaps; ++l) {
+    const Var& map = maps[static_cast<size_t>(l)];
+    const MapSize size{map.dim(1), map.dim(2)}, wanted = output->maps[l];
+    if (size != wanted)
       fail_input(
-          "model.backbone: {} x {} cells of level {} for images of {} x {}, expected {} x {}: a stride of {}",
-          map.height, map.width, l, output->canvas.height, output->canvas.width, expected.height,
-          expected.width, dense_->anchors.stride(static_cast<int64_t>(l)));
-    auto [logits, deltas] = head_->forward(levels[l]);
+          "model.backbone: a map of {} x {} cells for images of {} x {}, expected {} x {}: a stride of {}",
+          size.height, size.width, output->canvas.height, output->canvas.width, wanted.height, wanted.width,
+          dense_->anchors.stride(l));
+  }
+  for (const Var& level : neck_->forward(maps)) {
+    auto [logits, deltas] = head_->forward(level);
     output->logits.push_back(std::move(logits));
     output->deltas.push_back(std::move(deltas));
   }
@@ -111,6 +117,17 @@ std::vector<std::pair<std::string, Var>> DenseOutput::results() const {
 
 namespace {
 
+// What the configuration tells of the strides of the maps, before anything is computed.
+void check_strides(const Args& backbone, int64_t maps) {
+  const std::vector<int64_t> outputs = backbone.get_ints("outputs", kBackboneStages);
+  if (maps < kMaps || outputs.size() < kBackboneStages.size() ||
+      !std::equal(kBackboneStages.rbegin(), kBackboneStages.rend(), outputs.rbegin()))
+    fail_input("{}.outputs: stages {} with {} maps, expected {} as the last, of strides 8, 16 and 32",
+               backbone.path(), fmt::join(outputs, ", "), maps, fmt::join(kBackboneStages, ", "));
+  if (backbone.has("dilation") && backbone.get_bool("dilation"))
+    fail_input("{}.dilation: true leaves the last map a stride of 16, expected false", backbone.path());
+}
+
 AnchorOptions anchor_options(bool like_torchvision) {
   AnchorOptions options{.strides = {}, .scales = {}, .whole_pixels = like_torchvision};
   for (int64_t l = 0; l < kMaps + kExtraLevels; ++l) options.strides.push_back(kFinestStride << l);
@@ -140,10 +157,9 @@ std::shared_ptr<Module> build_retinanet(const Args& model, int64_t classes, cons
                 .score_threshold = own.get_float("score_threshold"),
                 .candidates = own.get_int("candidates")}};
   own.finish("RetinaNet");
-  auto backbone = build_backbone(model.get_section("backbone"), {2, 3, 4});
-  if (const auto maps = std::ssize(backbone->channels()); maps < kMaps)
-    fail_input("model.backbone.outputs: {} maps, expected at least {}, the last of strides 8, 16 and 32",
-               maps, kMaps);
+  const Args& section = model.get_section("backbone");
+  auto backbone = build_backbone(section, kBackboneStages);
+  check_strides(section, std::ssize(backbone->channels()));
   return std::make_shared<RetinaNet>(options, std::move(backbone));
 }
 

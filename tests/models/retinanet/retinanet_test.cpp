@@ -12,6 +12,7 @@
 #include "core/tensor/philox.h"
 #include "models/not_finite.h"
 #include "models/pyramid/anchor_targets.h"
+#include "tests/input_error.h"
 #include "tests/models/schema_args.h"
 
 namespace saccade {
@@ -300,6 +301,20 @@ TEST(RetinaNet, KeepsTheStatisticsOfItsNorms) {
   }
   backbone.set("frozen_batch_norm", true);
   EXPECT_THROW(test::build_detector(args, kClasses), InputError);
+}
+
+TEST(RetinaNet, RefusesBackbonesOfOtherStrides) {
+  auto refused = [](const char* key, const Args::Value& value) {
+    Args args = test::schema_args("retinanet");
+    args.section("backbone").set("blocks", std::vector<int64_t>{1, 1, 1, 1});
+    args.section("backbone").set(key, value);
+    return input_error([&] { test::build_detector(args, kClasses); });
+  };
+  EXPECT_EQ(refused("dilation", true),
+            "model.backbone.dilation: true leaves the last map a stride of 16, expected false");
+  for (const std::vector<int64_t>& outputs : {std::vector<int64_t>{1, 2, 3}, {3, 4}, {1, 3, 4}})
+    EXPECT_TRUE(refused("outputs", outputs).starts_with("model.backbone.outputs: stages ")) << outputs[0];
+  EXPECT_EQ(refused("outputs", std::vector<int64_t>{1, 2, 3, 4}), "no error");
 }
 
 TEST(RetinaNet, StartsWithRareObjectsWhereTheAnchorsAre) {
