@@ -211,7 +211,7 @@ TEST(CocoExports, FilesAreFoundByNamesOfWindowsAndOfLvis) {
   std::string names;
   for (const ImageInfo& image : checked.left.images) names += image.file_name + " ";
   EXPECT_EQ(names, "images/a.png b\\c.png train2017/d.png e.png ");
-  EXPECT_NE(checked.remarks.find("1 images are named with \"\\\", as on Windows"), std::string::npos);
+  EXPECT_NE(checked.remarks.find("1 image is named with \"\\\", as on Windows"), std::string::npos);
 }
 
 // rf-detr #60, yolov5 #7291, RT-DETR #92

@@ -71,7 +71,7 @@ TEST(Classes, AreChosenAlikeInEveryFormat) {
       {{.map = {{"cat", "dog"}, {"dog", "cat"}}},
        "a.png: dog cat | b.png: cat | c.png: bus",
        "bus=1 dog=2 cat=3",
-       "cat=11 dog=12 bus=13",
+       "dog=12 cat=11 bus=13",
        {}},
   };
   for (const std::string& format : kDetectionFormats)

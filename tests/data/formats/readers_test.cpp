@@ -59,7 +59,7 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
        {"error: data.yaml: line 2: train: \"images/a/1.png\": expected a folder of images or a list of them (.txt)"}},
       {both(set, {{"data.yaml", kNames + "train: images/a\nval: images/b\ntest: ../test/images\n"}}),
        {"yolo train: 1.png(1) 2.png(1) | val: 3.png(1)\ndata.yaml: line 4: test: \"../test/images\": no such folder or list of "
-        "images; so there are no test images\nimages/c holds labelled data but is none of the splits and is left out"}},
+        "images; so there are no test images\nlabels/c holds labelled data but is none of the splits and is left out"}},
       {both(set, {{"data.yaml", kNames + "train: list.txt\n"},
                   {"list.txt", "images/a/1.png\nimages/a/none.png\n"}}),
        {"error: images/a/none.png: no such file (list.txt: line 2)"}},
@@ -71,7 +71,7 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
        {"error: ", "one.yaml, ", "each describe a data set, expected one of them in place of the folder"}},
       {both(set, {{"one.yaml", kNames + "train: images/a\nval: images/b\n"},
                   {"two.yaml", kNames + "train: images/b\nval: images/c\n"}}),
-       {"yolo train: 3.png(1) | val: 4.png(1)"},
+       {"yolo train: 3.png(1) | val: 4.png(1)\nlabels/a holds labelled data but is none of the splits and is left out"},
        "two.yaml"},
       {both(set, {{"data.yaml", "nc: 3\n" + kNames + "train: images/a\n"}}),
        {"error: data.yaml: line 1: nc: 3, but there are 2 names"}},
