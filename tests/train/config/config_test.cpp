@@ -130,7 +130,7 @@ TEST(Config, BadSetsNameTheNearestPath) {
       {"precision=fp16", "expected one of f32, tf32, bf16"},
       {"data=3", "is a group of fields"},
       {"train={max_stepps: 4}",
-       "--set train: no field \"max_stepps\" in Train, did you mean \"train.max_steps\"?"},
+       "--set train: no field \"max_stepps\" in Train, did you mean \"max_steps\"?"},
       {"train={max_steps: many}", "--set train: expected integer, got: many"},
       {"seed.x=3", "it has no fields of its own"},
       {"optimizer.group.0.lr_mult=1", "which has 0 elements"},
