@@ -302,8 +302,7 @@ TEST(PassedOver, AccentsOfOtherSystems) {
     const std::string png = disk + ".png";
     check_reading({
         {{{"annotations.json", coco_of(said + ".png")}, {"images/" + png, ""}},
-         {"coco train: " + png + "\n",
-          "1 image is named with its accents in another form of Unicode"}},
+         {"coco train: " + png + "\n", "1 image is named with its accents in another form of Unicode"}},
         {{{"annotations.csv", kTable + said + ".png,nut,1,1,3,3\n"}, {png, ""}},
          {"csv train: " + png + "(1)"}},
         {{{"annotations.xml", cvat_of(said + ".png")}, {"images/" + png, ""}},

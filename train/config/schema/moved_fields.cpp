@@ -3,8 +3,6 @@
 #include <fmt/ranges.h>
 #include <google/protobuf/text_format.h>
 
-#include <algorithm>
-
 #include "core/tensor/error.h"
 #include "train/config/schema/config_fields.h"
 #include "train/config/schema/rules.h"
@@ -78,17 +76,14 @@ std::string path_of_today(const std::string& path) {
 void move_fields(Config& config, const std::string& file, std::vector<std::string>* notes) {
   std::vector<std::pair<std::string, FieldPlace>> moved;
   collect(config, "", moved);
-  std::vector<std::string> names;  // but for those of parts that the model does not read: check_parts tells
+  std::vector<std::string> names;
   for (const auto& [old_path, from] : moved) {
     const std::string& path = rule_of(from.field).moved_to();
     const FieldPlace to = place_of(config, path);
     if (!file.empty() && to.message->GetReflection()->HasField(*to.message, to.field))
       fail_input("{}: {} is the old name of {}, expected only one of them", file, old_path, path);
     move(from, to);
-    const bool is_foreign = std::ranges::any_of(other_parts(config.model()), [&](const auto* part) {
-      return path.starts_with("model." + part->name() + ".");
-    });
-    if (!is_foreign) names.push_back(fmt::format("{} is now {}", old_path, path));
+    names.push_back(fmt::format("{} is now {}", old_path, path));
   }
   if (!notes || names.empty()) return;
   constexpr size_t kNamed = 3;
