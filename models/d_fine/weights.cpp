@@ -35,6 +35,14 @@ WeightRules hugging_face_names() {
   rules.push_back({"model.decoder.lqe_layers.", "decoder.decoder.lqe_layers."});
   for (const char* name : {"pre_bbox_head.", "up", "reg_scale"})
     rules.push_back({std::string("model.decoder.") + name, std::string("decoder.") + name});
+  // Names of version 5 of transformers in memory.
+  for (const char* number : {"0.", "1."}) {
+    const std::string to = number[0] == '0' ? "linear1." : "linear2.";
+    rules.push_back({std::string("model.encoder.aifi.*.layers.*.mlp.layers.") + number,
+                     "encoder.encoder.*.layers.*." + to});
+    rules.push_back(
+        {std::string("model.decoder.layers.*.mlp.layers.") + number, "decoder.decoder.layers.*." + to});
+  }
   const WeightRules& shared = hugging_face_rt_detr_names();
   rules.insert(rules.end(), shared.begin(), shared.end());
   return rules;

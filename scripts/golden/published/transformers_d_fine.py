@@ -28,7 +28,8 @@ from transformers.models.d_fine import modeling_d_fine
 from transformers_rt_detr import GOLDEN, batches, draw, our_noise, targets_of, wide
 
 CLASSES, QUERIES, LAYERS, BINS, SCALE, UP = 5, 12, 3, 8, 4.0, 0.5
-STEPS, RATE, NOISE_QUERIES, SEED = 30, 2e-5, 6, 4
+STEPS, RATE, NOISE_QUERIES, SEED = 30, 5e-6, 6, 9
+POINTS = [1, 2, 1]  # of each level
 WEIGHTS = {"class": 1.0, "bbox": 5.0, "giou": 2.0, "fgl": 0.15, "ddf": 1.5}
 
 
@@ -42,7 +43,7 @@ def make_model(denoising=0):
         backbone_config=backbone, freeze_backbone_batch_norms=False, encoder_hidden_dim=16, encoder_in_channels=channels[1:],
         encoder_ffn_dim=32, encoder_attention_heads=4, hidden_expansion=0.5, depth_mult=0.67, d_model=16, num_queries=QUERIES,
         decoder_in_channels=[16] * 3, decoder_ffn_dim=24, decoder_layers=LAYERS, decoder_attention_heads=4,
-        decoder_n_points=[1, 2, 1], num_denoising=denoising, num_labels=CLASSES, max_num_bins=BINS, reg_scale=SCALE, up=UP))
+        decoder_n_points=POINTS, num_denoising=denoising, num_labels=CLASSES, max_num_bins=BINS, reg_scale=SCALE, up=UP))
 
 
 @torch.no_grad()
@@ -56,6 +57,8 @@ def draw_all(model, seed):
             t.fill_(UP)
         elif name.endswith("reg_scale"):
             t.fill_(SCALE)
+        elif name.endswith("num_points_scale"):
+            t.copy_(torch.tensor([1 / n for n in POINTS for _ in range(n)]))
 
 
 # ---- the losses, image by image -----------------------------------------------------------------------------------------

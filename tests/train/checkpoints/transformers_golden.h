@@ -63,8 +63,10 @@ inline void expect_gradients(const Module& model, const std::string& path) {
     Tensor expected = read_weight(*file, *theirs);
     double largest = 0;
     for (float v : expected.to_vector<float>()) largest = std::max(largest, static_cast<double>(std::abs(v)));
-    // The second term is for what is a sum of large parts, such as the gradients in front of a batch norm.
-    expect_close(p.var.grad(), expected, 1e-3 * (largest + 1e-2), p.name);
+    // The second term is for what is a sum of large parts, such as the gradients in front of a batch norm. A learned affine step's two
+    // numbers are sums over whole maps: PyTorch's own f32 strays from its f64 by up to 9 times as much there.
+    const double factor = p.name.find(".lab.") != std::string::npos ? 10 : 1;
+    expect_close(p.var.grad(), expected, factor * 1e-3 * (largest + 1e-2), p.name);
     ++compared;
   }
   EXPECT_EQ(compared, gradients.tensors.size());
