@@ -1,6 +1,6 @@
-"""The training step or inference of tests/bench/detector_bench.cpp in torchvision: RetinaNet or Mask R-CNN with a ResNet-50 and a
-feature pyramid, random weights, frozen norms, random images of one size, ten objects each. Its own resizing is left out. Prints {"ms":
-..., "images_per_second": ..., "peak_bytes": ...}, the last of the whole process.
+"""The training step or inference of tests/bench/detector_bench.cpp in torchvision: RetinaNet or Mask R-CNN with a ResNet-50
+and a feature pyramid, random weights, frozen norms, random images of one size, ten objects each. Its own resizing is left out.
+Prints {"ms": ..., "images_per_second": ..., "peak_bytes": ...}, the last of the whole process.
 
 Usage: python scripts/bench/torchvision_detector.py --model retinanet [--infer] [--batch N] [--height H] [--width W] [--steps N]
 """

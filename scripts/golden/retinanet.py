@@ -1,11 +1,11 @@
-"""torchvision's RetinaNet beside Saccade's, with random weights: a photograph in, boxes and scores out, and losses with gradients.
+"""torchvision's RetinaNet beside Saccade's, with random weights: a photograph in, boxes and scores out; losses, gradients.
 
-  make    writes tests/golden/retinanet: a small RetinaNet of torchvision's own parts (weights.pth), its detections in three photographs of
-          coco_cc_mini (detections.json), and one training step of it (step.safetensors)
+  make    writes tests/golden/retinanet: a small RetinaNet of torchvision's own parts (weights.pth), its detections in three photographs
+          of coco_cc_mini (detections.json), and one training step of it (step.safetensors)
   check   the same with retinanet_resnet50_fpn itself, in a folder of its own: converts, evaluates and compares
 
-Photographs are resized by Pillow, as Saccade does it; torchvision's own resizing is left out. Losses are mmdetection's: its assignment,
-the sum over all images divided by their positives, written here in plain PyTorch, with torchvision's focal loss.
+Photographs are resized by Pillow, as Saccade does it; torchvision's own resizing is left out. Losses are mmdetection's: its
+assignment, the sum over all images divided by their positives, written here in plain PyTorch, with torchvision's focal loss.
 
 Usage: python scripts/golden/retinanet.py make|check [--data ../shared/data] [--saccade build/saccade]
                                                              needs torch, torchvision, Pillow
@@ -57,7 +57,7 @@ def in_bf16(x):
 
 @torch.no_grad()
 def draw(model, seed, image):
-    """All tensors at random, in numbers that bf16 can hold; logits and deltas of an image [3, H, W] spread as a trained model's."""
+    """All tensors at random, in numbers that bf16 can hold; logits and deltas of an image spread as a trained model's."""
     g = torch.Generator().manual_seed(seed)
     for name, t in model.state_dict().items():
         if name.endswith("running_var") or ("bn" in name or "downsample.1" in name) and name.endswith("weight"):
@@ -153,7 +153,8 @@ def losses(model, images, targets, whole_pixels, canvas):
         own_logits, own_deltas = [], []
         for l, a in enumerate(levels):
             rows, columns = features[l].shape[2:]
-            own_logits.append(logits[l][n].reshape(rows, columns, 9, -1)[:a.shape[0], :a.shape[1]].reshape(-1, logits[l].shape[-1]))
+            cells = logits[l][n].reshape(rows, columns, 9, -1)[:a.shape[0], :a.shape[1]]
+            own_logits.append(cells.reshape(-1, logits[l].shape[-1]))
             own_deltas.append(deltas[l][n].reshape(rows, columns, 9, 4)[:a.shape[0], :a.shape[1]].reshape(-1, 4))
         a = torch.cat([v.reshape(-1, 4) for v in levels])
         stands = assign(a, boxes)  # in f32, whose rounding decides which of many equal overlaps are the best

@@ -4,8 +4,8 @@ transformers' own loss is no reference: it has no united matches, and pairs the 
 another. So the losses here are written down from the paper and the official configuration, image by image where the official
 code takes a batch for one image (its distillation and the number of united pairs), see docs/models.md.
 
-Written to FOLDER: small.safetensors (as save_pretrained writes it), small.golden.safetensors (logits and boxes in evaluation of the
-images of transformers_rt_detr.py), small.training.safetensors (targets, the parts of the loss of one step with denoising, the
+Written to FOLDER: small.safetensors (as save_pretrained writes it), small.golden.safetensors (logits and boxes in evaluation of
+the images of transformers_rt_detr.py), small.training.safetensors (targets, the parts of the loss of one step with denoising, the
 losses of 30 AdamW steps without) and small.gradients.safetensors.
 
 tests/train/checkpoints/d_fine_transformers_test.cpp reads tests/golden/d_fine.
@@ -109,9 +109,9 @@ def varifocal(logits, boxes, pairs, target):
     q = torch.zeros_like(logits)
     for query, o in pairs:
         q[query, target["class_labels"][o]] = overlaps(boxes[query].detach(), target["boxes"][o])[0]
-    one_hot = (torch.zeros_like(logits).index_put(
-        (torch.tensor([p[0] for p in pairs], dtype=torch.int64),
-         target["class_labels"][torch.tensor([p[1] for p in pairs], dtype=torch.int64)]), torch.tensor(1.0, dtype=logits.dtype)))
+    one_hot = torch.zeros_like(logits)
+    for query, o in pairs:
+        one_hot[query, target["class_labels"][o]] = 1
     weight = (0.75 * logits.sigmoid() ** 2 * (1 - one_hot) + q).detach()
     return F.binary_cross_entropy_with_logits(logits, q, weight=weight, reduction="sum")
 
