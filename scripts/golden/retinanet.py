@@ -1,6 +1,7 @@
 """torchvision's RetinaNet beside Saccade's, with random weights: a photograph in, boxes and scores out; losses, gradients.
 
-  make    writes tests/golden/retinanet: a small RetinaNet of torchvision's own parts (weights.pth), its detections in three photographs
+  make    writes tests/golden/retinanet: a small RetinaNet of torchvision's own parts (weights.pth), its detections in three
+  photographs
           of coco_cc_mini (detections.json), and one training step of it (step.safetensors)
   check   the same with retinanet_resnet50_fpn itself, in a folder of its own: converts, evaluates and compares
 
