@@ -1,0 +1,75 @@
+// D-FINE's distributions of sides: what holds for them by their formulas. Whole models: tests/train/checkpoints/d_fine_transformers_test.cpp.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/d_fine/distribution.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kBins = 32;
+
+BinScale bins_of(float scale) {
+  return make_bin_scale(Var(Tensor::from<float>({1}, {0.5F})), Var(Tensor::from<float>({1}, {scale})), kBins);
+}
+
+// The outermost bins are twice |up| * scale, and the bins grow by (|up| * scale + 1)^(2 / 30).
+TEST(DFineBins, AreSymmetricAndGrow) {
+  for (const auto& [scale, growth] : {std::pair{4.0F, 1.075990}, {8.0F, 1.113264}}) {
+    const auto w = bins_of(scale).places.value().to_vector<float>();
+    ASSERT_EQ(w.size(), 33);
+    EXPECT_EQ(w[16], 0);
+    EXPECT_FLOAT_EQ(w[32], scale);
+    EXPECT_FLOAT_EQ(w[31], scale / 2);
+    for (size_t n = 0; n < w.size(); ++n) EXPECT_EQ(w[n], -w[32 - n]) << n;
+    for (size_t n = 18; n < 32; ++n) EXPECT_NEAR((w[n] + 1) / (w[n - 1] + 1), growth, 1e-5) << n;
+  }
+}
+
+// All of the probability in bin n says W(n), for each side its own.
+TEST(DFineBins, ABoxFollowsFromItsSides) {
+  const BinScale bins = bins_of(4);
+  const auto w = bins.places.value().to_vector<float>();
+  const int64_t chosen[] = {16, 20, 3, 32};
+  std::vector<float> p(4 * 33);
+  for (size_t side = 0; side < 4; ++side) p[side * 33 + static_cast<size_t>(chosen[side])] = 1;
+  const float cx = 0.4F, cy = 0.6F, width = 0.2F, height = 0.1F;
+  const Var reference(Tensor::from<float>({1, 1, 4}, {cx, cy, width, height}));
+  const auto box =
+      boxes_of_sides(Var(Tensor::from<float>({1, 1, 4, 33}, p)), reference, bins).value().to_vector<float>();
+  const float x1 = cx - (2 + w[16]) * width / 4, y1 = cy - (2 + w[20]) * height / 4,
+              x2 = cx + (2 + w[3]) * width / 4, y2 = cy + (2 + w[32]) * height / 4;
+  const float expected[] = {(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1};
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(box[i], expected[i], 1e-6) << i;
+}
+
+// A side between two bins belongs to both, by its distance; one beyond the ends to the outermost.
+TEST(DFineBins, TargetsAreTheTwoBinsBesideASide) {
+  const BinScale bins = bins_of(4);
+  const auto w = bins.places.value().to_vector<float>();
+  const float width = 0.2F, height = 0.2F;
+  // Distances of left, top, right and bottom: exactly W(18), a quarter from W(20) to W(21), below W(0), the reference itself.
+  const float distance[] = {w[18], 0.75F * w[20] + 0.25F * w[21], -4.5F, 0};
+  const float cx = 0.5F, cy = 0.5F, x1 = cx - (2 + distance[0]) * width / 4,
+              y1 = cy - (2 + distance[1]) * height / 4, x2 = cx + (2 + distance[2]) * width / 4,
+              y2 = cy + (2 + distance[3]) * height / 4;
+  const Var reference(Tensor::from<float>({1, 4}, {cx, cy, width, height})),
+      truth(Tensor::from<float>({1, 4}, {(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1}));
+  const auto y = side_targets(reference, truth, bins).value().to_vector<float>();
+  ASSERT_EQ(y.size(), 4 * 33);
+  const auto of = [&](size_t side, size_t bin) { return y[side * 33 + bin]; };
+  for (size_t side = 0; side < 4; ++side) {
+    float sum = 0;
+    for (size_t bin = 0; bin < 33; ++bin) sum += of(side, bin);
+    EXPECT_NEAR(sum, 1, 1e-6) << side;
+  }
+  EXPECT_NEAR(of(0, 18), 1, 1e-4);
+  EXPECT_NEAR(of(1, 20), 0.75, 1e-4);
+  EXPECT_NEAR(of(1, 21), 0.25, 1e-4);
+  EXPECT_EQ(of(2, 0), 1);
+  EXPECT_NEAR(of(3, 16), 1, 1e-4);
+}
+
+}  // namespace
+}  // namespace saccade
