@@ -88,7 +88,13 @@ TEST(Recipes, PyramidsHaveThePublishedSizes) {
                                 {"retinanet_swin_s", 59'776'702},
                                 {"retinanet_dat_t", 38'489'582},
                                 {"retinanet_dat_s", 59'870'846},
-                                {"retinanet_pvt_s", 34'221'300}}) {
+                                {"retinanet_pvt_s", 34'221'300},
+                                {"faster_rcnn_r50", 41'753'056},
+                                {"mask_rcnn_r50", 44'396'336},
+                                {"mask_rcnn_swin_t", 47'794'602},
+                                {"mask_rcnn_swin_s", 69'112'506},
+                                {"mask_rcnn_dat_t", 47'825'386},
+                                {"mask_rcnn_dat_s", 69'206'650}}) {
     Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
     EXPECT_EQ(sketch_model(build_args(c), 80)->parameter_count(), expected) << name;
   }
