@@ -282,7 +282,11 @@ bool infer_hgnet(Inference& in, const std::string& prefix) {
     in.set(b + "channels", channels);
     in.set(b + "blocks", blocks);
   }
-  in.set(b + "lab", in.has(prefix + "stem.stem1.lab.scale"));
+  // D-FINE trains all of its small backbones, which have these steps, and freezes stem and norms of the others.
+  const bool small = in.has(prefix + "stem.stem1.lab.scale");
+  in.set(b + "lab", small);
+  in.set("model.backbone.frozen_batch_norm", !small);
+  in.set("model.backbone.frozen_stages", small ? 0 : 1);
   return true;
 }
 
