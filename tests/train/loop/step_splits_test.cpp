@@ -23,7 +23,7 @@ constexpr Split kWhole{1, 8, 1};
 constexpr Split kSplits[] = {{1, 4, 2}, {1, 1, 8}, {2, 4, 2}, {4, 8, 1}};
 
 struct SplitCase {
-  std::string name, type, transformer, criterion;
+  std::string name, type, transformer, criterion, flags = {};
 };
 void PrintTo(const SplitCase& c, std::ostream* out) { *out << c.name; }
 
@@ -42,23 +42,31 @@ std::vector<SplitCase> split_cases() {
     cases.push_back({fmt::format("{}_of_proposals", loss), "deformable_detr",
                      "levels: 2 queries: 8 } deformable_detr { box_refine: true two_stage: true", criterion});
   }
+  // Its encoder's norms are of the batch where they are trained.
+  cases.push_back({"d_fine", "d_fine",
+                   "queries: 8 denoising { queries: 10 } } d_fine { hybrid_encoder { dim: 16 ffn_dim: 16 } "
+                   "fusion_blocks: 1 bins: 8",
+                   "", "--freeze '^encoder'"});
   cases.push_back({"retinanet", "retinanet", "", ""});
+  cases.push_back({"mask_rcnn", "mask_rcnn", "", ""});
   cases.push_back({"classifier", "classifier", "", ""});
   return cases;
 }
 
 std::string split_config(const SplitCase& c) {
-  const bool classifies = c.type == "classifier", is_dense = c.type == "retinanet";
+  const bool classifies = c.type == "classifier";
   return fmt::format(
       "model {{ type: \"{}\" backbone {{ blocks: [1, 1, 1, 1] width: 8 frozen_stages: 0 {} }} {} }}\n{}\n"
       "data {{ train {{ {} }} workers: 0 augment {{ height: 64 width: 64 }} val_height: 64 val_width: 64 }}\n"
       "optimizer {{ type: \"sgd\" learning_rate: 1e-4 }} train {{ max_steps: 2 log_every: 1 }}\n",
       c.type, c.type == "deformable_detr" ? "outputs: [3, 4]" : "",
-      classifies ? ""
-      : is_dense ? "retinanet { channels: 16 tower_layers: 1 }"
-                 : fmt::format("transformer {{ hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 "
-                               "ffn_dim: 16 dropout: 0 {} }}",
-                               c.transformer),
+      classifies              ? ""
+      : c.type == "retinanet" ? "retinanet { channels: 16 tower_layers: 1 }"
+      : c.type == "mask_rcnn"
+          ? "rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 samples: 32 proposals: 64 }"
+          : fmt::format("transformer {{ hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 "
+                        "ffn_dim: 16 dropout: 0 {} }}",
+                        c.transformer),
       classifies ? "" : fmt::format("criterion {{ {} }}", c.criterion),
       classifies ? "images: \"split_classes\""
                  : "annotations: \"splits/annotations.json\" images: \"splits/images\"");
@@ -104,8 +112,8 @@ class StepSplits : public testing::TestWithParam<SplitCase> {
   static Logged train(const Split& s) {
     const Result r = run_ranks(fmt::format(
         "rm -rf split\nOMP_NUM_THREADS=1 timeout -k 5 60 \"$S\" train --config split.textproto --output split "
-        "--quiet --trial-batch off --set data.batch_size={} --set train.accumulate={} {}",
-        s.batch, s.accumulate, s.ranks > 1 ? fmt::format("--processes {}", s.ranks) : ""));
+        "--quiet --trial-batch off --set data.batch_size={} --set train.accumulate={} {} {}",
+        s.batch, s.accumulate, GetParam().flags, s.ranks > 1 ? fmt::format("--processes {}", s.ranks) : ""));
     EXPECT_EQ(r.status, 0) << r.err;
     return logged_means(scratch() / "split");
   }
@@ -115,6 +123,7 @@ TEST_P(StepSplits, AreTheStepOfOneLargeBatch) {
   const Logged whole = train(kWhole);
   for (const char* name : {"loss", "loss_class", "gradient_norm"}) ASSERT_TRUE(whole.contains(name)) << name;
   ASSERT_TRUE(whole.contains(GetParam().type == "classifier"  ? "top1"
+                             : GetParam().type == "mask_rcnn" ? "loss_mask"
                              : GetParam().type == "retinanet" ? "positive_anchors"
                                                               : "class_error"));
   const bool has_ranks = run_script("command -v mpirun").status == 0;
