@@ -81,6 +81,7 @@ class Lowering {
   Tensor constant(const char* attribute) const { return constant_value(tensor_id(attribute)); }
   bool has_tensor(const char* attribute) const { return tensor_id(attribute) >= 0; }
   std::string tensor(const char* attribute) { return values_.name(tensor_id(attribute)); }
+  bool depends_on_images(const char* attribute) const { return values_.at(tensor_id(attribute)).depends; }
 
   int64_t integer(const char* attribute) const { return get<int64_t>(attribute); }
   double number(const char* attribute) const { return get<double>(attribute); }

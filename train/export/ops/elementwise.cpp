@@ -118,8 +118,10 @@ void lower_cast(Lowering& l) {
 SACCADE_REGISTER_LOWERING("cast", lower_cast);
 
 void lower_masked_fill(Lowering& l) {
-  l.result(l.node("Where", {l.graph().constant(l.constant("mask"), "mask"),
-                            l.graph().constant(Tensor::scalar(l.number("value")), "value"), l.input(0)}));
+  const std::string mask =
+      l.depends_on_images("mask") ? l.tensor("mask") : l.graph().constant(l.constant("mask"), "mask");
+  l.result(
+      l.node("Where", {mask, l.graph().constant(Tensor::scalar(l.number("value")), "value"), l.input(0)}));
 }
 SACCADE_REGISTER_LOWERING("masked_fill", lower_masked_fill);
 
