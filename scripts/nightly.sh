@@ -76,6 +76,11 @@ onnx() {
   [ -d .cache/onnx ] || { echo "onnxruntime could not be fetched" && return 77; }
   .cache/onnx/bin/python scripts/checks/check_onnx.py --height 96 --width 128
 }
+plans() {
+  grep -q '^build conv_plans:' build/build.ninja || { echo "cuDNN is not here" && return 77; }
+  cmake --build --preset release --target conv_plans
+  build/conv_plans
+}
 package() {
   command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "nvcc is not here" && return 77; }
   scripts/package.sh
@@ -90,6 +95,7 @@ part mutation "$(pick 50 5) changes of each group of sources: do the tests notic
 part torture "$(pick 100 10) killed and damaged trainings, $(pick 5000 500) steps with every option" \
   scripts/torture.sh --trials "$(pick 100 10)" --steps "$(pick 5000 500)"
 part onnx "every recipe's export in onnxruntime" onnx
+part plans "cuDNN's plans for every recipe's convolutions on all described GPUs" plans
 part tidy "clang-tidy over the whole tree" scripts/checks/clang_tidy.sh
 part package "the archive for another machine" package
 
