@@ -7,7 +7,7 @@ code takes a batch for one image (its distillation and the number of united pair
 Written to FOLDER: small.safetensors (as save_pretrained writes it), small.golden.safetensors (logits and boxes in evaluation of
 the images of transformers_rt_detr.py), small.training.safetensors (targets, the parts of the loss of one step with denoising,
 the
-losses of 30 AdamW steps without) and small.gradients.safetensors.
+losses of 20 AdamW steps without) and small.gradients.safetensors.
 
 tests/train/checkpoints/d_fine_transformers_test.cpp reads tests/golden/d_fine.
 
@@ -29,7 +29,7 @@ from transformers.models.d_fine import modeling_d_fine
 from transformers_rt_detr import GOLDEN, batches, draw, our_noise, targets_of, wide
 
 CLASSES, QUERIES, LAYERS, BINS, SCALE, UP = 5, 12, 3, 8, 4.0, 0.5
-STEPS, RATE, NOISE_QUERIES, SEED = 30, 5e-6, 6, 9
+STEPS, RATE, NOISE_QUERIES, SEED = 20, 5e-6, 6, 9
 POINTS = [1, 2, 1]  # of each level
 WEIGHTS = {"class": 1.0, "bbox": 5.0, "giou": 2.0, "fgl": 0.15, "ddf": 1.5}
 

@@ -82,7 +82,9 @@ TEST(DFineTraining, LossesAndGradientsAreThoseOfThePaper) {
   expect_gradients(*model, kDFineFolder + "small.gradients.safetensors");
 }
 
-TEST(DFineTraining, FollowsThePaperForThirtySteps) {
+// Later a pair that two layers match otherwise changes hands: PyTorch's own curve strays by more than the tolerance from weights that
+// differ by 2e-6.
+TEST(DFineTraining, FollowsThePaperForTwentySteps) {
   auto model = load_d_fine();
   model->set_training(true);
   SafetensorsReader golden(kDFineFolder + "small.training.safetensors");

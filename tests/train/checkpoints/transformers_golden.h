@@ -80,7 +80,7 @@ inline void expect_curve(Detector& model, const std::vector<GoldenBatch>& batche
   options.set_weight_decay(1e-4);
   options.set_clip_norm(0.1);
   Optimizer optimizer(model.parameters(), options);
-  ASSERT_EQ(losses.size(), 30);
+  ASSERT_GE(losses.size(), 20);
   for (size_t step = 0; step < losses.size(); ++step) {
     const GoldenBatch& batch = batches[step % batches.size()];
     DetectionLoss loss = model.loss(*model.forward({.images = Var(batch.images)}), batch.targets);
