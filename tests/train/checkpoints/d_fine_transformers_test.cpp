@@ -79,7 +79,8 @@ TEST(DFineTraining, LossesAndGradientsAreThoseOfThePaper) {
   const double total = golden.read("loss.total").to_vector<float>()[0];
   EXPECT_NEAR(loss.total.value().item(), total, 1e-4 * total);
   backward(loss.total);
-  expect_gradients(*model, kDFineFolder + "small.gradients.safetensors");
+  // PyTorch's own gradients in f32 stray from those in f64, which the file has, by up to 8.7 times the tolerance.
+  expect_gradients(*model, kDFineFolder + "small.gradients.safetensors", 10);
 }
 
 // Later a pair that two layers match otherwise changes hands: PyTorch's own curve strays by more than the tolerance from weights that
