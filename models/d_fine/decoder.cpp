@@ -36,45 +36,27 @@ class DFineDecoder::QualityHead : public Module {
   std::shared_ptr<Mlp> reg_conf_;
 };
 
-DFineDecoder::DFineDecoder(int64_t channels, const DFineDecoderOptions& options) : options_(options) {
+DFineDecoder::DFineDecoder(int64_t channels, const DFineDecoderOptions& options)
+    : HybridDecoder(options), options_(options) {
   const TransformerOptions& o = options.transformer;
-  const LinearOptions xavier{.weight_init = init::xavier_uniform()};
-  for (int64_t l = 0; l < o.levels && channels != o.dim; ++l)
-    input_proj_.push_back(make_child<ConvNorm>(fmt::format("input_proj.{}", l), channels, o.dim,
-                                               ConvNormOptions{.weight_init = init::xavier_uniform()}));
+  if (channels != o.dim) make_projections(channels);
   up_ = param("up", {1}, init::constant(0.5), false);
   bin_scale_ = param("reg_scale", {1}, init::constant(options.bin_scale), false);
   alias("decoder.up", up_);
   alias("decoder.reg_scale", bin_scale_);
-  decoder_ = make_child<TransformerDecoder>("decoder", o, true);
-  if (o.denoising)
-    denoising_class_embed_ = make_child<LabelEmbedding>("denoising_class_embed", options.classes, o.dim);
+  make_layers();
+  const LinearOptions xavier{.weight_init = init::xavier_uniform()};
   query_pos_head_ = make_child<Mlp>("query_pos_head", std::vector{int64_t{4}, 2 * o.dim, o.dim},
                                     MlpOptions{.activation = o.activation, .linear = xavier});
-  selection_ =
-      make_child<QuerySelection>("", o.dim, options.columns, options.classes, options.queries, o.activation);
+  make_query_selection();
   pre_bbox_head_ = child("pre_bbox_head", make_refining_head(o.dim, 4, o.activation));
   for (int64_t i = 0; i < o.decoder_layers; ++i) {
-    dec_score_head_.push_back(
-        child(fmt::format("dec_score_head.{}", i), make_class_head(o.dim, options.columns)));
+    add_score_head(i);
     dec_bbox_head_.push_back(child(fmt::format("dec_bbox_head.{}", i),
                                    make_refining_head(o.dim, kSides * (options.bins + 1), o.activation)));
     quality_heads_.push_back(std::make_shared<QualityHead>(o.activation));
     decoder_->add_head_names(fmt::format("lqe_layers.{}", i), quality_heads_.back());
   }
-}
-
-void DFineDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
-  ModuleScope scope(*this);
-  std::vector<Var> projected = maps;
-  for (size_t l = 0; l < input_proj_.size(); ++l) projected[l] = input_proj_[l]->forward(maps[l]);
-  const auto [memory, levels] = join_tokens(projected);
-  const TokenMaps token_maps = make_token_maps(levels, input, &constants_);
-  DecoderQueries queries = selection_->forward(memory, make_proposals(token_maps), output.encoder);
-  prepend_denoising(input, training(), options_.classes, options_.denoising, denoising_class_embed_.get(),
-                    queries);
-  output.encoder_classes = true;
-  decode(queries, memory, token_maps, input, output);
 }
 
 void DFineDecoder::decode(const DecoderQueries& q, const Var& memory, const TokenMaps& maps,

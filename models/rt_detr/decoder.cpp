@@ -2,47 +2,25 @@
 
 #include <algorithm>
 
-#include "layers/module_scope.h"
-#include "models/common/deformable_tokens.h"
-
 namespace saccade {
 
-RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& options) : options_(options) {
+RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& options)
+    : HybridDecoder(options), options_(options) {
   const TransformerOptions& o = options.transformer;
-  const LinearOptions xavier{.weight_init = init::xavier_uniform()};
-  for (int64_t l = 0; l < o.levels; ++l)
-    input_proj_.push_back(make_child<ConvNorm>(fmt::format("input_proj.{}", l), channels, o.dim,
-                                               ConvNormOptions{.weight_init = init::xavier_uniform()}));
-  decoder_ = make_child<TransformerDecoder>("decoder", o, true);
-  if (o.denoising)
-    denoising_class_embed_ = make_child<LabelEmbedding>("denoising_class_embed", options.classes, o.dim);
+  make_projections(channels);
+  make_layers();
   std::vector<int64_t> position{4};
   if (options.query_position_layers == 2) position.push_back(2 * o.dim);
   while (std::ssize(position) < options.query_position_layers) position.push_back(o.dim);
   position.push_back(o.dim);
+  const LinearOptions xavier{.weight_init = init::xavier_uniform()};
   query_pos_head_ =
       make_child<Mlp>("query_pos_head", position, MlpOptions{.activation = o.activation, .linear = xavier});
-  selection_ =
-      make_child<QuerySelection>("", o.dim, options.columns, options.classes, options.queries, o.activation);
-  for (int64_t i = 0; i < o.decoder_layers; ++i)
-    dec_score_head_.push_back(
-        child(fmt::format("dec_score_head.{}", i), make_class_head(o.dim, options.columns)));
+  make_query_selection();
+  for (int64_t i = 0; i < o.decoder_layers; ++i) add_score_head(i);
   for (int64_t i = 0; i < o.decoder_layers; ++i)
     dec_bbox_head_.push_back(
         child(fmt::format("dec_bbox_head.{}", i), make_refining_head(o.dim, 4, o.activation)));
-}
-
-void RtDetrDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
-  ModuleScope scope(*this);
-  std::vector<Var> projected;
-  for (size_t l = 0; l < maps.size(); ++l) projected.push_back(input_proj_[l]->forward(maps[l]));
-  const auto [memory, levels] = join_tokens(projected);
-  TokenMaps token_maps = make_token_maps(levels, input, &constants_);
-  DecoderQueries queries = selection_->forward(memory, make_proposals(token_maps), output.encoder);
-  prepend_denoising(input, training(), options_.classes, options_.denoising, denoising_class_embed_.get(),
-                    queries);
-  output.encoder_classes = true;
-  decode(queries, memory, token_maps, input, output);
 }
 
 // Boxes are refined from layer to layer; the gradient of a layer's box also flows to the head of the layer before, not

@@ -2,35 +2,19 @@
 // counts and initialisation are those of the official code of v2; `level_points` of the cross-attention is all that v2 adds.
 #pragma once
 
-#include "models/backbone.h"
-#include "models/detection/set_detector.h"
 #include "models/rt_detr/decoder.h"
-#include "models/rt_detr/hybrid_encoder.h"
 #include "models/weights/weight_naming.h"
 
 namespace saccade {
 
-struct RtDetrOptions : SetDetectorOptions {
-  HybridEncoderOptions encoder;
-  RtDetrDecoderOptions decoder;  // but queries, columns and classes
-};
-
-class RtDetr : public SetDetector {
+class RtDetr : public HybridDetector {
  public:
-  RtDetr(const RtDetrOptions& options, std::shared_ptr<Backbone> backbone);
-  SetOutput predict(const DetectorInput& input) override;
+  RtDetr(const HybridOptions& options, const RtDetrDecoderOptions& decoder,
+         std::shared_ptr<Backbone> backbone)
+      : HybridDetector(options, std::move(backbone)) {
+    make_decoder<RtDetrDecoder>(decoder);
+  }
   std::string type_name() const override { return "RtDetr"; }
-  std::vector<std::string> class_heads() const override {
-    return {"decoder.enc_score_head.", "decoder.dec_score_head.", "decoder.denoising_class_embed."};
-  }
-  std::vector<std::string> repeated_heads() const override {
-    return {"decoder.dec_score_head.", "decoder.dec_bbox_head."};
-  }
-
- private:
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<HybridEncoder> encoder_;
-  std::shared_ptr<RtDetrDecoder> decoder_;
 };
 
 bool infer_rt_detr(Inference& weights);  // see ModelSpec::infer
