@@ -9,6 +9,7 @@
 #include "data/evaluation/detections.h"
 #include "data/images/image.h"
 #include "tests/test_folder.h"
+#include "tests/train/nearest_detection.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
 
@@ -17,12 +18,6 @@ namespace {
 
 const std::string kGolden = SACCADE_SOURCE_DIR "/tests/golden/eval/";
 const std::string kImages = SACCADE_SOURCE_DIR "/../shared/data/coco_cc_mini/images";
-
-double box_difference(const Detection& a, const Detection& b) {
-  double worst = 0;
-  for (size_t i = 0; i < 4; ++i) worst = std::max(worst, std::abs(a.bbox[i] - b.bbox[i]));
-  return worst;
-}
 
 class Eval : public testing::TestWithParam<const char*> {};
 
@@ -50,17 +45,10 @@ TEST_P(Eval, DetectsWhatPyTorchDetects) {
     ASSERT_EQ(ours.size(), expected.size());
     double box = 0, score = 0;
     for (const Detection& e : expected) {
-      // Scores that are nearly equal may come in another order.
-      auto nearest = ours.end();
-      for (auto it = ours.begin(); it != ours.end(); ++it)
-        if (it->image_id == e.image_id && it->category_id == e.category_id &&
-            std::abs(it->score - e.score) < 1e-3 &&
-            (nearest == ours.end() || box_difference(*it, e) < box_difference(*nearest, e)))
-          nearest = it;
-      ASSERT_NE(nearest, ours.end()) << "image " << e.image_id << ", category " << e.category_id;
+      const std::optional<Detection> nearest = take_nearest(ours, e);
+      ASSERT_TRUE(nearest) << "image " << e.image_id << ", category " << e.category_id;
       box = std::max(box, box_difference(*nearest, e));
       score = std::max(score, std::abs(nearest->score - e.score));
-      ours.erase(nearest);
     }
     EXPECT_LE(box, 0.01) << "batch size " << batch;
     EXPECT_LE(score, 1e-4) << "batch size " << batch;

@@ -7,17 +7,11 @@
 #include <cmath>
 
 #include "autograd/engine.h"
-#include "autograd/scope.h"
 #include "core/formats/safetensors.h"
-#include "models/build.h"
-#include "models/detection/set_output.h"
 #include "tests/test_folder.h"
 #include "tests/train/checkpoints/transformers_golden.h"
-#include "train/checkpoints/infer_config.h"
-#include "train/checkpoints/init_from.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
-#include "train/config/options.h"
 
 namespace saccade {
 namespace {
@@ -31,31 +25,20 @@ struct RtDetrFile {
 // missing: the parameters that the file lacks.
 std::shared_ptr<Detector> load_rt_detr(const std::string& path, const std::vector<std::string>& sets = {},
                                        size_t missing = 0) {
-  auto file = open_weights(kRtDetrFolder + path);
-  OfficialWeights weights = official_weights(*file);
-  Config given;
-  for (const char* set : {"model.transformer.heads=4", "model.transformer.queries=12"}) apply_set(given, set);
-  auto inferred = infer_config(*file, weights, given);
-  EXPECT_TRUE(inferred.has_value());
-  if (!inferred) return nullptr;
-  Config config = inferred->config;
-  config.MergeFrom(given);
-  // Official files ask for the official code's rectangles.
-  const bool official = path.ends_with(".pth");
-  EXPECT_EQ(config.model().rt_detr().hybrid_encoder().transposed_position(), official);
-  if (official) apply_set(config, "model.rt_detr.hybrid_encoder.transposed_position=false");
-  if (path.starts_with("bottleneck")) {
-    apply_set(config, "model.backbone.frozen_batch_norm=true");
-  } else {
-    apply_set(config, "model.backbone.frozen_batch_norm=false");
-    apply_set(config, "model.backbone.frozen_stages=0");
-  }
-  for (const std::string& set : sets) apply_set(config, set);
-  auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
-  InitReport report = fill_model(*file, weights, *model);
-  EXPECT_EQ(report.missing.size(), missing) << testing::PrintToString(report.lines());
-  EXPECT_TRUE(report.skipped.empty()) << testing::PrintToString(report.lines());
-  return model;
+  return load_detector(
+      kRtDetrFolder + path,
+      [&](Config& config) {
+        // Official files ask for the official code's rectangles.
+        const bool official = path.ends_with(".pth");
+        EXPECT_EQ(config.model().rt_detr().hybrid_encoder().transposed_position(), official);
+        if (official) apply_set(config, "model.rt_detr.hybrid_encoder.transposed_position=false");
+        if (path.starts_with("bottleneck")) {
+          apply_set(config, "model.backbone.frozen_batch_norm=true");
+          config.mutable_model()->mutable_backbone()->clear_frozen_stages();
+        }
+        for (const std::string& set : sets) apply_set(config, set);
+      },
+      missing);
 }
 
 class RtDetrFiles : public testing::TestWithParam<RtDetrFile> {};
@@ -63,20 +46,7 @@ class RtDetrFiles : public testing::TestWithParam<RtDetrFile> {};
 TEST_P(RtDetrFiles, LogitsAndBoxesAreTransformers) {
   auto model = load_rt_detr(GetParam().weights);
   ASSERT_NE(model, nullptr);
-  model->set_training(false);
-  SafetensorsReader golden(kRtDetrFolder + GetParam().golden), images(kRtDetrFolder + "images.safetensors");
-  for (bool folded : {true, false}) {
-    ExecutionScope scope;
-    execution().grad_enabled = !folded;
-    for (int b = 0; golden.find(fmt::format("{}.logits", b)); ++b) {
-      SetOutput output = set_output(
-          *model->forward({.images = Var(images.read(fmt::format("{}.images", b)).to(DType::kF32))}));
-      const std::string where = fmt::format("batch {}{}", b, folded ? ", folded" : "");
-      expect_close(output.layers.back().logits.value(), golden.read(fmt::format("{}.logits", b)), 1e-4,
-                   where);
-      expect_close(output.layers.back().boxes.value(), golden.read(fmt::format("{}.boxes", b)), 1e-4, where);
-    }
-  }
+  expect_results(*model, kRtDetrFolder + GetParam().golden);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, RtDetrFiles,
@@ -153,10 +123,7 @@ TEST(RtDetrTraining, LossesAndGradientsAreTransformers) {
   auto model = load_rt_detr("basic.safetensors", {"model.transformer.denoising.queries=6"}, 1);
   model->set_training(true);
   SafetensorsReader golden(kRtDetrFolder + "basic.training.safetensors");
-  for (const NamedTensor& t : model->named_tensors()) {
-    Var v = t.var;
-    if (t.name == "decoder.denoising_class_embed.weight") v.value().copy_from(golden.read("denoising"));
-  }
+  fill_denoising(*model, golden.read("denoising"));
   GoldenBatch batch = read_batch(golden, 0);
   ExecutionScope scope;
   execution().rng_key = 77;

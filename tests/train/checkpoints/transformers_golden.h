@@ -5,14 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "autograd/engine.h"
+#include "autograd/scope.h"
 #include "core/formats/safetensors.h"
-#include "models/detector.h"
+#include "models/build.h"
+#include "models/detection/set_output.h"
 #include "models/weights/weight_names.h"
 #include "tests/objects.h"
+#include "train/checkpoints/infer_config.h"
+#include "train/checkpoints/init_from.h"
+#include "train/config/options.h"
 #include "train/optimizers/optimizer.h"
 
 namespace saccade {
@@ -24,6 +30,57 @@ inline void expect_close(const Tensor& ours, const Tensor& theirs, double tolera
   double worst = 0;
   for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i]));
   EXPECT_LE(worst, tolerance) << what;
+}
+
+// The model of a file with 4 heads and 12 queries and a backbone that trains, as `adjust` changes the configuration that the file tells.
+// missing: the parameters that the file lacks.
+inline std::shared_ptr<Detector> load_detector(const std::string& path,
+                                               const std::function<void(Config&)>& adjust,
+                                               size_t missing = 0) {
+  auto file = open_weights(path);
+  OfficialWeights weights = official_weights(*file);
+  Config given;
+  for (const char* set : {"model.transformer.heads=4", "model.transformer.queries=12"}) apply_set(given, set);
+  auto inferred = infer_config(*file, weights, given);
+  EXPECT_TRUE(inferred.has_value());
+  if (!inferred) return nullptr;
+  Config config = inferred->config;
+  config.MergeFrom(given);
+  apply_set(config, "model.backbone.frozen_batch_norm=false");
+  apply_set(config, "model.backbone.frozen_stages=0");
+  adjust(config);
+  auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
+  InitReport report = fill_model(*file, weights, *model);
+  EXPECT_EQ(report.missing.size(), missing) << testing::PrintToString(report.lines());
+  EXPECT_TRUE(report.skipped.empty()) << testing::PrintToString(report.lines());
+  return model;
+}
+
+// Logits and boxes of the last layer, of the images of scripts/golden/published/transformers_rt_detr.py.
+inline void expect_results(Detector& model, const std::string& golden_path) {
+  model.set_training(false);
+  SafetensorsReader golden(golden_path),
+      images(SACCADE_SOURCE_DIR "/tests/golden/rt_detr/images.safetensors");
+  for (bool folded : {true, false}) {
+    ExecutionScope scope;
+    execution().grad_enabled = !folded;
+    for (int b = 0; golden.find(fmt::format("{}.logits", b)); ++b) {
+      SetOutput output = set_output(
+          *model.forward({.images = Var(images.read(fmt::format("{}.images", b)).to(DType::kF32))}));
+      const std::string where = fmt::format("batch {}{}", b, folded ? ", folded" : "");
+      expect_close(output.layers.back().logits.value(), golden.read(fmt::format("{}.logits", b)), 1e-4,
+                   where);
+      expect_close(output.layers.back().boxes.value(), golden.read(fmt::format("{}.boxes", b)), 1e-4, where);
+    }
+  }
+}
+
+// Gives the embedding of the denoising queries, which files for evaluation lack.
+inline void fill_denoising(const Module& model, const Tensor& embedding) {
+  for (const NamedTensor& t : model.named_tensors()) {
+    Var v = t.var;
+    if (t.name == "decoder.denoising_class_embed.weight") v.value().copy_from(embedding);
+  }
 }
 
 struct GoldenBatch {

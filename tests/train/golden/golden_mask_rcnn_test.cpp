@@ -7,6 +7,7 @@
 
 #include "data/evaluation/detections.h"
 #include "tests/test_folder.h"
+#include "tests/train/nearest_detection.h"
 #include "train/commands/commands.h"
 
 namespace saccade {
@@ -14,12 +15,6 @@ namespace {
 
 const std::string kMaskRcnnFolder = SACCADE_SOURCE_DIR "/tests/golden/mask_rcnn/";
 const std::string kMaskRcnnPhotographs = SACCADE_SOURCE_DIR "/../shared/data/coco_cc_mini/images";
-
-double largest_shift(const Detection& a, const Detection& b) {
-  double worst = 0;
-  for (size_t i = 0; i < 4; ++i) worst = std::max(worst, std::abs(a.bbox[i] - b.bbox[i]));
-  return worst;
-}
 
 TEST(GoldenMaskRcnn, DetectsWhatTorchvisionDetects) {
   if (!std::filesystem::is_directory(kMaskRcnnPhotographs))
@@ -42,18 +37,12 @@ TEST(GoldenMaskRcnn, DetectsWhatTorchvisionDetects) {
   ASSERT_EQ(ours.size(), expected.size());
   double box = 0, score = 0, overlap = 1;
   for (const Detection& e : expected) {
-    auto nearest = ours.end();
-    for (auto it = ours.begin(); it != ours.end(); ++it)
-      if (it->image_id == e.image_id && it->category_id == e.category_id &&
-          std::abs(it->score - e.score) < 1e-3 &&
-          (nearest == ours.end() || largest_shift(*it, e) < largest_shift(*nearest, e)))
-        nearest = it;
-    ASSERT_NE(nearest, ours.end()) << "image " << e.image_id << ", category " << e.category_id;
+    const std::optional<Detection> nearest = take_nearest(ours, e);
+    ASSERT_TRUE(nearest) << "image " << e.image_id << ", category " << e.category_id;
     ASSERT_TRUE(nearest->mask && e.mask);
-    box = std::max(box, largest_shift(*nearest, e));
+    box = std::max(box, box_difference(*nearest, e));
     score = std::max(score, std::abs(nearest->score - e.score));
     overlap = std::min(overlap, iou(*nearest->mask, *e.mask));
-    ours.erase(nearest);
   }
   EXPECT_LE(box, 0.01);
   EXPECT_LE(score, 1e-4);

@@ -13,6 +13,7 @@
 #include "models/weights/weight_names.h"
 #include "tests/test_folder.h"
 #include "tests/train/golden/near_golden.h"
+#include "tests/train/nearest_detection.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
@@ -22,12 +23,6 @@ namespace {
 
 const std::string kRetinaNetFolder = SACCADE_SOURCE_DIR "/tests/golden/retinanet/";
 const std::string kPhotographs = SACCADE_SOURCE_DIR "/../shared/data/coco_cc_mini/images";
-
-double box_gap(const Detection& a, const Detection& b) {
-  double worst = 0;
-  for (size_t i = 0; i < 4; ++i) worst = std::max(worst, std::abs(a.bbox[i] - b.bbox[i]));
-  return worst;
-}
 
 TEST(GoldenRetinaNet, DetectsWhatTorchvisionDetects) {
   if (!std::filesystem::is_directory(kPhotographs)) GTEST_SKIP() << kPhotographs << " is not there";
@@ -45,16 +40,10 @@ TEST(GoldenRetinaNet, DetectsWhatTorchvisionDetects) {
   ASSERT_EQ(ours.size(), expected.size());
   double box = 0, score = 0;
   for (const Detection& e : expected) {
-    auto nearest = ours.end();
-    for (auto it = ours.begin(); it != ours.end(); ++it)
-      if (it->image_id == e.image_id && it->category_id == e.category_id &&
-          std::abs(it->score - e.score) < 1e-3 &&
-          (nearest == ours.end() || box_gap(*it, e) < box_gap(*nearest, e)))
-        nearest = it;
-    ASSERT_NE(nearest, ours.end()) << "image " << e.image_id << ", category " << e.category_id;
-    box = std::max(box, box_gap(*nearest, e));
+    const std::optional<Detection> nearest = take_nearest(ours, e);
+    ASSERT_TRUE(nearest) << "image " << e.image_id << ", category " << e.category_id;
+    box = std::max(box, box_difference(*nearest, e));
     score = std::max(score, std::abs(nearest->score - e.score));
-    ours.erase(nearest);
   }
   EXPECT_LE(box, 0.01);
   EXPECT_LE(score, 1e-4);
