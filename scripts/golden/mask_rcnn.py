@@ -21,27 +21,13 @@ from pycocotools import mask as coco_mask
 from torchvision.models.detection import MaskRCNN, maskrcnn_resnet50_fpn
 from torchvision.models.detection.backbone_utils import BackboneWithFPN
 from torchvision.models.detection.roi_heads import paste_masks_in_image
-from torchvision.models.resnet import BasicBlock, ResNet
-from torchvision.ops import FrozenBatchNorm2d
 
 from eval_pipeline import load
+from torchvision_parts import MEAN, STD, SmallBody, in_bf16, random_like, without_resizing
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 FOLDER = os.path.join(ROOT, "tests", "golden", "mask_rcnn")
-MEAN, STD = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
 SCORE, BOX, MASK_IOU = 1e-4, 0.01, 0.999
-
-
-class SmallBody(ResNet):
-    """torchvision's ResNet of basic blocks, one a stage, with few channels."""
-
-    def __init__(self, width):
-        super().__init__(BasicBlock, [1, 1, 1, 1], norm_layer=FrozenBatchNorm2d)
-        self.inplanes = width
-        self.conv1 = torch.nn.Conv2d(3, width, 7, 2, 3, bias=False)
-        self.bn1 = FrozenBatchNorm2d(width)
-        for i in range(4):
-            setattr(self, f"layer{i + 1}", self._make_layer(BasicBlock, width << i, 1, stride=1 if i == 0 else 2))
 
 
 def small_model(classes):
@@ -59,12 +45,7 @@ def draw(model, seed):
     """All tensors at random, in numbers that bf16 can hold; scores spread as a trained model's."""
     g = torch.Generator().manual_seed(seed)
     for name, t in model.state_dict().items():
-        if name.endswith("running_var") or ("bn" in name or "downsample.1" in name) and name.endswith("weight"):
-            value = torch.rand(t.shape, generator=g) + 0.5
-        elif t.dim() >= 2:
-            value = torch.randn(t.shape, generator=g) * (1.4 / (t[0].numel() ** 0.5))
-        else:
-            value = torch.randn(t.shape, generator=g) * 0.1
+        value = random_like(name, t, g)
         if "bbox_pred.weight" in name:
             value = value * 0.05
         if "cls_logits.weight" in name:
@@ -73,8 +54,8 @@ def draw(model, seed):
             value = value * 0.25
         if "mask_fcn_logits.weight" in name:
             value = value * 0.3
-        t.copy_(value.to(torch.bfloat16).to(t.dtype))
-    model.transform.resize = lambda image, target=None: (image, target)
+        t.copy_(in_bf16(value))
+    without_resizing(model)
     model.transform.postprocess = lambda result, sizes, originals: result
     return model.eval()
 

@@ -1,8 +1,7 @@
 """torchvision's RetinaNet beside Saccade's, with random weights: a photograph in, boxes and scores out; losses, gradients.
 
-  make    writes tests/golden/retinanet: a small RetinaNet of torchvision's own parts (weights.pth), its detections in three
-  photographs
-          of coco_cc_mini (detections.json), and one training step of it (step.safetensors)
+  make    writes tests/golden/retinanet: a small RetinaNet of torchvision's own parts (weights.pth), its detections in
+          three photographs of coco_cc_mini (detections.json), and one training step of it (step.safetensors)
   check   the same with retinanet_resnet50_fpn itself, in a folder of its own: converts, evaluates and compares
 
 Photographs are resized by Pillow, as Saccade does it; torchvision's own resizing is left out. Losses are mmdetection's: its
@@ -22,28 +21,15 @@ import torch
 from torchvision.models.detection import retinanet_resnet50_fpn
 from torchvision.models.detection.backbone_utils import BackboneWithFPN
 from torchvision.models.detection.retinanet import RetinaNet
-from torchvision.models.resnet import BasicBlock, ResNet
-from torchvision.ops import FrozenBatchNorm2d, box_iou, sigmoid_focal_loss
+from torchvision.ops import box_iou, sigmoid_focal_loss
 from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
 from eval_pipeline import compare, load
 from safetensors_io import save
+from torchvision_parts import MEAN, STD, SmallBody, in_bf16, random_like, without_resizing
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 FOLDER = os.path.join(ROOT, "tests", "golden", "retinanet")
-MEAN, STD = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-
-
-class SmallBody(ResNet):
-    """torchvision's ResNet of basic blocks, one a stage, with few channels."""
-
-    def __init__(self, width):
-        super().__init__(BasicBlock, [1, 1, 1, 1], norm_layer=FrozenBatchNorm2d)
-        self.inplanes = width
-        self.conv1 = torch.nn.Conv2d(3, width, 7, 2, 3, bias=False)
-        self.bn1 = FrozenBatchNorm2d(width)
-        for i in range(4):
-            setattr(self, f"layer{i + 1}", self._make_layer(BasicBlock, width << i, 1, stride=1 if i == 0 else 2))
 
 
 def small_model(classes):
@@ -52,21 +38,12 @@ def small_model(classes):
     return RetinaNet(backbone, classes, detections_per_img=300)
 
 
-def in_bf16(x):
-    return x.to(torch.bfloat16).to(x.dtype)
-
-
 @torch.no_grad()
 def draw(model, seed, image):
     """All tensors at random, in numbers that bf16 can hold; logits and deltas of an image spread as a trained model's."""
     g = torch.Generator().manual_seed(seed)
     for name, t in model.state_dict().items():
-        if name.endswith("running_var") or ("bn" in name or "downsample.1" in name) and name.endswith("weight"):
-            value = torch.rand(t.shape, generator=g) + 0.5
-        elif t.dim() >= 2:
-            value = torch.randn(t.shape, generator=g) * (1.4 / (t[0].numel() ** 0.5))
-        else:
-            value = torch.randn(t.shape, generator=g) * 0.1
+        value = random_like(name, t, g)
         t.copy_(in_bf16(value))
     model.eval()
     features = list(model.backbone(image[None, :, :512, :512]).values())
@@ -74,11 +51,6 @@ def draw(model, seed, image):
     for head, last, spread in ((classes, classes.cls_logits, 1.0), (boxes, boxes.bbox_reg, 0.3)):
         last.weight.copy_(in_bf16(last.weight * (spread / head(features[:3]).std())))
     classes.cls_logits.bias.copy_(in_bf16(classes.cls_logits.bias - 4))
-    return model
-
-
-def without_resizing(model):
-    model.transform.resize = lambda image, target=None: (image, target)
     return model
 
 

@@ -5,9 +5,8 @@ another. So the losses here are written down from the paper and the official con
 code takes a batch for one image (its distillation and the number of united pairs), see docs/models.md.
 
 Written to FOLDER: small.safetensors (as save_pretrained writes it), small.golden.safetensors (logits and boxes in evaluation of
-the images of transformers_rt_detr.py), small.training.safetensors (targets, the parts of the loss of one step with denoising,
-the
-losses of 20 AdamW steps without) and small.gradients.safetensors.
+the images of transformers_rt_detr.py), small.training.safetensors (targets, the parts of the loss of one step with
+denoising, the losses of 20 AdamW steps without) and small.gradients.safetensors.
 
 tests/train/checkpoints/d_fine_transformers_test.cpp reads tests/golden/d_fine.
 
