@@ -9,7 +9,7 @@
 #include "data/evaluation/detections.h"
 #include "data/images/image.h"
 #include "tests/test_folder.h"
-#include "tests/train/nearest_detection.h"
+#include "tests/train/golden/nearest_detection.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
 

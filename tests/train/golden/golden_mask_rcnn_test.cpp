@@ -7,7 +7,7 @@
 
 #include "data/evaluation/detections.h"
 #include "tests/test_folder.h"
-#include "tests/train/nearest_detection.h"
+#include "tests/train/golden/nearest_detection.h"
 #include "train/commands/commands.h"
 
 namespace saccade {

@@ -13,7 +13,7 @@
 #include "models/weights/weight_names.h"
 #include "tests/test_folder.h"
 #include "tests/train/golden/near_golden.h"
-#include "tests/train/nearest_detection.h"
+#include "tests/train/golden/nearest_detection.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
