@@ -84,6 +84,9 @@ Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
 // weight [C, C_out, stride, stride] (PyTorch's layout), bias [C_out] or undefined -> [N, H * stride, W * stride, C_out]
 Var conv_transpose2d(const Var& x, const Var& weight, const Var& bias, int64_t stride,
                      Activation activation = Activation::kNone);
+// The mean of cells floor(i * before / after) up to ceil((i + 1) * before / after) of each axis (PyTorch's AdaptiveAvgPool2d), which may
+// overlap. -> [N, height, width, C]
+Var adaptive_avg_pool2d(const Var& x, int64_t height, int64_t width);
 // Windows that touch; at the lower and right edge they are averages of the cells that there are (PyTorch's ceil_mode).
 Var avg_pool2d(const Var& x, int64_t window);
 
@@ -207,8 +210,8 @@ Var matchability_loss(const Var& logits, const Tensor& labels, const Tensor& qua
 // LW-DETR)
 Var iou_aware_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
                    LossParts parts = {});
-// logits [R, K], labels i64 [R] in [0, K), class_weights [K] or undefined -> sum_i w_i * nll_i  (divide by
-// the sum of w)
+// logits [R, K], labels i64 [R] in [0, K), or -1 for a row that does not count; class_weights [K] or undefined -> sum_i w_i * nll_i
+// (divide by the sum of w)
 Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_weights,
                   double label_smoothing = 0, LossParts parts = {});
 // boxes and targets [K, 4] as (cx, cy, w, h) -> sum of 1 - GIoU of the pairs; degenerate boxes give finite
