@@ -30,9 +30,6 @@ struct ModelSpec {
   std::vector<std::string> parts = {
       "transformer"};      // the sections of `model` that it reads beside the backbone's
   bool has_masks = false;  // predicts masks, and learns them: its data sets must have them
-  // Its results are detections, each once: scores [N, D], boxes [N, D, 4] (corners, parts of the image), labels [N, D] and, where it has
-  // masks, probabilities [N, D, h, w] in the box. Others' are logits and boxes of queries.
-  bool finishes = false;
   // Sets the fields that the weights tell; false: they are of another model. Throws InputError when their shapes
   // contradict each other or their backbone is not known.
   bool (*infer)(Inference& weights) = nullptr;

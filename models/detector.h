@@ -25,6 +25,15 @@ struct DetectorOutput {
   std::vector<SamplingRecord> sampling;  // one per decoder layer when record_sampling
 };
 
+// What DetectorOutput::results() are.
+struct ResultForm {
+  // Detections, each once: "scores" [N, D], "boxes" [N, D, 4] (corners, parts of the image), "labels" [N, D] and, where there are masks,
+  // "masks", probabilities [N, D, h, w] in the box. Else "logits" and "boxes" of queries or anchors.
+  bool finished = false;
+  // Of the latter: detections have a greater score, and so many of them overlap that they must be suppressed; 0: neither.
+  double least_score = 0;
+};
+
 struct DetectorInput {
   Var images;                    // [N, H, W, 3] normalised; 0 in the padding
   std::vector<ImageSize> sizes;  // [N] parts that are no padding; empty when no image is padded
@@ -68,6 +77,7 @@ class Detector : public Module {
                              const StepImages& step = {}) const = 0;
   // What an image adds to StepImages::counted(), a number that follows from its target alone: not from its batch, nor from padding.
   virtual int64_t count(const Target& target) const { return static_cast<int64_t>(target.instances.size()); }
+  virtual ResultForm result_form() const { return {}; }
   // One list per image of the batch, by falling score. Throws Error naming the image when a prediction is not finite.
   virtual std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                                const std::vector<Target>& targets,

@@ -65,7 +65,6 @@ constexpr const char* kRcnnPreset = "criterion { class_loss: softmax class_weigh
      .build = [](const Args& model, int64_t classes,
                  const Args& criterion) { return build_rcnn(model, classes, criterion, false); },
      .parts = {"rcnn"},
-     .finishes = true,
      .infer = infer_faster_rcnn,
      .preset = kRcnnPreset});
 
@@ -78,7 +77,6 @@ constexpr const char* kRcnnPreset = "criterion { class_loss: softmax class_weigh
                  const Args& criterion) { return build_rcnn(model, classes, criterion, true); },
      .parts = {"rcnn"},
      .has_masks = true,
-     .finishes = true,
      .infer = infer_mask_rcnn,
      .preset = kRcnnPreset});
 

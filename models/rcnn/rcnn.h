@@ -50,6 +50,7 @@ class Rcnn : public Detector {
   std::shared_ptr<const DetectorOutput> forward(const DetectorInput& input) override;
   DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
                      const StepImages& step = {}) const override;
+  ResultForm result_form() const override { return {.finished = true}; }
   std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                        const std::vector<Target>& targets,
                                                        const PostprocessOptions& options) const override;

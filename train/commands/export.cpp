@@ -172,9 +172,11 @@ int run_export(const ExportArguments& arguments) {
   const ExportOptions options = export_options(arguments, model);
   const auto outputs = onnx_outputs()
                            .find(task_name(model.config))
-                           .make(model.config, {.classes = std::ssize(model.class_names),
-                                                .postprocess = arguments.postprocess,
-                                                .raw_outputs = arguments.raw_outputs});
+                           .make(model.config,
+                                 {.classes = std::ssize(model.class_names),
+                                  .postprocess = arguments.postprocess,
+                                  .raw_outputs = arguments.raw_outputs},
+                                 *model.module);
   ExportedModel exported;
   // The model runs with 2 and 4 images where any number shall do.
   with_model_of(arguments.checkpoint, {options.height, options.width}, "--height, --width, --batch", [&] {

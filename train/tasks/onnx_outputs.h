@@ -20,7 +20,9 @@ struct OutputChoice {
 struct OnnxOutputs {
   std::string name;  // the task's
   std::string file;
-  std::shared_ptr<const ModelOutputs> (*make)(const Config& config, const OutputChoice& choice);
+  // Of a model of this configuration.
+  std::shared_ptr<const ModelOutputs> (*make)(const Config& config, const OutputChoice& choice,
+                                              const Module& model);
 };
 inline Registry<OnnxOutputs>& onnx_outputs() {
   static Registry<OnnxOutputs> registry("exported task");

@@ -46,12 +46,13 @@ void ClassifierOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw)
     writer.output("logits", logits.name, DType::kF32, {classes});
 }
 
-[[maybe_unused]] const bool classifier_outputs_registered = onnx_outputs().add(
-    {.name = "classification",
-     .file = __FILE__,
-     .make = [](const Config&, const OutputChoice& choice) -> std::shared_ptr<const ModelOutputs> {
-       return std::make_shared<ClassifierOutputs>(choice);
-     }});
+[[maybe_unused]] const bool classifier_outputs_registered =
+    onnx_outputs().add({.name = "classification",
+                        .file = __FILE__,
+                        .make = [](const Config&, const OutputChoice& choice,
+                                   const Module&) -> std::shared_ptr<const ModelOutputs> {
+                          return std::make_shared<ClassifierOutputs>(choice);
+                        }});
 
 }  // namespace
 }  // namespace saccade

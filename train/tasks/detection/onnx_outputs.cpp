@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/tensor/error.h"
-#include "models/build.h"
 #include "models/detection/class_loss.h"
 #include "models/detector.h"
 #include "train/tasks/onnx_outputs.h"
@@ -17,20 +16,19 @@ namespace {
 // `scores`, [N, count, ..] each by falling score, as models/detection/postprocess.h; the raw boxes are then `raw_boxes`. Of a dense
 // detector what overlaps a better detection of its class is left out; scores of 0 fill the rest. Of a
 // model with masks `masks` [N, Q, h, w] beside the raw outputs: logits of maps that cover the padded image.
-// A model that finishes its detections itself (ModelSpec::finishes) has these alone: `labels`, `boxes`, corners as parts of the image or
+// A model that finishes its detections itself (ResultForm) has these alone: `labels`, `boxes`, corners as parts of the image or
 // with postprocess as above, `scores`, and `masks` [N, count, h, w], probabilities of maps that cover the boxes.
 class DetectorOutputs : public ModelOutputs {
  public:
-  // class_loss: how scores follow from logits; nms: eval.nms; least_score: of detections, 0: they have none. Dense detectors have one, and
-  // their doubles are suppressed in the file; with others that is left to who reads it.
+  // class_loss: how scores follow from logits; nms: eval.nms. The doubles of dense detectors are suppressed in the file; with others that
+  // is left to who reads it.
   DetectorOutputs(const OutputChoice& choice, std::shared_ptr<const ClassLoss> class_loss,
-                  int64_t max_detections, double nms = 1, double least_score = 0, bool finished = false)
+                  int64_t max_detections, double nms, const ResultForm& form)
       : choice_(choice),
         class_loss_(std::move(class_loss)),
         max_detections_(max_detections),
         nms_(nms),
-        least_score_(least_score),
-        finished_(finished) {}
+        form_(form) {}
   std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override;
   void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override;
   std::vector<std::pair<std::string, std::string>> metadata() const override;
@@ -41,15 +39,15 @@ class DetectorOutputs : public ModelOutputs {
   bool one_class_a_query() const { return class_loss_->extra_columns() > 0; }
   int64_t class_columns(const Shape& logits) const;  // those that stand for a class
   int64_t count_of(const Shape& logits) const;       // detections of an image
-  bool suppresses() const { return nms_ < 1 && least_score_ > 0; }
+  bool suppresses() const { return nms_ < 1 && form_.least_score > 0; }
   void lower_detections(OutputWriter& writer, const Raw& logits, const Raw& boxes) const;
   void lower_finished(OutputWriter& writer, const std::vector<Raw>& raw) const;
 
   OutputChoice choice_;
   std::shared_ptr<const ClassLoss> class_loss_;
   int64_t max_detections_;
-  double nms_, least_score_;
-  bool finished_;
+  double nms_;
+  ResultForm form_;
 };
 
 std::string slice_last(OnnxGraph& g, const std::string& x, int64_t begin, int64_t end) {
@@ -121,7 +119,7 @@ void DetectorOutputs::lower_detections(OutputWriter& writer, const Raw& logits, 
   } else {
     const std::string of_classes =
         classes < logits.shape[-1] ? slice_last(g, logits.name, 0, classes) : logits.name;
-    candidates = suppresses() ? suppressed(g, of_classes, boxes.name, count, nms_, least_score_)
+    candidates = suppresses() ? suppressed(g, of_classes, boxes.name, count, nms_, form_.least_score)
                               : g.node("Reshape", {of_classes, g.ints({0, -1})});
   }
   const std::string top = g.node("TopK", {candidates, k}, {{"axis", -1}, {"largest", 1}, {"sorted", 1}}, 2);
@@ -166,7 +164,7 @@ void DetectorOutputs::lower_finished(OutputWriter& writer, const std::vector<Raw
 }
 
 void DetectorOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) const {
-  if (finished_) return lower_finished(writer, raw);
+  if (form_.finished) return lower_finished(writer, raw);
   const Raw &logits = raw.at(0), &boxes = raw.at(1);
   if (choice_.postprocess) lower_detections(writer, logits, boxes);
   if (choice_.postprocess && !choice_.raw_outputs) return;
@@ -181,8 +179,8 @@ std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() con
       {"scores", one_class_a_query() ? "softmax" : "sigmoid"},
       {"boxes", choice_.postprocess
                     ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
-                : finished_ ? "x1, y1, x2, y2 as parts of the image"
-                            : "cx, cy, w, h as parts of the image"}};
+                : form_.finished ? "x1, y1, x2, y2 as parts of the image"
+                                 : "cx, cy, w, h as parts of the image"}};
   if (nms_ < 1 && !(suppresses() && choice_.postprocess))
     entries.emplace_back("nms", fmt::format("{}", nms_));
   return entries;
@@ -196,16 +194,12 @@ std::string DetectorOutputs::note() const {
 [[maybe_unused]] const bool detector_outputs_registered = onnx_outputs().add(
     {.name = "detection",
      .file = __FILE__,
-     .make = [](const Config& config, const OutputChoice& choice) -> std::shared_ptr<const ModelOutputs> {
-       double least_score = 0;
-       const Args model = model_args(config);
-       for (const std::string& part : model_types().find(config.model().type()).parts)
-         if (const Args& own = model.get_section(part); own.has("score_threshold"))
-           least_score = own.get_float("score_threshold");
+     .make = [](const Config& config, const OutputChoice& choice,
+                const Module& model) -> std::shared_ptr<const ModelOutputs> {
        return std::make_shared<DetectorOutputs>(
            choice, class_losses().find(config::ClassLoss_Name(config.criterion().class_loss())).make({}),
-           config.eval().max_detections(), config.eval().nms(), least_score,
-           model_types().find(config.model().type(), "model.type").finishes);
+           config.eval().max_detections(), config.eval().nms(),
+           dynamic_cast<const Detector&>(model).result_form());
      }});
 
 }  // namespace
