@@ -10,10 +10,10 @@
 namespace saccade {
 
 struct LabelMap {
-  static constexpr uint8_t kIgnored = 255;  // of no class, as are the pixels outside of the image
+  static constexpr uint16_t kIgnored = 65535;  // of no class, as are the pixels outside of the image
 
   ImageSize size;
-  std::vector<uint8_t> values;  // [height, width], row by row; empty: none
+  std::vector<uint16_t> values;  // [height, width], row by row; empty: none
 
   LabelMap() = default;
   // Nothing but ignored pixels.

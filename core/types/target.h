@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/types/image_size.h"
 #include "core/types/instance.h"
+#include "core/types/label_map.h"
 
 namespace saccade {
 
@@ -20,6 +22,8 @@ struct Target {
   // The objects, in pixels of `frame`: of the augmented image before its batch was resized.
   ImageSize frame;
   std::vector<Instance> instances;
+  // The class of every pixel of `frame`; null: not known.
+  std::shared_ptr<const LabelMap> label_map = {};
 };
 
 }  // namespace saccade

@@ -18,6 +18,7 @@ namespace saccade {
 struct Contents {
   bool boxes = false, masks = false;  // of the objects in them
   bool image_classes = false;         // of each as a whole
+  bool label_maps = false;            // of each pixel
 
   bool has(const Contents& all) const { return common(all) == all; }
   // What this and the other have in common.
@@ -25,6 +26,15 @@ struct Contents {
   bool is_empty() const { return *this == Contents{}; }
   std::string text() const;  // "boxes and masks"
   bool operator==(const Contents&) const = default;
+};
+
+// What the values in label maps mean, as data.label_maps of a configuration says it.
+struct LabelMapOptions {
+  std::vector<int64_t> ignore = {};  // values of no class; empty: 255, and of 16 bits 65535
+  bool reduce_zero_label = false;    // nor is 0, and the first name is that of 1
+  std::vector<std::string> names = {};
+  std::string list = {};                  // a file of them
+  std::string background = "background";  // of drawn ones: the class of pixels without an object; "": none
 };
 
 enum class Part { kAll, kTraining, kValidation };
@@ -39,7 +49,8 @@ struct DataPaths {
   bool skip_bad_images = false;       // images that cannot be read are told, not refused
   bool may_lack_annotations = false;  // of COCO, as image_info_test-dev2017.json does
   Contents wants = {.boxes = true};   // what is read of what is there, and must be there
-  bool look_at_images = true;         // whether opening or checking a set looks at its images at all
+  LabelMapOptions label_maps = {};
+  bool look_at_images = true;  // whether opening or checking a set looks at its images at all
   // What formats that know classes by their names number them by; empty: as the format says.
   std::vector<Category> categories = {};
   // Of a set that is split by a draw (data/formats/splits.h).
@@ -98,6 +109,9 @@ struct DataFormat {
   bool has_category_ids = false;
   Contents provides = {.boxes = true};
   std::string file = {};  // where it is registered
+
+  // With what can be made of it: label maps of masks.
+  Contents offers() const;
 };
 
 inline Registry<DataFormat>& data_formats() {

@@ -42,6 +42,9 @@ class Dataset {
   // The decoded image with what training sees of its ground truth: crowds are left out; boxes are clipped to the image, those without
   // area dropped. Labels are 0 .. num_classes() - 1.
   Sample make_sample(int64_t index, Image image) const;
+  // The labels of the pixels of an image of this size; empty where the set has none. Throws InputError naming the file for one that cannot
+  // be read, is of another size, or has a value that means nothing.
+  LabelMap label_map_of(int64_t index, ImageSize size) const;
 
   int64_t num_classes() const { return static_cast<int64_t>(category_ids_.size()); }
   const std::vector<int64_t>& category_ids() const { return category_ids_; }    // [num_classes], ascending

@@ -15,6 +15,8 @@
 
 namespace saccade {
 
+struct LabelValues;  // data/formats/label_maps/label_values.h
+
 // Where a record stands in the files that were read. Where these number their records, as COCO's do, the id says it and there is none.
 struct Place {
   uint32_t file = 0;   // of GroundTruth::files, from 1; 0: there is no place
@@ -28,6 +30,9 @@ struct ImageInfo {
   std::string word = {};          // the id in the file, where that is no integer and `id` was made up
   Place place = {};
   std::optional<int64_t> category_id = {};  // of the image as a whole, where it has a class
+  // The file of the classes of its pixels and what the values in it mean; "": there is none.
+  std::string label_file = {};
+  std::shared_ptr<const LabelValues> label_values = {};
 };
 
 struct Annotation {
@@ -64,6 +69,11 @@ struct GroundTruth {
     const char* unit = "line";
   };
   std::vector<SourceFile> files = {};
+  // Label maps are drawn of the masks, large objects first; pixels without an object are of this category, or of none.
+  struct DrawnLabels {
+    std::optional<int64_t> background;
+  };
+  std::optional<DrawnLabels> drawn_labels = {};
 
   // Appends the file; the place that is all of it.
   Place add_file(std::string path, const char* unit = "line");
