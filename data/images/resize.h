@@ -9,7 +9,7 @@
 
 namespace saccade {
 
-enum class Filter { kBilinear, kBicubic };
+enum class Filter { kBilinear, kBicubic, kFourPixels };
 
 // height and width at least 1; throws InputError for a size that check_image_size refuses. A size equal to the image's own
 // gives a copy.

@@ -24,6 +24,8 @@ struct TransformerOptions {
   Initializer ffn_init = init::xavier_uniform();  // of their weights
   bool norms_in_order = false;  // a deformable decoder's norm1 is the self-attention's, as in RT-DETR
   bool gated = false;           // a gate joins a deformable decoder's cross-attention, as in D-FINE
+  bool last_norm = false;       // a deformable decoder ends with a norm too, as in LW-DETR
+  int64_t cross_heads = 0;      // of a deformable decoder's cross-attention; 0: `heads`
   // Sections of the configuration; empty: the layers of the official model.
   Args encoder_attention, decoder_self_attention, decoder_cross_attention;
 };
@@ -115,7 +117,7 @@ class TransformerDecoder : public Module {
   // refines boxes between them.
   Vars forward(Var target, const Var& position, const AttentionInput& memory, const QueryGroups& groups);
   TransformerDecoderLayer& layer(int64_t i) { return *layers_[static_cast<size_t>(i)]; }
-  // DETR's, of every layer's output.
+  // DETR's and LW-DETR's, of every layer's output.
   Var normalised(const Var& x) const { return norm_->forward(x); }
   // Official files carry Deformable DETR's heads under these names too when boxes are refined.
   void add_head_names(const std::string& name, std::shared_ptr<Module> head) { child(name, std::move(head)); }

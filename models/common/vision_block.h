@@ -2,6 +2,8 @@
 // dropped as a whole for some samples while training (stochastic depth).
 #pragma once
 
+#include <array>
+
 #include "layers/attention.h"
 #include "layers/mlp.h"
 #include "layers/norm.h"
@@ -15,6 +17,7 @@ struct PreNormBlock {
   std::shared_ptr<Mlp> mlp;
   bool wants_points = false;  // attn attends from points to tokens (deformable attention)
   double drop_path = 0;       // probability that a sample skips a branch
+  Var scale1, scale2;         // [C], of the branches' channels (LayerScale); undefined: none
 
   // tokens [N, S, C] -> [N, S, C]; map: the one map whose cells the tokens are, or empty where they are no map.
   // The owner says whether it trains and whether activations are recomputed.
@@ -29,6 +32,9 @@ struct VisionBlockOptions {
   double mlp_ratio = 4;
   double drop_path = 0;
   double norm_eps = 1e-5;
+  // What the branches' channels are multiplied with at the start, in parameters of these names; 0: nothing.
+  double layer_scale = 0;
+  std::array<const char*, 2> scale_names = {"ls1.gamma", "ls2.gamma"};
   // The attention layer's section of the configuration; where it names none, `fallback` with `defaults`.
   Args attention;
   std::string fallback;

@@ -15,6 +15,7 @@ namespace saccade {
 
 struct MatcherOptions {
   double class_cost = 0, bbox_cost = 0, giou_cost = 0;
+  double mask_cost = 0, dice_cost = 0;  // of masks, at `mask_points` of MatchLayer
   double focal_alpha = 0, focal_gamma = 0;
   // Class cost -softmax probability (DETR), else the difference of the focal terms.
   bool probabilities = false;
@@ -24,6 +25,8 @@ struct MatcherOptions {
 struct MatchLayer {
   Tensor logits;        // [N, Q, K], any floating dtype
   Tensor boxes;         // [N, Q, 4] as (cx, cy, w, h)
+  Tensor mask_points;   // f32 [N, Q, P]: logits of masks at random points of an image; undefined where there are none
+  Tensor true_points;   // f32 [R, P]: what the objects' masks are there, 0 or 1
   bool binary = false;  // all objects have class 0 (two-stage proposals)
   // Q is this many groups of equal size, each matched with all objects on its own; in those after the first
   // every object is matched up to `repeat` times.

@@ -49,6 +49,7 @@ struct SetOutput : DetectorOutput {
   LayerPrediction first;    // of the first decoder layer, before it refines (D-FINE); else undefined
   // The proposals' logits are those of all classes; else column 0 is that of one class, "object".
   bool encoder_classes = false;
+  bool encoder_in_groups = false;  // the proposals are of all query groups
   DenoisingOutput denoising;
   // Training with extra query groups: Q is this many groups of equal size, each matched with all objects on
   // its own.
