@@ -174,6 +174,19 @@ struct WindowAttentionOptions {
 Var window_attention(const Var& qkv, const Var& table, const Var& padding, const Tensor& mask,
                      const WindowAttentionOptions& options);
 
+struct NeighbourhoodAttentionOptions {
+  int64_t heads = 1;
+  int64_t window = 7;  // tokens a side of what a query sees, odd
+  double scale = 0;    // 0: 1 / sqrt(head size)
+};
+// Each query of a map attends to the window of tokens around it (Hassani et al. 2023, "Neighborhood Attention Transformer"); at the
+// edges, where that would lie outside, to the nearest one that lies inside: window^2 keys for all. qkv [N, H, W, 3C], queries, keys
+// and values one after the other, H and W at least the window; table [heads, 2 window - 1, 2 window - 1] or undefined: the relative
+// position bias, of rows and columns key - query + window - 1; mask bool [N, H, W] or undefined, true = ignored as a key; a query
+// that sees such keys only gets zeros. -> [N, H, W, C]
+Var neighbourhood_attention(const Var& qkv, const Var& table, const Tensor& mask,
+                            const NeighbourhoodAttentionOptions& options);
+
 // Multi-scale deformable attention, fused from logits and offsets (Deformable DETR, eq. 3;
 // docs/ms_deform_attn.md). value [N, S, M, D] with S = sum of H_l * W_l; reference_points [N, Q, L, 2] as (x,
 // y), or [N, Q, L, 4] as (x, y, w, h), normalised to the padded level; offsets [N, Q, M, L, P, 2] (cells for

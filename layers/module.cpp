@@ -26,9 +26,10 @@ std::string child_name(const std::string& parent, const std::string& local) {
   return parent + "." + local;
 }
 
-Var Module::param(const std::string& name, const Shape& shape, Initializer init, bool trainable) {
+Var Module::param(const std::string& name, const Shape& shape, Initializer init, bool trainable,
+                  ParameterResize resize) {
   Var v(filled(shape, 0), trainable);
-  entries_.push_back({name, v, std::move(init), false, 0, false});
+  entries_.push_back({name, v, std::move(init), false, 0, false, resize});
   return v;
 }
 
@@ -43,7 +44,7 @@ void Module::alias(const std::string& name, Var var) {
 }
 
 void Module::collect(const std::string& prefix, std::vector<NamedTensor>& out) const {
-  for (const Entry& e : entries_) out.push_back({prefix + e.name, e.var, e.is_buffer});
+  for (const Entry& e : entries_) out.push_back({prefix + e.name, e.var, e.is_buffer, e.resize});
   for (const auto& [name, module] : children_) module->collect(join(prefix, name), out);
 }
 

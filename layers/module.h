@@ -14,11 +14,16 @@
 
 namespace saccade {
 
+// What a parameter made for images of one size (positions) becomes for those of another: of f32 values from the CPU a tensor of the
+// shape; undefined where that cannot be.
+using ParameterResize = Tensor (*)(const Tensor& values, const Shape& to);
+
 // A parameter (trainable unless frozen) or a buffer (running statistics, never trained) with its full name.
 struct NamedTensor {
   std::string name;
   Var var;
   bool is_buffer = false;
+  ParameterResize resize = nullptr;  // null: it has one shape only
 };
 
 // The full name of a child. A child with an empty local name shares its parent's name: its tensors appear as
@@ -72,7 +77,8 @@ class Module {
 
  protected:
   // Registration. The Var is allocated here (f32) and filled by initialize().
-  Var param(const std::string& name, const Shape& shape, Initializer init, bool trainable = true);
+  Var param(const std::string& name, const Shape& shape, Initializer init, bool trainable = true,
+            ParameterResize resize = nullptr);
   Var buffer(const std::string& name, const Shape& shape, double value);
   // Another name for a tensor that exists already.
   void alias(const std::string& name, Var var);
@@ -96,6 +102,7 @@ class Module {
     bool is_buffer;
     double value;  // buffers: initial value
     bool is_alias;
+    ParameterResize resize = nullptr;
   };
   void collect(const std::string& prefix, std::vector<NamedTensor>& out) const;
   // One parameter's first values, drawn from its own key.
