@@ -50,6 +50,8 @@ const RankFamily kFamilies[] = {
                     "variant: \"d\" outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall +
                     " denoising { queries: 4 } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 } }"},
     {"retinanet", "type: \"retinanet\" " + kResnet + "} retinanet { channels: 16 tower_layers: 1 }"},
+    {"semantic_fpn", "type: \"semantic_fpn\" " + kResnet +
+                         "outputs: [1, 2, 3, 4] } semantic_fpn { channels: 16 head_channels: 16 }"},
     {"deformable_detr on DAT", kDat + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}"},
     {"deformable_detr on Swin", kSwin + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}", false,
      true},
