@@ -49,6 +49,7 @@ void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); 
 
 GroundTruth read_whole(const DataFormat& format, const DataPaths& paths, const ProblemReport& report) {
   GroundTruth truth = format.read(paths, report);
+  truth.ids_are_places = !format.has_category_ids;
   if (paths.wants.masks) check_masks(truth, paths.annotations, report);
   check_file_names(truth, paths.annotations, report);
   note_unnamed_images(truth, paths, format.read);

@@ -78,11 +78,15 @@ std::string boxes_that_are_parts(const GroundTruth& truth) {
       truth.annotations.size(), truth.annotations.size());
 }
 
+std::string boxes_that_are_corners(const GroundTruth& truth) {
+  if (!units_of(truth).look_like_corners()) return "";
+  return "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image";
+}
+
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth) {
   std::vector<std::string> remarks;
-  if (units_of(truth).look_like_corners())
-    remarks.emplace_back(
-        "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image");
+  if (std::string corners = boxes_that_are_corners(truth); !corners.empty())
+    remarks.push_back(std::move(corners));
   int64_t none = 0, large = 0, boxes = 0;
   const Annotation *first_none = nullptr, *first_large = nullptr;
   for (const Annotation& a : truth.annotations) {

@@ -34,6 +34,8 @@ bool is_empty(const std::array<double, 4>& bbox, ImageSize image);
 
 // "all 66 boxes lie in 0 to 1, ...", or "".
 std::string boxes_that_are_parts(const GroundTruth& truth);
+// "the boxes look like [x1, y1, x2, y2], ...", or "".
+std::string boxes_that_are_corners(const GroundTruth& truth);
 // What is allowed, but rarely meant: boxes that look like corners, areas that are 0 or larger than their box. A line each.
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth);
 // What the figures of detections in the set do not show, a line each.
