@@ -21,12 +21,14 @@ struct AnchorTargets {
   std::vector<float> objects;   // corners_of_objects
 
   AnchorTargets() = default;
-  AnchorTargets(const Anchors& anchors, const Target& target, const MaxIouOptions& options);
+  // inside: anchors that reach over the edge of the image are ignored, and no object's best.
+  AnchorTargets(const Anchors& anchors, const Target& target, const MaxIouOptions& options,
+                bool inside = false);
   int64_t positives() const;
 };
 
 // Of every image of a batch, by several threads.
 std::vector<AnchorTargets> anchor_targets(const Anchors& anchors, const std::vector<Target>& targets,
-                                          const MaxIouOptions& options);
+                                          const MaxIouOptions& options, bool inside = false);
 
 }  // namespace saccade
