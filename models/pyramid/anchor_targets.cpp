@@ -41,14 +41,39 @@ std::vector<int32_t> assign_inside(const std::vector<float>& boxes, const std::v
 
 AnchorTargets::AnchorTargets(const Anchors& anchors, const Target& target, const MaxIouOptions& options,
                              bool inside)
-    : maps(anchors.maps({target.height, target.width})),
-      boxes(anchors.boxes({target.height, target.width})),
-      objects(corners_of_objects(target)) {
+    : size{target.height, target.width}, maps(anchors.maps(size)), objects(corners_of_objects(target)) {
+  const std::vector<float> boxes = anchors.boxes(size);
   stands = inside ? assign_inside(boxes, objects, target, options) : assign_max_iou(boxes, objects, options);
 }
 
 int64_t AnchorTargets::positives() const {
   return std::ranges::count_if(stands, [](int32_t object) { return object >= 0; });
+}
+
+KeptAnchorTargets::Pointer KeptAnchorTargets::keep(const Anchors& anchors, const Target& target,
+                                                   const MaxIouOptions& options) {
+  auto made = std::make_shared<const AnchorTargets>(anchors, target, options);
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(made);
+  if (kept_.size() > kMost) kept_.pop_front();
+  return made;
+}
+
+KeptAnchorTargets::Pointer KeptAnchorTargets::take(const Anchors& anchors, const Target& target,
+                                                   const MaxIouOptions& options) {
+  const ImageSize size{target.height, target.width};
+  const std::vector<float> objects = corners_of_objects(target);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::ranges::find_if(
+        kept_, [&](const Pointer& p) { return p->size == size && p->objects == objects; });
+    if (known != kept_.end()) {
+      Pointer found = *known;
+      kept_.erase(known);
+      return found;
+    }
+  }
+  return std::make_shared<const AnchorTargets>(anchors, target, options);
 }
 
 std::vector<AnchorTargets> anchor_targets(const Anchors& anchors, const std::vector<Target>& targets,

@@ -48,7 +48,8 @@ struct DrawnAnchors {
       object_rows.push_back(rows.back());
       object_weights.push_back(weight);
       const int32_t object = image.stands[static_cast<size_t>(i)];
-      const auto moved = options.coder.encode(image.boxes.data() + 4 * i, image.objects.data() + 4 * object);
+      const auto anchor = options.anchors.box(image.size, options.anchors.place(image.maps, i));
+      const auto moved = options.coder.encode(anchor.data(), image.objects.data() + 4 * object);
       deltas.insert(deltas.end(), moved.begin(), moved.end());
     }
     for (int64_t i : sample.negatives) {
