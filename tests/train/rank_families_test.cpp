@@ -50,6 +50,12 @@ const RankFamily kFamilies[] = {
                     "variant: \"d\" outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall +
                     " denoising { queries: 4 } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 } }"},
     {"retinanet", "type: \"retinanet\" " + kResnet + "} retinanet { channels: 16 tower_layers: 1 }"},
+    // Norms in its heads, of the regions of all processes.
+    {"cascade_mask_rcnn",
+     "type: \"cascade_mask_rcnn\" " + kResnet +
+         "} rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 samples: 32 "
+         "proposals: 64 head_convs: 1 head_layers: 1 class_agnostic: false "
+         "bbox_loss: \"giou\" }"},
     {"deformable_detr on DAT", kDat + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}"},
     {"deformable_detr on Swin", kSwin + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}", false,
      true},

@@ -94,7 +94,15 @@ TEST(Recipes, PyramidsHaveThePublishedSizes) {
                                 {"mask_rcnn_swin_t", 47'794'602},
                                 {"mask_rcnn_swin_s", 69'112'506},
                                 {"mask_rcnn_dat_t", 47'825'386},
-                                {"mask_rcnn_dat_s", 69'206'650}}) {
+                                {"mask_rcnn_dat_s", 69'206'650},
+                                {"mask_rcnn_pvt_s", 44'138'736},
+                                {"cascade_mask_rcnn_r50", 77'324'606},
+                                {"cascade_mask_rcnn_swin_t", 85'629'804},
+                                {"cascade_mask_rcnn_swin_s", 106'947'708},
+                                {"cascade_mask_rcnn_swin_b", 144'977'002},
+                                {"cascade_mask_rcnn_dat_t", 85'660'588},
+                                {"cascade_mask_rcnn_dat_s", 107'041'852},
+                                {"cascade_mask_rcnn_dat_b", 145'090'410}}) {
     Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
     EXPECT_EQ(sketch_model(build_args(c), 80)->parameter_count(), expected) << name;
   }
