@@ -162,8 +162,8 @@ std::shared_ptr<Classifier> build_vit_classifier(const Args& args, int64_t num_c
 
 bool infer_vit_classifier(Inference& in) {
   const std::string b = "model.backbone.arg.", heads = b + "heads", patches = "patch_embed.proj.weight";
-  if (!in.has("head.weight") || !in.has("pos_embed") || !in.has("blocks.0.mlp.fc1.weight") ||
-      !in.has(patches))
+  if (in.has("blocks.0.ls1.gamma") || !in.has("head.weight") || !in.has("pos_embed") ||
+      !in.has("blocks.0.mlp.fc1.weight") || !in.has(patches))
     return false;
   constexpr int64_t kHeadChannels = 64;  // in all official models
   const int64_t dim = in.size(patches, 0), patch = in.size(patches, 2);

@@ -10,7 +10,9 @@ Inference::Inference(const WeightsFile& file, const OfficialWeights& weights, co
 
 std::string Inference::name_in_json(const std::string& name) {
   static const std::map<std::string, std::string> kNames{{"nheads", "decoder_attention_heads"},
-                                                         {"eos_coef", "eos_coefficient"}};
+                                                         {"eos_coef", "eos_coefficient"},
+                                                         {"sa_nheads", "decoder_self_attention_heads"},
+                                                         {"ca_nheads", "decoder_cross_attention_heads"}};
   const auto it = kNames.find(name);
   return it == kNames.end() ? name : it->second;
 }
