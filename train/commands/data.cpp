@@ -10,7 +10,6 @@
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/dataset_fix.h"
-#include "data/formats/checks/units.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/joining/united_paths.h"
@@ -150,13 +149,6 @@ int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, co
   return problems;
 }
 
-// Boxes in another form, cut to their images, would be wrong ones that look right.
-void refuse_other_units(const GroundTruth& truth, const std::string& name) {
-  for (const std::string& units : {boxes_that_are_corners(truth), boxes_that_are_parts(truth)})
-    if (!units.empty())
-      fail_input("{}: --fix: {}; it cuts boxes, and cannot tell which were meant", name, units);
-}
-
 int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix) {
   int64_t problems = 0;
   const std::vector<DataSource> sources = sources_of(flags, fix);
@@ -175,12 +167,14 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
     for (const std::string& conflict :
          category_conflicts(categories, all.categories, sources[0].paths.annotations))
       report.problems.add(fmt::format("{}: {}", source.paths.annotations, conflict));
-    if (!fix.empty()) refuse_other_units(all, source.paths.annotations);
     if (categories.empty()) categories = all.categories;
     if (first.images.empty()) first = std::move(all);
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
     problems += tell(report, source.paths.annotations);
     if (fix.empty()) continue;
+    if (!report.units.empty())  // cut to their images, they would be wrong ones that look right
+      fail_input("{}: --fix: {}; it cuts boxes, and cannot tell which were meant", source.paths.annotations,
+                 report.units);
     for (const std::string& line : report.left_out) print_line("{}: {}", source.output, line);
     if (left.images.empty() || left.categories.empty())
       fail_input("{}: nothing that is right is left of it", source.paths.annotations);
