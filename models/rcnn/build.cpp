@@ -42,6 +42,7 @@ std::shared_ptr<Module> build_rcnn(const Args& model, int64_t classes, const Arg
                      .masks_like_torchvision = like_torchvision},
       .class_weight = criterion.get_float("class_weight"),
       .bbox_weight = criterion.get_float("bbox_weight")};
+  if (own.get_string("top_level") == "conv") options.fpn.extra = FpnOptions::Extra::kConvOnInput;
   options.box_regions.size = 7;
   options.mask_regions.size = 14;
   options.detections.coder.limits_shrinking = !like_torchvision;
