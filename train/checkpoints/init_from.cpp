@@ -30,7 +30,8 @@ struct Relation {
   }
 };
 const Relation kRelations[] = {
-    {"", ""}, {"", "backbone.0.body."}, {"backbone.0.body.", ""}, {"", "backbone."}, {"backbone.", ""}};
+    {"", ""},          {"", "backbone.0.body."},    {"backbone.0.body.", ""},   {"", "backbone."},
+    {"backbone.", ""}, {"", "backbone.0.encoder."}, {"backbone.0.encoder.", ""}};
 
 bool equal_bytes(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
