@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "layers/module_scope.h"
+#include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
 #include "models/common/position_grid.h"
@@ -40,7 +41,8 @@ class ViTTokens : public Module {
       : extra_(o.distilled ? 2 : 1), grid_(o.image_size / o.patch), dim_(o.dim) {
     cls_token_ = param("cls_token", {1, 1, o.dim}, init::truncated_normal(0.02));
     if (o.distilled) dist_token_ = param("dist_token", {1, 1, o.dim}, init::truncated_normal(0.02));
-    pos_embed_ = param("pos_embed", {1, grid_ * grid_ + extra_, o.dim}, init::truncated_normal(0.02));
+    pos_embed_ = param("pos_embed", {1, grid_ * grid_ + extra_, o.dim}, init::truncated_normal(0.02), true,
+                       &resize_positions);
     patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.dim, false);
     auto rates = drop_path_rates({o.depth}, o.drop_path)[0];
     for (int64_t b = 0; b < o.depth; ++b)
