@@ -45,8 +45,8 @@ void resize_short_side(Sample& sample, const std::vector<int64_t>& sides, int64_
 
 // DETR's RandomSizeCrop: the short side is resized to one of crop_short_sides (empty: left as it is), and a window whose
 // width and height are drawn from [crop_min, crop_max] (both cut to the image) is kept.
-AugmentFunction make_size_crop(const AugmentFields& f) {
-  if (size_rule(f) != SizeRule::kShortSide) return nullptr;
+AugmentFunction make_crop_before(SizeRule rule, const AugmentFields& f) {
+  if (size_rule(f) != rule) return nullptr;
   const int64_t min = f.integer("crop_min"), max = f.integer("crop_max");
   SACCADE_CHECK(min >= 1 && max >= min, "[augment] the crop's sizes must be 1 <= crop_min <= crop_max");
   return [min, max, short_sides = sides(f, "crop_short_sides"), min_visible = visible_part(f),
@@ -62,6 +62,9 @@ AugmentFunction make_size_crop(const AugmentFields& f) {
     crop(sample, y, x, height, width, min_visible);
   };
 }
+
+AugmentFunction make_size_crop(const AugmentFields& f) { return make_crop_before(SizeRule::kShortSide, f); }
+AugmentFunction make_stretch_crop(const AugmentFields& f) { return make_crop_before(SizeRule::kFixed, f); }
 
 // The short side becomes one of short_sides (empty: the size stays), the long side at most long_side (0: no bound).
 AugmentFunction make_short_side_resize(const AugmentFields& f) {
@@ -208,6 +211,11 @@ bool add_size(const char* name, AugmentFunction (*make)(const AugmentFields&)) {
                          .probability = "crop_probability",
                          .file = __FILE__,
                          .make = &make_size_crop}) &&
+    augmentations().add({.name = "stretch_crop",
+                         .order = 20,
+                         .probability = "stretch_crop",
+                         .file = __FILE__,
+                         .make = &make_stretch_crop}) &&
     add_size("short_side_resize", &make_short_side_resize) && add_size("fixed_resize", &make_fixed_resize) &&
     add_size("scale_jitter", &make_scale_jitter) && add_size("area_crop", &make_area_crop) &&
     add_size("center_crop", &make_center_crop);

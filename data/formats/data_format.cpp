@@ -55,6 +55,7 @@ GroundTruth read_whole(const DataFormat& format, const DataPaths& all, const Pro
   const bool draws = paths.wants.label_maps && !format.provides.label_maps;
   paths.wants.masks = paths.wants.masks || draws;
   GroundTruth truth = format.read(paths, report);
+  truth.ids_are_places = !format.has_category_ids;
   if (paths.wants.masks) check_masks(truth, paths.annotations, report);
   if (draws) draw_labels(truth, paths, report);
   check_file_names(truth, paths.annotations, report);
@@ -142,10 +143,13 @@ GroundTruth read_any(const DataPaths& paths, const ProblemReport& report) {
   return truth;
 }
 
-void look_at_images(const Dataset& images, const DataPaths& paths, std::vector<std::string>* notes) {
-  if (paths.images.empty() || !paths.look_at_images) return;
-  for (const std::string& note : check_image_files(images, paths))
-    if (notes != nullptr) notes->push_back(note);
+// The sizes of the images, where they are looked at.
+std::vector<ImageSize> look_at_images(const Dataset& images, const DataPaths& paths,
+                                      std::vector<std::string>* notes) {
+  if (paths.images.empty() || !paths.look_at_images) return {};
+  ImageCheck seen = check_image_files(images, paths);
+  if (notes != nullptr) notes->insert(notes->end(), seen.notes.begin(), seen.notes.end());
+  return std::move(seen.sizes);
 }
 
 }  // namespace
@@ -206,9 +210,9 @@ std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths, LabelScheme 
       std::make_shared<Dataset>(paths.name(), paths.images, read_any(paths, fail_at_the_first), labels);
   const GroundTruth& truth = dataset->ground_truth();
   if (notes != nullptr) notes->insert(notes->end(), truth.told.begin(), truth.told.end());
-  look_at_images(*dataset, paths, notes);
+  const std::vector<ImageSize> sizes = look_at_images(*dataset, paths, notes);
   if (notes != nullptr)
-    for (const std::string& note : notes_on_boxes(truth))
+    for (const std::string& note : notes_on_boxes(truth, sizes))
       if (std::string line = "note: " + named_note(note, paths);
           std::ranges::find(*notes, line) == notes->end())  // of two splits of one file
         notes->push_back(std::move(line));

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/tensor/error.h"
+#include "data/images/codecs.h"
 
 namespace saccade {
 namespace {
@@ -166,6 +167,21 @@ void draw_points(Image& image, const std::vector<DrawnPoint>& points, double rad
       }
     }
   }
+}
+
+std::vector<uint8_t> encode_png(const Image& image, const Mask& opaque) {
+  const ImageSize size{image.height, image.width};
+  SACCADE_CHECK(opaque.size() == size, "[encode_png] a mask of {} x {} pixels for an image of {} x {}",
+                opaque.size().width, opaque.size().height, size.width, size.height);
+  std::vector<uint8_t> pixels;
+  pixels.reserve(image.rgb.size() / 3 * 4);
+  for (size_t i = 0; uint8_t set : opaque.bitmap()) {
+    pixels.insert(pixels.end(), image.rgb.begin() + static_cast<int64_t>(i),
+                  image.rgb.begin() + static_cast<int64_t>(i) + 3);
+    pixels.push_back(set ? 255 : 0);
+    i += 3;
+  }
+  return encode_png(size, 4, pixels);
 }
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// Drawing detections, and where the attention looked, on a picture.
+// Drawing detections, and where the attention looked, on a picture; cutting an object out.
 #pragma once
 
 #include <memory>
@@ -29,6 +29,9 @@ void draw_mask(Image& image, const Mask& mask, Rgb color);
 // label without a name is written as its number, a negative score (ground truth) not at all; parts outside
 // the picture are cut.
 void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names);
+// The bytes of a PNG file of the image, of which the mask's pixels are opaque and the others transparent. Throws Error for a mask of
+// another size.
+std::vector<uint8_t> encode_png(const Image& image, const Mask& opaque);
 // Filled discs.
 void draw_points(Image& image, const std::vector<DrawnPoint>& points, double radius);
 

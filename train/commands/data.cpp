@@ -175,6 +175,9 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
     problems += tell(report, source.paths.annotations);
     if (fix.empty()) continue;
+    if (!report.units.empty())  // cut to their images, they would be wrong ones that look right
+      fail_input("{}: --fix: {}; it cuts boxes, and cannot tell which were meant", source.paths.annotations,
+                 report.units);
     for (const std::string& line : report.left_out) print_line("{}: {}", source.output, line);
     if (left.images.empty() || left.categories.empty())
       fail_input("{}: nothing that is right is left of it", source.paths.annotations);

@@ -20,6 +20,7 @@ AugmentFields named_fields(const Config& config, const config::Augment& augment)
   for (const auto* field : fields_of(augment.GetDescriptor()))
     fields.values[field->name()] = numbers_of(augment, field);
   if (config.data().interpolation() == config::bicubic) fields.filter = Filter::kBicubic;
+  if (config.data().interpolation() == config::four_pixels) fields.filter = Filter::kFourPixels;
   kernels::ImageNormalization norm = image_normalization(config);
   std::copy(norm.mean.begin(), norm.mean.end(), fields.mean.begin());
   std::copy(norm.std.begin(), norm.std.end(), fields.std.begin());
@@ -76,6 +77,7 @@ LoaderOptions train_loader(const Config& config) {
   o.augment = make_augmentation(fields);
   o.batch_mixup = {data.augment().batch_mixup(), epochs_of(AugmentPhase::kCombining, fields)};
   o.batch_sizes.heights = fields.integers("batch_sizes");
+  o.batch_sizes.bilinear = data.augment().batch_sizes_pixels() == "bilinear";
   o.batch_sizes.epochs.end = epochs_of(AugmentPhase::kStrong, fields).end;
   o.mix = {data.mix().probability(), data.mix().mixup_alpha(), data.mix().cutmix_alpha(),
            data.mix().cutmix_probability()};

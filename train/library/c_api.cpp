@@ -11,7 +11,7 @@ struct saccade_model {
   saccade::Model model;
 };
 struct saccade_result {
-  std::vector<std::vector<saccade::Prediction>> images;
+  std::vector<std::vector<saccade::MaskedPrediction>> images;
 };
 
 namespace {
@@ -104,7 +104,7 @@ saccade_status saccade_predict(const saccade_model* model, const saccade_pixels*
     if (count > 0) need_pointer(images, "images");
     std::vector<saccade::Pixels> pixels;
     for (const saccade_pixels* p = images; p != images + count; ++p) pixels.push_back(pixels_of(*p));
-    *result = new saccade_result{model->model.predict(pixels, threshold)};
+    *result = new saccade_result{model->model.predict_masks(pixels, threshold)};
   });
 }
 
@@ -115,7 +115,7 @@ saccade_status saccade_predict_file(const saccade_model* model, const char* path
     *result = nullptr;
     need_pointer(model, "model");
     need_pointer(path, "path");
-    *result = new saccade_result{{model->model.predict_file(path, threshold)}};
+    *result = new saccade_result{{model->model.predict_masks_of_file(path, threshold)}};
   });
 }
 
@@ -143,6 +143,26 @@ saccade_status saccade_result_get(const saccade_result* result, size_t image, si
                                   std::to_string(image) + ": there is none");
     const saccade::Prediction& p = result->images[image][index];
     *prediction = {p.label, 0, p.score, p.x1, p.y1, p.x2, p.y2};
+  });
+}
+
+int32_t saccade_result_has_mask(const saccade_result* result, size_t image, size_t index) {
+  return index < saccade_result_count(result, image) && !result->images[image][index].mask.counts.empty();
+}
+
+saccade_status saccade_result_mask(const saccade_result* result, size_t image, size_t index, uint8_t* pixels,
+                                   size_t bytes) {
+  return with_status([&] {
+    need_pointer(result, "result");
+    need_pointer(pixels, "pixels");
+    if (!saccade_result_has_mask(result, image, index))
+      throw std::invalid_argument("mask of prediction " + std::to_string(index) + " of image " +
+                                  std::to_string(image) + ": there is none");
+    const std::vector<uint8_t> mask = result->images[image][index].mask.pixels();
+    if (mask.size() != bytes)
+      throw std::invalid_argument("bytes: " + std::to_string(bytes) + ", expected " +
+                                  std::to_string(mask.size()) + ", one a pixel of the image");
+    std::copy(mask.begin(), mask.end(), pixels);
   });
 }
 

@@ -44,6 +44,22 @@ Image image_of(const Pixels& pixels) {
   return image;
 }
 
+std::vector<Image> images_of(const std::vector<Pixels>& images) {
+  std::vector<Image> copies;
+  for (const Pixels& pixels : images) copies.push_back(image_of(pixels));
+  return copies;
+}
+
+std::vector<Image> image_of_file(const std::string& path) {
+  std::vector<Image> image;
+  image.push_back(read_image(path));
+  return image;
+}
+
+std::vector<Prediction> without_masks(const std::vector<MaskedPrediction>& found) {
+  return {found.begin(), found.end()};
+}
+
 }  // namespace
 
 class Model::Impl {
@@ -64,16 +80,19 @@ class Model::Impl {
   bool is_detector() const { return task_of(loaded_->config).needs(loaded_->config).boxes; }
   bool is_on_gpu() const { return device_ != Device::kCpu; }
 
-  std::vector<std::vector<Prediction>> predict(std::vector<Image> images, double threshold) const {
+  std::vector<std::vector<MaskedPrediction>> predict(std::vector<Image> images, double threshold) const {
     if (images.empty()) return {};
     if (!(threshold >= 0 && threshold <= 1)) fail_input("threshold: {}, expected 0 to 1", threshold);
-    std::vector<std::vector<Prediction>> predictions;
+    std::vector<std::vector<MaskedPrediction>> predictions;
     for (const std::vector<Instance>& image : run(std::move(images))) {
       predictions.emplace_back();
-      for (const Instance& i : image)
-        if (i.score >= threshold)
-          predictions.back().push_back(
-              {static_cast<int>(i.label), i.score, i.box.x1, i.box.y1, i.box.x2, i.box.y2});
+      for (const Instance& i : image) {
+        if (i.score < threshold) continue;
+        MaskedPrediction& p = predictions.back().emplace_back();
+        static_cast<Prediction&>(p) = {
+            static_cast<int>(i.label), i.score, i.box.x1, i.box.y1, i.box.x2, i.box.y2};
+        if (i.mask) p.mask = {i.mask->size().width, i.mask->size().height, i.mask->counts()};
+      }
     }
     return predictions;
   }
@@ -138,9 +157,10 @@ std::vector<Prediction> Model::predict(const Pixels& image, double threshold) co
 std::vector<std::vector<Prediction>> Model::predict(const std::vector<Pixels>& images,
                                                     double threshold) const {
   return with_standard_errors([&] {
-    std::vector<Image> copies;
-    for (const Pixels& pixels : images) copies.push_back(image_of(pixels));
-    return impl_->predict(std::move(copies), threshold);
+    std::vector<std::vector<Prediction>> predictions;
+    for (const auto& image : impl_->predict(images_of(images), threshold))
+      predictions.push_back(without_masks(image));
+    return predictions;
   });
 }
 
@@ -149,10 +169,26 @@ std::vector<int32_t> Model::segment(const Pixels& image) const {
 }
 
 std::vector<Prediction> Model::predict_file(const std::string& path, double threshold) const {
+  return with_standard_errors(
+      [&] { return without_masks(impl_->predict(image_of_file(path), threshold).front()); });
+}
+
+std::vector<std::vector<MaskedPrediction>> Model::predict_masks(const std::vector<Pixels>& images,
+                                                                double threshold) const {
+  return with_standard_errors([&] { return impl_->predict(images_of(images), threshold); });
+}
+
+std::vector<MaskedPrediction> Model::predict_masks_of_file(const std::string& path, double threshold) const {
+  return with_standard_errors([&] { return impl_->predict(image_of_file(path), threshold).front(); });
+}
+
+std::vector<uint8_t> PixelMask::pixels() const {
   return with_standard_errors([&] {
-    std::vector<Image> image;
-    image.push_back(read_image(path));
-    return impl_->predict(std::move(image), threshold).front();
+    if (width == 0 && height == 0 && counts.empty()) return std::vector<uint8_t>();
+    const std::vector<int64_t> runs(counts.begin(), counts.end());
+    std::vector<uint8_t> set = Mask::from_counts({height, width}, runs).bitmap();
+    for (uint8_t& pixel : set) pixel = pixel ? 255 : 0;
+    return set;
   });
 }
 

@@ -39,6 +39,19 @@ struct Prediction {
   double x1 = 0, y1 = 0, x2 = 0, y2 = 0;    // pixels of the image as it was given; may lie a little outside
 };
 
+// Which pixels of an image are an object's: how many are not, are, are not, ... counted down the columns from the left one on, as COCO's
+// "counts".
+struct PixelMask {
+  int64_t width = 0, height = 0;  // of the image; 0: there is no mask
+  std::vector<uint32_t> counts;
+
+  // Rows from top to bottom, 255 for the object's and 0 for the others.
+  SACCADE_API std::vector<uint8_t> pixels() const;
+};
+struct MaskedPrediction : Prediction {
+  PixelMask mask;
+};
+
 // A trained model, ready to run. Any number of threads may call the same one: the predictions are the same as from one thread. On a
 // GPU the calls take turns.
 class SACCADE_API Model {
@@ -62,6 +75,10 @@ class SACCADE_API Model {
   std::vector<std::vector<Prediction>> predict(const std::vector<Pixels>& images, double threshold = 0.5) const;
   // Of a JPEG, PNG, BMP, WebP, GIF or TIFF file.
   std::vector<Prediction> predict_file(const std::string& path, double threshold = 0.5) const;
+  // The same, with the masks of models that predict them (Mask R-CNN, say).
+  std::vector<std::vector<MaskedPrediction>> predict_masks(const std::vector<Pixels>& images,
+                                                           double threshold = 0.5) const;
+  std::vector<MaskedPrediction> predict_masks_of_file(const std::string& path, double threshold = 0.5) const;
   // Of a model of label maps: the class of each pixel, row by row, a position in class_names(). std::invalid_argument for another model.
   std::vector<int32_t> segment(const Pixels& image) const;
 

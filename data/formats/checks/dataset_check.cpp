@@ -305,10 +305,14 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   const std::vector<ImageFinding> found =
       has_images ? inspect_images(truth, paths, threads) : std::vector<ImageFinding>();
   check_boxes(truth, found, paths.annotations, add);
-  if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) add_of_all(parts);
+  std::vector<ImageSize> sizes;
+  for (const ImageFinding& f : found) sizes.push_back(f.size);
+  report.units = boxes_that_are_parts(truth);
+  if (!report.units.empty()) add_of_all(report.units);
   add_summary(truth, report.summary);
   report.remarks = truth.notes;
-  for (auto remarks : {remarks_on_boxes(truth), remarks_on_classes(truth)})
+  if (report.units.empty()) report.units = boxes_that_are_corners(truth, sizes);
+  for (auto remarks : {remarks_on_boxes(truth, sizes), remarks_on_classes(truth)})
     report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
   add_remarks_on_repeats(truth, report.remarks);
   if (has_images) tell_of_images(found, truth, paths, report);

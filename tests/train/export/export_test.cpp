@@ -49,7 +49,10 @@ const std::set<std::string> kOperators{"Abs",
                                        "Clip",
                                        "Concat",
                                        "Conv",
+                                       "ConvTranspose",
+                                       "Cos",
                                        "Div",
+                                       "Equal",
                                        "Erf",
                                        "Exp",
                                        "Expand",
@@ -57,9 +60,12 @@ const std::set<std::string> kOperators{"Abs",
                                        "GatherElements",
                                        "GatherND",
                                        "Gemm",
+                                       "Greater",
+                                       "GreaterOrEqual",
                                        "GridSample",
                                        "Identity",
                                        "InstanceNormalization",
+                                       "Less",
                                        "Log",
                                        "MatMul",
                                        "Max",
@@ -68,16 +74,17 @@ const std::set<std::string> kOperators{"Abs",
                                        "Mul",
                                        "NonMaxSuppression",
                                        "Pow",
+                                       "Range",
                                        "ReduceMax",
                                        "ReduceMean",
                                        "ReduceSum",
                                        "Relu",
                                        "Reshape",
+                                       "RoiAlign",
                                        "ScatterND",
                                        "Shape",
                                        "Sigmoid",
                                        "Sin",
-                                       "Cos",
                                        "Slice",
                                        "Softmax",
                                        "Sqrt",
@@ -197,6 +204,21 @@ const ExportCase kCases[] = {
          "[2, 4, 2] } } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 }"),
      true,
      {{"TopK", 1}, {"GridSample", 6}}},
+    {"rf_detr",
+     R"(model { type: "rf_detr" backbone { arg { key: "image_size" int: 32 } arg { key: "patch" int: 8 } arg { key: "dim" int: 16 }
+        arg { key: "depth" int: 2 } arg { key: "heads" int: 2 } arg { key: "windows" int: 2 } arg { key: "windowed_blocks" ints: [0] }
+        arg { key: "positions" string: "smooth" } outputs: [1, 2] }
+        transformer { hidden_dim: 16 heads: 2 decoder_layers: 2 ffn_dim: 16 queries: 8 extra_query_groups: 1 }
+        lw_detr { cross_heads: 4 projector_blocks: 1 } })",
+     true,
+     {{"TopK", 1}, {"GridSample", 2}, {"Sin", 1}}},
+    {"lw_detr",
+     R"(model { type: "lw_detr" backbone { arg { key: "style" string: "cae" } arg { key: "image_size" int: 32 }
+        arg { key: "patch" int: 8 } arg { key: "dim" int: 16 } arg { key: "depth" int: 1 } arg { key: "heads" int: 2 } }
+        transformer { hidden_dim: 16 heads: 2 decoder_layers: 1 ffn_dim: 16 queries: 8 levels: 2 }
+        lw_detr { cross_heads: 4 projector_blocks: 1 } })",
+     true,
+     {{"TopK", 1}, {"GridSample", 2}, {"ConvTranspose", 1}}},
     {"retinanet",
      "model { type: \"retinanet\" backbone { blocks: [1, 1, 1, 1] width: 8 } retinanet { channels: 16 tower_layers: 1 } }",
      true,
@@ -206,6 +228,12 @@ const ExportCase kCases[] = {
                           " } " + kSmallTransformer + "levels: 2 } }"},
     {"swin", vision("swin", kSwin), false, {{"Softmax", 4}}},
     {"dat", vision("dat", kDat), false, {{"GridSample", 2}}},  // the keys and the table of positions
+    {"dat_pp",
+     vision(
+         "dat_pp",
+         R"(arg { key: "blocks" string: "ND" } arg { key: "dims" ints: [8] } arg { key: "heads" ints: [2] })"),
+     false,
+     {{"GridSample", 2}, {"Softmax", 2}}},
     {"vit", vision("vit", kVit), false, {{"Softmax", 1}}},
     {"pvt", vision("pvt", kPvt), false, {{"Softmax", 2}, {"Conv", 3}}},
 };
@@ -243,6 +271,33 @@ TEST(Export, EveryFamilyIsStandardOperators) {
         EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{free, c.rows, 4}));
       }
       for (auto [type, count] : c.nodes) EXPECT_EQ(count_nodes(proto, type), count) << type;
+      EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
+    }
+  }
+}
+
+// Of any number of images: which one a region is cut out of follows from its number.
+TEST(Export, DetectorsOfTwoStagesFinishForAnyBatch) {
+  for (const auto& [type, own, stages] :
+       {std::tuple{"mask_rcnn", "", 1},
+        {"cascade_mask_rcnn", "", 3},
+        {"cascade_mask_rcnn", "head_convs: 1 head_layers: 1 class_agnostic: false bbox_loss: \"giou\"", 3}}) {
+    const LoadedModel model = small_model(fmt::format(
+        "model {{ type: \"{}\" backbone {{ blocks: [1, 1, 1, 1] width: 8 }} rcnn {{ channels: 16 head_dim: 16 "
+        "mask_channels: 8 mask_layers: 1 candidates: 30 proposals: 20 detections: 6 {} }} }}",
+        type, own));
+    for (int64_t batch : {2, 0}) {
+      SCOPED_TRACE(fmt::format("{} {}, batch {}", type, own, batch));
+      const ExportedModel exported =
+          export_model(*model.module, *outputs_of(model), {.height = 64, .width = 96, .batch = batch});
+      const onnx::ModelProto proto = parsed(exported.file);
+      check_structure(proto);
+      const int64_t free = batch == 0 ? -1 : batch;
+      EXPECT_EQ(exported.outputs, (std::vector<std::string>{"labels", "boxes", "scores", "masks"}));
+      EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{free, 6, 4}));
+      EXPECT_EQ(shape_of(proto.graph().output(3)), (std::vector<int64_t>{free, 6, 28, 28}));
+      EXPECT_EQ(count_nodes(proto, "RoiAlign"), 4 * (stages + 1));  // of four levels
+      EXPECT_EQ(count_nodes(proto, "ConvTranspose"), stages);
       EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
     }
   }

@@ -20,6 +20,7 @@ bool is_scaled(const Config& c) {
   const Augment& a = c.data().augment();
   return is_fixed(c) && !crops_area(c) && (a.scale_min() != 1 || a.scale_max() != 1 || a.max_stretch() != 1);
 }
+bool is_stretched(const Config& c) { return is_fixed(c) && !crops_area(c) && !is_scaled(c); }
 bool changes_colours(const Config& c) {
   const Augment& a = c.data().augment();
   return a.brightness() > 0 || a.contrast() > 0 || a.saturation() > 0 || a.hue() > 0;
@@ -59,13 +60,21 @@ const Dependence kDependences[] = {
     {{"data.augment.crop_area_max", "data.augment.crop_ratio_min", "data.augment.crop_ratio_max"},
      crops_area,
      "without data.augment.crop_area_min"},
-    {{"data.augment.short_sides", "data.augment.long_side", "data.augment.crop_probability",
-      "data.augment.crop_short_sides", "data.augment.crop_min", "data.augment.crop_max"},
+    {{"data.augment.short_sides", "data.augment.long_side", "data.augment.crop_probability"},
      [](const Config& c) { return !is_fixed(c); },
      "with the fixed size of data.augment.height and width"},
     {{"data.augment.crop_short_sides", "data.augment.crop_min", "data.augment.crop_max"},
-     [](const Config& c) { return is_fixed(c) || c.data().augment().crop_probability() > 0; },
-     "without data.augment.crop_probability"},
+     [](const Config& c) {
+       return is_fixed(c) ? is_stretched(c) && c.data().augment().stretch_crop() > 0
+                          : c.data().augment().crop_probability() > 0;
+     },
+     "without data.augment.crop_probability, or, with a fixed size, stretch_crop"},
+    {{"data.augment.stretch_crop"},
+     is_stretched,
+     "without an image that is stretched to data.augment.height and width"},
+    {{"data.augment.batch_sizes_pixels"},
+     [](const Config& c) { return c.data().augment().batch_sizes_size() > 0; },
+     "without data.augment.batch_sizes"},
     {{"data.augment.color_probability"},
      changes_colours,
      "without data.augment.brightness, contrast, saturation or hue"},
