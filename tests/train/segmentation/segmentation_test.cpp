@@ -95,7 +95,7 @@ TEST_F(Segmentation, Learns) {
 
 TEST_F(Segmentation, IsEvaluatedAsItPredicts) {
   ASSERT_EQ(evaluate("eval.json", {"--per-class"}), 0);
-  ASSERT_EQ(predict("found"), 0);
+  for (int again = 0; again < 2; ++again) ASSERT_EQ(predict("found"), 0);  // replaces its own files
   EXPECT_DOUBLE_EQ(figure("eval.json", "mIoU"), mean_iou_of("found"));
   EXPECT_NE(read_bytes(path("found/predictions.json")).find("\"label_map\": \"label_maps/000001.png\""),
             std::string::npos);
