@@ -2,6 +2,7 @@
 // in proportion to the name, whatever the expression.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ class NamePatterns {
 
   // The index of the first pattern that is found in the name, or -1.
   int match(const std::string& name);
+  // The number that the first parentheses of a pattern find in the name. Throws InputError where they find none.
+  int64_t number(int pattern, const std::string& name) const;
   // Throws InputError for a pattern that no name matched. what: "parameter of the model", say.
   void finish(const std::string& what) const;
 

@@ -19,6 +19,8 @@ class Backbone : public Module {
   // images [N, H, W, 3] -> the chosen stages' maps [N, H_i, W_i, C_i], finest first
   virtual std::vector<Var> forward(const Var& images) = 0;
   virtual std::vector<int64_t> channels() const = 0;  // C_i
+  // Images whose sides are multiples of this are taken as they are; others it fills up with zeros, which its maps cover too.
+  virtual int64_t multiple() const { return 1; }
 };
 
 // A backbone registers itself from its own file (SACCADE_REGISTER_BACKBONE).

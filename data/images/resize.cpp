@@ -33,7 +33,8 @@ double cubic(double x) {
 Taps make_taps(int64_t in, int64_t out, Filter filter) {
   const bool bicubic = filter == Filter::kBicubic;
   double scale = static_cast<double>(in) / static_cast<double>(out);
-  double stretch = std::max(scale, 1.0), support = bicubic ? 2.0 * stretch : stretch;
+  double stretch = filter == Filter::kFourPixels ? 1.0 : std::max(scale, 1.0),
+         support = bicubic ? 2.0 * stretch : stretch;
   Taps taps;
   taps.size = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
   taps.first.resize(static_cast<size_t>(out));

@@ -2,7 +2,7 @@
 // Keys' cubic (a = -0.5) that widens with the reduction (so it does not alias), in 8-bit fixed point.
 // Releases before Pillow 13 always resize the rows' width first, which differs in the last bit where the
 // height shrinks by more than twice as many pixels as the width; this follows Pillow 13.
-// (python-pillow/Pillow, src/libImaging/Resample.c)
+// (python-pillow/Pillow, src/libImaging/Resample.c) kFourPixels is the triangle without widening, torch's interpolate with mode "bilinear".
 #pragma once
 
 #include "data/images/image.h"

@@ -323,7 +323,8 @@ class DataLoader::Impl {
     const std::vector<int64_t>& heights = options_.batch_sizes.heights;
     if (!heights.empty() && options_.batch_sizes.epochs.contains(job.epoch)) {
       Rng rng = batch_rng(job, "batch size");
-      resize_batch(job.batch, heights[static_cast<size_t>(rng.below(std::ssize(heights)))]);
+      resize_batch(job.batch, heights[static_cast<size_t>(rng.below(std::ssize(heights)))],
+                   options_.batch_sizes.bilinear);
     }
     job.samples.clear();
     if (is_part) take_part(job);

@@ -1,5 +1,5 @@
 // Multi-head self-attention with one fused projection and the names and inits of timm's vision transformers:
-// `qkv` and `proj`.
+// `qkv` and `proj`. Without `key_bias` the other two have biases of their own, `q_bias` and `v_bias` (LW-DETR's ViT).
 #include "layers/attention.h"
 #include "layers/linear.h"
 #include "layers/module_scope.h"
@@ -12,7 +12,14 @@ class SelfAttention final : public Attention {
     options_.heads = shape.heads;
     options_.dropout = args.get_float("dropout", shape.dropout, 0, 1);
     LinearOptions linear{.weight_init = init::truncated_normal(0.02), .bias_init = init::constant(0)};
-    qkv_ = make_child<Linear>("qkv", dim_, 3 * dim_, linear);
+    const bool key_bias = args.get_bool("key_bias", true);
+    LinearOptions fused = linear;
+    fused.bias = key_bias;
+    qkv_ = make_child<Linear>("qkv", dim_, 3 * dim_, fused);
+    if (!key_bias) {
+      q_bias_ = param("q_bias", {dim_}, init::constant(0));
+      v_bias_ = param("v_bias", {dim_}, init::constant(0));
+    }
     proj_ = make_child<Linear>("proj", dim_, dim_, linear);
   }
 
@@ -20,8 +27,7 @@ class SelfAttention final : public Attention {
     ModuleScope scope(*this);
     // One product each: slices of a joint product would have to be copied, and their gradients put together.
     auto part = [&](int64_t i) {
-      return linear(input.query, slice(qkv_->weight(), 0, i * dim_, (i + 1) * dim_),
-                    slice(qkv_->bias(), 0, i * dim_, (i + 1) * dim_));
+      return linear(input.query, slice(qkv_->weight(), 0, i * dim_, (i + 1) * dim_), bias(i));
     };
     AttentionOptions options = options_;
     options.training = training();
@@ -30,9 +36,16 @@ class SelfAttention final : public Attention {
   std::string type_name() const override { return "SelfAttention"; }
 
  private:
+  // Of queries, keys and values.
+  Var bias(int64_t i) const {
+    if (q_bias_.defined()) return i == 0 ? q_bias_ : i == 1 ? Var() : v_bias_;
+    return slice(qkv_->bias(), 0, i * dim_, (i + 1) * dim_);
+  }
+
   int64_t dim_;
   AttentionOptions options_;
   std::shared_ptr<Linear> qkv_, proj_;
+  Var q_bias_, v_bias_;
 };
 
 SACCADE_REGISTER_ATTENTION("self_attention", SelfAttention,

@@ -115,12 +115,14 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
     : dropout_(o.dropout), pre_norm_(o.pre_norm) {
   auto norm = [&](const char* name) { return make_child<LayerNorm>(name, o.dim); };
   auto cross_attention = [&] {
+    AttentionShape shape = attention_shape(o, o.decoder_points, false, deformable);
+    if (o.cross_heads > 0) shape.heads = o.cross_heads;
     cross_attn_ = child(deformable ? "cross_attn" : "multihead_attn",
                         make_attention(o.decoder_cross_attention,
                                        deformable  ? "ms_deform_attn"
                                        : o.anchors ? "conditional_attention"
                                                    : "multi_head_attention",
-                                       attention_shape(o, o.decoder_points, false, deformable)));
+                                       shape));
   };
   const bool norms_differ = deformable && !o.norms_in_order;
   if (deformable) cross_attention();
@@ -168,7 +170,7 @@ Var TransformerDecoderLayer::forward(const Var& target, const Var& position, Att
 TransformerDecoder::TransformerDecoder(const TransformerOptions& o, bool deformable) {
   for (int64_t i = 0; i < o.decoder_layers; ++i)
     layers_.push_back(make_child<TransformerDecoderLayer>(fmt::format("layers.{}", i), o, deformable));
-  if (!deformable) norm_ = make_child<LayerNorm>("norm", o.dim);
+  if (!deformable || o.last_norm) norm_ = make_child<LayerNorm>("norm", o.dim);
 }
 
 Vars TransformerDecoder::forward(Var target, const Var& position, const AttentionInput& memory,

@@ -12,8 +12,12 @@ Var PreNormBlock::forward(const Module& owner, const Var& tokens, const FeatureL
     Var x = norm1->forward(in[0]);
     AttentionInput input{.query = x, .key = x, .value = x, .levels = map};
     if (wants_points && map.size() == 1) input.reference_points = reference_points(x, map[0]);
-    x = add(in[0], saccade::drop_path(attn->forward(input), drop_path, owner.training()));
-    return add(x, saccade::drop_path(mlp->forward(norm2->forward(x)), drop_path, owner.training()));
+    auto branch = [&](const Var& y, const Var& scale) {
+      return saccade::drop_path(scale.defined() ? mul(y, cast(scale, y.dtype())) : y, drop_path,
+                                owner.training());
+    };
+    x = add(in[0], branch(attn->forward(input), scale1));
+    return add(x, branch(mlp->forward(norm2->forward(x)), scale2));
   };
   return owner.recompute() ? recomputed(run, {tokens}) : run({tokens});
 }
@@ -28,6 +32,11 @@ VisionBlock::VisionBlock(const VisionBlockOptions& o) {
   block_.drop_path = o.drop_path;
   block_.norm1 = make_child<LayerNorm>("norm1", o.shape.dim, o.norm_eps);
   block_.attn = child("attn", make_attention(has_own ? o.attention : o.defaults, o.fallback, o.shape));
+  auto scale = [&](size_t i) {
+    return o.layer_scale == 0 ? Var() : param(o.scale_names[i], {o.shape.dim}, init::constant(o.layer_scale));
+  };
+  block_.scale1 = scale(0);
+  block_.scale2 = scale(1);
   block_.norm2 = make_child<LayerNorm>("norm2", o.shape.dim, o.norm_eps);
   auto hidden = static_cast<int64_t>(static_cast<double>(o.shape.dim) * o.mlp_ratio);
   block_.mlp = make_child<Mlp>(

@@ -17,6 +17,9 @@ struct ClassLossOptions {
   double no_object_weight = 0;  // softmax: weight of the last class, "no object"
 };
 
+class TrueMasks;    // models/detection/masks/true_masks.h
+struct PointPairs;  // models/detection/masks/point_terms.cpp
+
 // The matched queries of G layers, as rows of the flattened predictions [G * N * Q, ...], with their objects. Every layer has as
 // many.
 struct MatchedQueries {
@@ -35,6 +38,10 @@ struct MatchedQueries {
   // How many queries of each image have an object in the layers that share theirs, and of how many (CriterionOptions::shared_boxes).
   std::vector<int64_t> shared_pairs;
   int64_t shared_queries = 0;
+  // Where masks are predicted by their factors: [P], which of the batch's objects; their masks; what the terms that compare them share.
+  std::vector<int64_t> object_rows;
+  std::shared_ptr<const TrueMasks> masks;
+  mutable std::shared_ptr<const PointPairs> at_points;
 };
 
 // The queries of one layer in all images of a step (core/types/step_images.h).

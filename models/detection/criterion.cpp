@@ -9,6 +9,9 @@
 #include <span>
 
 #include "core/runtime/packed_upload.h"
+#include "core/tensor/execution.h"
+#include "core/tensor/philox.h"
+#include "models/detection/masks/true_masks.h"
 
 namespace saccade {
 namespace {
@@ -51,6 +54,9 @@ LayerPrediction stacked(std::span<const LayerPrediction> layers) {
   LayerPrediction all{.logits = joined([](const LayerPrediction& p) { return p.logits; }),
                       .boxes = joined([](const LayerPrediction& p) { return p.boxes; }),
                       .masks = joined([](const LayerPrediction& p) { return p.masks; })};
+  all.mask_factors = {joined([](const LayerPrediction& p) { return p.mask_factors.pixels; }),
+                      joined([](const LayerPrediction& p) { return p.mask_factors.queries; }),
+                      layers.front().mask_factors.bias, layers.front().mask_factors.point_share};
   all.sides = {joined([](const LayerPrediction& p) { return p.sides.logits; }),
                joined([](const LayerPrediction& p) { return p.sides.references; }),
                layers.front().sides.places, layers.front().sides.scale};
@@ -104,6 +110,7 @@ void find_matched(Pairing& p, const Together& t, const std::vector<Target>& targ
       boxes.insert(boxes.end(), box, box + 4);
       const Target& image = targets[static_cast<size_t>(m.image)];
       out.objects.push_back({&image, &image.instances[static_cast<size_t>(m.object)]});
+      out.object_rows.push_back(objects.begin(m.image) + m.object);
     }
     weights.insert(weights.end(), p.weights.begin(), p.weights.end());
   }
@@ -173,6 +180,7 @@ void share_boxes(std::vector<Together>& all, const std::vector<Target>& targets)
 // The losses of all layers: every kind of every stack in one op, and their weighted sum.
 DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& targets,
                          const StepImages& step, ImageSize canvas,
+                         const std::shared_ptr<const TrueMasks>& masks,
                          const std::vector<CriterionOptions::Term>& names,
                          const std::vector<std::shared_ptr<const LossTerm>>& losses) {
   const StepImages own(targets);
@@ -192,6 +200,7 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
       if (!p) continue;
       take_tables(*p, t, tables);
       p->queries.canvas = canvas;
+      p->queries.masks = masks;
     }
     const auto matched_here = std::ssize(t.own.pairs[0]);
     SACCADE_CHECK(queries_in(t, own).matched == static_cast<double>(matched_here),
@@ -214,6 +223,29 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
   for (int64_t i = 0; const std::string& name : part_names)
     result.parts.emplace_back(name, parts.select(0, i++));
   return result;
+}
+
+// What the matching of masks needs: their logits at points that are the same for all layers and queries of an image.
+void add_points(const std::vector<Together>& all, const std::vector<Target>& targets, const TrueMasks& masks,
+                std::vector<MatchLayer>& layers) {
+  const MaskFactors& first = all[0].predicted.mask_factors;  // [L, N, h, w, C]
+  std::vector<PointRow> rows;
+  for (const Target& target : targets) rows.push_back({target.image_id, 0});
+  const int64_t count = std::max<int64_t>(1, first.pixels.dim(2) * first.pixels.dim(3) / first.point_share);
+  const Tensor points = random_points(rows, count, mix_key(execution().rng_key, hash_name("mask matching")),
+                                      first.pixels.device());
+  const Tensor truth = masks.at(points);
+  size_t at = 0;
+  for (const Together& t : all) {
+    const MaskFactors& f = t.predicted.mask_factors;
+    for (int64_t l : t.order) {
+      const MaskFactors of_layer{Var(f.pixels.value().select(0, l)), Var(f.queries.value().select(0, l)),
+                                 f.bias.detach()};
+      layers[at].mask_points = logits_at(of_layer, points);
+      layers[at].true_points = truth;
+      layers[at++].mask_weights = masks.weights();
+    }
+  }
 }
 
 // class_error and cardinality_error, see SetCriterion::forward.
@@ -283,6 +315,10 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
   if (output.encoder.logits.defined()) {
     all.push_back(together({output.encoder}, {}, true, true, "_enc"));
     all.back().binary = !output.encoder_classes;
+    if (output.encoder_in_groups) {
+      all.back().groups = groups;
+      all.back().repeat = o.extra_group_repeat;
+    }
   }
   if (output.first.logits.defined()) all.push_back(together({output.first}, {}, true, true, "_pre"));
   std::vector<MatchLayer> layers;
@@ -300,6 +336,11 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
       if (decoder && !layers.empty()) layer.name = fmt::format("layer {}", l);
       layers.push_back(std::move(layer));
     }
+  }
+  std::shared_ptr<const TrueMasks> masks;
+  if (all[0].predicted.mask_factors.pixels.defined()) {
+    masks = std::make_shared<TrueMasks>(targets, output.canvas, all[0].predicted.boxes.device());
+    add_points(all, targets, *masks, layers);
   }
   Matching matching = match(layers, targets, o.matcher);
   for (size_t at = 0; Together & t : all) {
@@ -322,8 +363,8 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
     if (dn.first.logits.defined()) add(together({dn.first}, {}, true, true, "_dn_pre"));
   }
 
-  DetectionLoss result =
-      sum_losses(all, targets, step.empty() ? StepImages(targets) : step, output.canvas, o.terms, terms_);
+  DetectionLoss result = sum_losses(all, targets, step.empty() ? StepImages(targets) : step, output.canvas,
+                                    masks, o.terms, terms_);
   add_metrics(layers[0].logits.shape(), matching.logits[0], matching.layers[0], targets, groups, *class_loss_,
               result);
   result.problems = std::move(matching.problems);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "autograd/scope.h"
 #include "core/kernels/match_cost/match_cost.h"
 #include "core/kernels/softmax/softmax.h"
 #include "core/runtime/packed_upload.h"
@@ -42,6 +43,31 @@ void layer_costs(const MatchLayer& layer, const DeviceObjects& objects, const Ma
                       layer.binary ? objects.zeros : objects.labels, objects.boxes,
                       {o.class_cost, o.bbox_cost, o.giou_cost, o.focal_alpha, o.focal_gamma, o.probabilities},
                       cost);
+}
+
+// Adds the costs of masks: of each object and query of an image the mean cross entropy and the Dice loss over the points.
+void add_mask_costs(const MatchLayer& layer, const Objects& objects, const MatcherOptions& o, Tensor cost) {
+  NoGrad no_grad;
+  ExecutionScope scope;
+  execution().compute = DType::kF32;
+  const int64_t N = layer.mask_points.dim(0), Q = layer.mask_points.dim(1), P = layer.mask_points.dim(2);
+  const int last[] = {-1};
+  for (int64_t n = 0; n < N; ++n) {
+    const int64_t begin = objects.begin(n), T = objects.count(n);
+    if (T == 0) continue;
+    auto of_image = [&](const Tensor& rows) { return Var(rows.slice(0, begin, begin + T)); };
+    const Var x(layer.mask_points.select(0, n)), t = of_image(layer.true_points),
+                                                 p = sigmoid(x);                         // [Q, P], [T, P]
+    const Var surprise = sum(add(relu(x), log(add_scalar(exp(neg(abs(x))), 1))), last);  // softplus, [Q]
+    const Var entropy =
+        mul_scalar(sub(reshape(surprise, {1, Q}), linear(t, x, {})), 1.0 / static_cast<double>(P));
+    const Var both = add(reshape(sum(p, last), {1, Q}), reshape(sum(t, last), {T, 1}));
+    const Var overlap = div(add_scalar(mul_scalar(linear(t, p, {}), 2), 1), add_scalar(both, 1));
+    const Var costs =
+        add(mul_scalar(entropy, o.mask_cost), mul_scalar(add_scalar(neg(overlap), 1), o.dice_cost));
+    Tensor rows = cost.slice(0, begin, begin + T);
+    rows.copy_from(add(Var(rows), mul(costs, reshape(of_image(layer.mask_weights), {T, 1}))).value());
+  }
 }
 
 // Where a layer's numbers begin in what is copied to the host.
@@ -116,6 +142,8 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
   for (size_t l = 0; l < layers.size(); ++l) {
     const MatchLayer& layer = layers[l];
     layer_costs(layer, on_device, options, part(offsets[l].cost, {objects.count(), layer.logits.dim(1)}));
+    if (layer.mask_points.defined())
+      add_mask_costs(layer, objects, options, part(offsets[l].cost, {objects.count(), layer.logits.dim(1)}));
     if (offsets[l].logits >= 0) part(offsets[l].logits, layer.logits.shape()).copy_from(layer.logits);
   }
   result.copied = HostCopy(all);

@@ -17,6 +17,14 @@ struct SidePrediction {
   Var places, scale;  // [R + 1], [1]: see BinScale (models/d_fine/distribution.h)
 };
 
+// Masks that are not made of all queries while a model trains: their logits are the products of both, plus the bias.
+struct MaskFactors {
+  Var pixels;   // [N, h, w, C], of a map that covers the padded image; undefined where there are none
+  Var queries;  // [N, Q, C]
+  Var bias;     // [1]
+  int64_t point_share = 1;  // they are compared at one point for so many cells
+};
+
 // What one decoder layer predicts.
 struct LayerPrediction {
   Var logits;  // [N, Q, K]
@@ -24,6 +32,7 @@ struct LayerPrediction {
   // [N, Q, h, w], logits of the pixels of a map that covers the padded image; undefined where no masks are predicted
   Var masks = {};
   SidePrediction sides = {};
+  MaskFactors mask_factors = {};
 };
 
 struct MatchedPair {

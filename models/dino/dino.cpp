@@ -1,8 +1,8 @@
 #include "models/dino/dino.h"
 
 #include "layers/module_scope.h"
-#include "layers/position_encoding.h"
 #include "models/build.h"
+#include "models/dino/box_decoder.h"
 
 namespace saccade {
 namespace {
@@ -14,25 +14,12 @@ Var dino_logits(const Var& boxes) { return inverse_sigmoid(boxes, kInverseSigmoi
 
 }  // namespace
 
-// With the norm of what the heads read, and what makes a query's position of its box.
-class Dino::Decoder : public TransformerDecoder {
- public:
-  explicit Decoder(const TransformerOptions& o) : TransformerDecoder(o, true) {
-    norm = make_child<LayerNorm>("norm", o.dim);
-    ref_point_head = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim},
-                                     MlpOptions{.linear = {.weight_init = init::xavier_uniform()}});
-  }
-
-  std::shared_ptr<LayerNorm> norm;
-  std::shared_ptr<Mlp> ref_point_head;
-};
-
 class Dino::Transformer : public Module {
  public:
   Transformer(const DinoOptions& options, int64_t columns) {
     const TransformerOptions& o = options.transformer;
     encoder = make_child<TransformerEncoder>("encoder", o, "ms_deform_attn");
-    decoder = make_child<Decoder>("decoder", o);
+    decoder = make_child<BoxDecoder>("decoder", o);
     level_embed = param("level_embed", {o.levels, o.dim}, init::normal(0, 1));
     tgt_embed = param("tgt_embed.weight", {options.queries, o.dim}, init::xavier_uniform());
     enc_output =
@@ -45,7 +32,7 @@ class Dino::Transformer : public Module {
   std::string type_name() const override { return "Transformer"; }
 
   std::shared_ptr<TransformerEncoder> encoder;
-  std::shared_ptr<Decoder> decoder;
+  std::shared_ptr<BoxDecoder> decoder;
   Var level_embed, tgt_embed;  // [L, C], [Q, C]
   std::shared_ptr<Linear> enc_output, enc_out_class_embed;
   std::shared_ptr<LayerNorm> enc_output_norm;
@@ -116,17 +103,12 @@ Var Dino::choose_references(const EncodedTokens& encoded, LayerPrediction& predi
 
 void Dino::decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record,
                   SetOutput& output) {
-  Decoder& decoder = *transformer_->decoder;
-  const int64_t C = options_.transformer.dim, layers = options_.transformer.decoder_layers;
+  BoxDecoder& decoder = *transformer_->decoder;
+  const int64_t layers = options_.transformer.decoder_layers;
   Var target = queries.target, references = queries.reference;
-  Var first_level = Var(tokens.maps.valid_ratios.slice(1, 0, 1));  // [N, 1, 2]
-  first_level = concat({first_level, first_level}, -1);
   Var origin = references;  // what a layer's boxes are relative to; its gradient reaches the layer before
   for (int64_t i = 0; i < layers; ++i) {
-    Var boxes = mul(references, first_level);
-    auto part = [&](int64_t begin, int64_t end) { return slice(boxes, 2, begin, end); };
-    boxes = concat({part(1, 2), part(0, 1), part(2, 4)}, 2);  // y before x
-    Var position = decoder.ref_point_head->forward(Var(sine_box_encoding(boxes.value(), C / 2)));
+    const Var position = decoder.position_of(references, tokens.maps);
     if (record) output.sampling.emplace_back();
     target = decoder.layer(i).forward(target, position,
                                       {.key = tokens.memory,
@@ -138,7 +120,7 @@ void Dino::decode(const DecoderQueries& queries, const EncodedTokens& tokens, bo
                                       queries.groups);
     const bool last = i + 1 == layers;
     if (last || options_.aux_loss) {
-      Var out = decoder.norm->forward(target);
+      Var out = decoder.normalised(target);
       add_layer(output, queries.denoising,
                 {class_embed_->forward(out), sigmoid(add(bbox_embed_->forward(out), dino_logits(origin)))});
     }

@@ -23,7 +23,6 @@ class Dino : public SetDetector {
   void after_initialize(uint64_t seed, const std::string& prefix) override;
 
  private:
-  class Decoder;
   class Transformer;
   // Boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient, and in `predictions` with it.
   Var choose_references(const EncodedTokens& tokens, LayerPrediction& predictions) const;

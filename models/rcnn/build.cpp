@@ -86,6 +86,7 @@ std::shared_ptr<Module> build_rcnn(const Args& model, int64_t classes, const Arg
       .rpn_bbox_weight = criterion.get_float("bbox_weight")};
   options.bbox_weight =
       box_loss == BoxLoss::kGiou ? criterion.get_float("giou_weight") : options.rpn_bbox_weight;
+  if (own.get_string("top_level") == "conv") options.fpn.extra = FpnOptions::Extra::kConvOnInput;
   options.box_regions.size = 7;
   options.mask_regions.size = 14;
   if (masks) options.mask_head = {own.get_int("mask_channels"), own.get_int("mask_layers")};

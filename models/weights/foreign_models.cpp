@@ -24,8 +24,6 @@ constexpr ForeignModel kForeign[] = {
     {"text_backbone.", "encoder.", "Grounding DINO"},
     {"feat_map.", "bert.", "Grounding DINO"},
     {"embeddings.detection_tokens", "", "YOLOS"},
-    {"backbone.0.encoder.encoder.", "transformer.", "RF-DETR"},
-    {"backbone.0.encoder.", "projector.", "LW-DETR or RF-DETR"},
     {"class_predictor.", "pixel_level_module.", "MaskFormer"},
 };
 

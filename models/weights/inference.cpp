@@ -10,7 +10,9 @@ Inference::Inference(const WeightsFile& file, const OfficialWeights& weights, co
 
 std::string Inference::name_in_json(const std::string& name) {
   static const std::map<std::string, std::string> kNames{{"nheads", "decoder_attention_heads"},
-                                                         {"eos_coef", "eos_coefficient"}};
+                                                         {"eos_coef", "eos_coefficient"},
+                                                         {"sa_nheads", "decoder_self_attention_heads"},
+                                                         {"ca_nheads", "decoder_cross_attention_heads"}};
   const auto it = kNames.find(name);
   return it == kNames.end() ? name : it->second;
 }
@@ -29,6 +31,14 @@ int64_t Inference::count(const std::string& prefix, const std::string& suffix) c
   int64_t n = 0;
   while (has(prefix + std::to_string(n) + suffix)) ++n;
   return n;
+}
+
+void expect_vision_json(const Inference& weights) {
+  weights.expect_in_json<std::string>("hidden_act", "gelu");
+  constexpr double kLargest = 1e-5;
+  if (const auto eps = weights.json().find<double>("layer_norm_eps"); eps && !(*eps >= 0 && *eps <= kLargest))
+    fail_input("{}: layer_norm_eps is {}, which is not there here, expected at most {}", weights.json().path,
+               *eps, kLargest);
 }
 
 void infer_classes(Inference& weights, const std::string& head, const UsualImages& images) {

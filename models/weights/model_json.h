@@ -11,9 +11,11 @@
 namespace saccade {
 
 struct ModelJson {
-  std::string path;                            // "": there is none
-  std::map<std::string, WeightScalar> values;  // numbers, words and truth values at its top
-  std::vector<std::string> labels;             // names of the classes (id2label); empty: it names none
+  std::string path;  // "": there is none
+  // Numbers, words and truth values at its top, and of a part, under "backbone_config.hidden_size".
+  std::map<std::string, WeightScalar> values;
+  std::map<std::string, std::vector<int64_t>> lists;  // the same of whole numbers
+  std::vector<std::string> labels;                    // names of the classes (id2label); empty: it names none
 
   // A value of the wanted type; whole numbers are fractions too.
   template <class T>

@@ -237,6 +237,27 @@ TEST(CudaModels, RtDetrInEvaluation) {
   });
 }
 
+TEST(CudaModels, RfDetr) {
+  Args model = test::schema_args("rf_detr");
+  Args& backbone = model.section("backbone");
+  for (auto [key, value] :
+       {std::pair{"image_size", 64}, {"patch", 16}, {"dim", 16}, {"depth", 2}, {"heads", 2}, {"windows", 2}})
+    backbone.set(key, int64_t{value});
+  backbone.set("windowed_blocks", Ints{0});
+  backbone.set("positions", std::string("smooth"));
+  Args& t = model.section("transformer");
+  for (auto [key, value] : {std::pair{"hidden_dim", 16},
+                            {"heads", 2},
+                            {"decoder_layers", 2},
+                            {"ffn_dim", 16},
+                            {"queries", 6},
+                            {"extra_query_groups", 2}})
+    t.set(key, int64_t{value});
+  model.section("lw_detr").set("cross_heads", int64_t{4});
+  model.section("lw_detr").set("projector_blocks", int64_t{1});
+  expect_detector_agrees(model, 64, 96);
+}
+
 TEST(CudaModels, Dino) {
   Args model = detector("dino");
   model.section("transformer").set("levels", int64_t{3});

@@ -37,6 +37,12 @@ const std::string kSwin =
 const std::string kVit =
     R"(backbone { type: "vit" arg { key: "patch" int: 16 } arg { key: "dim" int: 16 } arg { key: "depth" int: 2 }
     arg { key: "heads" int: 2 } arg { key: "image_size" int: 64 } arg { key: "drop_path" float: 0.1 } )";
+const std::string kDinoV2 =
+    R"(backbone { type: "dinov2" arg { key: "patch" int: 8 } arg { key: "dim" int: 16 } arg { key: "depth" int: 2 }
+    arg { key: "heads" int: 2 } arg { key: "image_size" int: 64 } arg { key: "windows" int: 2 }
+    arg { key: "windowed_blocks" ints: [0] } outputs: [1, 2] )";
+const std::string kFewLayers =
+    "hidden_dim: 16 heads: 2 decoder_layers: 2 ffn_dim: 16 queries: 8 dropout: 0.1 ";
 const std::string kSmall =
     "hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 ffn_dim: 16 queries: 8 dropout: 0.1 ";
 
@@ -49,6 +55,8 @@ const RankFamily kFamilies[] = {
     {"rt_detr", "type: \"rt_detr\" " + kResnet +
                     "variant: \"d\" outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall +
                     " denoising { queries: 4 } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 } }"},
+    {"rf_detr", "type: \"rf_detr\" " + kDinoV2 + "} transformer { extra_query_groups: 2 " + kFewLayers +
+                    "} lw_detr { cross_heads: 4 projector_blocks: 1 }"},
     {"retinanet", "type: \"retinanet\" " + kResnet + "} retinanet { channels: 16 tower_layers: 1 }"},
     // Norms in its heads, of the regions of all processes.
     {"cascade_mask_rcnn",
@@ -56,6 +64,8 @@ const RankFamily kFamilies[] = {
          "} rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 samples: 32 "
          "proposals: 64 head_convs: 1 head_layers: 1 class_agnostic: false "
          "bbox_loss: \"giou\" }"},
+    {"semantic_fpn", "type: \"semantic_fpn\" " + kResnet +
+                         "outputs: [1, 2, 3, 4] } semantic_fpn { channels: 16 head_channels: 16 }"},
     {"deformable_detr on DAT", kDat + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}"},
     {"deformable_detr on Swin", kSwin + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}", false,
      true},

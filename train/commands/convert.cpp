@@ -146,6 +146,7 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
                unknown.size(), unknown[0], kHint);
   if (unknown.size() < report.skipped.size()) print_line("the mask head is left out");
   check_weights(*model, file.path());
+  print_names("positions of another image size, resized", report.resized);
   CheckpointInfo info;
   info.config = config_text(config);
   info.class_names = classes.names;
@@ -165,7 +166,7 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   if (!ours && !fits_a_backbone(weights))
     fail_input(
         "{}: the names of its tensors are of no model that is here (the first is \"{}\"), so it would be of no use; expected weights "
-        "of DETR, Deformable DETR, RT-DETR, DINO, RetinaNet or a backbone (docs/official_checkpoints.md)",
+        "of DETR, Deformable DETR, RT-DETR, D-FINE, LW-DETR, RF-DETR, DINO, RetinaNet or a backbone (docs/official_checkpoints.md)",
         file.path(), weights.tensors.empty() ? "" : printable(weights.tensors.front().name));
   NamedValues tensors;
   int64_t values = 0;
@@ -201,7 +202,7 @@ int run_convert(const ConvertArguments& arguments) {
   print_names("left out, not learned", weights.ignored);
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
     fail_input(
-        "{}: {}; expected DETR, Deformable DETR, RT-DETR, D-FINE, DINO, RetinaNet, R-CNN or a backbone (docs/official_checkpoints.md)",
+        "{}: {}; expected DETR, Deformable DETR, RT-DETR, D-FINE, LW-DETR, RF-DETR, DINO, RetinaNet, R-CNN or a backbone (docs/official_checkpoints.md)",
         arguments.input, foreign);
   file->verify();
   std::optional<Described> described;

@@ -85,12 +85,15 @@ std::string json_list(const std::vector<T>& values, const Quote& quote) {
 // How images come to their size, in words: most differences between runtimes are differences here.
 std::string resize_of(const Config& config) {
   const config::Data& data = config.data();
-  const std::string filter = config.data().interpolation() == config::bicubic ? "bicubic" : "bilinear";
+  const std::string filter = data.interpolation() == config::bicubic ? "bicubic with antialiasing (Pillow's)"
+                             : data.interpolation() == config::bilinear
+                                 ? "bilinear with antialiasing (Pillow's)"
+                                 : "bilinear between four pixels, without antialiasing";
   std::string how = data.val_height() == 0 ? "short side and long side bounded, the aspect ratio kept"
                     : data.val_center() > 0
                         ? fmt::format("short side to the size / {}, then the centre", data.val_center())
                         : "stretched to the size";
-  return fmt::format("{}; {} with antialiasing (Pillow's)", how, filter);
+  return fmt::format("{}; {}", how, filter);
 }
 
 ExportOptions export_options(const ExportArguments& arguments, const LoadedModel& model) {

@@ -20,6 +20,7 @@ AugmentFields named_fields(const Config& config, const config::Augment& augment)
   for (const auto* field : fields_of(augment.GetDescriptor()))
     fields.values[field->name()] = numbers_of(augment, field);
   if (config.data().interpolation() == config::bicubic) fields.filter = Filter::kBicubic;
+  if (config.data().interpolation() == config::four_pixels) fields.filter = Filter::kFourPixels;
   kernels::ImageNormalization norm = image_normalization(config);
   std::copy(norm.mean.begin(), norm.mean.end(), fields.mean.begin());
   std::copy(norm.std.begin(), norm.std.end(), fields.std.begin());
@@ -76,6 +77,7 @@ LoaderOptions train_loader(const Config& config) {
   o.augment = make_augmentation(fields);
   o.batch_mixup = {data.augment().batch_mixup(), epochs_of(AugmentPhase::kCombining, fields)};
   o.batch_sizes.heights = fields.integers("batch_sizes");
+  o.batch_sizes.bilinear = data.augment().batch_sizes_pixels() == "bilinear";
   o.batch_sizes.epochs.end = epochs_of(AugmentPhase::kStrong, fields).end;
   o.mix = {data.mix().probability(), data.mix().mixup_alpha(), data.mix().cutmix_alpha(),
            data.mix().cutmix_probability()};
@@ -119,6 +121,20 @@ kernels::ImageNormalization image_normalization(const Config& config) {
   for (int i = 0; i < config.data().std_size(); ++i)
     norm.std[static_cast<size_t>(i)] = static_cast<float>(config.data().std(i));
   return norm;
+}
+
+void set_needs(DataPaths& paths, const Config& config) {
+  paths.wants = task_of(config).needs(config);
+  paths.label_maps = label_map_options(config);
+}
+
+LabelMapOptions label_map_options(const Config& config) {
+  const config::LabelMaps& labels = config.data().label_maps();
+  return {.ignore = {labels.ignore().begin(), labels.ignore().end()},
+          .reduce_zero_label = labels.reduce_zero_label(),
+          .names = {labels.names().begin(), labels.names().end()},
+          .list = labels.list(),
+          .background = labels.background()};
 }
 
 ClassChoice class_choice(const Config& config) {
@@ -200,7 +216,7 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     (*paths)->allow_outside = data.allow_outside();
     (*paths)->choice = class_choice(config);
     (*paths)->skip_bad_images = data.bad_images() == config::skip;
-    (*paths)->wants = task_of(config).needs(config);
+    set_needs(**paths, config);
   }
   // Figures can do without the masks that training needs.
   if (splits.val && splits.val->wants.masks) splits.val = with_masks(*splits.val);

@@ -116,6 +116,11 @@ const Recipe& find_recipe(const std::string& name, const std::string& where) {
     if (recipe.name == name) return recipe;
     names.push_back(recipe.name);
   }
+  if (name.starts_with("rf_detr_") && name.ends_with("xl") && !name.starts_with("rf_detr_seg"))
+    fail_input(
+        "{}: no recipe \"{}\": RF-DETR's XL and 2XL detectors are under a licence (PML 1.0) that forbids to have them here, expected "
+        "rf_detr_n, rf_detr_s, rf_detr_m or rf_detr_l",
+        where, shortened(name));
   fail_input("{}: no recipe \"{}\", did you mean \"{}\"? (saccade describe models lists them)", where,
              shortened(name), nearest_name(name, names));
 }

@@ -1,6 +1,8 @@
 #include "train/optimizers/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
@@ -21,6 +23,11 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const config::Optimize
   std::vector<std::string> regexes;
   for (const config::ParameterGroup& g : options.group()) regexes.push_back(g.regex());
   NamePatterns patterns(regexes, "optimizer.group");
+  std::map<int, int64_t>
+      layers;  // of the groups whose rate falls from layer to layer: the number of the last one
+  for (const NamedTensor& p : parameters)
+    if (const int group = patterns.match(p.name); group >= 0 && options.group(group).layer_decay() != 1)
+      layers[group] = std::max(layers[group], patterns.number(group, p.name));
   for (NamedTensor& p : parameters) {
     const int match = patterns.match(p.name);
     const config::ParameterGroup* group = match < 0 ? nullptr : &options.group(match);
@@ -29,8 +36,12 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const config::Optimize
     SACCADE_CHECK(p.var.dtype() == DType::kF32, "[optimizer] parameter {} is {}, expected f32", p.name,
                   name_of(p.var.dtype()));
     double decay = options.no_decay_1d() && p.var.shape().rank() <= 1 ? 0 : options.weight_decay();
-    slots_.push_back({p.name, p.var, options.learning_rate() * (group ? group->lr_mult() : 1),
-                      group && group->has_weight_decay() ? group->weight_decay() : decay});
+    double rate = options.learning_rate() * (group ? group->lr_mult() : 1);
+    if (const auto last = layers.find(match); last != layers.end())
+      rate *=
+          std::pow(group->layer_decay(), static_cast<double>(last->second - patterns.number(match, p.name)));
+    slots_.push_back(
+        {p.name, p.var, rate, group && group->has_weight_decay() ? group->weight_decay() : decay});
   }
   patterns.finish("parameter of the model");
   if (slots_.empty()) fail_input("optimizer: every parameter is frozen, nothing is left to train");

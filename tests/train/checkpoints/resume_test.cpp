@@ -95,6 +95,29 @@ train { epochs: 3 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 2 em
         checkpoint_modules: "encoder.layers.1" patience: 9 }
 )";
 
+// Points of masks that are drawn in every step, rates that fall from layer to layer, RF-DETR's sizes.
+constexpr const char* kMasks = R"(
+model {
+  type: "rf_detr_seg"
+  backbone { arg { key: "image_size" int: 48 } arg { key: "patch" int: 8 } arg { key: "dim" int: 16 } arg { key: "depth" int: 2 }
+             arg { key: "heads" int: 2 } arg { key: "windows" int: 2 } arg { key: "windowed_blocks" ints: [0] } outputs: [1, 2] }
+  transformer { hidden_dim: 16 heads: 2 decoder_layers: 2 ffn_dim: 16 queries: 5 extra_query_groups: 2 }
+  lw_detr { cross_heads: 4 projector_blocks: 1 }
+}
+data {
+  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  batch_size: 2
+  workers: 2
+  augment { height: 64 width: 64 stretch_crop: 0.5 crop_short_sides: [64, 80] crop_min: 40 crop_max: 60 batch_sizes: [48, 64]
+            batch_sizes_pixels: "bilinear" }
+  val_height: 48
+  val_width: 48
+}
+optimizer { no_decay_1d: true group { regex: "blocks[.]([0-9]+)[.]" lr_mult: 0.5 layer_decay: 0.8 } }
+train { epochs: 2 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 3 ema_decay: 0.9 accumulate: 2 }
+)";
+
 // Regions drawn by chance in every stage, norms over them, masks.
 constexpr const char* kCascade = R"(
 model {
@@ -232,7 +255,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, Resume,
     testing::Values(ResumeCase{"f32", kResumeConfig, "f32"}, ResumeCase{"bf16", kResumeConfig, "bf16"},
                     ResumeCase{"everything", kEverything, "f32"}, ResumeCase{"strong", kStrong, "f32"},
-                    ResumeCase{"cascade", kCascade, "f32"}, ResumeCase{"classifier_f32", kClassifier, "f32"},
+                    ResumeCase{"cascade", kCascade, "f32"}, ResumeCase{"masks", kMasks, "f32"},
+                    ResumeCase{"classifier_f32", kClassifier, "f32"},
                     ResumeCase{"classifier_bf16", kClassifier, "bf16"}),
     [](const auto& c) { return std::string(c.param.name); });
 

@@ -71,6 +71,8 @@ inline void expect_results(Detector& model, const std::string& golden_path) {
       expect_close(output.layers.back().logits.value(), golden.read(fmt::format("{}.logits", b)), 1e-4,
                    where);
       expect_close(output.layers.back().boxes.value(), golden.read(fmt::format("{}.boxes", b)), 1e-4, where);
+      if (const std::string masks = fmt::format("{}.masks", b); golden.find(masks))
+        expect_close(output.layers.back().masks.value(), golden.read(masks), 1e-3, where);
     }
   }
 }
@@ -97,6 +99,14 @@ inline GoldenBatch read_batch(const SafetensorsReader& file, int b) {
     target.width = batch.images.dim(2);
     test::set_objects(target, file.read(fmt::format("{}.{}.labels", b, n)).to_vector<int64_t>(),
                       file.read(fmt::format("{}.{}.boxes", b, n)).to_vector<float>());
+    if (const std::string name = fmt::format("{}.{}.masks", b, n); file.find(name)) {
+      const Tensor masks = file.read(name);
+      for (size_t i = 0; i < target.instances.size(); ++i) {
+        const auto pixels = masks.select(0, static_cast<int64_t>(i)).contiguous().to_vector<uint8_t>();
+        target.instances[i].mask =
+            std::make_shared<const Mask>(Mask::from_bitmap({masks.dim(1), masks.dim(2)}, pixels));
+      }
+    }
     batch.targets.push_back(std::move(target));
   }
   return batch;

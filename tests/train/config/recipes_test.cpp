@@ -67,6 +67,29 @@ TEST(Recipes, DFineHasThePublishedSizes) {
   }
 }
 
+TEST(Recipes, LwDetrAndRfDetrHaveThePublishedSizes) {
+  for (auto [name, all, evaluated] : {std::tuple{"rf_detr_n", 30'467'298, 26'863'662},
+                                      {"rf_detr_s", 32'111'170, 28'507'534},
+                                      {"rf_detr_m", 33'687'458, 30'083'822},
+                                      {"rf_detr_l", 33'933'218, 30'329'582},
+                                      {"rf_detr_seg_n", 33'577'475, 30'051'490},
+                                      {"rf_detr_seg_s", 33'711'107, 30'185'122},
+                                      {"rf_detr_seg_m", 35'694'259, 31'856'274},
+                                      {"rf_detr_seg_l", 35'873'971, 32'035'986},
+                                      {"rf_detr_seg_xl", 38'113'635, 33'963'650},
+                                      {"rf_detr_seg_2xl", 38'648'163, 34'498'178},
+                                      {"lw_detr_t", 12'052'002, 9'072'366},
+                                      {"lw_detr_s", 14'557'378, 10'953'742},
+                                      {"lw_detr_m", 28'237'378, 24'633'742},
+                                      {"lw_detr_l", 46'823'650, 39'656'494},
+                                      {"lw_detr_x", 118'033'378, 110'866'222}}) {
+    Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
+    EXPECT_EQ(sketch_model(build_args(c), c.model().num_classes())->parameter_count(), all) << name;
+    apply_set(c, "model.transformer.extra_query_groups=0");
+    EXPECT_EQ(sketch_model(build_args(c), c.model().num_classes())->parameter_count(), evaluated) << name;
+  }
+}
+
 // With the 1,000 classes of ImageNet.
 TEST(Recipes, ClassifiersHaveThePublishedSizes) {
   for (auto [name, expected] : {std::pair{"swin_t", 28'288'354},
@@ -76,7 +99,15 @@ TEST(Recipes, ClassifiersHaveThePublishedSizes) {
                                 {"pvt_m", 44'208'104},
                                 {"pvt_l", 61'369'320},
                                 {"dat_t", 28'319'138},
-                                {"dat_p", 30'677'120}}) {
+                                {"dat_p", 30'677'120},
+                                {"dat_pp_t", 23'962'876},
+                                {"dat_pp_s", 53'127'366},
+                                {"dat_pp_b", 93'690'640},
+                                {"vit_l", 304'326'632},
+                                {"deit_b_384", 86'859'496},
+                                {"swin_b_384", 87'903'584},
+                                {"swin_l", 196'532'476},
+                                {"swin_l_384", 196'735'516}}) {
     Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
     EXPECT_EQ(sketch_model(build_args(c), 1000)->parameter_count(), expected) << name;
   }
@@ -95,6 +126,10 @@ TEST(Recipes, PyramidsHaveThePublishedSizes) {
                                 {"mask_rcnn_swin_s", 69'112'506},
                                 {"mask_rcnn_dat_t", 47'825'386},
                                 {"mask_rcnn_dat_s", 69'206'650},
+                                {"retinanet_dat_pp_t", 33'684'360},
+                                {"retinanet_dat_pp_s", 63'297'810},
+                                {"mask_rcnn_dat_pp_t", 44'781'700},
+                                {"mask_rcnn_dat_pp_s", 74'403'342},
                                 {"mask_rcnn_pvt_s", 44'138'736},
                                 {"cascade_mask_rcnn_r50", 77'324'606},
                                 {"cascade_mask_rcnn_swin_t", 85'629'804},
@@ -102,9 +137,27 @@ TEST(Recipes, PyramidsHaveThePublishedSizes) {
                                 {"cascade_mask_rcnn_swin_b", 144'977'002},
                                 {"cascade_mask_rcnn_dat_t", 85'660'588},
                                 {"cascade_mask_rcnn_dat_s", 107'041'852},
-                                {"cascade_mask_rcnn_dat_b", 145'090'410}}) {
+                                {"cascade_mask_rcnn_dat_b", 145'090'410},
+                                {"cascade_mask_rcnn_dat_pp_t", 81'436'998},
+                                {"cascade_mask_rcnn_dat_pp_s", 110'468'816},
+                                {"cascade_mask_rcnn_dat_pp_b", 150'899'418}}) {
     Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
     EXPECT_EQ(sketch_model(build_args(c), 80)->parameter_count(), expected) << name;
+  }
+}
+
+// ADE20K's 150 classes.
+TEST(Recipes, SegmentersHaveThePublishedSizes) {
+  for (auto [name, expected] : {std::pair{"semantic_fpn_r50", 28'495'574},
+                                {"semantic_fpn_dat_t", 31'924'624},
+                                {"semantic_fpn_dat_s", 53'305'888},
+                                {"semantic_fpn_dat_b", 91'354'446},
+                                {"upernet_r50", 66'516'108},
+                                {"upernet_dat_t", 59'972'646},
+                                {"upernet_dat_s", 81'353'910},
+                                {"upernet_dat_b", 121'393'124}}) {
+    Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
+    EXPECT_EQ(sketch_model(build_args(c), 150)->parameter_count(), expected) << name;
   }
 }
 
@@ -133,6 +186,11 @@ TEST(Recipes, GroupsAreTheOfficialOnes) {
       {"rt_detr_r34", "encoder.input_proj.0.norm.weight", 1, true},
       {"rt_detr_r34", "decoder.enc_output.norm.weight", 1, true},
       {"rt_detr_r50", "decoder.enc_output.norm.weight", 1, true},
+      {"rf_detr_n", "backbone.0.encoder.pos_embed", 0.0323256, false},
+      {"rf_detr_n", "backbone.0.encoder.patch_embed.proj.weight", 0.0323256, false},
+      {"rf_detr_n", "backbone.0.encoder.blocks.11.mlp.fc1.weight", 0.4704, true},
+      {"rf_detr_n", "backbone.0.encoder.norm.weight", 0.735, true},  // of one dimension: no_decay_1d
+      {"lw_detr_t", "backbone.0.encoder.blocks.5.attn.q_bias", 0.588, true},
   };
   for (const Row& row : rows) {
     const Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(row.recipe) + ".textproto");
@@ -176,6 +234,10 @@ TEST(Recipes, AreThere) {
                            "dat_s",
                            "dat_b",
                            "dat_p",
+                           "dat_pp_t",
+                           "dat_pp_b_384",
+                           "dat_b_384",
+                           "deit_b_384",
                            "deformable_detr_swin_t",
                            "deformable_detr_dat_t",
                            "dino_r50_4scale",

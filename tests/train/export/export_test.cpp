@@ -204,6 +204,21 @@ const ExportCase kCases[] = {
          "[2, 4, 2] } } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 }"),
      true,
      {{"TopK", 1}, {"GridSample", 6}}},
+    {"rf_detr",
+     R"(model { type: "rf_detr" backbone { arg { key: "image_size" int: 32 } arg { key: "patch" int: 8 } arg { key: "dim" int: 16 }
+        arg { key: "depth" int: 2 } arg { key: "heads" int: 2 } arg { key: "windows" int: 2 } arg { key: "windowed_blocks" ints: [0] }
+        arg { key: "positions" string: "smooth" } outputs: [1, 2] }
+        transformer { hidden_dim: 16 heads: 2 decoder_layers: 2 ffn_dim: 16 queries: 8 extra_query_groups: 1 }
+        lw_detr { cross_heads: 4 projector_blocks: 1 } })",
+     true,
+     {{"TopK", 1}, {"GridSample", 2}, {"Sin", 1}}},
+    {"lw_detr",
+     R"(model { type: "lw_detr" backbone { arg { key: "style" string: "cae" } arg { key: "image_size" int: 32 }
+        arg { key: "patch" int: 8 } arg { key: "dim" int: 16 } arg { key: "depth" int: 1 } arg { key: "heads" int: 2 } }
+        transformer { hidden_dim: 16 heads: 2 decoder_layers: 1 ffn_dim: 16 queries: 8 levels: 2 }
+        lw_detr { cross_heads: 4 projector_blocks: 1 } })",
+     true,
+     {{"TopK", 1}, {"GridSample", 2}, {"ConvTranspose", 1}}},
     {"retinanet",
      "model { type: \"retinanet\" backbone { blocks: [1, 1, 1, 1] width: 8 } retinanet { channels: 16 tower_layers: 1 } }",
      true,
@@ -213,6 +228,12 @@ const ExportCase kCases[] = {
                           " } " + kSmallTransformer + "levels: 2 } }"},
     {"swin", vision("swin", kSwin), false, {{"Softmax", 4}}},
     {"dat", vision("dat", kDat), false, {{"GridSample", 2}}},  // the keys and the table of positions
+    {"dat_pp",
+     vision(
+         "dat_pp",
+         R"(arg { key: "blocks" string: "ND" } arg { key: "dims" ints: [8] } arg { key: "heads" ints: [2] })"),
+     false,
+     {{"GridSample", 2}, {"Softmax", 2}}},
     {"vit", vision("vit", kVit), false, {{"Softmax", 1}}},
     {"pvt", vision("pvt", kPvt), false, {{"Softmax", 2}, {"Conv", 3}}},
 };

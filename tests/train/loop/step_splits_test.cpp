@@ -47,6 +47,11 @@ std::vector<SplitCase> split_cases() {
                    "queries: 8 denoising { queries: 10 } } d_fine { hybrid_encoder { dim: 16 ffn_dim: 16 } "
                    "fusion_blocks: 1 bins: 8",
                    "", "--freeze '^encoder'"});
+  for (const char* type : {"lw_detr", "rf_detr_seg"})
+    cases.push_back({fmt::format("{}_in_groups", type), type,
+                     "queries: 3 extra_query_groups: 2 } lw_detr { cross_heads: 4 projector_blocks: 1 "
+                     "projector_norm: \"layer\"",
+                     ""});
   cases.push_back({"retinanet", "retinanet", "", ""});
   cases.push_back({"mask_rcnn", "mask_rcnn", "", ""});
   cases.push_back({"cascade_mask_rcnn", "cascade_mask_rcnn", "", ""});
@@ -54,20 +59,25 @@ std::vector<SplitCase> split_cases() {
   return cases;
 }
 
+bool has_no_encoder(const SplitCase& c) { return c.type == "lw_detr" || c.type == "rf_detr_seg"; }
+
 std::string split_config(const SplitCase& c) {
   const bool classifies = c.type == "classifier";
   return fmt::format(
       "model {{ type: \"{}\" backbone {{ blocks: [1, 1, 1, 1] width: 8 frozen_stages: 0 {} }} {} }}\n{}\n"
       "data {{ train {{ {} }} workers: 0 augment {{ height: 64 width: 64 }} val_height: 64 val_width: 64 }}\n"
       "optimizer {{ type: \"sgd\" learning_rate: 1e-4 }} train {{ max_steps: 2 log_every: 1 }}\n",
-      c.type, c.type == "deformable_detr" ? "outputs: [3, 4]" : "",
+      c.type,
+      c.type == "deformable_detr" ? "outputs: [3, 4]"
+      : has_no_encoder(c)         ? "type: \"resnet\""
+                                  : "",
       classifies              ? ""
       : c.type == "retinanet" ? "retinanet { channels: 16 tower_layers: 1 }"
       : c.type.ends_with("mask_rcnn")
           ? "rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 samples: 32 proposals: 64 }"
-          : fmt::format("transformer {{ hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 "
+          : fmt::format("transformer {{ hidden_dim: 16 heads: 2 encoder_layers: {} decoder_layers: 2 "
                         "ffn_dim: 16 dropout: 0 {} }}",
-                        c.transformer),
+                        has_no_encoder(c) ? 0 : 1, c.transformer),
       classifies ? "" : fmt::format("criterion {{ {} }}", c.criterion),
       classifies ? "images: \"split_classes\""
                  : "annotations: \"splits/annotations.json\" images: \"splits/images\"");

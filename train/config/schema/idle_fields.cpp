@@ -20,6 +20,7 @@ bool is_scaled(const Config& c) {
   const Augment& a = c.data().augment();
   return is_fixed(c) && !crops_area(c) && (a.scale_min() != 1 || a.scale_max() != 1 || a.max_stretch() != 1);
 }
+bool is_stretched(const Config& c) { return is_fixed(c) && !crops_area(c) && !is_scaled(c); }
 bool changes_colours(const Config& c) {
   const Augment& a = c.data().augment();
   return a.brightness() > 0 || a.contrast() > 0 || a.saturation() > 0 || a.hue() > 0;
@@ -49,17 +50,31 @@ const Dependence kDependences[] = {
     {{"data.augment.scale_min", "data.augment.scale_max", "data.augment.max_stretch"},
      [](const Config& c) { return is_fixed(c) && !crops_area(c); },
      "without data.augment.height and width, or with crop_area_min"},
-    {{"data.augment.pad_as_image"}, is_scaled, "without a random scale (data.augment.height, scale_min)"},
+    {{"data.augment.pad_as_image", "data.augment.scale_short_side", "data.augment.class_share_max"},
+     is_scaled,
+     "without a random scale (data.augment.height, scale_min)"},
+    {{"data.augment.scale_long_side"},
+     [](const Config& c) { return is_scaled(c) && c.data().augment().scale_short_side() > 0; },
+     "without data.augment.scale_short_side"},
+    {{"eval.window_stride"}, [](const Config& c) { return c.eval().window() > 0; }, "without eval.window"},
     {{"data.augment.crop_area_max", "data.augment.crop_ratio_min", "data.augment.crop_ratio_max"},
      crops_area,
      "without data.augment.crop_area_min"},
-    {{"data.augment.short_sides", "data.augment.long_side", "data.augment.crop_probability",
-      "data.augment.crop_short_sides", "data.augment.crop_min", "data.augment.crop_max"},
+    {{"data.augment.short_sides", "data.augment.long_side", "data.augment.crop_probability"},
      [](const Config& c) { return !is_fixed(c); },
      "with the fixed size of data.augment.height and width"},
     {{"data.augment.crop_short_sides", "data.augment.crop_min", "data.augment.crop_max"},
-     [](const Config& c) { return is_fixed(c) || c.data().augment().crop_probability() > 0; },
-     "without data.augment.crop_probability"},
+     [](const Config& c) {
+       return is_fixed(c) ? is_stretched(c) && c.data().augment().stretch_crop() > 0
+                          : c.data().augment().crop_probability() > 0;
+     },
+     "without data.augment.crop_probability, or, with a fixed size, stretch_crop"},
+    {{"data.augment.stretch_crop"},
+     is_stretched,
+     "without an image that is stretched to data.augment.height and width"},
+    {{"data.augment.batch_sizes_pixels"},
+     [](const Config& c) { return c.data().augment().batch_sizes_size() > 0; },
+     "without data.augment.batch_sizes"},
     {{"data.augment.color_probability"},
      changes_colours,
      "without data.augment.brightness, contrast, saturation or hue"},
@@ -108,17 +123,22 @@ const Dependence kDependences[] = {
      "with optimizer.type: adamw"},
     {{"schedule.drop_epochs", "schedule.gamma"},
      [](const Config& c) {
-       return !has_type(c.schedule().type(), {"constant", "cosine", "flat_cosine"});
+       return !has_type(c.schedule().type(), {"constant", "cosine", "flat_cosine", "poly"});
      },
      "without schedule.type: step"},
     {{"schedule.final_ratio"},
      [](const Config& c) {
        return !has_type(c.schedule().type(), {"constant", "step"});
      },
-     "without schedule.type: cosine or flat_cosine"},
+     "without schedule.type: cosine, flat_cosine or poly"},
+    {{"schedule.power"},
+     [](const Config& c) {
+       return !has_type(c.schedule().type(), {"constant", "step", "cosine", "flat_cosine"});
+     },
+     "without schedule.type: poly"},
     {{"schedule.flat_epochs", "schedule.end_epochs"},
      [](const Config& c) {
-       return !has_type(c.schedule().type(), {"constant", "step", "cosine"});
+       return !has_type(c.schedule().type(), {"constant", "step", "cosine", "poly"});
      },
      "without schedule.type: flat_cosine"},
     {{"schedule.warmup_ratio", "schedule.warmup_shape"},
@@ -134,6 +154,10 @@ const Dependence kDependences[] = {
 std::string unread_where(const Config& config, const std::string& field) {
   for (const Task::UnreadFields& unread : task_of(config).unread_fields())
     if (std::ranges::find(unread.fields, field) != unread.fields.end()) return unread.where;
+  for (const auto& [name, registered] : tasks().all())
+    for (const std::string& own : registered.task->own_fields())
+      if (name != task_name(config) && (field == own || field.starts_with(own + ".")))
+        return "outside of " + name;
   return "";
 }
 

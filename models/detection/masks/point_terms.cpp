@@ -1,0 +1,138 @@
+// Losses of masks at points (Kirillov et al. 2020, PointRend; Cheng et al. 2022, Mask2Former, section 3.3): three times as many random points as
+// are wanted are drawn for each pair, most are those whose logits are the least certain, the others drawn anew. "point_mask": the mean
+// binary cross entropy, "point_dice": the Dice loss, both over the points.
+#include <algorithm>
+
+#include "autograd/scope.h"
+#include "core/kernels/mask_points/mask_points.h"
+#include "core/kernels/top_k/top_k.h"
+#include "core/tensor/execution.h"
+#include "core/tensor/philox.h"
+#include "models/detection/loss_term.h"
+#include "models/detection/masks/true_masks.h"
+
+namespace saccade {
+
+// Of the matched queries, P pairs at K points.
+struct PointPairs {
+  Var logits;             // [P, K]
+  Tensor truth, weights;  // f32 [P, K], 0 or 1; f32 [P]
+};
+
+namespace {
+
+constexpr int64_t kCandidates = 3;  // for a point
+constexpr double kUncertain = 0.75;
+
+Var sums_dtype(const Var& x) { return x.dtype() == DType::kF64 ? x : cast(x, DType::kF32); }
+
+// The maps of the pairs, [P, h, w, 1]: a product for each image of each layer.
+Var maps_of_pairs(const MaskFactors& factors, const MatchedQueries& matched) {
+  const Shape s = factors.pixels.shape();  // [G, N, h, w, C]
+  const int64_t Q = factors.queries.dim(2), C = s[4], cells = s[2] * s[3], P = std::ssize(matched.rows);
+  const Var queries = index_select(reshape(factors.queries, {s[0] * s[1] * Q, C}), matched.indices);
+  const Var pixels = reshape(factors.pixels, {s[0] * s[1], cells, C});
+  Vars maps;
+  for (int64_t begin = 0, end = 0; begin < P; begin = end) {
+    const int64_t image = matched.rows[static_cast<size_t>(begin)] / Q;
+    while (end < P && matched.rows[static_cast<size_t>(end)] / Q == image) ++end;
+    maps.push_back(linear(slice(queries, 0, begin, end),
+                          reshape(slice(pixels, 0, image, image + 1), {cells, C}), {}, Activation::kNone,
+                          ProductDtype::kSums));
+  }
+  return reshape(add(sums_dtype(maps.size() == 1 ? maps[0] : concat(maps, 0)), factors.bias),
+                 {P, s[2], s[3], 1});
+}
+
+// [P, K, 2]
+Tensor choose_points(const Var& maps, const MatchedQueries& matched, int64_t layers, int64_t queries,
+                     int64_t count) {
+  NoGrad no_grad;
+  const Device device = maps.device();
+  const auto P = std::ssize(matched.rows), each = P / layers;
+  const auto uncertain = std::max<int64_t>(1, static_cast<int64_t>(kUncertain * static_cast<double>(count)));
+  const uint64_t key = mix_key(execution().rng_key, hash_name("mask points"));
+  std::vector<PointRow> rows;
+  for (int64_t p = 0; p < P; ++p) {
+    const auto at = static_cast<size_t>(p);
+    const int64_t layer = p / each, query = matched.rows[at] % queries;
+    rows.push_back({matched.objects[at].image->image_id, layer << 20 | query});
+  }
+  const Tensor candidates = random_points(rows, kCandidates * count, mix_key(key, 0), device);
+  const Var scores = neg(abs(sample_at(maps.detach(), candidates)));
+  Tensor indices = Tensor::empty({P, uncertain}, DType::kI64, device);
+  kernels::top_k(scores.value().to(DType::kF32).contiguous().reshape({P, kCandidates * count}), indices);
+  const Var chosen = gather_rows(Var(candidates), indices);
+  if (count == uncertain) return chosen.value();
+  const Tensor fresh = random_points(rows, count - uncertain, mix_key(key, 1), device);
+  return concat({chosen, Var(fresh)}, 1).value();
+}
+
+const PointPairs& pairs_at_points(const LayerPrediction& predicted, const MatchedQueries& matched) {
+  if (matched.at_points) return *matched.at_points;
+  const MaskFactors& factors = predicted.mask_factors;
+  const int64_t h = factors.pixels.dim(2), w = factors.pixels.dim(3), P = std::ssize(matched.rows);
+  const int64_t count = std::max(h, h * w / factors.point_share);
+  const Var maps = maps_of_pairs(factors, matched);
+  const Tensor points = choose_points(maps, matched, predicted.boxes.dim(0), predicted.boxes.dim(2), count);
+  const Tensor rows = Tensor::from<int64_t>({P}, matched.object_rows, maps.device());
+  auto pairs = std::make_shared<PointPairs>();
+  pairs->truth = Tensor::empty({P, count}, DType::kF32, maps.device());
+  kernels::mask_points(matched.masks->bitmaps(), rows, points, pairs->truth);
+  pairs->weights = index_select(Var(matched.masks->weights()), rows).value();
+  pairs->logits = reshape(sample_at(maps, points), {P, count});
+  matched.at_points = pairs;
+  return *matched.at_points;
+}
+
+class PointTerm : public LossTerm {
+ public:
+  bool applies(const LayerPrediction& predicted) const override {
+    return predicted.mask_factors.pixels.defined();
+  }
+  Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
+    const int64_t G = predicted.boxes.dim(0), P = std::ssize(matched.rows);
+    if (P == 0) return Var(Tensor::zeros({G}, DType::kF32, predicted.boxes.device()));
+    const PointPairs& pairs = pairs_at_points(predicted, matched);
+    const int each[] = {1};
+    return saccade::sum(reshape(mul(of_pairs(pairs), Var(pairs.weights)), {G, P / G}), each);
+  }
+
+ private:
+  virtual Var of_pairs(const PointPairs& pairs) const = 0;  // [P]
+};
+
+class PointCrossEntropy : public PointTerm {
+  Var of_pairs(const PointPairs& pairs) const override {
+    const int64_t P = pairs.truth.dim(0), K = pairs.truth.dim(1);
+    // The focal loss with equal weights of a half and no focus, of one class.
+    Tensor labels = add_scalar(Var(pairs.truth), -1).value().to(DType::kI64);
+    const Var sums =
+        sigmoid_focal_loss(reshape(pairs.logits, {P, K, 1}), labels, 0.5, 0, LossParts::apart(P));
+    return mul_scalar(sums, 2.0 / static_cast<double>(K));
+  }
+};
+
+class PointDice : public PointTerm {
+  Var of_pairs(const PointPairs& pairs) const override {
+    const int points[] = {1};
+    const Var found = sigmoid(pairs.logits), truth(pairs.truth);
+    const Var common = saccade::sum(mul(found, truth), points);
+    const Var both = add(saccade::sum(found, points), saccade::sum(truth, points));
+    return add_scalar(neg(div(add_scalar(mul_scalar(common, 2), 1), add_scalar(both, 1))), 1);
+  }
+};
+
+template <class Term>
+bool register_point_term(const char* name) {
+  return loss_terms().add(
+      {name, __FILE__, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
+         return std::make_shared<Term>();
+       }});
+}
+
+[[maybe_unused]] const bool point_mask_registered = register_point_term<PointCrossEntropy>("point_mask");
+[[maybe_unused]] const bool point_dice_registered = register_point_term<PointDice>("point_dice");
+
+}  // namespace
+}  // namespace saccade

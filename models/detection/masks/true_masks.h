@@ -1,0 +1,39 @@
+// The masks of a batch's objects, and random points at which predictions are compared with them.
+#pragma once
+
+#include <vector>
+
+#include "autograd/ops.h"
+#include "core/types/target.h"
+#include "models/detection/set_output.h"
+
+namespace saccade {
+
+// One below the other, image by image; an object that has none counts as empty and weighs nothing.
+class TrueMasks {
+ public:
+  // canvas: of the padded images
+  TrueMasks(const std::vector<Target>& targets, ImageSize canvas, Device device);
+  const Tensor& bitmaps() const { return bitmaps_; }  // u8 [R, H, W]
+  const Tensor& weights() const { return weights_; }  // f32 [R], 0 or 1
+  // f32 [R, P], what they are at the points [N, P, 2] of their images
+  Tensor at(const Tensor& points_of_images) const;
+
+ private:
+  Tensor bitmaps_, weights_, images_;
+};
+
+// Uniform in the unit square, f32 [rows, count, 2] as (x, y): each row's from its image's id and its own number alone.
+struct PointRow {
+  int64_t image_id, number;
+};
+Tensor random_points(const std::vector<PointRow>& rows, int64_t count, uint64_t key, Device device);
+
+// Bilinear between the centres of a map's cells, what the edges have holding outside: map [P, h, w, C], points [P, K, 2] in [0, 1] across it
+// -> [P, K, C]
+Var sample_at(const Var& map, const Tensor& points);
+
+// The logits of all queries' masks at the points [N, P, 2] of their images -> f32 [N, Q, P]
+Tensor logits_at(const MaskFactors& factors, const Tensor& points_of_images);
+
+}  // namespace saccade

@@ -1,0 +1,21 @@
+// A deformable decoder whose queries' positions are made of their boxes, with the official names `norm` and `ref_point_head`: DINO's, LW-DETR's.
+#pragma once
+
+#include "layers/constant_keeper.h"
+#include "models/common/transformer.h"
+
+namespace saccade {
+
+class BoxDecoder : public TransformerDecoder {
+ public:
+  explicit BoxDecoder(const TransformerOptions& options);
+  // boxes [N, Q, 4] of the un-padded image, with or without history -> [N, Q, C]
+  Var position_of(const Var& boxes, const TokenMaps& maps) const;
+
+ private:
+  int64_t dim_;
+  ConstantKeeper constants_;
+  std::shared_ptr<Mlp> ref_point_head_;
+};
+
+}  // namespace saccade

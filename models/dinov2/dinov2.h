@@ -1,0 +1,16 @@
+// What others share with DINOv2: the windows of a map's tokens, and the names of its weights.
+#pragma once
+
+#include "autograd/ops.h"
+#include "models/weights/weight_naming.h"
+
+namespace saccade {
+
+// Tokens of a map [N, H, W, C], cut into side x side windows of equal size -> [N * side^2, H / side * W / side, C], and back; map: H and W.
+Var cut_windows(const Var& map, int64_t side);
+Var join_windows(const Var& windows, const MapSize& map, int64_t side);
+
+// Those of Hugging Face, whose names begin with `from` there and with `to` here.
+WeightRules dinov2_rules(const std::string& from, const std::string& to);
+
+}  // namespace saccade

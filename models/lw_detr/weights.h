@@ -1,0 +1,25 @@
+// What weights of LW-DETR and RF-DETR tell of their configuration.
+#pragma once
+
+#include "models/weights/inference.h"
+#include "models/weights/weight_naming.h"
+
+namespace saccade {
+
+bool infer_lw_detr(Inference& weights);  // see ModelSpec::infer
+
+// Sets the fields of both families but those of the backbone that weights do not tell; false: they are of another model. `norm`: the kind of
+// the projector's that the family has.
+bool infer_lw_detr_parts(Inference& weights);
+// Images of this side.
+void infer_square_images(Inference& weights, int64_t side);
+// The numbers of blocks that config.json has under backbone_config, or `usual`, which is then mentioned under this field.
+std::vector<int64_t> infer_blocks(Inference& weights, const std::string& name,
+                                  const std::vector<int64_t>& usual, const std::string& field);
+
+// The names of both in Hugging Face's programs, but for the backbone.
+WeightRules hugging_face_lw_detr_names();
+
+constexpr const char* kLwDetrBackbone = "backbone.0.encoder.";
+
+}  // namespace saccade

@@ -1,0 +1,95 @@
+// DINOv2 with and without windows. Whole models: tests/train/checkpoints/rf_detr_transformers_test.cpp.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "autograd/scope.h"
+#include "core/tensor/philox.h"
+#include "models/backbone.h"
+#include "models/dinov2/dinov2.h"
+
+namespace saccade {
+namespace {
+
+Tensor dino_images(int64_t height, int64_t width) {
+  Tensor images = Tensor::empty({2, height, width, 3});
+  Rng rng(5);
+  for (int64_t i = 0; i < images.numel(); ++i)
+    images.data<float>()[i] = static_cast<float>(rng.uniform(-1.0, 1.0));
+  return images;
+}
+
+std::shared_ptr<Backbone> small_vit(const std::string& type, int64_t windows = 1, double layer_scale = 1,
+                                    const std::vector<int64_t>& windowed = {}) {
+  Args section;
+  section.set("type", type);
+  for (const auto& [key, value] : {std::pair<const char*, int64_t>{"image_size", 32},
+                                   {"patch", 4},
+                                   {"dim", 16},
+                                   {"depth", 3},
+                                   {"heads", 2}})
+    section.set(key, value);
+  if (type == "dinov2") {
+    section.set("windows", windows);
+    section.set("windowed_blocks", windowed);
+    section.set("layer_scale", layer_scale);
+  }
+  auto backbone = build_backbone(section, {});
+  backbone->initialize(3);
+  backbone->set_training(false);
+  return backbone;
+}
+
+// Its parameters are drawn by their names, which are ViT's: without windows and with scales of 1 it is a ViT.
+TEST(DinoV2, IsAViTWithoutWindowsAndScales) {
+  NoGrad no_grad;
+  for (const auto& [height, width] : {std::pair<int64_t, int64_t>{32, 32}, {24, 40}}) {
+    const Var images(dino_images(height, width));
+    const auto a = small_vit("dinov2")->forward(images)[0].value().to_vector<float>(),
+               b = small_vit("vit")->forward(images)[0].value().to_vector<float>();
+    EXPECT_EQ(a, b);
+    EXPECT_NE(a, small_vit("dinov2", 1, 0.5)->forward(images)[0].value().to_vector<float>());
+  }
+}
+
+TEST(DinoV2, WindowsAreJoinedAsTheyWereCut) {
+  const Tensor map = dino_images(8, 12);
+  for (int64_t side : {1, 2, 4}) {
+    const Var cut = cut_windows(Var(map), side);
+    EXPECT_EQ(cut.shape(), Shape({2 * side * side, 96 / (side * side), 3}));
+    EXPECT_EQ(join_windows(cut, {8, 12}, side).value().to_vector<float>(), map.to_vector<float>());
+  }
+}
+
+// Without positions a block that sees all windows gives the same whatever their order; windows see nothing of each other.
+TEST(DinoV2, OnlyGlobalBlocksLookAcrossWindows) {
+  NoGrad no_grad;
+  const Tensor images = dino_images(16, 16);
+  Tensor swapped = images.clone();
+  const Var whole(images), halves = concat({slice(whole, 2, 8, 16), slice(whole, 2, 0, 8)}, 2);
+  swapped.copy_from(halves.value());
+  Tensor changed = images.clone();
+  changed.slice(2, 8, 16).fill(0);
+  auto run = [&](const Tensor& x, const std::vector<int64_t>& windowed) {
+    auto backbone = small_vit("dinov2", 2, 1, windowed);
+    for (const NamedTensor& t : backbone->named_tensors())
+      if (Var v = t.var; t.name == "pos_embed") v.value().fill(0);
+    return backbone->forward(Var(x))[0];  // [2, 4, 4, 16]
+  };
+  auto values = [](const Var& x, int64_t begin) {
+    return slice(x, 2, begin, begin + 2).value().contiguous().to_vector<float>();
+  };
+  auto near = [](const std::vector<float>& a, const std::vector<float>& b) {
+    double worst = 0;
+    for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i]));
+    return worst;
+  };
+  const Var straight = run(images, {}), across = run(swapped, {});
+  EXPECT_LE(near(values(straight, 0), values(across, 2)), 1e-5);
+  EXPECT_LE(near(values(straight, 2), values(across, 0)), 1e-5);
+  EXPECT_GE(near(values(straight, 0), values(run(changed, {}), 0)), 1e-3);
+  EXPECT_EQ(values(run(images, {0, 1, 2}), 0), values(run(changed, {0, 1, 2}), 0));
+}
+
+}  // namespace
+}  // namespace saccade
