@@ -96,7 +96,9 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   for (const DataPaths& one : sets) {
     DataPaths set = plain_set(one, paths);
     const DataFormat& format = format_of(set);
-    if (paths.sets.empty() && format.has_category_ids) set.categories = paths.categories;
+    // Values in label maps are those of before the choice.
+    if (paths.sets.empty() && format.has_category_ids && !format.provides.label_maps)
+      set.categories = paths.categories;
     parts.push_back({.truth = read_whole(format, set, report),
                      .name = set.annotations,
                      .images = set.images,
