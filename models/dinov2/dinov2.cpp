@@ -119,7 +119,11 @@ class DinoV2 : public Backbone {
     Var x = cut_windows(add(patches, cast(positions(map), patches.dtype())), o.windows);
     if (!o.is_cae) {
       const Var cls = cast(add(cls_token_, slice(pos_embed_, 1, 0, 1)), x.dtype());
-      x = concat({expand(cls, {x.dim(0), 1, o.dim}), x}, 1);
+      const int64_t N = patches.dim(0), S = x.dim(1);
+      x = concat({expand(reshape(cls, {1, 1, 1, o.dim}), {N, windows, 1, o.dim}),
+                  reshape(x, {N, windows, S, o.dim})},
+                 2);
+      x = reshape(x, {N * windows, 1 + S, o.dim});
     }
     const Shape apart{x.dim(0), x.dim(1), o.dim}, together{x.dim(0) / windows, x.dim(1) * windows, o.dim};
     for (int64_t b = 0; b < o.outputs.back(); ++b) {
