@@ -1,5 +1,7 @@
 #include "layers/conv2d.h"
 
+#include "core/tensor/integers.h"
+
 #include "layers/module_scope.h"
 
 namespace saccade {
@@ -20,16 +22,20 @@ Var Conv2d::forward(const Var& x, Activation activation) const {
   return conv2d(x, weight_, bias_, options_, activation);
 }
 
-Var pad_map(const Var& x, int64_t multiple) {
+Var fill_map(const Var& x, const MapSize& size) {
   Var y = x;
   for (int axis : {1, 2}) {
-    int64_t missing = (multiple - y.dim(axis) % multiple) % multiple;
+    const int64_t missing = (axis == 1 ? size.height : size.width) - y.dim(axis);
     if (missing == 0) continue;
     Shape zeros = y.shape();
     zeros[axis] = missing;
     y = concat({y, Var(Tensor::zeros(zeros, y.value().dtype(), y.value().device()))}, axis);
   }
   return y;
+}
+
+Var pad_map(const Var& x, int64_t multiple) {
+  return fill_map(x, {round_up(x.dim(1), multiple), round_up(x.dim(2), multiple)});
 }
 
 }  // namespace saccade

@@ -42,31 +42,31 @@ struct Sources {
   }
 };
 
-// Copies the pixels of C bytes that come from `in`; the others stay.
-template <int64_t C>
-void gather(const Sources& s, const uint8_t* in, ImageSize from, uint8_t* out, ImageSize to) {
+// Copies the pixels of C elements that come from `in`; the others stay.
+template <int64_t C, class T>
+void gather(const Sources& s, const T* in, ImageSize from, T* out, ImageSize to) {
   for (int64_t y = 0; y < to.height; ++y) {
     int64_t column = s.column + s.column_down * y, row = s.row + s.row_down * y;
     for (int64_t x = 0; x < to.width; ++x, out += C, column += s.column_right, row += s.row_right) {
       const int64_t i = row >> 32, j = column >> 32;
       if (i >= 0 && i < from.height && j >= 0 && j < from.width)
-        std::memcpy(out, in + (i * from.width + j) * C, C);
+        std::memcpy(out, in + (i * from.width + j) * C, C * sizeof(T));
     }
   }
 }
 
 // Rows stay rows.
-template <int64_t C>
-void copy_rows(int64_t top, int64_t left, const uint8_t* in, ImageSize from, uint8_t* out, ImageSize to) {
+template <int64_t C, class T>
+void copy_rows(int64_t top, int64_t left, const T* in, ImageSize from, T* out, ImageSize to) {
   const int64_t begin = std::max<int64_t>(left, 0), end = std::min(left + from.width, to.width);
   if (begin >= end) return;
   for (int64_t y = std::max<int64_t>(top, 0); y < std::min(top + from.height, to.height); ++y)
     std::memcpy(out + (y * to.width + begin) * C, in + ((y - top) * from.width + begin - left) * C,
-                static_cast<size_t>((end - begin) * C));
+                static_cast<size_t>(end - begin) * C * sizeof(T));
 }
 
-template <int64_t C>
-void move_bytes(const PixelMap& map, const uint8_t* in, ImageSize from, uint8_t* out) {
+template <int64_t C, class T>
+void move_pixels(const PixelMap& map, const T* in, ImageSize from, T* out) {
   if (only_moves(map)) return copy_rows<C>(std::llround(map.y), std::llround(map.x), in, from, out, map.size);
   gather<C>(Sources(map, {}, {}), in, from, out, map.size);
 }
@@ -122,10 +122,10 @@ void paste(const Sample& sample, const PixelMap& map, Sample& canvas) {
     canvas.image = resize_image(sample.image, map.size.height, map.size.width, *map.filter);
     if (!labels.values.empty()) canvas.label_map = labels.resize(map.size);
   } else {
-    move_bytes<3>(map, sample.image.rgb.data(), from, canvas.image.rgb.data());
+    move_pixels<3>(map, sample.image.rgb.data(), from, canvas.image.rgb.data());
     if (!labels.values.empty()) {
       if (canvas.label_map.values.empty()) canvas.label_map = LabelMap(map.size);
-      move_bytes<1>(map, labels.values.data(), from, canvas.label_map.values.data());
+      move_pixels<1>(map, labels.values.data(), from, canvas.label_map.values.data());
     }
   }
   for (const Instance& instance : sample.instances)

@@ -24,6 +24,32 @@ void note(std::vector<std::string>* notes, int64_t count, const std::string& tex
   if (notes != nullptr && count > 0) notes->push_back(text);
 }
 
+// Annotations that number no images are read with ids that are places in a list. Programs that read the same files take the numbers in
+// the files' names for ids (Ultralytics): so are those of a list that has no other ids.
+void take_numbers_of_files(const std::string& path, ResultFile& file, const GroundTruth& truth,
+                           std::vector<std::string>* notes) {
+  if (!truth.ids_are_places) return;
+  const ImageNames names(truth);
+  std::vector<std::optional<int64_t>> ids(file.entries.size());
+  int64_t taken = 0, other = 0;
+  for (size_t i = 0; i < file.entries.size(); ++i) {
+    const Listed& e = file.entries[i];
+    if (e.file_name != kNoName || e.word != kNoName || !e.has_id) continue;
+    const std::optional<int64_t> id = names.find_number(file.detections[i].image_id);
+    if (!id) return;
+    ids[i] = id;
+    ++taken;
+    other += *id != file.detections[i].image_id;
+  }
+  if (taken == 0) return;
+  for (size_t i = 0; i < file.entries.size(); ++i)
+    if (ids[i]) file.detections[i].image_id = *ids[i];
+  note(notes, other,
+       fmt::format("{}: the annotations number no images, so image_id is taken for the number in the name of "
+                   "the image's file",
+                   path));
+}
+
 // Gives each entry the id of the image that it names.
 void find_images(const std::string& path, ResultFile& file, const GroundTruth& truth,
                  std::vector<std::string>* notes) {
@@ -208,13 +234,15 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
   std::optional<ResultFile> read(std::in_place, path, masks);
   if (!masks && read->lacks_boxes()) read.emplace(path, true);
   ResultFile& file = *read;
-  if (truth != nullptr)
+  if (truth != nullptr) {
+    take_numbers_of_files(path, file, *truth, notes);
     find_images(path, file, *truth, notes);
-  else
+  } else {
     for (size_t i = 0; i < file.entries.size(); ++i)
       if (!file.entries[i].has_id)
         fail_input("{}: entry {}: field \"image_id\" {}", path, i + 1,
                    file.entries[i].word == kNoName ? "is missing" : "must be an integer");
+  }
   if (masks || file.lacks_boxes()) find_masks(path, file, truth, notes);
   if (truth != nullptr) {
     find_categories(path, file, *truth, choice, notes);

@@ -25,6 +25,14 @@ std::string without_extension(const std::string& path) {
   return has_one && point > 0 ? path.substr(0, point) : path;
 }
 
+// "000012" is 12.
+std::optional<int64_t> digits_of(const std::string& text) {
+  int64_t number = 0;
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 // Whether one of two paths ends in the other, at a slash.
 bool ends_in(std::string_view path, std::string_view end) {
   return path.ends_with(end) && (path.size() == end.size() || path[path.size() - end.size() - 1] == '/');
@@ -39,7 +47,15 @@ ImageNames::ImageNames(const GroundTruth& truth) {
     by_stem_.emplace(without_extension(name), &image);
     if (!image.word.empty()) words_.emplace(image.word, image.id);
     ids_.insert(image.id);
+    if (!truth.ids_are_places) continue;
+    if (const auto number = digits_of(without_extension(name)))
+      if (const auto [it, is_new] = numbers_.try_emplace(*number, image.id); !is_new) it->second.reset();
   }
+}
+
+std::optional<int64_t> ImageNames::find_number(int64_t number) const {
+  const auto it = numbers_.find(number);
+  return it == numbers_.end() ? std::nullopt : it->second;
 }
 
 std::string ImageNames::find_file(const std::string& name, int64_t& id) {
@@ -52,12 +68,15 @@ std::string ImageNames::find_word(const std::string& word, int64_t& id) {
     id = it->second;
     return "";
   }
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error == std::errc() && end == word.data() + word.size() && std::to_string(number) == word &&
-      ids_.contains(number)) {
-    id = number;
-    return "";
+  if (const auto number = digits_of(word)) {
+    if (const auto named = find_number(*number)) {
+      id = *named;
+      return "";
+    }
+    if (std::to_string(*number) == word && ids_.contains(*number)) {
+      id = *number;
+      return "";
+    }
   }
   const std::string path = plain_path(word);
   if (const std::string problem = find(by_name_, last_part(path), path, true, id); problem.empty()) return "";

@@ -1,6 +1,7 @@
 // Images by the names that lists of detections give them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,6 +20,8 @@ class ImageNames {
   std::string find_file(const std::string& name, int64_t& id);
   // An id that is a text: the word that is the image's id in its list, the id in quotes, or the file's name without its extension.
   std::string find_word(const std::string& word, int64_t& id);
+  // The image whose file's name is this number ("000012.jpg"), where there is one such image and the annotations number no images.
+  std::optional<int64_t> find_number(int64_t number) const;
 
  private:
   using Images = std::unordered_multimap<std::string, const ImageInfo*>;
@@ -28,7 +31,8 @@ class ImageNames {
   Images by_name_, by_stem_;
   std::unordered_map<std::string, int64_t> words_;
   std::unordered_set<int64_t> ids_;
-  std::unordered_map<int64_t, std::string> names_;  // by which images were found
+  std::unordered_map<int64_t, std::optional<int64_t>> numbers_;  // in names of files; nothing: in several
+  std::unordered_map<int64_t, std::string> names_;               // by which images were found
 };
 
 }  // namespace saccade

@@ -105,7 +105,7 @@ struct DataFormat {
   std::vector<std::string> (*label_places)(const DataPaths& paths) = nullptr;
   // Those of what a list beside the set names; none where it is no list.
   std::vector<std::string> (*named_in)(const std::string& list, const DataPaths& paths) = nullptr;
-  // Whether its files number the classes; else these are known by their names.
+  // Whether its files number the classes and images; else these are known by their names.
   bool has_category_ids = false;
   Contents provides = {.boxes = true};
   std::string file = {};  // where it is registered

@@ -62,6 +62,7 @@ struct GroundTruth {
       0;  // annotations that have no segmentation because theirs has a fault, which was reported
   // Of categories that the reader's file has and that are taken for others: their ids, and those of these.
   std::unordered_map<int64_t, int64_t> mapped_ids = {};
+  bool ids_are_places = false;  // the format numbers no images: their ids count them in the order of the list
   bool is_annotated = true;  // false: the file has no list of annotations (DataPaths::may_lack_annotations)
   // That records have places in, and what the numbers of these count.
   struct SourceFile {

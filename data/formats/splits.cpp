@@ -12,11 +12,28 @@
 #include "data/formats/named_classes.h"
 
 namespace saccade {
+namespace {
+
+// Followed by the same names with a capital, and in capitals.
+std::vector<std::string> with_capitals(std::vector<std::string> names) {
+  const size_t count = names.size();
+  for (size_t i = 0; i < count; ++i) {
+    std::string first = names[i], all = names[i];
+    first[0] = static_cast<char>(first[0] - 'a' + 'A');
+    for (char& c : all) c = static_cast<char>(c - 'a' + 'A');
+    names.push_back(first);
+    names.push_back(all);
+  }
+  return names;
+}
+
+}  // namespace
 
 const std::vector<SplitNames>& split_names() {
-  static const std::vector<SplitNames> kNames{{&DataSplits::train, {"train", "training"}},
-                                              {&DataSplits::val, {"val", "valid", "validation"}},
-                                              {&DataSplits::test, {"test", "testing"}}};
+  static const std::vector<SplitNames> kNames{
+      {&DataSplits::train, with_capitals({"train", "training"})},
+      {&DataSplits::val, with_capitals({"val", "valid", "validation"})},
+      {&DataSplits::test, with_capitals({"test", "testing"})}};
   return kNames;
 }
 
@@ -29,7 +46,7 @@ const std::optional<DataPaths>& split_called(const DataSplits& splits, const std
 namespace {
 
 bool is_asked_for(const DataFormat& format, const std::string& name, const Contents& wanted) {
-  return format.find != nullptr && !format.provides.common(wanted).is_empty() &&
+  return format.find != nullptr && !format.offers().common(wanted).is_empty() &&
          (name.empty() || format.name == name);
 }
 
@@ -40,16 +57,53 @@ DataSplits splits_in(const DataFormat& format, const std::string& place) {
 
 constexpr auto kSplits = {&DataSplits::train, &DataSplits::val, &DataSplits::test};
 
+// The first folder by one of the split's names among these folders of `root` and those in them; "": none.
+std::string folder_of_split(const std::string& root, const std::vector<std::string>& folders,
+                            const SplitNames& split) {
+  for (const std::string& name : folders)
+    if (std::ranges::find(split.names, name) != split.names.end()) return joined(root, name);
+  for (const std::string& name : folders)
+    for (const std::string& inner : folders_in(joined(root, name)))
+      if (std::ranges::find(split.names, inner) != split.names.end())
+        return joined(joined(root, name), inner);
+  return "";
+}
+
+// Where a layout has one set only, which folders of several splits are joined in.
+void note_joined_splits(DataSplits& found) {
+  if (!found.train || found.val || found.test || !found.train->sets.empty()) return;
+  for (const std::string& root : {found.train->annotations, found.train->images}) {
+    if (!is_folder(root)) continue;
+    const std::vector<std::string> folders = folders_in(root);
+    std::vector<std::string> parts;
+    for (const SplitNames& split : split_names())
+      if (std::string own = folder_of_split(root, folders, split); !own.empty())
+        parts.push_back(std::move(own));
+    if (parts.size() < 2) continue;
+    found.notes.push_back(
+        fmt::format("{} are read as one set, as {} has no splits in this layout; data.train and data.val say "
+                    "which is which, path by path",
+                    fmt::join(parts, " and "), found.format));
+    return;
+  }
+}
+
 }  // namespace
 
 DataSplits look_for_splits(const std::string& folder, const std::string& named, const Contents& wanted) {
   if (!is_folder(folder) && !is_file(folder))
     fail_input("{}: no such folder, or file that describes one", folder);
   DataSplits found;
+  bool has_own = false;  // not something that what is wanted is made of
   for (const auto& [name, format] : data_formats().all()) {
     if (!is_asked_for(format, named, wanted)) continue;
     DataSplits splits = splits_in(format, folder);
     if (!splits.train && !splits.val && !splits.test) continue;
+    const bool is_own = !format.provides.common(wanted).is_empty();
+    if (!found.format.empty() && is_own != has_own) {
+      if (has_own) continue;
+      found = {};
+    }
     if (!found.format.empty())
       fail_input("{}: holds a data set as {} and one as {}; data.train and data.val say which, path by path",
                  folder, found.format, name);
@@ -60,7 +114,9 @@ DataSplits look_for_splits(const std::string& folder, const std::string& named, 
       }
     found = std::move(splits);
     found.format = name;
+    has_own = is_own;
   }
+  note_joined_splits(found);
   join_classes(found);
   return found;
 }
@@ -233,7 +289,8 @@ void keep_first(GroundTruth& truth, int64_t most) {
   for (const Annotation& a : truth.annotations)
     if (!a.iscrowd) with_objects.insert(a.image_id);
   for (const ImageInfo& image : truth.images)
-    if (std::ssize(kept) < most && with_objects.contains(image.id)) kept.insert(image.id);
+    if (std::ssize(kept) < most && (with_objects.contains(image.id) || !image.label_file.empty()))
+      kept.insert(image.id);
   if (kept.empty()) return;
   std::erase_if(truth.images, [&](const ImageInfo& i) { return !kept.contains(i.id); });
   std::erase_if(truth.annotations, [&](const Annotation& a) { return !kept.contains(a.image_id); });

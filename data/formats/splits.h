@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-// The names that a split's folders and files go by; "train", "val" and "test" come first.
+// The names that a split's folders and files go by, "Train" and "TRAIN" too; "train", "val" and "test" come first.
 struct SplitNames {
   std::optional<DataPaths> DataSplits::*split;
   std::vector<std::string> names;

@@ -68,6 +68,8 @@ inline uint32_t little32(Bytes b, size_t at) { return little16(b, at + 2) << 16 
 inline bool has_text(Bytes b, size_t at, std::string_view text) {
   return b.size() >= at + text.size() && std::memcmp(b.data() + at, text.data(), text.size()) == 0;
 }
+// The bytes of a PNG file of pixels of 3 (RGB) or 4 (and alpha) channels, row by row.
+std::vector<uint8_t> encode_png(ImageSize size, int channels, const std::vector<uint8_t>& pixels);
 // Pillow's ImagingConvert from CMYK to RGB, of pixels that are stored inverted, as Adobe's programs write them.
 void cmyk_to_rgb(Bytes cmyk, uint8_t* rgb);
 [[noreturn]] void fail_cut(const std::string& name, const char* format);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/tensor/error.h"
+#include "data/images/codecs.h"
 
 namespace saccade {
 namespace {
@@ -67,6 +68,16 @@ Rgb color_of_label(int64_t label) {
     out[static_cast<size_t>(c)] = static_cast<uint8_t>(std::lround(255 * v));
   }
   return out;
+}
+
+std::vector<uint32_t> label_palette(const std::vector<int64_t>& values) {
+  std::vector<uint32_t> palette(256, 0);
+  for (size_t k = 0; k < values.size(); ++k) {
+    const Rgb color = color_of_label(static_cast<int64_t>(k));
+    palette.at(static_cast<size_t>(values[k])) =
+        uint32_t{color[0]} << 16 | uint32_t{color[1]} << 8 | color[2];
+  }
+  return palette;
 }
 
 void draw_mask(Image& image, const Mask& mask, Rgb color) {
@@ -156,6 +167,21 @@ void draw_points(Image& image, const std::vector<DrawnPoint>& points, double rad
       }
     }
   }
+}
+
+std::vector<uint8_t> encode_png(const Image& image, const Mask& opaque) {
+  const ImageSize size{image.height, image.width};
+  SACCADE_CHECK(opaque.size() == size, "[encode_png] a mask of {} x {} pixels for an image of {} x {}",
+                opaque.size().width, opaque.size().height, size.width, size.height);
+  std::vector<uint8_t> pixels;
+  pixels.reserve(image.rgb.size() / 3 * 4);
+  for (size_t i = 0; uint8_t set : opaque.bitmap()) {
+    pixels.insert(pixels.end(), image.rgb.begin() + static_cast<int64_t>(i),
+                  image.rgb.begin() + static_cast<int64_t>(i) + 3);
+    pixels.push_back(set ? 255 : 0);
+    i += 3;
+  }
+  return encode_png(size, 4, pixels);
 }
 
 }  // namespace saccade

@@ -199,19 +199,25 @@ bool has_foreign_image_extension(const std::string& path) {
   return kExtensions.contains(lower_extension(path));
 }
 
-std::vector<uint8_t> encode_png(const Image& image) {
-  SACCADE_CHECK(image.height > 0 && image.width > 0, "[encode_png] size {} x {}, expected at least 1 x 1",
-                image.width, image.height);
+std::vector<uint8_t> encode_png(ImageSize size, int channels, const std::vector<uint8_t>& pixels) {
+  SACCADE_CHECK(
+      size.height > 0 && size.width > 0 && std::ssize(pixels) == size.height * size.width * channels,
+      "[encode_png] size {} x {}, expected at least 1 x 1 and {} bytes a pixel", size.width, size.height,
+      channels);
   std::vector<uint8_t> png;
-  auto append = [](void* context, void* data, int size) {
+  auto append = [](void* context, void* data, int count) {
     auto* out = static_cast<std::vector<uint8_t>*>(context);
     auto* begin = static_cast<const uint8_t*>(data);
-    out->insert(out->end(), begin, begin + size);
+    out->insert(out->end(), begin, begin + count);
   };
-  int ok = stbi_write_png_to_func(append, &png, static_cast<int>(image.width), static_cast<int>(image.height),
-                                  3, image.rgb.data(), static_cast<int>(image.width * 3));
-  SACCADE_CHECK(ok != 0, "[encode_png] cannot encode {} x {} pixels", image.width, image.height);
+  int ok = stbi_write_png_to_func(append, &png, static_cast<int>(size.width), static_cast<int>(size.height),
+                                  channels, pixels.data(), static_cast<int>(size.width) * channels);
+  SACCADE_CHECK(ok != 0, "[encode_png] cannot encode {} x {} pixels", size.width, size.height);
   return png;
+}
+
+std::vector<uint8_t> encode_png(const Image& image) {
+  return encode_png({image.height, image.width}, 3, image.rgb);
 }
 
 void write_png(const Image& image, const std::string& path) { write_file(path, encode_png(image)); }

@@ -15,6 +15,7 @@ Target make_target(const Sample& sample, ImageSize original) {
   t.width = t.frame.width;
   t.label = sample.label;
   t.instances = sample.instances;
+  if (!sample.label_map.values.empty()) t.label_map = std::make_shared<const LabelMap>(sample.label_map);
   return t;
 }
 

@@ -1,13 +1,14 @@
 // Deformable multi-head attention (Xia et al. 2022, "Vision Transformer with Deformable Attention", eq. 5 to
 // 8; docs/dmha.md): all queries of a map attend to one set of keys per offset group, sampled where a small
 // network moves the points of a regular grid. Names, initialisation and coordinate conventions are the
-// official ones of the CVPR 2022 models.
+// official ones of the CVPR 2022 models, or of DAT++ (Xia et al. 2023).
 #include "layers/attention.h"
 #include "layers/constant_keeper.h"
 #include "layers/conv2d.h"
 #include "layers/module_scope.h"
 #include "layers/norm.h"
 #include "layers/position_encoding.h"
+#include "layers/position_tables.h"
 
 namespace saccade {
 namespace {
@@ -19,10 +20,10 @@ constexpr double kNormEps = 1e-5;
 // share the weights.
 class OffsetNetwork : public Module {
  public:
-  OffsetNetwork(int64_t dim, int64_t groups, int64_t kernel, int64_t stride)
+  OffsetNetwork(int64_t dim, int64_t groups, int64_t kernel, int64_t stride, int64_t padding)
       : dim_(dim),
         groups_(groups),
-        options_{.stride = stride, .padding = kernel / 2, .dilation = 1, .groups = dim} {
+        options_{.stride = stride, .padding = padding, .dilation = 1, .groups = dim} {
     int64_t channels = dim / groups;
     Initializer depthwise = init::linear_default(kernel * kernel);
     conv_weight_ = param("0.weight", {channels, 1, kernel, kernel}, depthwise);
@@ -63,6 +64,20 @@ class OffsetNetwork : public Module {
 
 enum class PositionBias { kNone, kFixed, kDepthwise, kRelative };
 
+// Places in [-1, 1] with the corners aligned, (i + shift) / (cells - 1) * 2 - 1 of cell i; the middle of an axis of one cell. DAT++ has its
+// queries there and, with a shift of half a cell, its references. [1, H W, 2] as (x, y)
+Tensor corner_points(const MapSize& map, double shift, DType dtype, Device device) {
+  auto place = [shift](int64_t i, int64_t cells) {
+    return cells > 1 ? (static_cast<double>(i) + shift) / static_cast<double>(cells - 1) * 2 - 1 : 0.0;
+  };
+  std::vector<double> points;
+  for (int64_t i = 0; i < map.cells(); ++i) {
+    points.push_back(place(i % map.width, map.width));
+    points.push_back(place(i / map.width, map.height));
+  }
+  return Tensor::from<double>({1, map.cells(), 2}, points).to(dtype).to(device);
+}
+
 PositionBias position_of(const Args& args) {
   std::string name = args.get_choice("position", "relative", {"none", "fixed", "depthwise", "relative"});
   return name == "none"        ? PositionBias::kNone
@@ -80,7 +95,9 @@ class DMHA final : public Attention {
         groups_(args.get_int("groups", 1, 1, shape.heads)),
         kernel_(args.get_int("kernel", 5, 1, 31)),
         stride_(args.get_int("stride", 1, 1, 64)),
-        offset_range_(args.get_float("offset_range", 2, -1, 1e6)),
+        aligned_(args.get_choice("variant", "dat", {"dat", "dat_pp"}) == "dat_pp"),
+        padding_(aligned_ && kernel_ == stride_ ? 0 : kernel_ / 2),
+        offset_range_(args.get_float("offset_range", aligned_ ? -1 : 2, -1, 1e6)),
         position_(position_of(args)) {
     std::vector<int64_t> size = args.get_ints("size", {14, 14});
     options_.heads = shape.heads;
@@ -95,14 +112,15 @@ class DMHA final : public Attention {
     width_ = size[1];
 
     if (args.get_bool("offsets", true))
-      conv_offset_ = make_child<OffsetNetwork>("conv_offset", dim_, groups_, kernel_, stride_);
+      conv_offset_ = make_child<OffsetNetwork>("conv_offset", dim_, groups_, kernel_, stride_, padding_);
     proj_q_ = make_child<Conv2d>("proj_q", dim_, dim_, 1);
     proj_k_ = make_child<Conv2d>("proj_k", dim_, dim_, 1);
     proj_v_ = make_child<Conv2d>("proj_v", dim_, dim_, 1);
     proj_out_ = make_child<Conv2d>("proj_out", dim_, dim_, 1);
     Initializer table = init::truncated_normal(kTableStd);
     if (position_ == PositionBias::kRelative)
-      table_ = param("rpe_table", {shape.heads, 2 * height_ - 1, 2 * width_ - 1}, table);
+      table_ =
+          param("rpe_table", {shape.heads, 2 * height_ - 1, 2 * width_ - 1}, table, true, &resize_bias_maps);
     if (position_ == PositionBias::kFixed)
       table_ =
           param("rpe_table", {shape.heads, height_ * width_, key_size(height_) * key_size(width_)}, table);
@@ -119,6 +137,9 @@ class DMHA final : public Attention {
     SACCADE_CHECK(input.query.dim(1) == H * W && input.value.dim(1) == H * W,
                   "[DMHA] {} queries and {} values, expected the {} x {} cells of the map",
                   input.query.dim(1), input.value.dim(1), H, W);
+    if (std::min(H, W) + 2 * padding_ < kernel_)
+      fail_input("attention layer dmha: a map of {} x {} cells, smaller than the offset network's kernel of {}",
+                 H, W, kernel_);
     Shape map{N, H, W, dim_}, queries{N, H * W, dim_};
     Var q = proj_q_->forward(reshape(input.query, map));
     DType exact = q.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -139,7 +160,7 @@ class DMHA final : public Attention {
   std::string type_name() const override { return "DMHA"; }
 
  private:
-  int64_t key_size(int64_t size) const { return (size + kernel_ / 2 * 2 - kernel_) / stride_ + 1; }
+  int64_t key_size(int64_t size) const { return (size + padding_ * 2 - kernel_) / stride_ + 1; }
 
   // Where the keys of each group are sampled. [N, G, S, 2] as (x, y)
   Var key_points(const Var& q, DType exact) const {
@@ -151,7 +172,9 @@ class DMHA final : public Attention {
           Tensor range = Tensor::from<double>(
               {2}, std::vector<double>{offset_range_ / static_cast<double>(keys.width),
                                        offset_range_ / static_cast<double>(keys.height)});
-          return {cell_centres(keys, -1, 1, exact, q.device()).unsqueeze(1), range.to(exact).to(q.device())};
+          Tensor grid = aligned_ ? corner_points(keys, 0.5, exact, q.device())
+                                 : cell_centres(keys, -1, 1, exact, q.device());
+          return {grid.unsqueeze(1), range.to(exact).to(q.device())};
         });
     const Tensor& reference = constants[0];
     if (!conv_offset_) return Var(reference.expand({N, groups_, S, 2}));
@@ -166,7 +189,8 @@ class DMHA final : public Attention {
     if (position_ == PositionBias::kRelative) {
       const Tensors centres =
           constants_.get(CacheKey().add(1, points.device(), points.dtype(), H, W), [&]() -> Tensors {
-            return {cell_centres({H, W}, -1, 1, points.dtype(), points.device())};
+            return {aligned_ ? corner_points({H, W}, 0, points.dtype(), points.device())
+                             : cell_centres({H, W}, -1, 1, points.dtype(), points.device())};
           });
       return sampled_position_bias(table_, Var(centres[0]), points);
     }
@@ -180,6 +204,8 @@ class DMHA final : public Attention {
   }
 
   int64_t dim_, groups_, kernel_, stride_;
+  bool aligned_;         // the coordinates of DAT++
+  int64_t padding_;      // of the offset network's convolution
   double offset_range_;  // of tanh, in half cells of the keys' grid; -1: free, the points kept inside the map
   PositionBias position_;
   AttentionOptions options_;

@@ -4,6 +4,7 @@
 #include "layers/attention.h"
 #include "layers/linear.h"
 #include "layers/module_scope.h"
+#include "layers/position_tables.h"
 
 namespace saccade {
 
@@ -18,8 +19,9 @@ class WindowAttention final : public Attention {
     LinearOptions linear;
     if (!dat) linear = {.weight_init = init::truncated_normal(0.02), .bias_init = init::constant(0)};
     int64_t side = 2 * options_.window - 1;
-    table_ = param("relative_position_bias_table", {side * side, shape.heads},
-                   init::truncated_normal(dat ? 0.01 : 0.02));
+    table_ =
+        param("relative_position_bias_table", {side * side, shape.heads},
+              init::truncated_normal(dat ? 0.01 : 0.02), true, dat ? &resize_bias_rows : &spread_bias_rows);
     qkv_ = make_child<Linear>(dat ? "proj_qkv" : "qkv", dim_, 3 * dim_, linear);
     proj_ = make_child<Linear>(dat ? "proj_out" : "proj", dim_, dim_, linear);
   }

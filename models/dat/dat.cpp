@@ -35,6 +35,7 @@ struct DatOptions {
 
 constexpr int64_t kPatch = 4;  // pixels per side of a token of the first stage
 constexpr int64_t kMlpRatio = 4;
+constexpr int64_t kDatHeadChannels = 32;  // in all official models
 constexpr const char* kDeformable = "dmha";
 
 // The section of a block's attention layer. Shifted windows are shifted by half their size, rounded up (Swin
@@ -215,7 +216,7 @@ bool infer_dat_classifier(Inference& in) {
     return false;
   const std::string b = "model.backbone.arg.";
   std::vector<std::string> words;
-  std::vector<int64_t> dims, heads, groups, kernels{9, 7, 5, 3};
+  std::vector<int64_t> dims, heads, groups, kernels{9, 7, 5, 3}, reductions;
   int64_t window = 7, image_size = 224;
   for (int64_t s = 0; s < static_cast<int64_t>(kMaxStages); ++s) {
     const std::string stage = fmt::format("stages.{}.", s);
@@ -224,14 +225,19 @@ bool infer_dat_classifier(Inference& in) {
     dims.push_back(in.size(s == 0 ? "patch_proj.0.weight" : fmt::format("down_projs.{}.0.weight", s - 1), 0));
     groups.push_back(1);
     heads.push_back(0);
+    reductions.push_back(1);
     kernels.resize(std::max<size_t>(kernels.size(), dims.size()), 3);
     std::string word;
     for (int64_t j = 0; j < depth; ++j) {
       const std::string block = fmt::format("{}attns.{}.", stage, j),
                         offsets = block + "conv_offset.0.weight";
       const std::string table = block + "rpe_table", window_table = block + "relative_position_bias_table";
-      word += in.has(offsets) ? 'D' : j % 2 == 1 ? 'S' : 'L';
-      if (in.has(offsets)) {
+      const std::string reduction = block + "proj_ds.0.weight";
+      const bool is_pyramid = in.has(block + "kv.weight");
+      word += is_pyramid ? 'P' : in.has(offsets) ? 'D' : j % 2 == 1 ? 'S' : 'L';
+      if (is_pyramid) {
+        if (in.has(reduction)) reductions.back() = in.size(reduction, 2);
+      } else if (in.has(offsets)) {
         groups.back() = dims.back() / std::max<int64_t>(in.size(offsets, 0), 1);
         kernels[static_cast<size_t>(s)] = in.size(offsets, 2);
         if (in.has(table)) image_size = ((in.size(table, 1) + 1) / 2 * kPatch) << s;
@@ -242,6 +248,10 @@ bool infer_dat_classifier(Inference& in) {
       if (in.has(table)) heads.back() = in.size(table, 0);
     }
     words.push_back(word);
+    if (heads.back() > 0) continue;
+    // No table tells them.
+    heads.back() = std::max<int64_t>(1, dims.back() / kDatHeadChannels);
+    in.assumed.push_back(fmt::format("{}heads: {} in stage {}", b, heads.back(), s + 1));
   }
   kernels.resize(dims.size());
   in.set(b + "blocks", fmt::format("{}", fmt::join(words, " ")));
@@ -249,6 +259,8 @@ bool infer_dat_classifier(Inference& in) {
   in.set(b + "heads", heads);
   in.set(b + "groups", groups);
   in.set(b + "kernels", kernels);
+  if (std::ranges::any_of(words, [](const std::string& w) { return w.find('P') != std::string::npos; }))
+    in.set(b + "reductions", reductions);
   in.set(b + "window", window);
   in.set(b + "image_size", image_size);
   infer_classes(in, "cls_head.", {.side = image_size});

@@ -14,6 +14,11 @@ Var sum_weighted(const Var& each, const LayerPrediction& predicted, const Matche
   return sum(reshape(weighted, {G, P / G}), pairs);
 }
 
+Var binary_cross_entropy(const Var& logits, const Tensor& labels, LossParts parts) {
+  // The focal loss with equal weights of a half and no focus is half of it.
+  return mul_scalar(sigmoid_focal_loss(logits, labels, 0.5, 0, parts), 2);
+}
+
 namespace {
 
 class ClassTerm : public LossTerm {

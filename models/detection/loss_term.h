@@ -27,6 +27,9 @@ class LossTerm {
 // The pairs' numbers [P] times their weights, a sum for each layer [G].
 Var sum_weighted(const Var& each, const LayerPrediction& predicted, const MatchedQueries& matched);
 
+// Sums of the binary cross entropies of logits [..., K] with labels i64 [...]: the one of K decisions that is a yes, or -1.
+Var binary_cross_entropy(const Var& logits, const Tensor& labels, LossParts parts);
+
 struct LossTermSpec {
   std::string name;  // as the log names it
   std::string file;

@@ -52,11 +52,10 @@ class CrossEntropyTerm : public MaskTerm {
     const int64_t P = pairs.truth.dim(0), pixels = pairs.truth.dim(1);
     std::vector<int64_t> labels;  // the class 0, or none
     for (float set : pairs.truth.to_vector<float>()) labels.push_back(set > 0 ? 0 : -1);
-    // The focal loss with equal weights of a half and no focus.
-    const Var sums = sigmoid_focal_loss(reshape(pairs.logits, {P, pixels, 1}),
-                                        Tensor::from<int64_t>({P, pixels}, labels, pairs.logits.device()),
-                                        0.5, 0, LossParts::apart(P));
-    return mul_scalar(sums, 2.0 / static_cast<double>(pixels));
+    const Var sums = binary_cross_entropy(reshape(pairs.logits, {P, pixels, 1}),
+                                          Tensor::from<int64_t>({P, pixels}, labels, pairs.logits.device()),
+                                          LossParts::apart(P));
+    return mul_scalar(sums, 1 / static_cast<double>(pixels));
   }
 };
 

@@ -11,6 +11,12 @@
 
 namespace saccade {
 
+bool doubles_another(const ImageDetection& detection, const std::vector<ImageDetection>& better, double nms) {
+  return nms < 1 && std::ranges::any_of(better, [&](const ImageDetection& other) {
+           return other.label == detection.label && iou(other.box, detection.box) > nms;
+         });
+}
+
 namespace {
 
 bool better(const ClassCandidate& a, const ClassCandidate& b) {
@@ -47,10 +53,7 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
     const Box box = scaled(box_of_centre(b[0], b[1], b[2], b[3]), width, height);
     const ImageDetection d{
         {.label = c.label, .box = box, .area = box.area(), .score = class_loss.score_of(c.score)}, c.query};
-    const bool again = options.nms < 1 && std::ranges::any_of(detections, [&](const ImageDetection& before) {
-                         return before.label == d.label && iou(before.box, d.box) > options.nms;
-                       });
-    if (!again) detections.push_back(d);
+    if (!doubles_another(d, detections, options.nms)) detections.push_back(d);
   }
   return detections;
 }

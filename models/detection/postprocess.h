@@ -8,6 +8,9 @@
 
 namespace saccade {
 
+// Whether it overlaps one of them, of its class, by more than the threshold (IoU); never with a threshold of 1.
+bool doubles_another(const ImageDetection& detection, const std::vector<ImageDetection>& better, double nms);
+
 // As Detector::postprocess; the class loss says how scores follow from logits. Equal scores go by query, then class.
 std::vector<std::vector<ImageDetection>> postprocess(const SetOutput& output,
                                                      const std::vector<Target>& targets,

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "layers/module_scope.h"
+#include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
 #include "models/common/position_grid.h"
@@ -43,7 +44,7 @@ class PvtStage : public Module {
     patch_embed_ = make_child<PatchEmbed>(fmt::format("patch_embed{}", stage + 1), patch, dim_, true,
                                           stage == 0 ? 3 : o.dims[stage - 1]);
     positions_ = param(fmt::format("pos_embed{}", stage + 1), {1, grid_.cells() + has_class_row_, dim_},
-                       init::truncated_normal(0.02));
+                       init::truncated_normal(0.02), true, &resize_positions_linearly);
     Args reduction;
     reduction.set("reduction", o.reductions[stage]);
     for (size_t b = 0; b < rates.size(); ++b)

@@ -17,23 +17,71 @@ std::vector<float> corners_of_objects(const Target& target) {
   return corners;
 }
 
-AnchorTargets::AnchorTargets(const Anchors& anchors, const Target& target, const MaxIouOptions& options)
-    : maps(anchors.maps({target.height, target.width})),
-      boxes(anchors.boxes({target.height, target.width})),
-      objects(corners_of_objects(target)) {
-  stands = assign_max_iou(boxes, objects, options);
+namespace {
+
+// What those of the boxes stand for that lie within the image; the others are ignored.
+std::vector<int32_t> assign_inside(const std::vector<float>& boxes, const std::vector<float>& objects,
+                                   const Target& target, const MaxIouOptions& options) {
+  const auto width = static_cast<float>(target.width), height = static_cast<float>(target.height);
+  std::vector<float> inside;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < boxes.size() / 4; ++i) {
+    const float* b = boxes.data() + 4 * i;
+    if (!(b[0] >= 0 && b[1] >= 0 && b[2] < width && b[3] < height)) continue;
+    inside.insert(inside.end(), b, b + 4);
+    places.push_back(i);
+  }
+  const std::vector<int32_t> own = assign_max_iou(inside, objects, options);
+  std::vector<int32_t> stands(boxes.size() / 4, kIgnored);
+  for (size_t i = 0; i < places.size(); ++i) stands[places[i]] = own[i];
+  return stands;
+}
+
+}  // namespace
+
+AnchorTargets::AnchorTargets(const Anchors& anchors, const Target& target, const MaxIouOptions& options,
+                             bool inside)
+    : size{target.height, target.width}, maps(anchors.maps(size)), objects(corners_of_objects(target)) {
+  const std::vector<float> boxes = anchors.boxes(size);
+  stands = inside ? assign_inside(boxes, objects, target, options) : assign_max_iou(boxes, objects, options);
 }
 
 int64_t AnchorTargets::positives() const {
   return std::ranges::count_if(stands, [](int32_t object) { return object >= 0; });
 }
 
+KeptAnchorTargets::Pointer KeptAnchorTargets::keep(const Anchors& anchors, const Target& target,
+                                                   const MaxIouOptions& options) {
+  auto made = std::make_shared<const AnchorTargets>(anchors, target, options);
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(made);
+  if (kept_.size() > kMost) kept_.pop_front();
+  return made;
+}
+
+KeptAnchorTargets::Pointer KeptAnchorTargets::take(const Anchors& anchors, const Target& target,
+                                                   const MaxIouOptions& options) {
+  const ImageSize size{target.height, target.width};
+  const std::vector<float> objects = corners_of_objects(target);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::ranges::find_if(
+        kept_, [&](const Pointer& p) { return p->size == size && p->objects == objects; });
+    if (known != kept_.end()) {
+      Pointer found = *known;
+      kept_.erase(known);
+      return found;
+    }
+  }
+  return std::make_shared<const AnchorTargets>(anchors, target, options);
+}
+
 std::vector<AnchorTargets> anchor_targets(const Anchors& anchors, const std::vector<Target>& targets,
-                                          const MaxIouOptions& options) {
+                                          const MaxIouOptions& options, bool inside) {
   std::vector<AnchorTargets> all(targets.size());
   parallel_for(std::ssize(targets), 1, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n)
-      all[static_cast<size_t>(n)] = AnchorTargets(anchors, targets[static_cast<size_t>(n)], options);
+      all[static_cast<size_t>(n)] = AnchorTargets(anchors, targets[static_cast<size_t>(n)], options, inside);
   });
   return all;
 }

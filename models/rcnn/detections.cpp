@@ -5,6 +5,7 @@
 
 #include "core/runtime/parallel.h"
 #include "models/detection/objects.h"
+#include "models/detection/postprocess.h"
 #include "models/not_finite.h"
 #include "models/rcnn/regions.h"
 
@@ -17,16 +18,18 @@ constexpr int64_t kCandidates = 4096;
 }  // namespace
 
 RegionDetections best_detections(const ProposedRegions& proposals, const BoxHead::Result& result,
-                                 const Tensor& sizes, const RegionDetectionOptions& options) {
+                                 const Tensor& sizes, const BoxCoder& coder,
+                                 const RegionDetectionOptions& options) {
   const NoGrad no_grad;
-  const int64_t N = proposals.scores.dim(0), P = proposals.scores.dim(1), K = result.deltas.dim(1);
+  const int64_t N = proposals.scores.dim(0), P = proposals.scores.dim(1), K = result.logits.dim(1) - 1,
+                each = result.deltas.dim(1);
   const Device device = result.logits.device();
   const Var probabilities = slice(softmax(reshape(result.logits, {N, P, K + 1})), -1, 0, K);
   const Var scores = reshape(mul(probabilities, reshape(stays(proposals.scores), {N, P, 1})), {N, P * K});
   const Var from = reshape(proposals.boxes, {N, P, 1, 4});
-  const Var boxes = cut_boxes(
-      reshape(options.coder.decode(reshape(result.deltas, {N, P, K, 4}), from.value()), {N, P * K, 4}),
-      sizes);
+  const Var decoded = coder.decode(reshape(result.deltas, {N, P, each, 4}), from.value());
+  const Var boxes =
+      cut_boxes(reshape(each == K ? decoded : expand(decoded, {N, P, K, 4}), {N, P * K, 4}), sizes);
   std::vector<float> numbers;
   for (int64_t k = 0; k < K; ++k) numbers.push_back(static_cast<float>(k));
   const Var labels = reshape(
@@ -125,7 +128,7 @@ std::vector<std::vector<ImageDetection>> detections_of_images(const RegionDetect
                            scores = found.scores.value().to_vector<float>(),
                            labels = found.labels.value().to_vector<float>();
   std::vector<float> masks;
-  if (found.masks.defined()) masks = sigmoid(found.masks.detach()).value().to_vector<float>();
+  if (found.masks.defined()) masks = found.masks.value().to_vector<float>();
   const int64_t side = found.masks.defined() ? found.masks.dim(2) : 0;
   std::vector<std::vector<ImageDetection>> results(targets.size());
   for (int64_t n = 0; n < N; ++n) {
@@ -143,11 +146,9 @@ std::vector<std::vector<ImageDetection>> detections_of_images(const RegionDetect
       const Box box = scaled({b[0], b[1], b[2], b[3]},
                              static_cast<double>(original.width) / static_cast<double>(size.width),
                              static_cast<double>(original.height) / static_cast<double>(size.height));
-      const bool again = options.nms < 1 && std::ranges::any_of(list, [&](const ImageDetection& before) {
-                           return before.label == label && iou(before.box, box) > options.nms;
-                         });
-      if (!again)
-        list.push_back({{.label = label, .box = box, .area = box.area(), .score = scores[i]}, d - n * D});
+      const ImageDetection detection{{.label = label, .box = box, .area = box.area(), .score = scores[i]},
+                                     d - n * D};
+      if (!doubles_another(detection, list, options.nms)) list.push_back(detection);
     }
     if (masks.empty()) continue;
     parallel_for(std::ssize(list), 1, [&](int64_t begin, int64_t end) {

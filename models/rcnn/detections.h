@@ -11,7 +11,6 @@
 namespace saccade {
 
 struct RegionDetectionOptions {
-  BoxCoder coder{.deviations = {0.1, 0.1, 0.2, 0.2}};
   double score_threshold = 0.05;  // detections have a greater score
   double nms = 0.5;               // among those of a class
   int64_t count = 100;            // of an image
@@ -24,12 +23,13 @@ struct RegionDetections {
   Var boxes;       // [N, D, 4] corners in pixels of the image as the model gets it, cut to it
   Var scores;      // [N, D]
   Var labels;      // [N, D], whole numbers in f32
-  Var masks = {};  // [N, D, s, s]: logits in the box; undefined: no masks
+  Var masks = {};  // [N, D, s, s]: probabilities in the box; undefined: no masks
 };
 
-// result: of the proposals, one after the other. sizes f32 [N, 2]: (width, height)
+// result: of the proposals, one after the other, in the coder's deltas. sizes f32 [N, 2]: (width, height)
 RegionDetections best_detections(const ProposedRegions& proposals, const BoxHead::Result& result,
-                                 const Tensor& sizes, const RegionDetectionOptions& options);
+                                 const Tensor& sizes, const BoxCoder& coder,
+                                 const RegionDetectionOptions& options);
 
 // Of which pixels of an image a map of probabilities [side, side] that covers a box (in pixels of the image) says at least a half.
 Mask mask_in_box(const float* probabilities, int64_t side, const Box& box, ImageSize image,

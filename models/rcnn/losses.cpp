@@ -1,5 +1,7 @@
 #include "models/rcnn/losses.h"
 
+#include "models/detection/loss_term.h"
+
 namespace saccade {
 namespace {
 
@@ -11,12 +13,18 @@ Var weighted_rows(const Tensor& weights, Device device, double factor, const F& 
   return mul_scalar(sum(mul(each(LossParts::apart(R)), Var(weights))), factor);
 }
 
+// Corners as (cx, cy, w, h).
+Var centre_and_sides(const Var& corners) {
+  const Var low = slice(corners, 1, 0, 2), high = slice(corners, 1, 2, 4);
+  return concat({mul_scalar(add(low, high), 0.5), sub(high, low)}, 1);
+}
+
 }  // namespace
 
-Var binary_cross_entropy(const Var& logits, const Tensor& labels, const Tensor& weights, double factor) {
-  // The focal loss with equal weights of a half and no focus is half of it.
-  return weighted_rows(weights, logits.device(), 2 * factor,
-                       [&](LossParts parts) { return sigmoid_focal_loss(logits, labels, 0.5, 0, parts); });
+Var weighted_binary_cross_entropy(const Var& logits, const Tensor& labels, const Tensor& weights,
+                                  double factor) {
+  return weighted_rows(weights, logits.device(), factor,
+                       [&](LossParts parts) { return binary_cross_entropy(logits, labels, parts); });
 }
 
 Var weighted_cross_entropy(const Var& logits, const Tensor& labels, const Tensor& weights, double factor) {
@@ -24,9 +32,20 @@ Var weighted_cross_entropy(const Var& logits, const Tensor& labels, const Tensor
                        [&](LossParts parts) { return cross_entropy(logits, labels, {}, 0, parts); });
 }
 
-Var weighted_l1(const Var& deltas, const Tensor& targets, const Tensor& weights, double factor) {
-  return weighted_rows(weights, deltas.device(), factor,
-                       [&](LossParts parts) { return l1_loss(deltas, targets, parts); });
+Var weighted_l1(const Var& deltas, const Tensor& targets, const Tensor& weights, double factor,
+                double smooth) {
+  return weighted_rows(weights, deltas.device(), factor, [&](LossParts parts) {
+    if (smooth == 0) return l1_loss(deltas, targets, parts);
+    const Var far = abs(sub(deltas, Var(targets))), near = clamp(far, 0, smooth);
+    const int numbers[] = {1};
+    return sum(add(mul_scalar(square(near), 0.5 / smooth), sub(far, near)), numbers);
+  });
+}
+
+Var weighted_giou(const Var& boxes, const Tensor& targets, const Tensor& weights, double factor) {
+  return weighted_rows(weights, boxes.device(), factor, [&](LossParts parts) {
+    return giou_loss(centre_and_sides(boxes), centre_and_sides(Var(targets)).value(), parts);
+  });
 }
 
 }  // namespace saccade

@@ -5,7 +5,6 @@
 #include "core/runtime/host_copy.h"
 #include "core/runtime/packed_upload.h"
 #include "layers/module_scope.h"
-#include "models/rcnn/losses.h"
 #include "models/rcnn/regions.h"
 
 namespace saccade {
@@ -17,22 +16,8 @@ const RcnnOutput& rcnn_output(const DetectorOutput& output) {
   return *own;
 }
 
-// The image of each of `count` rows an image, i64 [N * count].
-Tensor images_of_rows(int64_t N, int64_t count, Device device) {
-  std::vector<int64_t> images;
-  for (int64_t n = 0; n < N; ++n) images.insert(images.end(), static_cast<size_t>(count), n);
-  return Tensor::from<int64_t>({N * count}, images, device);
-}
-
 // `count` rounded up to an eighth of `all`: libraries prepare themselves for every size anew.
 int64_t fixed_count(int64_t count, int64_t all) { return round_up(count, std::max<int64_t>(all / 8, 8)); }
-
-// The values, followed by so many others that there are `count`.
-template <class T>
-std::vector<T> filled(std::vector<T> values, int64_t count, T other) {
-  values.resize(static_cast<size_t>(count), other);
-  return values;
-}
 
 // The levels that regions are cut out of: all but the coarsest.
 Vars region_levels(const Vars& levels) { return {levels.begin(), levels.end() - 1}; }
@@ -44,10 +29,14 @@ Rcnn::Rcnn(const RcnnOptions& options, std::shared_ptr<Backbone> backbone)
   const int64_t C = options.fpn.channels;
   neck_ = make_child<Fpn>("neck", backbone_->channels(), options.fpn);
   rpn_ = make_child<Rpn>("rpn_head", C, options.rpn);
-  box_head_ = make_child<BoxHead>("roi_head.bbox_head", C, options.box_regions.size, options.head_dim,
-                                  options.classes, options.background_first);
-  if (options.masks)
-    mask_head_ = make_child<MaskHead>("roi_head.mask_head", C, options.mask_head, options.classes);
+  for (size_t t = 0; t < options.stages.size(); ++t) {
+    const std::string number = options.stages.size() > 1 ? fmt::format(".{}", t) : "";
+    box_heads_.push_back(
+        make_child<BoxHead>("roi_head.bbox_head" + number, C, options.box_regions.size, options.box_head));
+    if (options.masks)
+      mask_heads_.push_back(make_child<MaskHead>("roi_head.mask_head" + number, C, options.mask_head,
+                                                 options.box_head.classes));
+  }
 }
 
 Vars Rcnn::pyramid(const DetectorInput& input) const {
@@ -87,16 +76,48 @@ std::shared_ptr<const DetectorOutput> Rcnn::forward(const DetectorInput& input) 
   return output;
 }
 
+std::vector<std::string> Rcnn::class_heads() const {
+  std::vector<std::string> prefixes;
+  for (size_t t = 0; t < box_heads_.size(); ++t) {
+    const std::string number = box_heads_.size() > 1 ? fmt::format("{}.", t) : "";
+    prefixes.push_back("roi_head.bbox_head." + number + "fc_cls.");
+    if (!options_.box_head.class_agnostic) prefixes.push_back("roi_head.bbox_head." + number + "fc_reg.");
+    prefixes.push_back("roi_head.mask_head." + number + "conv_logits.");
+  }
+  return prefixes;
+}
+
 void Rcnn::learn(const Vars& levels, const ProposedRegions& proposals, const std::vector<Target>& targets,
                  RcnnOutput& output) const {
   const HostCopy boxes(proposals.boxes.value()), scores(proposals.scores.value());
   const float* best = scores.data<float>();  // the later copy, so that the host waits once
-  output.samples = sample_rois(boxes.data<float>(), best, proposals.scores.dim(1), targets, options_.classes,
-                               options_.sampling, "rcnn.0");
+  BoxLists lists = boxes_of_images(boxes.data<float>(), best, std::ssize(targets), proposals.scores.dim(1));
+  for (size_t t = 0; t < options_.stages.size(); ++t) {
+    output.stages.push_back(learn_stage(t, levels, lists, targets));
+    if (t + 1 == options_.stages.size()) break;
+    const NoGrad no_grad;
+    const StageOutput& stage = output.stages.back();
+    std::vector<int64_t> labels = filled(stage.samples.labels, stage.boxes.dim(0), int64_t{-1});
+    std::ranges::replace(labels, options_.box_head.classes, int64_t{-1});
+    const Var moved =
+        options_.stages[t].coder.decode(BoxHead::likely_deltas(stage.regions, labels), stage.boxes);
+    const HostCopy copy(moved.value());
+    lists = moved_samples(stage.samples, copy.data<float>(), output.sizes);
+  }
+}
+
+StageOutput Rcnn::learn_stage(size_t stage, const Vars& levels, const BoxLists& proposals,
+                              const std::vector<Target>& targets) const {
+  const RoiSampling& sampling = options_.stages[stage].sampling;
+  StageOutput output;
+  output.samples =
+      sample_rois(proposals, targets, options_.box_head.classes, sampling, fmt::format("rcnn.{}", stage));
   const RoiSamples& s = output.samples;
-  const int64_t all = std::ssize(targets) * options_.sampling.sampler.count;
-  const int64_t R = fixed_count(s.count(), all), P = fixed_count(std::ssize(s.objects), all);
-  // What fills the tables is cut out of no image, so it is 0 and counts for nothing.
+  const int64_t all = std::ssize(targets) * sampling.sampler.count;
+  // What fills the tables is cut out of no image, so it is 0 and counts for nothing; but norms of the batch would see it.
+  const int64_t R = options_.box_head.convs > 0 ? std::max<int64_t>(s.count(), 1)
+                                                : fixed_count(s.count(), all),
+                P = fixed_count(std::ssize(s.objects), all);
   std::vector<float> object_rois;
   std::vector<int64_t> object_images, object_classes;
   for (const RoiObject& o : s.objects) {
@@ -111,84 +132,74 @@ void Rcnn::learn(const Vars& levels, const ProposedRegions& proposals, const std
   upload.add(Shape{P}, filled(object_images, P, int64_t{-1}));
   upload.add(Shape{1, P}, filled(object_classes, P, int64_t{0}));
   const std::vector<Tensor> t = upload.upload(levels[0].device());
-  output.regions = box_head_->forward(cut_regions(levels, t[0], t[1], options_.box_regions));
-  if (mask_head_ && P > 0)
-    output.mask_logits = mask_head_->forward(cut_regions(levels, t[2], t[3], options_.mask_regions), t[4]);
+  output.boxes = t[0];
+  output.regions = box_heads_[stage]->forward(cut_regions(levels, t[0], t[1], options_.box_regions));
+  if (!mask_heads_.empty() && P > 0)
+    output.mask_logits =
+        mask_heads_[stage]->forward(cut_regions(levels, t[2], t[3], options_.mask_regions), t[4]);
+  return output;
 }
 
 void Rcnn::find(const Vars& levels, const ProposedRegions& proposals, const Tensor& limits,
                 RcnnOutput& output) const {
   const int64_t N = proposals.scores.dim(0), P = proposals.scores.dim(1);
-  const Device device = levels[0].device();
-  const Var regions = cut_regions(levels, reshape(proposals.boxes, {N * P, 4}).value(),
-                                  images_of_rows(N, P, device), options_.box_regions);
-  output.found = best_detections(proposals, box_head_->forward(regions), limits, options_.detections);
-  if (!mask_head_) return;
-  const int64_t D = output.found.scores.dim(1);
-  const Var inside = cut_regions(levels, reshape(output.found.boxes, {N * D, 4}).value(),
-                                 images_of_rows(N, D, device), options_.mask_regions);
-  const Var maps = mask_head_->forward(inside, whole_numbers(reshape(output.found.labels, {1, N * D})));
-  output.found.masks = reshape(maps, {N, D, maps.dim(1), maps.dim(2)});
+  const size_t last = options_.stages.size() - 1;
+  const Tensor images = images_of_rows(proposals.scores);
+  ProposedRegions moved = proposals;
+  BoxHead::Result result;
+  Var logits;  // the sum of the stages'
+  for (size_t t = 0; t <= last; ++t) {
+    const Var boxes = reshape(moved.boxes, {N * P, 4});
+    result = box_heads_[t]->forward(cut_regions(levels, boxes.value(), images, options_.box_regions));
+    logits = t == 0 ? result.logits : add(logits, result.logits);
+    if (t == last) break;
+    const Var refined = options_.stages[t].coder.decode(BoxHead::likely_deltas(result), boxes.value());
+    moved.boxes = cut_boxes(reshape(refined, {N, P, 4}), limits);
+  }
+  if (last > 0) result.logits = mul_scalar(logits, 1 / static_cast<double>(last + 1));
+  output.found = best_detections(moved, result, limits, options_.stages[last].coder, options_.detections);
+  if (!mask_heads_.empty()) output.found.masks = find_masks(levels, output.found);
+}
+
+// The mean of what the stages say.
+Var Rcnn::find_masks(const Vars& levels, const RegionDetections& found) const {
+  const int64_t N = found.scores.dim(0), D = found.scores.dim(1);
+  const Var inside = cut_regions(levels, reshape(found.boxes, {N * D, 4}).value(),
+                                 images_of_rows(found.scores), options_.mask_regions);
+  const Tensor classes = whole_numbers(reshape(found.labels, {1, N * D}));
+  Var maps;
+  for (const auto& head : mask_heads_) {
+    const Var own = sigmoid(head->forward(inside, classes));
+    maps = maps.defined() ? add(maps, own) : own;
+  }
+  if (mask_heads_.size() > 1) maps = mul_scalar(maps, 1 / static_cast<double>(mask_heads_.size()));
+  return reshape(maps, {N, D, maps.dim(1), maps.dim(2)});
 }
 
 DetectionLoss Rcnn::loss(const DetectorOutput& output, const std::vector<Target>& targets,
                          const StepImages& step) const {
   const RcnnOutput& out = rcnn_output(output);
-  SACCADE_CHECK(out.regions.logits.defined(), "[rcnn] a loss of an output that was made without targets");
+  SACCADE_CHECK(!out.stages.empty(), "[rcnn] a loss of an output that was made without targets");
   const StepImages images = step.empty() ? StepImages(targets) : step;
-  const RpnLoss rpn = rpn_->loss(out.rpn, targets, images);
-  const RoiSamples& s = out.samples;
-  const int64_t R = out.regions.logits.dim(0), P = std::ssize(s.objects);
-  std::vector<int64_t> rows;
-  std::vector<float> deltas, weights;
-  for (size_t i = 0; i < s.objects.size(); ++i) {
-    const auto roi = static_cast<size_t>(s.objects[i].roi);
-    rows.push_back(s.objects[i].roi * options_.classes + s.labels[roi]);
-    weights.push_back(s.weights[roi]);
-    const auto moved =
-        options_.detections.coder.encode(s.boxes.data() + 4 * roi, s.object_boxes.data() + 4 * i);
-    deltas.insert(deltas.end(), moved.begin(), moved.end());
-  }
-  PackedUpload upload;
-  upload.add(Shape{R}, filled(s.labels, R, options_.classes));
-  upload.add(Shape{R}, filled(s.weights, R, 0.0f));
-  upload.add(Shape{P}, rows);
-  upload.add(Shape{P, 4}, deltas);
-  upload.add(Shape{P}, weights);
-  const bool masks = out.mask_logits.defined();
-  if (masks) {
-    const int64_t maps = out.mask_logits.dim(0), side = out.mask_logits.dim(1);
-    std::vector<int64_t> pixels;
-    for (float set : mask_targets(s, targets, side)) pixels.push_back(set > 0 ? 0 : -1);
-    upload.add(Shape{maps, side * side}, filled(pixels, maps * side * side, int64_t{-1}));
-    upload.add(Shape{maps}, filled(s.mask_weights, maps, 0.0f));
-  }
-  const std::vector<Tensor> t = upload.upload(out.regions.logits.device());
-  const double part = 1 / static_cast<double>(std::max<int64_t>(images.images(), 1));
-  const Var own = index_select(reshape(out.regions.deltas, {R * options_.classes, 4}), t[2]);
-
   DetectionLoss result;
   Vars sums;
   std::vector<WeightedTerm> terms;
   std::vector<std::string> names;
-  auto add_part = [&](const char* name, const Var& sum, double weight) {
+  auto add_part = [&](const std::string& name, const Var& sum, double weight) {
     terms.push_back({sums.size(), 0, weight});
     sums.push_back(reshape(sum, {1}));
-    names.emplace_back(name);
+    names.push_back(name);
   };
+  const RpnLoss rpn = rpn_->loss(out.rpn, targets, images);
   add_part("rpn_class", rpn.classes, options_.class_weight);
-  add_part("rpn_bbox", rpn.boxes, options_.bbox_weight);
-  add_part("class", weighted_cross_entropy(out.regions.logits, t[0], t[1], part), options_.class_weight);
-  add_part("bbox", weighted_l1(own, t[3], t[4], part), options_.bbox_weight);
-  if (mask_head_) {
-    Var mask(Tensor::zeros({}, DType::kF32, out.regions.logits.device()));
-    if (masks) {
-      const int64_t maps = t[5].dim(0), pixels = t[5].dim(1);
-      const double with_objects = static_cast<double>(std::max<int64_t>(images.matched(1), 1));
-      mask = binary_cross_entropy(reshape(out.mask_logits, {maps, pixels, 1}), t[5], t[6],
-                                  1 / (with_objects * static_cast<double>(pixels)));
-    }
-    add_part("mask", mask, 1);
+  add_part("rpn_bbox", rpn.boxes, options_.rpn_bbox_weight);
+  for (size_t t = 0; t < out.stages.size(); ++t) {
+    const RcnnStage& stage = options_.stages[t];
+    const std::string number = t + 1 < out.stages.size() ? fmt::format("_{}", t) : "";
+    const StageLoss own = stage_loss(out.stages[t], targets, images, stage.coder, options_.box_loss);
+    add_part("class" + number, own.classes, stage.weight * options_.class_weight);
+    add_part("bbox" + number, own.boxes, stage.weight * options_.bbox_weight);
+    if (!mask_heads_.empty()) add_part("mask" + number, own.masks, stage.weight);
   }
   Tensor parts;
   result.total = weighted_sum(sums, terms, parts);
@@ -211,7 +222,7 @@ std::vector<std::pair<std::string, Var>> RcnnOutput::results() const {
   const Var whole(Tensor::from<float>({4}, std::vector{width, height, width, height}, found.boxes.device()));
   std::vector<std::pair<std::string, Var>> all{
       {"scores", clamp(found.scores, 0, 1)}, {"boxes", div(found.boxes, whole)}, {"labels", found.labels}};
-  if (found.masks.defined()) all.emplace_back("masks", sigmoid(found.masks));
+  if (found.masks.defined()) all.emplace_back("masks", found.masks);
   return all;
 }
 

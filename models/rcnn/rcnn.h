@@ -1,4 +1,5 @@
-// Faster R-CNN (Ren et al. 2015) and Mask R-CNN (He et al. 2017) on a feature pyramid: regions that may hold something, then what they hold.
+// Faster R-CNN (Ren et al. 2015), Mask R-CNN (He et al. 2017) and Cascade R-CNN on a feature pyramid: regions that may hold something, then
+// what they hold.
 // Numbers and names are those of mmdetection 2; what torchvision does otherwise is an option.
 #pragma once
 
@@ -10,23 +11,30 @@
 #include "models/pyramid/fpn.h"
 #include "models/rcnn/detections.h"
 #include "models/rcnn/region_heads.h"
-#include "models/rcnn/roi_samples.h"
 #include "models/rcnn/rpn.h"
+#include "models/rcnn/stage_loss.h"
 
 namespace saccade {
 
+// One look at the regions. Faster and Mask R-CNN have one, Cascade R-CNN (Cai and Vasconcelos 2018) further ones, each with heads of its
+// own, that look at where the one before has moved the boxes and ask for more overlap.
+struct RcnnStage {
+  RoiSampling sampling{};
+  BoxCoder coder{.deviations = {0.1, 0.1, 0.2, 0.2}};
+  double weight = 1;  // of its losses
+};
+
 struct RcnnOptions {
-  int64_t classes = 0;
   FpnOptions fpn;
   RpnOptions rpn;
-  RoiSampling sampling;
+  std::vector<RcnnStage> stages;
   RoiAlignOptions box_regions, mask_regions;
-  int64_t head_dim = 1024;
-  bool background_first = false;
+  BoxHeadOptions box_head;
   bool masks = false;
   MaskHeadOptions mask_head;
   RegionDetectionOptions detections;
-  double class_weight = 1, bbox_weight = 1;
+  BoxLoss box_loss = BoxLoss::kL1;
+  double class_weight = 1, rpn_bbox_weight = 1, bbox_weight = 1;
 };
 
 // Before a training step: what the losses need. Otherwise: what was found.
@@ -34,9 +42,7 @@ struct RcnnOutput : DetectorOutput {
   ImageSize canvas;              // of the padded images
   std::vector<ImageSize> sizes;  // without padding
   RpnOutput rpn;
-  RoiSamples samples;
-  BoxHead::Result regions;  // of the samples, and of what fills their number up
-  Var mask_logits;          // likewise of those that stand for an object; undefined: no masks, or none does
+  std::vector<StageOutput> stages;
   RegionDetections found;
 
   // "scores" [N, D], by falling score, those of fewer detections 0; "boxes" [N, D, 4], corners as parts of the padded image; "labels"
@@ -54,24 +60,25 @@ class Rcnn : public Detector {
   std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                        const std::vector<Target>& targets,
                                                        const PostprocessOptions& options) const override;
-  std::vector<std::string> class_heads() const override {
-    return {"roi_head.bbox_head.fc_cls.", "roi_head.bbox_head.fc_reg.", "roi_head.mask_head.conv_logits."};
-  }
+  std::vector<std::string> class_heads() const override;
   std::string type_name() const override { return "Rcnn"; }
 
  private:
   Vars pyramid(const DetectorInput& input) const;
   void learn(const Vars& levels, const ProposedRegions& proposals, const std::vector<Target>& targets,
              RcnnOutput& output) const;
+  StageOutput learn_stage(size_t stage, const Vars& levels, const BoxLists& proposals,
+                          const std::vector<Target>& targets) const;
   void find(const Vars& levels, const ProposedRegions& proposals, const Tensor& limits,
             RcnnOutput& output) const;
+  Var find_masks(const Vars& levels, const RegionDetections& found) const;
 
   RcnnOptions options_;
   std::shared_ptr<Backbone> backbone_;
   std::shared_ptr<Fpn> neck_;
   std::shared_ptr<Rpn> rpn_;
-  std::shared_ptr<BoxHead> box_head_;
-  std::shared_ptr<MaskHead> mask_head_;  // null: no masks
+  std::vector<std::shared_ptr<BoxHead>> box_heads_;    // of each stage
+  std::vector<std::shared_ptr<MaskHead>> mask_heads_;  // likewise; empty: no masks
 };
 
 class Inference;
@@ -79,5 +86,6 @@ class Inference;
 // ModelSpec::infer (weights.cpp).
 bool infer_faster_rcnn(Inference& weights);
 bool infer_mask_rcnn(Inference& weights);
+bool infer_cascade_mask_rcnn(Inference& weights);
 
 }  // namespace saccade

@@ -1,6 +1,10 @@
 #include "models/rcnn/region_heads.h"
 
+#include <algorithm>
+
+#include "core/runtime/packed_upload.h"
 #include "layers/module_scope.h"
+#include "models/common/token_maps.h"
 
 namespace saccade {
 
@@ -10,31 +14,63 @@ constexpr double kNeverFound = -1e4;  // a logit, so that it is so in half preci
 
 }  // namespace
 
-BoxHead::BoxHead(int64_t channels, int64_t size, int64_t dim, int64_t classes, bool background_first)
-    : classes_(classes), background_first_(background_first) {
-  const auto options = [](Initializer weight) {
+BoxHead::BoxHead(int64_t channels, int64_t size, const BoxHeadOptions& options) : options_(options) {
+  const auto linear = [](Initializer weight) {
     return LinearOptions{.weight_init = std::move(weight), .bias_init = init::constant(0)};
   };
-  first_ = make_child<Linear>("shared_fcs.0", channels * size * size, dim, options(init::xavier_uniform()));
-  second_ = make_child<Linear>("shared_fcs.1", dim, dim, options(init::xavier_uniform()));
-  class_ =
-      make_child<Linear>("fc_cls", dim, classes + (background_first ? 0 : 1), options(init::normal(0, 0.01)));
-  box_ = make_child<Linear>("fc_reg", dim, 4 * classes, options(init::normal(0, 0.001)));
+  for (int64_t i = 0; i < options.convs; ++i)
+    convs_.push_back(make_child<ConvNorm>(fmt::format("shared_convs.{}", i), channels, channels,
+                                          ConvNormOptions{.kernel = 3,
+                                                          .activation = Activation::kRelu,
+                                                          .weight_init = init::kaiming_normal_fan_out(),
+                                                          .norm_name = "bn"}));
+  const int64_t dim = options.dim, K = options.classes;
+  for (int64_t i = 0; i < options.layers; ++i)
+    layers_.push_back(make_child<Linear>(fmt::format("shared_fcs.{}", i),
+                                         i == 0 ? channels * size * size : dim, dim,
+                                         linear(init::xavier_uniform())));
+  class_ = make_child<Linear>("fc_cls", dim, K + (options.background_first ? 0 : 1),
+                              linear(init::normal(0, 0.01)));
+  box_ =
+      make_child<Linear>("fc_reg", dim, 4 * (options.class_agnostic ? 1 : K), linear(init::normal(0, 0.001)));
 }
 
 BoxHead::Result BoxHead::forward(const Var& regions) const {
   ModuleScope scope(*this);
-  const int64_t R = regions.dim(0);
+  Var x = regions;
+  for (const auto& conv : convs_) x = conv->forward(x);
+  const int64_t R = x.dim(0), K = options_.classes;
   const int channels_first[] = {0, 3, 1, 2};
-  Var x = reshape(permute(regions, channels_first), {R, regions.dim(1) * regions.dim(2) * regions.dim(3)});
-  x = second_->forward(first_->forward(x, Activation::kRelu), Activation::kRelu);
+  x = reshape(permute(x, channels_first), {R, x.dim(1) * x.dim(2) * x.dim(3)});
+  for (const auto& layer : layers_) x = layer->forward(x, Activation::kRelu);
   Var logits = cast(class_->forward(x, Activation::kNone, ProductDtype::kSums), DType::kF32);
-  if (background_first_) {
+  if (options_.background_first) {
     const Var never(Tensor::full({R, 1}, kNeverFound, DType::kF32, logits.device()));
-    logits = concat({never, slice(logits, 1, 1, classes_), slice(logits, 1, 0, 1)}, 1);
+    logits = concat({never, slice(logits, 1, 1, K), slice(logits, 1, 0, 1)}, 1);
   }
   const Var deltas = cast(box_->forward(x, Activation::kNone, ProductDtype::kSums), DType::kF32);
-  return {logits, reshape(deltas, {R, classes_, 4})};
+  return {logits, reshape(deltas, {R, options_.class_agnostic ? 1 : K, 4})};
+}
+
+Var BoxHead::likely_deltas(const Result& result, const std::vector<int64_t>& labels) {
+  const NoGrad no_grad;
+  const int64_t R = result.logits.dim(0), K = result.logits.dim(1) - 1;
+  if (result.deltas.dim(1) == 1) return reshape(result.deltas, {R, 4});
+  const Tensor likely = best_tokens(reshape(slice(result.logits, 1, 0, K), {R, K, 1}).value(), 1, 1);
+  const Var of_likely = reshape(gather_rows(result.deltas, likely), {R, 4});
+  if (labels.empty()) return of_likely;
+  std::vector<int64_t> known(labels);
+  std::vector<float> is_known;
+  for (int64_t& label : known) {
+    is_known.push_back(label >= 0 ? 1 : 0);
+    label = std::max<int64_t>(label, 0);
+  }
+  PackedUpload upload;
+  upload.add(Shape{R, 1}, known);
+  upload.add(Shape{R, 1}, is_known);
+  const std::vector<Tensor> t = upload.upload(result.logits.device());
+  const Var of_known = reshape(gather_rows(result.deltas, t[0]), {R, 4});
+  return add(mul(of_known, Var(t[1])), mul(of_likely, add_scalar(neg(Var(t[1])), 1)));
 }
 
 // A 1x1 convolution to one map a class, of which each region makes one.

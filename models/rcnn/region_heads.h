@@ -8,25 +8,39 @@
 #include "layers/conv2d.h"
 #include "layers/conv_transpose2d.h"
 #include "layers/linear.h"
+#include "models/common/conv_norm.h"
 
 namespace saccade {
 
-// Two linear layers that classes and boxes share ("Shared2FC").
+struct BoxHeadOptions {
+  int64_t convs = 0;   // 3x3, each with a batch norm
+  int64_t layers = 2;  // linear ones ("Shared2FC")
+  int64_t dim = 1024;  // of these
+  int64_t classes = 0;
+  bool class_agnostic = false;  // one box, whatever the class
+  bool background_first =
+      false;  // class 0 is the background, as in torchvision, and never found; else it comes after all classes
+};
+
+// What classes and boxes share, then a linear layer for each.
 class BoxHead : public Module {
  public:
-  // background_first: class 0 is the background, as in torchvision, and never found; else it comes after all classes.
-  BoxHead(int64_t channels, int64_t size, int64_t dim, int64_t classes, bool background_first = false);
+  BoxHead(int64_t channels, int64_t size, const BoxHeadOptions& options);
   struct Result {
     Var logits;  // [R, classes + 1], background last
-    Var deltas;  // [R, classes, 4]
+    Var deltas;  // [R, classes, 4], class-agnostic [R, 1, 4]
   };
   Result forward(const Var& regions) const;  // [R, size, size, channels]
+  // Of each region the deltas of the class that is most likely if it is none of background, [R, 4]; of those with labels i64 [R] of at
+  // least 0 those of that class. labels: on the host; empty: all -1.
+  static Var likely_deltas(const Result& result, const std::vector<int64_t>& labels = {});
   std::string type_name() const override { return "BoxHead"; }
 
  private:
-  int64_t classes_;
-  bool background_first_;
-  std::shared_ptr<Linear> first_, second_, class_, box_;
+  BoxHeadOptions options_;
+  std::vector<std::shared_ptr<ConvNorm>> convs_;
+  std::vector<std::shared_ptr<Linear>> layers_;
+  std::shared_ptr<Linear> class_, box_;
 };
 
 struct MaskHeadOptions {

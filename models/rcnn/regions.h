@@ -25,6 +25,9 @@ BestRows best_rows(const Var& scores, int64_t count);
 // 1 where a score is none of something left out, else 0.
 Var stays(const Var& scores);
 
+// The image of each of the rows [N, K], one image after the other: i64 [N K].
+Tensor images_of_rows(const Var& rows);
+
 // As i64, for ops that take indices.
 Tensor whole_numbers(const Var& numbers);
 

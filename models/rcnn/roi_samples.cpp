@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "core/kernels/roi_align/roi_samples.h"
 #include "core/runtime/parallel.h"
@@ -12,18 +11,40 @@
 
 namespace saccade {
 
-RoiSamples sample_rois(const float* boxes, const float* scores, int64_t proposals,
-                       const std::vector<Target>& targets, int64_t classes, const RoiSampling& options,
-                       std::string_view stage) {
+BoxLists boxes_of_images(const float* boxes, const float* scores, int64_t images, int64_t proposals) {
+  BoxLists lists(static_cast<size_t>(images));
+  for (int64_t i = 0; i < images * proposals; ++i) {
+    std::vector<float>& list = lists[static_cast<size_t>(i / proposals)];
+    if (scores[i] > kLeftOut) list.insert(list.end(), boxes + 4 * i, boxes + 4 * i + 4);
+  }
+  return lists;
+}
+
+BoxLists moved_samples(const RoiSamples& samples, const float* boxes, const std::vector<ImageSize>& sizes) {
+  BoxLists lists(sizes.size());
+  std::vector<bool> is_own(static_cast<size_t>(samples.count()), false);
+  for (const RoiObject& o : samples.objects) is_own[static_cast<size_t>(o.roi)] = o.is_own;
+  for (size_t r = 0; r < is_own.size(); ++r) {
+    const auto image = static_cast<size_t>(samples.images[r]);
+    const float *b = boxes + 4 * r, width = static_cast<float>(sizes[image].width),
+                height = static_cast<float>(sizes[image].height);
+    if (is_own[r] || !std::isfinite(b[0] + b[1] + b[2] + b[3])) continue;
+    lists[image].insert(lists[image].end(), {std::clamp(b[0], 0.0f, width), std::clamp(b[1], 0.0f, height),
+                                             std::clamp(b[2], 0.0f, width), std::clamp(b[3], 0.0f, height)});
+  }
+  return lists;
+}
+
+RoiSamples sample_rois(const BoxLists& proposals, const std::vector<Target>& targets, int64_t classes,
+                       const RoiSampling& options, std::string_view stage) {
   RoiSamples out;
   for (int64_t n = 0; n < std::ssize(targets); ++n) {
     const Target& target = targets[static_cast<size_t>(n)];
     const std::vector<float> objects = corners_of_objects(target);
+    const std::vector<float>& proposed = proposals[static_cast<size_t>(n)];
     std::vector<float> candidates = objects;
-    for (int64_t i = n * proposals; i < (n + 1) * proposals; ++i)
-      if (scores[i] > kLeftOut) candidates.insert(candidates.end(), boxes + 4 * i, boxes + 4 * i + 4);
-    std::vector<int32_t> stands =
-        assign_max_iou(std::span(candidates).subspan(objects.size()), objects, options.assigner);
+    candidates.insert(candidates.end(), proposed.begin(), proposed.end());
+    std::vector<int32_t> stands = assign_max_iou(proposed, objects, options.assigner);
     std::vector<int32_t> own(objects.size() / 4);
     for (size_t k = 0; k < own.size(); ++k) {
       const float* b = objects.data() + 4 * k;
@@ -43,7 +64,7 @@ RoiSamples sample_rois(const float* boxes, const float* scores, int64_t proposal
     };
     for (int64_t i : sample.positives) {
       const int64_t object = stands[static_cast<size_t>(i)];
-      out.objects.push_back({out.count(), n, object});
+      out.objects.push_back({out.count(), n, object, i < std::ssize(own)});
       out.object_boxes.insert(out.object_boxes.end(), objects.begin() + 4 * object,
                               objects.begin() + 4 * object + 4);
       out.mask_weights.push_back(target.instances[static_cast<size_t>(object)].mask ? 1 / positives : 0);

@@ -48,7 +48,8 @@ struct DrawnAnchors {
       object_rows.push_back(rows.back());
       object_weights.push_back(weight);
       const int32_t object = image.stands[static_cast<size_t>(i)];
-      const auto moved = options.coder.encode(image.boxes.data() + 4 * i, image.objects.data() + 4 * object);
+      const auto anchor = options.anchors.box(image.size, options.anchors.place(image.maps, i));
+      const auto moved = options.coder.encode(anchor.data(), image.objects.data() + 4 * object);
       deltas.insert(deltas.end(), moved.begin(), moved.end());
     }
     for (int64_t i : sample.negatives) {
@@ -138,7 +139,7 @@ ProposedRegions Rpn::propose(const RpnOutput& output, const std::vector<ImageSiz
   const Var all = cut_boxes(concat(boxes, 1), limits);
   const Var left = suppressed(all, without_flat(all, concat(scores, 1)), concat(groups, 1),
                               output.maps.size(), options_.nms);
-  const BestRows best = best_rows(left, options_.proposals);
+  const BestRows best = best_rows(left, training() ? options_.train_proposals : options_.proposals);
   const int64_t K = best.indices.dim(1);
   return {best.of(all), reshape(best.of(reshape(left, {N, left.dim(1), 1})), {N, K})};
 }
@@ -146,7 +147,8 @@ ProposedRegions Rpn::propose(const RpnOutput& output, const std::vector<ImageSiz
 RpnLoss Rpn::loss(const RpnOutput& output, const std::vector<Target>& targets, const StepImages& step) const {
   ModuleScope scope(*this);
   const int64_t N = std::ssize(targets);
-  const std::vector<AnchorTargets> images = anchor_targets(options_.anchors, targets, options_.assigner);
+  const std::vector<AnchorTargets> images =
+      anchor_targets(options_.anchors, targets, options_.assigner, options_.inside);
   DrawnAnchors drawn;
   for (int64_t n = 0; n < N; ++n) {
     const auto i = static_cast<size_t>(n);
@@ -169,8 +171,8 @@ RpnLoss Rpn::loss(const RpnOutput& output, const std::vector<Target>& targets, c
     return index_select(concat(flat, 0), rows);
   };
   const double parts = 1 / static_cast<double>(std::max<int64_t>(step.images(), 1));
-  return {binary_cross_entropy(rows_of(output.logits, 1, t[0]), t[1], t[2], parts),
-          weighted_l1(rows_of(output.deltas, 4, t[3]), t[4], t[5], parts)};
+  return {weighted_binary_cross_entropy(rows_of(output.logits, 1, t[0]), t[1], t[2], parts),
+          weighted_l1(rows_of(output.deltas, 4, t[3]), t[4], t[5], parts, options_.smooth)};
 }
 
 }  // namespace saccade

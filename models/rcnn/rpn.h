@@ -20,8 +20,10 @@ struct RpnOptions {
   MaxIouOptions assigner{.positive = 0.7, .negative = 0.3, .low_quality = true, .least_quality = 0.3};
   SamplerOptions sampler{.count = 256, .positives = 0.5};
   int64_t train_candidates = 2000, candidates = 1000;  // the best of each level
-  int64_t proposals = 1000;                            // of an image
+  int64_t train_proposals = 1000, proposals = 1000;    // of an image
   double nms = 0.7;                                    // among those of a level
+  double smooth = 0;                                   // of the loss of the boxes (weighted_l1)
+  bool inside = false;  // anchors that reach over the edge of their image are not learned
 };
 
 // Of the levels' maps: logits [N, H, W, A], deltas [N, H, W, 4 A].

@@ -39,22 +39,32 @@ const WeightRules kTorchvisionRcnnNames{
                           .rules = kTorchvisionRcnnNames,
                           .place = WeightNaming::kDetector});
 
-bool infer_rcnn(Inference& in, bool masks) {
-  const std::string head = "roi_head.bbox_head.", mask_head = "roi_head.mask_head.",
-                    logits = head + "fc_cls.weight", deltas = head + "fc_reg.weight";
+constexpr int64_t kCascadeStages = 3;
+
+// stages: of a cascade, which numbers its heads; 1: of a model without
+bool infer_rcnn(Inference& in, bool masks, int64_t stages) {
+  const std::string first = stages > 1 ? "0." : "", head = "roi_head.bbox_head." + first,
+                    mask_head = "roi_head.mask_head." + first, logits = head + "fc_cls.weight",
+                    deltas = head + "fc_reg.weight";
   if (!in.has(logits) || !in.has("rpn_head.rpn_cls.weight") ||
       in.has(mask_head + "conv_logits.weight") != masks)
     return false;
+  if (const int64_t heads = in.count("roi_head.bbox_head.", ".fc_cls.weight"); stages > 1 && heads != stages)
+    fail_input("{}: {} stages of roi_head.bbox_head, expected {}", in.path(), heads, stages);
   infer_backbone(in, "backbone.");
   const std::string own = "model.rcnn.";
   const bool is_torchvision = in.naming() == kTorchvisionRcnn;
   const int64_t rows = in.size(logits, 0), classes = is_torchvision ? rows : rows - 1;
-  if (in.size(deltas, 0) != 4 * classes)
-    fail_input("{}: {} and {} outputs of its heads, expected boxes of each of {} classes", in.path(), rows,
-               in.size(deltas, 0), classes);
+  const bool class_agnostic = in.size(deltas, 0) == 4 && classes > 1;
+  if (in.size(deltas, 0) != 4 * classes && !class_agnostic)
+    fail_input("{}: {} and {} outputs of its heads, expected one box or those of each of {} classes",
+               in.path(), rows, in.size(deltas, 0), classes);
   in.set("model.num_classes", classes);
   in.set(own + "channels", in.size("neck.lateral_convs.0.conv.weight", 0));
   in.set(own + "head_dim", in.size(logits, 1));
+  in.set(own + "head_layers", in.count(head + "shared_fcs.", ".weight"));
+  in.set(own + "head_convs", in.count(head + "shared_convs.", ".conv.weight"));
+  if (classes > 1) in.set(own + "class_agnostic", class_agnostic);
   if (masks) {
     in.set(own + "mask_layers", in.count(mask_head + "convs.", ".conv.weight"));
     in.set(own + "mask_channels", in.size(mask_head + "upsample.weight", 1));
@@ -66,7 +76,19 @@ bool infer_rcnn(Inference& in, bool masks) {
 
 }  // namespace
 
-bool infer_faster_rcnn(Inference& in) { return infer_rcnn(in, false); }
-bool infer_mask_rcnn(Inference& in) { return infer_rcnn(in, true); }
+bool infer_faster_rcnn(Inference& in) { return infer_rcnn(in, false, 1); }
+bool infer_mask_rcnn(Inference& in) { return infer_rcnn(in, true, 1); }
+
+bool infer_cascade_mask_rcnn(Inference& in) {
+  if (!infer_rcnn(in, true, kCascadeStages)) return false;
+  // The weights do not tell which loss they have learned with; those with convolutions in the heads are the Swin and DAT papers'.
+  const std::string field = "model.rcnn.bbox_loss";
+  if (in.has("roi_head.bbox_head.0.shared_convs.0.conv.weight") &&
+      !in.given().get_section("rcnn").has("bbox_loss")) {
+    in.set(field, "giou");
+    in.assumed.push_back(field + ": giou");
+  }
+  return true;
+}
 
 }  // namespace saccade

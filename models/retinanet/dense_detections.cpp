@@ -7,6 +7,7 @@
 #include "core/kernels/top_k/top_k.h"
 #include "core/tensor/integers.h"
 #include "models/detection/objects.h"
+#include "models/detection/postprocess.h"
 #include "models/not_finite.h"
 #include "models/retinanet/dense_output.h"
 
@@ -114,10 +115,7 @@ std::vector<ImageDetection> best_of(std::vector<Found> found, const PostprocessO
   std::vector<ImageDetection> kept;
   for (const Found& f : found) {
     if (std::ssize(kept) == options.max_detections) break;
-    const bool again = options.nms < 1 && std::ranges::any_of(kept, [&](const ImageDetection& k) {
-                         return k.label == f.detection.label && iou(k.box, f.detection.box) > options.nms;
-                       });
-    if (!again) kept.push_back(f.detection);
+    if (!doubles_another(f.detection, kept, options.nms)) kept.push_back(f.detection);
   }
   return kept;
 }

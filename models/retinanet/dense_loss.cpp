@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/runtime/parallel.h"
 #include "models/detection/objects.h"
 #include "models/pyramid/anchor_targets.h"
 #include "models/retinanet/dense_output.h"
@@ -21,7 +22,7 @@ struct AnchorTables {
 };
 
 AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& targets,
-                         const std::vector<AnchorTargets>& images) {
+                         const std::vector<KeptAnchorTargets::Pointer>& images) {
   const DenseOptions& o = *output.options;
   const int64_t N = std::ssize(targets), A = o.anchors.per_cell();
   AnchorTables t{.starts = {0}};
@@ -32,7 +33,7 @@ AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& t
   bool* ignored = t.ignored.data<bool>();
   for (int64_t l = 0; l < output.maps.size(); ++l)
     for (int64_t n = 0; n < N; ++n) {
-      const AnchorTargets& image = images[static_cast<size_t>(n)];
+      const AnchorTargets& image = *images[static_cast<size_t>(n)];
       const MapSize map = output.maps[l], own = image.maps[l];
       auto at = static_cast<size_t>(image.maps.start(l) * A);
       for (int64_t y = 0; y < own.height; ++y) {
@@ -43,8 +44,10 @@ AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& t
           if (object < 0) continue;
           labels[row] = targets[static_cast<size_t>(n)].instances[static_cast<size_t>(object)].label;
           t.rows.push_back(row);
-          const auto deltas = o.coder.encode(image.boxes.data() + 4 * at,
-                                             image.objects.data() + 4 * static_cast<size_t>(object));
+          const auto anchor =
+              o.anchors.box(image.size, o.anchors.place(image.maps, static_cast<int64_t>(at)));
+          const auto deltas =
+              o.coder.encode(anchor.data(), image.objects.data() + 4 * static_cast<size_t>(object));
           t.deltas.insert(t.deltas.end(), deltas.begin(), deltas.end());
         }
       }
@@ -55,7 +58,7 @@ AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& t
 }  // namespace
 
 int64_t dense_count(const DenseOptions& options, const Target& target) {
-  return std::max<int64_t>(AnchorTargets(options.anchors, target, kAssigner).positives(), 1);
+  return std::max<int64_t>(options.targets->keep(options.anchors, target, kAssigner)->positives(), 1);
 }
 
 DetectionLoss dense_loss(const DenseOutput& output, const std::vector<Target>& targets,
@@ -64,7 +67,11 @@ DetectionLoss dense_loss(const DenseOutput& output, const std::vector<Target>& t
   SACCADE_CHECK(targets.size() == output.sizes.size(), "[retinanet] {} targets for {} images", targets.size(),
                 output.sizes.size());
   check_objects(Objects(targets), targets, o.columns);
-  const std::vector<AnchorTargets> images = anchor_targets(o.anchors, targets, kAssigner);
+  std::vector<KeptAnchorTargets::Pointer> images(targets.size());
+  parallel_for(std::ssize(images), 1, [&](int64_t begin, int64_t end) {
+    for (auto n = static_cast<size_t>(begin); n < static_cast<size_t>(end); ++n)
+      images[n] = o.targets->take(o.anchors, targets[n], kAssigner);
+  });
   const AnchorTables tables = make_tables(output, targets, images);
   const Device device = output.logits[0].device();
   const Tensor labels = tables.labels.to(device), ignored = tables.ignored.to(device);
@@ -86,8 +93,7 @@ DetectionLoss dense_loss(const DenseOutput& output, const std::vector<Target>& t
       l1_loss(moved, Tensor::from<float>({positives, 4}, tables.deltas).to(device), LossParts::apart(1));
   double divisor = static_cast<double>(step.counted());
   if (step.empty())
-    for (const AnchorTargets& image : images)
-      divisor += static_cast<double>(std::max<int64_t>(image.positives(), 1));
+    for (const auto& image : images) divisor += static_cast<double>(std::max<int64_t>(image->positives(), 1));
   divisor = std::max(divisor, 1.0);
   DetectionLoss loss;
   Tensor parts;

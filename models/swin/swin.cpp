@@ -187,6 +187,7 @@ bool infer_swin_classifier(Inference& in) {
   in.set(b + "patch", patch);
   in.set(b + "depths", depths);
   in.set(b + "heads", heads);
+  expect_vision_json(in);
   in.set(b + "window", window);
   in.set(b + "mlp_ratio",
          static_cast<double>(in.size(first + "mlp.fc1.weight", 0)) / static_cast<double>(dim));

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "layers/module_scope.h"
+#include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
 #include "models/common/position_grid.h"
@@ -40,7 +41,8 @@ class ViTTokens : public Module {
       : extra_(o.distilled ? 2 : 1), grid_(o.image_size / o.patch), dim_(o.dim) {
     cls_token_ = param("cls_token", {1, 1, o.dim}, init::truncated_normal(0.02));
     if (o.distilled) dist_token_ = param("dist_token", {1, 1, o.dim}, init::truncated_normal(0.02));
-    pos_embed_ = param("pos_embed", {1, grid_ * grid_ + extra_, o.dim}, init::truncated_normal(0.02));
+    pos_embed_ = param("pos_embed", {1, grid_ * grid_ + extra_, o.dim}, init::truncated_normal(0.02), true,
+                       &resize_positions);
     patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.dim, false);
     auto rates = drop_path_rates({o.depth}, o.drop_path)[0];
     for (int64_t b = 0; b < o.depth; ++b)
@@ -177,8 +179,11 @@ bool infer_vit_classifier(Inference& in) {
          static_cast<double>(in.size("blocks.0.mlp.fc1.weight", 0)) / static_cast<double>(dim));
   in.set(b + "image_size", side);
   in.set(b + "distilled", distilled);
-  in.set(heads, std::max<int64_t>(1, dim / kHeadChannels));
-  in.assumed.push_back(fmt::format("{}: {}", heads, std::max<int64_t>(1, dim / kHeadChannels)));
+  const auto heads_in_json = in.json().find<int64_t>("num_attention_heads");
+  const int64_t usual = std::max<int64_t>(1, dim / kHeadChannels);
+  in.set(heads, heads_in_json.value_or(usual));
+  if (!heads_in_json) in.assumed.push_back(fmt::format("{}: {}", heads, usual));
+  expect_vision_json(in);
   infer_classes(in, "head.", {.side = side});
   // ViT's own images are in [-1, 1], DeiT's are normalised as all others'; timm calls the tensors of both the same.
   const bool is_half = in.naming() == "Hugging Face ViT";

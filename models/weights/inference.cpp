@@ -33,6 +33,14 @@ int64_t Inference::count(const std::string& prefix, const std::string& suffix) c
   return n;
 }
 
+void expect_vision_json(const Inference& weights) {
+  weights.expect_in_json<std::string>("hidden_act", "gelu");
+  constexpr double kLargest = 1e-5;
+  if (const auto eps = weights.json().find<double>("layer_norm_eps"); eps && !(*eps >= 0 && *eps <= kLargest))
+    fail_input("{}: layer_norm_eps is {}, which is not there here, expected at most {}", weights.json().path,
+               *eps, kLargest);
+}
+
 void infer_classes(Inference& weights, const std::string& head, const UsualImages& images) {
   weights.set("model.num_classes", weights.size(head + "weight", 0));
   for (const char* field : {"data.augment.height", "data.augment.width", "data.val_height", "data.val_width"})

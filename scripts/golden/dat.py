@@ -161,6 +161,13 @@ class DMHA(nn.Module):
             self.rpe_table = nn.Parameter(torch.zeros(shape))
             nn.init.trunc_normal_(self.rpe_table, std=0.01)
 
+    def references(self, h, w, like):
+        """[h, w, 2] as (y, x): where keys without offsets are"""
+        return cell_centres(h, w, like)
+
+    def queries(self, h, w, like):
+        return cell_centres(h, w, like)
+
     def key_size(self, size):
         return (size + self.kernel // 2 * 2 - self.kernel) // self.stride + 1
 
@@ -172,7 +179,7 @@ class DMHA(nn.Module):
         """[N * groups, Hk, Wk, 2] as (y, x)"""
         n, h, w, c = q.shape
         hk, wk = self.key_size(h), self.key_size(w)
-        reference = cell_centres(hk, wk, q)
+        reference = self.references(hk, wk, q)
         if self.conv_offset is None:
             return reference.expand(n * self.groups, -1, -1, -1)
         conv, norm, gelu, out = self.conv_offset
@@ -189,7 +196,7 @@ class DMHA(nn.Module):
             return self.rpe_table[None]
         if self.position != "relative":
             return None
-        query = cell_centres(h, w, points).view(1, h * w, 1, 2)
+        query = self.queries(h, w, points).view(1, h * w, 1, 2)
         shift = (query - points.view(n * g, 1, -1, 2)) / 2
         table = self.rpe_table.view(1, g, self.heads // g, *self.rpe_table.shape[1:]).expand(n, -1, -1, -1, -1)
         bias = F.grid_sample(table.flatten(0, 1), shift.flip(-1), align_corners=True)

@@ -12,8 +12,13 @@ and not 1), tables for images of 24 x 24, 5 classes, norms for both stages; ever
 
 pyramid.safetensors: the same with the blocks "PS" and "LP" and reductions by 4 and 2.
 
+plus.safetensors, plus_wide.safetensors: the same of DAT++ (dat_pp.py): dims 8, 16; heads 2, 4; groups 1, 2; kernels 5, 3; strides 2,
+1; the former with blocks "ND" and "NDD" and windows of 3, the latter with "N" and "DN" and windows of 7, larger than some maps.
+
 dmha_NAME.safetensors: the layer alone (dim 12, 6 heads, 3 groups, kernel 3, table for 4 x 5 cells) in every way of its
 switches and at sizes that the table was not made for; weight.*, x [N,H*W,C], size [2], y, dy, dx, grad.* of dot(y, dy).
+
+neighbourhood.safetensors: the layer of DAT++ alone (dim 8, 2 heads, windows of 7 on a map of 9 x 11), stored as the dmha_ ones.
 
 deform_conv.safetensors: torchvision's deform_conv2d in f64 with 2 x 3 taps; x [N,H,W,C], weight [O,C,2,3], bias [O], offsets
 [N,OH,OW,6,2] as (y, x) in cells, y, and the gradients dx, dweight, doffsets of dot(y, dy).
@@ -28,12 +33,16 @@ import torch
 import torch.nn.functional as F
 import torchvision
 
+import dat_pp
 from dat import DAT, DMHA, Config
 from safetensors_io import save
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "dat")
 CONFIG = Config(dims=(12, 24), heads=(3, 6), blocks=("LSD", "LDS"), groups=(1, 3), kernels=(5, 3), strides=(1, 1), window=3,
                 image_size=24, classes=5, outputs=(1, 2))
+PLUS = dat_pp.Config(dims=(8, 16), heads=(2, 4), blocks=("ND", "NDD"), groups=(1, 2), kernels=(5, 3), strides=(2, 1), window=3,
+                     image_size=24, classes=5, outputs=(1, 2))
+PLUS_WIDE = replace(PLUS, blocks=("N", "DN"), window=7)
 PYRAMID = replace(CONFIG, blocks=("PS", "LP"), reductions=(4, 2))
 STEPS, RATE = 30, 0.1
 
@@ -46,7 +55,7 @@ def shake(module, g):
     """Noise on every parameter; the values stay exact in f32."""
     with torch.no_grad():
         for name, p in module.named_parameters():
-            scale = 0.5 if "table" in name or name.endswith("conv_offset.3.weight") else 0.05
+            scale = 0.5 if "table" in name or "rpb" in name or name.endswith("conv_offset.3.weight") else 0.05
             p += scale * torch.randn(p.shape, generator=g)
     return module.double()
 
@@ -55,10 +64,10 @@ def arrays(tensors):
     return {name: t.detach().numpy().astype(np.float32) for name, t in tensors.items()}
 
 
-def make_model(file, config):
+def make_model(file, config, model=DAT):
     g = torch.Generator().manual_seed(3)
     torch.manual_seed(3)
-    model = shake(DAT(config), g)
+    model = shake(model(config), g)
     out = {f"weight.{name}": p for name, p in model.named_parameters()}
     images = {"even": randn(g, 4, 24, 24, 3), "odd": randn(g, 1, 27, 38, 3)}
     for name, x in images.items():
@@ -89,11 +98,9 @@ def make_model(file, config):
     save(os.path.join(FOLDER, file + ".safetensors"), arrays(out))
 
 
-def make_layer(name, size=(4, 5), table=(4, 5), kernel=3, stride=1, groups=3, **switches):
-    g = torch.Generator().manual_seed(sum(map(ord, name)))
-    torch.manual_seed(5)
-    layer = shake(DMHA(12, 6, groups, kernel, stride, table, **switches), g)
-    x = randn(g, 2, *size, 12).requires_grad_()
+def save_layer(file, layer, size, dim, g):
+    layer = shake(layer, g)
+    x = randn(g, 2, *size, dim).requires_grad_()
     y = layer(x)
     dy = randn(g, *y.shape)
     (y * dy).sum().backward()
@@ -101,7 +108,18 @@ def make_layer(name, size=(4, 5), table=(4, 5), kernel=3, stride=1, groups=3, **
     out |= {"x": x.flatten(1, 2), "size": torch.tensor(size).double(), "y": y.flatten(1, 2), "dy": dy.flatten(1, 2),
             "dx": x.grad.flatten(1, 2)}
     out |= {f"grad.{n}": p.grad for n, p in layer.named_parameters()}
-    save(os.path.join(FOLDER, f"dmha_{name}.safetensors"), arrays(out))
+    save(os.path.join(FOLDER, f"{file}.safetensors"), arrays(out))
+
+
+def make_layer(name, size=(4, 5), table=(4, 5), kernel=3, stride=1, groups=3, **switches):
+    g = torch.Generator().manual_seed(sum(map(ord, name)))
+    torch.manual_seed(5)
+    save_layer(f"dmha_{name}", DMHA(12, 6, groups, kernel, stride, table, **switches), size, 12, g)
+
+
+def make_neighbourhood():
+    torch.manual_seed(5)
+    save_layer("neighbourhood", dat_pp.Neighbourhood(8, 2, 7), (9, 11), 8, torch.Generator().manual_seed(13))
 
 
 def make_deform_conv():
@@ -129,7 +147,10 @@ if __name__ == "__main__":
     os.makedirs(FOLDER, exist_ok=True)
     make_model("model", CONFIG)
     make_model("pyramid", PYRAMID)
+    make_model("plus", PLUS, dat_pp.DATpp)
+    make_model("plus_wide", PLUS_WIDE, dat_pp.DATpp)
     make_deform_conv()
+    make_neighbourhood()
     make_layer("relative")
     make_layer("none", position="none")
     make_layer("fixed", position="fixed")

@@ -1,4 +1,5 @@
 // What check, --fix and training make of COCO files as programs write them; reports of people are in the comments.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -308,7 +309,7 @@ TEST(Units, SizesThatDifferFromTheFilesAreTold) {
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("1 of the 3 images has another size than it says"), std::string::npos) << notes[0];
   EXPECT_NE(notes[0].find("0.png, which has 50 x 40 pixels, not 99 x 40"), std::string::npos) << notes[0];
-  notes = check_image_files(*set, paths, 0);
+  notes = check_image_files(*set, paths, 0).notes;
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("3 of the 3 images were not looked into"), std::string::npos) << notes[0];
 }
@@ -331,6 +332,24 @@ TEST(Units, BoxesThatAreNoNumbersAreRefused) {
         })})
     EXPECT_NE(problems.find("its area is too large for a number"), std::string::npos) << problems;
   EXPECT_EQ(coco.boxes, "1:1:0,0,20,10 ");  // cut to its image
+}
+
+// Sizes that the list does not have are those of the files.
+TEST(DataCheck, ListsWithoutSizesAreHeldAgainstTheImages) {
+  TestFolder dir;
+  std::string table = "file_name,class,x1,y1,x2,y2\n";
+  for (int i = 0; i < 12; ++i) {
+    write_png(Image(20, 40), dir / fmt::format("{}.png", i));
+    table += fmt::format("{}.png,a,45,5,60,15\n", i);
+  }
+  write_bytes(dir / "a.csv", table);
+  const DataPaths paths{.annotations = dir / "a.csv", .images = dir.path()};
+  std::vector<std::string> notes;
+  open_dataset(paths, LabelScheme::kContiguous, &notes);
+  ASSERT_EQ(notes.size(), 2u) << fmt::format("{}", fmt::join(notes, "\n"));
+  EXPECT_NE(notes[0].find("12 of 12 boxes have no area inside of their image"), std::string::npos)
+      << notes[0];
+  EXPECT_NE(notes[1].find("12 of 12 boxes reach outside"), std::string::npos) << notes[1];
 }
 
 }  // namespace

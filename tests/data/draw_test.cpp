@@ -116,6 +116,19 @@ TEST(Draw, MasksShineThroughAndHaveAnOutline) {
   EXPECT_EQ(std::count(other.rgb.begin(), other.rgb.end(), 0), std::ssize(other.rgb));
 }
 
+// Colours stay, of all pixels; which are opaque stands in the alpha that readers of colours drop.
+TEST(Draw, CutsOutAlongAMask) {
+  Image image(5, 4);
+  for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<uint8_t>(7 * i);
+  const Mask mask = Mask::from_box({5, 4}, {1, 1, 3, 4});
+  const std::vector<uint8_t> png = encode_png(image, mask);
+  ASSERT_GT(png.size(), 26U);
+  EXPECT_EQ(png[25], 6);  // colours and alpha
+  EXPECT_EQ(decode_image(png, "f"), image);
+  EXPECT_NE(png, encode_png(image, Mask::from_box({5, 4}, {1, 1, 3, 3})));
+  EXPECT_THROW(encode_png(image, Mask::from_box({4, 5}, {1, 1, 3, 4})), Error);
+}
+
 TEST(Draw, PointsAreBlendedByWeight) {
   Image image(11, 11);
   draw_points(image, {{5.5, 5.5, 0.5, 2}}, 3);

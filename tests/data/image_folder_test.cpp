@@ -1,5 +1,6 @@
 // Image-folder data sets, and the loader over them.
 #include "data/formats/data_format.h"
+#include "data/formats/splits.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -53,6 +54,19 @@ TEST(ImageFolder, OrdersClassesAndFilesByName) {
                                              "b/2.png", "c/z.PNG"}));
   EXPECT_EQ(labels, (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 2}));
   EXPECT_EQ(set.ground_truth().told.at(0), dir.path() + ": 7 images of 3 classes");
+}
+
+TEST(ImageFolder, SplitsMayHaveCapitals) {
+  TestFolder dir;
+  for (const char* split : {"Training", "TEST"})
+    for (const char* name : {"cat", "dog"}) {
+      fs::create_directories(fs::path(dir / split) / name);
+      write_bytes(fmt::format("{}/{}/{}/a.png", dir.path(), split, name), "");
+    }
+  const DataSplits splits = find_splits(dir.path(), "", {.image_classes = true});
+  ASSERT_TRUE(splits.train && splits.test && !splits.val);
+  EXPECT_EQ(splits.train->images, dir / "Training");
+  EXPECT_EQ(splits.test->images, dir / "TEST");
 }
 
 TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {

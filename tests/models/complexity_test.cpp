@@ -104,6 +104,18 @@ TEST(Complexity, WindowAttention) {
   }
 }
 
+TEST(Complexity, NeighbourhoodAttention) {
+  for (int64_t side : {4, 7, 16}) {
+    for (int64_t window : {3, 7}) {
+      int64_t C = 32, H = 2 * side, W = side, N = H * W, filled = H * std::max(W, window);
+      Args args;
+      args.set("window", window);
+      EXPECT_EQ(counted("neighbourhood", {N, C, 4, 4, {{H, W}}}, args),
+                (3 * filled + N) * C * C + 2 * window * window * filled * C);
+    }
+  }
+}
+
 TEST(Complexity, SpatialReduction) {
   for (int64_t side : {4, 7, 16}) {
     for (int64_t r : {1, 2, 4}) {

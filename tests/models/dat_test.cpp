@@ -1,4 +1,4 @@
-// DAT against the official parameter totals and an independent PyTorch model (scripts/golden/make_dat.py):
+// DAT and DAT++ against the official parameter totals and independent PyTorch models (scripts/golden/make_dat.py):
 // logits and maps at sizes that windows divide and at sizes they do not, gradients of a training step, the
 // losses of thirty steps.
 #include <gtest/gtest.h>
@@ -30,10 +30,17 @@ Args dat(const Ints& dims, const Ints& heads, const Ints& groups, const char* bl
   return model;
 }
 
+// The blocks of all sizes are those of the defaults.
+Args dat_pp(const Ints& dims, const Ints& heads, const Ints& groups) {
+  Args model = dat(dims, heads, groups, "ND NDND NDNDNDNDNDNDNDNDND DD");
+  model.section("backbone").set("type", std::string("dat_pp"));
+  return model;
+}
+
 struct Published {
   const char* name;
   Ints dims, heads, groups;
-  const char* blocks;
+  const char* blocks;  // empty: DAT++
   int64_t parameters;
   double gmacs;  // at 224 x 224
 };
@@ -42,7 +49,8 @@ class OfficialDat : public testing::TestWithParam<Published> {};
 
 TEST_P(OfficialDat, HasThePublishedSize) {
   const Published& p = GetParam();
-  auto model = build_as<Classifier>(dat(p.dims, p.heads, p.groups, p.blocks), 1000);
+  const Args args = *p.blocks ? dat(p.dims, p.heads, p.groups, p.blocks) : dat_pp(p.dims, p.heads, p.groups);
+  auto model = build_as<Classifier>(args, 1000);
   EXPECT_EQ(model->parameter_count(), p.parameters);
   ModelSummary summary = summarize(*model, 224, 224);
   EXPECT_NEAR(static_cast<double>(summary.macs) / 1e9, p.gmacs, 0.03 * p.gmacs);
@@ -66,7 +74,10 @@ INSTANTIATE_TEST_SUITE_P(
                   "LS LS LDLDLDLDLDLDLDLDLD LD",
                   87881632,
                   15.8},
-        Published{"P", {96, 192, 384, 768}, {3, 6, 12, 24}, {1, 1, 3, 6}, "PP PP LDLDLD LD", 30677120, 4.48}),
+        Published{"P", {96, 192, 384, 768}, {3, 6, 12, 24}, {1, 1, 3, 6}, "PP PP LDLDLD LD", 30677120, 4.48},
+        Published{"TPlus", {64, 128, 256, 512}, {2, 4, 8, 16}, {1, 2, 4, 8}, "", 23962876, 4.3},
+        Published{"SPlus", {96, 192, 384, 768}, {3, 6, 12, 24}, {1, 2, 3, 6}, "", 53127366, 9.4},
+        Published{"BPlus", {128, 256, 512, 1024}, {4, 8, 16, 32}, {2, 4, 8, 16}, "", 93690640, 16.6}),
     [](const auto& p) { return std::string(p.param.name); });
 
 TEST(Dat, CarriesTheOfficialNames) {
@@ -86,6 +97,38 @@ TEST(Dat, CarriesTheOfficialNames) {
         "cls_norm.norm.weight", "cls_head.bias"})
     EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_FALSE(names.contains("stages.2.attns.1.conv_offset.3.bias"));
+  EXPECT_FALSE(names.contains("down_projs.0.0.bias"));
+}
+
+TEST(DatPp, CarriesTheOfficialNames) {
+  Args model("model");
+  model.section("backbone").set("type", std::string("dat_pp"));
+  model.set("type", "classifier");
+  auto classifier = build_as<Classifier>(model, 7);  // the defaults are DAT-T++'s
+  std::set<std::string> names;
+  for (const NamedTensor& t : classifier->named_tensors()) names.insert(t.name);
+  for (const char* name : {"patch_proj.0.weight",
+                           "patch_proj.1.norm.bias",
+                           "patch_proj.3.bias",
+                           "patch_proj.4.norm.weight",
+                           "stages.0.attns.0.qkv.bias",
+                           "stages.1.attns.2.rpb",
+                           "stages.1.attns.0.proj.weight",
+                           "stages.2.attns.17.conv_offset.0.weight",
+                           "stages.2.attns.1.conv_offset.1.norm.weight",
+                           "stages.3.attns.0.conv_offset.3.weight",
+                           "stages.3.attns.1.rpe_table",
+                           "stages.0.attns.1.proj_out.bias",
+                           "stages.2.local_perception_units.17.weight",
+                           "stages.0.mlps.1.linear1.0.weight",
+                           "stages.0.mlps.1.linear2.0.bias",
+                           "stages.3.mlps.1.dwc.bias",
+                           "stages.2.layer_norms.35.norm.weight",
+                           "down_projs.2.0.weight",
+                           "down_projs.0.1.norm.weight",
+                           "cls_norm.norm.weight",
+                           "cls_head.bias"})
+    EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_FALSE(names.contains("down_projs.0.0.bias"));
 }
 
@@ -127,12 +170,28 @@ Args small_model(const char* blocks = "LSD LDS") {
   return model;
 }
 
-// A golden file and the blocks of its model.
+Args small_dat_pp(const char* blocks, int64_t window) {
+  Args model = dat_pp({8, 16}, {2, 4}, {1, 2});
+  Args& b = model.section("backbone");
+  b.set("blocks", std::string(blocks));
+  b.set("kernels", Ints{5, 3});
+  b.set("strides", Ints{2, 1});
+  b.set("window", window);
+  b.set("image_size", int64_t{24});
+  return model;
+}
+
+// A golden file and its model.
 struct GoldenFile {
-  const char *file, *blocks;
+  const char* file;
+  Args (*model)();
 };
-constexpr GoldenFile kGoldenFiles[] = {{"dat/model.safetensors", "LSD LDS"},
-                                       {"dat/pyramid.safetensors", "PS LP"}};
+constexpr GoldenFile kGoldenFiles[] = {
+    {"dat/model.safetensors", [] { return small_model(); }},
+    {"dat/pyramid.safetensors", [] { return small_model("PS LP"); }},
+    {"dat/plus.safetensors", [] { return small_dat_pp("ND NDD", 3); }},
+    {"dat/plus_wide.safetensors", [] { return small_dat_pp("N DN", 7); }},
+};
 
 void load(Module& module, const Golden& golden) {
   for (const NamedTensor& t : module.parameters()) {
@@ -159,21 +218,21 @@ double worst_difference(const Tensor& got, const Tensor& want) {
 class GoldenDat : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenDat, LogitsAndMapsEqualPyTorch) {
-  for (const auto& [file, blocks] : kGoldenFiles) {
+  for (const auto& [file, make] : kGoldenFiles) {
     SCOPED_TRACE(file);
     Golden golden(file);
     std::string name = GetParam();
     Var images(golden[name + ".images"]);
-    auto classifier = build_as<Classifier>(small_model(blocks), 5);
+    auto classifier = build_as<Classifier>(make(), 5);
     load(*classifier, golden);
     EXPECT_LE(worst_difference(classifier->forward(images).value(), golden[name + ".logits"]), 1e-4);
 
-    Args model = small_model(blocks);
+    const Args model = make();
     auto backbone = build_backbone(model.get_section("backbone"), {1, 2});
     load(*backbone, golden);
     auto maps = backbone->forward(images);
     ASSERT_EQ(maps.size(), 2u);
-    EXPECT_EQ(backbone->channels(), (Ints{12, 24}));
+    EXPECT_EQ(backbone->channels(), (Ints{maps[0].dim(3), maps[1].dim(3)}));
     EXPECT_LE(worst_difference(maps[0].value(), golden[name + ".map1"]), 1e-4);
     EXPECT_LE(worst_difference(maps[1].value(), golden[name + ".map2"]), 1e-4);
   }
@@ -191,10 +250,10 @@ Var loss_of(Classifier& model, const Golden& golden) {
 }
 
 TEST(Dat, GradientsEqualPyTorch) {
-  for (const auto& [file, blocks] : kGoldenFiles)
+  for (const auto& [file, make] : kGoldenFiles)
     for (bool recompute : {false, true}) {
       Golden golden(file);
-      auto model = build_as<Classifier>(small_model(blocks), 5);
+      auto model = build_as<Classifier>(make(), 5);
       load(*model, golden);
       model->set_training(true);
       if (recompute) model->set_recompute({"stages"});
@@ -214,9 +273,9 @@ TEST(Dat, GradientsEqualPyTorch) {
 }
 
 TEST(Dat, ThirtyStepsEqualPyTorch) {
-  for (const auto& [file, blocks] : kGoldenFiles) {
+  for (const auto& [file, make] : kGoldenFiles) {
     Golden golden(file);
-    auto model = build_as<Classifier>(small_model(blocks), 5);
+    auto model = build_as<Classifier>(make(), 5);
     load(*model, golden);
     model->set_training(true);
     auto curve = golden["curve"].to_vector<float>();

@@ -68,7 +68,7 @@ class Filling {
           .push_back(t.name);
       if (it == sources_.end() || !filled.insert(it->first).second) continue;
       Var var = t.var;
-      var.value().copy_from(read_weight(file_, *it->second[0]).to(var.dtype()).to(var.device()));
+      var.value().copy_from(values_for(t, *it->second[0]).to(var.dtype()).to(var.device()));
     }
     add_notes(options);
     return std::move(report_);
@@ -147,12 +147,27 @@ class Filling {
     }
     bool head = is_class_head(t->name);
     if (reinit_heads_ && head) return;
-    if (t->var.shape() != w.shape || !is_float_dtype(dtype(w)))
+    if (!is_float_dtype(dtype(w)) || (t->var.shape() != w.shape && !resize(*t, w)))
       fail_input(
           "{}: tensor \"{}\" is {} {}, the model's \"{}\" has shape {}{}", file_.path(),
           printable(w.parts[0]), dtype(w), w.shape.to_string(), t->name, t->var.shape().to_string(),
           head ? "; --reinit-heads starts the class heads anew" : "; expected weights of the same model");
     sources_[t->var.state().get()].push_back(&w);
+  }
+
+  // Whether the tensor is positions that are those of another image size in the file; its values are then known.
+  bool resize(const NamedTensor& t, const NamedWeight& w) {
+    if (!t.resize) return false;
+    const Tensor values = t.resize(read_weight(file_, w).to(DType::kF32), t.var.shape());
+    if (!values.defined()) return false;
+    resized_[t.var.state().get()] = values;
+    report_.resized.push_back(
+        fmt::format("{} ({} to {})", t.name, w.shape.to_string(), t.var.shape().to_string()));
+    return true;
+  }
+  Tensor values_for(const NamedTensor& t, const NamedWeight& w) const {
+    const auto it = resized_.find(t.var.state().get());
+    return it == resized_.end() ? read_weight(file_, w) : it->second;
   }
 
   // transformers writes heads that are equal in all layers once, also where box refinement would let them
@@ -195,6 +210,7 @@ class Filling {
   const Relation* relation_ = nullptr;
   bool reinit_heads_ = false;
   std::map<const VarState*, Sources> sources_;
+  std::map<const VarState*, Tensor> resized_;
   InitReport report_;
 };
 
@@ -210,6 +226,7 @@ std::vector<std::string> InitReport::lines() const {
         "the weights as the optimizer left them are taken, not their averages, which best.safetensors holds and eval takes");
   add("loaded", loaded);
   add("in the file only, skipped", skipped);
+  add("positions of another image size, resized", resized);
   add("class heads, re-initialised", reinitialized);
   add("not in the file, initialised", missing);
   if (!other_classes.empty())

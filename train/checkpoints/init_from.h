@@ -16,6 +16,7 @@ struct InitReport {
   std::vector<std::string> skipped;        // of the file, without a place in the model
   std::vector<std::string> reinitialized;  // class heads that were asked to start anew
   std::vector<std::string> missing;        // of the model, not in the file: they keep their initial values
+  std::vector<std::string> resized;        // of those loaded: positions of another image size, with both shapes
   bool has_averages = false;       // the file holds moving averages beside the weights that were taken
   std::string other_classes;       // what the file's classes are, where the heads were taken and they differ
   std::vector<std::string> notes;  // what else is to be known, a line each
@@ -35,7 +36,8 @@ struct InitOptions {
 
 // Fills the model's tensors from those of the file with the same official name; a tensor that the model
 // shares among several names is filled from any of them. A file of a bare backbone fills a detector's, and a
-// detector's backbone a classifier. Throws InputError when nothing fits, naming the tensor when one has
+// detector's backbone a classifier. Positions that were learned on images of another size are resized
+// (layers/position_tables.h). Throws InputError when nothing fits, naming the tensor when one has
 // another shape or type in the file (with a hint at --reinit-heads when it is a class head), and when names
 // that the model shares differ in the file. The model is then unchanged.
 InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, Module& model,

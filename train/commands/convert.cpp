@@ -146,6 +146,7 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
                unknown.size(), unknown[0], kHint);
   if (unknown.size() < report.skipped.size()) print_line("the mask head is left out");
   check_weights(*model, file.path());
+  print_names("positions of another image size, resized", report.resized);
   CheckpointInfo info;
   info.config = config_text(config);
   info.class_names = classes.names;

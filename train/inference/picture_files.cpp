@@ -15,6 +15,7 @@
 #include "core/files/file.h"
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
+#include "data/images/draw.h"
 #include "data/loading/loader.h"
 #include "train/config/options.h"
 #include "train/logs/print.h"
@@ -237,8 +238,8 @@ void check_list(const std::string& output, const std::string& name) {
     fail_input("{}: is there already and not from saccade predict, expected another --output", path);
 }
 
-std::vector<uint8_t> encode_drawing(const Image& image) {
-  std::vector<uint8_t> png = encode_png(image);
+std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque) {
+  std::vector<uint8_t> png = opaque ? encode_png(image, *opaque) : encode_png(image);
   png.insert(png.begin() + kAfterPngHeader, kDrawnByUs.begin(), kDrawnByUs.end());
   return png;
 }

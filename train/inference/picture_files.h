@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/files/temporary.h"
+#include "core/types/mask.h"
 #include "data/images/image.h"
 #include "data/loading/batch.h"
 #include "train/config/config.h"
@@ -80,8 +81,8 @@ class NamedJson {
 // Throws InputError when the list of results would replace a file that predict has not written.
 void check_list(const std::string& output, const std::string& name);
 
-// A picture that predict has drawn, as the bytes of a PNG file that says so.
-std::vector<uint8_t> encode_drawing(const Image& image);
+// A picture that predict has drawn, as the bytes of a PNG file that says so; of one with a mask the other pixels are transparent.
+std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque = nullptr);
 
 // The paths that a file lists, one a line. Throws InputError.
 std::vector<std::string> listed_paths(const std::string& file);

@@ -1,4 +1,5 @@
 // The C interface over the C++ one. No exception passes.
+#include <algorithm>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -10,7 +11,7 @@ struct saccade_model {
   saccade::Model model;
 };
 struct saccade_result {
-  std::vector<std::vector<saccade::Prediction>> images;
+  std::vector<std::vector<saccade::MaskedPrediction>> images;
 };
 
 namespace {
@@ -49,6 +50,12 @@ void need_pointer(const void* pointer, const char* name) {
   if (!pointer) throw std::invalid_argument(std::string(name) + ": a null pointer");
 }
 
+saccade::Pixels pixels_of(const saccade_pixels& p) {
+  if (p.reserved != 0)
+    throw std::invalid_argument("pixels: reserved is " + std::to_string(p.reserved) + ", expected 0");
+  return {p.data, p.width, p.height, p.stride, static_cast<saccade::PixelOrder>(p.order)};
+}
+
 bool has_label(const saccade_model* model, int32_t label) {
   return model && label >= 0 && static_cast<size_t>(label) < model->model.class_names().size();
 }
@@ -83,7 +90,7 @@ const char* saccade_model_class_name(const saccade_model* model, int32_t label) 
   return has_label(model, label) ? model->model.class_names()[static_cast<size_t>(label)].c_str() : nullptr;
 }
 int64_t saccade_model_category_id(const saccade_model* model, int32_t label) {
-  return has_label(model, label) && model->model.is_detector()
+  return has_label(model, label) && !model->model.category_ids().empty()
              ? model->model.category_ids()[static_cast<size_t>(label)]
              : -1;
 }
@@ -96,12 +103,8 @@ saccade_status saccade_predict(const saccade_model* model, const saccade_pixels*
     need_pointer(model, "model");
     if (count > 0) need_pointer(images, "images");
     std::vector<saccade::Pixels> pixels;
-    for (const saccade_pixels* p = images; p != images + count; ++p) {
-      if (p->reserved != 0)
-        throw std::invalid_argument("pixels: reserved is " + std::to_string(p->reserved) + ", expected 0");
-      pixels.push_back({p->data, p->width, p->height, p->stride, static_cast<saccade::PixelOrder>(p->order)});
-    }
-    *result = new saccade_result{model->model.predict(pixels, threshold)};
+    for (const saccade_pixels* p = images; p != images + count; ++p) pixels.push_back(pixels_of(*p));
+    *result = new saccade_result{model->model.predict_masks(pixels, threshold)};
   });
 }
 
@@ -112,7 +115,17 @@ saccade_status saccade_predict_file(const saccade_model* model, const char* path
     *result = nullptr;
     need_pointer(model, "model");
     need_pointer(path, "path");
-    *result = new saccade_result{{model->model.predict_file(path, threshold)}};
+    *result = new saccade_result{{model->model.predict_masks_of_file(path, threshold)}};
+  });
+}
+
+saccade_status saccade_segment(const saccade_model* model, const saccade_pixels* image, int32_t* labels) {
+  return with_status([&] {
+    need_pointer(model, "model");
+    need_pointer(image, "image");
+    need_pointer(labels, "labels");
+    const std::vector<int32_t> found = model->model.segment(pixels_of(*image));
+    std::copy(found.begin(), found.end(), labels);
   });
 }
 
@@ -130,6 +143,26 @@ saccade_status saccade_result_get(const saccade_result* result, size_t image, si
                                   std::to_string(image) + ": there is none");
     const saccade::Prediction& p = result->images[image][index];
     *prediction = {p.label, 0, p.score, p.x1, p.y1, p.x2, p.y2};
+  });
+}
+
+int32_t saccade_result_has_mask(const saccade_result* result, size_t image, size_t index) {
+  return index < saccade_result_count(result, image) && !result->images[image][index].mask.counts.empty();
+}
+
+saccade_status saccade_result_mask(const saccade_result* result, size_t image, size_t index, uint8_t* pixels,
+                                   size_t bytes) {
+  return with_status([&] {
+    need_pointer(result, "result");
+    need_pointer(pixels, "pixels");
+    if (!saccade_result_has_mask(result, image, index))
+      throw std::invalid_argument("mask of prediction " + std::to_string(index) + " of image " +
+                                  std::to_string(image) + ": there is none");
+    const std::vector<uint8_t> mask = result->images[image][index].mask.pixels();
+    if (mask.size() != bytes)
+      throw std::invalid_argument("bytes: " + std::to_string(bytes) + ", expected " +
+                                  std::to_string(mask.size()) + ", one a pixel of the image");
+    std::copy(mask.begin(), mask.end(), pixels);
   });
 }
 

@@ -44,6 +44,22 @@ Image image_of(const Pixels& pixels) {
   return image;
 }
 
+std::vector<Image> images_of(const std::vector<Pixels>& images) {
+  std::vector<Image> copies;
+  for (const Pixels& pixels : images) copies.push_back(image_of(pixels));
+  return copies;
+}
+
+std::vector<Image> image_of_file(const std::string& path) {
+  std::vector<Image> image;
+  image.push_back(read_image(path));
+  return image;
+}
+
+std::vector<Prediction> without_masks(const std::vector<MaskedPrediction>& found) {
+  return {found.begin(), found.end()};
+}
+
 }  // namespace
 
 class Model::Impl {
@@ -64,9 +80,40 @@ class Model::Impl {
   bool is_detector() const { return task_of(loaded_->config).needs(loaded_->config).boxes; }
   bool is_on_gpu() const { return device_ != Device::kCpu; }
 
-  std::vector<std::vector<Prediction>> predict(std::vector<Image> images, double threshold) const {
+  std::vector<std::vector<MaskedPrediction>> predict(std::vector<Image> images, double threshold) const {
     if (images.empty()) return {};
     if (!(threshold >= 0 && threshold <= 1)) fail_input("threshold: {}, expected 0 to 1", threshold);
+    std::vector<std::vector<MaskedPrediction>> predictions;
+    for (const std::vector<Instance>& image : run(std::move(images))) {
+      predictions.emplace_back();
+      for (const Instance& i : image) {
+        if (i.score < threshold) continue;
+        MaskedPrediction& p = predictions.back().emplace_back();
+        static_cast<Prediction&>(p) = {
+            static_cast<int>(i.label), i.score, i.box.x1, i.box.y1, i.box.x2, i.box.y2};
+        if (i.mask) p.mask = {i.mask->size().width, i.mask->size().height, i.mask->counts()};
+      }
+    }
+    return predictions;
+  }
+
+  std::vector<int32_t> segment(Image image) const {
+    if (!task_of(loaded_->config).needs(loaded_->config).label_maps)
+      fail_input("{}: tells no classes of pixels, expected a model of label maps", checkpoint_);
+    const int64_t width = image.width;
+    std::vector<int32_t> labels(static_cast<size_t>(image.height * width));
+    std::vector<Image> images;
+    images.push_back(std::move(image));
+    for (const Instance& i : run(std::move(images)).front())
+      for (const Mask::Run& run : i.mask->runs())
+        for (int64_t p = run.begin; p < run.end; ++p)  // columns one after another
+          labels[static_cast<size_t>(p % i.mask->size().height * width + p / i.mask->size().height)] =
+              static_cast<int32_t>(i.label);
+    return labels;
+  }
+
+ private:
+  std::vector<std::vector<Instance>> run(std::vector<Image> images) const {
     const PredictInput unnamed{.path = "pixels", .name = "", .picture = ""};
     std::vector<LoadedInput> inputs;
     for (Image& image : images) inputs.push_back({&unnamed, std::move(image)});
@@ -78,18 +125,8 @@ class Model::Impl {
     std::vector<std::vector<Instance>> found;
     with_model_of(checkpoint_, eval_size(loaded_->config), "in a call",
                   [&] { found = inference_->run(batch); });
-    std::vector<std::vector<Prediction>> predictions;
-    for (const std::vector<Instance>& image : found) {
-      predictions.emplace_back();
-      for (const Instance& i : image)
-        if (i.score >= threshold)
-          predictions.back().push_back(
-              {static_cast<int>(i.label), i.score, i.box.x1, i.box.y1, i.box.x2, i.box.y2});
-    }
-    return predictions;
+    return found;
   }
-
- private:
   static LoadedModel load(const std::string& checkpoint, Device device) {
     const ComputeScope compute(device);
     return load_trained_model(checkpoint, device);
@@ -120,17 +157,38 @@ std::vector<Prediction> Model::predict(const Pixels& image, double threshold) co
 std::vector<std::vector<Prediction>> Model::predict(const std::vector<Pixels>& images,
                                                     double threshold) const {
   return with_standard_errors([&] {
-    std::vector<Image> copies;
-    for (const Pixels& pixels : images) copies.push_back(image_of(pixels));
-    return impl_->predict(std::move(copies), threshold);
+    std::vector<std::vector<Prediction>> predictions;
+    for (const auto& image : impl_->predict(images_of(images), threshold))
+      predictions.push_back(without_masks(image));
+    return predictions;
   });
 }
 
+std::vector<int32_t> Model::segment(const Pixels& image) const {
+  return with_standard_errors([&] { return impl_->segment(image_of(image)); });
+}
+
 std::vector<Prediction> Model::predict_file(const std::string& path, double threshold) const {
+  return with_standard_errors(
+      [&] { return without_masks(impl_->predict(image_of_file(path), threshold).front()); });
+}
+
+std::vector<std::vector<MaskedPrediction>> Model::predict_masks(const std::vector<Pixels>& images,
+                                                                double threshold) const {
+  return with_standard_errors([&] { return impl_->predict(images_of(images), threshold); });
+}
+
+std::vector<MaskedPrediction> Model::predict_masks_of_file(const std::string& path, double threshold) const {
+  return with_standard_errors([&] { return impl_->predict(image_of_file(path), threshold).front(); });
+}
+
+std::vector<uint8_t> PixelMask::pixels() const {
   return with_standard_errors([&] {
-    std::vector<Image> image;
-    image.push_back(read_image(path));
-    return impl_->predict(std::move(image), threshold).front();
+    if (width == 0 && height == 0 && counts.empty()) return std::vector<uint8_t>();
+    const std::vector<int64_t> runs(counts.begin(), counts.end());
+    std::vector<uint8_t> set = Mask::from_counts({height, width}, runs).bitmap();
+    for (uint8_t& pixel : set) pixel = pixel ? 255 : 0;
+    return set;
   });
 }
 

@@ -31,11 +31,25 @@ struct Pixels {
   PixelOrder order = PixelOrder::kRgb;
 };
 
-// What a model says about an image: a detector an object in its box, a classifier a class of the whole image.
+// What a model says about an image: a detector an object in its box, a classifier a class of the whole image, a model of label maps a class
+// that has pixels, in the box around them.
 struct Prediction {
   int label = 0;                            // position in class_names()
   double score = 0;                         // 0 to 1
   double x1 = 0, y1 = 0, x2 = 0, y2 = 0;    // pixels of the image as it was given; may lie a little outside
+};
+
+// Which pixels of an image are an object's: how many are not, are, are not, ... counted down the columns from the left one on, as COCO's
+// "counts".
+struct PixelMask {
+  int64_t width = 0, height = 0;  // of the image; 0: there is no mask
+  std::vector<uint32_t> counts;
+
+  // Rows from top to bottom, 255 for the object's and 0 for the others.
+  SACCADE_API std::vector<uint8_t> pixels() const;
+};
+struct MaskedPrediction : Prediction {
+  PixelMask mask;
 };
 
 // A trained model, ready to run. Any number of threads may call the same one: the predictions are the same as from one thread. On a
@@ -50,7 +64,7 @@ class SACCADE_API Model {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
-  bool is_detector() const;                              // else a classifier
+  bool is_detector() const;                              // else a classifier, or a model of label maps
   bool is_on_gpu() const;
   const std::vector<std::string>& class_names() const;
   const std::vector<int64_t>& category_ids() const;      // of the training annotations, one a class; a classifier has none
@@ -61,6 +75,12 @@ class SACCADE_API Model {
   std::vector<std::vector<Prediction>> predict(const std::vector<Pixels>& images, double threshold = 0.5) const;
   // Of a JPEG, PNG, BMP, WebP, GIF or TIFF file.
   std::vector<Prediction> predict_file(const std::string& path, double threshold = 0.5) const;
+  // The same, with the masks of models that predict them (Mask R-CNN, say).
+  std::vector<std::vector<MaskedPrediction>> predict_masks(const std::vector<Pixels>& images,
+                                                           double threshold = 0.5) const;
+  std::vector<MaskedPrediction> predict_masks_of_file(const std::string& path, double threshold = 0.5) const;
+  // Of a model of label maps: the class of each pixel, row by row, a position in class_names(). std::invalid_argument for another model.
+  std::vector<int32_t> segment(const Pixels& image) const;
 
  private:
   class Impl;

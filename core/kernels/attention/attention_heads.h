@@ -21,6 +21,14 @@ inline namespace SACCADE_SIDE {
 template <class A>
 inline constexpr A kMinusInfinity = -std::numeric_limits<A>::infinity();
 
+// Of heads whose weights are never dropped: their kernels hold no code for it.
+struct NoDropout {
+  static constexpr float probability = 0, factor = 1;
+  SACCADE_HD Philox draw(int64_t, int64_t, int64_t) const { return {}; }
+  SACCADE_HD bool drops(uint32_t) const { return false; }
+  SACCADE_HD float factor_of(int64_t, int64_t, int64_t) const { return 1; }
+};
+
 // Heads are slices of the channels.
 template <class T>
 struct AttentionHeads {

@@ -9,14 +9,6 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// Windows have none: their kernels hold no code for it.
-struct NoDropout {
-  static constexpr float probability = 0, factor = 1;
-  SACCADE_HD Philox draw(int64_t, int64_t, int64_t) const { return {}; }
-  SACCADE_HD bool drops(uint32_t) const { return false; }
-  SACCADE_HD float factor_of(int64_t, int64_t, int64_t) const { return 1; }
-};
-
 // Rows of a table's side: (2t - 1)^2 for the smallest t that holds them.
 inline int side_of_table(const Tensor& table) {
   int side = 1;

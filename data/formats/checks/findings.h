@@ -28,9 +28,10 @@ class Findings {
 };
 
 struct DatasetReport {
-  Findings problems;                       // what is wrong
-  std::vector<std::string> remarks;        // what is allowed but rarely meant, a line each
-  std::vector<std::string> summary;        // what there is, a line each
+  Findings problems;                 // what is wrong
+  std::vector<std::string> remarks;  // what is allowed but rarely meant, a line each
+  std::vector<std::string> summary;  // what there is, a line each
+  std::string units = {};  // in which other form than pixels [x, y, width, height] the boxes are; "": none
   std::vector<std::string> left_out = {};  // how what is left differs from it, a line each
 };
 

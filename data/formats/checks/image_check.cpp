@@ -20,7 +20,7 @@ std::string note_on_several_pictures(int64_t files, const std::string& first) {
       files == 1 ? "1 file holds" : fmt::format("{} files hold", files), first);
 }
 
-std::vector<std::string> check_image_files(const Dataset& images, const DataPaths& paths, double seconds) {
+ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, double seconds) {
   std::error_code error;
   if (!std::filesystem::is_directory(paths.images, error))
     fail_input("{}: no such folder of images", paths.images);
@@ -32,6 +32,7 @@ std::vector<std::string> check_image_files(const Dataset& images, const DataPath
     bool is_outside = false;
     bool is_turned = false;  // and its size in the list is that from before
     ImageSize size = {};     // where it is another one than the list says
+    ImageSize seen = {};
     bool is_unseen = false;  // there was no time
     bool has_more = false;   // pictures in the file
   };
@@ -49,10 +50,12 @@ std::vector<std::string> check_image_files(const Dataset& images, const DataPath
       const ImageInspection seen = check_image_file(path);
       const ImageSize said = images.size_of(i);
       if (seen.size == said || seen.size == ImageSize() || said.width <= 0)
-        return Problem{.has_more = seen.has_more};
+        return Problem{.seen = seen.size, .has_more = seen.has_more};
       const bool is_turned = seen.orientation > 4 && said == turned(seen.size, seen.orientation);
-      return Problem{
-          .is_turned = is_turned, .size = is_turned ? ImageSize() : seen.size, .has_more = seen.has_more};
+      return Problem{.is_turned = is_turned,
+                     .size = is_turned ? ImageSize() : seen.size,
+                     .seen = seen.size,
+                     .has_more = seen.has_more};
     } catch (const InputError& e) {
       return Problem{e.what()};
     }
@@ -66,7 +69,9 @@ std::vector<std::string> check_image_files(const Dataset& images, const DataPath
     const std::string place = images.place_of(&p - found.data());
     return place.empty() ? p.text : fmt::format("{} ({})", p.text, place);
   };
-  std::vector<std::string> notes;
+  ImageCheck out;
+  for (const Problem& p : found) out.sizes.push_back(p.seen);
+  std::vector<std::string>& notes = out.notes;
   auto is_turned = [](const Problem& p) { return p.is_turned; };
   if (const auto count_turned = std::ranges::count_if(found, is_turned); count_turned > 0)
     notes.push_back(fmt::format(
@@ -98,7 +103,7 @@ std::vector<std::string> check_image_files(const Dataset& images, const DataPath
                     note_on_several_pictures(
                         several, images.image_path(std::ranges::find_if(found, has_more) - found.begin()))));
   const auto bad = std::count_if(found.begin(), found.end(), is_bad);
-  if (bad == 0) return notes;
+  if (bad == 0) return out;
   auto worst = std::find_if(found.begin(), found.end(), [](const Problem& p) { return p.is_outside; });
   if (worst != found.end())
     fail_input("{}; --allow-outside or data.allow_outside allows it", describe(*worst));
@@ -109,7 +114,7 @@ std::vector<std::string> check_image_files(const Dataset& images, const DataPath
   notes.push_back(
       fmt::format("{}: {} of the {} images cannot be read and are skipped (data.bad_images: skip), first {}",
                   images.name(), bad, count, worst->text));
-  return notes;
+  return out;
 }
 
 }  // namespace saccade

@@ -15,18 +15,22 @@ constexpr double kLargestPart = 1.05;
 constexpr size_t kFewestBoxes = 10;
 
 template <class Visit>
-void for_each_box(const GroundTruth& truth, Visit visit) {
+void for_each_box(const GroundTruth& truth, SeenSizes seen, Visit visit) {
   std::unordered_map<int64_t, ImageSize> sizes;
-  for (const ImageInfo& image : truth.images) sizes.emplace(image.id, ImageSize{image.height, image.width});
+  for (size_t i = 0; i < truth.images.size(); ++i) {
+    const ImageInfo& image = truth.images[i];
+    const bool is_known = image.width > 0 || i >= seen.size();
+    sizes.emplace(image.id, is_known ? ImageSize{image.height, image.width} : seen[i]);
+  }
   for (const Annotation& a : truth.annotations) {
     const auto it = sizes.find(a.image_id);
     visit(a, it == sizes.end() ? ImageSize() : it->second);
   }
 }
 
-BoxUnits units_of(const GroundTruth& truth) {
+BoxUnits units_of(const GroundTruth& truth, SeenSizes seen) {
   BoxUnits units;
-  for_each_box(truth, [&](const Annotation& a, ImageSize size) { units.add(a.bbox, size); });
+  for_each_box(truth, seen, [&](const Annotation& a, ImageSize size) { units.add(a.bbox, size); });
   return units;
 }
 
@@ -72,17 +76,21 @@ bool is_empty(const std::array<double, 4>& bbox, ImageSize image) {
 }
 
 std::string boxes_that_are_parts(const GroundTruth& truth) {
-  if (!units_of(truth).look_like_parts(true)) return "";
+  if (!units_of(truth, {}).look_like_parts(true)) return "";
   return fmt::format(
       "{} of {} boxes lie in 0 to 1: they look like parts of the image, expected pixels [x, y, width, height]",
       truth.annotations.size(), truth.annotations.size());
 }
 
-std::vector<std::string> remarks_on_boxes(const GroundTruth& truth) {
+std::string boxes_that_are_corners(const GroundTruth& truth, SeenSizes seen) {
+  if (!units_of(truth, seen).look_like_corners()) return "";
+  return "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image";
+}
+
+std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen) {
   std::vector<std::string> remarks;
-  if (units_of(truth).look_like_corners())
-    remarks.emplace_back(
-        "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image");
+  if (std::string corners = boxes_that_are_corners(truth, seen); !corners.empty())
+    remarks.push_back(std::move(corners));
   int64_t none = 0, large = 0, boxes = 0;
   const Annotation *first_none = nullptr, *first_large = nullptr;
   for (const Annotation& a : truth.annotations) {
@@ -113,13 +121,13 @@ std::vector<std::string> remarks_on_figures(const GroundTruth& truth) {
   return {};
 }
 
-std::vector<std::string> notes_on_boxes(const GroundTruth& truth) {
+std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen) {
   std::vector<std::string> notes = truth.notes;
   if (std::string parts = boxes_that_are_parts(truth); !parts.empty()) notes.push_back(std::move(parts));
-  for (std::string& remark : remarks_on_boxes(truth)) notes.push_back(std::move(remark));
+  for (std::string& remark : remarks_on_boxes(truth, seen)) notes.push_back(std::move(remark));
   int64_t outside = 0, empty = 0;
   const Annotation *first = nullptr, *first_empty = nullptr;
-  for_each_box(truth, [&](const Annotation& a, ImageSize size) {
+  for_each_box(truth, seen, [&](const Annotation& a, ImageSize size) {
     if (!a.iscrowd && is_empty(a.bbox, size) && empty++ == 0) first_empty = &a;
     if (reaches_outside(a.bbox, size) && outside++ == 0) first = &a;
   });

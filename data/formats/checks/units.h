@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,14 +33,19 @@ bool reaches_outside(const std::array<double, 4>& bbox, ImageSize image);
 // Whether nothing of the box lies in the image.
 bool is_empty(const std::array<double, 4>& bbox, ImageSize image);
 
+// Of the images of a list in its order, as they were seen: they count where the list has no size. Empty: none was looked at.
+using SeenSizes = std::span<const ImageSize>;
+
 // "all 66 boxes lie in 0 to 1, ...", or "".
 std::string boxes_that_are_parts(const GroundTruth& truth);
+// "the boxes look like [x1, y1, x2, y2], ...", or "".
+std::string boxes_that_are_corners(const GroundTruth& truth, SeenSizes seen);
 // What is allowed, but rarely meant: boxes that look like corners, areas that are 0 or larger than their box. A line each.
-std::vector<std::string> remarks_on_boxes(const GroundTruth& truth);
+std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen);
 // What the figures of detections in the set do not show, a line each.
 std::vector<std::string> remarks_on_figures(const GroundTruth& truth);
 // All of it, for who trains on or judges by the set: also what its reader noted, and how many boxes reach outside of their images or have
 // no area there.
-std::vector<std::string> notes_on_boxes(const GroundTruth& truth);
+std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen = {});
 
 }  // namespace saccade

@@ -175,7 +175,19 @@ TEST(Layouts, AreFound) {
           {{"train/_annotations.csv", "test/_annotations.csv"},
            "csv | train train/_annotations.csv train | test test/_annotations.csv test"},
           {{"train.csv", "val.csv", "images/"}, "csv | train train.csv images | val val.csv images"},
-          {{"annotations.csv", "images/"}, "csv | train annotations.csv images"}}) {
+          {{"annotations.csv", "images/"}, "csv | train annotations.csv images"},
+          // Names with capitals.
+          {{"annotations/instances_Train.json", "annotations/instances_Validation.json", "images/Train/",
+            "images/Validation/"},
+           "coco | train annotations/instances_Train.json images/Train | val annotations/instances_Validation.json "
+           "images/Validation"},
+          {{"Train/_annotations.coco.json", "VALID/_annotations.coco.json"},
+           "coco | train Train/_annotations.coco.json Train | val VALID/_annotations.coco.json VALID"},
+          {{"TRAIN/_annotations.csv", "Test/_annotations.csv"},
+           "csv | train TRAIN/_annotations.csv TRAIN | test Test/_annotations.csv Test"},
+          {{"Train/a.xml", "Val/b.xml"}, "voc | train Train Train | val Val Val"},
+          {{"classes.txt", "images/Train/", "images/Val/", "labels/Train/", "labels/Val/"},
+           "yolo | train classes.txt images/Train | val classes.txt images/Val"}}) {
     TestFolder dir;
     for (const std::string& file : c.files) {
       fs::create_directories(file.ends_with("/") ? fs::path(dir / file) : fs::path(dir / file).parent_path());
@@ -196,6 +208,20 @@ TEST(Layouts, AreFound) {
   write_bytes(dir / "train.json", "");
   EXPECT_NE(input_error([&] { find_splits(dir.path()); }).find("holds a data set as coco and one as csv"),
             std::string::npos);
+}
+
+TEST(Layouts, SplitsThatAreReadAsOneSetAreTold) {
+  TestFolder dir;
+  for (const char* split : {"train", "Val"}) {
+    write_below(dir, fmt::format("Annotations/{}/a.xml", split), kXml);
+    fs::create_directories(fs::path(dir / "JPEGImages") / split);
+  }
+  const DataSplits splits = find_splits(dir.path());
+  ASSERT_TRUE(splits.train && !splits.val);
+  ASSERT_EQ(splits.notes.size(), 1u);
+  EXPECT_NE(splits.notes[0].find("Annotations/train and "), std::string::npos) << splits.notes[0];
+  EXPECT_NE(splits.notes[0].find("Annotations/Val are read as one set"), std::string::npos)
+      << splits.notes[0];
 }
 
 TEST(Layouts, ValidationImagesAreDrawnByNameAndSeed) {

@@ -8,6 +8,8 @@
 
 #include "autograd/engine.h"
 #include "core/tensor/execution.h"
+#include "models/not_finite.h"
+#include "models/rcnn/losses.h"
 #include "models/rcnn/regions.h"
 #include "tests/models/schema_args.h"
 
@@ -27,6 +29,7 @@ std::shared_ptr<Detector> sketch_rcnn(const char* type, bool torchvision = false
 TEST(Rcnn, HasThePublishedParameters) {
   EXPECT_EQ(sketch_rcnn("faster_rcnn")->parameter_count(), 41753056);
   EXPECT_EQ(sketch_rcnn("mask_rcnn")->parameter_count(), 44396336);
+  EXPECT_EQ(sketch_rcnn("cascade_mask_rcnn")->parameter_count(), 77324606);
   EXPECT_EQ(sketch_rcnn("faster_rcnn", true)->parameter_count(), 41755286);
   EXPECT_EQ(sketch_rcnn("mask_rcnn", true)->parameter_count(), 44401393);
 }
@@ -34,12 +37,15 @@ TEST(Rcnn, HasThePublishedParameters) {
 TEST(Rcnn, CarriesTheNamesOfMmdetection) {
   std::set<std::string> names;
   for (const NamedTensor& t : sketch_rcnn("mask_rcnn")->named_tensors()) names.insert(t.name);
+  for (const NamedTensor& t : sketch_rcnn("cascade_mask_rcnn")->named_tensors()) names.insert(t.name);
   for (const char* name :
        {"backbone.layer4.2.conv3.weight", "neck.lateral_convs.3.conv.bias", "neck.fpn_convs.0.conv.weight",
         "rpn_head.rpn_conv.weight", "rpn_head.rpn_cls.bias", "rpn_head.rpn_reg.weight",
         "roi_head.bbox_head.shared_fcs.1.weight", "roi_head.bbox_head.fc_cls.bias",
         "roi_head.bbox_head.fc_reg.weight", "roi_head.mask_head.convs.3.conv.weight",
-        "roi_head.mask_head.upsample.weight", "roi_head.mask_head.conv_logits.bias"})
+        "roi_head.mask_head.upsample.weight", "roi_head.mask_head.conv_logits.bias",
+        "roi_head.bbox_head.0.shared_fcs.1.weight", "roi_head.bbox_head.2.fc_reg.bias",
+        "roi_head.mask_head.1.convs.3.conv.weight", "roi_head.mask_head.2.conv_logits.bias"})
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
@@ -91,7 +97,8 @@ TEST(RcnnSampling, TakesObjectsAndBackground) {
   RoiSampling options;
   options.sampler.count = 8;
   options.sampler.positives = 0.5;
-  const RoiSamples s = sample_rois(boxes.data(), scores.data(), 4, targets, 3, options, "test");
+  const RoiSamples s =
+      sample_rois(boxes_of_images(boxes.data(), scores.data(), 2, 4), targets, 3, options, "test");
   ASSERT_EQ(s.count(), 8);  // 2 objects, 3 proposals; 3 proposals
   EXPECT_EQ(s.labels, (std::vector<int64_t>{0, 1, 0, 3, 3, 3, 3, 3}));
   EXPECT_EQ(s.images, (std::vector<int64_t>{0, 0, 0, 0, 0, 1, 1, 1}));
@@ -105,6 +112,23 @@ TEST(RcnnSampling, TakesObjectsAndBackground) {
   EXPECT_NEAR(of_images[0], 1, 1e-6);
   EXPECT_NEAR(of_images[1], 1, 1e-6);
   EXPECT_NEAR(s.mask_weights[0], 1.0 / 3, 1e-6);
+  // The next stage has them where they have moved to: without the objects themselves, and cut to the image.
+  std::vector<float> moved = s.boxes;
+  for (float& corner : moved) corner += 10;
+  moved[5 * 4] = NAN;
+  const BoxLists next = moved_samples(s, moved.data(), {{64, 64}, {64, 64}});
+  ASSERT_EQ(next.size(), 2u);
+  EXPECT_EQ(next[0], (std::vector<float>{15, 15, 35, 35, 40, 10, 50, 20, 10, 50, 30, 64}));
+  EXPECT_EQ(next[1].size(), 8u);
+}
+
+TEST(RcnnSampling, LeavesOutAnchorsBeyondTheEdge) {
+  const Anchors anchors({.strides = {16}, .scales = {1}, .ratios = {1}});  // at 0 and 16 of both axes
+  const Target target = image_of_boxes(1, {32, 32}, {{0, 0, 9, 9}, {9, 9, 25, 25}});
+  const MaxIouOptions options{.positive = 0.7, .negative = 0.3, .least_quality = 0.1};
+  EXPECT_EQ(AnchorTargets(anchors, target, options).stands, (std::vector<int32_t>{0, -1, -1, 1}));
+  EXPECT_EQ(AnchorTargets(anchors, target, options, true).stands,
+            (std::vector<int32_t>{kIgnored, kIgnored, kIgnored, 1}));
 }
 
 // The targets of masks are RoIAlign's, of the mask as a map.
@@ -116,7 +140,7 @@ TEST(RcnnSampling, CutsMasksAsRoiAlignDoes) {
   RoiSamples s;
   s.boxes = {3, 5, 38, 45, 0, 0, 40, 50, 7.3f, 9.1f, 20.6f, 48.2f, 10, 10, 13, 12, -4, 20, 60, 70};
   const int64_t R = std::ssize(s.boxes) / 4;
-  for (int64_t r = 0; r < R; ++r) s.objects.push_back({r, 0, 0});
+  for (int64_t r = 0; r < R; ++r) s.objects.push_back({r, 0, 0, false});
   const std::vector<float> got = mask_targets(s, {target}, 14);
   std::vector<float> map;
   for (uint8_t pixel : target.instances[0].mask->bitmap()) map.push_back(pixel);
@@ -162,8 +186,8 @@ TEST(RcnnMasks, AreSampledAtTheCentresOfPixels) {
     }
 }
 
-Args small_rcnn_args() {
-  Args model = test::schema_args("mask_rcnn");
+Args small_rcnn_args(const std::string& type = "mask_rcnn") {
+  Args model = test::schema_args(type);
   Args &backbone = model.section("backbone"), &own = model.section("rcnn");
   backbone.set("blocks", std::vector<int64_t>{1, 1, 1, 1});
   backbone.set("width", int64_t{8});
@@ -190,9 +214,17 @@ Tensor region_noise(const Shape& shape, uint64_t seed) {
   return t;
 }
 
+struct RcnnKindCase {
+  const char* type;
+  size_t parts;  // of the loss
+};
+void PrintTo(const RcnnKindCase& kind, std::ostream* out) { *out << kind.type; }
+
+class RcnnKinds : public testing::TestWithParam<RcnnKindCase> {};
+
 // The losses of a step's batches add up to those of one large batch.
-TEST(Rcnn, LossesOfBatchesAddUp) {
-  auto model = test::build_detector(small_rcnn_args(), 3);
+TEST_P(RcnnKinds, LossesOfBatchesAddUp) {
+  auto model = test::build_detector(small_rcnn_args(GetParam().type), 3);
   model->initialize(3);
   model->set_training(true);
   const Tensor images = region_noise({2, 64, 96, 3}, 5);
@@ -206,7 +238,7 @@ TEST(Rcnn, LossesOfBatchesAddUp) {
     const DetectionLoss loss = model->loss(*model->forward(input), own, step);
     std::vector<double> parts;
     for (const auto& [name, value] : loss.parts) parts.push_back(value.item());
-    EXPECT_EQ(loss.parts.size(), 5u);
+    EXPECT_EQ(loss.parts.size(), GetParam().parts);
     parts.push_back(loss.total.value().item());
     return parts;
   };
@@ -217,8 +249,8 @@ TEST(Rcnn, LossesOfBatchesAddUp) {
   }
 }
 
-TEST(Rcnn, EveryParameterLearns) {
-  auto model = test::build_detector(small_rcnn_args(), 3);
+TEST_P(RcnnKinds, EveryParameterLearns) {
+  auto model = test::build_detector(small_rcnn_args(GetParam().type), 3);
   model->initialize(3);
   model->set_training(true);
   const std::vector<Target> targets{image_of_boxes(4, {64, 64}, {{4, 4, 24, 30}, {30, 30, 60, 62}})};
@@ -234,8 +266,8 @@ TEST(Rcnn, EveryParameterLearns) {
   }
 }
 
-TEST(Rcnn, LearnsNothingOfNothing) {
-  auto model = test::build_detector(small_rcnn_args(), 3);
+TEST_P(RcnnKinds, LearnsNothingOfNothing) {
+  auto model = test::build_detector(small_rcnn_args(GetParam().type), 3);
   model->initialize(3);
   model->set_training(true);
   const std::vector<Target> targets{image_of_boxes(4, {64, 64}, {})};
@@ -243,13 +275,13 @@ TEST(Rcnn, LearnsNothingOfNothing) {
   input.targets = &targets;
   const DetectionLoss loss = model->loss(*model->forward(input), targets);
   for (const auto& [name, value] : loss.parts) {
-    const bool of_objects = name == "rpn_bbox" || name == "bbox" || name == "mask";
+    const bool of_objects = name == "rpn_bbox" || name.starts_with("bbox") || name.starts_with("mask");
     EXPECT_EQ(value.item() == 0, of_objects) << name;
   }
 }
 
-TEST(Rcnn, FindsWithMasksInTheOriginalImage) {
-  auto model = test::build_detector(small_rcnn_args(), 3);
+TEST_P(RcnnKinds, FindsWithMasksInTheOriginalImage) {
+  auto model = test::build_detector(small_rcnn_args(GetParam().type), 3);
   model->initialize(3);
   model->set_training(false);
   Target target{.image_id = 1, .original_height = 128, .original_width = 160, .height = 64, .width = 80};
@@ -270,6 +302,49 @@ TEST(Rcnn, FindsWithMasksInTheOriginalImage) {
   const auto results = output->results();
   ASSERT_EQ(results.size(), 4u);
   EXPECT_EQ(results[3].second.shape(), (Shape{1, 10, 28, 28}));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RcnnKinds,
+                         testing::Values(RcnnKindCase{"mask_rcnn", 5}, RcnnKindCase{"cascade_mask_rcnn", 11}),
+                         [](const auto& p) { return std::string(p.param.type); });
+
+// With norms of the batch, which see no more rows than there are regions, and boxes of each class.
+TEST(Rcnn, HeadsOfConvolutionsLearn) {
+  Args args = small_rcnn_args("cascade_mask_rcnn");
+  Args& own = args.section("rcnn");
+  own.set("head_convs", int64_t{2});
+  own.set("head_layers", int64_t{1});
+  own.set("class_agnostic", false);
+  own.set("bbox_loss", std::string("giou"));
+  auto model = test::build_detector(args, 3);
+  model->initialize(3);
+  model->set_training(true);
+  const std::vector<Target> targets{image_of_boxes(4, {64, 64}, {{4, 4, 24, 30}, {30, 30, 60, 62}})};
+  DetectorInput input{.images = Var(region_noise({1, 64, 64, 3}, 5)), .sizes = {}};
+  input.targets = &targets;
+  const auto output = model->forward(input);
+  for (const StageOutput& stage : dynamic_cast<const RcnnOutput&>(*output).stages)
+    EXPECT_EQ(stage.boxes.dim(0), stage.samples.count());
+  backward(model->loss(*output, targets).total);
+  for (const NamedTensor& t : model->parameters()) {
+    if (!t.name.starts_with("roi_head.")) continue;
+    EXPECT_TRUE(t.var.grad().defined() && is_finite(t.var.grad())) << t.name;
+  }
+}
+
+// Smooth L1: half of the square over twice the limit below it, the distance less half of the limit above.
+TEST(RcnnLosses, AreSmoothNearZero) {
+  const Var deltas = row_numbers({2, 4}, {0, 0.05f, -0.5f, 3, 0, 0, 0, -0.2f});
+  const Tensor targets = Tensor::zeros({2, 4}), weights = Tensor::from<float>({2}, std::vector{1.0f, 2.0f});
+  const double smooth = 0.1, first = 0.05 * 0.05 / 2 / smooth + (0.5 - smooth / 2) + (3 - smooth / 2),
+               second = 0.2 - smooth / 2;
+  EXPECT_NEAR(weighted_l1(deltas, targets, weights, 3, smooth).value().item(), 3 * (first + 2 * second),
+              1e-5);
+  EXPECT_NEAR(weighted_l1(deltas, targets, weights, 1).value().item(), 3.55 + 2 * 0.2, 1e-5);
+  const Var boxes = row_numbers({2, 4}, {0, 0, 10, 10, 2, 2, 6, 4});
+  const Tensor wanted = Tensor::from<float>({2, 4}, std::vector<float>{5, 0, 15, 10, 2, 2, 6, 4});
+  // Two thirds of the union are not common, and the hull is the union; the second pair is equal.
+  EXPECT_NEAR(weighted_giou(boxes, wanted, weights, 1).value().item(), 2.0 / 3, 1e-5);
 }
 
 TEST(Rcnn, NeverFindsTheBackgroundThatComesFirst) {

@@ -78,6 +78,23 @@ std::vector<Target> make_targets(const std::vector<ImageSize>& sizes, uint64_t f
 
 const std::vector<ImageSize> kImageSizes{{64, 96}, {50, 70}, {32, 96}};
 
+// What the count of a step has assigned the loss takes, once, and for an image of this size and with these objects alone.
+TEST(RetinaNet, AssignsAnchorsOnceAStep) {
+  const std::vector<Target> targets = make_targets(kImageSizes);
+  const Anchors anchors({.strides = {8, 16}});
+  KeptAnchorTargets kept;
+  const auto first = kept.keep(anchors, targets[0], {}), second = kept.keep(anchors, targets[1], {});
+  Target wider = targets[0];
+  wider.width += 1;
+  Target fewer = targets[1];
+  fewer.instances.pop_back();
+  EXPECT_NE(kept.take(anchors, wider, {}), first);
+  EXPECT_NE(kept.take(anchors, fewer, {}), second);
+  EXPECT_EQ(kept.take(anchors, targets[1], {}), second);
+  EXPECT_EQ(kept.take(anchors, targets[0], {}), first);
+  EXPECT_NE(kept.take(anchors, targets[0], {}), first);
+}
+
 TEST(RetinaNet, LossesAreTheSumsOverTheAnchorsOfEachImage) {
   const DenseOutput output = make_output(kImageSizes, {96, 96});
   const std::vector<Target> targets = make_targets(kImageSizes);
@@ -102,8 +119,9 @@ TEST(RetinaNet, LossesAreTheSumsOverTheAnchorsOfEachImage) {
                                               : -0.75 * p * p * std::log(1 - p);
       }
       if (!object) continue;
-      const auto deltas = BoxCoder().encode(image.boxes.data() + 4 * i,
-                                            image.objects.data() + 4 * static_cast<size_t>(image.stands[i]));
+      const auto anchor = output.options->anchors.box(image.size, at);
+      const auto deltas =
+          BoxCoder().encode(anchor.data(), image.objects.data() + 4 * static_cast<size_t>(image.stands[i]));
       for (size_t d = 0; d < 4; ++d)
         l1 += std::abs(value(output.deltas, at.anchor * 4 + static_cast<int64_t>(d)) -
                        static_cast<double>(deltas[d]));

@@ -7,6 +7,8 @@
 #include "core/tensor/philox.h"
 #include "tests/input_error.h"
 #include "tests/test_folder.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/config.h"
 
 namespace saccade {
 namespace {
@@ -165,6 +167,46 @@ TEST(InitFrom, HeadsOfOtherClassesStartAnewOnRequest) {
                 init_from(folder / "d", net, {heads});
               }).find("expected weights of the same model"),
               std::string::npos);
+}
+
+TEST(InitFrom, ResizesPositionsOfOtherImages) {
+  struct Row {
+    const char *backbone, *before, *after, *resized;
+  };
+  const Row rows[] = {
+      {R"(type: "vit" arg { key: "patch" int: 8 } arg { key: "dim" int: 8 } arg { key: "depth" int: 1 } arg { key: "heads" int: 2 })",
+       R"(arg { key: "image_size" int: 32 })", R"(arg { key: "image_size" int: 48 })",
+       "1 tensors: pos_embed ([1, 17, 8] to [1, 37, 8])"},
+      {R"(type: "swin" arg { key: "embed_dim" int: 8 } arg { key: "depths" ints: [1, 1] } arg { key: "heads" ints: [1, 2] })",
+       R"(arg { key: "window" int: 3 })", R"(arg { key: "window" int: 4 })",
+       "2 tensors: layers.0.blocks.0.attn.relative_position_bias_table ([25, 1] to [49, 1]), "
+       "layers.1.blocks.0.attn.relative_position_bias_table ([25, 2] to [49, 2])"},
+      {R"(type: "dat_pp" arg { key: "blocks" string: "ND" } arg { key: "dims" ints: [8] } arg { key: "heads" ints: [2] })",
+       R"(arg { key: "image_size" int: 16 })", R"(arg { key: "image_size" int: 24 })",
+       "1 tensors: stages.0.attns.1.rpe_table ([2, 7, 7] to [2, 11, 11])"},
+  };
+  for (const Row& row : rows) {
+    TestFolder folder;
+    auto build = [&](const char* size) {
+      const Config config = parse_config(
+          fmt::format(R"(model {{ type: "classifier" backbone {{ {} {} }} }})", row.backbone, size), "test");
+      return build_model(config, 3);
+    };
+    auto source = build(row.before), model = build(row.after);
+    source->initialize(1);
+    model->initialize(2);
+    save_checkpoint(folder / "c", *source, {});
+    const InitReport report = init_from(folder / "c", *model);
+    EXPECT_EQ(report.lines().back(), std::string("positions of another image size, resized: ") + row.resized);
+    EXPECT_EQ(report.loaded.size(), source->named_tensors().size());
+    const auto before = source->named_tensors(), after = model->named_tensors();
+    for (size_t i = 0; i < after.size(); ++i) {
+      const Tensor old = before[i].var.value();
+      const bool same = old.shape() == after[i].var.shape();
+      const Tensor want = same ? old : after[i].resize(old, after[i].var.shape());
+      EXPECT_EQ(after[i].var.value().to_vector<float>(), want.to_vector<float>()) << after[i].name;
+    }
+  }
 }
 
 TEST(InitFrom, AnyNameOfASharedTensorFillsIt) {

@@ -214,5 +214,37 @@ TEST(ForeignWeights, ADatIsAClassifier) {
   EXPECT_EQ(args["blocks"], "LS LSLS LDLD LD");
 }
 
+// Spatial reductions have no table of positions that would tell the heads, which have 32 channels in all official models.
+TEST(ForeignWeights, ADatWithSpatialReductionIsAClassifier) {
+  TestFolder folder;
+  Config config;
+  for (const char* set : {"model.type=classifier", "model.backbone.type=dat",
+                          "model.backbone.arg.dims=[32,64,128,256]", "model.backbone.arg.heads=[1,2,4,8]",
+                          "model.backbone.arg.groups=[1,1,2,4]", "model.backbone.arg.blocks=PP LP LD LD",
+                          "model.backbone.arg.reductions=[8,4,1,1]", "model.backbone.arg.image_size=224"})
+    apply_set(config, set);
+  const auto model = build_model(config, 7);
+  model->initialize(1);
+  NamedValues tensors;
+  for (const NamedTensor& t : model->named_tensors()) tensors.emplace_back(t.name, t.var.value());
+  write_safetensors(folder / "dat.safetensors", tensors, {});
+  const Converted r = convert(folder / "dat.safetensors", folder / "out.safetensors");
+  ASSERT_EQ(r.status, 0) << r.err;
+  const LoadedModel loaded = load_trained_model(folder / "out.safetensors");
+  for (const auto& arg : loaded.config.model().backbone().arg()) {
+    if (arg.key() == "blocks") {
+      EXPECT_EQ(arg.string(), "PP LP LD LD");
+    }
+    const std::vector<int64_t> ints(arg.ints().begin(), arg.ints().end());
+    if (arg.key() == "heads") {
+      EXPECT_EQ(ints, (std::vector<int64_t>{1, 2, 4, 8}));
+    }
+    if (arg.key() == "reductions") {
+      EXPECT_EQ(ints, (std::vector<int64_t>{8, 4, 1, 1}));
+    }
+  }
+  EXPECT_EQ(loaded.module->parameter_count(), model->parameter_count());
+}
+
 }  // namespace
 }  // namespace saccade

@@ -99,7 +99,15 @@ TEST(Recipes, ClassifiersHaveThePublishedSizes) {
                                 {"pvt_m", 44'208'104},
                                 {"pvt_l", 61'369'320},
                                 {"dat_t", 28'319'138},
-                                {"dat_p", 30'677'120}}) {
+                                {"dat_p", 30'677'120},
+                                {"dat_pp_t", 23'962'876},
+                                {"dat_pp_s", 53'127'366},
+                                {"dat_pp_b", 93'690'640},
+                                {"vit_l", 304'326'632},
+                                {"deit_b_384", 86'859'496},
+                                {"swin_b_384", 87'903'584},
+                                {"swin_l", 196'532'476},
+                                {"swin_l_384", 196'735'516}}) {
     Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
     EXPECT_EQ(sketch_model(build_args(c), 1000)->parameter_count(), expected) << name;
   }
@@ -117,7 +125,22 @@ TEST(Recipes, PyramidsHaveThePublishedSizes) {
                                 {"mask_rcnn_swin_t", 47'794'602},
                                 {"mask_rcnn_swin_s", 69'112'506},
                                 {"mask_rcnn_dat_t", 47'825'386},
-                                {"mask_rcnn_dat_s", 69'206'650}}) {
+                                {"mask_rcnn_dat_s", 69'206'650},
+                                {"retinanet_dat_pp_t", 33'684'360},
+                                {"retinanet_dat_pp_s", 63'297'810},
+                                {"mask_rcnn_dat_pp_t", 44'781'700},
+                                {"mask_rcnn_dat_pp_s", 74'403'342},
+                                {"mask_rcnn_pvt_s", 44'138'736},
+                                {"cascade_mask_rcnn_r50", 77'324'606},
+                                {"cascade_mask_rcnn_swin_t", 85'629'804},
+                                {"cascade_mask_rcnn_swin_s", 106'947'708},
+                                {"cascade_mask_rcnn_swin_b", 144'977'002},
+                                {"cascade_mask_rcnn_dat_t", 85'660'588},
+                                {"cascade_mask_rcnn_dat_s", 107'041'852},
+                                {"cascade_mask_rcnn_dat_b", 145'090'410},
+                                {"cascade_mask_rcnn_dat_pp_t", 81'436'998},
+                                {"cascade_mask_rcnn_dat_pp_s", 110'468'816},
+                                {"cascade_mask_rcnn_dat_pp_b", 150'899'418}}) {
     Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
     EXPECT_EQ(sketch_model(build_args(c), 80)->parameter_count(), expected) << name;
   }
@@ -196,6 +219,10 @@ TEST(Recipes, AreThere) {
                            "dat_s",
                            "dat_b",
                            "dat_p",
+                           "dat_pp_t",
+                           "dat_pp_b_384",
+                           "dat_b_384",
+                           "deit_b_384",
                            "deformable_detr_swin_t",
                            "deformable_detr_dat_t",
                            "dino_r50_4scale",

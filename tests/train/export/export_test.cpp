@@ -49,7 +49,10 @@ const std::set<std::string> kOperators{"Abs",
                                        "Clip",
                                        "Concat",
                                        "Conv",
+                                       "ConvTranspose",
+                                       "Cos",
                                        "Div",
+                                       "Equal",
                                        "Erf",
                                        "Exp",
                                        "Expand",
@@ -57,9 +60,12 @@ const std::set<std::string> kOperators{"Abs",
                                        "GatherElements",
                                        "GatherND",
                                        "Gemm",
+                                       "Greater",
+                                       "GreaterOrEqual",
                                        "GridSample",
                                        "Identity",
                                        "InstanceNormalization",
+                                       "Less",
                                        "Log",
                                        "MatMul",
                                        "Max",
@@ -68,16 +74,17 @@ const std::set<std::string> kOperators{"Abs",
                                        "Mul",
                                        "NonMaxSuppression",
                                        "Pow",
+                                       "Range",
                                        "ReduceMax",
                                        "ReduceMean",
                                        "ReduceSum",
                                        "Relu",
                                        "Reshape",
+                                       "RoiAlign",
                                        "ScatterND",
                                        "Shape",
                                        "Sigmoid",
                                        "Sin",
-                                       "Cos",
                                        "Slice",
                                        "Softmax",
                                        "Sqrt",
@@ -258,6 +265,33 @@ TEST(Export, EveryFamilyIsStandardOperators) {
         EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{free, c.rows, 4}));
       }
       for (auto [type, count] : c.nodes) EXPECT_EQ(count_nodes(proto, type), count) << type;
+      EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
+    }
+  }
+}
+
+// Of any number of images: which one a region is cut out of follows from its number.
+TEST(Export, DetectorsOfTwoStagesFinishForAnyBatch) {
+  for (const auto& [type, own, stages] :
+       {std::tuple{"mask_rcnn", "", 1},
+        {"cascade_mask_rcnn", "", 3},
+        {"cascade_mask_rcnn", "head_convs: 1 head_layers: 1 class_agnostic: false bbox_loss: \"giou\"", 3}}) {
+    const LoadedModel model = small_model(fmt::format(
+        "model {{ type: \"{}\" backbone {{ blocks: [1, 1, 1, 1] width: 8 }} rcnn {{ channels: 16 head_dim: 16 "
+        "mask_channels: 8 mask_layers: 1 candidates: 30 proposals: 20 detections: 6 {} }} }}",
+        type, own));
+    for (int64_t batch : {2, 0}) {
+      SCOPED_TRACE(fmt::format("{} {}, batch {}", type, own, batch));
+      const ExportedModel exported =
+          export_model(*model.module, *outputs_of(model), {.height = 64, .width = 96, .batch = batch});
+      const onnx::ModelProto proto = parsed(exported.file);
+      check_structure(proto);
+      const int64_t free = batch == 0 ? -1 : batch;
+      EXPECT_EQ(exported.outputs, (std::vector<std::string>{"labels", "boxes", "scores", "masks"}));
+      EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{free, 6, 4}));
+      EXPECT_EQ(shape_of(proto.graph().output(3)), (std::vector<int64_t>{free, 6, 28, 28}));
+      EXPECT_EQ(count_nodes(proto, "RoiAlign"), 4 * (stages + 1));  // of four levels
+      EXPECT_EQ(count_nodes(proto, "ConvTranspose"), stages);
       EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
     }
   }

@@ -54,6 +54,7 @@ std::vector<SplitCase> split_cases() {
                      ""});
   cases.push_back({"retinanet", "retinanet", "", ""});
   cases.push_back({"mask_rcnn", "mask_rcnn", "", ""});
+  cases.push_back({"cascade_mask_rcnn", "cascade_mask_rcnn", "", ""});
   cases.push_back({"classifier", "classifier", "", ""});
   return cases;
 }
@@ -72,7 +73,7 @@ std::string split_config(const SplitCase& c) {
                                   : "",
       classifies              ? ""
       : c.type == "retinanet" ? "retinanet { channels: 16 tower_layers: 1 }"
-      : c.type == "mask_rcnn"
+      : c.type.ends_with("mask_rcnn")
           ? "rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 samples: 32 proposals: 64 }"
           : fmt::format("transformer {{ hidden_dim: 16 heads: 2 encoder_layers: {} decoder_layers: 2 "
                         "ffn_dim: 16 dropout: 0 {} }}",
@@ -132,10 +133,10 @@ class StepSplits : public testing::TestWithParam<SplitCase> {
 TEST_P(StepSplits, AreTheStepOfOneLargeBatch) {
   const Logged whole = train(kWhole);
   for (const char* name : {"loss", "loss_class", "gradient_norm"}) ASSERT_TRUE(whole.contains(name)) << name;
-  ASSERT_TRUE(whole.contains(GetParam().type == "classifier"  ? "top1"
-                             : GetParam().type == "mask_rcnn" ? "loss_mask"
-                             : GetParam().type == "retinanet" ? "positive_anchors"
-                                                              : "class_error"));
+  ASSERT_TRUE(whole.contains(GetParam().type == "classifier"          ? "top1"
+                             : GetParam().type.ends_with("mask_rcnn") ? "loss_mask"
+                             : GetParam().type == "retinanet"         ? "positive_anchors"
+                                                                      : "class_error"));
   const bool has_ranks = run_script("command -v mpirun").status == 0;
   for (const Split& s : kSplits) {
     if (s.ranks > 1 && !has_ranks) continue;

@@ -1,12 +1,18 @@
 // Masks from the data file to predictions, through the detector of cell_masks.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <regex>
 
+#include <saccade/saccade.h>
+#include "data/evaluation/detections.h"
+#include "data/images/image.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/library/saccade.hpp"
 
 namespace saccade {
 namespace {
@@ -23,6 +29,42 @@ struct BothFigures {
     find("AP", AP), find("segm_AP", segm_AP), find("segm_AR_100", segm_AR_100);
   }
 };
+
+// libsaccade gives the same masks, in C++ and in C.
+void expect_masks_of_library(const std::string& checkpoint, const std::string& images,
+                             const std::vector<Detection>& expected) {
+  const Model model(checkpoint, "cpu");
+  saccade_model* c_model = nullptr;
+  ASSERT_EQ(saccade_model_load(checkpoint.c_str(), "cpu", &c_model), SACCADE_OK) << saccade_last_error();
+  std::vector<std::filesystem::path> files;
+  for (const auto& file : std::filesystem::directory_iterator(images)) files.push_back(file.path());
+  std::sort(files.begin(), files.end());
+  size_t compared = 0;
+  for (const auto& file : files) {
+    saccade_result* result = nullptr;
+    ASSERT_EQ(saccade_predict_file(c_model, file.c_str(), 0.02, &result), SACCADE_OK) << saccade_last_error();
+    const std::vector<MaskedPrediction> found = model.predict_masks_of_file(file, 0.02);
+    EXPECT_EQ(saccade_result_count(result, 0), found.size());
+    for (size_t i = 0; i < found.size(); ++i, ++compared) {
+      const PixelMask& mask = found[i].mask;
+      ASSERT_LT(compared, expected.size());
+      EXPECT_EQ(mask.counts, expected[compared].mask->counts()) << file << " " << i;
+      std::vector<uint8_t> pixels = mask.pixels(), of_c(pixels.size());
+      EXPECT_EQ(std::ssize(pixels), mask.width * mask.height);
+      EXPECT_EQ(std::count(pixels.begin(), pixels.end(), 255), expected[compared].mask->area());
+      EXPECT_EQ(saccade_result_has_mask(result, 0, i), 1);
+      EXPECT_EQ(saccade_result_mask(result, 0, i, of_c.data(), of_c.size()), SACCADE_OK);
+      EXPECT_EQ(of_c, pixels);
+      EXPECT_EQ(saccade_result_mask(result, 0, i, of_c.data(), of_c.size() - 1), SACCADE_BAD_INPUT);
+    }
+    EXPECT_EQ(saccade_result_has_mask(result, 0, found.size()), 0);
+    uint8_t none = 0;
+    EXPECT_EQ(saccade_result_mask(result, 0, found.size(), &none, 1), SACCADE_BAD_INPUT);
+    saccade_result_free(result);
+  }
+  EXPECT_EQ(compared, expected.size());
+  saccade_model_free(c_model);
+}
 
 TEST(Masks, AreLearnedAndPredicted) {
   TestFolder folder;
@@ -55,11 +97,29 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
         << part;
   }
   const std::string checkpoint = output + "/checkpoints/last.safetensors";
-  ASSERT_EQ(run_command({"predict", "--checkpoint", checkpoint, "--threshold", "0.02", "--output",
-                         folder / "found", images}),
+  ASSERT_EQ(run_command({"predict", "--checkpoint", checkpoint, "--threshold", "0.02", "--batch-size", "1",
+                         "--crop", "--output", folder / "found", images}),
             0);
-  EXPECT_NE(read_bytes(folder / "found/detections.json").find("\"segmentation\": {\"size\": ["),
-            std::string::npos);
+  const std::vector<Detection> found =
+      read_detections(folder / "found/detections.json", nullptr, nullptr, true);
+  ASSERT_FALSE(found.empty());
+  expect_masks_of_library(checkpoint, images, found);
+  // Objects are cut out along their masks: PNG files with alpha, of the masks' size.
+  const std::regex crop("\"crop\": \"([^\"]*)\"");
+  const std::string list = read_bytes(folder / "found/detections.json");
+  size_t cut = 0;
+  for (std::sregex_iterator it(list.begin(), list.end(), crop), end; it != end; ++it, ++cut) {
+    const std::string png = read_bytes(folder / ("found/" + (*it)[1].str()));
+    ASSERT_GT(png.size(), 26U);
+    const Mask& mask = *found[cut].mask;
+    EXPECT_EQ(png[25], mask.area() > 0 ? 6 : 2) << (*it)[1];
+    const Image picture = read_image(folder / ("found/" + (*it)[1].str()));
+    if (mask.area() > 0) {
+      EXPECT_EQ(static_cast<double>(picture.width), mask.box().width());
+      EXPECT_EQ(static_cast<double>(picture.height), mask.box().height());
+    }
+  }
+  EXPECT_EQ(cut, found.size());
   // Training, evaluation and report tell both figures, unless one is asked for.
   EXPECT_EQ(logged_numbers(output, "segm_AP").size(), 1U);
   EXPECT_EQ(logged_numbers(output, "segm_AP/[^\"]*").size(), 1U);

@@ -1,4 +1,4 @@
-// Detectors on a feature pyramid learn on backbones of several stages.
+// Detectors on a feature pyramid learn on every backbone of several stages.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -46,9 +46,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         PyramidBackbone{"swin", R"(type: "swin" outputs: [1, 2, 3, 4] arg { key: "embed_dim" int: 8 }
           arg { key: "depths" ints: [1, 1, 2, 1] } arg { key: "heads" ints: [1, 1, 2, 2] } arg { key: "window" int: 4 })"},
-        PyramidBackbone{"dat", R"(type: "dat" outputs: [1, 2, 3, 4] arg { key: "blocks" string: "L L LD D" }
+        PyramidBackbone{"dat", R"(type: "dat" outputs: [1, 2, 3, 4] arg { key: "blocks" string: "L P LD D" }
           arg { key: "dims" ints: [8, 16, 32, 64] } arg { key: "heads" ints: [1, 1, 2, 2] }
-          arg { key: "groups" ints: [1, 1, 1, 2] } arg { key: "window" int: 4 } arg { key: "image_size" int: 96 })"}),
+          arg { key: "groups" ints: [1, 1, 1, 2] } arg { key: "window" int: 4 } arg { key: "image_size" int: 96 })"},
+        PyramidBackbone{"pvt", R"(type: "pvt" arg { key: "depths" ints: [1, 1, 1, 1] }
+          arg { key: "dims" ints: [8, 16, 32, 64] } arg { key: "heads" ints: [1, 1, 2, 2] }
+          arg { key: "mlp_ratios" ints: [2, 2, 2, 2] } arg { key: "image_size" int: 64 })"}),
     [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Attention of all queries with all keys, and inside windows.
+// Attention of all queries with all keys, inside windows, and of tokens with those around them.
 #include <algorithm>
 
+#include "core/kernels/neighbourhood_attention/neighbourhood_attention.h"
 #include "core/kernels/window_attention/window_attention.h"
 #include "train/export/lowering.h"
 
@@ -110,6 +111,46 @@ void lower_window_attention(Lowering& l) {
       l.reshape(l.node("Gather", {rows, l.graph().ints(put, "map_tokens")}, {{"axis", 1}}), {0, H, W, C}));
 }
 SACCADE_REGISTER_LOWERING("window_attention", lower_window_attention);
+
+// Every query's window of keys and values is picked by index.
+void lower_neighbourhood_attention(Lowering& l) {
+  refuse_mask(l);
+  const int64_t heads = l.integer("heads"), window = l.integer("window"), side = 2 * window - 1;
+  const int64_t H = l.shape(0)[1], W = l.shape(0)[2], C = l.shape(0)[3] / 3, keys = window * window;
+  const kernels::NeighbourAxis rows{static_cast<int>(H), static_cast<int>(window)},
+      columns{static_cast<int>(W), static_cast<int>(window)};
+  const Tensor table = l.has(1) ? l.constant(size_t{1}).contiguous() : Tensor();
+  Tensor pick = Tensor::empty({H * W, keys}, DType::kI64), bias = Tensor::zeros({heads, H * W, 1, keys});
+  for (int64_t q = 0; q < H * W; ++q) {
+    const int64_t y = q / W, x = q % W;
+    for (int64_t k = 0; k < keys; ++k) {
+      const int64_t ky = rows.first_key(static_cast<int>(y)) + k / window,
+                    kx = columns.first_key(static_cast<int>(x)) + k % window;
+      pick.data<int64_t>()[q * keys + k] = ky * W + kx;
+      for (int64_t h = 0; h < heads && table.defined(); ++h)
+        bias.data<float>()[(h * H * W + q) * keys + k] =
+            table.data<float>()[(h * side + ky - y + window - 1) * side + kx - x + window - 1];
+    }
+  }
+  // [3, N, heads, H W, D]
+  const std::string qkv =
+      l.transpose(l.reshape(l.input(0), {0, H * W, 3, heads, C / heads}), {2, 0, 3, 1, 4});
+  auto part = [&](int64_t i) {
+    return l.node("Gather",
+                  {qkv, l.graph().constant(Tensor::from<int64_t>({}, std::vector<int64_t>{i}), "part")},
+                  {{"axis", 0}});
+  };
+  const std::string at = l.graph().constant(pick, "neighbours");
+  auto windows = [&](int64_t i) { return l.node("Gather", {part(i), at}, {{"axis", 2}}); };
+  const std::string q = l.reshape(l.node("Mul", {part(0), l.graph().scalar(l.number("scale"))}),
+                                  {0, heads, H * W, 1, C / heads});
+  std::string scores = l.node("MatMul", {q, l.transpose(windows(1), {0, 1, 2, 4, 3})});
+  if (table.defined()) scores = l.node("Add", {scores, l.graph().constant(bias, "position_bias")});
+  const std::string y =
+      l.reshape(l.node("MatMul", {softmax(l, scores), windows(2)}), {0, heads, H * W, C / heads});
+  l.result(l.reshape(l.transpose(y, {0, 2, 1, 3}), {0, H, W, C}));
+}
+SACCADE_REGISTER_LOWERING("neighbourhood_attention", lower_neighbourhood_attention);
 
 }  // namespace
 }  // namespace saccade

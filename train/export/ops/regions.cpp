@@ -83,6 +83,16 @@ void lower_nms(Lowering& l) {
 }
 SACCADE_REGISTER_LOWERING("nms", lower_nms, true);
 
+// rows [N, K] -> i64 [N K]: the image of each
+void lower_images_of_rows(Lowering& l) {
+  auto number = [&](int64_t value) {
+    return l.graph().constant(Tensor::scalar(static_cast<double>(value), DType::kI64), "number");
+  };
+  const std::string count = l.node("Squeeze", {l.shape_of(l.result_traced()), l.graph().ints({0}, "axes")});
+  l.result(l.node("Div", {l.node("Range", {number(0), count, number(1)}), number(l.shape(0)[1])}));
+}
+SACCADE_REGISTER_LOWERING("images_of_rows", lower_images_of_rows);
+
 void lower_whole_numbers(Lowering& l) { l.result(cast_to(l, l.input(0), onnx::TensorProto::INT64)); }
 SACCADE_REGISTER_LOWERING("whole_numbers", lower_whole_numbers);
 

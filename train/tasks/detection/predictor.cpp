@@ -44,8 +44,10 @@ std::vector<bool> shown_labels(const PredictArguments& arguments, const LoadedMo
   return shown;
 }
 
-// What lies in the box, which is cut to the image; at least a pixel.
-Image cut_out(const Image& image, const Box& box) {
+// The file of what lies in the object's box, which is cut to the image, at least a pixel; of an object with a mask its pixels alone.
+std::vector<uint8_t> cut_out(const Image& image, const Instance& object) {
+  const Mask* mask = object.mask && object.mask->area() > 0 ? object.mask.get() : nullptr;
+  const Box& box = mask ? mask->box() : object.box;
   auto place = [](double low, double high, int64_t size) {
     const auto limit = static_cast<double>(size);
     const auto begin = static_cast<int64_t>(std::floor(std::clamp(low, 0.0, limit - 1)));
@@ -54,7 +56,11 @@ Image cut_out(const Image& image, const Box& box) {
   };
   const auto [x1, x2] = place(box.x1, box.x2, image.width);
   const auto [y1, y2] = place(box.y1, box.y2, image.height);
-  return cut_out(image, y1, x1, {y2 - y1, x2 - x1});
+  const ImageSize size{y2 - y1, x2 - x1};
+  const Image part = cut_out(image, y1, x1, size);
+  if (!mask) return encode_drawing(part);
+  const Mask own = mask->crop(y1, x1, size);
+  return encode_drawing(part, &own);
 }
 
 class BoxPredictor : public Predictor {
@@ -136,7 +142,7 @@ class BoxPredictor : public Predictor {
       if (arguments_.crop) {
         crop = names.name("crops/" +
                           input.picture.substr(0, input.picture.size() - std::string_view(".png").size()));
-        write_file(workspace.file(crop), encode_drawing(cut_out(image, d.box)));
+        write_file(workspace.file(crop), cut_out(image, d));
         pictures.push_back(crop);
       }
       add_to_list(input, d, crop);

@@ -1,0 +1,40 @@
+// What a stage of an R-CNN says of the regions that it learns from, and the losses of it.
+#pragma once
+
+#include <vector>
+
+#include "core/types/step_images.h"
+#include "models/rcnn/region_heads.h"
+#include "models/rcnn/roi_samples.h"
+
+namespace saccade {
+
+struct StageOutput {
+  RoiSamples samples;
+  Tensor boxes;             // [R, 4]: of the samples, and of what fills their number up
+  BoxHead::Result regions;  // of these
+  Var mask_logits;  // likewise of the samples that stand for an object; undefined: no masks, or none does
+};
+
+enum class BoxLoss {
+  kL1,        // of how the regions are moved
+  kSmoothL1,  // the same, squares below 1
+  kGiou,      // of the boxes that come of it
+};
+
+// [] f32 each, without weights: means over the regions of an image, of `masks` over those that stand for an object, and then over the images
+// of the step, of `masks` over those with objects.
+struct StageLoss {
+  Var classes, boxes, masks;
+};
+StageLoss stage_loss(const StageOutput& output, const std::vector<Target>& targets, const StepImages& step,
+                     const BoxCoder& coder, BoxLoss box_loss);
+
+// The values, followed by so many others that there are `count`.
+template <class T>
+std::vector<T> filled(std::vector<T> values, int64_t count, T other) {
+  values.resize(static_cast<size_t>(count), other);
+  return values;
+}
+
+}  // namespace saccade
