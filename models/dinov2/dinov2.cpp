@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "layers/module_scope.h"
+#include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
 #include "models/common/position_grid.h"
@@ -59,7 +60,7 @@ class DinoV2 : public Backbone {
       // Of the training with hidden patches: never used here.
       param("mask_token", {1, o.dim}, init::constant(0), false);
     }
-    pos_embed_ = param("pos_embed", {1, grid_ * grid_ + 1, o.dim}, small);
+    pos_embed_ = param("pos_embed", {1, grid_ * grid_ + 1, o.dim}, small, true, &resize_positions);
     patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.dim, false);
     const auto rates = drop_path_rates({o.depth}, o.drop_path)[0];
     VisionBlockOptions block{.shape = {.dim = o.dim, .heads = o.heads},
