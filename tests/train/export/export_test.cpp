@@ -228,6 +228,12 @@ const ExportCase kCases[] = {
                           " } " + kSmallTransformer + "levels: 2 } }"},
     {"swin", vision("swin", kSwin), false, {{"Softmax", 4}}},
     {"dat", vision("dat", kDat), false, {{"GridSample", 2}}},  // the keys and the table of positions
+    {"dat_pp",
+     vision(
+         "dat_pp",
+         R"(arg { key: "blocks" string: "ND" } arg { key: "dims" ints: [8] } arg { key: "heads" ints: [2] })"),
+     false,
+     {{"GridSample", 2}, {"Softmax", 2}}},
     {"vit", vision("vit", kVit), false, {{"Softmax", 1}}},
     {"pvt", vision("pvt", kPvt), false, {{"Softmax", 2}, {"Conv", 3}}},
 };
