@@ -226,7 +226,9 @@ DatasetReport check_dataset(const DataPaths& paths, GroundTruth* left, int threa
   try {
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
     GroundTruth truth = read_any(paths.wants.image_classes ? paths : with_masks(paths), add);
-    const int64_t unread = report.problems.count() - truth.faulty_masks;
+    int64_t kept = truth.faulty_masks;  // of records that were read all the same
+    check_file_names(truth, paths.annotations, [&](const std::string&) { ++kept; });
+    const int64_t unread = report.problems.count() - kept;
     if (paths.wants.image_classes)
       check_class_images(truth, paths, threads, report);
     else if (std::ranges::any_of(truth.images, [](const ImageInfo& i) { return i.label_values != nullptr; }))
