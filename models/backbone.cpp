@@ -48,9 +48,11 @@ void infer_backbone(Inference& weights, const std::string& prefix) {
     if (!spec.infer || !spec.infer(weights, prefix)) continue;
     return weights.set("model.backbone.type", name);
   }
-  fail_input(
-      "{}: the backbone is no ResNet (no \"{}layer4.0.conv1.weight\"), expected --config with its model",
-      weights.path(), prefix);
+  std::string known;
+  for (const auto& [name, spec] : backbones().all())
+    if (spec.infer) known += (known.empty() ? "" : ", ") + name;
+  fail_input("{}: no backbone under \"{}\" whose names are known ({}), expected --config with its model",
+             weights.path(), prefix, known);
 }
 
 std::shared_ptr<Backbone> build_backbone(const Args& section, const std::vector<int64_t>& default_outputs) {

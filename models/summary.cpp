@@ -101,4 +101,8 @@ ModelSummary summarize(Classifier& model, int64_t height, int64_t width) {
   return summarize(model, [&] { model.forward(Var(Tensor::zeros({1, height, width, 3}))); });
 }
 
+ModelSummary summarize(Segmenter& model, int64_t height, int64_t width) {
+  return summarize(model, [&] { model.forward(Var(Tensor::zeros({1, height, width, 3}))); });
+}
+
 }  // namespace saccade

@@ -8,6 +8,7 @@
 
 #include "models/classifier.h"
 #include "models/detector.h"
+#include "models/segmenter.h"
 
 namespace saccade {
 
@@ -32,5 +33,6 @@ ModelSummary summarize(Module& model, const std::function<void()>& run);
 // The same for one image of height x width.
 ModelSummary summarize(Detector& model, int64_t height, int64_t width);
 ModelSummary summarize(Classifier& model, int64_t height, int64_t width);
+ModelSummary summarize(Segmenter& model, int64_t height, int64_t width);
 
 }  // namespace saccade

@@ -1,6 +1,7 @@
 // What decides the size of an image: DETR's crop and short sides, or a fixed size in one of four ways.
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "data/augment/augment.h"
 #include "data/augment/transforms.h"
@@ -84,8 +85,23 @@ AugmentFunction make_fixed_resize(const AugmentFields& f) {
   };
 }
 
-// "Large-scale jitter" (Ghiasi et al., 2021): the largest size that fits height x width, times U(scale_min, scale_max), is
-// cut or padded to height x width. Before, width and height are stretched against each other by up to max_stretch. With
+// The share that the most frequent class has of those pixels of a window that have one; 1 where there is only one.
+double largest_share(const LabelMap& labels, int64_t y, int64_t x, ImageSize window) {
+  std::unordered_map<uint16_t, int64_t> counts;
+  int64_t all = 0, most = 0;
+  for (int64_t row = y; row < y + window.height; ++row)
+    for (int64_t column = x; column < x + window.width; ++column) {
+      const uint16_t label = labels.values[static_cast<size_t>(row * labels.size.width + column)];
+      if (label == LabelMap::kIgnored) continue;
+      most = std::max(most, ++counts[label]);
+      ++all;
+    }
+  return counts.size() < 2 ? 1 : static_cast<double>(most) / static_cast<double>(all);
+}
+
+// "Large-scale jitter" (Ghiasi et al., 2021): the largest size that fits height x width, or scale_short_side and scale_long_side
+// (mmsegmentation), times U(scale_min, scale_max), is cut or padded to height x width. Of label maps, a window is drawn up to ten times until
+// no class has class_share_max of it. Before, width and height are stretched against each other by up to max_stretch. With
 // pad_as_image a small image is put at a random place on a grey canvas that then counts as image, instead of top left with
 // padding that is masked.
 AugmentFunction make_scale_jitter(const AugmentFields& f) {
@@ -94,6 +110,9 @@ AugmentFunction make_scale_jitter(const AugmentFields& f) {
                max_stretch = f.number("max_stretch");
   SACCADE_CHECK(low > 0 && high >= low, "[augment] the scales must be 0 < scale_min <= scale_max");
   SACCADE_CHECK(max_stretch >= 1, "[augment] max_stretch must be at least 1");
+  const auto short_side = static_cast<double>(f.integer("scale_short_side")),
+             long_side = static_cast<double>(f.integer("scale_long_side"));
+  const double share_max = f.number("class_share_max");
   return [=, height = f.integer("height"), width = f.integer("width"),
           pad_as_image = f.number("pad_as_image") != 0, min_visible = visible_part(f),
           filter = f.filter](Sample& sample, Rng& rng) {
@@ -101,13 +120,22 @@ AugmentFunction make_scale_jitter(const AugmentFields& f) {
     double stretch = std::exp(0.5 * std::log(max_stretch) * rng.uniform(-1.0, 1.0));
     double w = static_cast<double>(sample.image.width) * stretch,
            h = static_cast<double>(sample.image.height) / stretch;
-    double ratio = scale * std::min(static_cast<double>(width) / w, static_cast<double>(height) / h);
+    double fit = std::min(static_cast<double>(width) / w, static_cast<double>(height) / h);
+    if (short_side > 0) fit = short_side / std::min(w, h);
+    if (short_side > 0 && long_side > 0) fit = std::min(fit, long_side / std::max(w, h));
+    double ratio = scale * fit;
     int64_t scaled_w = std::max<int64_t>(1, std::llround(w * ratio));
     int64_t scaled_h = std::max<int64_t>(1, std::llround(h * ratio));
     // The whole image is resized before the window is cut, so the filter sees the same neighbours as in evaluation.
     resize(sample, scaled_h, scaled_w, filter);
     int64_t kept_h = std::min(scaled_h, height), kept_w = std::min(scaled_w, width);
     int64_t y = pick_between(rng, 0, scaled_h - kept_h), x = pick_between(rng, 0, scaled_w - kept_w);
+    if (share_max > 0 && share_max < 1 && !sample.label_map.values.empty())
+      for (int draw = 1; draw < 10 && largest_share(sample.label_map, y, x, {kept_h, kept_w}) >= share_max;
+           ++draw) {
+        y = pick_between(rng, 0, scaled_h - kept_h);
+        x = pick_between(rng, 0, scaled_w - kept_w);
+      }
     if (kept_h < scaled_h || kept_w < scaled_w) crop(sample, y, x, kept_h, kept_w, min_visible);
     if (pad_as_image) {
       int64_t top = pick_between(rng, 0, height - kept_h), left = pick_between(rng, 0, width - kept_w);

@@ -2,6 +2,7 @@
 // configuration names it; training reports its primary metrics.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,11 +25,12 @@ struct Evaluation {
   std::vector<std::string> notes;  // what the user should know, a line each
 };
 
-// What a model says of images, one or several of a detector, one of a classifier.
+// What a model says of images, one or several of a detector, one of a classifier or of a model of label maps.
 struct Predicted {
   std::vector<Detection> detections = {};
-  std::span<const float> logits = {};  // of a classifier, [K],
-  int64_t label = 0;                   // and its image's class
+  std::span<const float> logits = {};                       // of a classifier, [K],
+  int64_t label = 0;                                        // and its image's class
+  std::span<const uint16_t> labels = {}, true_labels = {};  // of pixels, as LabelMap has them
 };
 
 // Takes one prediction after another.
@@ -46,9 +48,10 @@ class Evaluator {
 
 struct EvaluatorSpec {
   struct Options {
-    const GroundTruth* truth = nullptr;  // of a detector; lives longer
-    std::string source = "detections";   // where they come from, for messages
-    bool per_class = false;              // the table also has the metrics of each class
+    const GroundTruth* truth =
+        nullptr;  // of a detector, or whose categories are the classes of pixels; lives longer
+    std::string source = "detections";  // where they come from, for messages
+    bool per_class = false;             // the table also has the metrics of each class
     FigureOptions figures = {};
   };
   std::string name;
@@ -65,6 +68,10 @@ inline Registry<EvaluatorSpec>& detection_evaluators() {
   return registry;
 }
 inline Registry<EvaluatorSpec>& classification_evaluators() {
+  static Registry<EvaluatorSpec> registry("evaluator");
+  return registry;
+}
+inline Registry<EvaluatorSpec>& segmentation_evaluators() {
   static Registry<EvaluatorSpec> registry("evaluator");
   return registry;
 }

@@ -15,20 +15,23 @@
 #include "data/formats/joining/joined_folders.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/joining/united_truth.h"
+#include "data/formats/label_maps/label_values.h"
 #include "data/formats/splits.h"
 
 namespace saccade {
 namespace {
 
 // Its members, and what they are called.
-constexpr std::pair<bool Contents::*, const char*> kContents[] = {
-    {&Contents::boxes, "boxes"}, {&Contents::masks, "masks"}, {&Contents::image_classes, "image classes"}};
+constexpr std::pair<bool Contents::*, const char*> kContents[] = {{&Contents::boxes, "boxes"},
+                                                                  {&Contents::masks, "masks"},
+                                                                  {&Contents::image_classes, "image classes"},
+                                                                  {&Contents::label_maps, "label maps"}};
 
 const DataFormat& recognised_format(const DataPaths& paths) {
   if (!paths.format.empty()) return data_formats().find(paths.format);
   const DataFormat *found = nullptr, *otherwise = nullptr;
   for (const auto& [name, format] : data_formats().all()) {
-    if (format.provides.common(paths.wants).is_empty()) continue;
+    if (format.offers().common(paths.wants).is_empty()) continue;
     if (format.recognises == nullptr) otherwise = &format;
     if (format.recognises == nullptr || !format.recognises(paths)) continue;
     if (found != nullptr)
@@ -47,10 +50,14 @@ const DataFormat& format_of(const DataPaths& paths) {
 
 void fail_at_the_first(const std::string& problem) { fail_input("{}", problem); }
 
-GroundTruth read_whole(const DataFormat& format, const DataPaths& paths, const ProblemReport& report) {
+GroundTruth read_whole(const DataFormat& format, const DataPaths& all, const ProblemReport& report) {
+  DataPaths paths = all;
+  const bool draws = paths.wants.label_maps && !format.provides.label_maps;
+  paths.wants.masks = paths.wants.masks || draws;
   GroundTruth truth = format.read(paths, report);
   truth.ids_are_places = !format.has_category_ids;
   if (paths.wants.masks) check_masks(truth, paths.annotations, report);
+  if (draws) draw_labels(truth, paths, report);
   check_file_names(truth, paths.annotations, report);
   note_unnamed_images(truth, paths, format.read);
   take_known_categories(truth, paths.categories);
@@ -76,6 +83,7 @@ DataPaths plain_set(DataPaths set, const DataPaths& all) {
   const bool masks = set.wants.masks || all.wants.masks;
   set.wants = all.wants;
   set.wants.masks = masks;
+  set.label_maps = all.label_maps;
   set.categories = {};
   return set;
 }
@@ -162,13 +170,19 @@ std::string Contents::text() const {
 std::vector<std::string> formats_with(const Contents& wanted) {
   std::vector<std::string> names;
   for (const auto& [name, format] : data_formats().all())
-    if (format.provides.has(wanted)) names.push_back(name);
+    if (format.offers().has(wanted)) names.push_back(name);
   return names;
+}
+
+Contents DataFormat::offers() const {
+  Contents all = provides;
+  all.label_maps = all.label_maps || all.masks;
+  return all;
 }
 
 const DataFormat& find_format(const std::string& name, const Contents& wanted, const std::string& what) {
   const DataFormat& format = data_formats().find(name, what);
-  if (!format.provides.has(wanted))
+  if (!format.offers().has(wanted))
     fail_input("{}: data format {} has {}, the task needs {}; formats that have them: {}", what, name,
                format.provides.text(), wanted.text(), fmt::join(formats_with(wanted), ", "));
   return format;
@@ -213,6 +227,8 @@ DatasetReport check_dataset(const DataPaths& paths, GroundTruth* left, int threa
     const int64_t unread = report.problems.count() - truth.faulty_masks;
     if (paths.wants.image_classes)
       check_class_images(truth, paths, threads, report);
+    else if (std::ranges::any_of(truth.images, [](const ImageInfo& i) { return i.label_values != nullptr; }))
+      check_label_images(truth, paths, threads, report);
     else
       check_ground_truth(truth, paths, threads, report, left);
     if (left != nullptr && unread > 0)

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/tensor/error.h"
+#include "data/formats/label_maps/label_values.h"
 
 namespace saccade {
 namespace {
@@ -103,8 +104,20 @@ Sample Dataset::make_sample(int64_t index, Image image) const {
     }
     sample.instances.push_back(std::move(*instance));
   }
+  sample.label_map = label_map_of(index, size);
   sample.image = std::move(image);
   return sample;
+}
+
+LabelMap Dataset::label_map_of(int64_t index, ImageSize size) const {
+  const ImageInfo& info = image(index);
+  const auto label_of = [&](int64_t category) { return class_of(category); };
+  if (!info.label_file.empty()) return read_label_map(info.label_file, size, *info.label_values, label_of);
+  if (!truth_.drawn_labels) return {};
+  const auto& background = truth_.drawn_labels->background;
+  return draw_label_map(annotations_of(index), size,
+                        background ? static_cast<uint16_t>(class_of(*background)) : LabelMap::kIgnored,
+                        label_of, [&](const Annotation& a) { return truth_.where(a, name_); });
 }
 
 }  // namespace saccade

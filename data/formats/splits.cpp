@@ -46,7 +46,7 @@ const std::optional<DataPaths>& split_called(const DataSplits& splits, const std
 namespace {
 
 bool is_asked_for(const DataFormat& format, const std::string& name, const Contents& wanted) {
-  return format.find != nullptr && !format.provides.common(wanted).is_empty() &&
+  return format.find != nullptr && !format.offers().common(wanted).is_empty() &&
          (name.empty() || format.name == name);
 }
 
@@ -94,10 +94,16 @@ DataSplits look_for_splits(const std::string& folder, const std::string& named, 
   if (!is_folder(folder) && !is_file(folder))
     fail_input("{}: no such folder, or file that describes one", folder);
   DataSplits found;
+  bool has_own = false;  // not something that what is wanted is made of
   for (const auto& [name, format] : data_formats().all()) {
     if (!is_asked_for(format, named, wanted)) continue;
     DataSplits splits = splits_in(format, folder);
     if (!splits.train && !splits.val && !splits.test) continue;
+    const bool is_own = !format.provides.common(wanted).is_empty();
+    if (!found.format.empty() && is_own != has_own) {
+      if (has_own) continue;
+      found = {};
+    }
     if (!found.format.empty())
       fail_input("{}: holds a data set as {} and one as {}; data.train and data.val say which, path by path",
                  folder, found.format, name);
@@ -108,6 +114,7 @@ DataSplits look_for_splits(const std::string& folder, const std::string& named, 
       }
     found = std::move(splits);
     found.format = name;
+    has_own = is_own;
   }
   note_joined_splits(found);
   join_classes(found);
@@ -282,7 +289,8 @@ void keep_first(GroundTruth& truth, int64_t most) {
   for (const Annotation& a : truth.annotations)
     if (!a.iscrowd) with_objects.insert(a.image_id);
   for (const ImageInfo& image : truth.images)
-    if (std::ssize(kept) < most && with_objects.contains(image.id)) kept.insert(image.id);
+    if (std::ssize(kept) < most && (with_objects.contains(image.id) || !image.label_file.empty()))
+      kept.insert(image.id);
   if (kept.empty()) return;
   std::erase_if(truth.images, [&](const ImageInfo& i) { return !kept.contains(i.id); });
   std::erase_if(truth.annotations, [&](const Annotation& a) { return !kept.contains(a.image_id); });

@@ -70,6 +70,16 @@ Rgb color_of_label(int64_t label) {
   return out;
 }
 
+std::vector<uint32_t> label_palette(const std::vector<int64_t>& values) {
+  std::vector<uint32_t> palette(256, 0);
+  for (size_t k = 0; k < values.size(); ++k) {
+    const Rgb color = color_of_label(static_cast<int64_t>(k));
+    palette.at(static_cast<size_t>(values[k])) =
+        uint32_t{color[0]} << 16 | uint32_t{color[1]} << 8 | color[2];
+  }
+  return palette;
+}
+
 void draw_mask(Image& image, const Mask& mask, Rgb color) {
   SACCADE_CHECK(mask.size() == (ImageSize{image.height, image.width}),
                 "[draw_mask] a mask of {} x {} on {} x {} pixels", mask.size().width, mask.size().height,

@@ -19,6 +19,8 @@ struct DrawnPoint {
 
 // Neighbouring labels get clearly different colours.
 Rgb color_of_label(int64_t label);
+// For a PNG file of values: 256 colours 0xRRGGBB, of each label's value that of the label, of the others black.
+std::vector<uint32_t> label_palette(const std::vector<int64_t>& values);
 // Lets the colour shine through on the mask's pixels and draws their outline. Throws Error for a mask of another
 // size than the image.
 void draw_mask(Image& image, const Mask& mask, Rgb color);

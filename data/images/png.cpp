@@ -1,14 +1,12 @@
 // PNG through libpng. Every checksum counts. https://www.w3.org/TR/png-3/
-#include <png.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <csetjmp>
-#include <cstring>
 
 #include "core/tensor/error.h"
 #include "data/images/codecs.h"
 #include "data/images/orientation.h"
+#include "data/images/png_reader.h"
 
 namespace saccade {
 namespace {
@@ -65,78 +63,17 @@ ImageHeader png_header(Bytes b, const std::string& name) {
   return header;
 }
 
-// libpng's state beside the file that it reads. Its errors jump (it is C), so nothing below a jump owns memory.
-struct PngReader {
-  PngReader(Bytes b) : file(b) {
-    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning);
-    if (png != nullptr) info = png_create_info_struct(png);
-    SACCADE_CHECK(info != nullptr, "[decode_png] libpng cannot be started");
-  }
-  ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
-  PngReader(const PngReader&) = delete;
-  PngReader& operator=(const PngReader&) = delete;
-
-  static void on_error(png_structp png, png_const_charp text) {
-    auto* reader = static_cast<PngReader*>(png_get_error_ptr(png));
-    std::strncpy(reader->problem, text, sizeof(reader->problem) - 1);
-    reader->no_memory = std::strstr(text, "memory") != nullptr;  // its own words and zlib's have no number
-    png_longjmp(png, 1);
-  }
-  // Of warnings only those about the pixels count: too many, too few or a wrong checksum.
-  static void on_warning(png_structp png, png_const_charp text) {
-    if (std::strstr(text, "IDAT") != nullptr) on_error(png, text);
-  }
-  static void read(png_structp png, png_bytep to, size_t count) {
-    auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
-    if (count > reader->file.size() - reader->at) png_error(png, "the PNG file is cut off");
-    std::memcpy(to, reader->file.data() + reader->at, count);
-    reader->at += count;
-    // After the last row libpng would inflate and throw away whatever there is.
-    if (reader->at > reader->row_end) png_error(png, "more data than its pixels need");
-  }
-
-  bool decode(Image& image) {
-    if (setjmp(png_jmpbuf(png))) return false;  // NOLINT(cert-err52-cpp): libpng's way
-    png_set_read_fn(png, this, read);
-    png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    png_set_user_limits(png, 0x7FFFFFFF, 0x7FFFFFFF);                       // image.cpp has its own
-    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // texts, profiles
-    png_read_info(png, info);
-    if (png_get_image_width(png, info) != image.width || png_get_image_height(png, info) != image.height)
-      png_error(png, "two sizes");
-    png_set_strip_16(png);
-    png_set_palette_to_rgb(png);
-    png_set_expand_gray_1_2_4_to_8(png);
-    png_set_gray_to_rgb(png);
-    png_set_strip_alpha(png);
-    const int passes = png_set_interlace_handling(png);
-    png_read_update_info(png, info);
-    const size_t stride = png_get_rowbytes(png, info);
-    if (stride != image.rgb.size() / static_cast<size_t>(image.height))
-      png_error(png, "an unknown form of pixels");
-    for (int pass = 0; pass < passes; ++pass)
-      for (int64_t y = 0; y < image.height; ++y) {
-        row_end = at + 4 * stride + (size_t{1} << 16);
-        png_read_row(png, image.row(y), nullptr);
-      }
-    row_end = file.size();
-    png_read_end(png, nullptr);
-    return true;
-  }
-
-  Bytes file;
-  size_t at = 0, row_end = SIZE_MAX;
-  png_structp png = nullptr;
-  png_infop info = nullptr;
-  char problem[128] = "";
-  bool no_memory = false;
-};
+// 8-bit RGB.
+void as_rgb(png_structp png) {
+  png_set_strip_16(png);
+  png_set_palette_to_rgb(png);
+  png_set_expand_gray_1_2_4_to_8(png);
+  png_set_gray_to_rgb(png);
+  png_set_strip_alpha(png);
+}
 
 void png_decode(Bytes b, Image& image, const std::string& name) {
-  PngReader reader(b);
-  const bool ok = reader.decode(image);
-  if (reader.no_memory) fail_memory(name);
-  if (!ok) fail_input("{}: damaged image ({})", name, reader.problem);
+  PngReader(b).decode({image.height, image.width}, image.rgb, as_rgb, name);
 }
 
 }  // namespace

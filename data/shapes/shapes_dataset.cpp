@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <memory>
+#include <numeric>
 
 #include "core/files/output_file.h"
 #include "core/files/temporary.h"
@@ -11,6 +13,8 @@
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco/segmentation_json.h"
+#include "data/images/draw.h"
+#include "data/images/stored_pixels.h"
 
 namespace saccade {
 namespace {
@@ -47,6 +51,13 @@ std::string annotations_json(const ShapesOptions& options, const std::vector<Sha
   return out + "]}\n";
 }
 
+// Of the values of label maps.
+std::string class_list() {
+  std::string lines = "background\n";
+  for (const std::string& name : shape_names()) lines += name + "\n";
+  return lines;
+}
+
 }  // namespace
 
 const std::vector<std::string>& shape_names() {
@@ -63,29 +74,40 @@ void write_shapes_dataset(const std::string& folder, const ShapesOptions& option
                options.min_side, options.max_side);
   }
   fs::path base = folder;
-  for (const char* name : {"annotations.json", "images"}) {
+  for (const char* name : {"annotations.json", "images", "label_maps"}) {
     std::error_code error;
     if (fs::exists(base / name, error))
       fail_input("{}: is already there, choose another folder", (base / name).string());
   }
   std::error_code error;
   const MadeFolder made(folder);
-  const std::string temporary = make_own_folder((base / "images.tmp").string());
-  TemporaryPath images(temporary);
+  const std::string temporary = make_own_folder((base / "images.tmp").string()),
+                    temporary_maps = make_own_folder((base / "label_maps.tmp").string());
+  TemporaryPath images(temporary), maps(temporary_maps);
+  std::vector<int64_t> values(shape_names().size() + 1);
+  std::iota(values.begin(), values.end(), 0);
+  const std::vector<uint32_t> palette = label_palette(values);
   std::vector<ShapesImage> all(static_cast<size_t>(options.images));
   std::atomic<int64_t> done{0};
   run_tasks(options.images, options.threads, [&](int64_t i) {
     ShapesImage& drawn = all[static_cast<size_t>(i)];
     drawn = draw_shapes_image(options, i);
     write_png(drawn.image, temporary + "/" + image_name(i));
+    write_stored_pixels(temporary_maps + "/" + image_name(i), drawn.label_map.size, drawn.label_map.values,
+                        palette);
     drawn.image.rgb = {};
+    drawn.label_map = {};
     if (options.progress) options.progress(++done);
   });
-  fs::rename(temporary, base / "images", error);
-  if (error) fail_input("{}: cannot make the folder: {}", (base / "images").string(), error.message());
-  TemporaryPath placed((base / "images").string());
+  write_file(temporary_maps + "/classes.txt", class_list());
+  std::vector<std::unique_ptr<TemporaryPath>> placed;
+  for (const auto& [from, name] : {std::pair{temporary, "images"}, std::pair{temporary_maps, "label_maps"}}) {
+    fs::rename(from, base / name, error);
+    if (error) fail_input("{}: cannot make the folder: {}", (base / name).string(), error.message());
+    placed.push_back(std::make_unique<TemporaryPath>((base / name).string()));
+  }
   write_file((base / "annotations.json").string(), annotations_json(options, all));
-  placed.keep();
+  for (const auto& path : placed) path->keep();
 }
 
 }  // namespace saccade

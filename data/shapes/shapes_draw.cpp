@@ -276,6 +276,10 @@ class Canvas {
            .area = area,
            .segmentation = std::make_shared<const Segmentation>(Segmentation{.polygons = {}, .runs = mask})});
     }
+    result.label_map = LabelMap({image_.height, image_.width});
+    std::ranges::transform(owner_, result.label_map.values.begin(), [&](int owner) {
+      return static_cast<uint16_t>(owner < 0 ? 0 : shapes_[static_cast<size_t>(owner)].category + 1);
+    });
     result.image = std::move(image_);
     return result;
   }

@@ -7,6 +7,7 @@
 // stage has as many cells as the first one of the training had, in another shape, it forgets to resize: not so here.)
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "layers/module_scope.h"
 #include "layers/position_tables.h"
@@ -192,13 +193,13 @@ std::shared_ptr<Classifier> build_pvt_classifier(const Args& args, int64_t num_c
   return std::make_shared<PvtClassifier>(options, num_classes);
 }
 
-bool infer_pvt_classifier(Inference& in) {
-  const std::string b = "model.backbone.arg.", first_patches = "patch_embed1.proj.weight";
-  if (!in.has("head.weight") || !in.has("cls_token") || !in.has(first_patches) || !in.has("pos_embed1"))
-    return false;
+// -> pixels on a side of the images that its positions are of; nothing: it is no PVT.
+std::optional<int64_t> infer_pvt_shape(Inference& in, const std::string& prefix) {
+  const std::string b = "model.backbone.arg.", positions = prefix + "pos_embed1";
+  if (!in.has(prefix + "patch_embed1.proj.weight") || !in.has(positions)) return std::nullopt;
   std::vector<int64_t> depths, dims, heads, mlp_ratios, reductions;
   for (int64_t s = 1; s <= static_cast<int64_t>(kMaxStages); ++s) {
-    const std::string block = fmt::format("block{}.", s), hidden = block + "0.mlp.fc1.weight";
+    const std::string block = fmt::format("{}block{}.", prefix, s), hidden = block + "0.mlp.fc1.weight";
     const int64_t depth = in.count(block, ".norm1.weight");
     if (depth == 0 || !in.has(hidden)) break;
     depths.push_back(depth);
@@ -208,8 +209,8 @@ bool infer_pvt_classifier(Inference& in) {
     const std::string reduction = block + "0.attn.sr.weight";
     reductions.push_back(in.has(reduction) ? in.size(reduction, 2) : 1);
   }
-  if (depths.empty()) return false;
-  const int64_t side = kPvtPatch * std::llround(std::sqrt(static_cast<double>(in.size("pos_embed1", 1))));
+  if (depths.empty()) return std::nullopt;
+  const int64_t side = kPvtPatch * std::llround(std::sqrt(static_cast<double>(in.size(positions, 1))));
   in.set(b + "depths", depths);
   in.set(b + "dims", dims);
   in.set(b + "heads", heads);
@@ -219,11 +220,20 @@ bool infer_pvt_classifier(Inference& in) {
   in.expect_in_json<std::string>("hidden_act", "gelu");
   in.expect_in_json<double>("layer_norm_eps", kPvtNormEps);
   in.assumed.push_back(fmt::format("{}heads: {}", b, fmt::join(heads, ", ")));
-  infer_classes(in, "head.", {.side = side});
+  return side;
+}
+
+bool infer_pvt(Inference& in, const std::string& prefix) { return infer_pvt_shape(in, prefix).has_value(); }
+
+bool infer_pvt_classifier(Inference& in) {
+  if (!in.has("head.weight") || !in.has("cls_token")) return false;
+  const auto side = infer_pvt_shape(in, "");
+  if (!side) return false;
+  infer_classes(in, "head.", {.side = *side});
   return true;
 }
 
-SACCADE_REGISTER_BACKBONE(pvt, build_pvt, build_pvt_classifier, nullptr, false, infer_pvt_classifier);
+SACCADE_REGISTER_BACKBONE(pvt, build_pvt, build_pvt_classifier, infer_pvt, false, infer_pvt_classifier);
 
 }  // namespace
 }  // namespace saccade

@@ -30,7 +30,8 @@ const WeightRules kPvtNames = [] {
                           .file = __FILE__,
                           .markers = {"patch_embeddings.0.position_embeddings"},
                           .prefix = "pvt.",
-                          .rules = kPvtNames});
+                          .rules = kPvtNames,
+                          .place = WeightNaming::kBackboneInDetectors});
 
 }  // namespace
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// ResNet v1.5 (He et al. 2016; stride in the 3x3 convolution) with torchvision's parameter names, and the registration of both
-// variants.
+// ResNet v1.5 (He et al. 2016; stride in the 3x3 convolution) with torchvision's parameter names, the same with the stem of
+// mmsegmentation's ResNetV1c, and the registration of all variants.
 #include <array>
 
 #include "layers/conv2d.h"
@@ -107,12 +107,19 @@ class ResNet : public Backbone {
  public:
   explicit ResNet(const ResNetOptions& options) : options_(options) {
     bool stem_trains = options.frozen_stages < 1;
-    conv1_ =
-        child("conv1", std::make_shared<Conv2d>(
-                           3, options.width, 7, Conv2dOptions{.stride = 2, .padding = 3},
-                           Conv2dInit{.bias = false, .weight = init::kaiming_normal_fan_out()}, stem_trains));
     NormOptions norm{options.frozen_batch_norm, options.frozen_statistics, stem_trains};
-    bn1_ = child("bn1", make_norm(options.width, norm));
+    auto stem = [&](const char* conv, const char* bn, int64_t from, int64_t to, int64_t kernel, int64_t s) {
+      stem_convs_.push_back(child(conv, make_conv(from, to, kernel, s, 1, stem_trains)));
+      stem_norms_.push_back(child(bn, make_norm(to, norm)));
+    };
+    if (options.variant_c) {
+      const int64_t half = std::max<int64_t>(options.width / 2, 1);
+      stem("stem.0", "stem.1", 3, half, 3, 2);
+      stem("stem.3", "stem.4", half, half, 3, 1);
+      stem("stem.6", "stem.7", half, options.width, 3, 1);
+    } else {
+      stem("conv1", "bn1", 3, options.width, 7, 2);
+    }
     int64_t in = options.width;
     for (size_t s = 0; s < options.blocks.size(); ++s) {
       auto stage = make_child<ResNetStage>(fmt::format("layer{}", s + 1));
@@ -133,7 +140,10 @@ class ResNet : public Backbone {
 
   std::vector<Var> forward(const Var& images) override {
     ModuleScope scope(*this);
-    Var x = max_pool2d(conv_then_norm(*this, *conv1_, *bn1_, cache_, images, Activation::kRelu), 3, 2, 1);
+    Var x = images;
+    for (size_t i = 0; i < stem_convs_.size(); ++i)
+      x = conv_then_norm(*this, *stem_convs_[i], *stem_norms_[i], caches_[i], x, Activation::kRelu);
+    x = max_pool2d(x, 3, 2, 1);
     std::vector<Var> maps;
     for (int64_t s = 1; s <= options_.outputs.back(); ++s) {
       x = stages_[static_cast<size_t>(s - 1)]->forward(x);
@@ -147,9 +157,9 @@ class ResNet : public Backbone {
 
  private:
   ResNetOptions options_;
-  std::shared_ptr<Conv2d> conv1_;
-  std::shared_ptr<BatchNorm2d> bn1_;
-  FoldedConvCache cache_;
+  std::vector<std::shared_ptr<Conv2d>> stem_convs_;
+  std::vector<std::shared_ptr<BatchNorm2d>> stem_norms_;
+  std::array<FoldedConvCache, 3> caches_;  // of the stem
   std::vector<std::shared_ptr<ResNetStage>> stages_;
   std::vector<int64_t> stage_channels_;
 };
@@ -183,6 +193,7 @@ ResNetOptions read_resnet(const Args& args, const std::vector<int64_t>& default_
     fail_input("{}.blocks: {} stages, expected 1 to {}", args.path(), blocks.size(), kMaxStages);
   options.blocks = blocks;
   options.width = args.get_int("width");
+  options.variant_c = args.get_string("variant") == "c";
   options.variant_d = args.get_string("variant") == "d";
   options.dilation = args.get_bool("dilation");
   if (options.variant_d && options.dilation)
@@ -248,12 +259,15 @@ bool infer_resnet_d(Inference& in, const std::string& prefix) {
 
 bool infer_resnet(Inference& in, const std::string& prefix) {
   if (infer_resnet_d(in, prefix)) return true;
-  if (!in.has(prefix + "conv1.weight") || !in.has(prefix + "layer4.0.conv1.weight")) return false;
+  const bool variant_c = in.has(prefix + "stem.6.weight");
+  const std::string stem = prefix + (variant_c ? "stem.6.weight" : "conv1.weight");
+  if (!in.has(stem) || !in.has(prefix + "layer4.0.conv1.weight")) return false;
   const std::string b = "model.backbone.";
+  if (variant_c) in.set(b + "variant", "c");
   std::vector<int64_t> blocks;
   for (int stage = 1; stage <= 4; ++stage)
     blocks.push_back(in.count(fmt::format("{}layer{}.", prefix, stage), ".conv1.weight"));
-  infer_size(in, blocks, in.has(prefix + "layer1.0.conv3.weight"), in.size(prefix + "conv1.weight", 0));
+  infer_size(in, blocks, in.has(prefix + "layer1.0.conv3.weight"), in.size(stem, 0));
   if (!in.given().get_section("backbone").has("dilation"))
     in.set(b + "dilation", in.argument_or("dilation", false, b + "dilation"));
   return true;

@@ -10,7 +10,8 @@ struct ResNetOptions {
   std::vector<int64_t> blocks{3, 4, 6, 3};
   int64_t width = 64;      // channels of the stem and of the first stage's 3x3 convolutions
   bool bottleneck = true;  // else basic blocks
-  bool variant_d = false;  // make_resnet_d(), else torchvision's
+  bool variant_c = false;  // torchvision's with a stem of three 3x3 convolutions
+  bool variant_d = false;  // make_resnet_d()
   bool dilation = false;   // DC5: the last stage dilates instead of striding; not with variant d
   bool frozen_batch_norm = true;
   bool frozen_statistics = false;         // of norms that are not frozen; not with variant d

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "layers/module_scope.h"
 #include "models/backbone.h"
@@ -167,15 +168,14 @@ std::shared_ptr<Classifier> build_swin_classifier(const Args& args, int64_t num_
   return std::make_shared<PooledClassifier>("SwinClassifier", body, "head", num_classes, vision_linear());
 }
 
-bool infer_swin_classifier(Inference& in) {
-  const std::string b = "model.backbone.arg.", patches = "patch_embed.proj.weight",
-                    first = "layers.0.blocks.0.";
+// -> pixels of an image whose last map is one window; nothing: it is no Swin.
+std::optional<int64_t> infer_swin_shape(Inference& in, const std::string& prefix) {
+  const std::string b = "model.backbone.arg.", patches = prefix + "patch_embed.proj.weight",
+                    first = prefix + "layers.0.blocks.0.";
   const std::string table = "attn.relative_position_bias_table";
-  if (!in.has("head.weight") || !in.has(patches) || !in.has(first + table) ||
-      !in.has(first + "mlp.fc1.weight"))
-    return false;
+  if (!in.has(patches) || !in.has(first + table) || !in.has(first + "mlp.fc1.weight")) return std::nullopt;
   std::vector<int64_t> depths, heads;
-  auto stage = [&] { return fmt::format("layers.{}.blocks.", depths.size()); };
+  auto stage = [&] { return fmt::format("{}layers.{}.blocks.", prefix, depths.size()); };
   while (in.has(stage() + "0." + table)) {
     heads.push_back(in.size(stage() + "0." + table, 1));
     depths.push_back(in.count(stage(), ".norm1.weight"));
@@ -191,12 +191,27 @@ bool infer_swin_classifier(Inference& in) {
   in.set(b + "window", window);
   in.set(b + "mlp_ratio",
          static_cast<double>(in.size(first + "mlp.fc1.weight", 0)) / static_cast<double>(dim));
-  // The last stage's map is one window.
-  infer_classes(in, "head.", {.side = (window * patch) << (depths.size() - 1), .center = 0.9});
+  return (window * patch) << (depths.size() - 1);
+}
+
+bool infer_swin(Inference& in, const std::string& prefix) {
+  if (!infer_swin_shape(in, prefix)) return false;
+  std::vector<int64_t> outputs;
+  for (int64_t stage = 1; stage <= static_cast<int64_t>(kMaxStages); ++stage)
+    if (in.has(fmt::format("{}norm{}.weight", prefix, stage - 1))) outputs.push_back(stage);
+  in.set("model.backbone.outputs", outputs);
   return true;
 }
 
-SACCADE_REGISTER_BACKBONE(swin, build_swin, build_swin_classifier, nullptr, false, infer_swin_classifier);
+bool infer_swin_classifier(Inference& in) {
+  if (!in.has("head.weight")) return false;
+  const auto side = infer_swin_shape(in, "");
+  if (!side) return false;
+  infer_classes(in, "head.", {.side = *side, .center = 0.9});
+  return true;
+}
+
+SACCADE_REGISTER_BACKBONE(swin, build_swin, build_swin_classifier, infer_swin, false, infer_swin_classifier);
 
 }  // namespace
 }  // namespace saccade

@@ -16,6 +16,7 @@ const WeightRules kSwinNames = weight_rules(
         {"encoder.layers.*.blocks.*.attention.(self|relative_position_bias).relative_position_bias_table",
          "layers.*.blocks.*.attn.relative_position_bias_table"},
         {"encoder.layers.*.downsample.", "layers.*.downsample."},
+        {"hidden_states_norms.stage*.", "norm-."},
         {"layernorm.", "norm."},
         {"classifier.", "head."},
     },
@@ -45,7 +46,8 @@ bool is_timm_swin(const WeightsFile& file) {
      .file = __FILE__,
      .markers = {"swin.embeddings.patch_embeddings", "attention.self.relative_position_bias_table"},
      .prefix = "swin.",
-     .rules = kSwinNames});
+     .rules = kSwinNames,
+     .place = WeightNaming::kBackboneInDetectors});
 [[maybe_unused]] const bool timm_swin = weight_namings().add(
     {.name = "timm Swin", .file = __FILE__, .rules = kTimmSwinNames, .recognise = is_timm_swin});
 

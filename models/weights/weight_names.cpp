@@ -77,12 +77,15 @@ Translated official_name(std::string_view name, const WeightNaming* naming) {
   if (!naming) return {std::string(name)};
   if (name.starts_with(naming->prefix)) name.remove_prefix(naming->prefix.size());
   Translated to = translate(name, *naming).value_or(Translated{std::string(name)});
-  if (naming->place != WeightNaming::kDetector || !to.name.starts_with(kOfficialBackbone)) return to;
-  const std::string inner = to.name.substr(std::string_view(kOfficialBackbone).size());
-  for (const auto& [other, backbone] : weight_namings().all())
-    if (backbone.place == WeightNaming::kBackboneInDetectors)
-      if (auto mapped = translate(inner, backbone))
-        return {kOfficialBackbone + mapped->name, mapped->part, mapped->parts};
+  if (naming->place != WeightNaming::kDetector) return to;
+  const std::string place = to.name.starts_with(kOfficialBackbone) ? kOfficialBackbone : kPlainBackbone;
+  if (!to.name.starts_with(place)) return to;
+  for (const auto& [other, backbone] : weight_namings().all()) {
+    if (backbone.place != WeightNaming::kBackboneInDetectors) continue;
+    std::string_view inner = std::string_view(to.name).substr(place.size());
+    if (inner.starts_with(backbone.prefix)) inner.remove_prefix(backbone.prefix.size());
+    if (auto mapped = translate(inner, backbone)) return {place + mapped->name, mapped->part, mapped->parts};
+  }
   return to;
 }
 
@@ -198,6 +201,10 @@ OfficialWeights official_weights(const WeightsFile& file) {
       continue;
     }
     std::string_view name = std::string_view(e.name).substr(wrapper.size());
+    if (naming && std::ranges::any_of(naming->unused, [&](const auto& u) { return name.starts_with(u); })) {
+      out.ignored.push_back(e.name);
+      continue;
+    }
     if (name.starts_with(kInnerDetr)) name.remove_prefix(kInnerDetr.size());
     Translated t = official_name(name, naming);
     if (t.part < 0 || fused[t.name].parts.empty()) {

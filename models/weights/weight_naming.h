@@ -11,8 +11,9 @@
 
 namespace saccade {
 
-// Where a detector's backbone is.
+// Where a model's backbone is: in DETR's relatives, and in all others.
 constexpr const char* kOfficialBackbone = "backbone.0.body.";
+constexpr const char* kPlainBackbone = "backbone.";
 
 // A rule replaces the start of a name. In `from`, a star stands for what is between two dots. In `to`, the stars' texts follow
 // in order: * as it is, + and - as the number one higher or lower. `part`: the tensor is this one of the `parts` of a fused one.
@@ -42,6 +43,8 @@ struct WeightNaming {
   bool (*recognise)(const WeightsFile& file) = nullptr;
   // Files hold some tensors twice, under names that come to the same.
   bool has_copies = false;
+  // What the names of tensors begin with that the model does not use.
+  std::vector<std::string> unused = {};
 };
 
 Registry<WeightNaming>& weight_namings();

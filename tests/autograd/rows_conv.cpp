@@ -1,4 +1,4 @@
-// Rows of conv2d, conv_transpose2d, max_pool2d and avg_pool2d.
+// Rows of conv2d, conv_transpose2d, max_pool2d, avg_pool2d and adaptive_avg_pool2d.
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -232,6 +232,52 @@ const Register kAvgPool2d(Row{"avg_pool2d",
                                   avg_pool2d(Var(Tensor::zeros({1, 4, 4, 1})), 0);
                                 },
                                 R"(\[avg_pool2d\] got a window of 0)"}}});
+
+Sample adaptive_case(Rng& rng, const char* label, const Shape& x, int64_t height, int64_t width) {
+  auto reference = [=](const Tensors& in) {
+    // Output i covers the part of the axis from i / after to (i + 1) / after, with the cells that it touches.
+    auto touches = [](int64_t i, int64_t cell, int64_t before, int64_t after) {
+      return (cell + 1) * after > i * before && cell * after < (i + 1) * before;
+    };
+    return build({x[0], height, width, x[3]}, [&](const std::vector<int64_t>& i) {
+      double sum = 0, cells = 0;
+      for (int64_t h = 0; h < x[1]; ++h)
+        for (int64_t w = 0; w < x[2]; ++w)
+          if (touches(i[1], h, x[1], height) && touches(i[2], w, x[2], width))
+            sum += at(in[0], {i[0], h, w, i[3]}), ++cells;
+      return sum / cells;
+    });
+  };
+  return {label,
+          {uniform(rng, x)},
+          [=](const Vars& v) { return adaptive_avg_pool2d(v[0], height, width); },
+          reference};
+}
+
+const Register kAdaptiveAvgPool2d(Row{"adaptive_avg_pool2d",
+                                      Bf16::kInputs,
+                                      {.why = "sums of few values, in bf16 rounded once"},
+                                      [](Rng& rng) {
+                                        return std::vector<Sample>{
+                                            adaptive_case(rng, "to one cell", {2, 5, 4, 3}, 1, 1),
+                                            adaptive_case(rng, "equal windows", {1, 4, 6, 9}, 2, 3),
+                                            adaptive_case(rng, "windows that overlap", {2, 7, 5, 2}, 3, 2),
+                                            adaptive_case(rng, "6 of 16", {1, 16, 11, 8}, 6, 6),
+                                            adaptive_case(rng, "to more cells", {1, 3, 2, 17}, 5, 6),
+                                            adaptive_case(rng, "to as many", {1, 3, 2, 4}, 3, 2),
+                                            adaptive_case(rng, "no images", {0, 4, 4, 2}, 2, 2),
+                                        };
+                                      },
+                                      {{"no cells",
+                                        [] {
+                                          adaptive_avg_pool2d(Var(Tensor::zeros({1, 4, 4, 1})), 0, 2);
+                                        },
+                                        R"(\[adaptive_avg_pool2d\] got a size of 0 x 2)"},
+                                       {"a map without cells",
+                                        [] {
+                                          adaptive_avg_pool2d(Var(Tensor::zeros({1, 0, 4, 1})), 1, 1);
+                                        },
+                                        R"(\[adaptive_avg_pool2d\] x, got \[1, 0, 4, 1\])"}}});
 
 }  // namespace
 }  // namespace saccade::optable

@@ -98,8 +98,9 @@ std::vector<Sample> quality_samples(Rng& rng, QualityTerm term) {
 }
 
 Sample cross_entropy_sample(Rng& rng, const char* label, int64_t rows, int64_t K, bool weighted,
-                            double smoothing) {
+                            double smoothing, int64_t ignored = 0) {
   Tensor x = uniform(rng, {rows, K}, -4, 4), labels = random_indices(rng, {rows}, K);
+  for (int64_t i = 0; i < ignored; ++i) labels.data<int64_t>()[rng.below(rows)] = -1;
   Tensor weights = weighted ? uniform(rng, {K}, 0.1, 2) : Tensor();
   return {label,
           {x},
@@ -107,6 +108,7 @@ Sample cross_entropy_sample(Rng& rng, const char* label, int64_t rows, int64_t K
           [=](const Tensors& in) {
             double sum = 0;
             for (int64_t r = 0; r < rows; ++r) {
+              if (labels.data<int64_t>()[r] < 0) continue;
               const double* p = in[0].data<double>() + r * K;
               double total = 0;
               for (int64_t k = 0; k < K; ++k) total += std::exp(p[k]);
@@ -239,13 +241,15 @@ const Register kCrossEntropy(Row{
                                  cross_entropy_sample(rng, "weights and smoothing", 5, 70, true, 0.1),
                                  cross_entropy_sample(rng, "pieces", 70, 3, true, 0),
                                  cross_entropy_sample(rng, "one class", 2, 1, false, 0),
+                                 cross_entropy_sample(rng, "ignored rows", 40, 35, true, 0.1, 20),
+                                 cross_entropy_sample(rng, "nothing but ignored rows", 1, 3, false, 0, 1),
                                  cross_entropy_sample(rng, "no rows", 0, 4, true, 0.1)};
     },
     {{"negative label",
       [] {
-        cross_entropy(Var(Tensor::zeros({2, 3})), labels_of({2}, -1), {});
+        cross_entropy(Var(Tensor::zeros({2, 3})), labels_of({2}, -2), {});
       },
-      R"(\[cross_entropy\] label 0, got -1, expected 0 to 2)"},
+      R"(\[cross_entropy\] label 0, got -2, expected -1 to 2)"},
      {"rank",
       [] {
         cross_entropy(Var(Tensor::zeros({2, 2, 3})), labels_of({2, 2}, 0), {});

@@ -64,6 +64,8 @@ const RankFamily kFamilies[] = {
          "} rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 samples: 32 "
          "proposals: 64 head_convs: 1 head_layers: 1 class_agnostic: false "
          "bbox_loss: \"giou\" }"},
+    {"semantic_fpn", "type: \"semantic_fpn\" " + kResnet +
+                         "outputs: [1, 2, 3, 4] } semantic_fpn { channels: 16 head_channels: 16 }"},
     {"deformable_detr on DAT", kDat + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}"},
     {"deformable_detr on Swin", kSwin + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}", false,
      true},

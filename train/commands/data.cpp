@@ -35,7 +35,8 @@ int run_data_shapes(const ShapesArguments& arguments) {
   options.progress = [&progress](int64_t) { progress.add(1); };
   write_shapes_dataset(arguments.output, options);
   progress.finish();
-  print_line("wrote {0}/annotations.json and {1} images in {0}/images", arguments.output, arguments.images);
+  print_line("wrote {0}/annotations.json and {1} images in {0}/images, their label maps in {0}/label_maps",
+             arguments.output, arguments.images);
   return 0;
 }
 
@@ -126,8 +127,10 @@ int64_t tell(const DatasetReport& report, const std::string& name) {
   return report.problems.count();
 }
 
+// Of class folders or label maps.
 int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, const std::string& fix) {
-  if (!fix.empty()) fail_input("--fix: {} holds class folders, which have no lists to write", name_of(flags));
+  if (!fix.empty())
+    fail_input("--fix: {} holds class folders or label maps, which have no lists to write", name_of(flags));
   int64_t problems = 0;
   std::vector<Category> categories;
   GroundTruth training;
@@ -144,7 +147,7 @@ int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, co
         report.remarks.push_back(std::move(shared));
       if (names.names[0] == "train") training = std::move(truth);
     }
-    problems += tell(report, paths.images);
+    problems += tell(report, paths.wants.label_maps ? paths.annotations : paths.images);
   }
   return problems;
 }
@@ -191,8 +194,9 @@ namespace {
 
 template <class Arguments>
 SourceFlags flags_of(const Arguments& arguments) {
-  return {arguments.annotations, arguments.images, arguments.data,
-          chosen_classes(arguments.classes, arguments.set), arguments.allow_outside};
+  return {arguments.annotations,   arguments.images,
+          arguments.data,          chosen_classes(arguments.classes, arguments.set),
+          arguments.allow_outside, set_label_maps(arguments.set)};
 }
 
 }  // namespace
@@ -202,7 +206,8 @@ int run_data_check(const CheckArguments& arguments) {
   if (flags.data.size() > 1 && !arguments.fix.empty())
     fail_input("--fix: writes one data set, got {}; data convert unites several", flags.data.size());
   auto check = [&](const SourceFlags& some) {
-    const std::optional<DataSplits> classes = class_folders(some);
+    std::optional<DataSplits> classes = label_map_sets(some);
+    if (!classes) classes = class_folders(some);
     return classes ? check_class_splits(some, *classes, arguments.fix)
                    : check_detection_splits(some, arguments.fix);
   };
@@ -210,8 +215,11 @@ int run_data_check(const CheckArguments& arguments) {
   if (flags.data.size() > 1)  // each alone first, with all of its classes: what is wrong is wrong there
     for (const std::string& place : flags.data) {
       print_line("{}:", place);
-      problems +=
-          check({.annotations = "", .images = "", .data = {place}, .allow_outside = arguments.allow_outside});
+      problems += check({.annotations = "",
+                         .images = "",
+                         .data = {place},
+                         .allow_outside = arguments.allow_outside,
+                         .label_maps = flags.label_maps});
     }
   if (problems == 0) {
     if (flags.data.size() > 1) print_line("{}:", name_of(flags));

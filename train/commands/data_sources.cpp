@@ -16,9 +16,11 @@ namespace saccade {
 
 void set_classes(Config& config, const std::vector<std::string>& set) {
   for (const std::string& assignment : set) {
-    if (!assignment.starts_with("data.class_map.") && !assignment.starts_with("data.classes="))
-      fail_input("--set {}: expected data.class_map.NAME=AS or data.classes=[NAME, ...]",
-                 shortened(assignment));
+    if (!assignment.starts_with("data.class_map.") && !assignment.starts_with("data.classes=") &&
+        !assignment.starts_with("data.label_maps."))
+      fail_input(
+          "--set {}: expected data.class_map.NAME=AS, data.classes=[NAME, ...] or data.label_maps. ...",
+          shortened(assignment));
     apply_set(config, assignment);
   }
 }
@@ -29,6 +31,12 @@ ClassChoice chosen_classes(const std::vector<std::string>& classes, const std::v
   ClassChoice choice = class_choice(config);
   if (!classes.empty()) choice.only = classes;
   return choice;
+}
+
+LabelMapOptions set_label_maps(const std::vector<std::string>& set) {
+  Config config;
+  set_classes(config, set);
+  return label_map_options(config);
 }
 
 std::string name_of(const SourceFlags& flags) {
@@ -112,7 +120,36 @@ bool holds_classes(const std::string& place) {
   return false;
 }
 
+// Whether the place holds label maps, and no lists of boxes that are known.
+bool holds_label_maps(const std::string& place) {
+  return is_folder(place) && look_for_splits(place).format.empty() &&
+         !look_for_splits(place, "", {.label_maps = true}).format.empty();
+}
+
 }  // namespace
+
+std::optional<DataSplits> label_map_sets(const SourceFlags& flags) {
+  DataSplits found;
+  if (!flags.annotations.empty()) {
+    const DataPaths paths{
+        .annotations = flags.annotations, .images = flags.images, .wants = {.label_maps = true}};
+    if (!flags.data.empty() || !data_formats().find("label_maps").recognises(paths) ||
+        has_files_below(flags.annotations, ".xml") || has_files_below(flags.annotations, ".json"))
+      return std::nullopt;
+    found.train = paths;
+  } else {
+    if (flags.data.empty() || !std::ranges::all_of(flags.data, holds_label_maps)) return std::nullopt;
+    found = find_united(flags.data, {.wants = {.label_maps = true}});
+    for (const std::string& note : found.notes) print_line("note: {}", note);
+  }
+  for (const SplitNames& names : split_names())
+    if (auto& paths = found.*names.split) {
+      paths->allow_outside = flags.allow_outside;
+      paths->choice = flags.choice;
+      paths->label_maps = flags.label_maps;
+    }
+  return found;
+}
 
 std::optional<DataSplits> class_folders(const SourceFlags& flags) {
   if (!flags.annotations.empty() || !flags.images.empty() || flags.data.empty() ||

@@ -23,10 +23,12 @@ struct SourceFlags {
   std::vector<std::string> data;
   ClassChoice choice = {};
   bool allow_outside = false;
+  LabelMapOptions label_maps = {};
 };
 
 // What --set says of classes, applied to the configuration. Throws InputError for what is about something else.
 void set_classes(Config& config, const std::vector<std::string>& set);
+LabelMapOptions set_label_maps(const std::vector<std::string>& set);
 // That of --classes and --set.
 ClassChoice chosen_classes(const std::vector<std::string>& classes, const std::vector<std::string>& set);
 
@@ -39,5 +41,7 @@ std::vector<DataSource> splits_of(const std::vector<std::string>& folders, const
 std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& output = "");
 // Of folders in which no lists of boxes are found, but folders that may be classes: these as splits, united.
 std::optional<DataSplits> class_folders(const SourceFlags& flags);
+// The same of label maps; also what --annotations and --images name.
+std::optional<DataSplits> label_map_sets(const SourceFlags& flags);
 
 }  // namespace saccade

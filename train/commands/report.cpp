@@ -57,7 +57,7 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     const bool is_given = !arguments.images.empty();
     // The recipe's folder may be gone when the paths are given.
     if (!is_given || model.config.data().folder().empty()) paths = data_splits(model.config).val;
-    if (is_given && !paths) paths = DataPaths{.wants = task_of(model.config).needs(model.config)};
+    if (is_given && !paths) set_needs(paths.emplace(), model.config);
     if (!arguments.annotations.empty()) {
       if (!paths)
         fail_input("--images: not given, expected the folder of the images of {}", arguments.annotations);

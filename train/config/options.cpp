@@ -123,6 +123,20 @@ kernels::ImageNormalization image_normalization(const Config& config) {
   return norm;
 }
 
+void set_needs(DataPaths& paths, const Config& config) {
+  paths.wants = task_of(config).needs(config);
+  paths.label_maps = label_map_options(config);
+}
+
+LabelMapOptions label_map_options(const Config& config) {
+  const config::LabelMaps& labels = config.data().label_maps();
+  return {.ignore = {labels.ignore().begin(), labels.ignore().end()},
+          .reduce_zero_label = labels.reduce_zero_label(),
+          .names = {labels.names().begin(), labels.names().end()},
+          .list = labels.list(),
+          .background = labels.background()};
+}
+
 ClassChoice class_choice(const Config& config) {
   ClassChoice choice{.only = {config.data().classes().begin(), config.data().classes().end()}};
   for (const config::ClassMapping& mapping : config.data().class_map())
@@ -202,7 +216,7 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     (*paths)->allow_outside = data.allow_outside();
     (*paths)->choice = class_choice(config);
     (*paths)->skip_bad_images = data.bad_images() == config::skip;
-    (*paths)->wants = task_of(config).needs(config);
+    set_needs(**paths, config);
   }
   // Figures can do without the masks that training needs.
   if (splits.val && splits.val->wants.masks) splits.val = with_masks(*splits.val);

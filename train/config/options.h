@@ -27,6 +27,9 @@ LoaderOptions train_loader(const Config& config);
 LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 
 kernels::ImageNormalization image_normalization(const Config& config);
+LabelMapOptions label_map_options(const Config& config);
+// What the task must find in a set, and what its files mean.
+void set_needs(DataPaths& paths, const Config& config);
 // Which classes count, as data.class_map and data.classes say.
 ClassChoice class_choice(const Config& config);
 // Whether the model predicts masks.

@@ -52,6 +52,8 @@ class Task {
     std::string where;
   };
   virtual std::vector<UnreadFields> unread_fields() const { return {}; }
+  // Fields, or messages of them, that say nothing to any other task.
+  virtual std::vector<std::string> own_fields() const { return {}; }
 
   // What its data sets must say of each image.
   virtual Contents needs(const Config& config) const = 0;

@@ -42,7 +42,7 @@ DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
     fail_input("--images: not given, expected the folder of the images, or --data");
   }
   if (has_several_sets(config)) paths = known_by_names(paths);
-  paths.wants = task_of(config).needs(config);
+  set_needs(paths, config);
   paths.categories = categories_of(model);
   paths.choice = class_choice(config);
   paths.allow_outside = arguments.allow_outside;

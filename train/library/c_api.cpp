@@ -50,6 +50,12 @@ void need_pointer(const void* pointer, const char* name) {
   if (!pointer) throw std::invalid_argument(std::string(name) + ": a null pointer");
 }
 
+saccade::Pixels pixels_of(const saccade_pixels& p) {
+  if (p.reserved != 0)
+    throw std::invalid_argument("pixels: reserved is " + std::to_string(p.reserved) + ", expected 0");
+  return {p.data, p.width, p.height, p.stride, static_cast<saccade::PixelOrder>(p.order)};
+}
+
 bool has_label(const saccade_model* model, int32_t label) {
   return model && label >= 0 && static_cast<size_t>(label) < model->model.class_names().size();
 }
@@ -84,7 +90,7 @@ const char* saccade_model_class_name(const saccade_model* model, int32_t label) 
   return has_label(model, label) ? model->model.class_names()[static_cast<size_t>(label)].c_str() : nullptr;
 }
 int64_t saccade_model_category_id(const saccade_model* model, int32_t label) {
-  return has_label(model, label) && model->model.is_detector()
+  return has_label(model, label) && !model->model.category_ids().empty()
              ? model->model.category_ids()[static_cast<size_t>(label)]
              : -1;
 }
@@ -97,11 +103,7 @@ saccade_status saccade_predict(const saccade_model* model, const saccade_pixels*
     need_pointer(model, "model");
     if (count > 0) need_pointer(images, "images");
     std::vector<saccade::Pixels> pixels;
-    for (const saccade_pixels* p = images; p != images + count; ++p) {
-      if (p->reserved != 0)
-        throw std::invalid_argument("pixels: reserved is " + std::to_string(p->reserved) + ", expected 0");
-      pixels.push_back({p->data, p->width, p->height, p->stride, static_cast<saccade::PixelOrder>(p->order)});
-    }
+    for (const saccade_pixels* p = images; p != images + count; ++p) pixels.push_back(pixels_of(*p));
     *result = new saccade_result{model->model.predict_masks(pixels, threshold)};
   });
 }
@@ -114,6 +116,16 @@ saccade_status saccade_predict_file(const saccade_model* model, const char* path
     need_pointer(model, "model");
     need_pointer(path, "path");
     *result = new saccade_result{{model->model.predict_masks_of_file(path, threshold)}};
+  });
+}
+
+saccade_status saccade_segment(const saccade_model* model, const saccade_pixels* image, int32_t* labels) {
+  return with_status([&] {
+    need_pointer(model, "model");
+    need_pointer(image, "image");
+    need_pointer(labels, "labels");
+    const std::vector<int32_t> found = model->model.segment(pixels_of(*image));
+    std::copy(found.begin(), found.end(), labels);
   });
 }
 

@@ -83,19 +83,8 @@ class Model::Impl {
   std::vector<std::vector<MaskedPrediction>> predict(std::vector<Image> images, double threshold) const {
     if (images.empty()) return {};
     if (!(threshold >= 0 && threshold <= 1)) fail_input("threshold: {}, expected 0 to 1", threshold);
-    const PredictInput unnamed{.path = "pixels", .name = "", .picture = ""};
-    std::vector<LoadedInput> inputs;
-    for (Image& image : images) inputs.push_back({&unnamed, std::move(image)});
-    start_threads();
-    const Batch batch = batch_of(inputs, loaded_->config);  // of several calls at a time
-    const ComputeScope compute(device_);
-    const NoGrad no_grad;  // and the state of the caller's thread comes back
-    set_precision(precision_);
-    std::vector<std::vector<Instance>> found;
-    with_model_of(checkpoint_, eval_size(loaded_->config), "in a call",
-                  [&] { found = inference_->run(batch); });
     std::vector<std::vector<MaskedPrediction>> predictions;
-    for (const std::vector<Instance>& image : found) {
+    for (const std::vector<Instance>& image : run(std::move(images))) {
       predictions.emplace_back();
       for (const Instance& i : image) {
         if (i.score < threshold) continue;
@@ -108,7 +97,36 @@ class Model::Impl {
     return predictions;
   }
 
+  std::vector<int32_t> segment(Image image) const {
+    if (!task_of(loaded_->config).needs(loaded_->config).label_maps)
+      fail_input("{}: tells no classes of pixels, expected a model of label maps", checkpoint_);
+    const int64_t width = image.width;
+    std::vector<int32_t> labels(static_cast<size_t>(image.height * width));
+    std::vector<Image> images;
+    images.push_back(std::move(image));
+    for (const Instance& i : run(std::move(images)).front())
+      for (const Mask::Run& run : i.mask->runs())
+        for (int64_t p = run.begin; p < run.end; ++p)  // columns one after another
+          labels[static_cast<size_t>(p % i.mask->size().height * width + p / i.mask->size().height)] =
+              static_cast<int32_t>(i.label);
+    return labels;
+  }
+
  private:
+  std::vector<std::vector<Instance>> run(std::vector<Image> images) const {
+    const PredictInput unnamed{.path = "pixels", .name = "", .picture = ""};
+    std::vector<LoadedInput> inputs;
+    for (Image& image : images) inputs.push_back({&unnamed, std::move(image)});
+    start_threads();
+    const Batch batch = batch_of(inputs, loaded_->config);  // of several calls at a time
+    const ComputeScope compute(device_);
+    const NoGrad no_grad;  // and the state of the caller's thread comes back
+    set_precision(precision_);
+    std::vector<std::vector<Instance>> found;
+    with_model_of(checkpoint_, eval_size(loaded_->config), "in a call",
+                  [&] { found = inference_->run(batch); });
+    return found;
+  }
   static LoadedModel load(const std::string& checkpoint, Device device) {
     const ComputeScope compute(device);
     return load_trained_model(checkpoint, device);
@@ -144,6 +162,10 @@ std::vector<std::vector<Prediction>> Model::predict(const std::vector<Pixels>& i
       predictions.push_back(without_masks(image));
     return predictions;
   });
+}
+
+std::vector<int32_t> Model::segment(const Pixels& image) const {
+  return with_standard_errors([&] { return impl_->segment(image_of(image)); });
 }
 
 std::vector<Prediction> Model::predict_file(const std::string& path, double threshold) const {

@@ -31,7 +31,8 @@ struct Pixels {
   PixelOrder order = PixelOrder::kRgb;
 };
 
-// What a model says about an image: a detector an object in its box, a classifier a class of the whole image.
+// What a model says about an image: a detector an object in its box, a classifier a class of the whole image, a model of label maps a class
+// that has pixels, in the box around them.
 struct Prediction {
   int label = 0;                            // position in class_names()
   double score = 0;                         // 0 to 1
@@ -63,7 +64,7 @@ class SACCADE_API Model {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
-  bool is_detector() const;                              // else a classifier
+  bool is_detector() const;                              // else a classifier, or a model of label maps
   bool is_on_gpu() const;
   const std::vector<std::string>& class_names() const;
   const std::vector<int64_t>& category_ids() const;      // of the training annotations, one a class; a classifier has none
@@ -78,6 +79,8 @@ class SACCADE_API Model {
   std::vector<std::vector<MaskedPrediction>> predict_masks(const std::vector<Pixels>& images,
                                                            double threshold = 0.5) const;
   std::vector<MaskedPrediction> predict_masks_of_file(const std::string& path, double threshold = 0.5) const;
+  // Of a model of label maps: the class of each pixel, row by row, a position in class_names(). std::invalid_argument for another model.
+  std::vector<int32_t> segment(const Pixels& image) const;
 
  private:
   class Impl;

@@ -31,7 +31,7 @@ Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_w
   SACCADE_CHECK(logits.rank() == 2, "[cross_entropy] logits, got {}, expected [R, K]",
                 logits.shape().to_string());
   int64_t classes = logits.dim(1);
-  Tensor rows = checked_labels(CrossEntropy::kName, labels, logits.shape(), 0, classes - 1);
+  Tensor rows = checked_labels(CrossEntropy::kName, labels, logits.shape(), -1, classes - 1);
   SACCADE_CHECK(!class_weights.defined() ||
                     (is_float(class_weights.dtype()) && class_weights.shape() == Shape({classes})),
                 "[cross_entropy] class weights, got {} {}, expected floating [{}]",

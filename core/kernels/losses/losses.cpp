@@ -77,6 +77,10 @@ struct CrossEntropyRows {
     const T* px = x + r * classes;
     const T* w = weights;
     int64_t label = labels[r];
+    if (label < 0) {
+      for (int64_t k = 0; grad && k < classes; ++k) grad[r * classes + k] = T(0);
+      return T(0);
+    }
     T top = lane_max<T>(classes, [=](int64_t k) { return px[k]; });
     T sum = lane_sum<T>(classes, [=](int64_t k) { return math::exp(px[k] - top); });
     T log_sum = top + math::log(sum);

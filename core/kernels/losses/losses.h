@@ -31,8 +31,8 @@ inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality,
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
                    Tensor& partial, Tensor& grad)>
     iou_aware_loss{"iou_aware_loss"};
-// x, grad [R, K], K >= 1; labels [R] in [0, K); weights [K] in x's dtype or undefined; pieces of
-// kLossRows rows: (1 - s) * w_label * nll_label + s / K * sum_c w_c * nll_c with smoothing s.
+// x, grad [R, K], K >= 1; labels [R] in [0, K), or less than 0 for a row that does not count; weights [K] in x's dtype or undefined;
+// pieces of kLossRows rows: (1 - s) * w_label * nll_label + s / K * sum_c w_c * nll_c with smoothing s.
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& weights, double smoothing,
                    Tensor& partial, Tensor& grad)>
     cross_entropy_loss{"cross_entropy_loss"};

@@ -54,7 +54,10 @@ __global__ void __launch_bounds__(kLossRows* kWarp)
   const Part at(pieces);
   int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   int64_t r = at.piece * kLossRows + warp;
-  if (r < rows) {  // a whole warp
+  if (r < rows && labels[at.part * rows + r] < 0) {  // a whole warp
+    for (int k = lane; grad && k < classes; k += kWarp) grad[(at.part * rows + r) * classes + k] = 0;
+    if (lane == 0) losses[warp] = 0;
+  } else if (r < rows) {
     r += at.part * rows;
     const float* px = x + r * classes;
     int label = static_cast<int>(labels[r]);

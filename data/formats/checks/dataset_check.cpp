@@ -18,6 +18,7 @@
 #include "data/formats/checks/image_check.h"
 #include "data/formats/checks/mask_check.h"
 #include "data/formats/checks/units.h"
+#include "data/formats/label_maps/label_values.h"
 #include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "data/images/orientation.h"
@@ -338,6 +339,50 @@ void check_class_images(const GroundTruth& truth, const DataPaths& paths, int th
   DataPaths of_set = paths;
   of_set.annotations = paths.name();
   tell_of_images(inspect_images(images, of_set, threads), images, of_set, report);
+}
+
+void check_label_images(const GroundTruth& truth, const DataPaths& paths, int threads,
+                        DatasetReport& report) {
+  std::vector<std::map<uint32_t, int64_t>> values(truth.images.size());
+  std::vector<std::string> faults(truth.images.size());
+  run_tasks(std::ssize(truth.images), threads, [&](int64_t i) {
+    const auto k = static_cast<size_t>(i);
+    const ImageInfo& image = truth.images[k];
+    try {
+      values[k] = read_label_values(image.label_file, image.label_values->are_colors).counts;
+      faults[k] = unknown_values(image.label_file, values[k], *image.label_values);
+    } catch (const InputError& e) {
+      faults[k] = e.what();
+    }
+  });
+  for (const std::string& fault : faults)
+    if (!fault.empty()) report.problems.add(fault);
+  std::map<int64_t, int64_t> pixels;
+  int64_t all = 0, without = 0;
+  for (size_t i = 0; i < values.size(); ++i)
+    for (const auto& [value, count] : values[i]) {
+      const auto& categories = truth.images[i].label_values->categories;
+      const auto it = categories.find(value);
+      (it == categories.end() ? without : pixels[it->second]) += count;
+      all += count;
+    }
+  std::vector<std::pair<std::string, int64_t>> named;
+  std::string missing;
+  int64_t missing_count = 0;
+  for (const Category& c : truth.categories) {
+    named.emplace_back(c.name, pixels[c.id]);
+    if (pixels[c.id] == 0 && ++missing_count <= 5)
+      missing += fmt::format("{}\"{}\"", missing.empty() ? "" : ", ", c.name);
+  }
+  report.summary = truth.told;
+  report.summary.push_back(fmt::format("{} pixels, {} of them of no class", all, without));
+  report.summary.push_back("pixels by class: " + frequencies(named));
+  if (missing_count > 0)
+    report.remarks.push_back(fmt::format("{} of {} classes have no pixel: {}{}; each is a class of the model",
+                                         missing_count, truth.categories.size(), missing,
+                                         missing_count > 5 ? ", ..." : ""));
+  if (!paths.images.empty() && paths.look_at_images)
+    tell_of_images(inspect_images(truth, paths, threads), truth, paths, report);
 }
 
 }  // namespace saccade

@@ -12,6 +12,9 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
 // The same of images that have classes.
 void check_class_images(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report);
 
+// And of images that have label maps: every pixel of these is read.
+void check_label_images(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report);
+
 // Why a set of these categories is not one of those of `who` ("the training set"): a line for each that is missing in it, or has another
 // name there.
 std::vector<std::string> category_conflicts(const std::vector<Category>& expected,

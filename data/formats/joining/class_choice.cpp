@@ -10,6 +10,7 @@
 #include "core/files/nearest.h"
 #include "core/files/text.h"
 #include "core/tensor/error.h"
+#include "data/formats/label_maps/label_values.h"
 
 namespace saccade {
 namespace {
@@ -89,6 +90,7 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
     return !stays;
   });
   truth.categories = std::move(categories);
+  remap_labels(truth, kept);
   std::vector<std::string> lines = counts.lines("boxes");
   const auto left = std::ranges::count_if(emptied, [&](int64_t id) { return !with_boxes.contains(id); });
   if (left > 0)

@@ -13,6 +13,7 @@
 #include "core/files/file.h"
 #include "core/files/text.h"
 #include "core/tensor/error.h"
+#include "data/formats/label_maps/label_values.h"
 #include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
 
@@ -106,8 +107,10 @@ class Union {
       all_.notes.push_back(is_one_ ? note : fmt::format("{}: {}", part.name, note));
     all_.is_annotated = all_.is_annotated && truth.is_annotated;
     all_.faulty_masks += truth.faulty_masks;
-    add_images(part);
     const auto categories = known_categories(part);
+    remap_labels(truth, categories);
+    if (truth.drawn_labels) all_.drawn_labels = truth.drawn_labels;
+    add_images(part);
     std::vector<int64_t> ids;
     for (const Annotation& a : truth.annotations) ids.push_back(a.id);
     const auto numbers = annotations_.add(ids, part.name);

@@ -3,7 +3,7 @@
 Each file of tests/golden/weight_names has the lines of somebody's file ("name 3 4 5"), a line "--" and the official lines
 that they stand for. Reduced models from transformers and timm; the official names of ViT, DeiT and Swin are timm's (which
 agree with the official code but for Swin's downsampling and head), PVT's those of ../pvt.py, those of the detectors come from
-the independent PyTorch models beside this script. The files official_*.txt are the state_dicts of the published detectors
+the independent PyTorch models beside this script, those of UperNet's heads are mmsegmentation's. The files official_*.txt are the state_dicts of the published detectors
 (458, 561, 597 and 630 tensors): what our files must contain for load_state_dict(strict=True).
 
 Usage: python scripts/golden/published/make_weight_names.py        needs torch, transformers, timm, safetensors
@@ -114,11 +114,45 @@ def detectors():
     write("official_detr", shapes(small_detr.Detr(small_detr.Config()).state_dict()))
 
 
+def official_uper_net(tensors, backbone):
+    """mmsegmentation's names of transformers' heads; backbone: the official names of its backbone"""
+    out = {"backbone." + k: s for k, s in backbone.items()}
+    for k, s in tensors.items():
+        if not k.startswith("backbone."):
+            out[k.replace(".batch_norm.", ".bn.").replace("_head.classifier.", "_head.conv_seg.")] = s
+    return out
+
+
+def segmenters():
+    heads = dict(hidden_size=8, auxiliary_channels=6, num_labels=5)
+    stages = ["stage1", "stage2", "stage3", "stage4"]
+    resnet = hf.ResNetConfig(embedding_size=4, hidden_sizes=[16, 32, 64, 128], depths=[1, 2, 1, 1], layer_type="bottleneck",
+                             out_features=stages)
+    model = hf.UperNetForSemanticSegmentation(hf.UperNetConfig(backbone_config=resnet, auxiliary_in_channels=64, **heads))
+    c = small_deformable_detr.Config(blocks=(1, 2, 1, 1), width=4)
+    body = shapes(small_deformable_detr.ResNet(c).state_dict())
+    theirs = without_counters(published(model))
+    write("hf_uper_net_resnet", published(model), official_uper_net(theirs, body))
+    swin = hf.SwinConfig(image_size=112, embed_dim=8, depths=[2, 2, 1, 1], num_heads=[2, 4, 8, 8], window_size=7,
+                         out_features=stages)
+    model = hf.UperNetForSemanticSegmentation(hf.UperNetConfig(backbone_config=swin, auxiliary_in_channels=32, **heads))
+    body = shapes(timm.models.swin_transformer.SwinTransformer(
+        img_size=112, embed_dim=8, depths=(2, 2, 1, 1), num_heads=(2, 4, 8, 8), window_size=7, num_classes=5).state_dict())
+    body = {k: s for k, s in official_swin(body).items()
+            if not k.endswith(("relative_position_index", "attn_mask")) and not k.startswith(("head.", "norm."))}
+    for stage in range(4):
+        body |= {f"norm{stage}.weight": (8 << stage,), f"norm{stage}.bias": (8 << stage,)}
+    official = official_uper_net(without_counters(published(model)), body)
+    write("hf_uper_net_swin", published(model), official)
+    write("hf_uper_net_swin_memory", shapes(model.state_dict()), official)
+
+
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     torch.set_num_threads(1)
     vision()
     detectors()
+    segmenters()
 
 
 if __name__ == "__main__":

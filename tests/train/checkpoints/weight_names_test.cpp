@@ -102,7 +102,8 @@ INSTANTIATE_TEST_SUITE_P(Tables, Names,
                          testing::Values("hf_vit", "hf_vit_memory", "hf_deit", "hf_pvt", "timm_swin",
                                          "hf_swin", "hf_swin_memory", "official_swin", "hf_resnet_bottleneck",
                                          "hf_resnet_basic", "hf_detr_sine", "hf_detr_sine_memory",
-                                         "hf_detr_learned", "hf_detr_learned_memory"),
+                                         "hf_detr_learned", "hf_detr_learned_memory", "hf_uper_net_resnet",
+                                         "hf_uper_net_swin", "hf_uper_net_swin_memory"),
                          [](const auto& p) { return std::string(p.param); });
 
 std::string names_error(const FakeFile& file) {

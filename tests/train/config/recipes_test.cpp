@@ -146,6 +146,21 @@ TEST(Recipes, PyramidsHaveThePublishedSizes) {
   }
 }
 
+// ADE20K's 150 classes.
+TEST(Recipes, SegmentersHaveThePublishedSizes) {
+  for (auto [name, expected] : {std::pair{"semantic_fpn_r50", 28'495'574},
+                                {"semantic_fpn_dat_t", 31'924'624},
+                                {"semantic_fpn_dat_s", 53'305'888},
+                                {"semantic_fpn_dat_b", 91'354'446},
+                                {"upernet_r50", 66'516'108},
+                                {"upernet_dat_t", 59'972'646},
+                                {"upernet_dat_s", 81'353'910},
+                                {"upernet_dat_b", 121'393'124}}) {
+    Config c = load_config(SACCADE_SOURCE_DIR "/configs/" + std::string(name) + ".textproto");
+    EXPECT_EQ(sketch_model(build_args(c), 150)->parameter_count(), expected) << name;
+  }
+}
+
 // Rates and decays of parameters, as the official commands and files of the optimizers have them.
 TEST(Recipes, GroupsAreTheOfficialOnes) {
   struct Row {

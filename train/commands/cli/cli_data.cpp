@@ -26,8 +26,9 @@ void add_data_commands(CLI::App& app, Action& action) {
   CLI::App* c = app.add_subcommand("data", "make, check, look at or convert a data set");
   c->require_subcommand(1);
   auto [shapes, s] =
-      add_command(*c, action, "shapes", "draw a synthetic COCO-format data set", run_data_shapes);
-  required(shapes, "--output", s->output, "DIR", "folder for annotations.json and images/");
+      add_command(*c, action, "shapes",
+                  "draw a synthetic data set: boxes and masks as COCO has them, label maps", run_data_shapes);
+  required(shapes, "--output", s->output, "DIR", "folder for annotations.json, images/ and label_maps/");
   required(shapes, "--images", s->images, "N", "how many images")->check(at_least(1));
   required(shapes, "--seed", s->seed, "S", "another seed, another data set")->check(at_least(0));
   option(shapes, "--size", s->size, "PIXELS", "side of the images in pixels")->check(at_least(1));

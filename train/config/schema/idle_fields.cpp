@@ -50,7 +50,13 @@ const Dependence kDependences[] = {
     {{"data.augment.scale_min", "data.augment.scale_max", "data.augment.max_stretch"},
      [](const Config& c) { return is_fixed(c) && !crops_area(c); },
      "without data.augment.height and width, or with crop_area_min"},
-    {{"data.augment.pad_as_image"}, is_scaled, "without a random scale (data.augment.height, scale_min)"},
+    {{"data.augment.pad_as_image", "data.augment.scale_short_side", "data.augment.class_share_max"},
+     is_scaled,
+     "without a random scale (data.augment.height, scale_min)"},
+    {{"data.augment.scale_long_side"},
+     [](const Config& c) { return is_scaled(c) && c.data().augment().scale_short_side() > 0; },
+     "without data.augment.scale_short_side"},
+    {{"eval.window_stride"}, [](const Config& c) { return c.eval().window() > 0; }, "without eval.window"},
     {{"data.augment.crop_area_max", "data.augment.crop_ratio_min", "data.augment.crop_ratio_max"},
      crops_area,
      "without data.augment.crop_area_min"},
@@ -117,17 +123,22 @@ const Dependence kDependences[] = {
      "with optimizer.type: adamw"},
     {{"schedule.drop_epochs", "schedule.gamma"},
      [](const Config& c) {
-       return !has_type(c.schedule().type(), {"constant", "cosine", "flat_cosine"});
+       return !has_type(c.schedule().type(), {"constant", "cosine", "flat_cosine", "poly"});
      },
      "without schedule.type: step"},
     {{"schedule.final_ratio"},
      [](const Config& c) {
        return !has_type(c.schedule().type(), {"constant", "step"});
      },
-     "without schedule.type: cosine or flat_cosine"},
+     "without schedule.type: cosine, flat_cosine or poly"},
+    {{"schedule.power"},
+     [](const Config& c) {
+       return !has_type(c.schedule().type(), {"constant", "step", "cosine", "flat_cosine"});
+     },
+     "without schedule.type: poly"},
     {{"schedule.flat_epochs", "schedule.end_epochs"},
      [](const Config& c) {
-       return !has_type(c.schedule().type(), {"constant", "step", "cosine"});
+       return !has_type(c.schedule().type(), {"constant", "step", "cosine", "poly"});
      },
      "without schedule.type: flat_cosine"},
     {{"schedule.warmup_ratio", "schedule.warmup_shape"},
@@ -143,6 +154,10 @@ const Dependence kDependences[] = {
 std::string unread_where(const Config& config, const std::string& field) {
   for (const Task::UnreadFields& unread : task_of(config).unread_fields())
     if (std::ranges::find(unread.fields, field) != unread.fields.end()) return unread.where;
+  for (const auto& [name, registered] : tasks().all())
+    for (const std::string& own : registered.task->own_fields())
+      if (name != task_name(config) && (field == own || field.starts_with(own + ".")))
+        return "outside of " + name;
   return "";
 }
 

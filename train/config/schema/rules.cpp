@@ -38,7 +38,10 @@ std::vector<std::string> registered_names(const std::string& registry) {
       {"backbone", [] { return backbones().names(); }},
       {"data format", [] { return data_formats().names(); }},
       {"evaluator",
-       [] { return united(detection_evaluators().names(), classification_evaluators().names()); }},
+       [] {
+         return united(united(detection_evaluators().names(), classification_evaluators().names()),
+                       segmentation_evaluators().names());
+       }},
       {"model", [] { return model_types().names(); }},
       {"optimizer", [] { return kernels::optimizers().names(); }},
       {"schedule", [] { return schedules().names(); }},

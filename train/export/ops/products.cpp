@@ -60,5 +60,25 @@ void lower_avg_pool2d(Lowering& l) {
 }
 SACCADE_REGISTER_LOWERING("avg_pool2d", lower_avg_pool2d);
 
+// What each of `after` cells takes of each of `before`: [after, before].
+Tensor averages(int64_t before, int64_t after) {
+  Tensor t = Tensor::zeros({after, before});
+  for (int64_t i = 0; i < after; ++i) {
+    const int64_t first = i * before / after, last = ((i + 1) * before + after - 1) / after;
+    for (int64_t j = first; j < last; ++j)
+      t.data<float>()[i * before + j] = 1 / static_cast<float>(last - first);
+  }
+  return t;
+}
+
+// ONNX pools to one cell or by equal windows alone; two products are exact for all sizes.
+void lower_adaptive_avg_pool2d(Lowering& l) {
+  const Tensor rows = averages(l.shape(0)[1], l.integer("height")),
+               columns = averages(l.shape(0)[2], l.integer("width")).transpose(0, 1).contiguous();
+  const std::string wide = l.node("MatMul", {l.channels_first(0), l.graph().constant(columns, "averages")});
+  l.result_channels_first(l.node("MatMul", {l.graph().constant(rows, "averages"), wide}));
+}
+SACCADE_REGISTER_LOWERING("adaptive_avg_pool2d", lower_adaptive_avg_pool2d);
+
 }  // namespace
 }  // namespace saccade

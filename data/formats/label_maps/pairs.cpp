@@ -1,0 +1,207 @@
+#include "data/formats/label_maps/pairs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "core/files/file.h"
+#include "core/files/text.h"
+#include "core/tensor/error.h"
+#include "data/formats/listing.h"
+#include "data/formats/splits.h"
+#include "data/images/image.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMasks = "SegmentationClass";
+// What the name of a label map may have behind that of its image.
+constexpr std::string_view kEndings[] = {"", "_mask", "_label", "_labels", "_seg"};
+constexpr std::string_view kCityscapesImage = "_leftImg8bit";
+
+bool is_label_list(const std::string& path) {
+  return path.ends_with(".txt") && fs::path(path).parent_path().filename() == "Segmentation";
+}
+
+std::string without_ending(const std::string& name) { return fs::path(name).replace_extension("").string(); }
+
+bool is_split_name(const std::string& name) {
+  return std::ranges::any_of(split_names(), [&](const SplitNames& split) {
+    return std::ranges::find(split.names, name) != split.names.end();
+  });
+}
+
+// Where a list of classes may lie: beside the maps, above them, and above the folder of a split.
+std::vector<std::string> folders_of_lists(const std::string& labels) {
+  const fs::path own = normal_path(labels), above = own.parent_path();
+  std::vector<std::string> folders{labels, above.string()};
+  if (is_split_name(own.filename().string()) || is_split_name(above.filename().string()))
+    folders.push_back(above.parent_path().string());
+  return folders;
+}
+
+// Of the maps of a folder, those that are meant, by what is left of their names.
+struct LabelFiles {
+  LabelLayout layout = LabelLayout::kPlain;
+  std::map<std::string, std::string> by_stem;
+};
+
+LabelFiles label_files(const std::string& folder) {
+  LabelFiles files;
+  const std::vector<std::string> names = list_files_below(folder, ".png");
+  constexpr std::string_view kIds = "_labelIds.png", kTrainIds = "_labelTrainIds.png";
+  const auto ids = std::ranges::count_if(names, [&](auto& name) { return name.ends_with(kIds); });
+  const auto train_ids = std::ranges::count_if(names, [&](auto& name) { return name.ends_with(kTrainIds); });
+  std::string_view ending = ".png";
+  if (ids + train_ids > 0) {
+    files.layout = train_ids >= ids ? LabelLayout::kCityscapesTrainIds : LabelLayout::kCityscapesIds;
+    ending = train_ids >= ids ? kTrainIds : kIds;
+  } else if (normal_path(folder).filename() == kMasks) {
+    files.layout = LabelLayout::kVoc;
+  }
+  for (const std::string& name : names) {
+    if (!name.ends_with(ending)) continue;
+    std::string stem = name.substr(0, name.size() - ending.size());
+    if (ending != ".png") stem = stem.substr(0, stem.rfind("_gt"));  // _gtFine, _gtCoarse
+    files.by_stem.emplace(stem, name);
+  }
+  return files;
+}
+
+LabelledImages pair_folders(const std::string& labels, const std::string& images,
+                            const ProblemReport& report) {
+  if (!is_folder(labels)) fail_input("{}: no such folder of label maps", labels);
+  LabelFiles files = label_files(labels);
+  if (files.by_stem.empty()) fail_input("{}: has no label maps, expected PNG files", labels);
+  LabelledImages set{
+      .images = images, .layout = files.layout, .list_folders = folders_of_lists(labels), .are_all = true};
+  if (images.empty()) {  // nothing but the maps is wanted
+    for (const auto& [stem, name] : files.by_stem) set.pairs.push_back({stem + ".png", joined(labels, name)});
+    return set;
+  }
+  if (!is_folder(images)) fail_input("{}: no such folder of images", images);
+  FolderListing listing = list_tree(images);
+  set.links = listing.links;
+  std::set<std::string> taken;
+  for (const std::string& image : listing.images) {
+    std::string stem = without_ending(image);
+    if (files.layout != LabelLayout::kPlain && stem.ends_with(kCityscapesImage))
+      stem.resize(stem.size() - kCityscapesImage.size());
+    auto found = files.by_stem.end();
+    for (const std::string_view ending : kEndings)
+      if (found == files.by_stem.end()) found = files.by_stem.find(stem + std::string(ending));
+    if (found == files.by_stem.end()) {
+      report(fmt::format("{}: has no label map, expected {}", joined(images, image),
+                         joined(labels, stem + ".png")));
+      continue;
+    }
+    if (!taken.insert(found->first).second) {
+      report(fmt::format("{}: is the label map of two images, the second is {}",
+                         joined(labels, found->second), joined(images, image)));
+      continue;
+    }
+    set.pairs.push_back({image, joined(labels, found->second)});
+  }
+  for (const auto& [stem, name] : files.by_stem)
+    if (!taken.contains(stem))
+      report(fmt::format("{}: has no image, expected {} in {}", joined(labels, name), stem, images));
+  return set;
+}
+
+// The lines of a list name images without their endings.
+LabelledImages pair_list(const std::string& list, const std::string& images, const ProblemReport& report) {
+  const std::string root = fs::path(list).parent_path().parent_path().parent_path().string();
+  const std::string labels = joined(root, kMasks);
+  LabelledImages set{.images = images, .layout = LabelLayout::kVoc, .list_folders = {labels, root}};
+  const NamedFolder folder(labels);
+  std::set<std::string> seen;
+  for (const TextLine& line : text_lines(read_text(list, kTextFile))) {
+    std::string stem = line.text;
+    if (has_image_extension(stem)) stem = without_ending(stem);
+    const std::string name = stem + ".png", path = joined(labels, name);
+    if (const std::string refusal = folder.refusal(name); !refusal.empty())
+      fail_input("{}: line {}: {}: {}", list, line.number, escaped(path), refusal);
+    if (!seen.insert(stem).second) continue;
+    if (!is_file(path)) {
+      report(fmt::format("{}: line {}: no such label map: {}", list, line.number, path));
+      continue;
+    }
+    const std::string image = images.empty() ? name : image_called(images, stem);
+    if (image.empty()) {
+      report(fmt::format("{}: line {}: has no image, expected {} in {}", list, line.number, stem, images));
+      continue;
+    }
+    set.pairs.push_back({image, path});
+  }
+  return set;
+}
+
+// Splits as folders of both, or both without splits.
+void find_pairs(const std::string& images, const std::string& labels, DataSplits& splits) {
+  if (!is_folder(images) || !is_folder(labels)) return;
+  auto holds_maps = [](const std::string& own) { return is_folder(own) && has_files_below(own, ".png"); };
+  for (const SplitNames& split : split_names())
+    for (const std::string& name : split.names)
+      if (const std::string own = joined(images, name);
+          !(splits.*split.split) && is_folder(own) && holds_maps(joined(labels, name)))
+        splits.*split.split = DataPaths{.annotations = joined(labels, name), .images = own};
+}
+
+std::optional<DataPaths> plain_pair(const std::string& folder) {
+  for (const char* images : {"images", "imgs", "img", "JPEGImages", "leftImg8bit"})
+    for (const char* labels : {"annotations", "masks", "labels", "label_maps", "gt", "mask", kMasks})
+      if (const std::string own = joined(folder, images), maps = joined(folder, labels);
+          is_folder(own) && !list_files(maps, ".png").empty())
+        return DataPaths{.annotations = maps, .images = own};
+  return std::nullopt;
+}
+
+// VOC's lists, whatever their capitals; its trainval is the training set where there is no train; CVAT's is called "default".
+void find_lists(const std::string& folder, DataSplits& splits) {
+  if (!is_folder(joined(folder, kMasks))) return;
+  const std::string lists = joined(folder, "ImageSets/Segmentation");
+  std::string images =
+      first_folder({joined(folder, "JPEGImages"), joined(folder, "images"), joined(folder, "Images")});
+  if (images.empty()) return;
+  auto add = [&](std::optional<DataPaths>& split, const std::string& name) {
+    for (const std::string& file : list_files(lists, ".txt"))
+      if (!split && lower_case(without_ending(file)) == name)
+        split = DataPaths{.annotations = joined(lists, file), .images = images};
+  };
+  for (const SplitNames& split : split_names())
+    for (const std::string& name : split.names) add(splits.*split.split, name);
+  add(splits.train, "trainval");
+  if (!splits.train && !splits.val && !splits.test) add(splits.train, "default");
+}
+
+}  // namespace
+
+bool are_label_maps(const DataPaths& paths) {
+  return is_label_list(paths.annotations) ||
+         (is_folder(paths.annotations) && has_files_below(paths.annotations, ".png"));
+}
+
+LabelledImages pair_images(const DataPaths& paths, const ProblemReport& report) {
+  return is_label_list(paths.annotations) ? pair_list(paths.annotations, paths.images, report)
+                                          : pair_folders(paths.annotations, paths.images, report);
+}
+
+DataSplits find_label_maps(const std::string& folder) {
+  DataSplits splits;
+  find_lists(folder, splits);
+  if (splits.train || splits.val || splits.test) return splits;
+  find_pairs(joined(folder, "leftImg8bit"), joined(folder, "gtFine"), splits);
+  for (const char* labels : {"annotations", "masks", "labels", "label_maps", "gt"})
+    find_pairs(joined(folder, "images"), joined(folder, labels), splits);
+  find_in_folders(folder, splits, plain_pair);
+  if (!splits.train && !splits.val && !splits.test) splits.train = plain_pair(folder);
+  return splits;
+}
+
+}  // namespace saccade

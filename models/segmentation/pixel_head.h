@@ -1,0 +1,75 @@
+// Heads of segmentation models: from a backbone's maps to the classes of their cells. Names are mmsegmentation's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "layers/conv2d.h"
+#include "models/common/conv_norm.h"
+
+namespace saccade {
+
+struct PixelHeadOptions {
+  int64_t classes = 0;
+  int64_t channels = 256;  // of what is classified
+  double dropout = 0.1;    // of a channel of an image
+};
+
+class PixelHead : public Module {
+ public:
+  // maps [N, H_l, W_l, C_l], finest first -> logits [N, h, w, K]
+  virtual Var forward(const Vars& maps) = 0;
+
+ protected:
+  explicit PixelHead(const PixelHeadOptions& options);
+  // The last layer, `conv_seg`, of x [N, h, w, channels].
+  Var classify(const Var& x) const;
+  // `name`.conv and `name`.bn, with a ReLU
+  std::shared_ptr<ConvNorm> conv(const std::string& name, int64_t in, int64_t out, int64_t kernel);
+
+ private:
+  double dropout_;
+  std::shared_ptr<Conv2d> conv_seg_;
+};
+
+// A 3x3 convolution of one of the maps.
+class FcnHead : public PixelHead {
+ public:
+  // in: channels of the maps; map: which of them
+  FcnHead(const PixelHeadOptions& options, const std::vector<int64_t>& in, size_t map);
+  Var forward(const Vars& maps) override;
+  std::string type_name() const override { return "FcnHead"; }
+
+ private:
+  size_t map_;
+  std::shared_ptr<ConvNorm> conv_;
+};
+
+// Of a pyramid's maps, each half as fine as the one before: all are brought to the size of the first by convolutions and bilinear
+// doublings in turns, and added up (Kirillov et al. 2019, "Panoptic Feature Pyramid Networks", section 3.1).
+class SemanticFpnHead : public PixelHead {
+ public:
+  SemanticFpnHead(const PixelHeadOptions& options, int64_t in, size_t maps);
+  Var forward(const Vars& maps) override;
+  std::string type_name() const override { return "SemanticFpnHead"; }
+
+ private:
+  std::vector<std::vector<std::shared_ptr<ConvNorm>>> scale_heads_;  // of each map
+};
+
+// Averages of the last map's parts (the pyramid pooling of PSPNet), and from there a feature pyramid whose maps are joined (Xiao et al. 2018,
+// "Unified Perceptual Parsing for Scene Understanding").
+class UperHead : public PixelHead {
+ public:
+  UperHead(const PixelHeadOptions& options, const std::vector<int64_t>& in, std::vector<int64_t> pool_sizes);
+  Var forward(const Vars& maps) override;
+  std::string type_name() const override { return "UperHead"; }
+
+ private:
+  std::vector<int64_t> pool_sizes_;
+  std::vector<std::shared_ptr<ConvNorm>> pooled_, lateral_, fpn_;
+  std::shared_ptr<ConvNorm> bottleneck_, fpn_bottleneck_;
+};
+
+}  // namespace saccade

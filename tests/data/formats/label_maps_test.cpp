@@ -1,0 +1,228 @@
+// Label maps as ADE20K, Cityscapes, Pascal VOC and CVAT leave them, and what is wrong with them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/formats/checks/findings.h"
+#include "data/formats/data_format.h"
+#include "data/formats/splits.h"
+#include "data/images/stored_pixels.h"
+#include "tests/data/formats/test_sets.h"
+#include "tests/data/test_files.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using test::write_picture;
+using test::write_text;
+
+constexpr ImageSize kSize{20, 20};
+using Values = std::vector<uint16_t>;
+
+// A label map of 20 x 20 pixels, with these values one after another.
+void write_map(const std::string& path, const Values& values, const std::vector<uint32_t>& palette = {}) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::vector<uint16_t> pixels(400);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = values[i % values.size()];
+  write_stored_pixels(path, kSize, pixels, palette);
+}
+// The same in colours.
+void write_colors(const std::string& path, const std::vector<uint32_t>& colors) {
+  fs::create_directories(fs::path(path).parent_path());
+  Image image(20, 20);
+  for (size_t i = 0; i < 400; ++i)
+    for (size_t c = 0; c < 3; ++c)
+      image.rgb[3 * i + c] = static_cast<uint8_t>(colors[i % colors.size()] >> (16 - 8 * c));
+  write_png(image, path);
+}
+
+// "id name, ...; label label ..." of the first pixels of a split's first image, "-" for an ignored one.
+std::string read_first(const DataPaths& split, LabelMapOptions options, size_t pixels) {
+  DataPaths paths = split;
+  paths.label_maps = std::move(options);
+  const auto set = open_dataset(paths);
+  std::string text;
+  for (const Category& c : set->ground_truth().categories)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", c.id, c.name);
+  const LabelMap map = set->label_map_of(0, kSize);
+  for (size_t i = 0; i < pixels; ++i)
+    text +=
+        (i == 0 ? "; " : " ") + (map.values[i] == LabelMap::kIgnored ? "-" : std::to_string(map.values[i]));
+  return text;
+}
+
+template <class F>
+void expect_refused(F&& f, const std::string& part) {
+  const std::string error = input_error(f);
+  EXPECT_NE(error.find(part), std::string::npos) << error;
+}
+
+class LabelMaps : public ::testing::Test {
+ protected:
+  void pair(const std::string& image, const std::string& map, const Values& values) {
+    write_picture(folder / image);
+    write_map(folder / map, values);
+  }
+  DataSplits find(const std::string& below = "") {
+    return find_splits(folder / below, "", {.label_maps = true});
+  }
+  std::vector<std::string> problems(LabelMapOptions options = {}) {
+    DataPaths paths = *find().train;
+    paths.label_maps = std::move(options);
+    return check_dataset(paths).problems.lines();
+  }
+  TestFolder folder;
+};
+
+TEST_F(LabelMaps, OfAde20k) {
+  for (const char* split : {"training", "validation"})
+    pair(fmt::format("images/{}/a.png", split), fmt::format("annotations/{}/a.png", split), {0, 1, 2, 255});
+  write_text(
+      folder / "objectInfo150.txt",
+      "Idx\tRatio\tTrain\tVal\tStuff\tName\n1\t0.1576\t11664\t1172\t1\twall\n2\t0.1072\t6046\t612\t1\tbuilding, edifice\n");
+  const DataSplits splits = find();
+  ASSERT_TRUE(splits.train && splits.val && !splits.test);
+  EXPECT_EQ(splits.format, "label_maps");
+  EXPECT_EQ(read_first(*splits.val, {}, 4), "1 wall, 2 building, edifice; - 0 1 -");
+  // The same without the list: values, or names that are given.
+  fs::remove(folder / "objectInfo150.txt");
+  EXPECT_EQ(read_first(*splits.train, {}, 4), "0 0, 1 1, 2 2; 0 1 2 -");
+  EXPECT_EQ(read_first(*splits.train, {.reduce_zero_label = true}, 4), "1 1, 2 2; - 0 1 -");
+  EXPECT_EQ(read_first(*splits.train, {.reduce_zero_label = true, .names = {"wall", "floor"}}, 4),
+            "1 wall, 2 floor; - 0 1 -");
+  EXPECT_EQ(read_first(*splits.train, {.ignore = {1, 255}, .names = {"void", "x", "y"}}, 4),
+            "0 void, 2 y; 0 - 1 -");
+}
+
+TEST_F(LabelMaps, OfCityscapes) {
+  for (const char* split : {"train", "val"}) {
+    const std::string image = fmt::format("leftImg8bit/{}/ulm/ulm_0_0_leftImg8bit.png", split),
+                      map = fmt::format("gtFine/{}/ulm/ulm_0_0_gtFine_", split);
+    pair(image, map + "labelIds.png", {0, 7, 33, 6});
+    write_map(folder / (map + "instanceIds.png"), {26001});
+    write_colors(folder / (map + "color.png"), {0x804080});
+  }
+  const DataSplits splits = find();
+  ASSERT_TRUE(splits.train && splits.val);
+  const std::string read = read_first(*splits.train, {}, 4);
+  EXPECT_TRUE(read.starts_with("7 road, 8 sidewalk, 11 building,")) << read;
+  EXPECT_TRUE(read.ends_with("33 bicycle; - 0 18 -")) << read;
+  write_map(folder / "gtFine/train/ulm/ulm_0_0_gtFine_labelTrainIds.png", {255, 0, 18, 255});
+  const std::string trained = read_first(*splits.train, {}, 4);
+  EXPECT_TRUE(trained.starts_with("0 road, 1 sidewalk,") && trained.ends_with("18 bicycle; - 0 18 -"))
+      << trained;
+}
+
+TEST_F(LabelMaps, OfPascalVocAndCvat) {
+  const std::vector<uint32_t> palette{0, 0x800000, 0x008000};
+  std::vector<uint32_t> whole(256, 0xe0e0c0);
+  std::ranges::copy(palette, whole.begin());
+  write_picture(folder / "JPEGImages/a.png");
+  write_picture(folder / "JPEGImages/b.png");
+  write_map(folder / "SegmentationClass/a.png", {0, 1, 2, 255}, whole);
+  write_map(folder / "SegmentationClass/b.png", {0}, whole);
+  write_text(folder / "ImageSets/Segmentation/train.txt", "a\n");
+  write_text(folder / "ImageSets/Segmentation/val.txt", "b\n");
+  const DataSplits voc = find();
+  ASSERT_TRUE(voc.train && voc.val);
+  const std::string read = read_first(*voc.train, {}, 4);
+  EXPECT_TRUE(read.starts_with("0 background, 1 aeroplane,") && read.ends_with("20 tvmonitor; 0 1 2 -"))
+      << read;
+  // CVAT's list says which colour is which class, of palettes and of colours.
+  write_text(folder / "labelmap.txt",
+             "# label:color_rgb:parts:actions\nnut:0,128,0::\nbackground:0,0,0::\nbolt:128,0,0::\n");
+  EXPECT_EQ(read_first(*voc.train, {}, 4), "0 nut, 1 background, 2 bolt; 1 2 0 -");
+  write_colors(folder / "SegmentationClass/a.png", {0, 0x800000, 0x008000, 0xe0e0c0});
+  EXPECT_EQ(read_first(*voc.train, {}, 4), "0 nut, 1 background, 2 bolt; 1 2 0 -");
+  fs::rename(folder / "ImageSets/Segmentation/train.txt", folder / "ImageSets/Segmentation/Train.txt");
+  EXPECT_EQ(find().train->annotations, folder / "ImageSets/Segmentation/Train.txt");
+}
+
+TEST_F(LabelMaps, OfFoldersWithSixteenBits) {
+  pair("train/images/x/a.png", "train/masks/x/a_mask.png", {1000, 65535, 7, 1000});
+  pair("valid/images/b.png", "valid/masks/b.png", {7});
+  const DataSplits splits = find();
+  ASSERT_TRUE(splits.train && splits.val);
+  EXPECT_EQ(read_first(*splits.train, {}, 4), "7 7, 1000 1000; 1 - 0 1");
+  EXPECT_EQ(read_first(*splits.val, {}, 2),
+            "7 7, 1000 1000; 0 0");  // values of the other split are classes too
+  EXPECT_EQ(read_first(*splits.val, {.names = {"a", "b", "c", "d", "e", "f", "g", "h"}}, 2).substr(0, 8),
+            "0 a, 1 b");
+}
+
+TEST_F(LabelMaps, AreDrawnOfMasks) {
+  write_picture(folder / "images/a.png");
+  write_text(folder / "annotations.json", R"({"images":[{"id":1,"file_name":"a.png","width":20,"height":20}],
+"annotations":[{"id":1,"image_id":1,"category_id":3,"bbox":[0,0,1,1],"area":1,"segmentation":[[0,0,1,0,1,1,0,1]]},
+{"id":2,"image_id":1,"category_id":5,"bbox":[0,0,3,1],"area":3,"segmentation":[[0,0,3,0,3,1,0,1]]}],
+"categories":[{"id":3,"name":"nut"},{"id":5,"name":"bolt"}]})");
+  const DataSplits splits = find();
+  ASSERT_TRUE(splits.train);
+  EXPECT_EQ(splits.format, "coco");
+  EXPECT_EQ(read_first(*splits.train, {}, 4), "0 background, 3 nut, 5 bolt; 1 2 2 0");  // the smaller on top
+  EXPECT_EQ(read_first(*splits.train, {.background = ""}, 4), "3 nut, 5 bolt; 0 1 1 -");
+  // What is there counts, not what could be made.
+  write_map(folder / "label_maps/a.png", {9});
+  EXPECT_EQ(find().format, "label_maps");
+}
+
+TEST_F(LabelMaps, FollowTheChosenClasses) {
+  pair("images/a.png", "masks/a.png", {0, 1, 2, 3});
+  write_text(folder / "masks/classes.txt", "sky\nsea\nsand\nrock\n");
+  DataPaths paths = *find().train;
+  paths.choice = {.map = {{"sand", "ground"}, {"rock", "ground"}, {"sky", ""}}};
+  EXPECT_EQ(read_first(paths, {}, 4), "1 sea, 2 ground; - 0 1 1");
+  DataPaths both = paths;
+  both.choice = {};
+  both.sets = {*find().train, *find().train};
+  EXPECT_EQ(open_dataset(both)->num_images(), 2);
+}
+
+TEST_F(LabelMaps, AreCheckedFileByFile) {
+  for (const char* name : {"a", "b", "c", "d"})
+    pair(fmt::format("images/{}.png", name), fmt::format("masks/{}.png", name), {0, 1});
+  EXPECT_EQ(problems(), std::vector<std::string>());
+  const LabelMapOptions names{.names = {"sky", "sea"}};
+  write_map(folder / "masks/a.png", {0, 77, 1, 78});
+  write_stored_pixels(folder / "masks/b.png", {3, 4}, Values(12));
+  const std::string whole = read_bytes(folder / "masks/c.png");
+  write_bytes(folder / "masks/c.png", whole.substr(0, whole.size() / 2));
+  fs::remove(folder / "masks/d.png");
+  write_map(folder / "masks/e.png", {0});
+  std::string text;
+  for (const std::string& line : problems(names)) text += line + "\n";
+  for (const char* part :
+       {"masks/a.png: 200 pixels have the values 77, 78, which are no class of the list and not ignored",
+        "masks/b.png: has 4 x 3 pixels, but its image ", "images/b.png has 20 x 20",
+        "masks/c.png: damaged image", "images/d.png: has no label map, expected ",
+        "masks/e.png: has no image, expected e in "})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  // Training stops at the first; at what only the pixels show, when they are read.
+  EXPECT_THROW((void)open_dataset(*find().train), InputError);
+  for (const char* name : {"b", "c", "d", "e"})
+    for (const char* kind : {"images", "masks"}) fs::remove(folder / fmt::format("{}/{}.png", kind, name));
+  expect_refused([&] { (void)read_first(*find().train, names, 1); }, "values 77, 78");
+}
+
+TEST_F(LabelMaps, AreRefusedWithTheirLists) {
+  pair("images/a.png", "masks/a.png", {0, 1});
+  const auto refused = [&](const std::string& list, const std::string& text, const std::string& part) {
+    write_text(folder / list, text);
+    expect_refused([&] { (void)read_first(*find().train, {.list = folder / list}, 1); }, part);
+  };
+  refused("classes.txt", "a\na\n", "the class \"a\" is there twice");
+  refused("labelmap.txt", "a:0,0,0::\nb:0,0,0::\n",
+          "two classes have the colour #000000, the second is \"b\"");
+  refused("labelmap.txt", "a:0,0,256::\n", "line 1: \"256\", expected a whole number from 0 to 255");
+  refused("labelmap.txt", "a:0,0\n", "line 1: expected name:red,green,blue:parts:actions");
+  refused("objectInfo150.txt", "x\ty\n", "line 1: \"x\", expected a whole number from 0 to 65535");
+  write_colors(folder / "masks/a.png", {0x102030});
+  expect_refused([&] { (void)read_first(*find().train, {.names = {"a"}}, 1); }, "has colours (#102030)");
+  fs::remove(folder / "labelmap.txt");
+  write_text(folder / "masks/a.png", "GIF89a");
+  expect_refused([&] { (void)open_dataset(*find().train); }, "a.png");
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,161 @@
+// Every command takes label maps: a small model on drawn shapes, from the data to the exported file.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+#include "data/evaluation/label_counts.h"
+#include "data/formats/data_format.h"
+#include "data/images/stored_pixels.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
+
+namespace saccade {
+namespace {
+
+const std::string kModel = R"(
+model {
+  type: "semantic_fpn"
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [1, 2, 3, 4] }
+  semantic_fpn { channels: 16 head_channels: 16 }
+}
+optimizer { learning_rate: 3e-3 clip_norm: 1 }
+schedule { type: "poly" power: 0.9 warmup_steps: 3 }
+)";
+
+class Segmentation : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TestFolder>();
+    ASSERT_EQ(
+        run_command({"data", "shapes", "--output", data(), "--images", "12", "--seed", "1", "--size", "64"}),
+        0);
+    std::ofstream(path("config.textproto"))
+        << kModel << "data { train " << split() << " val " << split() << R"(
+  batch_size: 4
+  augment { height: 48 width: 48 scale_min: 0.5 scale_max: 2 scale_short_side: 64 class_share_max: 0.75 }
+  val_short_side: 64 val_long_side: 96
+}
+train { epochs: 0 max_steps: 30 log_every: 1 eval_every_epochs: 5 }
+)";
+    ASSERT_EQ(run_command({"train", "--config", path("config.textproto"), "--output", path("run")}), 0);
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static std::string path(const std::string& name) { return *folder_ / name; }
+  static std::string data() { return path("data"); }
+  static std::string split() {
+    return "{ annotations: \"" + data() + "/label_maps\" images: \"" + data() + "/images\" }";
+  }
+  static std::string checkpoint() { return path("run/checkpoints/last.safetensors"); }
+  static int evaluate(const std::string& json, std::vector<std::string> more = {}) {
+    std::vector<std::string> words{
+        "eval",     "--checkpoint",     checkpoint(), "--annotations", data() + "/label_maps",
+        "--images", data() + "/images", "--json",     path(json)};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words);
+  }
+  static int predict(const std::string& output, std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"predict",  "--checkpoint", checkpoint(),
+                                   "--output", path(output),   data() + "/images"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words);
+  }
+  // The mean IoU of predicted label maps, by their files.
+  static double mean_iou_of(const std::string& output) {
+    const auto set = open_dataset(
+        {.annotations = data() + "/label_maps", .images = data() + "/images", .wants = {.label_maps = true}});
+    LabelCounts counts(set->num_classes());
+    for (int64_t i = 0; i < set->num_images(); ++i) {
+      const StoredPixels found = read_stored_pixels(path(output) + "/label_maps/" + set->file_name(i));
+      EXPECT_FALSE(found.palette.empty());
+      counts.add(found.values, set->label_map_of(i, found.size).values);
+    }
+    return counts.means().iou;
+  }
+  static double figure(const std::string& json, const std::string& name) {
+    const std::string text = read_bytes(path(json));
+    return std::stod(text.substr(text.find("\"" + name + "\": ") + name.size() + 4));
+  }
+
+ private:
+  static inline std::unique_ptr<TestFolder> folder_;
+};
+
+TEST_F(Segmentation, Learns) {
+  const std::vector<double> losses = losses_of(path("run"));
+  ASSERT_EQ(losses.size(), 30U);
+  EXPECT_LT(std::accumulate(losses.end() - 5, losses.end(), 0.0),
+            0.8 * std::accumulate(losses.begin(), losses.begin() + 5, 0.0));
+  EXPECT_FALSE(logged_numbers(path("run"), "mIoU").empty());
+  EXPECT_FALSE(logged_numbers(path("run"), "IoU/background").empty());
+}
+
+TEST_F(Segmentation, IsEvaluatedAsItPredicts) {
+  ASSERT_EQ(evaluate("eval.json", {"--per-class"}), 0);
+  ASSERT_EQ(predict("found"), 0);
+  EXPECT_DOUBLE_EQ(figure("eval.json", "mIoU"), mean_iou_of("found"));
+  EXPECT_NE(read_bytes(path("found/predictions.json")).find("\"label_map\": \"label_maps/000001.png\""),
+            std::string::npos);
+  // Windows, mirrored and in several sizes: evaluated as predicted again, and another result.
+  const std::vector<std::string> looks{"--set",          "eval.window=40", "--set",
+                                       "eval.flip=true", "--set",          "eval.scales=[0.75, 1]"};
+  ASSERT_EQ(evaluate("looks.json", looks), 0);
+  ASSERT_EQ(predict("looks", looks), 0);
+  EXPECT_DOUBLE_EQ(figure("looks.json", "mIoU"), mean_iou_of("looks"));
+  EXPECT_NE(figure("looks.json", "mIoU"), figure("eval.json", "mIoU"));
+  // A window that holds every image is no other look than the whole of it.
+  ASSERT_EQ(evaluate("window.json", {"--set", "eval.window=500", "--batch-size", "1"}), 0);
+  ASSERT_EQ(evaluate("whole.json", {"--batch-size", "1"}), 0);
+  EXPECT_NEAR(figure("window.json", "mIoU"), figure("whole.json", "mIoU"), 0.01);
+}
+
+TEST_F(Segmentation, GoesThroughTheOtherCommands) {
+  EXPECT_EQ(run_command({"report", path("run"), "--output", path("report.html")}), 0);
+  const std::string page = read_bytes(path("report.html"));
+  for (const char* part : {"mIoU", "Confusion matrix", "Worst images", "Best images"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  EXPECT_EQ(run_command({"train", "--config", path("config.textproto"), "--output", path("run"), "--resume",
+                         "--max-steps", "31"}),
+            0);
+  EXPECT_EQ(run_command({"summary", "--config", path("config.textproto")}), 0);
+  EXPECT_EQ(run_command({"bench", checkpoint(), "--seconds", "0.01"}), 0);
+  EXPECT_EQ(run_command({"data", "show", "--config", path("config.textproto"), "--output", path("shown"),
+                         "--images", "2"}),
+            0);
+  EXPECT_EQ(
+      run_command({"data", "check", "--annotations", data() + "/label_maps", "--images", data() + "/images"}),
+      0);
+}
+
+TEST_F(Segmentation, LearnsFromMasksToo) {
+  ASSERT_EQ(
+      run_command({"train", "--config", path("config.textproto"), "--output", path("masks"), "--max-steps",
+                   "1", "--set", "data.train.annotations=" + data() + "/annotations.json", "--set",
+                   "data.val.annotations=" + data() + "/annotations.json"}),
+      0);
+  // The classes are the same, so the run's checkpoint judges them: but for hidden shapes without a mask, the same maps.
+  EXPECT_EQ(run_command({"eval", "--checkpoint", path("masks/checkpoints/last.safetensors"), "--annotations",
+                         data() + "/label_maps", "--images", data() + "/images"}),
+            0);
+}
+
+TEST_F(Segmentation, RefusesWhatIsNotForLabelMaps) {
+  EXPECT_EQ(evaluate("no.json", {"--iou", "segm"}), 2);
+  EXPECT_EQ(evaluate("no.json", {"--classes", "ring"}), 2);
+  for (const char* flag : {"--crop", "--sampling-points"}) EXPECT_EQ(predict("no", {flag}), 2);
+  EXPECT_EQ(predict("no", {"--threshold", "0.5"}), 2);
+  auto train = [&](const std::string& set) {
+    return run_command({"train", "--config", path("config.textproto"), "--output", path("no"), "--set", set});
+  };
+  EXPECT_EQ(train("data.mix.cutmix_alpha=1"), 2);
+  EXPECT_EQ(train("data.augment.batch_sizes=[32]"), 2);
+  EXPECT_EQ(train("eval.evaluator=coco"), 2);
+  EXPECT_EQ(train("data.train.format=csv"), 2);
+  EXPECT_EQ(train("model.num_classes=3"), 2);
+  EXPECT_EQ(train("data.train.annotations="), 2);
+}
+
+}  // namespace
+}  // namespace saccade

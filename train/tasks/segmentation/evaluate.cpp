@@ -1,0 +1,100 @@
+// Runs a model of label maps over images.
+#include <unordered_map>
+
+#include "core/tensor/error.h"
+#include "train/config/options.h"
+#include "train/inference/evaluation_data.h"
+#include "train/logs/print.h"
+#include "train/tasks/segmentation/runner.h"
+#include "train/tasks/segmentation/segmentation.h"
+
+namespace saccade {
+namespace {
+
+// The same images in further sizes: loaders that go in step with that of the evaluation.
+class OtherViews {
+ public:
+  OtherViews(const std::shared_ptr<const Dataset>& images, std::span<const Config> views,
+             const EvaluatorOptions& options) {
+    for (const Config& view : views) {
+      LoaderOptions loader = options.loader;
+      loader.augment = eval_augment(view);
+      loader.rank = process_group().rank();
+      loader.ranks = process_group().size();
+      loader.sharing = Sharing::kTurns;
+      loaders_.push_back(std::make_unique<DataLoader>(images, std::move(loader)));
+    }
+  }
+  void add_to(std::vector<Batch>& views) {
+    for (const auto& loader : loaders_) {
+      std::optional<Batch> batch;
+      do batch = loader->next();
+      while (batch && batch->targets.empty());  // as the evaluation passes over them
+      SACCADE_CHECK(batch && batch->targets.size() == views[0].targets.size(),
+                    "[evaluate] views out of step");
+      views.push_back(std::move(*batch));
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<DataLoader>> loaders_;
+};
+
+}  // namespace
+
+const EvaluatorSpec& segmentation_evaluator(const Config& config) {
+  const std::string& name = config.eval().evaluator();
+  return segmentation_evaluators().find(name.empty() ? "miou" : name, "eval.evaluator");
+}
+
+Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
+                              const std::shared_ptr<const Dataset>& images, const EvaluatorSpec& spec,
+                              const EvaluatorOptions& options, bool per_class, const SeenLabels& seen) {
+  SegmenterRunner runner(model, config, images->num_classes());
+  OtherViews others(images, std::span(runner.views()).subspan(1), options);
+  std::unordered_map<int64_t, int64_t> places;
+  for (int64_t i = 0; i < images->num_images(); ++i) places.emplace(images->image_id(i), i);
+  EvaluatorOptions first = options;
+  first.loader.augment = eval_augment(runner.views()[0]);
+  const EvaluatorSpec::Options figures{.truth = &images->ground_truth(), .per_class = per_class};
+  const auto evaluator =
+      evaluate_batches(model, images, first, spec, figures, [&](const Batch& batch, Evaluator& to) {
+        std::vector<Batch> views{batch};
+        others.add_to(views);
+        const std::vector<LabelMap> found = runner.run(views);
+        for (size_t n = 0; n < found.size(); ++n) {
+          const int64_t index = places.at(batch.targets[n].image_id);
+          const LabelMap truth = images->label_map_of(index, found[n].size);
+          to.add({.labels = found[n].values, .true_labels = truth.values});
+          if (seen) seen(index, truth, found[n]);
+        }
+      });
+  return process_group().is_first() ? evaluator->result() : Evaluation{};
+}
+
+void refuse_figures(const FigureOptions& figures, const std::vector<std::string>& classes,
+                    const std::string& model) {
+  if (figures != FigureOptions())
+    fail_input("--iou, --max-detections, --area-ranges: {} makes label maps, which have no detections",
+               model);
+  if (!classes.empty())
+    fail_input("--classes: {} makes label maps, whose pixels are all judged; --per-class shows each class",
+               model);
+}
+
+Evaluation evaluate_labels(const EvalArguments& arguments, const LoadedModel& model,
+                           const EvaluatorOptions& options) {
+  if (!arguments.detections.empty())
+    fail_input("--detections: {} makes label maps; predict writes them", arguments.checkpoint);
+  refuse_figures(arguments.figures, arguments.classes, arguments.checkpoint);
+  if (arguments.data.empty() && arguments.annotations.empty())
+    fail_input("--annotations: not given, expected the label maps of the images, or --data");
+  std::vector<std::string> notes;
+  const auto images = open_dataset(eval_paths(arguments, model), LabelScheme::kContiguous, &notes);
+  for (const std::string& note : notes) print_line(note);
+  check_categories(*images, model.category_ids, model.class_names, arguments.checkpoint);
+  return evaluate_segmenter(model.as<Segmenter>(), model.config, images, segmentation_evaluator(model.config),
+                            options, arguments.per_class);
+}
+
+}  // namespace saccade

@@ -1,0 +1,62 @@
+// The outputs of an exported model of label maps.
+#include "train/tasks/onnx_outputs.h"
+#include "models/segmenter.h"
+
+namespace saccade {
+namespace {
+
+// `logits` [N, h, w, K] of the model's cells; with postprocess `labels` i64 [N, H, W] of the input's pixels, positions in the metadata's class
+// names.
+class SegmenterOutputs : public ModelOutputs {
+ public:
+  explicit SegmenterOutputs(const OutputChoice& choice) : choice_(choice) {}
+  std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override;
+  void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override;
+  std::vector<std::pair<std::string, std::string>> metadata() const override {
+    return {{"logits", "of cells"}};
+  }
+  std::string note() const override {
+    return choice_.postprocess
+               ? ""
+               : "the logits are of cells: resize them bilinearly to the image's size, then take the best";
+  }
+
+ private:
+  OutputChoice choice_;
+};
+
+std::vector<std::pair<std::string, Tensor>> SegmenterOutputs::run(Module& model, const Tensor& images) const {
+  const Var logits = dynamic_cast<Segmenter&>(model).forward(Var(images)).logits;
+  std::vector<std::pair<std::string, Tensor>> outputs{{"logits", logits.value()}};
+  if (choice_.postprocess)
+    outputs.emplace_back("pixels", logits_at(logits, images.dim(1), images.dim(2)).value());
+  return outputs;
+}
+
+void SegmenterOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) const {
+  auto size_of = [](const Raw& r) { return std::vector<int64_t>(r.shape.begin() + 1, r.shape.end()); };
+  if (choice_.postprocess) {
+    OnnxGraph& g = writer.graph();
+    const Raw& pixels = raw.at(1);
+    g.set_scope("postprocess");
+    std::string scores = pixels.name;
+    if (choice_.classes > 0 && choice_.classes < pixels.shape[3])
+      scores = g.node("Slice", {scores, g.ints({0}), g.ints({choice_.classes}), g.ints({3})});
+    const std::string labels = g.node("ArgMax", {scores}, {{"axis", 3}, {"keepdims", 0}});
+    g.set_scope("");
+    writer.output("labels", labels, DType::kI64, {pixels.shape[1], pixels.shape[2]});
+  }
+  if (!choice_.postprocess || choice_.raw_outputs)
+    writer.output("logits", raw.at(0).name, DType::kF32, size_of(raw.at(0)));
+}
+
+[[maybe_unused]] const bool segmenter_outputs_registered =
+    onnx_outputs().add({.name = "segmentation",
+                        .file = __FILE__,
+                        .make = [](const Config&, const OutputChoice& choice,
+                                   const Module&) -> std::shared_ptr<const ModelOutputs> {
+                          return std::make_shared<SegmenterOutputs>(choice);
+                        }});
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,159 @@
+// Figures of a model of label maps, its confusions, and the images that it is best and worst on.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/formats/json.h"
+#include "core/tensor/error.h"
+#include "data/evaluation/label_counts.h"
+#include "data/pages/picture.h"
+#include "train/config/options.h"
+#include "train/logs/print.h"
+#include "train/report/evaluation_sections.h"
+#include "train/tasks/segmentation/overlay.h"
+#include "train/tasks/segmentation/segmentation.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kShownImages = 12, kMostLabelRows = 400;
+constexpr int64_t kShownSide = 320;
+
+// How good the labels of an image are.
+struct OfImage {
+  int64_t index = 0, pixels = 0;
+  double iou = 0, accuracy = 0;  // the mean IoU of its classes; of its pixels
+  LabelMap truth, found;         // small; kept of those that may be shown
+};
+
+// A label map within so many pixels a side.
+LabelMap small_map(const LabelMap& map) {
+  const int64_t longest = std::max(map.size.height, map.size.width);
+  if (longest <= kShownSide) return map;
+  auto side = [&](int64_t v) { return std::max<int64_t>(1, v * kShownSide / longest); };
+  return map.resize({side(map.size.height), side(map.size.width)});
+}
+
+// The best or the worst images, as they come.
+class Ranking {
+ public:
+  explicit Ranking(bool best) : best_(best) {}
+  void add(const OfImage& image, const LabelMap& truth, const LabelMap& found) {
+    const auto is_before = [this](const OfImage& a, const OfImage& b) {
+      return best_ ? a.iou > b.iou : a.iou < b.iou;
+    };
+    const auto at = std::ranges::upper_bound(images_, image, is_before);
+    if (at == images_.end() && images_.size() == kShownImages) return;
+    OfImage kept = image;
+    kept.truth = small_map(truth);
+    kept.found = small_map(found);
+    images_.insert(at, std::move(kept));
+    if (images_.size() > kShownImages) images_.pop_back();
+  }
+  Html pictures(const Dataset& images, const std::vector<std::string>& names) const {
+    std::vector<Html> shown;
+    for (const OfImage& image : images_) {
+      try {
+        const Image pixels = read_image(images.image_path(image.index));
+        const std::string& name = images.file_name(image.index);
+        shown.push_back(picture(labels_beside_each_other(pixels, image.truth, image.found, names, kShownSide),
+                                name,
+                                html("IoU <b>{}</b>, {} of the pixels<br>{}", figure_text(image.iou),
+                                     share_text(image.accuracy), name)));
+      } catch (const InputError&) {  // it was readable before; it is left out
+      }
+    }
+    return grid("pictures", shown);
+  }
+
+ private:
+  bool best_;
+  std::vector<OfImage> images_;
+};
+
+void add_label_table(Page& page, const LabelCounts& counts, const std::vector<std::string>& names) {
+  page.section("Classes");
+  const std::vector<LabelCounts::OfClass> classes = counts.of_classes();
+  std::vector<size_t> order(classes.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+  if (order.size() > kMostLabelRows) {
+    std::ranges::stable_sort(order, {}, [&](size_t k) { return classes[k].iou().value_or(2); });
+    order.resize(kMostLabelRows);
+    page.add(note(fmt::format("The {} classes with the lowest IoU of {}.", kMostLabelRows, classes.size())));
+  }
+  const auto pixels = static_cast<double>(std::max<int64_t>(1, counts.means().pixels));
+  std::vector<std::vector<Html>> rows;
+  for (size_t k : order) {
+    const LabelCounts::OfClass& c = classes[k];
+    const double iou = c.iou().value_or(-1);
+    rows.push_back(
+        {html("{}", names[k]), html("{}", share_text(static_cast<double>(c.pixels) / pixels)),
+         bar_cell(iou, figure_text(iou)), html("{}", figure_text(c.accuracy().value_or(-1))),
+         html("{}",
+              figure_text(c.found > 0 ? static_cast<double>(c.hits) / static_cast<double>(c.found) : -1))});
+  }
+  page.add(html_table({{"Class", false},
+                       {"Pixels", true, "share of those that have a class"},
+                       {"IoU", false, "right pixels, of those that have the class or are taken for it"},
+                       {"Accuracy", true, "share of its pixels that are taken for it: recall"},
+                       {"Precision", true, "share of the pixels taken for it that are of it"}},
+                      rows));
+}
+
+std::string counts_json(const Evaluation& evaluation, const ConfusionMatrix& matrix) {
+  std::string names, rows;
+  for (size_t k = 0; k < matrix.names.size(); ++k) {
+    names += (k ? ", " : "") + json_quote(matrix.names[k]);
+    rows += fmt::format("{}\n  [{}]", k ? "," : "", fmt::join(matrix.counts[k], ", "));
+  }
+  return fmt::format("{{\"figures\": {}, \"confusion_matrix\": {{\"names\": [{}], \"counts\": [{}]}}}}\n",
+                     evaluation.json, names, rows);
+}
+
+}  // namespace
+
+std::string add_segmentation_sections(Page& page, const ReportOptions& options) {
+  if (!options.model.module)
+    fail_input("--detections: the run is of label maps, expected that of a detector");
+  if (options.threshold) fail_input("--threshold: the run is of label maps, expected that of a detector");
+  const LoadedModel& model = options.model;
+  refuse_figures(options.figures, options.classes, options.checkpoint);
+  std::vector<std::string> notes;
+  const auto images = open_dataset(options.paths, LabelScheme::kContiguous, &notes);
+  for (const std::string& line : notes) print_line(line);
+  check_categories(*images, model.category_ids, model.class_names, options.checkpoint);
+  LabelCounts counts(images->num_classes());
+  Ranking best(true), worst(false);
+  const auto seen = [&](int64_t index, const LabelMap& truth, const LabelMap& found) {
+    LabelCounts own(images->num_classes());
+    own.add(found.values, truth.values);
+    counts.merge(own.state());
+    const LabelCounts::Means means = own.means();
+    if (means.pixels == 0) return;
+    const OfImage image{
+        .index = index, .pixels = means.pixels, .iou = means.iou, .accuracy = means.pixel_accuracy};
+    best.add(image, truth, found);
+    worst.add(image, truth, found);
+  };
+  const Evaluation evaluation =
+      evaluate_segmenter(model.as<Segmenter>(), model.config, images, segmentation_evaluator(model.config),
+                         options.evaluation, false, seen);
+
+  page.section("Label maps");
+  std::vector<std::pair<std::string, std::string>> numbers{{count_text(images->num_images()), "images"}};
+  for (const auto& [name, value] : evaluation.metrics) numbers.emplace_back(figure_text(value), name);
+  page.add(tiles(numbers));
+  add_label_table(page, counts, images->class_names());
+  page.section("Confusion matrix");
+  const ConfusionMatrix matrix{.names = images->class_names(), .counts = counts.matrix()};
+  page.add(note("In pixels."));
+  page.add(confusion_table(matrix, false));
+  page.section("Worst images");
+  page.add(note("The true classes on the left, the found ones on the right."));
+  page.add(worst.pictures(*images, images->class_names()));
+  page.section("Best images");
+  page.add(best.pictures(*images, images->class_names()));
+  return counts_json(evaluation, matrix);
+}
+
+}  // namespace saccade

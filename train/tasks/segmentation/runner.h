@@ -1,0 +1,60 @@
+// A model of label maps on batches of bytes: what evaluation, prediction, the library and `bench` have in common.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/kernels/normalize_image/normalize_image.h"
+#include "models/segmenter.h"
+#include "train/checkpoints/load_model.h"
+#include "train/inference/inferencer.h"
+#include "train/inference/recorded_forward.h"
+#include "train/tasks/segmentation/cell_scores.h"
+
+namespace saccade {
+
+class SegmenterRunner {
+ public:
+  // classes: the first of the model's outputs; others stand for none.
+  SegmenterRunner(Segmenter& model, const Config& config, int64_t classes);
+  // The configurations of its looks at an image, one for each of eval.scales: images are resized by each.
+  const std::vector<Config>& views() const { return views_; }
+  // The labels of images, in their original size. views: the same images resized by each of views(). Throws NotFinite.
+  std::vector<LabelMap> run(std::span<const Batch> views);
+  // The same with how sure it is of each class.
+  struct Scored {
+    LabelMap labels;
+    std::vector<double> confidence;  // [classes]
+  };
+  std::vector<Scored> run_scored(std::span<const Batch> views);
+
+ private:
+  struct Logits {
+    std::vector<float> values;  // [N, height, width, channels]
+    int64_t height = 0, width = 0, channels = 0;
+  };
+  Logits forward(const Batch& batch);
+  CellScores cells(const Logits& logits, const Batch& batch, size_t n, bool is_mirrored) const;
+  bool is_simple() const { return views_.size() == 1 && window_ == 0 && !flips_; }
+  void look_through_windows(const Batch& batch, size_t n, PixelScores& image);
+
+  Segmenter& model_;
+  kernels::ImageNormalization normalization_;
+  std::vector<Config> views_;
+  int64_t classes_, window_, stride_;
+  int64_t windows_at_a_time_;
+  bool flips_;
+  RecordedForward<Var> forward_;
+};
+
+// Each class that is there as an instance with its mask and the box around it; the score is the mean of its probability there.
+class SegmenterInferencer : public Inferencer {
+ public:
+  explicit SegmenterInferencer(const LoadedModel& model);
+  std::vector<std::vector<Instance>> run(const Batch& batch) override;
+
+ private:
+  SegmenterRunner runner_;
+};
+
+}  // namespace saccade
