@@ -1,7 +1,8 @@
 // DINOv2 (Oquab et al. 2023) with its own parameter names, and what LW-DETR and RF-DETR make of it: most blocks attend within windows, each of
 // which has a class token of its own. Images of any size: zeros fill them up to whole patches and windows.
-// As a backbone its stages are its blocks: a map for each that `outputs` names, at 1 / patch of the image, after the last norm. Its class head
-// is linear, on the class token and the mean of the others.
+// As a backbone its stages are its blocks: a map for each that `outputs` names, at 1 / patch of the image, after the last norm. With `pyramid`
+// they are those of other backbones: maps of strides 4, 8, 16 and 32, bilinear between the cells of the last block's.
+// Its class head is linear, on the class token and the mean of the others.
 // `style: cae` is LW-DETR's ViT (Chen et al. 2024): no class token, no last norm, keys without bias.
 #include "models/dinov2/dinov2.h"
 
@@ -9,6 +10,7 @@
 #include <cmath>
 
 #include "layers/module_scope.h"
+#include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
 #include "models/common/position_grid.h"
@@ -45,6 +47,7 @@ struct DinoV2Options {
   int64_t windows = 1;                   // a side of the map
   std::vector<int64_t> windowed_blocks;  // from 0; the others attend to all windows
   std::vector<int64_t> outputs;          // after so many blocks
+  std::vector<int64_t> pyramid;  // from 1: the stages of strides 4, 8, 16 and 32 that are wanted; empty: none
   Resampling positions = Resampling::kCubic;
   bool is_cae = false;
   double layer_scale = 1;
@@ -59,7 +62,7 @@ class DinoV2 : public Backbone {
       // Of the training with hidden patches: never used here.
       param("mask_token", {1, o.dim}, init::constant(0), false);
     }
-    pos_embed_ = param("pos_embed", {1, grid_ * grid_ + 1, o.dim}, small);
+    pos_embed_ = param("pos_embed", {1, grid_ * grid_ + 1, o.dim}, small, true, &resize_positions);
     patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.dim, false);
     const auto rates = drop_path_rates({o.depth}, o.drop_path)[0];
     VisionBlockOptions block{.shape = {.dim = o.dim, .heads = o.heads},
@@ -83,7 +86,7 @@ class DinoV2 : public Backbone {
     run(images, [&](const Var& tokens, const MapSize& map) {
       maps.push_back(join_windows(slice(tokens, 1, extra(), tokens.dim(1)), map, options_.windows));
     });
-    return maps;
+    return options_.pyramid.empty() ? maps : pyramid_of(maps.back(), images);
   }
   // The class token and the mean of the patches of the last block that is wanted, [N, 2 C].
   Var describe(const Var& images) {
@@ -100,13 +103,26 @@ class DinoV2 : public Backbone {
     return description;
   }
   std::vector<int64_t> channels() const override {
-    return std::vector<int64_t>(options_.outputs.size(), options_.dim);
+    return std::vector<int64_t>(std::max(options_.outputs.size(), options_.pyramid.size()), options_.dim);
   }
   int64_t multiple() const override { return options_.patch * options_.windows; }
   std::string type_name() const override { return "DinoV2"; }
 
  private:
   int64_t extra() const { return options_.is_cae ? 0 : 1; }
+
+  std::vector<Var> pyramid_of(const Var& map, const Var& images) const {
+    std::vector<Var> maps;
+    for (int64_t stage : options_.pyramid) {
+      const int64_t stride = 2 << stage;
+      // What the map covers beyond the image is cut off.
+      auto cells = [&](int64_t pixels) { return (pixels + stride - 1) / stride; };
+      const Var whole =
+          resize_bilinear(map, cells(map.dim(1) * options_.patch), cells(map.dim(2) * options_.patch));
+      maps.push_back(slice(slice(whole, 1, 0, cells(images.dim(1))), 2, 0, cells(images.dim(2))));
+    }
+    return maps;
+  }
 
   // tap(tokens of all windows [N * windows^2, extra + S, C], the map's size) after each block that is wanted.
   template <class Tap>
@@ -119,7 +135,11 @@ class DinoV2 : public Backbone {
     Var x = cut_windows(add(patches, cast(positions(map), patches.dtype())), o.windows);
     if (!o.is_cae) {
       const Var cls = cast(add(cls_token_, slice(pos_embed_, 1, 0, 1)), x.dtype());
-      x = concat({expand(cls, {x.dim(0), 1, o.dim}), x}, 1);
+      const int64_t N = patches.dim(0), S = x.dim(1);
+      x = concat({expand(reshape(cls, {1, 1, 1, o.dim}), {N, windows, 1, o.dim}),
+                  reshape(x, {N, windows, S, o.dim})},
+                 2);
+      x = reshape(x, {N * windows, 1 + S, o.dim});
     }
     const Shape apart{x.dim(0), x.dim(1), o.dim}, together{x.dim(0) / windows, x.dim(1) * windows, o.dim};
     for (int64_t b = 0; b < o.outputs.back(); ++b) {
@@ -166,7 +186,7 @@ class DinoV2Classifier : public Classifier {
   std::shared_ptr<Linear> head_;
 };
 
-DinoV2Options read_dinov2(const Args& args) {
+DinoV2Options read_dinov2(const Args& args, const std::vector<int64_t>& default_stages) {
   DinoV2Options o;
   o.image_size = args.get_int("image_size", o.image_size, 1, 65536);
   o.patch = args.get_int("patch", o.patch, 1, o.image_size);
@@ -181,20 +201,25 @@ DinoV2Options read_dinov2(const Args& args) {
   o.positions = positions == "smooth" ? Resampling::kSmoothCubic : Resampling::kCubic;
   o.is_cae = args.get_choice("style", "dinov2", {"dinov2", "cae"}) == "cae";
   o.layer_scale = args.get_float("layer_scale", o.is_cae ? 0.1 : 1, 1e-9, 1e9);
-  // Its stages are its blocks, of which the detectors' usual stages say nothing.
-  o.outputs = read_outputs(args, {}, o.depth);
+  // Where its stages are its blocks, the detectors' usual stages say nothing of them.
+  constexpr int64_t kStages = 4;
+  if (args.get_bool("pyramid", false))
+    o.pyramid = read_outputs(args, default_stages, kStages);
+  else
+    o.outputs = read_outputs(args, {}, o.depth);
+  if (o.outputs.empty()) o.outputs = {o.depth};
   if (o.dim % o.heads != 0)
     fail_input("{}.heads: {} heads, expected a divisor of the {} channels", args.path(), o.heads, o.dim);
   args.finish("DINOv2");
   return o;
 }
 
-std::shared_ptr<Backbone> build_dinov2(const Args& args, const std::vector<int64_t>&) {
-  return std::make_shared<DinoV2>(read_dinov2(args));
+std::shared_ptr<Backbone> build_dinov2(const Args& args, const std::vector<int64_t>& default_outputs) {
+  return std::make_shared<DinoV2>(read_dinov2(args, default_outputs));
 }
 
 std::shared_ptr<Classifier> build_dinov2_classifier(const Args& args, int64_t classes) {
-  const DinoV2Options o = read_dinov2(args);
+  const DinoV2Options o = read_dinov2(args, {});
   if (o.is_cae) fail_input("{}.arg.style: cae has no class token, which the class head reads", args.path());
   return std::make_shared<DinoV2Classifier>(o, classes);
 }

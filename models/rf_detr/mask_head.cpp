@@ -13,7 +13,7 @@ constexpr int64_t kQueryHidden = 4;  // times the channels
 }  // namespace
 
 // x + gelu(pwconv1(norm(dwconv(x))))
-class MaskHead::Block : public Module {
+class QueryMaskHead::Block : public Module {
  public:
   explicit Block(int64_t dim) {
     dwconv_ = make_child<Conv2d>("dwconv", dim, dim, 3, Conv2dOptions{.padding = 1, .groups = dim});
@@ -32,7 +32,7 @@ class MaskHead::Block : public Module {
   std::shared_ptr<Linear> pwconv1_;
 };
 
-class MaskHead::QueryBlock : public Module {
+class QueryMaskHead::QueryBlock : public Module {
  public:
   explicit QueryBlock(int64_t dim) {
     norm_in_ = make_child<LayerNorm>("norm_in", dim);
@@ -50,7 +50,7 @@ class MaskHead::QueryBlock : public Module {
   std::shared_ptr<Mlp> mlp_;
 };
 
-MaskHead::MaskHead(int64_t dim, int64_t layers, int64_t stride) : stride_(stride) {
+QueryMaskHead::QueryMaskHead(int64_t dim, int64_t layers, int64_t stride) : stride_(stride) {
   for (int64_t i = 0; i < layers; ++i) blocks_.push_back(make_child<Block>(fmt::format("blocks.{}", i), dim));
   spatial_features_proj_ = make_child<Conv2d>("spatial_features_proj", dim, dim, 1);
   query_features_block_ = make_child<QueryBlock>("query_features_block", dim);
@@ -58,19 +58,19 @@ MaskHead::MaskHead(int64_t dim, int64_t layers, int64_t stride) : stride_(stride
   bias_ = param("bias", {1}, init::constant(0));
 }
 
-Var MaskHead::begin(const Var& map, const Var& images) const {
+Var QueryMaskHead::begin(const Var& map, const Var& images) const {
   return resize_bilinear(map, std::max<int64_t>(1, images.dim(1) / stride_),
                          std::max<int64_t>(1, images.dim(2) / stride_));
 }
-Var MaskHead::refine(int64_t layer, const Var& pixels) const {
+Var QueryMaskHead::refine(int64_t layer, const Var& pixels) const {
   ModuleScope scope(*this);
   return blocks_[static_cast<size_t>(layer)]->forward(pixels);
 }
-Var MaskHead::of_pixels(const Var& pixels) const {
+Var QueryMaskHead::of_pixels(const Var& pixels) const {
   ModuleScope scope(*this);
   return spatial_features_proj_->forward(pixels);
 }
-Var MaskHead::of_queries(const Var& queries) const {
+Var QueryMaskHead::of_queries(const Var& queries) const {
   ModuleScope scope(*this);
   return query_features_proj_->forward(query_features_block_->forward(queries));
 }

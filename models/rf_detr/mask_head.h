@@ -8,16 +8,16 @@
 
 namespace saccade {
 
-class MaskHead : public Module {
+class QueryMaskHead : public Module {
  public:
-  MaskHead(int64_t dim, int64_t layers, int64_t stride);
+  QueryMaskHead(int64_t dim, int64_t layers, int64_t stride);
   // map [N, h, w, C] of images [N, H, W, 3] -> [N, H / stride, W / stride, C], what the blocks begin with
   Var begin(const Var& map, const Var& images) const;
   Var refine(int64_t layer, const Var& pixels) const;  // the block of a decoder layer
   Var of_pixels(const Var& pixels) const;              // [N, h, w, C]: the factor of the pixels
   Var of_queries(const Var& queries) const;            // [N, Q, C]: that of the queries
   const Var& bias() const { return bias_; }
-  std::string type_name() const override { return "MaskHead"; }
+  std::string type_name() const override { return "QueryMaskHead"; }
 
  private:
   class Block;

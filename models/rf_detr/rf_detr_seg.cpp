@@ -29,7 +29,8 @@ class RfDetrSeg : public LwDetr {
       : LwDetr(options, std::move(backbone)),
         layers_(options.transformer.decoder_layers),
         point_share_(options.mask_point_share) {
-    head_ = make_child<MaskHead>("segmentation_head", options.transformer.dim, layers_, options.mask_stride);
+    head_ =
+        make_child<QueryMaskHead>("segmentation_head", options.transformer.dim, layers_, options.mask_stride);
   }
   std::string type_name() const override { return "RfDetrSeg"; }
 
@@ -64,7 +65,7 @@ class RfDetrSeg : public LwDetr {
   }
 
   int64_t layers_, point_share_;
-  std::shared_ptr<MaskHead> head_;
+  std::shared_ptr<QueryMaskHead> head_;
 };
 
 std::shared_ptr<Module> build_rf_detr_seg(const Args& model, int64_t classes, const Args& criterion) {

@@ -123,6 +123,12 @@ TEST(Augment, BoxesFollowEveryPipeline) {
       {"jitter", {{{"scale_min", {0.5}}, {"scale_max", {2}}, {"max_stretch", {1.3}}}}}};
   pipelines["short side"].values.insert(crops.begin(), crops.end());
   pipelines["jitter"].values.insert(fixed.begin(), fixed.end());
+  pipelines["crop, then fixed"] = {{{"stretch_crop", {0.5}},
+                                    {"crop_short_sides", {50, 70}},
+                                    {"crop_min", {30}},
+                                    {"crop_max", {60}},
+                                    {"height", {56}},
+                                    {"width", {72}}}};
   for (auto& [name, fields] : pipelines) {
     fields.values.insert(flips.begin(), flips.end());
     const Augmentation steps = make_augmentation(fields);

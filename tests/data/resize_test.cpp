@@ -65,10 +65,37 @@ TEST(Resize, TheCentreOfClassifiersEqualsTorchvisionToTheByte) {
   EXPECT_EQ(count, 12);
 }
 
+// torch's interpolate, but for two roundings to bytes in place of none: no smoothing where an image shrinks.
+TEST(Resize, FourPixelsAreInterpolatedWithoutSmoothing) {
+  const Image image = test::picture(40, 50, 3);
+  for (const auto& [height, width] : {std::pair<int64_t, int64_t>{16, 20}, {90, 31}, {40, 50}}) {
+    const Image out = resize_image(image, height, width, Filter::kFourPixels);
+    auto place = [](int64_t i, int64_t from, int64_t to) {
+      return std::max(
+          (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5, 0.0);
+    };
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x) {
+        const double v = place(y, 40, height), u = place(x, 50, width);
+        const auto top = static_cast<int64_t>(v), left = static_cast<int64_t>(u);
+        const double down = v - static_cast<double>(top), right = u - static_cast<double>(left);
+        for (int64_t c = 0; c < 3; ++c) {
+          auto at = [&](int64_t row, int64_t column) {
+            return static_cast<double>(
+                image.row(std::min<int64_t>(row, 39))[std::min<int64_t>(column, 49) * 3 + c]);
+          };
+          const double exact = (1 - down) * ((1 - right) * at(top, left) + right * at(top, left + 1)) +
+                               down * ((1 - right) * at(top + 1, left) + right * at(top + 1, left + 1));
+          ASSERT_NEAR(out.row(y)[x * 3 + c], exact, 1.01) << y << " " << x;
+        }
+      }
+  }
+}
+
 TEST(Resize, KeepsAConstantAndRefusesNothingSmall) {
   Image image(7, 9);
   std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{255});
-  for (Filter filter : {Filter::kBilinear, Filter::kBicubic})
+  for (Filter filter : {Filter::kBilinear, Filter::kBicubic, Filter::kFourPixels})
     for (uint8_t v : resize_image(image, 100, 3, filter).rgb) EXPECT_EQ(v, 255);
   EXPECT_THROW(resize_image(image, 0, 3), Error);
 }

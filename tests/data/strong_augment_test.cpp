@@ -117,6 +117,17 @@ TEST(BatchSizes, EqualTorchsNearestInterpolation) {
   }
 }
 
+TEST(BatchSizes, MayLieBetweenPixels) {
+  const Sample sample{.image = test::picture(40, 60, 2), .instances = {{0, {1, 2, 5, 8}, 24}}};
+  Batch batch = collate({sample, sample}, {make_target(sample, {40, 60}), make_target(sample, {40, 60})}, 1);
+  resize_batch(batch, 30, true);
+  ASSERT_EQ(batch.images.shape(), Shape({2, 30, 45, 3}));
+  for (int64_t n = 0; n < 2; ++n)
+    EXPECT_EQ(batch.images.select(0, n).contiguous().to_vector<uint8_t>(),
+              resize_image(sample.image, 30, 45, Filter::kFourPixels).rgb);
+  EXPECT_EQ(batch.targets[1].width, 45);
+}
+
 // Four random boxes on black.
 Sample marked_sample(int64_t height, int64_t width, uint64_t seed) {
   Sample s;

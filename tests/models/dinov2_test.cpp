@@ -91,5 +91,28 @@ TEST(DinoV2, OnlyGlobalBlocksLookAcrossWindows) {
   EXPECT_EQ(values(run(images, {0, 1, 2}), 0), values(run(changed, {0, 1, 2}), 0));
 }
 
+// Under heads that want strides of 4 to 32.
+TEST(DinoV2, MayStandInForAPyramid) {
+  NoGrad no_grad;
+  auto maps_of = [](const std::vector<int64_t>& defaults, int64_t height, int64_t width) {
+    Args section;
+    section.set("type", std::string("dinov2"));
+    for (const auto& [key, value] :
+         {std::pair<const char*, int64_t>{"image_size", 28}, {"dim", 16}, {"depth", 1}, {"heads", 2}})
+      section.set(key, value);
+    section.set("pyramid", true);
+    auto backbone = build_backbone(section, defaults);
+    backbone->initialize(3);
+    backbone->set_training(false);
+    EXPECT_EQ(backbone->channels(), std::vector<int64_t>(defaults.size(), 16));
+    return backbone->forward(Var(dino_images(height, width)));
+  };
+  const std::vector<Var> maps = maps_of({1, 2, 3, 4}, 64, 96);
+  ASSERT_EQ(maps.size(), 4U);
+  for (int64_t l = 0; l < 4; ++l)
+    EXPECT_EQ(maps[static_cast<size_t>(l)].shape(), Shape({2, 16 >> l, 24 >> l, 16}));
+  EXPECT_EQ(maps_of({2, 3, 4}, 60, 33)[0].shape(), Shape({2, 8, 5, 16}));
+}
+
 }  // namespace
 }  // namespace saccade

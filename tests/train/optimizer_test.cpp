@@ -174,6 +174,31 @@ TEST(Optimizer, GroupsFreezeAndComplain) {
             std::string::npos);
 }
 
+// Each layer before the last one of its group learns by the factor more slowly.
+TEST(Optimizer, RatesFallFromLayerToLayer) {
+  std::vector<Var> vars;
+  std::vector<NamedTensor> params;
+  for (const char* name : {"blocks.0.a", "blocks.2.a", "blocks.11.a", "head"}) {
+    vars.emplace_back(Tensor::full({2, 2}, 1), true);
+    params.push_back({name, vars.back()});
+  }
+  const config::Optimizer o = optimizer_of(
+      "learning_rate: 0.5 weight_decay: 1 group { regex: \"blocks[.]([0-9]+)\" lr_mult: 0.5 layer_decay: 0.8 }");
+  Optimizer optimizer(params, o);
+  for (Var v : vars) v.set_grad(Tensor::zeros(v.shape()));
+  optimizer.step(1);  // the decay alone: 1 - rate
+  const double expected[] = {0.25 * std::pow(0.8, 11), 0.25 * std::pow(0.8, 9), 0.25, 0.5};
+  for (size_t i = 0; i < vars.size(); ++i)
+    EXPECT_NEAR(vars[i].value().to_vector<float>()[0], 1 - expected[i], 1e-6) << params[i].name;
+  for (const char* regex : {"blocks", "(block)s"})
+    EXPECT_NE(message_of([&] {
+                Optimizer(params,
+                          optimizer_of(fmt::format("group {{ regex: \"{}\" layer_decay: 0.5 }}", regex)));
+              }).find("has no parentheses that find the number of a layer in \"blocks.0.a\""),
+              std::string::npos)
+        << regex;
+}
+
 TEST(Optimizer, ParametersOfOneDimensionMayKeepTheirSize) {
   Var matrix(Tensor::full({2, 2}, 1), true), bias(Tensor::full({2}, 1), true),
       own(Tensor::full({2}, 1), true);

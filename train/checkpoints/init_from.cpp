@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <map>
 #include <set>
 
 #include "core/tensor/error.h"
 #include "models/weights/foreign_models.h"
+#include "models/weights/model_json.h"
 #include "train/checkpoints/checkpoint.h"
 
 namespace saccade {
@@ -55,6 +57,7 @@ class Filling {
     reinit_heads_ = options.heads == ClassHeads::kReinitialize ||
                     (options.heads == ClassHeads::kTakeIfSame && (!others.empty() || has_other_head()));
     if (!reinit_heads_ && !class_heads_.empty()) report_.other_classes = others;
+    if (reinit_heads_ && options.heads == ClassHeads::kTakeIfSame) match_classes(options.class_names);
     for (const NamedWeight& w : weights_.tensors) plan(w);
     for (const auto& [state, sources] : sources_) check_shared(sources);
     repeat_first_heads();
@@ -70,6 +73,7 @@ class Filling {
       Var var = t.var;
       var.value().copy_from(values_for(t, *it->second[0]).to(var.dtype()).to(var.device()));
     }
+    copy_rows_of_classes(options.class_names);
     add_notes(options);
     return std::move(report_);
   }
@@ -86,6 +90,51 @@ class Filling {
                        [&](const std::string& head) { return name.starts_with(head); });
   }
   const std::string& dtype(const NamedWeight& w) const { return file_.find(w.parts[0])->dtype; }
+
+  // The names of the file's classes, of a checkpoint of ours or in config.json; empty: it has none.
+  std::vector<std::string> names_in_file() const {
+    const auto* ours = dynamic_cast<const SafetensorsReader*>(&file_);
+    if (ours != nullptr && ours->metadata().contains("saccade.config"))
+      return read_checkpoint_info(*ours).class_names;
+    return weights_.naming.starts_with("Hugging Face") ? read_model_json(file_.path()).labels
+                                                       : std::vector<std::string>();
+  }
+  // Which rows of the heads, in the model and in the file, are those of classes of one name, capitals aside.
+  void match_classes(const std::vector<std::string>& class_names) {
+    const std::vector<std::string> names = names_in_file();
+    std::map<std::string, int64_t> places;
+    for (size_t i = 0; i < names.size(); ++i) places.emplace(lower_case(names[i]), static_cast<int64_t>(i));
+    for (size_t i = 0; i < class_names.size(); ++i)
+      if (const auto it = places.find(lower_case(class_names[i]));
+          it != places.end() && class_names[i] != "N/A")
+        class_rows_.emplace_back(static_cast<int64_t>(i), it->second);
+    classes_in_file_ = std::ssize(names);
+  }
+  static std::string lower_case(std::string text) {
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
+  }
+  // Heads that start anew take what the file knows of classes of the same names.
+  void copy_rows_of_classes(const std::vector<std::string>& class_names) {
+    for (const auto& [target, weight] : other_heads_) {
+      Var var = target->var;
+      const Shape &to = var.shape(), &from = weight->shape;
+      bool fits = to.rank() == from.rank() && to.rank() > 0 && from[0] >= classes_in_file_ &&
+                  to[0] >= std::ssize(class_names) && is_float_dtype(dtype(*weight));
+      for (int axis = 1; fits && axis < to.rank(); ++axis) fits = to[axis] == from[axis];
+      if (!fits) continue;
+      const Tensor theirs = read_weight(file_, *weight).to(var.dtype()).to(var.device());
+      for (const auto& [ours, place] : class_rows_)
+        var.value().slice(0, ours, ours + 1).copy_from(theirs.slice(0, place, place + 1));
+    }
+    if (other_heads_.empty()) return;
+    std::string names;
+    for (const auto& [ours, place] : class_rows_)
+      names += (names.empty() ? "" : ", ") + printable(class_names[static_cast<size_t>(ours)]);
+    report_.notes.push_back(
+        fmt::format("their rows of classes that the file knows by name are taken: {} of {} ({})",
+                    class_rows_.size(), class_names.size(), shortened(names, 100)));
+  }
 
   // The classes of a checkpoint of ours, where they are not these; else "".
   std::string other_classes(const std::vector<std::string>& class_names) const {
@@ -146,7 +195,10 @@ class Filling {
       return;
     }
     bool head = is_class_head(t->name);
-    if (reinit_heads_ && head) return;
+    if (reinit_heads_ && head) {
+      if (!class_rows_.empty()) other_heads_.emplace_back(t, &w);
+      return;
+    }
     if (!is_float_dtype(dtype(w)) || (t->var.shape() != w.shape && !resize(*t, w)))
       fail_input(
           "{}: tensor \"{}\" is {} {}, the model's \"{}\" has shape {}{}", file_.path(),
@@ -209,6 +261,9 @@ class Filling {
   std::map<std::string, const NamedTensor*> by_name_;
   const Relation* relation_ = nullptr;
   bool reinit_heads_ = false;
+  std::vector<std::pair<int64_t, int64_t>> class_rows_;  // in the model, in the file
+  int64_t classes_in_file_ = 0;
+  std::vector<std::pair<const NamedTensor*, const NamedWeight*>> other_heads_;
   std::map<const VarState*, Sources> sources_;
   std::map<const VarState*, Tensor> resized_;
   InitReport report_;

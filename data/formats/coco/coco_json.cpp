@@ -90,6 +90,7 @@ bool read_iscrowd(JsonFile& json, JsonValue value, FileAnnotation& a) {
 bool read_box(JsonFile& json, JsonValue value, FileAnnotation& a) {
   size_t count = 0;
   bool ok = true;
+  if (json.is_null(value)) return true;
   const bool is_array = json.elements(value, [&](JsonValue v) {
     double number = 0;
     ok = read_number(json, v, number) && ok;
@@ -97,7 +98,7 @@ bool read_box(JsonFile& json, JsonValue value, FileAnnotation& a) {
     ++count;
   });
   a.has_box = is_array && ok && count == 4;
-  return a.has_box;
+  return a.has_box || (is_array && count == 0);
 }
 bool read_mask(JsonFile& json, JsonValue value, FileAnnotation& a) {
   a.has_segmentation = true;
@@ -267,7 +268,9 @@ class CocoFile {
   }
 
   std::string add(FileAnnotation& a) {
-    if (!a.has_box) {
+    // Programs that know polygons only write no box, an empty one, or zeros.
+    const bool is_zero = std::ranges::all_of(a.bbox, [](double v) { return v == 0; });
+    if (!a.has_box || (is_zero && a.has_segmentation)) {
       if (!a.has_segmentation) return "field \"bbox\" is missing";
       lacks_masks_ = lacks_masks_ || !a.reads_masks;
       if (!a.mask_fault.empty()) return fmt::format("field \"bbox\" is missing, and {}", a.mask_fault);

@@ -219,7 +219,7 @@ TEST_F(LabelMaps, AreRefusedWithTheirLists) {
   refused("objectInfo150.txt", "x\ty\n", "line 1: \"x\", expected a whole number from 0 to 65535");
   write_colors(folder / "masks/a.png", {0x102030});
   expect_refused([&] { (void)read_first(*find().train, {.names = {"a"}}, 1); }, "has colours (#102030)");
-  fs::remove(folder / "labelmap.txt");
+  for (const char* list : {"labelmap.txt", "objectInfo150.txt", "classes.txt"}) fs::remove(folder / list);
   write_text(folder / "masks/a.png", "GIF89a");
   expect_refused([&] { (void)open_dataset(*find().train); }, "a.png");
 }

@@ -169,6 +169,29 @@ TEST(InitFrom, HeadsOfOtherClassesStartAnewOnRequest) {
               std::string::npos);
 }
 
+TEST(InitFrom, HeadsTakeTheRowsOfClassesOfTheSameNames) {
+  TestFolder folder;
+  Net source(3), net(4);
+  source.initialize(1);
+  net.initialize(2);
+  CheckpointInfo info;
+  info.class_names = {"cat", "dog", "bus"};
+  info.category_ids = {1, 2, 3};
+  save_checkpoint(folder / "c", source, info);
+  const auto theirs = source.head.value().to_vector<float>(), before = net.head.value().to_vector<float>();
+  const InitReport report =
+      init_from(folder / "c", net, {ClassHeads::kTakeIfSame, {"bus", "Cat", "tree", "dog"}});
+  const auto after = net.head.value().to_vector<float>();
+  const int rows[] = {2, 0, -1, 1};
+  for (size_t row = 0; row < 4; ++row)
+    for (size_t c = 0; c < 2; ++c)
+      EXPECT_EQ(after[2 * row + c],
+                rows[row] < 0 ? before[2 * row + c] : theirs[2 * static_cast<size_t>(rows[row]) + c]);
+  EXPECT_EQ(report.reinitialized.size(), 2U);
+  EXPECT_EQ(report.notes.back(),
+            "their rows of classes that the file knows by name are taken: 3 of 4 (bus, Cat, dog)");
+}
+
 TEST(InitFrom, ResizesPositionsOfOtherImages) {
   struct Row {
     const char *backbone, *before, *after, *resized;

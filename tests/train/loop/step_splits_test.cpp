@@ -42,7 +42,12 @@ std::vector<SplitCase> split_cases() {
     cases.push_back({fmt::format("{}_of_proposals", loss), "deformable_detr",
                      "levels: 2 queries: 8 } deformable_detr { box_refine: true two_stage: true", criterion});
   }
-  // Its encoder's norms are of the batch where they are trained.
+  cases.push_back({"dino", "dino", "levels: 4 queries: 8 denoising { queries: 10 }", ""});
+  // Their encoders' norms are of the batch where they are trained.
+  cases.push_back({"rt_detr", "rt_detr",
+                   "levels: 3 queries: 8 denoising { queries: 10 } } rt_detr { hybrid_encoder { dim: 16 "
+                   "ffn_dim: 16 }",
+                   "", "--freeze '^encoder'"});
   cases.push_back({"d_fine", "d_fine",
                    "queries: 8 denoising { queries: 10 } } d_fine { hybrid_encoder { dim: 16 ffn_dim: 16 } "
                    "fusion_blocks: 1 bins: 8",
