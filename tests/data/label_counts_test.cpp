@@ -27,7 +27,7 @@ std::vector<T> numbers_in(std::istream& in) {
 }
 
 // Nothing is numpy's NaN.
-void expect_equal(const std::optional<double>& ours, double theirs) {
+void expect_numpys(const std::optional<double>& ours, double theirs) {
   if (std::isnan(theirs))
     EXPECT_FALSE(ours);
   else
@@ -52,8 +52,8 @@ TEST(LabelCounts, AreNumpysOnRandomCases) {
     const auto classes = counts.of_classes();
     ASSERT_EQ(classes.size(), iou.size());
     for (size_t k = 0; k < iou.size(); ++k) {
-      expect_equal(classes[k].iou(), iou[k]);
-      expect_equal(classes[k].accuracy(), accuracy[k]);
+      expect_numpys(classes[k].iou(), iou[k]);
+      expect_numpys(classes[k].accuracy(), accuracy[k]);
     }
     EXPECT_DOUBLE_EQ(counts.means().iou, means[0]);  // numpy adds pairwise
     EXPECT_DOUBLE_EQ(counts.means().accuracy, means[1]);
