@@ -96,7 +96,9 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   for (const DataPaths& one : sets) {
     DataPaths set = plain_set(one, paths);
     const DataFormat& format = format_of(set);
-    if (paths.sets.empty() && format.has_category_ids) set.categories = paths.categories;
+    // Values in label maps are those of before the choice.
+    if (paths.sets.empty() && format.has_category_ids && !format.provides.label_maps)
+      set.categories = paths.categories;
     parts.push_back({.truth = read_whole(format, set, report),
                      .name = set.annotations,
                      .images = set.images,
@@ -224,7 +226,9 @@ DatasetReport check_dataset(const DataPaths& paths, GroundTruth* left, int threa
   try {
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
     GroundTruth truth = read_any(paths.wants.image_classes ? paths : with_masks(paths), add);
-    const int64_t unread = report.problems.count() - truth.faulty_masks;
+    int64_t kept = truth.faulty_masks;  // of records that were read all the same
+    check_file_names(truth, paths.annotations, [&](const std::string&) { ++kept; });
+    const int64_t unread = report.problems.count() - kept;
     if (paths.wants.image_classes)
       check_class_images(truth, paths, threads, report);
     else if (std::ranges::any_of(truth.images, [](const ImageInfo& i) { return i.label_values != nullptr; }))

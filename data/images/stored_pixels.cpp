@@ -76,10 +76,15 @@ StoredPixels read_stored_pixels(const std::string& path) {
 
 void write_stored_pixels(const std::string& path, ImageSize size, std::span<const uint16_t> values,
                          std::span<const uint32_t> palette) {
+  write_file(path, encode_stored_pixels(size, values, palette));
+}
+
+std::vector<uint8_t> encode_stored_pixels(ImageSize size, std::span<const uint16_t> values,
+                                          std::span<const uint32_t> palette) {
   const uint16_t greatest = values.empty() ? 0 : std::ranges::max(values);
   SACCADE_CHECK(size.height > 0 && size.width > 0 && std::ssize(values) == size.height * size.width &&
                     palette.size() <= 256 && (palette.empty() || greatest < palette.size()),
-                "[write_stored_pixels] {} values up to {} and {} colours for {} x {} pixels", values.size(),
+                "[encode_stored_pixels] {} values up to {} and {} colours for {} x {} pixels", values.size(),
                 greatest, palette.size(), size.width, size.height);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -102,9 +107,9 @@ void write_stored_pixels(const std::string& path, ImageSize size, std::span<cons
     file.resize(count);
     ok = png_image_write_to_memory(&image, file.data(), &count, 0, pixels, 0, colors.data()) != 0;
   }
-  SACCADE_CHECK(ok, "[write_stored_pixels] {}", image.message);
+  SACCADE_CHECK(ok, "[encode_stored_pixels] {}", image.message);
   file.resize(count);
-  write_file(path, file);
+  return file;
 }
 
 }  // namespace saccade

@@ -23,7 +23,10 @@ struct StoredPixels {
 StoredPixels read_stored_pixels(const std::string& path);
 
 // A PNG file of numbers: of 8 bits with this palette, which has at most 256 colours and at least one for each number; without one grey, of 16
-// bits where a number needs them. Throws InputError when the file cannot be written.
+// bits where a number needs them.
+std::vector<uint8_t> encode_stored_pixels(ImageSize size, std::span<const uint16_t> values,
+                                          std::span<const uint32_t> palette = {});
+// Throws InputError when the file cannot be written.
 void write_stored_pixels(const std::string& path, ImageSize size, std::span<const uint16_t> values,
                          std::span<const uint32_t> palette = {});
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ends trainings in every bad way and resumes them: the run that went on must end with the bytes of one that never stopped.
 
-Usage: scripts/checks/torture.py [--program build/saccade] [--trials 100] [--seed 1] [--keep FOLDER]
+Usage: scripts/checks/torture.py [--program build/saccade] [--model mask_rcnn] [--trials 100] [--seed 1] [--keep FOLDER]
 
 The faults, in turn: SIGKILL at a random moment; SIGKILL inside the k-th system call that writes, syncs, renames, links or
 removes a file (half of a write is done); SIGKILL, or a signal that saves, while every such call is slow; chains of these;
@@ -20,11 +20,15 @@ import sys
 import tempfile
 import time
 
-CONFIG = """
-model {
-  backbone { blocks: [1, 1, 1, 1] width: 16 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
-  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 }
+BACKBONE = "backbone { blocks: [1, 1, 1, 1] width: 16 frozen_batch_norm: false frozen_stages: 0"
+MODELS = {
+    "deformable_detr": BACKBONE + """ outputs: [4] }
+  transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 }""",
+    "mask_rcnn": "type: \"mask_rcnn\" " + BACKBONE + """ }
+  rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 anchor_scale: 4 rpn_samples: 32 samples: 16 proposals: 30 }""",
 }
+CONFIG = """
+model { MODEL }
 data {
   train { annotations: "shapes/annotations.json" images: "shapes/images" }
   val { annotations: "shapes/annotations.json" images: "shapes/images" }
@@ -80,9 +84,9 @@ int truncate(const char* a, off_t n) { AROUND(REAL(truncate)(a, n)); }
 
 
 class Torture:
-    def __init__(self, program, folder, seed):
+    def __init__(self, program, model, folder, seed):
         self.program, self.folder, self.random = str(pathlib.Path(program).resolve()), folder, random.Random(seed)
-        (folder / "f.textproto").write_text(CONFIG)
+        (folder / "f.textproto").write_text(CONFIG.replace("MODEL", MODELS[model]))
         (folder / "shim.c").write_text(SHIM)
         subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", "shim.so", "shim.c", "-ldl"], cwd=folder, check=True)
         shapes = ["data", "shapes", "--output", "shapes", "--images", "8", "--seed", "1", "--size", "64"]
@@ -176,6 +180,7 @@ class Torture:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/saccade")
+    parser.add_argument("--model", choices=sorted(MODELS), default="deformable_detr")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=pathlib.Path, help="work here and leave everything")
@@ -183,7 +188,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or pathlib.Path(temporary)
         folder.mkdir(exist_ok=True)
-        torture = Torture(arguments.program, folder, arguments.seed)
+        torture = Torture(arguments.program, arguments.model, folder, arguments.seed)
         print(f"a whole run: {torture.seconds:.1f} s, {torture.calls} calls that change files")
         faults = [torture.killed, torture.killed_in_a_call, torture.killed_while_slow, torture.signal_while_slow,
                   torture.chain, torture.damaged]

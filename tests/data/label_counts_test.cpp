@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-const std::string kGolden = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/segmentation/";
+const std::string kLabelMapGolden = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/segmentation/";
 
 template <class T>
 std::vector<T> numbers_in(std::istream& in) {
@@ -27,7 +27,7 @@ std::vector<T> numbers_in(std::istream& in) {
 }
 
 // Nothing is numpy's NaN.
-void expect_equal(const std::optional<double>& ours, double theirs) {
+void expect_numpys(const std::optional<double>& ours, double theirs) {
   if (std::isnan(theirs))
     EXPECT_FALSE(ours);
   else
@@ -35,7 +35,7 @@ void expect_equal(const std::optional<double>& ours, double theirs) {
 }
 
 TEST(LabelCounts, AreNumpysOnRandomCases) {
-  std::ifstream file(kGolden + "miou.txt");
+  std::ifstream file(kLabelMapGolden + "miou.txt");
   int cases = 0;
   for (std::vector<int64_t> head; (head = numbers_in<int64_t>(file)).size() == 2; ++cases) {
     SCOPED_TRACE(cases);
@@ -52,8 +52,8 @@ TEST(LabelCounts, AreNumpysOnRandomCases) {
     const auto classes = counts.of_classes();
     ASSERT_EQ(classes.size(), iou.size());
     for (size_t k = 0; k < iou.size(); ++k) {
-      expect_equal(classes[k].iou(), iou[k]);
-      expect_equal(classes[k].accuracy(), accuracy[k]);
+      expect_numpys(classes[k].iou(), iou[k]);
+      expect_numpys(classes[k].accuracy(), accuracy[k]);
     }
     EXPECT_DOUBLE_EQ(counts.means().iou, means[0]);  // numpy adds pairwise
     EXPECT_DOUBLE_EQ(counts.means().accuracy, means[1]);
@@ -92,7 +92,7 @@ TEST(StoredPixels, AreThoseThatPillowWrote) {
        {Row{"grey8.png", 8, 5, 1}, Row{"grey16.png", 16, 5, 300}, Row{"grey1.png", 1, 2, 1},
         Row{"palette8.png", 8, 5, 1}, Row{"palette4.png", 4, 5, 1}, Row{"rgb.png", 8, 5, 0}}) {
     SCOPED_TRACE(row.file);
-    const StoredPixels stored = read_stored_pixels(kGolden + row.file);
+    const StoredPixels stored = read_stored_pixels(kLabelMapGolden + row.file);
     const std::vector<uint32_t> colors{0x000000, 0x800000, 0x008040, 0x11c805, 0xffffff};
     ASSERT_EQ(stored.size, (ImageSize{7, 9}));
     EXPECT_EQ(stored.bits, row.bits);

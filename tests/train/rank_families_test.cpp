@@ -55,6 +55,9 @@ const RankFamily kFamilies[] = {
     {"rt_detr", "type: \"rt_detr\" " + kResnet +
                     "variant: \"d\" outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall +
                     " denoising { queries: 4 } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 } }"},
+    {"d_fine", "type: \"d_fine\" " + kResnet + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall +
+                   " denoising { queries: 4 } } d_fine { hybrid_encoder { dim: 16 ffn_dim: 16 } "
+                   "fusion_blocks: 1 bins: 8 }"},
     {"rf_detr", "type: \"rf_detr\" " + kDinoV2 + "} transformer { extra_query_groups: 2 " + kFewLayers +
                     "} lw_detr { cross_heads: 4 projector_blocks: 1 }"},
     {"retinanet", "type: \"retinanet\" " + kResnet + "} retinanet { channels: 16 tower_layers: 1 }"},

@@ -10,6 +10,7 @@
 #include "data/formats/listing.h"
 #include "data/formats/splits.h"
 #include "train/config/options.h"
+#include "train/config/schema/rules.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -36,6 +37,7 @@ ClassChoice chosen_classes(const std::vector<std::string>& classes, const std::v
 LabelMapOptions set_label_maps(const std::vector<std::string>& set) {
   Config config;
   set_classes(config, set);
+  check_rules(config.data().label_maps(), "data.label_maps");
   return label_map_options(config);
 }
 

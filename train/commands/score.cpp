@@ -52,6 +52,10 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
                    ? "; where training drew them, --checkpoint says how"
                    : "");
   DataPaths paths = *split;
+  if (arguments.checkpoint.empty() && arguments.split == "train" && !splits.val)
+    print_line(
+        "note: {}: has no validation images; where training drew them of these, --checkpoint leaves them out",
+        fmt::join(arguments.data, " + "));
   // COCO's lists have ids of their own; elsewhere the training set numbers the classes.
   if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train && arguments.split != "train") {
     DataPaths training = *splits.train;

@@ -239,7 +239,10 @@ void check_list(const std::string& output, const std::string& name) {
 }
 
 std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque) {
-  std::vector<uint8_t> png = opaque ? encode_png(image, *opaque) : encode_png(image);
+  return marked_as_drawn(opaque ? encode_png(image, *opaque) : encode_png(image));
+}
+
+std::vector<uint8_t> marked_as_drawn(std::vector<uint8_t> png) {
   png.insert(png.begin() + kAfterPngHeader, kDrawnByUs.begin(), kDrawnByUs.end());
   return png;
 }

@@ -83,6 +83,8 @@ void check_list(const std::string& output, const std::string& name);
 
 // A picture that predict has drawn, as the bytes of a PNG file that says so; of one with a mask the other pixels are transparent.
 std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque = nullptr);
+// The bytes of a PNG file with that in them.
+std::vector<uint8_t> marked_as_drawn(std::vector<uint8_t> png);
 
 // The paths that a file lists, one a line. Throws InputError.
 std::vector<std::string> listed_paths(const std::string& file);

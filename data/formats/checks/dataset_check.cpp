@@ -166,28 +166,13 @@ std::vector<std::string> category_conflicts(const std::vector<Category>& expecte
   return conflicts;
 }
 
-std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
+// Names that are empty, there twice, or hardly differ.
+std::vector<std::string> remarks_on_names(const std::vector<Category>& categories) {
   std::vector<std::string> remarks;
-  if (file.annotations.empty())
-    remarks.push_back("no image has an annotation");
-  else if (std::all_of(file.annotations.begin(), file.annotations.end(), [](auto& a) { return a.iscrowd; }))
-    remarks.push_back("all annotations are crowds, which training leaves out");
-  std::set<int64_t> used;
-  for (const Annotation& a : file.annotations) used.insert(a.category_id);
   std::map<std::string, std::vector<int64_t>> names;
-  std::string unused;
-  int64_t unused_count = 0;
-  for (const Category& c : file.categories) {
-    names[c.name].push_back(c.id);
-    if (used.contains(c.id) || file.annotations.empty()) continue;
-    if (++unused_count <= 5) unused += fmt::format("{}{} (\"{}\")", unused.empty() ? "" : ", ", c.id, c.name);
-  }
-  if (unused_count > 0)
-    remarks.push_back(
-        fmt::format("{} of {} categories have no annotation: {}{}; each is a class of the model",
-                    unused_count, file.categories.size(), unused, unused_count > 5 ? ", ..." : ""));
   std::map<std::string, std::string> alike;  // a name by what is left of it without capitals and blanks
-  for (const Category& c : file.categories) {
+  for (const Category& c : categories) {
+    names[c.name].push_back(c.id);
     const auto [it, is_new] = alike.try_emplace(plain_name(c.name), c.name);
     if (is_new || it->second == c.name || remarks.size() > 20) continue;
     remarks.push_back(fmt::format(
@@ -201,6 +186,28 @@ std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
                                     ids.size(), name, ids[0], ids[1]));
     if (remarks.size() > 20) break;
   }
+  return remarks;
+}
+
+std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
+  std::vector<std::string> remarks;
+  if (file.annotations.empty())
+    remarks.push_back("no image has an annotation");
+  else if (std::all_of(file.annotations.begin(), file.annotations.end(), [](auto& a) { return a.iscrowd; }))
+    remarks.push_back("all annotations are crowds, which training leaves out");
+  std::set<int64_t> used;
+  for (const Annotation& a : file.annotations) used.insert(a.category_id);
+  std::string unused;
+  int64_t unused_count = 0;
+  for (const Category& c : file.categories) {
+    if (used.contains(c.id) || file.annotations.empty()) continue;
+    if (++unused_count <= 5) unused += fmt::format("{}{} (\"{}\")", unused.empty() ? "" : ", ", c.id, c.name);
+  }
+  if (unused_count > 0)
+    remarks.push_back(
+        fmt::format("{} of {} categories have no annotation: {}{}; each is a class of the model",
+                    unused_count, file.categories.size(), unused, unused_count > 5 ? ", ..." : ""));
+  for (std::string& remark : remarks_on_names(file.categories)) remarks.push_back(std::move(remark));
   return remarks;
 }
 
@@ -336,6 +343,7 @@ void check_class_images(const GroundTruth& truth, const DataPaths& paths, int th
   for (const Category& c : truth.categories) named.emplace_back(c.name, counts[c.id]);
   report.summary = truth.told;
   report.summary.push_back("images by class: " + frequencies(named));
+  report.remarks = remarks_on_names(truth.categories);
   DataPaths of_set = paths;
   of_set.annotations = paths.name();
   tell_of_images(inspect_images(images, of_set, threads), images, of_set, report);

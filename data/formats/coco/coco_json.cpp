@@ -90,6 +90,7 @@ bool read_iscrowd(JsonFile& json, JsonValue value, FileAnnotation& a) {
 bool read_box(JsonFile& json, JsonValue value, FileAnnotation& a) {
   size_t count = 0;
   bool ok = true;
+  if (json.is_null(value)) return true;
   const bool is_array = json.elements(value, [&](JsonValue v) {
     double number = 0;
     ok = read_number(json, v, number) && ok;
@@ -97,7 +98,7 @@ bool read_box(JsonFile& json, JsonValue value, FileAnnotation& a) {
     ++count;
   });
   a.has_box = is_array && ok && count == 4;
-  return a.has_box;
+  return a.has_box || (is_array && count == 0);
 }
 bool read_mask(JsonFile& json, JsonValue value, FileAnnotation& a) {
   a.has_segmentation = true;

@@ -157,7 +157,7 @@ std::optional<DataPaths> plain_pair(const std::string& folder) {
   for (const char* images : {"images", "imgs", "img", "JPEGImages", "leftImg8bit"})
     for (const char* labels : {"annotations", "masks", "labels", "label_maps", "gt", "mask", kMasks})
       if (const std::string own = joined(folder, images), maps = joined(folder, labels);
-          is_folder(own) && !list_files(maps, ".png").empty())
+          is_folder(own) && is_folder(maps) && has_files_below(maps, ".png"))
         return DataPaths{.annotations = maps, .images = own};
   return std::nullopt;
 }

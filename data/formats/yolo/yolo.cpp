@@ -116,7 +116,10 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
     found[k] =
         read_labelled(images.images[k], images.root, set, paths.wants.masks, inside ? &*inside : nullptr);
   });
-  if (!found.empty() && std::all_of(found.begin(), found.end(), [](auto& f) { return f.path.empty(); }))
+  const bool has_none = std::ranges::all_of(found, [](const LabelledImage& f) { return f.path.empty(); });
+  if (paths.may_lack_annotations)
+    truth.is_annotated = !has_none;
+  else if (!found.empty() && has_none)
     report(fmt::format("{}: none of the {} images in {} has labels, expected them in files like {}",
                        paths.annotations, found.size(), images.root,
                        expected_label_file(images.root, images.images[0])));

@@ -62,9 +62,19 @@ bool names_classes(const std::string& file) {
   }
 }
 
+constexpr const char* kUsual[] = {"data.yaml", "dataset.yaml", "data.yml", "dataset.yml", "obj.data"};
+
+// Those beside the one that is taken.
+void note_other_descriptions(const std::string& folder, const std::string& taken, DataSplits& splits) {
+  for (const char* ending : {".yaml", ".yml", ".data"})
+    for (const std::string& name : list_files(folder, ending))
+      if (const std::string own = joined(folder, name); own != taken && names_classes(own))
+        splits.notes.push_back(fmt::format("{}: is not taken, as {} is there", own, taken));
+}
+
 // The file that describes the set; "": there is none.
 std::string description_in(const std::string& folder) {
-  for (const char* usual : {"data.yaml", "dataset.yaml", "data.yml", "dataset.yml", "obj.data"})
+  for (const char* usual : kUsual)
     if (is_file(joined(folder, usual))) return joined(folder, usual);
   // Files of other names may be about anything.
   std::vector<std::string> others;
@@ -121,7 +131,10 @@ DataSplits splits_beside_class_list(const std::string& folder) {
 
 DataSplits find_yolo(const std::string& folder) {
   const std::string file = description_in(folder);
-  return file.empty() ? splits_beside_class_list(folder) : splits_named_in(read_yolo_description(file), file);
+  if (file.empty()) return splits_beside_class_list(folder);
+  DataSplits splits = splits_named_in(read_yolo_description(file), file);
+  note_other_descriptions(folder, file, splits);
+  return splits;
 }
 
 DataSplits find_yolo_in_file(const std::string& file) {

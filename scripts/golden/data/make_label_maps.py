@@ -27,7 +27,8 @@ def write_maps(folder):
     Image.fromarray(np.array(COLORS, np.uint8)[labels(5)]).save(folder / "rgb.png")
     for name, bits in (("palette8.png", 8), ("palette4.png", 4)):
         image = Image.fromarray(labels(5).astype(np.uint8), "P")
-        image.putpalette(sum(map(list, COLORS), []))
+        colors = COLORS + [(1, 2, 3)] * (2**bits - len(COLORS))
+        image.putpalette(sum(map(list, colors), []))
         image.save(folder / name, bits=bits)
 
 

@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-constexpr uint8_t kStep = 50;  // of grey, from one class to the next
+constexpr uint8_t kGreyStep = 50;  // of grey, from one class to the next
 
 Sample sample_of(int64_t height, int64_t width, const std::function<uint16_t(int64_t y, int64_t x)>& label) {
   Sample sample;
@@ -20,7 +20,7 @@ Sample sample_of(int64_t height, int64_t width, const std::function<uint16_t(int
       const auto i = static_cast<size_t>(y * width + x);
       sample.label_map.values[i] = label(y, x);
       for (size_t c = 0; c < 3; ++c)
-        sample.image.rgb[3 * i + c] = static_cast<uint8_t>((label(y, x) + 1) * kStep);
+        sample.image.rgb[3 * i + c] = static_cast<uint8_t>((label(y, x) + 1) * kGreyStep);
     }
   return sample;
 }
@@ -51,7 +51,7 @@ TEST(LabelMapAugment, PixelsKeepTheirClasses) {
     const ImageSize size{sample.image.height, sample.image.width};
     ASSERT_EQ(sample.label_map.size, size);
     for (size_t i = 0; i < sample.label_map.values.size(); ++i)
-      ASSERT_EQ(sample.image.rgb[3 * i], (sample.label_map.values[i] + 1) * kStep);
+      ASSERT_EQ(sample.image.rgb[3 * i], (sample.label_map.values[i] + 1) * kGreyStep);
     Target target = make_target(sample, {40, 60});
     ASSERT_TRUE(target.label_map);
     EXPECT_EQ(*target.label_map, sample.label_map);

@@ -24,7 +24,8 @@ Sample make_sample(const Mask& mask) {
       std::copy_n(rgb, 3, s.image.row(y) + x * 3);
     }
   s.label_map.size = mask.size();
-  s.label_map.values = mask.bitmap();
+  const std::vector<uint8_t> bits = mask.bitmap();
+  s.label_map.values.assign(bits.begin(), bits.end());
   s.instances.push_back({.label = 3,
                          .box = mask.box(),
                          .area = static_cast<double>(mask.area()),
@@ -131,7 +132,7 @@ TEST(PixelMap, EverythingFollowsThePixels) {
     }
     Sample s = original;
     resize(s, 1 + rng.below(60), 1 + rng.below(60));
-    std::vector<uint8_t> values = s.label_map.values;
+    const std::vector<uint8_t> values(s.label_map.values.begin(), s.label_map.values.end());
     EXPECT_EQ(Mask::from_bitmap(s.label_map.size, values),
               original.instances[0].mask->resize(s.label_map.size));
   }

@@ -17,15 +17,15 @@ namespace fs = std::filesystem;
 using test::write_picture;
 using test::write_text;
 
-constexpr ImageSize kSize{20, 20};
-using Values = std::vector<uint16_t>;
+constexpr ImageSize kMapSize{20, 20};
+using MapValues = std::vector<uint16_t>;
 
 // A label map of 20 x 20 pixels, with these values one after another.
-void write_map(const std::string& path, const Values& values, const std::vector<uint32_t>& palette = {}) {
+void write_map(const std::string& path, const MapValues& values, const std::vector<uint32_t>& palette = {}) {
   fs::create_directories(fs::path(path).parent_path());
   std::vector<uint16_t> pixels(400);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = values[i % values.size()];
-  write_stored_pixels(path, kSize, pixels, palette);
+  write_stored_pixels(path, kMapSize, pixels, palette);
 }
 // The same in colours.
 void write_colors(const std::string& path, const std::vector<uint32_t>& colors) {
@@ -45,7 +45,7 @@ std::string read_first(const DataPaths& split, LabelMapOptions options, size_t p
   std::string text;
   for (const Category& c : set->ground_truth().categories)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", c.id, c.name);
-  const LabelMap map = set->label_map_of(0, kSize);
+  const LabelMap map = set->label_map_of(0, kMapSize);
   for (size_t i = 0; i < pixels; ++i)
     text +=
         (i == 0 ? "; " : " ") + (map.values[i] == LabelMap::kIgnored ? "-" : std::to_string(map.values[i]));
@@ -53,14 +53,14 @@ std::string read_first(const DataPaths& split, LabelMapOptions options, size_t p
 }
 
 template <class F>
-void expect_refused(F&& f, const std::string& part) {
+void expect_label_error(F&& f, const std::string& part) {
   const std::string error = input_error(f);
   EXPECT_NE(error.find(part), std::string::npos) << error;
 }
 
 class LabelMaps : public ::testing::Test {
  protected:
-  void pair(const std::string& image, const std::string& map, const Values& values) {
+  void pair(const std::string& image, const std::string& map, const MapValues& values) {
     write_picture(folder / image);
     write_map(folder / map, values);
   }
@@ -185,7 +185,7 @@ TEST_F(LabelMaps, AreCheckedFileByFile) {
   EXPECT_EQ(problems(), std::vector<std::string>());
   const LabelMapOptions names{.names = {"sky", "sea"}};
   write_map(folder / "masks/a.png", {0, 77, 1, 78});
-  write_stored_pixels(folder / "masks/b.png", {3, 4}, Values(12));
+  write_stored_pixels(folder / "masks/b.png", {3, 4}, MapValues(12));
   const std::string whole = read_bytes(folder / "masks/c.png");
   write_bytes(folder / "masks/c.png", whole.substr(0, whole.size() / 2));
   fs::remove(folder / "masks/d.png");
@@ -202,14 +202,14 @@ TEST_F(LabelMaps, AreCheckedFileByFile) {
   EXPECT_THROW((void)open_dataset(*find().train), InputError);
   for (const char* name : {"b", "c", "d", "e"})
     for (const char* kind : {"images", "masks"}) fs::remove(folder / fmt::format("{}/{}.png", kind, name));
-  expect_refused([&] { (void)read_first(*find().train, names, 1); }, "values 77, 78");
+  expect_label_error([&] { (void)read_first(*find().train, names, 1); }, "values 77, 78");
 }
 
 TEST_F(LabelMaps, AreRefusedWithTheirLists) {
   pair("images/a.png", "masks/a.png", {0, 1});
   const auto refused = [&](const std::string& list, const std::string& text, const std::string& part) {
     write_text(folder / list, text);
-    expect_refused([&] { (void)read_first(*find().train, {.list = folder / list}, 1); }, part);
+    expect_label_error([&] { (void)read_first(*find().train, {.list = folder / list}, 1); }, part);
   };
   refused("classes.txt", "a\na\n", "the class \"a\" is there twice");
   refused("labelmap.txt", "a:0,0,0::\nb:0,0,0::\n",
@@ -218,10 +218,10 @@ TEST_F(LabelMaps, AreRefusedWithTheirLists) {
   refused("labelmap.txt", "a:0,0\n", "line 1: expected name:red,green,blue:parts:actions");
   refused("objectInfo150.txt", "x\ty\n", "line 1: \"x\", expected a whole number from 0 to 65535");
   write_colors(folder / "masks/a.png", {0x102030});
-  expect_refused([&] { (void)read_first(*find().train, {.names = {"a"}}, 1); }, "has colours (#102030)");
-  fs::remove(folder / "labelmap.txt");
+  expect_label_error([&] { (void)read_first(*find().train, {.names = {"a"}}, 1); }, "has colours (#102030)");
+  for (const char* list : {"labelmap.txt", "objectInfo150.txt", "classes.txt"}) fs::remove(folder / list);
   write_text(folder / "masks/a.png", "GIF89a");
-  expect_refused([&] { (void)open_dataset(*find().train); }, "a.png");
+  expect_label_error([&] { (void)open_dataset(*find().train); }, "a.png");
 }
 
 }  // namespace

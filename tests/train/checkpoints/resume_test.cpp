@@ -118,6 +118,27 @@ optimizer { no_decay_1d: true group { regex: "blocks[.]([0-9]+)[.]" lr_mult: 0.5
 train { epochs: 2 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 3 ema_decay: 0.9 accumulate: 2 }
 )";
 
+// Regions drawn by chance in every stage, norms over them, masks.
+constexpr const char* kCascade = R"(
+model {
+  type: "cascade_mask_rcnn"
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 }
+  rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 anchor_scale: 4 rpn_samples: 32 samples: 16 train_proposals: 60
+         proposals: 30 head_convs: 1 head_layers: 1 class_agnostic: false bbox_loss: "giou" }
+}
+data {
+  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
+  batch_size: 2
+  workers: 2
+  augment { height: 64 width: 64 scale_min: 0.8 scale_max: 1.2 }
+  val_height: 64
+  val_width: 64
+}
+schedule { type: "cosine" warmup_steps: 3 }
+train { epochs: 2 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 3 ema_decay: 0.9 }
+)";
+
 constexpr const char* kClassifier = R"(
 model { type: "classifier" backbone { blocks: [1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 } }
 criterion { label_smoothing: 0.1 }
@@ -234,7 +255,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, Resume,
     testing::Values(ResumeCase{"f32", kResumeConfig, "f32"}, ResumeCase{"bf16", kResumeConfig, "bf16"},
                     ResumeCase{"everything", kEverything, "f32"}, ResumeCase{"strong", kStrong, "f32"},
-                    ResumeCase{"masks", kMasks, "f32"}, ResumeCase{"classifier_f32", kClassifier, "f32"},
+                    ResumeCase{"cascade", kCascade, "f32"}, ResumeCase{"masks", kMasks, "f32"},
+                    ResumeCase{"classifier_f32", kClassifier, "f32"},
                     ResumeCase{"classifier_bf16", kClassifier, "bf16"}),
     [](const auto& c) { return std::string(c.param.name); });
 

@@ -224,6 +224,17 @@ const ExportCase kCases[] = {
      true,
      {{"TopK", 0}, {"Exp", 1}},
      9 * (8 * 12 + 4 * 6 + 2 * 3 + 2 + 1)},
+    // Six doublings; the pyramid's are of nearest cells. Of four pooled maps all grow to 2 x 3 cells or shrink to them, then there are three
+    // steps down the pyramid and three up to the finest map.
+    {"semantic_fpn",
+     "model { type: \"semantic_fpn\" backbone { blocks: [1, 1, 1, 1] width: 8 variant: \"c\" } semantic_fpn { channels: 16 "
+     "head_channels: 8 } }",
+     false,
+     {{"Resize", 6}, {"MatMul", 0}}},
+    {"uper_net",
+     "model { type: \"uper_net\" backbone { blocks: [1, 1, 1, 1] width: 8 } uper_net { channels: 16 auxiliary_channels: 8 } }",
+     false,
+     {{"Resize", 10}, {"MatMul", 8}}},
     {"swin_detector", "model { type: \"deformable_detr\" backbone { type: \"swin\" outputs: [1, 2] " + kSwin +
                           " } " + kSmallTransformer + "levels: 2 } }"},
     {"swin", vision("swin", kSwin), false, {{"Softmax", 4}}},

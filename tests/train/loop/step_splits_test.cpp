@@ -42,7 +42,12 @@ std::vector<SplitCase> split_cases() {
     cases.push_back({fmt::format("{}_of_proposals", loss), "deformable_detr",
                      "levels: 2 queries: 8 } deformable_detr { box_refine: true two_stage: true", criterion});
   }
-  // Its encoder's norms are of the batch where they are trained.
+  cases.push_back({"dino", "dino", "levels: 4 queries: 8 denoising { queries: 10 }", ""});
+  // Their encoders' norms are of the batch where they are trained.
+  cases.push_back({"rt_detr", "rt_detr",
+                   "levels: 3 queries: 8 denoising { queries: 10 } } rt_detr { hybrid_encoder { dim: 16 "
+                   "ffn_dim: 16 }",
+                   "", "--freeze '^encoder'"});
   cases.push_back({"d_fine", "d_fine",
                    "queries: 8 denoising { queries: 10 } } d_fine { hybrid_encoder { dim: 16 ffn_dim: 16 } "
                    "fusion_blocks: 1 bins: 8",
@@ -56,6 +61,7 @@ std::vector<SplitCase> split_cases() {
   cases.push_back({"mask_rcnn", "mask_rcnn", "", ""});
   cases.push_back({"cascade_mask_rcnn", "cascade_mask_rcnn", "", ""});
   cases.push_back({"classifier", "classifier", "", ""});
+  cases.push_back({"uper_net", "uper_net", "", "mean_over_labelled: true", "--freeze '[.]bn[.]'"});
   return cases;
 }
 
@@ -75,12 +81,15 @@ std::string split_config(const SplitCase& c) {
       : c.type == "retinanet" ? "retinanet { channels: 16 tower_layers: 1 }"
       : c.type.ends_with("mask_rcnn")
           ? "rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 samples: 32 proposals: 64 }"
+      : c.type == "uper_net"
+          ? "uper_net { channels: 16 auxiliary_channels: 8 dropout: 0 }"
           : fmt::format("transformer {{ hidden_dim: 16 heads: 2 encoder_layers: {} decoder_layers: 2 "
                         "ffn_dim: 16 dropout: 0 {} }}",
                         has_no_encoder(c) ? 0 : 1, c.transformer),
       classifies ? "" : fmt::format("criterion {{ {} }}", c.criterion),
-      classifies ? "images: \"split_classes\""
-                 : "annotations: \"splits/annotations.json\" images: \"splits/images\"");
+      classifies             ? "images: \"split_classes\""
+      : c.type == "uper_net" ? "annotations: \"splits/label_maps\" images: \"splits/images\""
+                             : "annotations: \"splits/annotations.json\" images: \"splits/images\"");
 }
 
 // The numbers of all training lines by name, without times and memory.
@@ -136,6 +145,7 @@ TEST_P(StepSplits, AreTheStepOfOneLargeBatch) {
   ASSERT_TRUE(whole.contains(GetParam().type == "classifier"          ? "top1"
                              : GetParam().type.ends_with("mask_rcnn") ? "loss_mask"
                              : GetParam().type == "retinanet"         ? "positive_anchors"
+                             : GetParam().type == "uper_net"          ? "loss_auxiliary"
                                                                       : "class_error"));
   const bool has_ranks = run_script("command -v mpirun").status == 0;
   for (const Split& s : kSplits) {

@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-const std::string kModel = R"(
+const std::string kSegmenter = R"(
 model {
   type: "semantic_fpn"
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [1, 2, 3, 4] }
@@ -24,7 +24,7 @@ optimizer { learning_rate: 3e-3 clip_norm: 1 }
 schedule { type: "poly" power: 0.9 warmup_steps: 3 }
 )";
 
-class Segmentation : public ::testing::Test {
+class LabelMapCommands : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = std::make_unique<TestFolder>();
@@ -32,7 +32,7 @@ class Segmentation : public ::testing::Test {
         run_command({"data", "shapes", "--output", data(), "--images", "12", "--seed", "1", "--size", "64"}),
         0);
     std::ofstream(path("config.textproto"))
-        << kModel << "data { train " << split() << " val " << split() << R"(
+        << kSegmenter << "data { train " << split() << " val " << split() << R"(
   batch_size: 4
   augment { height: 48 width: 48 scale_min: 0.5 scale_max: 2 scale_short_side: 64 class_share_max: 0.75 }
   val_short_side: 64 val_long_side: 96
@@ -52,7 +52,8 @@ train { epochs: 0 max_steps: 30 log_every: 1 eval_every_epochs: 5 }
   static int evaluate(const std::string& json, std::vector<std::string> more = {}) {
     std::vector<std::string> words{
         "eval",     "--checkpoint",     checkpoint(), "--annotations", data() + "/label_maps",
-        "--images", data() + "/images", "--json",     path(json)};
+        "--images", data() + "/images", "--json",     path(json),      "--batch-size",
+        "1"};  // as predict
     words.insert(words.end(), more.begin(), more.end());
     return run_command(words);
   }
@@ -83,7 +84,7 @@ train { epochs: 0 max_steps: 30 log_every: 1 eval_every_epochs: 5 }
   static inline std::unique_ptr<TestFolder> folder_;
 };
 
-TEST_F(Segmentation, Learns) {
+TEST_F(LabelMapCommands, Learns) {
   const std::vector<double> losses = losses_of(path("run"));
   ASSERT_EQ(losses.size(), 30U);
   EXPECT_LT(std::accumulate(losses.end() - 5, losses.end(), 0.0),
@@ -92,9 +93,9 @@ TEST_F(Segmentation, Learns) {
   EXPECT_FALSE(logged_numbers(path("run"), "IoU/background").empty());
 }
 
-TEST_F(Segmentation, IsEvaluatedAsItPredicts) {
+TEST_F(LabelMapCommands, IsEvaluatedAsItPredicts) {
   ASSERT_EQ(evaluate("eval.json", {"--per-class"}), 0);
-  ASSERT_EQ(predict("found"), 0);
+  for (int again = 0; again < 2; ++again) ASSERT_EQ(predict("found"), 0);  // replaces its own files
   EXPECT_DOUBLE_EQ(figure("eval.json", "mIoU"), mean_iou_of("found"));
   EXPECT_NE(read_bytes(path("found/predictions.json")).find("\"label_map\": \"label_maps/000001.png\""),
             std::string::npos);
@@ -106,12 +107,11 @@ TEST_F(Segmentation, IsEvaluatedAsItPredicts) {
   EXPECT_DOUBLE_EQ(figure("looks.json", "mIoU"), mean_iou_of("looks"));
   EXPECT_NE(figure("looks.json", "mIoU"), figure("eval.json", "mIoU"));
   // A window that holds every image is no other look than the whole of it.
-  ASSERT_EQ(evaluate("window.json", {"--set", "eval.window=500", "--batch-size", "1"}), 0);
-  ASSERT_EQ(evaluate("whole.json", {"--batch-size", "1"}), 0);
-  EXPECT_NEAR(figure("window.json", "mIoU"), figure("whole.json", "mIoU"), 0.01);
+  ASSERT_EQ(evaluate("window.json", {"--set", "eval.window=500"}), 0);
+  EXPECT_NEAR(figure("window.json", "mIoU"), figure("eval.json", "mIoU"), 0.01);
 }
 
-TEST_F(Segmentation, GoesThroughTheOtherCommands) {
+TEST_F(LabelMapCommands, GoesThroughTheOtherCommands) {
   EXPECT_EQ(run_command({"report", path("run"), "--output", path("report.html")}), 0);
   const std::string page = read_bytes(path("report.html"));
   for (const char* part : {"mIoU", "Confusion matrix", "Worst images", "Best images"})
@@ -129,7 +129,7 @@ TEST_F(Segmentation, GoesThroughTheOtherCommands) {
       0);
 }
 
-TEST_F(Segmentation, LearnsFromMasksToo) {
+TEST_F(LabelMapCommands, LearnsFromMasksToo) {
   ASSERT_EQ(
       run_command({"train", "--config", path("config.textproto"), "--output", path("masks"), "--max-steps",
                    "1", "--set", "data.train.annotations=" + data() + "/annotations.json", "--set",
@@ -141,7 +141,7 @@ TEST_F(Segmentation, LearnsFromMasksToo) {
             0);
 }
 
-TEST_F(Segmentation, RefusesWhatIsNotForLabelMaps) {
+TEST_F(LabelMapCommands, RefusesWhatIsNotForLabelMaps) {
   EXPECT_EQ(evaluate("no.json", {"--iou", "segm"}), 2);
   EXPECT_EQ(evaluate("no.json", {"--classes", "ring"}), 2);
   for (const char* flag : {"--crop", "--sampling-points"}) EXPECT_EQ(predict("no", {flag}), 2);

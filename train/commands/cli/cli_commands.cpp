@@ -211,7 +211,8 @@ void add_predict(CLI::App& app, Action& action) {
   option(c, "--max", a->max, "N", "at most so many detections an image, the best by score")
       ->check(at_least(1));
   c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
-  c->add_flag("--crop", a->crop, "also cut every object out, along its mask where it has one, into DIR/crops");
+  c->add_flag("--crop", a->crop,
+              "also cut every object out, along its mask where it has one, into DIR/crops");
   c->add_flag("--recursive", a->recursive, "also take the folders in folders");
   option(c, "--tile", a->tile, "PIXELS",
          "see large images in overlapping tiles of this side, and once as a whole")

@@ -31,7 +31,7 @@ void draw_legend(Image& image, const std::map<uint16_t, int64_t>& pixels,
   if (order.size() > kMostNames) order.resize(kMostNames);
   int64_t y = pad;
   for (const auto& [count, label] : order) {
-    if (y + height > image.height) break;
+    if (2 * (y + height) > image.height) break;  // small pictures are not hidden
     const std::string name = label < names.size() ? printable(names[label]) : std::to_string(label);
     const Rgb color = color_of_label(label);
     const int64_t width = std::min(text_width(name, letters) + 2 * pad, image.width - pad);

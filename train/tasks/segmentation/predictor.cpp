@@ -56,7 +56,7 @@ class LabelPredictor : public Predictor {
       std::ranges::transform(found[n].values, values.begin(), [&](uint16_t label) {
         return static_cast<uint16_t>(model_.category_ids[label]);
       });
-      write_stored_pixels(workspace.file(map), found[n].size, values, palette_);
+      write_file(workspace.file(map), marked_as_drawn(encode_stored_pixels(found[n].size, values, palette_)));
       paint_labels(images[n].image, found[n], model_.class_names);
       write_file(workspace.file(input.picture), encode_drawing(images[n].image));
       pictures.insert(pictures.end(), {input.picture, map});

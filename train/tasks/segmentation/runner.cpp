@@ -190,10 +190,10 @@ std::vector<std::vector<Instance>> SegmenterInferencer::run(const Batch& batch) 
   for (const SegmenterRunner::Scored& image : runner_.run_scored({&batch, 1})) {
     auto& classes = found.emplace_back();
     for (size_t k = 0; k < image.confidence.size(); ++k) {
+      if (image.confidence[k] == 0) continue;  // it is nowhere
       std::vector<uint8_t> pixels(image.labels.values.size());
       std::ranges::transform(image.labels.values, pixels.begin(), [k](uint16_t label) { return label == k; });
       auto mask = std::make_shared<const Mask>(Mask::from_bitmap(image.labels.size, pixels));
-      if (mask->area() == 0) continue;
       classes.push_back({.label = static_cast<int64_t>(k),
                          .box = mask->box(),
                          .area = static_cast<double>(mask->area()),
