@@ -241,7 +241,7 @@ const Register kCrossEntropy(Row{
                                  cross_entropy_sample(rng, "weights and smoothing", 5, 70, true, 0.1),
                                  cross_entropy_sample(rng, "pieces", 70, 3, true, 0),
                                  cross_entropy_sample(rng, "one class", 2, 1, false, 0),
-                                 cross_entropy_sample(rng, "ignored rows", 40, 35, true, 0.1, 20),
+                                 cross_entropy_sample(rng, "ignored rows", 20, 7, true, 0.1, 10),
                                  cross_entropy_sample(rng, "nothing but ignored rows", 1, 3, false, 0, 1),
                                  cross_entropy_sample(rng, "no rows", 0, 4, true, 0.1)};
     },

@@ -268,9 +268,7 @@ class CocoFile {
   }
 
   std::string add(FileAnnotation& a) {
-    // Programs that know polygons only write no box, an empty one, or zeros.
-    const bool is_zero = std::ranges::all_of(a.bbox, [](double v) { return v == 0; });
-    if (!a.has_box || (is_zero && a.has_segmentation)) {
+    if (!a.has_box) {
       if (!a.has_segmentation) return "field \"bbox\" is missing";
       lacks_masks_ = lacks_masks_ || !a.reads_masks;
       if (!a.mask_fault.empty()) return fmt::format("field \"bbox\" is missing, and {}", a.mask_fault);

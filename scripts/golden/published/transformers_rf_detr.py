@@ -3,7 +3,8 @@ pieces.
 
 Written to FOLDER/rf_detr, FOLDER/rf_detr_seg and FOLDER/lw_detr: model.safetensors and config.json (as save_pretrained writes them, the weights in
 bf16), golden.safetensors (logits, boxes and masks in evaluation of the images of transformers_rt_detr.py), training.safetensors
-(targets, the parts of the loss of one step with all groups of queries, the losses of 30 AdamW steps) and gradients.safetensors.
+(targets, the parts of the loss of one step with all groups of queries, the losses of 30 AdamW steps) and gradients.safetensors;
+rf_detr/official/model.pth is the same model in the official container.
 
 Differences of transformers from the official code, which is followed here:
   * RF-DETR's windows of rectangles: transformers takes the width for the height.
@@ -241,8 +242,12 @@ def make(name, model, folder):
         model.save_pretrained(d)
         published = load_file(d + "/model.safetensors")
         shutil.copy(d + "/config.json", path)
-    save_file({k: v.to(torch.bfloat16) if v.is_floating_point() else v for k, v in published.items()},
-              path + "/model.safetensors", metadata={"format": "pt"})
+    small = {k: v.to(torch.bfloat16) if v.is_floating_point() else v for k, v in published.items()}
+    save_file(small, path + "/model.safetensors", metadata={"format": "pt"})
+    if name == "rf_detr":  # as the official program saves it
+        os.makedirs(path + "/official", exist_ok=True)
+        torch.save({"model": small, "args": argparse.Namespace(num_windows=2, resolution=64, sa_nheads=4, ca_nheads=8)},
+                   path + "/official/model.pth")
     reference, arrays = copy.deepcopy(model).double().eval(), {}
     for b, images in enumerate(batches()):
         with torch.no_grad():

@@ -253,8 +253,9 @@ TEST_P(RcnnKinds, EveryParameterLearns) {
   auto model = test::build_detector(small_rcnn_args(GetParam().type), 3);
   model->initialize(3);
   model->set_training(true);
-  const std::vector<Target> targets{image_of_boxes(4, {64, 64}, {{4, 4, 24, 30}, {30, 30, 60, 62}})};
-  DetectorInput input{.images = Var(region_noise({1, 64, 64, 3}, 5)), .sizes = {}};
+  const std::vector<Target> targets{
+      image_of_boxes(4, {128, 128}, {{4, 4, 24, 30}, {32, 32, 96, 96}})};  // of a coarse level
+  DetectorInput input{.images = Var(region_noise({1, 128, 128, 3}, 5)), .sizes = {}};
   input.targets = &targets;
   backward(model->loss(*model->forward(input), targets).total);
   for (const NamedTensor& t : model->parameters()) {

@@ -24,7 +24,7 @@ Tensor pixel_noise(const Shape& shape, uint64_t seed) {
 }
 
 // A small ResNet whose norms are trained. more: further fields, as --set has them
-Config small_config(const std::string& type, const std::vector<std::string>& more = {}) {
+Config segmenter_config(const std::string& type, const std::vector<std::string>& more = {}) {
   Config config = test::config_of(type);
   std::vector<std::string> sets{"model.backbone.blocks=1,1,1,1", "model.backbone.width=4",
                                 "model.backbone.frozen_batch_norm=false", "model.backbone.frozen_stages=0"};
@@ -36,16 +36,17 @@ Config small_config(const std::string& type, const std::vector<std::string>& mor
   for (const std::string& set : sets) apply_set(config, set);
   return config;
 }
-std::shared_ptr<Segmenter> build(const Config& config) {
+std::shared_ptr<Segmenter> build_segmenter(const Config& config) {
   auto model = build_as<Segmenter>(model_args(config), kPixelClasses, criterion_args(config));
   model->initialize(1);
   return model;
 }
-std::shared_ptr<Segmenter> build(const std::string& type, const std::vector<std::string>& more = {}) {
-  return build(small_config(type, more));
+std::shared_ptr<Segmenter> build_segmenter(const std::string& type,
+                                           const std::vector<std::string>& more = {}) {
+  return build_segmenter(segmenter_config(type, more));
 }
 
-Tensor labels(const Shape& shape, uint64_t seed) {
+Tensor pixel_labels(const Shape& shape, uint64_t seed) {
   Tensor t = Tensor::empty(shape, DType::kI64);
   Rng rng(seed);
   for (int64_t i = 0; i < t.numel(); ++i) t.data<int64_t>()[i] = rng.below(kPixelClasses + 1) - 1;
@@ -53,11 +54,11 @@ Tensor labels(const Shape& shape, uint64_t seed) {
 }
 
 TEST(Segmenter, LossIsTheCrossEntropyOfPixelsThatHaveAClass) {
-  const auto model = build("uper_net", {"criterion.class_weights=0.5,1,3"});
+  const auto model = build_segmenter("uper_net", {"criterion.class_weights=0.5,1,3"});
   const double weights[] = {0.5, 1, 3};
   SegmenterOutput output{Var(pixel_noise({2, 3, 4, kPixelClasses}, 1), true),
                          Var(pixel_noise({2, 2, 2, kPixelClasses}, 2), true)};
-  const Tensor map = labels({2, 6, 9}, 3);
+  const Tensor map = pixel_labels({2, 6, 9}, 3);
   auto expected = [&](const Var& logits) {
     const auto x = resize_bilinear(logits, 6, 9).value().to_vector<float>();
     double sum = 0;
@@ -82,8 +83,8 @@ TEST(Segmenter, LossIsTheCrossEntropyOfPixelsThatHaveAClass) {
 }
 
 TEST(Segmenter, BatchesOfAStepAddUp) {
-  const auto model = build("semantic_fpn");
-  const Tensor all = pixel_noise({3, 4, 4, kPixelClasses}, 1), map = labels({3, 16, 16}, 2);
+  const auto model = build_segmenter("semantic_fpn");
+  const Tensor all = pixel_noise({3, 4, 4, kPixelClasses}, 1), map = pixel_labels({3, 16, 16}, 2);
   auto loss_of = [&](int64_t begin, int64_t end) {
     SegmenterOutput output{Var(all.slice(0, begin, end).contiguous()), {}};
     return model->loss(output, map.slice(0, begin, end), 700).total.value().item();
@@ -93,7 +94,7 @@ TEST(Segmenter, BatchesOfAStepAddUp) {
 }
 
 TEST(Segmenter, AMapWithoutClassesTeachesNothing) {
-  const auto model = build("uper_net");
+  const auto model = build_segmenter("uper_net");
   model->set_training(true);
   const Tensor nothing = Tensor::full({2, 64, 64}, -1, DType::kI64);
   const SegmentationLoss loss = model->loss(model->forward(Var(pixel_noise({2, 64, 64, 3}, 1))), nothing, 1);
@@ -108,7 +109,7 @@ TEST(Segmenter, AMapWithoutClassesTeachesNothing) {
 // Logits of a quarter of the sides, whatever these are; the auxiliary head runs in training alone.
 TEST(Segmenter, TakesImagesOfAllSizes) {
   for (const char* type : {"semantic_fpn", "uper_net"}) {
-    const auto model = build(type);
+    const auto model = build_segmenter(type);
     for (auto [height, width] : {std::pair{64, 64}, {33, 70}, {1, 1}, {97, 5}}) {
       for (bool training : {false, true}) {
         model->set_training(training);
@@ -140,7 +141,7 @@ TEST(Segmenter, DropoutIsOfChannels) {
 }
 
 TEST(Segmenter, SummaryCountsTheHeads) {
-  const auto model = build("semantic_fpn");
+  const auto model = build_segmenter("semantic_fpn");
   const ModelSummary summary = summarize(*model, 64, 64);
   EXPECT_EQ(summary.parameters, model->parameter_count());
   int64_t macs = 0;
@@ -166,13 +167,13 @@ TEST(Segmenter, RefusesWhatDoesNotFit) {
        "criterion.class_weights: 4 numbers, expected one for each of the 3 classes"},
   };
   for (const Row& row : rows)
-    EXPECT_EQ(input_error([&] { build(row.type, {row.set}); }), row.error) << row.set;
+    EXPECT_EQ(input_error([&] { build_segmenter(row.type, {row.set}); }), row.error) << row.set;
   // The pyramid wants maps that halve; UperNet takes all.
   const std::string dilation = "model.backbone.dilation=true";
   const Var image(pixel_noise({1, 64, 64, 3}, 1));
-  EXPECT_EQ(input_error([&] { build("semantic_fpn", {dilation})->forward(image); }),
+  EXPECT_EQ(input_error([&] { build_segmenter("semantic_fpn", {dilation})->forward(image); }),
             "model.backbone: a map of 4 x 4 cells above one of 4 x 4, expected half of it");
-  EXPECT_EQ(build("uper_net", {dilation})->forward(image).logits.dim(1), 16);
+  EXPECT_EQ(build_segmenter("uper_net", {dilation})->forward(image).logits.dim(1), 16);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 namespace saccade {
 namespace {
 
-constexpr int64_t kClasses = 5;
-const std::string kFolder = SACCADE_SOURCE_DIR "/tests/golden/segmenters/";
+constexpr int64_t kGoldenClasses = 5;
+const std::string kSegmentersFolder = SACCADE_SOURCE_DIR "/tests/golden/segmenters/";
 
 struct GoldenSegmenter {
   const char* name;
@@ -21,8 +21,8 @@ struct GoldenSegmenter {
   int64_t count, height, width;
 };
 
-// As the functions of these names in the script.
-Tensor images_of(const GoldenSegmenter& g) {
+// As images_of() and labels_of() of the script.
+Tensor golden_images(const GoldenSegmenter& g) {
   Tensor t = Tensor::empty({g.count, g.height, g.width, 3});
   for (uint64_t i = 0; i < static_cast<uint64_t>(t.numel()); ++i) {
     const uint64_t bits = ((i * 2654435761U % (uint64_t{1} << 32)) ^ (i * 40503U % (1U << 16))) >> 8;
@@ -30,14 +30,14 @@ Tensor images_of(const GoldenSegmenter& g) {
   }
   return t;
 }
-Tensor labels_of(const GoldenSegmenter& g) {
+Tensor golden_labels(const GoldenSegmenter& g) {
   Tensor t = Tensor::empty({g.count, g.height, g.width}, DType::kI64);
   int64_t* p = t.data<int64_t>();
   for (int64_t n = 0; n < g.count; ++n)
     for (int64_t y = 0; y < g.height; ++y)
       for (int64_t x = 0; x < g.width; ++x) {
-        const int64_t value = (y / 9 * 3 + x / 7 * 5 + n) % (kClasses + 2);
-        *p++ = value < kClasses ? value : -1;
+        const int64_t value = (y / 9 * 3 + x / 7 * 5 + n) % (kGoldenClasses + 2);
+        *p++ = value < kGoldenClasses ? value : -1;
       }
   return t;
 }
@@ -54,7 +54,7 @@ Config config_of_file(const WeightsFile& file, const OfficialWeights& weights,
 }
 
 std::shared_ptr<Segmenter> load_segmenter(const GoldenSegmenter& g) {
-  auto file = open_weights(kFolder + g.name + ".safetensors");
+  auto file = open_weights(kSegmentersFolder + g.name + ".safetensors");
   const OfficialWeights weights = official_weights(*file);
   const Config config = config_of_file(*file, weights, g.sets);
   auto model = build_as<Segmenter>(model_args(config), config.model().num_classes(), criterion_args(config));
@@ -68,9 +68,9 @@ class SegmenterFiles : public testing::TestWithParam<GoldenSegmenter> {};
 TEST_P(SegmenterFiles, LogitsLossesAndGradientsAreTheReferences) {
   const GoldenSegmenter& g = GetParam();
   auto model = load_segmenter(g);
-  EXPECT_EQ(model->num_classes(), kClasses);
-  const SafetensorsReader golden(kFolder + g.name + ".golden.safetensors");
-  const Var images(images_of(g));
+  EXPECT_EQ(model->num_classes(), kGoldenClasses);
+  const SafetensorsReader golden(kSegmentersFolder + g.name + ".golden.safetensors");
+  const Var images(golden_images(g));
   const std::vector<int> channels_last{0, 2, 3, 1};
   const Tensor expected = permute(Var(golden.read("logits")), channels_last).value().contiguous();
   model->set_training(false);
@@ -83,7 +83,7 @@ TEST_P(SegmenterFiles, LogitsLossesAndGradientsAreTheReferences) {
     expect_close(output.logits.value(), expected, 1e-4, folded ? "folded" : "logits");
   }
   model->set_training(true);
-  const Tensor labels = labels_of(g);
+  const Tensor labels = golden_labels(g);
   double labelled = 0;
   for (int64_t label : labels.to_vector<int64_t>()) labelled += label >= 0;
   const bool of_all = std::string(g.name) == "fpn";
@@ -97,7 +97,7 @@ TEST_P(SegmenterFiles, LogitsLossesAndGradientsAreTheReferences) {
   EXPECT_EQ(loss.parts.size(), of_all ? 1U : 2U);
   EXPECT_NEAR(loss.total.value().item(), sum, 1e-6 * sum);
   backward(loss.total);
-  expect_gradients(*model, kFolder + g.name + ".gradients.safetensors");
+  expect_gradients(*model, kSegmentersFolder + g.name + ".gradients.safetensors");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
 // What the files tell of the configuration.
 TEST(SegmenterFiles, SayWhatModelTheyAreOf) {
   auto inferred = [](const std::string& name) {
-    auto file = open_weights(kFolder + name + ".safetensors");
+    auto file = open_weights(kSegmentersFolder + name + ".safetensors");
     return infer_config(*file, official_weights(*file), {}).value();
   };
   const InferredConfig swin = inferred("swin");
@@ -139,7 +139,7 @@ TEST(SegmenterFiles, SayWhatModelTheyAreOf) {
 
 // What the names do not tell is asked for, and what does not fit is said.
 TEST(SegmenterFiles, RefuseOtherHeads) {
-  const SafetensorsReader file(kFolder + "swin.safetensors");
+  const SafetensorsReader file(kSegmentersFolder + "swin.safetensors");
   auto infer = [&](const std::function<bool(const std::string&)>& keep,
                    const std::function<Tensor(const std::string&, const Tensor&)>& change) {
     TestFolder folder;

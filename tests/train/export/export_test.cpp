@@ -212,13 +212,20 @@ const ExportCase kCases[] = {
         lw_detr { cross_heads: 4 projector_blocks: 1 } })",
      true,
      {{"TopK", 1}, {"GridSample", 2}, {"Sin", 1}}},
+    {"rf_detr_seg",
+     R"(model { type: "rf_detr_seg" backbone { arg { key: "image_size" int: 32 } arg { key: "patch" int: 8 } arg { key: "dim" int: 16 }
+        arg { key: "depth" int: 1 } arg { key: "heads" int: 2 } }
+        transformer { hidden_dim: 16 heads: 2 decoder_layers: 1 ffn_dim: 16 queries: 8 }
+        lw_detr { cross_heads: 4 projector_blocks: 1 } })",
+     true,
+     {{"Resize", 1}, {"GridSample", 1}}},
     {"lw_detr",
      R"(model { type: "lw_detr" backbone { arg { key: "style" string: "cae" } arg { key: "image_size" int: 32 }
         arg { key: "patch" int: 8 } arg { key: "dim" int: 16 } arg { key: "depth" int: 1 } arg { key: "heads" int: 2 } }
         transformer { hidden_dim: 16 heads: 2 decoder_layers: 1 ffn_dim: 16 queries: 8 levels: 2 }
         lw_detr { cross_heads: 4 projector_blocks: 1 } })",
      true,
-     {{"TopK", 1}, {"GridSample", 2}, {"ConvTranspose", 1}}},
+     {{"TopK", 1}, {"GridSample", 2}}},
     {"retinanet",
      "model { type: \"retinanet\" backbone { blocks: [1, 1, 1, 1] width: 8 } retinanet { channels: 16 tower_layers: 1 } }",
      true,

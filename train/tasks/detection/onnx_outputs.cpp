@@ -15,7 +15,8 @@ namespace {
 // (x1, y1, x2, y2) in pixels of the images whose sizes are in the further input orig_target_sizes i64 [N, 2] (width, height), and
 // `scores`, [N, count, ..] each by falling score, as models/detection/postprocess.h; the raw boxes are then `raw_boxes`. Of a dense
 // detector what overlaps a better detection of its class is left out; scores of 0 fill the rest. Of a
-// model with masks `masks` [N, Q, h, w] beside the raw outputs: logits of maps that cover the padded image.
+// model with masks `masks` [N, Q, h, w], with postprocess [N, count, h, w] (the raw ones are then `raw_masks`): logits of maps that cover the
+// padded image.
 // A model that finishes its detections itself (ResultForm) has these alone: `labels`, `boxes`, corners as parts of the image or
 // with postprocess as above, `scores`, and `masks` [N, count, h, w], probabilities of maps that cover the boxes.
 class DetectorOutputs : public ModelOutputs {
@@ -40,7 +41,7 @@ class DetectorOutputs : public ModelOutputs {
   int64_t class_columns(const Shape& logits) const;  // those that stand for a class
   int64_t count_of(const Shape& logits) const;       // detections of an image
   bool suppresses() const { return nms_ < 1 && form_.least_score > 0; }
-  void lower_detections(OutputWriter& writer, const Raw& logits, const Raw& boxes) const;
+  void lower_detections(OutputWriter& writer, const std::vector<Raw>& raw) const;
   void lower_finished(OutputWriter& writer, const std::vector<Raw>& raw) const;
 
   OutputChoice choice_;
@@ -100,8 +101,9 @@ std::vector<std::pair<std::string, Tensor>> DetectorOutputs::run(Module& model, 
   return outputs;
 }
 
-void DetectorOutputs::lower_detections(OutputWriter& writer, const Raw& logits, const Raw& boxes) const {
+void DetectorOutputs::lower_detections(OutputWriter& writer, const std::vector<Raw>& raw) const {
   OnnxGraph& g = writer.graph();
+  const Raw &logits = raw.at(0), &boxes = raw.at(1);
   const int64_t classes = class_columns(logits.shape), count = count_of(logits.shape);
   SACCADE_CHECK(classes > 0, "[export] {} columns of logits hold no class", logits.shape[-1]);
   writer.input("orig_target_sizes", DType::kI64, {2});
@@ -137,11 +139,18 @@ void DetectorOutputs::lower_detections(OutputWriter& writer, const Raw& logits, 
       g.node("Expand", {g.node("Unsqueeze", {query, g.ints({2}, "axes")}), g.ints({1, 1, 4})});
   const std::string chosen = g.node("GatherElements", {boxes.name, rows}, {{"axis", 1}});
   const std::string in_pixels = pixel_boxes(g, chosen, "orig_target_sizes");
+  std::string masks;
+  if (raw.size() > 2) {
+    const std::string cells = g.node("Expand", {g.node("Unsqueeze", {query, g.ints({2, 3}, "axes")}),
+                                                g.ints({1, 1, raw[2].shape[2], raw[2].shape[3]})});
+    masks = g.node("GatherElements", {raw[2].name, cells}, {{"axis", 1}});
+  }
   g.keep_f32(false);
   g.set_scope("");
   writer.output("labels", labels, DType::kI64, {count});
   writer.output("boxes", in_pixels, DType::kF32, {count, 4});
   writer.output("scores", scores, DType::kF32, {count});
+  if (!masks.empty()) writer.output("masks", masks, DType::kF32, {count, raw[2].shape[2], raw[2].shape[3]});
 }
 
 void DetectorOutputs::lower_finished(OutputWriter& writer, const std::vector<Raw>& raw) const {
@@ -166,12 +175,13 @@ void DetectorOutputs::lower_finished(OutputWriter& writer, const std::vector<Raw
 void DetectorOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) const {
   if (form_.finished) return lower_finished(writer, raw);
   const Raw &logits = raw.at(0), &boxes = raw.at(1);
-  if (choice_.postprocess) lower_detections(writer, logits, boxes);
+  if (choice_.postprocess) lower_detections(writer, raw);
   if (choice_.postprocess && !choice_.raw_outputs) return;
   writer.output("logits", logits.name, DType::kF32, {logits.shape[1], logits.shape[2]});
   writer.output(choice_.postprocess ? "raw_boxes" : "boxes", boxes.name, DType::kF32, {logits.shape[1], 4});
   if (raw.size() > 2)
-    writer.output("masks", raw[2].name, DType::kF32, {raw[2].shape[1], raw[2].shape[2], raw[2].shape[3]});
+    writer.output(choice_.postprocess ? "raw_masks" : "masks", raw[2].name, DType::kF32,
+                  {raw[2].shape[1], raw[2].shape[2], raw[2].shape[3]});
 }
 
 std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() const {
