@@ -20,6 +20,7 @@ model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [1, 2, 3, 4] }
   semantic_fpn { channels: 16 head_channels: 16 }
 }
+criterion { class_weights: [0.1, 1, 1, 1, 1, 1, 1] }
 optimizer { learning_rate: 3e-3 clip_norm: 1 }
 schedule { type: "poly" power: 0.9 warmup_steps: 3 }
 )";
@@ -86,10 +87,13 @@ train { epochs: 0 max_steps: 30 log_every: 1 eval_every_epochs: 5 }
 };
 
 TEST_F(LabelMapCommands, Learns) {
-  const std::vector<double> losses = losses_of(path("run"));
+  ASSERT_EQ(run_command({"train", "--config", path("config.textproto"), "--output", path("learned"), "--set",
+                         "data.overfit=4", "--set", "criterion.class_weights=[1, 1, 1, 1, 1, 1, 1]"}),
+            0);
+  const std::vector<double> losses = losses_of(path("learned"));
   ASSERT_EQ(losses.size(), 30U);
   EXPECT_LT(std::accumulate(losses.end() - 5, losses.end(), 0.0),
-            0.8 * std::accumulate(losses.begin(), losses.begin() + 5, 0.0));
+            0.7 * std::accumulate(losses.begin(), losses.begin() + 5, 0.0));
   EXPECT_FALSE(logged_numbers(path("run"), "mIoU").empty());
   EXPECT_FALSE(logged_numbers(path("run"), "IoU/background").empty());
 }
