@@ -33,13 +33,13 @@ struct BothFigures {
 };
 
 // An entry of the list that predict writes.
-struct Predicted {
+struct PredictedMasks {
   Mask mask;
   std::string crop;
 };
 
-std::vector<Predicted> predicted_in(const std::string& list) {
-  std::vector<Predicted> found;
+std::vector<PredictedMasks> predicted_in(const std::string& list) {
+  std::vector<PredictedMasks> found;
   simdjson::dom::parser parser;
   simdjson::dom::array entries;
   const simdjson::padded_string text(list);
@@ -55,7 +55,7 @@ std::vector<Predicted> predicted_in(const std::string& list) {
 
 // libsaccade gives the same masks, in C++ and in C.
 void expect_masks_of_library(const std::string& checkpoint, const std::string& images,
-                             const std::vector<Predicted>& expected) {
+                             const std::vector<PredictedMasks>& expected) {
   const Model model(checkpoint, "cpu");
   saccade_model* c_model = nullptr;
   ASSERT_EQ(saccade_model_load(checkpoint.c_str(), "cpu", &c_model), SACCADE_OK) << saccade_last_error();
@@ -125,11 +125,11 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
             0);
   const GroundTruth truth =
       read_ground_truth({.annotations = folder / "data/annotations.json", .images = images});
-  const std::vector<Predicted> found = predicted_in(read_bytes(folder / "found/detections.json"));
+  const std::vector<PredictedMasks> found = predicted_in(read_bytes(folder / "found/detections.json"));
   ASSERT_FALSE(found.empty());
   expect_masks_of_library(checkpoint, images, found);
   // Objects are cut out along their masks: PNG files with alpha, of the masks' size.
-  for (const Predicted& p : found) {
+  for (const PredictedMasks& p : found) {
     const std::string path = folder / ("found/" + p.crop);
     const std::string png = read_bytes(path);
     ASSERT_GT(png.size(), 26U);
