@@ -47,7 +47,7 @@ std::vector<SplitCase> split_cases() {
   cases.push_back({"rt_detr", "rt_detr",
                    "levels: 3 queries: 8 denoising { queries: 10 } } rt_detr { hybrid_encoder { dim: 16 "
                    "ffn_dim: 16 }",
-                   "", "--freeze '^encoder'"});
+                   "", "--freeze '^(encoder|decoder.input_proj)'"});
   cases.push_back({"d_fine", "d_fine",
                    "queries: 8 denoising { queries: 10 } } d_fine { hybrid_encoder { dim: 16 ffn_dim: 16 } "
                    "fusion_blocks: 1 bins: 8",
