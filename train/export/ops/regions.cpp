@@ -97,11 +97,10 @@ void lower_whole_numbers(Lowering& l) { l.result(cast_to(l, l.input(0), onnx::Te
 SACCADE_REGISTER_LOWERING("whole_numbers", lower_whole_numbers);
 
 void resize(Lowering& l, const OnnxAttributes& attributes) {
-  const std::string x = l.channels_first(0);
-  const std::string outer = l.slice(l.node("Shape", {x}), 0, 0, 2);
-  const std::string sizes =
-      l.node("Concat", {outer, l.graph().ints({l.integer("height"), l.integer("width")})}, {{"axis", 0}});
-  l.result_channels_first(l.node("Resize", {x, "", "", sizes}, attributes));
+  TracedValue result = l.result_traced();
+  const Shape y = result.shape;
+  result.shape = {y[0], y[3], y[1], y[2]};  // channels first; of the axes only the first grows
+  l.result_channels_first(l.node("Resize", {l.channels_first(0), "", "", l.shape_of(result)}, attributes));
 }
 
 void lower_resize_nearest(Lowering& l) {
