@@ -46,8 +46,10 @@ inline std::shared_ptr<Detector> load_detector(const std::string& path,
   if (!inferred) return nullptr;
   Config config = inferred->config;
   config.MergeFrom(given);
-  apply_set(config, "model.backbone.frozen_batch_norm=false");
-  apply_set(config, "model.backbone.frozen_stages=0");
+  if (config.model().backbone().type() != "dinov2") {  // it has neither norms of the batch nor stages
+    apply_set(config, "model.backbone.frozen_batch_norm=false");
+    apply_set(config, "model.backbone.frozen_stages=0");
+  }
   adjust(config);
   auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
   InitReport report = fill_model(*file, weights, *model);

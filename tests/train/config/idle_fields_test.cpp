@@ -55,7 +55,7 @@ TEST(IdleFields, AreNamedWithWhatTheyBelongTo) {
        "note: optimizer.beta1: 0.5 does nothing with optimizer.type: sgd"},
       {"schedule { type: \"constant\" drop_epochs: [3] }",
        "note: schedule.drop_epochs: [3] does nothing without schedule.type: step"},
-      {"schedule { final_ratio: 0.5 }", "does nothing without schedule.type: cosine or flat_cosine"},
+      {"schedule { final_ratio: 0.5 }", "does nothing without schedule.type: cosine, flat_cosine or poly"},
       {"schedule { type: \"cosine\" flat_epochs: 3 }", "does nothing without schedule.type: flat_cosine"},
       {"schedule { warmup_ratio: 0.5 }", "does nothing without schedule.warmup_steps or warmup_epochs"},
       {"schedule { warmup_steps: 5 warmup_epochs: 1 }",

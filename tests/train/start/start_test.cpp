@@ -208,7 +208,8 @@ TEST(TrainModel, NeedsNoConfiguration) {
   std::tie(status, out) = train({"--init-from", "runs/quickstart-1/checkpoints/last.safetensors"});
   EXPECT_EQ(status, 0) << out;
   EXPECT_NE(out.find("class heads, re-initialised"), std::string::npos) << out;
-  EXPECT_NE(out.find("their rows of classes that the file knows by name are taken: 5 of 6 (square, "), std::string::npos)
+  EXPECT_NE(out.find("their rows of classes that the file knows by name are taken: 5 of 6 (square, "),
+            std::string::npos)
       << out;
   EXPECT_NE(run_command({"train", "--data", "data", "--model", "quickstart", "--resume", "--output", "x"}),
             0);
