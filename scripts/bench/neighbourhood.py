@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Neighbourhood attention beside formulations of it in PyTorch, at the stages of DAT-T++ (224 pixels, 8 images, f32), in turns in one run:
+"""Neighbourhood attention beside formulations of it in PyTorch, at the stages of DAT-T++ (224 pixels, 8 images, f32), in turns
+in one run:
 
     python3 scripts/bench/neighbourhood.py [--rounds 2] [--stages 1,2,3] [--bench build/neighbourhood_bench]
 
-Forward without a graph, and forward with backward to the projection's output and the bias table. Needs a Python with torch and a build with
--DSACCADE_BENCH=ON. The formulations, which are first compared with each other:
+Forward without a graph, and forward with backward to the projection's output and the bias table. Needs a Python with torch and
+a build with -DSACCADE_BENCH=ON. The formulations, which are first compared with each other:
     unfold   every query's window of keys and values copied beside it (Tensor.unfold), small products
     taps     49 times: keys shifted by one tap, multiplied and summed; the same for the values
     tiles    blocks of 8 x 8 (7 x 7) queries with the keys around them copied together, products with a mask: the best we know
@@ -197,15 +198,18 @@ def main():
                     times.setdefault((int(match[1]), f"saccade {dtype}", both), []).append(float(match[3 if both else 2]))
     for stage in stages:
         best = {}
-        print(f"\nstage {stage}: {STAGES[stage][0]} x {STAGES[stage][0]} tokens, {STAGES[stage][1]} heads of {D}, {N} images: median ms"
+        side, heads = STAGES[stage]
+        print(f"\nstage {stage}: {side} x {side} tokens, {heads} heads of {D}, {N} images: median ms"
               f"\n{'':14}{'forward':>10}{'and backward':>14}")
         for name in [*FORMULATIONS, "saccade f32", "saccade bf16"]:
-            medians = [statistics.median(times[key]) if (key := (stage, name, both)) in times else None for both in (False, True)]
-            best[name] = medians
-            print(f"{name:14}" + "".join(f"{'does not run' if m is None else f'{m:.2f}':>{w}}" for m, w in zip(medians, (10, 14))))
+            keys = [(stage, name, both) for both in (False, True)]
+            best[name] = [statistics.median(times[key]) if key in times else None for key in keys]
+            texts = ["none" if m is None else f"{m:.2f}" for m in best[name]]
+            print(f"{name:14}{texts[0]:>10}{texts[1]:>14}")
         for both, what in ((False, "forward"), (True, "forward and backward")):
-            ratios = {name: best[name][both] / best["saccade f32"][both] for name in FORMULATIONS if best[name][both] is not None}
-            print(f"saccade f32, {what}: " + ", ".join(f"{r:.1f}x {name}" for name, r in ratios.items()))
+            there = [name for name in FORMULATIONS if best[name][both] is not None]
+            ratios = [f"{best[name][both] / best['saccade f32'][both]:.1f}x {name}" for name in there]
+            print(f"saccade f32, {what}: " + ", ".join(ratios))
 
 
 if __name__ == "__main__":

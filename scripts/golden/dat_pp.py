@@ -1,5 +1,5 @@
-"""DAT++ (Xia et al. 2023) in PyTorch, written from the paper and from the published facts about its models; independent of the C++ code.
-Maps are [N, H, W, C] as in dat.py. Parameter names are the official ones.
+"""DAT++ (Xia et al. 2023) in PyTorch, written from the paper and from the published facts about its models; independent of the
+C++ code. Maps are [N, H, W, C] as in dat.py. Parameter names are the official ones.
 
     python3 scripts/golden/dat_pp.py     # the parameters of the published sizes
 """
@@ -129,7 +129,8 @@ class DATpp(nn.Module):
         self.patch_proj = nn.Sequential(nn.Conv2d(3, dims[0] // 2, 3, 2, 1), Norm(dims[0] // 2), nn.GELU(),
                                         nn.Conv2d(dims[0] // 2, dims[0], 3, 2, 1), Norm(dims[0]))
         self.stages = nn.ModuleList(Stage(config, i) for i in range(len(dims)))
-        self.down_projs = nn.ModuleList(nn.Sequential(nn.Conv2d(a, b, 3, 2, 1, bias=False), Norm(b)) for a, b in zip(dims, dims[1:]))
+        self.down_projs = nn.ModuleList(nn.Sequential(nn.Conv2d(a, b, 3, 2, 1, bias=False), Norm(b))
+                                        for a, b in zip(dims, dims[1:]))
         self.cls_norm = Norm(dims[-1])
         self.cls_head = nn.Linear(dims[-1], config.classes)
         self.norms = nn.ModuleDict({str(o - 1): Norm(dims[o - 1]) for o in config.outputs})

@@ -12,8 +12,9 @@ and not 1), tables for images of 24 x 24, 5 classes, norms for both stages; ever
 
 pyramid.safetensors: the same with the blocks "PS" and "LP" and reductions by 4 and 2.
 
-plus.safetensors, plus_wide.safetensors: the same of DAT++ (dat_pp.py): dims 8, 16; heads 2, 4; groups 1, 2; kernels 5, 3; strides 2,
-1; the former with blocks "ND" and "NDD" and windows of 3, the latter with "N" and "DN" and windows of 7, larger than some maps.
+plus.safetensors, plus_wide.safetensors: the same of DAT++ (dat_pp.py): dims 8, 16; heads 2, 4; groups 1, 2; kernels 5, 3;
+strides 2, 1; the former with blocks "ND" and "NDD" and windows of 3, the latter with "N" and "DN" and windows of 7, larger than
+some maps.
 
 dmha_NAME.safetensors: the layer alone (dim 12, 6 heads, 3 groups, kernel 3, table for 4 x 5 cells) in every way of its
 switches and at sizes that the table was not made for; weight.*, x [N,H*W,C], size [2], y, dy, dx, grad.* of dot(y, dy).

@@ -2,8 +2,8 @@
 
     python scripts/golden/make_position_tables.py
 
-timm 1.0 resizes NAME.from [..] to NAME.to for absolute positions (up, down, two tokens in front) and Swin's tables (wider, narrower);
-PyTorch's bicubic interpolation does it for DAT's (rows, map) and its bilinear one for PVT's (linear).
+timm 1.0 resizes NAME.from [..] to NAME.to for absolute positions (up, down, two tokens in front) and Swin's tables (wider,
+narrower); PyTorch's bicubic interpolation does it for DAT's (rows, map) and its bilinear one for PVT's (linear).
 """
 import os
 
@@ -48,5 +48,7 @@ if __name__ == "__main__":
     grid = interpolate(x[:, 1:].transpose(1, 2).reshape(1, 3, 4, 4), (6, 6), "bilinear").flatten(2).transpose(1, 2)
     pairs["linear"] = x, torch.cat([x[:, :1], grid], 1)
     os.makedirs(FOLDER, exist_ok=True)
-    arrays = {f"{name}.{end}": np.ascontiguousarray(t.numpy()) for name, pair in pairs.items() for end, t in zip(("from", "to"), pair)}
+    arrays = {}
+    for name, (before, after) in pairs.items():
+        arrays[name + ".from"], arrays[name + ".to"] = (np.ascontiguousarray(t.numpy()) for t in (before, after))
     save(os.path.join(FOLDER, "tables.safetensors"), arrays)

@@ -1,4 +1,5 @@
-"""Writes files of full size (some GB, not for the repository) of the large classifiers beside timm's models, with random weights:
+"""Writes files of full size (some GB, not for the repository) of the large classifiers beside timm's models, with random
+weights:
 
     python scripts/golden/make_timm_sizes.py FOLDER [NAME...]
     SACCADE_VISION_GOLDEN=FOLDER build/test_train --gtest_filter='*Vision*'    # compares and prints the greatest differences
@@ -17,12 +18,13 @@ from safetensors_io import save
 
 
 def vit(name, dim, depth, heads, size):
-    return name, dict(type="vit", image_size=size, patch=16, dim=dim, depth=depth, heads=heads, mlp_ratio=4.0, distilled=False)
+    return name, dict(type="vit", image_size=size, patch=16, dim=dim, depth=depth, heads=heads, mlp_ratio=4.0,
+                      distilled=False)
 
 
 def swin(name, dim, heads, window):
-    return name, dict(type="swin", embed_dim=dim, depths=[2, 2, 18, 2], heads=[heads, 2 * heads, 4 * heads, 8 * heads], window=window,
-                      mlp_ratio=4.0)
+    return name, dict(type="swin", embed_dim=dim, depths=[2, 2, 18, 2], heads=[heads << stage for stage in range(4)],
+                      window=window, mlp_ratio=4.0)
 
 
 SIZES = {
