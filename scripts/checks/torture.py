@@ -25,7 +25,10 @@ MODELS = {
     "deformable_detr": BACKBONE + """ outputs: [4] }
   transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 }""",
     "mask_rcnn": "type: \"mask_rcnn\" " + BACKBONE + """ }
-  rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 anchor_scale: 4 rpn_samples: 32 samples: 16 proposals: 30 }""",
+  rcnn {
+    channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1
+    anchor_scale: 4 rpn_samples: 32 samples: 16 proposals: 30
+  }""",
 }
 CONFIG = """
 model { MODEL }

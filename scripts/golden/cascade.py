@@ -1,11 +1,11 @@
-"""Cascade Mask R-CNN in plain PyTorch, written from mmdetection 2's rules: detections, losses and gradients, 30 steps of a training.
+"""Cascade Mask R-CNN in plain PyTorch, written from mmdetection 2's rules: detections, losses, gradients, 30 steps.
 
-  stock.weights.safetensors, papers.weights.safetensors   random weights under mmdetection's names: two linear layers and one box for all
-                       classes, learned by smooth L1; four convolutions with batch norms, a linear layer and a box of each class, learned
-                       by GIoU (the Swin and DAT papers)
-  *.golden.safetensors images u8-like f32 [2, H, W, 3] and sizes i64 [2, 2] (height, width); of each its labels, boxes and masks; in f64
-                       found.{scores, boxes, labels, masks} [2, D, ..] in evaluation, loss.NAME, grad.NAME, curve [30] of SGD
-                       with rate [1]
+  stock.weights.safetensors, papers.weights.safetensors   random weights under mmdetection's names: two linear layers and one
+                       box for all classes, learned by smooth L1; four convolutions with batch norms, a linear layer and a
+                       box of each class, learned by GIoU (the Swin and DAT papers)
+  *.golden.safetensors images f32 [2, H, W, 3] and sizes i64 [2, 2] (height, width); of each its labels, boxes and masks; in
+                       f64 found.{scores, boxes, labels, masks} [2, D, ..] in evaluation, loss.NAME, grad.NAME, and curve [30]
+                       of SGD with rate [1]
 
 All candidates are learned from, so chance plays no part. Means are ours: over the regions of an image, then over the images.
 Usage: python scripts/golden/cascade.py [--search SEEDS]        needs torch, torchvision
@@ -365,6 +365,10 @@ def difference(a, b):
     return float((a - b).abs().max() / b.abs().max())
 
 
+def f32(t):
+    return np.ascontiguousarray(t.detach().numpy().astype(np.float32))
+
+
 def make(papers, seeds):
     for seed in range(1, seeds + 1):
         images, targets = draw_images(seed)
@@ -389,7 +393,6 @@ def make(papers, seeds):
     else:
         raise SystemExit("no steady seed")
     name = "papers" if papers else "stock"
-    f32 = lambda t: np.ascontiguousarray(t.detach().numpy().astype(np.float32))
     save(os.path.join(FOLDER, name + ".weights.safetensors"),
          {k: f32(v) for k, v in draw(papers, seed).state_dict().items() if not k.endswith("num_batches_tracked")})
     arrays = {"images": f32(images.permute(0, 2, 3, 1)), "sizes": np.array(SIZES, np.int64)}
