@@ -138,8 +138,9 @@ class DMHA final : public Attention {
                   "[DMHA] {} queries and {} values, expected the {} x {} cells of the map",
                   input.query.dim(1), input.value.dim(1), H, W);
     if (std::min(H, W) + 2 * padding_ < kernel_)
-      fail_input("attention layer dmha: a map of {} x {} cells, smaller than the offset network's kernel of {}",
-                 H, W, kernel_);
+      fail_input(
+          "attention layer dmha: a map of {} x {} cells, smaller than the offset network's kernel of {}", H,
+          W, kernel_);
     Shape map{N, H, W, dim_}, queries{N, H * W, dim_};
     Var q = proj_q_->forward(reshape(input.query, map));
     DType exact = q.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;

@@ -207,7 +207,8 @@ bool infer_swin_classifier(Inference& in) {
   if (!in.has("head.weight")) return false;
   const auto side = infer_swin_shape(in, "");
   if (!side) return false;
-  infer_classes(in, "head.", {.side = *side, .center = 0.9});
+  const auto said = in.json().find<int64_t>("image_size");
+  infer_classes(in, "head.", {.side = said.value_or(*side), .center = 0.9});
   return true;
 }
 

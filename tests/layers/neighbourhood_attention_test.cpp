@@ -2,6 +2,7 @@
 // layer (scripts/golden/make_dat.py).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/engine.h"

@@ -314,5 +314,20 @@ TEST(CudaModels, Dat) {
   expect_classifier_agrees(model, {2, 24, 32, 3});
 }
 
+// Neighbourhoods in maps that are larger and smaller than the window, and deformed attention in DAT++'s coordinates.
+TEST(CudaModels, DatPp) {
+  Args model = classifier("dat_pp");
+  Args& b = model.section("backbone");
+  b.set("dims", Ints{8, 16});
+  b.set("heads", Ints{2, 4});
+  b.set("groups", Ints{1, 2});
+  b.set("blocks", std::string("ND ND"));
+  b.set("kernels", Ints{5, 3});
+  b.set("strides", Ints{2, 1});
+  b.set("window", int64_t{5});
+  b.set("image_size", int64_t{24});
+  expect_classifier_agrees(model, {2, 24, 32, 3});
+}
+
 }  // namespace
 }  // namespace saccade

@@ -16,8 +16,8 @@ struct InitReport {
   std::vector<std::string> skipped;        // of the file, without a place in the model
   std::vector<std::string> reinitialized;  // class heads that were asked to start anew
   std::vector<std::string> missing;        // of the model, not in the file: they keep their initial values
-  std::vector<std::string> resized;        // of those loaded: positions of another image size, with both shapes
-  bool has_averages = false;       // the file holds moving averages beside the weights that were taken
+  std::vector<std::string> resized;  // of those loaded: positions of another image size, with both shapes
+  bool has_averages = false;         // the file holds moving averages beside the weights that were taken
   std::string other_classes;       // what the file's classes are, where the heads were taken and they differ
   std::vector<std::string> notes;  // what else is to be known, a line each
   // One for each that is not empty, with its count and the first names.

@@ -70,8 +70,9 @@ GroundTruth read_label_maps(const DataPaths& paths, const ProblemReport& report)
                             .label_values = table.values});
   }
   if (truth.images.empty()) fail_input("{}: no image has a label map that can be read", paths.annotations);
-  truth.told.push_back(fmt::format("{}: {} label maps of {} classes", paths.annotations, truth.images.size(),
-                                   truth.categories.size()));
+  truth.told.push_back(fmt::format("{}: {} of {}", paths.annotations,
+                                   count_of(std::ssize(truth.images), "label map", "label maps"),
+                                   count_of(std::ssize(truth.categories), "class", "classes")));
   for (const std::string& note : table.notes)
     truth.told.push_back(fmt::format("note: {}: {}", paths.annotations, note));
   return truth;

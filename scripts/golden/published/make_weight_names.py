@@ -137,7 +137,7 @@ def segmenters():
                          out_features=stages)
     model = hf.UperNetForSemanticSegmentation(hf.UperNetConfig(backbone_config=swin, auxiliary_in_channels=32, **heads))
     body = shapes(timm.models.swin_transformer.SwinTransformer(
-        img_size=112, embed_dim=8, depths=(2, 2, 1, 1), num_heads=(2, 4, 8, 8), window_size=7, num_classes=5).state_dict())
+        img_size=224, embed_dim=8, depths=(2, 2, 1, 1), num_heads=(2, 4, 8, 8), window_size=7, num_classes=5).state_dict())
     body = {k: s for k, s in official_swin(body).items()
             if not k.endswith(("relative_position_index", "attn_mask")) and not k.startswith(("head.", "norm."))}
     for stage in range(4):

@@ -49,7 +49,7 @@ Config config_of_file(const WeightsFile& file, const OfficialWeights& weights,
   const auto inferred = infer_config(file, weights, given);
   EXPECT_TRUE(inferred.has_value());
   Config config = inferred ? inferred->config : Config();
-  config.MergeFrom(given);
+  for (const char* set : sets) apply_set(config, set);
   return config;
 }
 

@@ -138,6 +138,9 @@ TEST(HostileConfig, EveryArgumentRefusesOrFits) {
        "model.backbone",
        {"blocks", "dims", "heads", "groups", "kernels", "strides", "reductions", "window", "image_size",
         "drop_path"}},
+      {"dat_pp",
+       "model.backbone",
+       {"blocks", "dims", "heads", "groups", "kernels", "strides", "window", "image_size", "drop_path"}},
       {"pvt",
        "model.backbone",
        {"depths", "dims", "heads", "mlp_ratios", "reductions", "image_size", "drop_path"}}};

@@ -61,7 +61,7 @@ std::vector<SplitCase> split_cases() {
   cases.push_back({"mask_rcnn", "mask_rcnn", "", ""});
   cases.push_back({"cascade_mask_rcnn", "cascade_mask_rcnn", "", ""});
   cases.push_back({"classifier", "classifier", "", ""});
-  cases.push_back({"uper_net", "uper_net", "", "mean_over_labelled: true", "--freeze '[.]bn[.]'"});
+  cases.push_back({"uper_net", "uper_net", "", "mean_over_labelled: true", "--freeze bn"});
   return cases;
 }
 

@@ -9,6 +9,7 @@
 
 #include <saccade/saccade.h>
 #include "data/evaluation/detections.h"
+#include "data/formats/data_format.h"
 #include "data/images/image.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
@@ -100,8 +101,10 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
   ASSERT_EQ(run_command({"predict", "--checkpoint", checkpoint, "--threshold", "0.02", "--batch-size", "1",
                          "--crop", "--output", folder / "found", images}),
             0);
+  const GroundTruth truth =
+      read_ground_truth({.annotations = folder / "data/annotations.json", .images = images});
   const std::vector<Detection> found =
-      read_detections(folder / "found/detections.json", nullptr, nullptr, true);
+      read_detections(folder / "found/detections.json", &truth, nullptr, true);
   ASSERT_FALSE(found.empty());
   expect_masks_of_library(checkpoint, images, found);
   // Objects are cut out along their masks: PNG files with alpha, of the masks' size.

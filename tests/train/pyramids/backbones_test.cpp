@@ -49,6 +49,10 @@ INSTANTIATE_TEST_SUITE_P(
         PyramidBackbone{"dat", R"(type: "dat" outputs: [1, 2, 3, 4] arg { key: "blocks" string: "L P LD D" }
           arg { key: "dims" ints: [8, 16, 32, 64] } arg { key: "heads" ints: [1, 1, 2, 2] }
           arg { key: "groups" ints: [1, 1, 1, 2] } arg { key: "window" int: 4 } arg { key: "image_size" int: 96 })"},
+        PyramidBackbone{"dat_pp",
+                        R"(type: "dat_pp" outputs: [1, 2, 3, 4] arg { key: "blocks" string: "N ND N D" }
+          arg { key: "dims" ints: [8, 16, 32, 64] } arg { key: "heads" ints: [1, 1, 2, 2] }
+          arg { key: "groups" ints: [1, 1, 1, 2] } arg { key: "image_size" int: 96 })"},
         PyramidBackbone{"pvt", R"(type: "pvt" arg { key: "depths" ints: [1, 1, 1, 1] }
           arg { key: "dims" ints: [8, 16, 32, 64] } arg { key: "heads" ints: [1, 1, 2, 2] }
           arg { key: "mlp_ratios" ints: [2, 2, 2, 2] } arg { key: "image_size" int: 64 })"}),

@@ -26,7 +26,8 @@ schedule { type: "poly" power: 0.9 warmup_steps: 3 }
 
 class LabelMapCommands : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
+  void SetUp() override {  // of the first test; the others go on with its run
+    if (folder_) return;
     folder_ = std::make_unique<TestFolder>();
     ASSERT_EQ(
         run_command({"data", "shapes", "--output", data(), "--images", "12", "--seed", "1", "--size", "64"}),

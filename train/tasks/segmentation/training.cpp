@@ -1,6 +1,7 @@
 // Training a model of label maps.
 #include <algorithm>
 
+#include "core/runtime/parallel.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "data/images/image.h"
@@ -118,11 +119,13 @@ Tensor label_tensor(const Batch& batch, Device device) {
     SACCADE_CHECK(map->size.height <= H && map->size.width <= W,
                   "[label_tensor] labels of {} x {} in {} x {} pixels", map->size.width, map->size.height, W,
                   H);
-    for (int64_t y = 0; y < map->size.height; ++y)
-      for (int64_t x = 0; x < map->size.width; ++x)
-        if (const uint16_t label = map->values[static_cast<size_t>(y * map->size.width + x)];
-            label != LabelMap::kIgnored)
-          labels[static_cast<size_t>((n * H + y) * W + x)] = label;
+    parallel_for(map->size.height, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t y = begin; y < end; ++y)
+        for (int64_t x = 0; x < map->size.width; ++x)
+          if (const uint16_t label = map->values[static_cast<size_t>(y * map->size.width + x)];
+              label != LabelMap::kIgnored)
+            labels[static_cast<size_t>((n * H + y) * W + x)] = label;
+    });
   }
   return Tensor::from<int64_t>({N, H, W}, labels, device);
 }
