@@ -234,6 +234,17 @@ def train(model, data):
     return losses
 
 
+def with_official_names(model, tensors):
+    """As save_pretrained writes them, in the places of the weights."""
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for n, p in other.named_parameters():
+            p.copy_(tensors.get(n, torch.tensor(float("nan"))))
+    with tempfile.TemporaryDirectory() as d:
+        other.save_pretrained(d)
+        return {n: t for n, t in load_file(d + "/model.safetensors").items() if not t.isnan().any()}
+
+
 def make(name, model, folder):
     path = os.path.join(folder, name)
     os.makedirs(path, exist_ok=True)
@@ -274,8 +285,10 @@ def make(name, model, folder):
     for part, value in parts.items():
         arrays["loss." + part] = value.detach().float()
     arrays["loss.total"] = total.detach().float()
-    save_file({n: p.grad.float().contiguous() for n, p in trained.named_parameters() if p.grad is not None},
-              path + "/gradients.safetensors")
+    gradients = {n: p.grad.float().contiguous() for n, p in trained.named_parameters() if p.grad is not None}
+    if name == "rf_detr_seg":
+        gradients = with_official_names(model, gradients)
+    save_file(gradients, path + "/gradients.safetensors")
     losses = train(copy.deepcopy(model).double().train(), [(i.double(), wide(t)) for i, t in data])
     narrow = train(copy.deepcopy(model).train(), data)
     arrays["curve"] = torch.tensor(losses, dtype=torch.float32)
