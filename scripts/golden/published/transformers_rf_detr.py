@@ -175,7 +175,8 @@ def of_masks(masks, pairs, target, image, layer):
         number = layer << 20 | q
         drawn = random_points(image, number, 3 * count, mix(key, 0))
         scores = -sampled(masks[q][None].detach().double(), drawn, "bilinear")[0].abs()
-        points = torch.cat([drawn[scores.topk(uncertain).indices], random_points(image, number, count - uncertain, mix(key, 1))])
+        spread = random_points(image, number, count - uncertain, mix(key, 1))
+        points = torch.cat([drawn[scores.topk(uncertain).indices], spread])
         x = sampled(masks[q][None], points.to(masks.dtype), "bilinear")
         y = sampled(target["masks"][o][None].to(masks.dtype), points.to(masks.dtype), "nearest")
         for i, value in enumerate(mask_losses(x, y)):
