@@ -210,21 +210,14 @@ const ExportCase kCases[] = {
      R"(model { type: "rf_detr" backbone { arg { key: "image_size" int: 32 } arg { key: "patch" int: 8 } arg { key: "dim" int: 16 }
         arg { key: "depth" int: 2 } arg { key: "heads" int: 2 } arg { key: "windows" int: 2 } arg { key: "windowed_blocks" ints: [0] }
         arg { key: "positions" string: "smooth" } outputs: [1, 2] }
-        transformer { hidden_dim: 16 heads: 2 decoder_layers: 2 ffn_dim: 16 queries: 8 extra_query_groups: 1 }
+        transformer { hidden_dim: 16 heads: 2 decoder_layers: 2 ffn_dim: 16 queries: 5 extra_query_groups: 1 }
         lw_detr { cross_heads: 4 projector_blocks: 1 } })",
      true,
      {{"TopK", 1}, {"GridSample", 2}, {"Sin", 1}}},
-    {"rf_detr_seg",
-     R"(model { type: "rf_detr_seg" backbone { arg { key: "image_size" int: 32 } arg { key: "patch" int: 8 } arg { key: "dim" int: 16 }
-        arg { key: "depth" int: 1 } arg { key: "heads" int: 2 } }
-        transformer { hidden_dim: 16 heads: 2 decoder_layers: 1 ffn_dim: 16 queries: 8 }
-        lw_detr { cross_heads: 4 projector_blocks: 1 } })",
-     true,
-     {{"Resize", 1}, {"GridSample", 1}}},
     {"lw_detr",
      R"(model { type: "lw_detr" backbone { arg { key: "style" string: "cae" } arg { key: "image_size" int: 32 }
         arg { key: "patch" int: 8 } arg { key: "dim" int: 16 } arg { key: "depth" int: 1 } arg { key: "heads" int: 2 } }
-        transformer { hidden_dim: 16 heads: 2 decoder_layers: 1 ffn_dim: 16 queries: 8 levels: 2 }
+        transformer { hidden_dim: 16 heads: 2 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 2 }
         lw_detr { cross_heads: 4 projector_blocks: 1 } })",
      true,
      {{"TopK", 1}, {"GridSample", 2}}},
@@ -297,6 +290,25 @@ TEST(Export, EveryFamilyIsStandardOperators) {
       for (auto [type, count] : c.nodes) EXPECT_EQ(count_nodes(proto, type), count) << type;
       EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
     }
+  }
+}
+
+// Of all queries, or of the detections.
+TEST(Export, MasksAreInTheFile) {
+  const LoadedModel model = small_model(
+      R"(model { type: "rf_detr_seg" backbone { arg { key: "image_size" int: 32 } arg { key: "patch" int: 8 } arg { key: "dim" int: 16 }
+         arg { key: "depth" int: 1 } arg { key: "heads" int: 2 } }
+         transformer { hidden_dim: 16 heads: 2 decoder_layers: 1 ffn_dim: 16 queries: 5 }
+         lw_detr { cross_heads: 4 projector_blocks: 1 } })");
+  for (bool finished : {false, true}) {
+    const ExportedModel exported = export_model(*model.module, *outputs_of(model, {.postprocess = finished}),
+                                                {.height = 64, .width = 96, .batch = 0});
+    const onnx::ModelProto proto = parsed(exported.file);
+    EXPECT_EQ(exported.outputs, finished ? (std::vector<std::string>{"labels", "boxes", "scores", "masks"})
+                                         : (std::vector<std::string>{"logits", "boxes", "masks"}));
+    // Three classes of five queries, or these.
+    EXPECT_EQ(shape_of(proto.graph().output(finished ? 3 : 2)),
+              (std::vector<int64_t>{-1, finished ? 15 : 5, 16, 24}));
   }
 }
 
