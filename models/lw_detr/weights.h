@@ -8,8 +8,7 @@ namespace saccade {
 
 bool infer_lw_detr(Inference& weights);  // see ModelSpec::infer
 
-// Sets the fields of both families but those of the backbone that weights do not tell; false: they are of another model. `norm`: the kind of
-// the projector's that the family has.
+// Sets the fields of both families but those of the backbone that weights do not tell; false: they are of another model.
 bool infer_lw_detr_parts(Inference& weights);
 // Images of this side.
 void infer_square_images(Inference& weights, int64_t side);
