@@ -3,7 +3,8 @@
 Each file of tests/golden/weight_names has the lines of somebody's file ("name 3 4 5"), a line "--" and the official lines
 that they stand for. Reduced models from transformers and timm; the official names of ViT, DeiT and Swin are timm's (which
 agree with the official code but for Swin's downsampling and head), PVT's those of ../pvt.py, those of the detectors come from
-the independent PyTorch models beside this script, those of UperNet's heads are mmsegmentation's. The files official_*.txt are the state_dicts of the published detectors
+the independent PyTorch models beside this script, those of UperNet's heads are mmsegmentation's. The files official_*.txt
+are the state_dicts of the published detectors
 (458, 561, 597 and 630 tensors): what our files must contain for load_state_dict(strict=True).
 
 Usage: python scripts/golden/published/make_weight_names.py        needs torch, transformers, timm, safetensors

@@ -8,12 +8,14 @@
 For each of them FOLDER gets
 
   NAME.safetensors            the weights, in bf16
-  NAME.golden.safetensors     `logits` [N, K, h, w] in evaluation, before they are resized; the parts of the loss of a training step
+  NAME.golden.safetensors     `logits` [N, K, h, w] in evaluation, before they are resized; the parts of the loss of a
+      training step
                               (`loss.class`, `loss.auxiliary`)
   NAME.gradients.safetensors  the gradients of that step
 
 Images and labels follow from formulas (images_of, labels_of), which the test has too. The losses of UperNet are means over the
-pixels that have a class; those of semantic FPN are divided by all pixels, and its classes have weights, as mmsegmentation has it.
+pixels that have a class; those of semantic FPN are divided by all pixels, and its classes have weights, as mmsegmentation
+has it.
 
 tests/train/checkpoints/segmenters_test.cpp reads tests/golden/segmenters.
 
@@ -259,7 +261,8 @@ def make(name, folder, seed):
     gradients = {name_of(n): p.grad.float().contiguous() for n, p in reference.named_parameters() if p.grad is not None}
     save_file(gradients, path + ".gradients.safetensors")
     print(f"{name}: {sum(p.numel() for p in model.parameters())} parameters, logits vary by "
-          f"{float(arrays['logits'].std()):.2f}, {', '.join(f'{k} {float(v.detach()):.4f}' for k, v in parts.items())}", flush=True)
+          f"{float(arrays['logits'].std()):.2f}, {', '.join(f'{k} {float(v.detach()):.4f}' for k, v in parts.items())}",
+          flush=True)
 
 
 def main():

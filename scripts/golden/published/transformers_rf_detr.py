@@ -1,7 +1,9 @@
-"""transformers' RF-DETR, RF-DETR-Seg and LW-DETR as references of the forward pass, and the losses from the papers: two independent
+"""transformers' RF-DETR, RF-DETR-Seg and LW-DETR as references of the forward pass, and the losses from the papers: two
+independent
 pieces.
 
-Written to FOLDER/rf_detr, FOLDER/rf_detr_seg and FOLDER/lw_detr: model.safetensors and config.json (as save_pretrained writes them, the weights in
+Written to FOLDER/rf_detr, FOLDER/rf_detr_seg and FOLDER/lw_detr: model.safetensors and config.json (as save_pretrained
+writes them, the weights in
 bf16), golden.safetensors (logits, boxes and masks in evaluation of the images of transformers_rt_detr.py), training.safetensors
 (targets, the parts of the loss of one step with all groups of queries, the losses of 30 AdamW steps) and gradients.safetensors;
 rf_detr/official/model.pth is the same model in the official container.
@@ -9,8 +11,10 @@ rf_detr/official/model.pth is the same model in the official container.
 Differences of transformers from the official code, which is followed here:
   * RF-DETR's windows of rectangles: transformers takes the width for the height.
   * The channel norms of RF-DETR's projector have an epsilon of 1e-6, not that of the other norms.
-  * Its losses: transformers' encoder losses of LW-DETR's groups are others. So they are written down here from the papers: IA-BCE
-    (background weights with gradient), L1 and GIoU, each group matched apart, divided by the objects times the groups; of masks the
+  * Its losses: transformers' encoder losses of LW-DETR's groups are others. So they are written down here from the papers:
+    IA-BCE
+    (background weights with gradient), L1 and GIoU, each group matched apart, divided by the objects times the groups; of
+    masks the
     cross entropy and Dice at uncertain points, whose random numbers are Saccade's.
   * The masks of RF-DETR-Seg's proposals are made of projected pixels, as in version 1.11.2 of the official code.
 
@@ -75,7 +79,8 @@ def make_lw():
                                pretrain_image_size=32, patch_size=8, num_windows=4, window_block_indices=[0, 2],
                                out_indices=[1, 3])
     return LwDetrForObjectDetection(LwDetrConfig(
-        backbone_config=backbone, c2f_num_blocks=1, d_model=WIDTH, decoder_layers=LAYERS, decoder_ffn_dim=24, num_queries=QUERIES,
+        backbone_config=backbone, c2f_num_blocks=1, d_model=WIDTH, decoder_layers=LAYERS,
+        decoder_ffn_dim=24, num_queries=QUERIES,
         group_detr=GROUPS, decoder_n_points=2, decoder_self_attention_heads=4, decoder_cross_attention_heads=8,
         num_labels=CLASSES, projector_scale_factors=[2.0, 0.5], num_feature_levels=2))
 
@@ -150,7 +155,8 @@ def mask_losses(logits, truth):
 
 @torch.no_grad()
 def match(logits, boxes, masks, target, image):
-    """(query, object) pairs of least cost: class 2, L1 5, GIoU 2, of masks cross entropy 5 and Dice 5 at points of the image."""
+    """(query, object) pairs of least cost: class 2, L1 5, GIoU 2, of masks cross entropy 5 and Dice 5
+    at points of the image."""
     if len(target["class_labels"]) == 0:
         return []
     p = logits.sigmoid()[:, target["class_labels"]]

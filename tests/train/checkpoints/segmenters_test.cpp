@@ -104,7 +104,8 @@ INSTANTIATE_TEST_SUITE_P(
     Files, SegmenterFiles,
     testing::Values(
         GoldenSegmenter{"swin", {"model.uper_net.dropout=0"}, 3, 96, 96},
-        GoldenSegmenter{"pvt", {"model.uper_net.dropout=0", "model.backbone.arg.heads=1,2,3,4"}, 3, 64, 64},
+        GoldenSegmenter{
+            "pvt", {"model.uper_net.dropout=0", "model.backbone.arg.heads=[1, 2, 3, 4]"}, 3, 64, 64},
         GoldenSegmenter{"fpn",
                         {"model.semantic_fpn.dropout=0", "model.backbone.frozen_batch_norm=false",
                          "model.backbone.frozen_stages=0", "criterion.class_weights=0.5,1,1.5,2,0.25"},
