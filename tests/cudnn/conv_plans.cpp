@@ -15,6 +15,7 @@
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
 #include "models/classifier.h"
 #include "models/detector.h"
+#include "models/segmenter.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/task.h"
 
@@ -42,7 +43,7 @@ void record(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvPara
   y.fill(0);
 }
 
-constexpr int64_t kSmall = 256;  // what detectors are run at to see their convolutions
+constexpr int64_t kSmall = 256;  // what models of any size are run at to see their convolutions
 
 // The convolutions of a training step, or of an evaluation, which may fold norms into them.
 struct Recipe {
@@ -59,10 +60,13 @@ std::vector<Call> calls_of(const Config& config, bool training) {
   for (const NamedTensor& t : model->named_tensors()) Tensor(t.var.value()).fill(0);
   model->set_training(training);
   calls.clear();
+  const auto images = [](int64_t side) { return Var(Tensor::zeros({1, side, side, 3})); };
   if (auto* detector = dynamic_cast<Detector*>(model.get()))
-    detector->forward({.images = Var(Tensor::zeros({1, kSmall, kSmall, 3}))});
+    detector->forward({.images = images(kSmall)});
+  else if (auto* segmenter = dynamic_cast<Segmenter*>(model.get()))
+    segmenter->forward(images(kSmall));
   else
-    dynamic_cast<Classifier&>(*model).forward(Var(Tensor::zeros({1, 224, 224, 3})));
+    dynamic_cast<Classifier&>(*model).forward(images(config.data().val_height()));
   return calls;
 }
 
