@@ -25,7 +25,7 @@ from scipy.optimize import linear_sum_assignment
 from transformers import DFineConfig, DFineForObjectDetection, HGNetV2Config
 from transformers.models.d_fine import modeling_d_fine
 
-from transformers_rt_detr import GOLDEN, batches, draw, our_noise, targets_of, wide
+from transformers_rt_detr import GOLDEN, batches, draw, our_noise, targets_of, train, wide
 
 CLASSES, QUERIES, LAYERS, BINS, SCALE, UP = 5, 12, 3, 8, 4.0, 0.5
 STEPS, RATE, NOISE_QUERIES, SEED = 20, 5e-6, 6, 9
@@ -198,19 +198,6 @@ def losses_of(model, images, targets):
     return sum(parts.values()), parts
 
 
-def train(model, data):
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], RATE, weight_decay=1e-4)
-    losses = []
-    for step in range(STEPS):
-        total, _ = losses_of(model, *data[step % len(data)])
-        optimizer.zero_grad()
-        total.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        optimizer.step()
-        losses.append(float(total))
-    return losses
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", default=os.path.join(os.path.dirname(GOLDEN), "d_fine"))
@@ -253,8 +240,8 @@ def main():
     arrays["loss.total"] = total.detach().float()
     save_file({n: p.grad.float().contiguous() for n, p in trained.named_parameters() if p.grad is not None},
               path + ".gradients.safetensors")
-    losses = train(copy.deepcopy(model).double().train(), [(i.double(), wide(t)) for i, t in data])
-    narrow = train(copy.deepcopy(model).train(), data)
+    losses = train(copy.deepcopy(model).double().train(), [(i.double(), wide(t)) for i, t in data], losses_of, STEPS, RATE)
+    narrow = train(copy.deepcopy(model).train(), data, losses_of, STEPS, RATE)
     arrays["curve"] = torch.tensor(losses, dtype=torch.float32)
     save_file(arrays, path + ".training.safetensors")
     strays = max(abs(a - b) / a for a, b in zip(losses, narrow))

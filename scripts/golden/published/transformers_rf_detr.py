@@ -40,7 +40,7 @@ from transformers.models.lw_detr import modeling_lw_detr
 from transformers.models.rf_detr import modeling_rf_detr
 
 from transformers_d_fine import overlaps
-from transformers_rt_detr import GOLDEN, NOISE_KEY, batches, draw, targets_of
+from transformers_rt_detr import GOLDEN, NOISE_KEY, batches, draw, targets_of, train, wide
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from denoising import fnv1a, mix, philox, uniform
@@ -224,23 +224,6 @@ def with_masks(generator, targets):
     return targets
 
 
-def wide(targets):
-    return [{k: v.double() if v.is_floating_point() else v for k, v in t.items()} for t in targets]
-
-
-def train(model, data):
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], RATE, weight_decay=1e-4)
-    losses = []
-    for step in range(STEPS):
-        total, _ = losses_of(model, *data[step % len(data)])
-        optimizer.zero_grad()
-        total.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        optimizer.step()
-        losses.append(float(total.detach()))
-    return losses
-
-
 def with_official_names(model, tensors):
     """As save_pretrained writes them, in the places of the weights."""
     other = copy.deepcopy(model)
@@ -296,8 +279,8 @@ def make(name, model, folder):
     if name == "rf_detr_seg":
         gradients = with_official_names(model, gradients)
     save_file(gradients, path + "/gradients.safetensors")
-    losses = train(copy.deepcopy(model).double().train(), [(i.double(), wide(t)) for i, t in data])
-    narrow = train(copy.deepcopy(model).train(), data)
+    losses = train(copy.deepcopy(model).double().train(), [(i.double(), wide(t)) for i, t in data], losses_of, STEPS, RATE)
+    narrow = train(copy.deepcopy(model).train(), data, losses_of, STEPS, RATE)
     arrays["curve"] = torch.tensor(losses, dtype=torch.float32)
     save_file(arrays, path + "/training.safetensors")
     strays = max(abs(a - b) / a for a, b in zip(losses, narrow))

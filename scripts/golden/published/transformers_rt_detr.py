@@ -179,23 +179,22 @@ def losses_of(model, images, targets):
     return total, parts
 
 
-def train(model, data):
+def train(model, data, loss_of, steps, rate):
     """The losses of the steps: AdamW, gradients clipped to a norm of 0.1."""
-    optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=1e-4)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], rate, weight_decay=1e-4)
     losses = []
-    for step in range(STEPS):
-        images, targets = data[step % len(data)]
-        total, _ = losses_of(model, images, targets)
+    for step in range(steps):
+        total, _ = loss_of(model, *data[step % len(data)])
         optimizer.zero_grad()
         total.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
         optimizer.step()
-        losses.append(float(total))
+        losses.append(float(total.detach()))
     return losses
 
 
 def wide(targets):
-    return [{"class_labels": t["class_labels"], "boxes": t["boxes"].double()} for t in targets]
+    return [{k: v.double() if v.is_floating_point() else v for k, v in t.items()} for t in targets]
 
 
 def make(variant, folder, seed):
@@ -266,8 +265,8 @@ def make_training(model, path, seed):
     gradients = {n: p.grad.float().contiguous() for n, p in trained.named_parameters() if p.grad is not None}
     save_file(gradients, path + ".gradients.safetensors")
 
-    losses = train(copy.deepcopy(model).double().train(), [(i.double(), wide(t)) for i, t in data])
-    narrow = train(copy.deepcopy(model).train(), data)
+    losses = train(copy.deepcopy(model).double().train(), [(i.double(), wide(t)) for i, t in data], losses_of, STEPS, RATE)
+    narrow = train(copy.deepcopy(model).train(), data, losses_of, STEPS, RATE)
     strays = max(abs(a - b) / a for a, b in zip(losses, narrow))
     arrays["curve"] = torch.tensor(losses, dtype=torch.float32)
     save_file(arrays, path + ".training.safetensors")
