@@ -26,10 +26,8 @@ void note(std::vector<std::string>* notes, int64_t count, const std::string& tex
 
 // Annotations that number no images are read with ids that are places in a list. Programs that read the same files take the numbers in
 // the files' names for ids (Ultralytics): so are those of a list that has no other ids.
-void take_numbers_of_files(const std::string& path, ResultFile& file, const GroundTruth& truth,
+void take_numbers_of_files(const std::string& path, ResultFile& file, const ImageNames& names,
                            std::vector<std::string>* notes) {
-  if (!truth.ids_are_places) return;
-  const ImageNames names(truth);
   std::vector<std::optional<int64_t>> ids(file.entries.size());
   int64_t taken = 0, other = 0;
   for (size_t i = 0; i < file.entries.size(); ++i) {
@@ -51,9 +49,8 @@ void take_numbers_of_files(const std::string& path, ResultFile& file, const Grou
 }
 
 // Gives each entry the id of the image that it names.
-void find_images(const std::string& path, ResultFile& file, const GroundTruth& truth,
+void find_images(const std::string& path, ResultFile& file, ImageNames& names,
                  std::vector<std::string>* notes) {
-  std::optional<ImageNames> names;
   struct Found {
     bool is_known = false;
     std::string problem;
@@ -66,17 +63,16 @@ void find_images(const std::string& path, ResultFile& file, const GroundTruth& t
     const int64_t name = e.file_name != kNoName ? e.file_name : e.word;
     if (name == kNoName) continue;
     ++named;
-    if (!names) names.emplace(truth);
     Found& f = found[static_cast<size_t>(name)];
     if (!f.is_known) {
-      f.problem = e.file_name != kNoName ? names->find_file(file.texts.at(name), f.id)
-                                         : names->find_word(file.texts.at(name), f.id);
+      f.problem = e.file_name != kNoName ? names.find_file(file.texts.at(name), f.id)
+                                         : names.find_word(file.texts.at(name), f.id);
       f.is_known = true;
     }
     if (f.problem.empty()) {
       other_ids += e.has_id && file.detections[i].image_id != f.id;
       file.detections[i].image_id = f.id;
-    } else if (e.has_id && names->has_id(file.detections[i].image_id)) {
+    } else if (e.has_id && names.has_id(file.detections[i].image_id)) {
       if (unknown++ == 0) first_unknown = name;
     } else {
       fail_input("{}: entry {}: {}", path, i + 1, f.problem);
@@ -234,9 +230,13 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
   std::optional<ResultFile> read(std::in_place, path, masks);
   if (!masks && read->lacks_boxes()) read.emplace(path, true);
   ResultFile& file = *read;
+  const auto is_named = [](const Listed& e) { return e.file_name != kNoName || e.word != kNoName; };
   if (truth != nullptr) {
-    take_numbers_of_files(path, file, *truth, notes);
-    find_images(path, file, *truth, notes);
+    if (truth->ids_are_places || std::ranges::any_of(file.entries, is_named)) {
+      ImageNames names(*truth);
+      take_numbers_of_files(path, file, names, notes);
+      find_images(path, file, names, notes);
+    }
   } else {
     for (size_t i = 0; i < file.entries.size(); ++i)
       if (!file.entries[i].has_id)

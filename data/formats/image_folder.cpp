@@ -114,8 +114,7 @@ void note_other_class_folders(const std::string& folder, DataSplits& found) {
       continue;
     std::string why = "is none of the splits and is left out";
     for (const SplitNames& split : split_names())
-      if (const auto& taken = found.*split.split;
-          taken && std::ranges::find(split.names, name) != split.names.end())
+      if (const auto& taken = found.*split.split; taken && split.has(name))
         why = fmt::format("is not taken, as {} is there", taken->images);
     found.notes.push_back(fmt::format("{}: {}", own, why));
   }

@@ -29,6 +29,8 @@ std::vector<std::string> with_capitals(std::vector<std::string> names) {
 
 }  // namespace
 
+bool SplitNames::has(const std::string& name) const { return std::ranges::find(names, name) != names.end(); }
+
 const std::vector<SplitNames>& split_names() {
   static const std::vector<SplitNames> kNames{
       {&DataSplits::train, with_capitals({"train", "training"})},
@@ -61,11 +63,10 @@ constexpr auto kSplits = {&DataSplits::train, &DataSplits::val, &DataSplits::tes
 std::string folder_of_split(const std::string& root, const std::vector<std::string>& folders,
                             const SplitNames& split) {
   for (const std::string& name : folders)
-    if (std::ranges::find(split.names, name) != split.names.end()) return joined(root, name);
+    if (split.has(name)) return joined(root, name);
   for (const std::string& name : folders)
     for (const std::string& inner : folders_in(joined(root, name)))
-      if (std::ranges::find(split.names, inner) != split.names.end())
-        return joined(joined(root, name), inner);
+      if (split.has(inner)) return joined(joined(root, name), inner);
   return "";
 }
 

@@ -14,6 +14,7 @@ namespace saccade {
 struct SplitNames {
   std::optional<DataPaths> DataSplits::*split;
   std::vector<std::string> names;
+  bool has(const std::string& name) const;
 };
 const std::vector<SplitNames>& split_names();
 // That called "train", "val" or "test". Throws InputError for another name.

@@ -220,9 +220,7 @@ class Search {
   // The split that goes by this name, too; null: none.
   const DataPaths* split_called(const std::string& name) const {
     for (const SplitNames& names : split_names())
-      if (const auto& split = splits_.*names.split;
-          split && std::ranges::find(names.names, name) != names.names.end())
-        return &*split;
+      if (const auto& split = splits_.*names.split; split && names.has(name)) return &*split;
     return nullptr;
   }
 

@@ -17,7 +17,7 @@ namespace {
 std::string split_of(const std::string& subset) {
   const std::string name = lower_case(subset);
   for (const SplitNames& split : split_names())
-    if (std::ranges::find(split.names, name) != split.names.end()) return split.names[0];
+    if (split.has(name)) return split.names[0];
   return "";
 }
 

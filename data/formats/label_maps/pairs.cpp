@@ -32,9 +32,7 @@ bool is_label_list(const std::string& path) {
 std::string without_ending(const std::string& name) { return fs::path(name).replace_extension("").string(); }
 
 bool is_split_name(const std::string& name) {
-  return std::ranges::any_of(split_names(), [&](const SplitNames& split) {
-    return std::ranges::find(split.names, name) != split.names.end();
-  });
+  return std::ranges::any_of(split_names(), [&](const SplitNames& split) { return split.has(name); });
 }
 
 // Where a list of classes may lie: beside the maps, above them, and above the folder of a split.

@@ -62,25 +62,20 @@ bool names_classes(const std::string& file) {
   }
 }
 
-constexpr const char* kUsual[] = {"data.yaml", "dataset.yaml", "data.yml", "dataset.yml", "obj.data"};
-
-// Those beside the one that is taken.
-void note_other_descriptions(const std::string& folder, const std::string& taken, DataSplits& splits) {
+// Those of the folder's own files that describe a data set; files of other names may be about anything.
+std::vector<std::string> descriptions_in(const std::string& folder) {
+  std::vector<std::string> found;
   for (const char* ending : {".yaml", ".yml", ".data"})
     for (const std::string& name : list_files(folder, ending))
-      if (const std::string own = joined(folder, name); own != taken && names_classes(own))
-        splits.notes.push_back(fmt::format("{}: is not taken, as {} is there", own, taken));
+      if (names_classes(joined(folder, name))) found.push_back(joined(folder, name));
+  return found;
 }
 
 // The file that describes the set; "": there is none.
 std::string description_in(const std::string& folder) {
-  for (const char* usual : kUsual)
+  for (const char* usual : {"data.yaml", "dataset.yaml", "data.yml", "dataset.yml", "obj.data"})
     if (is_file(joined(folder, usual))) return joined(folder, usual);
-  // Files of other names may be about anything.
-  std::vector<std::string> others;
-  for (const char* ending : {".yaml", ".yml", ".data"})
-    for (const std::string& name : list_files(folder, ending))
-      if (names_classes(joined(folder, name))) others.push_back(joined(folder, name));
+  const std::vector<std::string> others = descriptions_in(folder);
   if (others.size() > 1)
     fail_input("{}: {} each describe a data set, expected one of them in place of the folder: --data {}",
                folder, fmt::join(others, ", "), others[0]);
@@ -133,7 +128,8 @@ DataSplits find_yolo(const std::string& folder) {
   const std::string file = description_in(folder);
   if (file.empty()) return splits_beside_class_list(folder);
   DataSplits splits = splits_named_in(read_yolo_description(file), file);
-  note_other_descriptions(folder, file, splits);
+  for (const std::string& other : descriptions_in(folder))
+    if (other != file) splits.notes.push_back(fmt::format("{}: is not taken, as {} is there", other, file));
   return splits;
 }
 

@@ -116,9 +116,8 @@ void take_others(const std::map<std::string, std::vector<YoloEntry>>& others, co
                  YoloYaml& out) {
   for (const auto& [key, entries] : others) {
     if (entries.empty()) continue;
-    const auto split = std::ranges::find_if(split_names(), [&](const SplitNames& names) {
-      return std::ranges::find(names.names, key) != names.names.end();
-    });
+    const auto split =
+        std::ranges::find_if(split_names(), [&](const SplitNames& names) { return names.has(key); });
     const std::string place = existing_place(path, out.path, entries[0].text);
     if (split != split_names().end()) {
       const std::string& name = split->names[0];
