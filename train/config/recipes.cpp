@@ -126,7 +126,7 @@ const Recipe& find_recipe(const std::string& name, const std::string& where) {
 }
 
 FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std::vector<std::string>& sets,
-                        bool has_weights) {
+                        bool has_weights, const QuickFlags&) {
   const Config before = parse_config(recipe.text, "recipe " + recipe.name);
   Config config = before;
   use_data(config, flags);
@@ -158,11 +158,12 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
 }
 
 Config chosen_recipe(const std::string& config, const std::string& model, const DataFlags& data,
-                     const std::vector<std::string>& sets, std::vector<std::string>& notes) {
+                     const std::vector<std::string>& sets, std::vector<std::string>& notes,
+                     const QuickFlags& quick) {
   if (config.empty() == model.empty())
     fail_input("--config{}, expected {}", config.empty() ? ": not given" : " and --model: both are given",
                config.empty() ? "a file, or --model with the name of a recipe" : "only one of them");
-  if (!model.empty()) return fit_recipe(find_recipe(model, "--model"), data, sets, true).config;
+  if (!model.empty()) return fit_recipe(find_recipe(model, "--model"), data, sets, true, quick).config;
   Config chosen = load_config(config, sets, &notes);
   use_data(chosen, data);
   return chosen;
