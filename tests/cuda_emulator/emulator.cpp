@@ -322,7 +322,10 @@ void count(const std::string& name) {
 }
 
 const std::string& fault() { return machine().fault_; }
-std::string take_fault() { return std::exchange(machine().fault_, ""); }
+std::string take_fault() {
+  leave_error(0);
+  return std::exchange(machine().fault_, "");
+}
 void report_host(const std::string& what) {
   if (machine().fault_.empty()) machine().fault_ = what;
 }

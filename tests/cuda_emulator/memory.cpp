@@ -29,6 +29,7 @@ constexpr size_t kAlignment = 256;  // as cudaMalloc gives
 constexpr size_t kGap = 256;        // between allocations: nobody's
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+size_t size_of_allocation(size_t bytes) { return round_up(std::max<size_t>(bytes, 1), kAlignment); }
 
 void* reserve(size_t bytes, int protection) {
   void* p = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -78,8 +79,8 @@ Memory::Memory()
 }
 
 void* Memory::allocate(size_t bytes) {
-  size_t size = round_up(std::max<size_t>(bytes, 1), kAlignment);
-  if (used_ + size > limit) return nullptr;
+  size_t size = size_of_allocation(bytes);
+  if (used() + size > limit) return nullptr;
   void* p = nullptr;
   if (auto it = freed_.find(size); it != freed_.end()) {
     p = it->second;
@@ -102,7 +103,7 @@ void* Memory::allocate(size_t bytes) {
 bool Memory::deallocate(void* pointer) {
   auto it = live_.find(pointer);
   if (it == live_.end()) return false;
-  size_t size = round_up(std::max<size_t>(it->second, 1), kAlignment);
+  size_t size = size_of_allocation(it->second);
   if (!dry()) {
     std::memset(states_ + (static_cast<char*>(pointer) - base_), kOutside, it->second);
     hide(pointer, size);
@@ -111,6 +112,21 @@ bool Memory::deallocate(void* pointer) {
   freed_.emplace(size, pointer);
   live_.erase(it);
   return true;
+}
+
+void* Memory::allocate_pooled(size_t bytes) {
+  const size_t before = pooled_;
+  pooled_ -= std::min(pooled_, size_of_allocation(bytes));
+  void* p = allocate(bytes);
+  if (!p) pooled_ = before;
+  return p;
+}
+
+bool Memory::deallocate_pooled(void* pointer) {
+  const size_t before = used_;
+  const bool known = deallocate(pointer);
+  pooled_ += before - used_;
+  return known;
 }
 
 std::pair<const char*, size_t> Memory::allocation(const void* p) const {

@@ -232,7 +232,7 @@ std::vector<int> visible_gpus() {
   const char *count = std::getenv("SACCADE_EMULATOR_GPUS"), *names = std::getenv("CUDA_VISIBLE_DEVICES");
   const int gpus = count ? std::atoi(count) : 1;
   std::vector<int> visible;
-  if (!count || !names) {
+  if (!count || !names || planned_fault() == "used_before") {
     for (int i = 0; i < gpus; ++i) visible.push_back(i);
     return visible;
   }
