@@ -1,7 +1,5 @@
 // Several processes with a GPU each, over NCCL. The host starts everything and waits for nothing: the sums of gradients run on a stream
-// beside that of the computation, in the order in which they were started. Built where NCCL's header is.
-#if __has_include(<nccl.h>)
-
+// beside that of the computation, in the order in which they were started.
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -242,5 +240,3 @@ class NcclGroup final : public ProcessGroup {
 
 }  // namespace
 }  // namespace saccade
-
-#endif

@@ -138,6 +138,7 @@ enum cudaError_t {
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
 };
+enum cudaDataType_t : int { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 
 using cudaStream_t = ::saccade::emulator::Stream*;
