@@ -33,8 +33,8 @@ std::vector<std::string> launched_kernels();
 uint64_t launches();  // so far
 
 // What SACCADE_EMULATOR_FAULT in the environment asks for, "" for nothing: no_driver, old_driver, no_gpu,
-// old_gpu, no_pools, no_kernel_image, memory:BYTES, a GPU with that much memory, or used_before: CUDA has read
-// CUDA_VISIBLE_DEVICES before the program sets it.
+// old_gpu, no_pools, no_kernel_image, memory:BYTES, a GPU with that much memory, full_at:NUMBER, whose pool has none
+// for that allocation, or used_before: CUDA has read CUDA_VISIBLE_DEVICES before the program sets it.
 const std::string& planned_fault();
 
 // Whether that call is to fail: LibraryFaults names it (library_faults.h), or SACCADE_EMULATOR_FAULT=call:NAME.

@@ -37,6 +37,19 @@ void* reserve(size_t bytes, int protection) {
   return p;
 }
 
+void clear(void* p, size_t bytes) {
+  constexpr size_t kLarge = 1 << 16, kPage = 4096;
+  auto *begin = static_cast<char*>(p), *end = begin + bytes;
+  if (bytes >= kLarge) {  // whole pages go back to the system, which has zeros in their place
+    char* first = begin + (kPage - reinterpret_cast<uintptr_t>(begin) % kPage) % kPage;
+    const size_t pages = static_cast<size_t>(end - first) / kPage * kPage;
+    madvise(first, pages, MADV_DONTNEED);
+    std::memset(begin, 0, static_cast<size_t>(first - begin));
+    begin = first + pages;
+  }
+  std::memset(begin, 0, static_cast<size_t>(end - begin));
+}
+
 void hide([[maybe_unused]] void* p, [[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_poison_memory_region(p, bytes);
@@ -66,8 +79,15 @@ bool dry() {
   return dry;
 }
 
+bool runs_small_launches() {
+  static const bool runs = dry() && std::getenv("SACCADE_EMULATOR_DRY") == std::string("small");
+  return runs;
+}
+
 Memory::Memory()
-    : reserved_(dry() ? kDryBytes : kCheckedBytes), base_(static_cast<char*>(reserve(reserved_, PROT_NONE))) {
+    : reserved_(dry() ? kDryBytes : kCheckedBytes),
+      base_(static_cast<char*>(
+          reserve(reserved_, runs_small_launches() ? PROT_READ | PROT_WRITE : PROT_NONE))) {
   if (dry()) {
     limit = reserved_;
     return;
@@ -85,6 +105,7 @@ void* Memory::allocate(size_t bytes) {
   if (auto it = freed_.find(size); it != freed_.end()) {
     p = it->second;
     freed_.erase(it);
+    if (runs_small_launches()) clear(p, size);
   } else {
     if (top_ + size + kGap > reserved_) return nullptr;
     p = base_ + top_;
@@ -138,8 +159,12 @@ std::pair<const char*, size_t> Memory::allocation(const void* p) const {
                                                           : std::pair<const char*, size_t>{};
 }
 
-void Memory::open() { mprotect(base_, round_up(top_, 4096), PROT_READ | PROT_WRITE); }
-void Memory::close() { mprotect(base_, round_up(top_, 4096), PROT_NONE); }
+void Memory::open() {
+  if (!dry()) mprotect(base_, round_up(top_, 4096), PROT_READ | PROT_WRITE);
+}
+void Memory::close() {
+  if (!dry()) mprotect(base_, round_up(top_, 4096), PROT_NONE);
+}
 
 std::string Memory::describe(const char* what, const void* p, size_t bytes) const {
   // The allocation at or before the place.
@@ -221,6 +246,7 @@ std::string Memory::host_write(const void* p, size_t bytes) {
 }
 
 void Memory::forget(void* p, size_t bytes) {
+  if (dry()) return;
   auto offset = static_cast<size_t>(static_cast<char*>(p) - base_);
   std::memset(states_ + offset, kFresh, bytes);
   std::memset(cells_ + offset / 4, 0, round_up(bytes, 4) / 4 * sizeof(Cell));
@@ -228,6 +254,7 @@ void Memory::forget(void* p, size_t bytes) {
 }
 
 void Memory::withdraw(void* p, size_t bytes) {
+  if (dry()) return;
   std::memset(states_ + (static_cast<char*>(p) - base_), kOutside, bytes);
   hide(p, bytes);
 }

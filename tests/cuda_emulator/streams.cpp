@@ -12,6 +12,7 @@
 
 #include "core/tensor/philox.h"
 #include "tests/cuda_emulator/emulator.h"
+#include "tests/cuda_emulator/launch_log.h"
 #include "tests/cuda_emulator/library_faults.h"
 #include "tests/cuda_emulator/memory.h"
 
@@ -156,7 +157,21 @@ bool order_kernel(Stream& stream, const void* arguments, size_t bytes) {
   }
   return true;
 }
+namespace {
+// Whether this is the allocation of SACCADE_EMULATOR_FAULT=full_at:NUMBER, or the one after it, which repeats it.
+bool is_to_find_no_memory() {
+  static const uint64_t number = [] {
+    const std::string full_at = "full_at:", &planned = planned_fault();
+    return planned.starts_with(full_at) ? std::stoull(planned.substr(full_at.size())) : 0;
+  }();
+  static uint64_t allocations = 0;
+  if (number == 0) return false;
+  ++allocations;
+  return allocations == number || allocations == number + 1;
+}
+}  // namespace
 void* allocate_on(Stream& stream, size_t bytes) {
+  if (is_to_find_no_memory()) return nullptr;
   void* p = memory().allocate_pooled(bytes);
   if (p && !dry() && &stream != &default_stream())
     host().uses[static_cast<char*>(p)] = {&stream, ++stream.issued};
@@ -271,7 +286,7 @@ bool free_pinned(void* pointer) {
 
 bool copy_async(void* to, const void* from, size_t bytes, Stream& stream) {
   const bool up = memory().contains(to), down = memory().contains(from);
-  count(up && down ? "copy" : up ? "copy to the GPU" : "copy to the host");
+  launch_log().add(up && down ? "copy" : up ? "copy to the GPU" : "copy to the host");
   if (dry()) {
     if (!up) std::memset(to, 0, bytes);
     return true;
