@@ -134,6 +134,7 @@ StreamScope::~StreamScope() { scope_stream = before_; }
 
 cudaStream_t stream() {
   if (scope_stream) return scope_stream;
+  forbid_beside_recording();
   static cudaStream_t stream = [] {
     if (!cuda_problem().empty()) fail("[cuda] {}", cuda_problem());
     check(cudaSetDevice(0), "cudaSetDevice");
