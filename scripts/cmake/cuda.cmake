@@ -122,6 +122,7 @@ elseif(cuda_mode STREQUAL "emulated")
     target_sources(saccade_core PRIVATE ${file})
   endforeach()
   file(GLOB emulator_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda_emulator/*.cpp)
+  set_source_files_properties(${emulator_sources} PROPERTIES INCLUDE_DIRECTORIES ${CMAKE_SOURCE_DIR}/tests/cuda_emulator)
   if(NOT sanitize_all)
     set_source_files_properties(${emulator_sources} PROPERTIES COMPILE_OPTIONS -DSACCADE_EMULATOR_HOOKS)
     # Every access passes through these: they are to be quick.

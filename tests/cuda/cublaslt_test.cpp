@@ -1,6 +1,5 @@
 // Products on the emulated GPU, with the stand-in for cuBLASLt: which ones it gets, in which precision, and
 // what is kept of them. That the results are right is checked by the op table.
-#include <cublasLt.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,6 +11,7 @@
 #include "core/runtime/cuda/libraries/cublaslt.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
+#include "tests/cuda_emulator/cublasLt.h"
 
 namespace saccade {
 namespace {

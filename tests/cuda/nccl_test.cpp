@@ -1,5 +1,5 @@
 // Two processes with an emulated GPU each: sums over NCCL, and what the stand-in of NCCL reports of wrong calls.
-#include "tests/cuda_emulator/nccl.h"
+#include "core/runtime/cuda/libraries/nccl_api.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -171,7 +171,7 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_INVALID_VALUE ? "an invalid value" : "not supported";
 }
 
-size_t cublasLtGetVersion() { return CUBLAS_VER_MAJOR * 10000; }
+size_t cublasLtGetVersion() { return CUDART_VERSION * 10; }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, uint64_t rows,
                                           uint64_t columns, int64_t leading) {

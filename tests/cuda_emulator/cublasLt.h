@@ -1,121 +1,32 @@
-// What core/runtime/cuda/libraries/cublaslt.cpp uses of cuBLASLt, on the emulated GPU. Found before the toolkit's header of the
-// same name when SACCADE_EMULATOR is defined. Names and values are the library's; what it refuses is refused,
-// and some things more that it lets pass but that we must not do (see cublasLt.cpp).
+// What the stand-in of cuBLASLt keeps of layouts, products and preferences. What the library refuses is refused, and some things more
+// that it lets pass but that we must not do (see cublasLt.cpp).
 #pragma once
 
-#include "tests/cuda_emulator/cuda_runtime.h"
-
-#define CUBLAS_VER_MAJOR 13
-
-enum cublasStatus_t {
-  CUBLAS_STATUS_SUCCESS = 0,
-  CUBLAS_STATUS_INVALID_VALUE = 7,
-  CUBLAS_STATUS_EXECUTION_FAILED = 13,
-  CUBLAS_STATUS_NOT_SUPPORTED = 15,
-};
-enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
-enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
-enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
-enum cublasLtEpilogue_t {
-  CUBLASLT_EPILOGUE_DEFAULT = 1,
-  CUBLASLT_EPILOGUE_RELU = 2,
-  CUBLASLT_EPILOGUE_BIAS = 4,
-  CUBLASLT_EPILOGUE_RELU_BIAS = 6,
-};
-enum cublasLtReductionScheme_t {
-  CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2,
-  CUBLASLT_REDUCTION_SCHEME_MASK = 7
-};
-enum cublasLtMatrixLayoutAttribute_t {
-  CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5,
-  CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6,
-};
-enum cublasLtMatmulDescAttributes_t {
-  CUBLASLT_MATMUL_DESC_TRANSA = 3,
-  CUBLASLT_MATMUL_DESC_TRANSB = 4,
-  CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
-  CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,
-};
-enum cublasLtMatmulPreferenceAttributes_t {
-  CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
-  CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,
-  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,
-  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
-  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
-  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8,
-};
+#include "core/runtime/cuda/libraries/cublaslt_api.h"
 
 // Column major; the library's other orders are not used.
-struct EmulatedMatrixLayout {
+struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
   uint64_t rows, columns;
   int64_t leading;
   int32_t batch = 1;
   int64_t batch_stride = 0;
 };
-struct EmulatedMatmulDesc {
+struct cublasLtMatmulDescOpaque_t {
   cublasComputeType_t compute;
   cudaDataType_t scale;
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
 };
-struct EmulatedMatmulPreference {
+struct cublasLtMatmulPreferenceOpaque_t {
   uint64_t workspace = 0;
   uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
   uint32_t alignment[4] = {256, 256, 256, 256};  // of A, B, C, D in bytes
 };
-using cublasLtHandle_t = struct EmulatedCublasLt*;
-using cublasLtMatrixLayout_t = EmulatedMatrixLayout*;
-using cublasLtMatmulDesc_t = EmulatedMatmulDesc*;
-using cublasLtMatmulPreference_t = EmulatedMatmulPreference*;
-struct cublasLtMatmulAlgo_t {
-  uint64_t data[8];
-};
-struct cublasLtMatmulHeuristicResult_t {
-  cublasLtMatmulAlgo_t algo;
-  size_t workspaceSize;
-  cublasStatus_t state;
-  float wavesCount;
-  int reserved[4];
-};
-
-cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
-const char* cublasLtGetStatusString(cublasStatus_t status);
-size_t cublasLtGetVersion();
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, uint64_t rows,
-                                          uint64_t columns, int64_t leading);
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout);
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
-                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
-                                                size_t bytes);
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
-                                        cudaDataType_t scale);
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc);
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
-                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
-                                              size_t bytes);
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference);
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference);
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                    cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    const void* value, size_t bytes);
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference, int wanted,
-                                              cublasLtMatmulHeuristicResult_t results[], int* found);
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                       const cublasLtMatmulAlgo_t* algo,
-                                       cublasLtMatmulHeuristicResult_t* result);
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha,
-                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
-                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
-                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t* algo, void* workspace, size_t workspace_bytes,
-                              cudaStream_t stream);
+using EmulatedMatrixLayout = cublasLtMatrixLayoutOpaque_t;
+using EmulatedMatmulDesc = cublasLtMatmulDescOpaque_t;
+using EmulatedMatmulPreference = cublasLtMatmulPreferenceOpaque_t;
 
 namespace saccade::emulator {
 

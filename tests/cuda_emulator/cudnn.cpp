@@ -1,5 +1,3 @@
-#include "tests/cuda_emulator/cudnn.h"
-
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -192,12 +190,12 @@ void cudnnGetLastErrorString(char* message, size_t size) {
   std::copy_n(last_error.data(), n, message);
   message[n] = 0;
 }
-struct EmulatedCudnn {
+struct cudnnContext {
   cudaStream_t stream = nullptr;
 };
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
-  static EmulatedCudnn machine;
+  static cudnnContext machine;
   *handle = &machine;
   return CUDNN_STATUS_SUCCESS;
 }

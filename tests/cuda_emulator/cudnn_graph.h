@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/cuda_emulator/cudnn.h"
+#include "core/runtime/cuda/libraries/cudnn_api.h"
 
 namespace saccade::emulator {
 

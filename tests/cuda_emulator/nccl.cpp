@@ -2,7 +2,7 @@
 // calls, and waits for the other ranks. Reported as faults: what a group sends or adds up beyond an allocation or unwritten, work that
 // does not come after what another stream does with its memory (streams.cpp), parts that do not fit those of the other rank,
 // receiving into what the same group sends, a gather within itself at another place than the rank's, sends and receives outside of a group.
-#include "tests/cuda_emulator/nccl.h"
+#include "core/runtime/cuda/libraries/nccl_api.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@
 
 #include "tests/cuda_emulator/memory.h"
 
-struct EmulatedNcclComm {
+struct ncclComm {
   int rank = 0, ranks = 1;
   std::vector<int> sockets;  // to the other ranks; -1 for its own
 };
@@ -96,7 +96,7 @@ struct Hello {
   int rank, ranks, gpu;
 };
 
-ncclResult_t greet(EmulatedNcclComm& comm, int socket) {
+ncclResult_t greet(ncclComm& comm, int socket) {
   const Hello own{comm.rank, comm.ranks, saccade::emulator::visible_gpus().at(0)};
   Hello other{};
   if (!write_all(socket, &own, sizeof own) || !read_all(socket, &other, sizeof other))
@@ -148,7 +148,7 @@ ncclResult_t receive(const Operation& o, int peer, std::vector<char>& data) {
 ncclResult_t run(const std::vector<Operation>& operations) {
   if (operations.empty() || saccade::emulator::dry()) return ncclSuccess;
   if (const ncclResult_t status = check_group(operations); status != ncclSuccess) return status;
-  EmulatedNcclComm& comm = *operations[0].comm;
+  ncclComm& comm = *operations[0].comm;
   const size_t ranks = comm.sockets.size(), own = static_cast<size_t>(comm.rank);
   std::vector<std::string> outgoing(ranks);  // to each rank
   std::vector<std::vector<char>> taken;      // of the operations that send
@@ -232,7 +232,7 @@ std::vector<int> visible_gpus() {
   const char *count = std::getenv("SACCADE_EMULATOR_GPUS"), *names = std::getenv("CUDA_VISIBLE_DEVICES");
   const int gpus = count ? std::atoi(count) : 1;
   std::vector<int> visible;
-  if (!count || !names) {
+  if (!count || !names || planned_fault() == "used_before") {
     for (int i = 0; i < gpus; ++i) visible.push_back(i);
     return visible;
   }
@@ -260,7 +260,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   if (ranks < 1 || rank < 0 || rank >= ranks || std::string_view(id.internal, 5) != "nccl-")
     return refuse(ncclInvalidArgument, fmt::format("rank {} of {}, or an id of nobody", rank, ranks));
-  auto* made = new EmulatedNcclComm;
+  auto* made = new ncclComm;
   made->rank = rank;
   made->ranks = ranks;
   made->sockets.assign(static_cast<size_t>(ranks), -1);

@@ -47,7 +47,16 @@ bool take_gpu(const std::optional<size_t>& number) {
     fail_input("--device cuda:{}: this process uses cuda:{} already, expected the same GPU", *number, *taken);
   std::optional<std::string> visible;
   if (const char* text = std::getenv(kVisible)) visible = text;
-  if (number && !taken) show_only(*number, visible);
+  if (number && !taken) {
+    // What another part of the process has started knows its GPUs for good.
+    if (const bool is_settled = cuda_is_running(); !is_settled)
+      show_only(*number, visible);
+    else if (*number > 0 || gpu_count() != 1)
+      fail_input(
+          "--device cuda:{}: this process has used CUDA already, with {} GPUs; expected cuda, the first of them, or "
+          "CUDA_VISIBLE_DEVICES={} before the first use",
+          *number, gpu_count(), *number);
+  }
   const bool usable = cuda_problem().empty();
   if (usable && !taken) taken = number.value_or(0);
   if (!usable && visible) setenv(kVisible, visible->c_str(), 1);

@@ -1,7 +1,5 @@
 #include "core/runtime/cuda/libraries/cublaslt.h"
 
-#include <cublasLt.h>
-
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "core/runtime/cuda/api.h"
+#include "core/runtime/cuda/libraries/cublaslt_api.h"
 #include "core/runtime/cuda/libraries/library_functions.h"
 #include "core/runtime/cuda/slow_path.h"
 #include "core/tensor/execution.h"
@@ -18,23 +17,6 @@
 namespace saccade::cuda {
 namespace {
 
-#define SACCADE_CUBLASLT_FUNCTIONS(F)     \
-  F(cublasLtCreate)                       \
-  F(cublasLtGetStatusString)              \
-  F(cublasLtGetVersion)                   \
-  F(cublasLtMatmul)                       \
-  F(cublasLtMatmulAlgoCheck)              \
-  F(cublasLtMatmulAlgoGetHeuristic)       \
-  F(cublasLtMatmulDescCreate)             \
-  F(cublasLtMatmulDescDestroy)            \
-  F(cublasLtMatmulDescSetAttribute)       \
-  F(cublasLtMatmulPreferenceCreate)       \
-  F(cublasLtMatmulPreferenceDestroy)      \
-  F(cublasLtMatmulPreferenceSetAttribute) \
-  F(cublasLtMatrixLayoutCreate)           \
-  F(cublasLtMatrixLayoutDestroy)          \
-  F(cublasLtMatrixLayoutSetAttribute)
-
 // The library's functions, by their own names.
 struct Api {
 #define F(name) decltype(&::name) name;
@@ -42,13 +24,13 @@ struct Api {
 #undef F
 };
 
-constexpr size_t kOldest = CUBLAS_VER_MAJOR * 10000;
+constexpr size_t kOldest = kCudaMajor * 10000;
 
 std::string version(size_t v) { return fmt::format("{}.{}", v / 10000, v / 100 % 100); }
 
 Api load() {
   const std::optional<Library> library =
-      open_library({"cuBLASLt", fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), "nvidia-cublas"});
+      open_library({"cuBLASLt", fmt::format("libcublasLt.so.{}", kCudaMajor), pip_package("nvidia-cublas")});
   Api api;
 #define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
   SACCADE_CUBLASLT_FUNCTIONS(F)

@@ -11,7 +11,8 @@ std::string version(size_t v) { return fmt::format("{}.{}.{}", v / 10000, v / 10
 
 CudnnApi load() {
   // It finds its sub-libraries in its own folder.
-  const std::optional<Library> library = open_library({"cuDNN", "libcudnn.so.9", "nvidia-cudnn-cu13"});
+  const std::optional<Library> library =
+      open_library({"cuDNN", "libcudnn.so.9", pip_package("nvidia-cudnn")});
   CudnnApi api;
 #define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
   SACCADE_CUDNN_FUNCTIONS(F)

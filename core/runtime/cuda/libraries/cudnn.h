@@ -1,27 +1,13 @@
 // cuDNN 9, opened when it is first needed, through its backend API: descriptors with typed attributes.
 #pragma once
 
-#include <cudnn.h>
-
 #include <span>
 #include <vector>
 
 #include "core/runtime/cuda/api.h"
+#include "core/runtime/cuda/libraries/cudnn_api.h"
 
 namespace saccade::cuda {
-
-#define SACCADE_CUDNN_FUNCTIONS(F) \
-  F(cudnnBackendCreateDescriptor)  \
-  F(cudnnBackendDestroyDescriptor) \
-  F(cudnnBackendExecute)           \
-  F(cudnnBackendFinalize)          \
-  F(cudnnBackendGetAttribute)      \
-  F(cudnnBackendSetAttribute)      \
-  F(cudnnCreate)                   \
-  F(cudnnGetErrorString)           \
-  F(cudnnGetLastErrorString)       \
-  F(cudnnGetVersion)               \
-  F(cudnnSetStream)
 
 // The library's functions, by their own names.
 struct CudnnApi {

@@ -14,7 +14,7 @@ namespace saccade::cuda {
 struct LibraryName {
   const char* name;     // "cuBLASLt"
   std::string file;     // "libcublasLt.so.13"
-  const char* package;  // of pip, "nvidia-cublas"
+  std::string package;  // of pip, "nvidia-cublas"
 };
 
 // Searched in this order: the folders of $SACCADE_CUDA_LIBRARY_PATH (separated by colons), the loader's own

@@ -1,5 +1,3 @@
-#if __has_include(<nccl.h>)
-
 #include "core/runtime/cuda/libraries/nccl.h"
 
 #include <optional>
@@ -19,7 +17,7 @@ std::string nccl_version(int v) {
 }
 
 NcclApi load_nccl() {
-  const std::optional<Library> library = open_library({"NCCL", "libnccl.so.2", "nvidia-nccl-cu13"});
+  const std::optional<Library> library = open_library({"NCCL", "libnccl.so.2", pip_package("nvidia-nccl")});
   int found = 0;
   if (SACCADE_LIBRARY_FUNCTION(library, ncclGetVersion)(&found) != ncclSuccess)
     fail("NCCL does not tell its version");
@@ -63,5 +61,3 @@ std::string nccl_problem(ncclComm_t comm) {
 }
 
 }  // namespace saccade::cuda
-
-#endif

@@ -1,28 +1,12 @@
 // NCCL 2, opened when several processes with a GPU each train together.
 #pragma once
 
-#include <nccl.h>
-
 #include <string>
 
 #include "core/runtime/cuda/api.h"
+#include "core/runtime/cuda/libraries/nccl_api.h"
 
 namespace saccade::cuda {
-
-#define SACCADE_NCCL_FUNCTIONS(F) \
-  F(ncclAllGather)                \
-  F(ncclAllReduce)                \
-  F(ncclCommDestroy)              \
-  F(ncclCommGetAsyncError)        \
-  F(ncclCommInitRank)             \
-  F(ncclGetErrorString)           \
-  F(ncclGetLastError)             \
-  F(ncclGetUniqueId)              \
-  F(ncclGetVersion)               \
-  F(ncclGroupEnd)                 \
-  F(ncclGroupStart)               \
-  F(ncclRecv)                     \
-  F(ncclSend)
 
 // The library's functions, by their own names.
 struct NcclApi {

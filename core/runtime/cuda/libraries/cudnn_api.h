@@ -1,35 +1,35 @@
-// The part of cuDNN 9's backend API that core/cuda uses, on the emulated GPU: the same names, numbers and
-// rules. Attributes' types and counts are checked, finalize() checks what is missing and what does not fit
-// together, and execution is plain loops on device memory with the emulator's checks.
+// What the program uses of cuDNN 9's backend API, with NVIDIA's names and numbers: the library is opened at run time, so its headers
+// need not be there to build. tests/core/library_numbers_test.cpp holds this file against them where they are; the emulated GPU has
+// functions of its own under these names (tests/cuda_emulator/cudnn.cpp).
 #pragma once
+
+#include <cuda_runtime.h>
 
 #include <cstddef>
 #include <cstdint>
 
-#include "tests/cuda_emulator/cuda_runtime.h"
-
-using cudnnHandle_t = struct EmulatedCudnn*;
+using cudnnHandle_t = struct cudnnContext*;
 using cudnnBackendDescriptor_t = void*;
 
-enum cudnnStatus_t {
+enum cudnnStatus_t : int {
   CUDNN_STATUS_SUCCESS = 0,
   CUDNN_STATUS_BAD_PARAM = 2000,
   CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED = 2004,
   CUDNN_STATUS_NOT_SUPPORTED = 3000,
   CUDNN_STATUS_EXECUTION_FAILED = 5000,
 };
-enum cudnnDataType_t { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_BFLOAT16 = 9 };
-enum cudnnConvolutionMode_t { CUDNN_CONVOLUTION = 0, CUDNN_CROSS_CORRELATION = 1 };
-enum cudnnPointwiseMode_t { CUDNN_POINTWISE_ADD = 0, CUDNN_POINTWISE_RELU_FWD = 100 };
-enum cudnnBackendHeurMode_t { CUDNN_HEUR_MODE_FALLBACK = 2, CUDNN_HEUR_MODE_A = 3 };
-enum cudnnBackendNumericalNote_t {
+enum cudnnDataType_t : int { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_BFLOAT16 = 9 };
+enum cudnnConvolutionMode_t : int { CUDNN_CONVOLUTION = 0, CUDNN_CROSS_CORRELATION = 1 };
+enum cudnnPointwiseMode_t : int { CUDNN_POINTWISE_ADD = 0, CUDNN_POINTWISE_RELU_FWD = 100 };
+enum cudnnBackendHeurMode_t : int { CUDNN_HEUR_MODE_FALLBACK = 2, CUDNN_HEUR_MODE_A = 3 };
+enum cudnnBackendNumericalNote_t : int {
   CUDNN_NUMERICAL_NOTE_TENSOR_CORE = 0,
   CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION = 2,
   CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC = 4,
   CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP = 9,
   CUDNN_NUMERICAL_NOTE_TYPE_COUNT = 10,
 };
-enum cudnnBackendAttributeType_t {
+enum cudnnBackendAttributeType_t : int {
   CUDNN_TYPE_HANDLE = 0,
   CUDNN_TYPE_DATA_TYPE = 1,
   CUDNN_TYPE_BOOLEAN = 2,
@@ -44,8 +44,8 @@ enum cudnnBackendAttributeType_t {
   CUDNN_TYPE_BACKEND_DESCRIPTOR = 15,
   CUDNN_TYPE_CHAR = 24,
 };
-enum cudnnBackendKnobType_t { CUDNN_KNOB_TYPE_TILE_SIZE = 2 };
-enum cudnnBackendDescriptorType_t {
+enum cudnnBackendKnobType_t : int { CUDNN_KNOB_TYPE_TILE_SIZE = 2 };
+enum cudnnBackendDescriptorType_t : int {
   CUDNN_BACKEND_POINTWISE_DESCRIPTOR = 0,
   CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR = 1,
   CUDNN_BACKEND_ENGINE_DESCRIPTOR = 2,
@@ -60,9 +60,9 @@ enum cudnnBackendDescriptorType_t {
   CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15,
   CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR = 16,
   CUDNN_BACKEND_TENSOR_DESCRIPTOR = 17,
-  CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38,
+  CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38,  // this and its attributes: cuDNN 9.8 or newer
 };
-enum cudnnBackendAttributeName_t {
+enum cudnnBackendAttributeName_t : int {
   CUDNN_ATTR_POINTWISE_MODE = 0,
   CUDNN_ATTR_POINTWISE_MATH_PREC = 1,
   CUDNN_ATTR_CONVOLUTION_COMP_TYPE = 100,
@@ -123,6 +123,19 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_ENGINE_DEVICEPROP = 1307,
   CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = 2702,
 };
+
+#define SACCADE_CUDNN_FUNCTIONS(F) \
+  F(cudnnBackendCreateDescriptor)  \
+  F(cudnnBackendDestroyDescriptor) \
+  F(cudnnBackendExecute)           \
+  F(cudnnBackendFinalize)          \
+  F(cudnnBackendGetAttribute)      \
+  F(cudnnBackendSetAttribute)      \
+  F(cudnnCreate)                   \
+  F(cudnnGetErrorString)           \
+  F(cudnnGetLastErrorString)       \
+  F(cudnnGetVersion)               \
+  F(cudnnSetStream)
 
 size_t cudnnGetVersion();
 const char* cudnnGetErrorString(cudnnStatus_t status);

@@ -1,16 +1,16 @@
-// What the process group over NCCL uses of NCCL, between processes with an emulated GPU each. Found before the real header when
-// SACCADE_EMULATOR is defined. Names and values are the library's; what must not be done is refused, and reported as a fault of the
-// emulator where NCCL would hang or give other numbers (see nccl.cpp).
+// What the program uses of NCCL 2, with NVIDIA's names and numbers: the library is opened at run time, so its header need not be there
+// to build. tests/core/library_numbers_test.cpp holds this file against it where it is; the emulated GPU has functions of its own under
+// these names (tests/cuda_emulator/nccl.cpp).
 #pragma once
 
-#include "tests/cuda_emulator/cuda_runtime.h"
+#include <cuda_runtime.h>
 
-#define NCCL_UNIQUE_ID_BYTES 128
+#include <cstddef>
 
 struct ncclUniqueId {
-  char internal[NCCL_UNIQUE_ID_BYTES];
+  char internal[128];
 };
-enum ncclResult_t {
+enum ncclResult_t : int {
   ncclSuccess = 0,
   ncclInternalError = 3,
   ncclInvalidArgument = 4,
@@ -18,9 +18,24 @@ enum ncclResult_t {
   ncclRemoteError = 6,
   ncclInProgress = 7,
 };
-enum ncclDataType_t { ncclUint8 = 1, ncclFloat32 = 7 };
-enum ncclRedOp_t { ncclSum = 0 };
-using ncclComm_t = struct EmulatedNcclComm*;
+enum ncclDataType_t : int { ncclUint8 = 1, ncclFloat32 = 7 };
+enum ncclRedOp_t : int { ncclSum = 0 };
+using ncclComm_t = struct ncclComm*;
+
+#define SACCADE_NCCL_FUNCTIONS(F) \
+  F(ncclAllGather)                \
+  F(ncclAllReduce)                \
+  F(ncclCommDestroy)              \
+  F(ncclCommGetAsyncError)        \
+  F(ncclCommInitRank)             \
+  F(ncclGetErrorString)           \
+  F(ncclGetLastError)             \
+  F(ncclGetUniqueId)              \
+  F(ncclGetVersion)               \
+  F(ncclGroupEnd)                 \
+  F(ncclGroupStart)               \
+  F(ncclRecv)                     \
+  F(ncclSend)
 
 ncclResult_t ncclGetVersion(int* version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
