@@ -311,8 +311,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
   if (n.type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR && name == CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) {
     if (type != kNode) return bad("the knobs of a configuration");
     auto knobs = n.nodes.find(name);
-    *count = knobs == n.nodes.end() ? 0 : 1;
-    if (*count > 0 && room > 0) node(*static_cast<cudnnBackendDescriptor_t*>(values)) = *knobs->second[0];
+    *count = knobs == n.nodes.end() || room == 0 ? 0 : 1;  // 0 without room: cuDNN 9.19 counts what it copies
+    if (*count > 0) node(*static_cast<cudnnBackendDescriptor_t*>(values)) = *knobs->second[0];
     return CUDNN_STATUS_SUCCESS;
   }
   std::vector<int64_t> found;

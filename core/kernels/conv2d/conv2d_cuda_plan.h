@@ -67,6 +67,11 @@ struct ConvEngine {
   std::vector<std::pair<cudnnBackendKnobType_t, int64_t>> knobs;
 };
 
+struct ConvChoice {
+  ConvEngine engine;
+  ConvPlan plan;
+};
+
 // Makes plans for one GPU. Asking the heuristic takes milliseconds, so it is asked once for many sizes.
 class ConvPlanner {
  public:
@@ -76,15 +81,18 @@ class ConvPlanner {
 
   // No value when no engine does it: deterministically, in the wanted precision, within the workspace bound.
   std::optional<ConvPlan> make(const ConvProblem& problem);
+  // The first `most` of the engines that make() chooses from, best first by the heuristic: what a benchmark times.
+  std::vector<ConvChoice> choices(const ConvProblem& problem, size_t most);
   // How often the heuristic was asked.
   int64_t heuristics() const { return heuristics_; }
 
  private:
   class Graph;
-  struct Choice;
   void name_device(CudnnDescriptor& d, cudnnBackendAttributeName_t device,
                    std::optional<cudnnBackendAttributeName_t> handle = {}) const;
-  std::optional<Choice> choose(const ConvProblem& problem, const Graph& graph);
+  template <class F>
+  void each_choice(const ConvProblem& problem, const Graph& graph, F&& enough);
+  std::optional<ConvChoice> choose(const ConvProblem& problem, const Graph& graph);
   std::optional<ConvPlan> plan_of(const CudnnDescriptor& configuration) const;
   std::optional<ConvPlan> plan_of(const ConvEngine& engine, const Graph& graph) const;
 
