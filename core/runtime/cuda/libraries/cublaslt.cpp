@@ -29,8 +29,8 @@ constexpr size_t kOldest = kCudaMajor * 10000;
 std::string version(size_t v) { return fmt::format("{}.{}", v / 10000, v / 100 % 100); }
 
 Api load() {
-  const std::optional<Library> library =
-      open_library({"cuBLASLt", fmt::format("libcublasLt.so.{}", kCudaMajor), pip_package("nvidia-cublas")});
+  const std::optional<Library> library = open_library(
+      {"cuBLASLt", fmt::format("libcublasLt.so.{}", kCudaMajor), pip_package("nvidia-cublas", kCudaMajor)});
   Api api;
 #define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
   SACCADE_CUBLASLT_FUNCTIONS(F)
