@@ -20,7 +20,6 @@
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
 #include "models/build.h"
-#include "models/detection/set_output.h"
 #include "train/config/options.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/model_input.h"
@@ -116,13 +115,8 @@ int bench(const Options& o) {
     DetectorInput input = detector_input(batch, norm, device);
     input.targets = &batch.targets;
     const auto output = model->forward(input);
-    if (o.infer) {  // the predictions must arrive
-      if (const auto* set = dynamic_cast<const SetOutput*>(output.get())) {
-        set->layers.back().logits.value().to(Device::kCpu);
-        set->layers.back().boxes.value().to(Device::kCpu);
-      } else {  // detections are a part of the work
-        model->postprocess(*output, batch.targets, {.nms = config.eval().nms()});
-      }
+    if (o.infer) {  // the detections must arrive
+      model->postprocess(*output, batch.targets, {.max_detections = 300, .nms = config.eval().nms()});
       return;
     }
     optimizer.zero_grad();
