@@ -21,6 +21,7 @@
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/coco_lists.h"
 #include "train/commands/commands.h"
+#include "train/commands/data_label_maps.h"
 #include "train/commands/data_sources.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
@@ -278,6 +279,11 @@ std::vector<ReportedSplit> class_splits(const DataSplits& found) {
 
 std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments) {
   const SourceFlags flags = flags_of(arguments);
+  if (const std::optional<DataSplits> found = label_map_sets(flags)) {
+    for (const SplitNames& names : split_names())
+      if (const auto& paths = *found.*names.split) check_page(arguments, *paths);
+    return label_map_splits(*found);
+  }
   if (const std::optional<DataSplits> found = class_folders(flags)) {
     for (const SplitNames& names : split_names())
       if (const auto& paths = *found.*names.split) check_page(arguments, *paths);
@@ -323,6 +329,7 @@ int run_data_report(const DataReportArguments& arguments) {
 }
 
 int run_data_convert(const DataConvertArguments& arguments) {
+  if (const std::optional<int> status = convert_label_maps(arguments)) return *status;
   if (arguments.to != "coco") fail_input("--to: \"{}\" cannot be written, expected coco", arguments.to);
   if (!arguments.from.empty()) find_format(arguments.from, {.boxes = true}, "--from");
   const ClassChoice choice = chosen_classes(arguments.classes, arguments.set);

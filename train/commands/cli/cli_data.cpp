@@ -90,7 +90,9 @@ void add_data_commands(CLI::App& app, Action& action) {
   option(
       convert, "--from", v->from, "FORMAT",
       fmt::format("{} (default: as the names look)", fmt::join(formats_with({.boxes = true}), ", ")).c_str());
-  option(convert, "--to", v->to, "FORMAT", "coco, the default");
+  option(
+      convert, "--to", v->to, "FORMAT",
+      "coco, the default; label_maps: PNG files of the classes of pixels, as for a data set of label maps by itself");
   add_allow_outside(convert, v->allow_outside);
   convert->footer(
       "Examples:\n"
