@@ -154,6 +154,11 @@ class PlainFolders {
 std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
   const std::optional<DataSplits> found = sets_to_convert(arguments);
   if (!found) return std::nullopt;
+  for (const auto& [flag, is_given] :
+       {std::pair{"--rename", !arguments.rename.empty()}, std::pair{"--drop", !arguments.drop.empty()},
+        std::pair{"--split", !arguments.shares.empty()}, std::pair{"--most", arguments.most > 0}})
+    if (is_given)
+      fail_input("{}: is not for label maps, expected --classes or --set data.class_map.NAME=AS", flag);
   std::error_code error;
   if (fs::exists(arguments.output, error) && !fs::is_empty(arguments.output, error))
     fail_input("{}: is there already, expected a new or empty folder for images and label maps",

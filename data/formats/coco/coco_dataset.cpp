@@ -239,6 +239,7 @@ std::string coco_json(const GroundTruth& truth, const std::string& description,
         "{}{{\"id\":{},\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"area\":{},\"iscrowd\":{}",
         separator, a.id, a.image_id, a.category_id, a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3], a.area,
         a.iscrowd ? 1 : 0);
+    if (a.score) out += fmt::format(",\"score\":{}", *a.score);
     if (a.segmentation) out += ",\"segmentation\":" + segmentation_json(*a.segmentation);
     out += '}';
     separator = ",\n";
