@@ -221,18 +221,22 @@ std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths, LabelScheme 
   return dataset;
 }
 
-DatasetReport check_dataset(const DataPaths& paths, GroundTruth* left, int threads, GroundTruth* all) {
+namespace {
+
+DatasetReport check_any(const DataPaths& paths, GroundTruth* left, int threads, GroundTruth* all,
+                        std::vector<ClassPixels>* pixels) {
   DatasetReport report;
   try {
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
     GroundTruth truth = read_any(paths.wants.image_classes ? paths : with_masks(paths), add);
-    int64_t kept = truth.faulty_masks;  // of records that were read all the same
-    check_file_names(truth, paths.annotations, [&](const std::string&) { ++kept; });
-    const int64_t unread = report.problems.count() - kept;
+    int64_t unread = 0;
+    if (left != nullptr)  // but for those of records that were read all the same
+      unread =
+          report.problems.count() - truth.faulty_masks - std::ssize(images_with_anothers_file(truth.images));
     if (paths.wants.image_classes)
       check_class_images(truth, paths, threads, report);
     else if (std::ranges::any_of(truth.images, [](const ImageInfo& i) { return i.label_values != nullptr; }))
-      check_label_images(truth, paths, threads, report);
+      check_label_images(truth, paths, threads, report, pixels);
     else
       check_ground_truth(truth, paths, threads, report, left);
     if (left != nullptr && unread > 0)
@@ -247,6 +251,16 @@ DatasetReport check_dataset(const DataPaths& paths, GroundTruth* left, int threa
     report.problems.add(e.what());
   }
   return report;
+}
+
+}  // namespace
+
+DatasetReport check_dataset(const DataPaths& paths, GroundTruth* left, int threads, GroundTruth* all) {
+  return check_any(paths, left, threads, all, nullptr);
+}
+
+DatasetReport check_label_maps(const DataPaths& paths, GroundTruth& truth, std::vector<ClassPixels>& pixels) {
+  return check_any(paths, nullptr, 0, &truth, &pixels);
 }
 
 GroundTruth read_ground_truth(const DataPaths& paths) {

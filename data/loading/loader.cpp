@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "core/tensor/error.h"
 #include "core/tensor/integers.h"
@@ -281,10 +282,14 @@ class DataLoader::Impl {
       key = mix_key(key, static_cast<uint64_t>(job.repeats[slot]));
     Rng rng(key);
     auto another = [&](Rng& chance) { return another_sample(job, slot, chance); };
-    job.samples[slot] =
-        augment(source_->make_sample(index, *cached), options_.augment, rng, job.epoch, another);
+    Sample sample = source_->make_sample(index, *cached);
+    std::shared_ptr<const LabelMap> read;
+    if (options_.label_maps == LabelMapsOf::kFile && !sample.label_map.values.empty())
+      read = std::make_shared<const LabelMap>(std::exchange(sample.label_map, {}));
+    job.samples[slot] = augment(std::move(sample), options_.augment, rng, job.epoch, another);
     Target& target = job.targets[slot];
     target = make_target(job.samples[slot], {cached->height, cached->width});
+    if (read) target.label_map = std::move(read);
     target.image_id = source_->image_id(index);
     target.file_name = source_->file_name(index);
   }

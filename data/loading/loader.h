@@ -26,6 +26,9 @@ enum class BadImages {
 // images than processes), or whole batches in turn.
 enum class Sharing { kParts, kTurns };
 
+// The label map of a target: as the augmented image shows it, or as it was read.
+enum class LabelMapsOf { kAugmentedImage, kFile };
+
 struct LoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;  // a new order per epoch, from (seed, epoch); otherwise ascending image id
@@ -37,7 +40,8 @@ struct LoaderOptions {
   bool drop_last = false;  // leave out the last, smaller batch of an epoch
   uint64_t seed = 0;
   Augmentation augment;  // each image draws from its own stream (seed, epoch, image index)
-  MixOptions mix;        // each batch from (seed, epoch, batch), as the next two
+  LabelMapsOf label_maps = LabelMapsOf::kAugmentedImage;
+  MixOptions mix;  // each batch from (seed, epoch, batch), as the next two
   BatchMixup batch_mixup;
   BatchSizes batch_sizes;
   int64_t pad_multiple = 1;  // padded sizes are rounded up to this; 1 pads to the largest image, as DETR does

@@ -42,7 +42,8 @@ Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks&
       if (std::vector<std::string>& known = names[c.id];
           std::find(known.begin(), known.end(), c.name) == known.end())
         known.push_back(c.name);
-    if (!split.image_classes.empty()) data.has_boxes = false;
+    data.has_labels = data.has_labels || !split.pixels.empty();
+    if (!split.image_classes.empty() || data.has_labels) data.has_boxes = false;
     std::unordered_map<int64_t, size_t> places;
     for (size_t i = 0; i < split.truth.images.size(); ++i) places.emplace(split.truth.images[i].id, i);
     data.boxes_of.emplace_back(split.truth.images.size());
@@ -121,6 +122,14 @@ void add_overview(Page& page, const Dataset& data) {
             count_text(largest), count_text(empty), count_text(crowds)})
         row.push_back(html("{}", cell));
     if (data.has_masks) row.push_back(html("{}", count_text(with_mask)));
+    if (data.has_labels) {
+      int64_t pixels = 0, without = 0;
+      for (const ClassPixels& own : split.pixels)
+        for (const auto& [category, count] : own) (category < 0 ? without : pixels) += count;
+      row.push_back(html("{}", count_text(pixels + without)));
+      row.push_back(html("{}", share_text(static_cast<double>(without) /
+                                          static_cast<double>(std::max<int64_t>(pixels + without, 1)))));
+    }
     row.push_back(html("{}", size_range(sizes)));
     row.push_back(html("{}", count_text(unread)));
     row.push_back(html("{}", split.paths.annotations.empty() ? split.paths.images : split.paths.annotations));
@@ -138,6 +147,10 @@ void add_overview(Page& page, const Dataset& data) {
     for (const char* title : {"Boxes", "an image", "at most", "Images without", "Crowds"})
       columns.push_back({title});
   if (data.has_masks) columns.push_back({"Masks", true, "boxes whose object has one"});
+  if (data.has_labels) {
+    columns.push_back({"Pixels"});
+    columns.push_back({"Of no class", true, "ignored, or a value that is no class"});
+  }
   columns.push_back({"Width × height", false});
   columns.push_back({"Unreadable", true, "images that were looked at and cannot be read"});
   columns.push_back({"From", false});
@@ -169,8 +182,9 @@ void add_faults(Page& page, const Dataset& data) {
     page.add(html("<h3>{}: {} {}</h3>\n<ul>{}</ul>\n", split.name, count_text(found.count()),
                   found.count() == 1 ? "problem" : "problems", list));
   }
-  page.add(any ? note("“saccade data check --fix” writes what is left when the problems are dropped.")
-               : note("None: the lists are whole, and every image that was looked at can be read."));
+  if (!any || data.has_boxes)
+    page.add(any ? note("“saccade data check --fix” writes what is left when the problems are dropped.")
+                 : note("None: the lists are whole, and every image that was looked at can be read."));
 }
 
 }  // namespace report
@@ -186,9 +200,9 @@ std::string dataset_page(std::vector<ReportedSplit>& splits, const DatasetPageOp
             html("What is in it, how it is spread, and what looks odd. {} images were looked at.",
                  count_text(looked_at)));
   report::add_overview(page, data);
-  report::add_classes(page, data);
+  (data.has_labels ? report::add_label_classes : report::add_classes)(page, data);
   if (data.has_boxes) report::add_boxes(page, data);
-  report::add_images(page, data);
+  (data.has_labels ? report::add_label_images : report::add_images)(page, data);
   report::add_duplicates(page, data, looked_at);
   if (data.has_boxes) report::add_odd_boxes(page, data);
   report::add_faults(page, data);

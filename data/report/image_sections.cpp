@@ -32,6 +32,8 @@ std::vector<Html> first_shown(const Places& places, size_t most, Show show) {
   return shown;
 }
 
+}  // namespace
+
 void add_sizes(Page& page, const Dataset& data) {
   std::vector<double> sides, ratios;
   for (const ReportedSplit& split : data.splits)
@@ -52,8 +54,6 @@ void add_sizes(Page& page, const Dataset& data) {
         histogram_chart(Histogram::of(ratios, true), {.title = "Shape", .x_label = "width / height"}));
   page.add(charts.empty() ? note("All images have one size.") : grid("charts", charts));
 }
-
-}  // namespace
 
 void add_images(Page& page, const Dataset& data) {
   page.section("Images");

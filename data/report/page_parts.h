@@ -14,7 +14,8 @@ struct Dataset {
   std::vector<std::string> class_names;  // of them
   // By split and image: places in the list of annotations.
   std::vector<std::vector<std::vector<size_t>>> boxes_of;
-  bool has_boxes = true;  // else class folders
+  bool has_boxes = true;  // else class folders or label maps
+  bool has_labels = false;
   bool has_masks = false;
 
   size_t class_of(int64_t category_id) const;  // class_names.size() where it is unknown
@@ -29,6 +30,10 @@ void add_overview(Page& page, const Dataset& data);
 void add_classes(Page& page, const Dataset& data);
 void add_boxes(Page& page, const Dataset& data);
 void add_images(Page& page, const Dataset& data);
+void add_sizes(Page& page, const Dataset& data);
+// The classes and images of label maps.
+void add_label_classes(Page& page, const Dataset& data);
+void add_label_images(Page& page, const Dataset& data);
 void add_duplicates(Page& page, const Dataset& data, int64_t looked_at);
 void add_odd_boxes(Page& page, const Dataset& data);
 void add_faults(Page& page, const Dataset& data);

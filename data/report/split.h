@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/formats/checks/dataset_check.h"
 #include "data/formats/data_format.h"
 #include "data/images/image.h"
 
@@ -20,6 +21,7 @@ struct ReportedSplit {
   // place in truth.categories.
   GroundTruth truth;
   std::vector<size_t> image_classes = {};
+  std::vector<ClassPixels> pixels = {};   // of label maps, by image
   Findings problems = {};                 // of the lists
   std::vector<std::string> remarks = {};  // allowed, but rarely meant
 };

@@ -1,5 +1,4 @@
-// saccade data: shapes (a synthetic data set), check (every fault of a data set), report (a page about it) and convert (any format to
-// COCO json).
+// saccade data: shapes (a synthetic data set), check (every fault of a data set), report (a page about it).
 #include <filesystem>
 #include <memory>
 
@@ -21,6 +20,8 @@
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/coco_lists.h"
 #include "train/commands/commands.h"
+#include "train/commands/data_label_maps.h"
+#include "train/commands/data_outputs.h"
 #include "train/commands/data_sources.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
@@ -43,66 +44,6 @@ int run_data_shapes(const ShapesArguments& arguments) {
 }
 
 namespace {
-
-// The folder of the outputs, which must not be that of a data set: what is written there would be one of its lists of boxes.
-std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sources, const std::string& folder,
-                                            const std::vector<std::string>& data) {
-  std::unique_ptr<MadeFolder> made;
-  if (!folder.empty()) {
-    std::error_code error;
-    for (const std::string& place : data)
-      if (std::filesystem::equivalent(folder, place, error))
-        fail_input("{}: is the folder of the data set, expected another one for what is written of it",
-                   folder);
-    made = std::make_unique<MadeFolder>(folder);
-  }
-  for (const DataSource& source : sources) {
-    for (const DataPaths& set : sets_of(source.paths))
-      check_outputs({{"the output", source.output}}, {{"the annotations", set.annotations}});
-    // A list that somebody else has written stays.
-    if (is_old_file(source.output) && beginning_of(source.output, kWrittenList.size()) != kWrittenList)
-      fail_input("{}: is there already and not written by saccade, expected another {}", source.output,
-                 folder.empty() ? "name" : "folder");
-  }
-  return made;
-}
-
-// Of the first of the sources.
-struct Written {
-  size_t images = 0, boxes = 0;
-};
-
-// place: the folder that was written, or the one file. --data takes it where its lists alone are found in it.
-void tell_how_to_train(const std::string& place, const std::vector<DataSource>& sources, Written written,
-                       bool allow_outside) {
-  const DataSource& training = sources[0];
-  if (!training.name.empty() && training.name != "train") return;
-  if (written.boxes == 0 || (written.images < 2 && sources.size() == 1))
-    return print_line("{}: {} and {} are too little to train on", training.output,
-                      count_of(static_cast<int64_t>(written.images), "image", "images"),
-                      count_of(static_cast<int64_t>(written.boxes), "box", "boxes"));
-  bool is_found = false;
-  try {
-    std::error_code error;
-    const DataSplits found = look_for_splits(place);
-    is_found = found.format == "coco" && found.train && found.train->annotations == training.output &&
-               std::filesystem::equivalent(found.train->images, training.paths.images, error);
-    for (const SplitNames& names : split_names())
-      if (const auto& split = found.*names.split;
-          is_found && split &&
-          std::ranges::find(sources, split->annotations, &DataSource::output) == sources.end())
-        print_line("note: {}: was there before and stays; --data {} takes it for the {} images",
-                   split->annotations, shell_word(place), names.names[0]);
-  } catch (const InputError&) {  // the place holds another data set, too
-  }
-  const char* outside = allow_outside ? " --set data.allow_outside=true" : "";
-  if (is_found)
-    print_line("to train on it: saccade train --data {} --model rt_detr_r18{}", shell_word(place), outside);
-  else
-    print_line(
-        "to train on it with the --config of a recipe: --set data.train.annotations={} --set data.train.images={}{}",
-        shell_word(training.output), shell_word(training.paths.images), outside);
-}
 
 // What a check found, in lines; how many problems.
 int64_t tell(const DatasetReport& report, const std::string& name) {
@@ -278,6 +219,11 @@ std::vector<ReportedSplit> class_splits(const DataSplits& found) {
 
 std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments) {
   const SourceFlags flags = flags_of(arguments);
+  if (const std::optional<DataSplits> found = label_map_sets(flags)) {
+    for (const SplitNames& names : split_names())
+      if (const auto& paths = *found.*names.split) check_page(arguments, *paths);
+    return label_map_splits(*found);
+  }
   if (const std::optional<DataSplits> found = class_folders(flags)) {
     for (const SplitNames& names : split_names())
       if (const auto& paths = *found.*names.split) check_page(arguments, *paths);
@@ -319,57 +265,6 @@ int run_data_report(const DataReportArguments& arguments) {
   write_file(arguments.output, std::string_view(page));
   print_line("{}: {} images, a page of {} KB", arguments.output, images, page.size() / 1000);
   if (replaces) print_line("{}: replaces the file that was there", arguments.output);
-  return 0;
-}
-
-int run_data_convert(const DataConvertArguments& arguments) {
-  if (arguments.to != "coco") fail_input("--to: \"{}\" cannot be written, expected coco", arguments.to);
-  if (!arguments.from.empty()) find_format(arguments.from, {.boxes = true}, "--from");
-  const ClassChoice choice = chosen_classes(arguments.classes, arguments.set);
-  std::vector<DataSource> sources;
-  std::vector<std::string> places{arguments.input};
-  places.insert(places.end(), arguments.data.begin(), arguments.data.end());
-  if (!arguments.images.empty() && !arguments.data.empty())
-    fail_input("--images: {} beside --data, expected IN to be a folder as --data takes it", arguments.images);
-  if (!arguments.images.empty())
-    sources.push_back({{.annotations = arguments.input, .images = arguments.images, .format = arguments.from},
-                       joined(arguments.output, "annotations.json")});
-  else if (std::filesystem::is_directory(arguments.input) ||
-           (is_file(arguments.input) && look_for_splits(arguments.input, arguments.from).format == "yolo"))
-    sources = splits_of(places, arguments.from, arguments.output);
-  else
-    fail_input("--images: not given, expected the folder of the images of {}, or a folder in its place",
-               arguments.input);
-  const auto folder = prepare_outputs(sources, arguments.output,
-                                      arguments.images.empty() ? places : std::vector<std::string>());
-  CocoLists lists;
-  Written written;
-  std::vector<Category> categories;
-  for (DataSource& source : sources) {
-    source.paths.allow_outside = arguments.allow_outside;
-    source.paths.choice = choice;
-    source.paths.categories = categories;
-    std::vector<std::string> notes;
-    auto dataset = open_dataset(with_masks(source.paths), LabelScheme::kContiguous, &notes);
-    for (const std::string& note : notes) print_line(note);
-    GroundTruth truth = dataset->ground_truth();
-    run_tasks(std::ssize(truth.images), 0, [&](int64_t i) {
-      ImageInfo& image = truth.images[static_cast<size_t>(i)];
-      if (image.width > 0 && image.height > 0) return;
-      const ImageSize size = image_size(dataset->image_path(i));
-      image.width = size.width;
-      image.height = size.height;
-    });
-    if (categories.empty()) categories = truth.categories;
-    if (const std::string line = leave_out_empty_boxes(truth); !line.empty())
-      print_line("{}: {}", source.output, line);
-    for (const std::string& remark : remarks_on_figures(truth))
-      print_line("note: {}: {}", source.paths.annotations, remark);
-    lists.add(source, truth);
-    if (written.images == 0) written = {truth.images.size(), truth.annotations.size()};
-  }
-  lists.write();
-  tell_how_to_train(arguments.output, sources, written, arguments.allow_outside);
   return 0;
 }
 

@@ -348,8 +348,8 @@ void check_class_images(const GroundTruth& truth, const DataPaths& paths, int th
   tell_of_images(inspect_images(images, of_set, threads), images, of_set, report);
 }
 
-void check_label_images(const GroundTruth& truth, const DataPaths& paths, int threads,
-                        DatasetReport& report) {
+void check_label_images(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report,
+                        std::vector<ClassPixels>* of_images) {
   std::vector<std::map<uint32_t, int64_t>> values(truth.images.size());
   std::vector<std::string> faults(truth.images.size());
   run_tasks(std::ssize(truth.images), threads, [&](int64_t i) {
@@ -364,13 +364,16 @@ void check_label_images(const GroundTruth& truth, const DataPaths& paths, int th
   });
   for (const std::string& fault : faults)
     if (!fault.empty()) report.problems.add(fault);
-  std::map<int64_t, int64_t> pixels;
-  int64_t all = 0, without = 0;
+  ClassPixels pixels;
+  int64_t all = 0;
+  if (of_images != nullptr) of_images->assign(values.size(), {});
   for (size_t i = 0; i < values.size(); ++i)
     for (const auto& [value, count] : values[i]) {
       const auto& categories = truth.images[i].label_values->categories;
       const auto it = categories.find(value);
-      (it == categories.end() ? without : pixels[it->second]) += count;
+      const int64_t category = it == categories.end() ? -1 : it->second;
+      pixels[category] += count;
+      if (of_images != nullptr) (*of_images)[i][category] += count;
       all += count;
     }
   std::vector<std::pair<std::string, int64_t>> named;
@@ -382,7 +385,7 @@ void check_label_images(const GroundTruth& truth, const DataPaths& paths, int th
       missing += fmt::format("{}\"{}\"", missing.empty() ? "" : ", ", c.name);
   }
   report.summary = truth.told;
-  report.summary.push_back(fmt::format("{} pixels, {} of them of no class", all, without));
+  report.summary.push_back(fmt::format("{} pixels, {} of them of no class", all, pixels[-1]));
   report.summary.push_back("pixels by class: " + frequencies(named));
   if (missing_count > 0)
     report.remarks.push_back(fmt::format("{} of {} classes have no pixel: {}{}; each is a class of the model",

@@ -1,6 +1,10 @@
 // The faults of a data set, whatever files it was read from.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "data/formats/data_format.h"
 
 namespace saccade {
@@ -12,8 +16,13 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
 // The same of images that have classes.
 void check_class_images(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report);
 
-// And of images that have label maps: every pixel of these is read.
-void check_label_images(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report);
+// How many pixels of a label map each category has; -1: those of none.
+using ClassPixels = std::map<int64_t, int64_t>;
+// And of images that have label maps: every pixel of these is read. pixels: gets those of each image, where it is wanted.
+void check_label_images(const GroundTruth& truth, const DataPaths& paths, int threads, DatasetReport& report,
+                        std::vector<ClassPixels>* pixels = nullptr);
+// As check_dataset, of a set of label maps.
+DatasetReport check_label_maps(const DataPaths& paths, GroundTruth& truth, std::vector<ClassPixels>& pixels);
 
 // Why a set of these categories is not one of those of `who` ("the training set"): a line for each that is missing in it, or has another
 // name there.

@@ -7,6 +7,7 @@
 #include "data/formats/data_format.h"
 #include "data/formats/splits.h"
 #include "data/images/stored_pixels.h"
+#include "data/loading/loader.h"
 #include "tests/data/formats/test_sets.h"
 #include "tests/data/test_files.h"
 
@@ -177,6 +178,24 @@ TEST_F(LabelMaps, FollowTheChosenClasses) {
   both.choice = {};
   both.sets = {*find().train, *find().train};
   EXPECT_EQ(open_dataset(both)->num_images(), 2);
+}
+
+// Training sees them as their image is augmented; an evaluation asks for them as they are, and reads them once.
+TEST_F(LabelMaps, OfALoaderAreThoseOfItsImageOrOfTheFile) {
+  pair("images/a.png", "masks/a.png", {0, 1, 2, 3});
+  const auto set = open_dataset(*find().train);
+  LoaderOptions options;
+  options.augment = make_augmentation({{{"short_sides", {40}}}});
+  options.epochs = 1;
+  for (const auto& [of, side] :
+       {std::pair{LabelMapsOf::kAugmentedImage, 40}, std::pair{LabelMapsOf::kFile, 20}}) {
+    options.label_maps = of;
+    DataLoader loader(set, options);
+    const std::optional<Batch> batch = loader.next();
+    ASSERT_TRUE(batch && batch->targets.at(0).label_map);
+    EXPECT_EQ(batch->targets[0].frame, (ImageSize{40, 40}));
+    EXPECT_EQ(*batch->targets[0].label_map, set->label_map_of(0, {20, 20}).resize({side, side}));
+  }
 }
 
 TEST_F(LabelMaps, AreCheckedFileByFile) {

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "data/formats/data_format.h"
+#include "data/formats/writing/label_forms.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
@@ -73,14 +74,17 @@ void add_data_commands(CLI::App& app, Action& action) {
       "  saccade data show --data my_images --model rt_detr_r18 --output seen\n"
       "  saccade data show --config configs/bccd.textproto --output seen\n"
       "  saccade data show --config configs/bccd.textproto --set data.augment.mosaic=1 --output seen --images 20");
-  auto [convert, v] = add_command(*c, action, "convert", "write the annotations of a data set as COCO json",
-                                  run_data_convert);
+  auto [convert, v] = add_command(*c, action, "convert",
+                                  "write the annotations of a data set in another form", run_data_convert);
   convert
       ->add_option("IN", v->input,
                    "a folder as train --data takes it, or a file of annotations with --images")
       ->required()
       ->check(not_empty());
-  convert->add_option("OUT_DIR", v->output, "folder for train.json, val.json, test.json, or annotations.json")
+  convert
+      ->add_option(
+          "OUT_DIR", v->output,
+          "folder for train.json, val.json, test.json, or annotations.json; of other forms a new one")
       ->required()
       ->check(not_empty());
   option(convert, "--images", v->images, "DIR", "folder of the images of the file IN");
@@ -90,13 +94,28 @@ void add_data_commands(CLI::App& app, Action& action) {
   option(
       convert, "--from", v->from, "FORMAT",
       fmt::format("{} (default: as the names look)", fmt::join(formats_with({.boxes = true}), ", ")).c_str());
-  option(convert, "--to", v->to, "FORMAT", "coco, the default");
+  option(convert, "--to", v->to, "FORMAT",
+         fmt::format("{} (default: coco), or label_maps", fmt::join(readable_forms(), ", ")).c_str());
+  option(convert, "--rename", v->rename, "NAME=AS",
+         "a class under another name, or joined with that class (repeatable)")
+      ->expected(1)
+      ->take_all();
+  option(convert, "--drop", v->drop, "NAME", "leave a class out; its images stay (repeatable)")
+      ->expected(1)
+      ->take_all();
+  option(convert, "--split", v->shares, "SHARE,...",
+         "draw training, validation and test images of all anew, as 0.8,0.2 or 0.7,0.2,0.1")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  option(convert, "--most", v->most, "N", "of each split so many images at most, drawn")->check(at_least(1));
+  option(convert, "--seed", v->seed, "S", "of these draws (default 0)")->check(at_least(0));
   add_allow_outside(convert, v->allow_outside);
   convert->footer(
       "Examples:\n"
       "  saccade data convert my_images coco\n"
       "  saccade data convert boxes.csv coco --from csv --images photos\n"
-      "  saccade data convert my_images all --data more_images --classes car,truck");
+      "  saccade data convert my_images all --data more_images --classes car,truck\n"
+      "  saccade data convert my_images yolo --to yolo --split 0.8,0.2 --rename lorry=truck --drop ignore");
 }
 
 }  // namespace saccade

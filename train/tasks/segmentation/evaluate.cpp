@@ -11,18 +11,34 @@
 namespace saccade {
 namespace {
 
+// The images alone, for who has the label maps from elsewhere.
+std::shared_ptr<const Dataset> without_labels(const Dataset& images) {
+  GroundTruth truth = images.ground_truth();
+  truth.drawn_labels.reset();
+  truth.annotations.clear();
+  std::string folder;
+  for (int64_t i = 0; i < images.num_images(); ++i) {
+    const std::string path = images.image_path(i), &name = images.file_name(i);
+    if (folder.empty() && path.size() > name.size() && path.ends_with("/" + name))
+      folder = path.substr(0, path.size() - name.size() - 1);
+    truth.images[static_cast<size_t>(i)].label_file.clear();
+  }
+  return std::make_shared<Dataset>(images.name(), folder, std::move(truth), LabelScheme::kContiguous);
+}
+
 // The same images in further sizes: loaders that go in step with that of the evaluation.
 class OtherViews {
  public:
   OtherViews(const std::shared_ptr<const Dataset>& images, std::span<const Config> views,
              const EvaluatorOptions& options) {
+    const auto alone = views.empty() ? images : without_labels(*images);
     for (const Config& view : views) {
       LoaderOptions loader = options.loader;
       loader.augment = eval_augment(view);
       loader.rank = process_group().rank();
       loader.ranks = process_group().size();
       loader.sharing = Sharing::kTurns;
-      loaders_.push_back(std::make_unique<DataLoader>(images, std::move(loader)));
+      loaders_.push_back(std::make_unique<DataLoader>(alone, std::move(loader)));
     }
   }
   void add_to(std::vector<Batch>& views) {
@@ -55,6 +71,7 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
   std::unordered_map<int64_t, int64_t> places;
   for (int64_t i = 0; i < images->num_images(); ++i) places.emplace(images->image_id(i), i);
   EvaluatorOptions first = options;
+  first.loader.label_maps = LabelMapsOf::kFile;
   first.loader.augment = eval_augment(runner.views()[0]);
   const EvaluatorSpec::Options figures{.truth = &images->ground_truth(), .per_class = per_class};
   const auto evaluator =
@@ -64,7 +81,8 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
         const std::vector<LabelMap> found = runner.run(views);
         for (size_t n = 0; n < found.size(); ++n) {
           const int64_t index = places.at(batch.targets[n].image_id);
-          const LabelMap truth = images->label_map_of(index, found[n].size);
+          const LabelMap& truth = *batch.targets[n].label_map;
+          SACCADE_CHECK(truth.size == found[n].size, "[evaluate] labels of another size");
           to.add({.labels = found[n].values, .true_labels = truth.values});
           if (seen) seen(index, truth, found[n]);
         }

@@ -12,8 +12,8 @@
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
 #include "data/images/stored_pixels.h"
+#include "data/pages/label_picture.h"
 #include "train/config/options.h"
-#include "train/tasks/segmentation/overlay.h"
 #include "train/tasks/segmentation/runner.h"
 #include "train/tasks/segmentation/segmentation.h"
 

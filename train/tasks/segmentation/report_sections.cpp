@@ -6,12 +6,12 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/label_counts.h"
+#include "data/pages/label_picture.h"
 #include "data/pages/picture.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
-#include "train/tasks/segmentation/overlay.h"
 #include "train/tasks/segmentation/segmentation.h"
 
 namespace saccade {

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include "core/tensor/error.h"
+#include "data/pages/label_picture.h"
 #include "models/summary.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/report/run_metrics.h"
-#include "train/tasks/segmentation/overlay.h"
 #include "train/tasks/segmentation/runner.h"
 #include "train/tasks/segmentation/segmentation.h"
 

@@ -5,11 +5,11 @@
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "data/images/image.h"
+#include "data/pages/label_picture.h"
 #include "models/build.h"
 #include "train/config/options.h"
 #include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
-#include "train/tasks/segmentation/overlay.h"
 #include "train/tasks/segmentation/segmentation.h"
 
 namespace saccade {

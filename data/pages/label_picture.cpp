@@ -1,4 +1,4 @@
-#include "train/tasks/segmentation/overlay.h"
+#include "data/pages/label_picture.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,267 @@
+// saccade data convert: any format to COCO json, YOLO or Pascal VOC; sets are united, divided and cut on the way.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <set>
+
+#include "core/files/output_file.h"
+#include "core/files/temporary.h"
+#include "core/files/text.h"
+#include "core/runtime/tasks.h"
+#include "core/tensor/error.h"
+#include "core/tensor/philox.h"
+#include "data/formats/checks/dataset_fix.h"
+#include "data/formats/checks/units.h"
+#include "data/formats/coco/coco.h"
+#include "data/formats/data_format.h"
+#include "data/formats/joining/united_paths.h"
+#include "data/formats/listing.h"
+#include "data/formats/splits.h"
+#include "data/formats/writing/label_forms.h"
+#include "data/images/image.h"
+#include "train/commands/coco_lists.h"
+#include "train/commands/commands.h"
+#include "train/commands/data_label_maps.h"
+#include "train/commands/data_outputs.h"
+#include "train/commands/data_sources.h"
+#include "train/logs/print.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A split as it will be written.
+struct ReadSplit {
+  DataSource source;
+  GroundTruth truth;
+};
+
+// What --classes, --set, --rename and --drop say.
+ClassChoice convert_choice(const DataConvertArguments& arguments) {
+  ClassChoice choice = chosen_classes(arguments.classes, arguments.set);
+  auto add = [&](const char* flag, const std::string& name, const std::string& as) {
+    for (const ClassChoice::Mapping& other : choice.map)
+      if (other.name == name)
+        fail_input("{} {}: what becomes of this class is said twice, expected once", flag, shortened(name));
+    choice.map.push_back({name, as});
+  };
+  for (const std::string& rename : arguments.rename) {
+    const size_t equals = rename.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == rename.size())
+      fail_input("--rename {}: expected NAME=AS", shortened(rename));
+    add("--rename", rename.substr(0, equals), rename.substr(equals + 1));
+  }
+  for (const std::string& name : arguments.drop) add("--drop", name, "");
+  return choice;
+}
+
+void check_shares(const std::vector<double>& shares) {
+  if (shares.empty()) return;
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  const bool fits = std::ranges::all_of(shares, [](double share) { return share > 0 && share < 1; });
+  if (shares.size() < 2 || shares.size() > split_names().size() || !fits || !(std::abs(sum - 1) < 1e-6))
+    fail_input(
+        "--split {}: expected two or three shares that make 1 (of training, validation and test images), as 0.8,0.2",
+        fmt::join(shares, ","));
+}
+
+std::vector<DataSource> convert_sources(const DataConvertArguments& arguments,
+                                        const std::vector<std::string>& places) {
+  if (!arguments.images.empty() && !arguments.data.empty())
+    fail_input("--images: {} beside --data, expected IN to be a folder as --data takes it", arguments.images);
+  if (!arguments.images.empty())
+    return {{{.annotations = arguments.input, .images = arguments.images, .format = arguments.from},
+             joined(arguments.output, "annotations.json")}};
+  if (fs::is_directory(arguments.input) ||
+      (is_file(arguments.input) && look_for_splits(arguments.input, arguments.from).format == "yolo"))
+    return splits_of(places, arguments.from, arguments.output);
+  fail_input("--images: not given, expected the folder of the images of {}, or a folder in its place",
+             arguments.input);
+}
+
+// All splits as one, which is divided anew.
+void unite_sources(std::vector<DataSource>& sources) {
+  std::vector<DataPaths> sets;
+  for (const DataSource& source : sources)
+    for (const DataPaths& set : sets_of(source.paths)) sets.push_back(set);
+  sources = {{unite_paths(sets), "", ""}};
+}
+
+GroundTruth read_source(DataSource& source, const std::vector<Category>& categories,
+                        const ClassChoice& choice, bool allow_outside) {
+  source.paths.allow_outside = allow_outside;
+  source.paths.choice = choice;
+  source.paths.categories = categories;
+  std::vector<std::string> notes;
+  auto dataset = open_dataset(with_masks(source.paths), LabelScheme::kContiguous, &notes);
+  for (const std::string& note : notes) print_line(note);
+  GroundTruth truth = dataset->ground_truth();
+  run_tasks(std::ssize(truth.images), 0, [&](int64_t i) {
+    ImageInfo& image = truth.images[static_cast<size_t>(i)];
+    if (image.width > 0 && image.height > 0) return;
+    const ImageSize size = image_size(dataset->image_path(i));
+    image.width = size.width;
+    image.height = size.height;
+  });
+  if (const std::string line = leave_out_empty_boxes(truth); !line.empty())
+    print_line("{}: {}", source.output.empty() ? source.paths.annotations : source.output, line);
+  for (const std::string& remark : remarks_on_figures(truth))
+    print_line("note: {}: {}", source.paths.annotations, remark);
+  return truth;
+}
+
+// The images in an order that depends on the seed and their names alone.
+std::vector<const ImageInfo*> drawn_order(const GroundTruth& truth, uint64_t seed) {
+  std::vector<std::pair<uint64_t, const ImageInfo*>> keys;
+  for (const ImageInfo& image : truth.images)
+    keys.emplace_back(mix_key(seed ^ hash_name("data convert"), hash_name(image.file_name)), &image);
+  std::ranges::sort(keys, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second->file_name < b.second->file_name;
+  });
+  std::vector<const ImageInfo*> order;
+  for (const auto& [key, image] : keys) order.push_back(image);
+  return order;
+}
+
+// With these images alone.
+GroundTruth part_with(const GroundTruth& truth, std::span<const ImageInfo* const> images) {
+  std::set<int64_t> ids;
+  for (const ImageInfo* image : images) ids.insert(image->id);
+  GroundTruth part = truth;
+  std::erase_if(part.images, [&](const ImageInfo& image) { return !ids.contains(image.id); });
+  std::erase_if(part.annotations, [&](const Annotation& a) { return !ids.contains(a.image_id); });
+  return part;
+}
+
+std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSource>& sources,
+                              const DataConvertArguments& arguments) {
+  const std::vector<const ImageInfo*> order = drawn_order(all, arguments.seed);
+  std::vector<ReadSplit> out;
+  double share = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < arguments.shares.size(); ++i) {
+    share += arguments.shares[i];
+    const size_t end = i + 1 == arguments.shares.size()
+                           ? order.size()
+                           : static_cast<size_t>(std::llround(share * static_cast<double>(order.size())));
+    if (end <= begin)
+      fail_input("--split {}: {} images are too few for that", fmt::join(arguments.shares, ","),
+                 order.size());
+    out.push_back({sources[i], part_with(all, std::span(order).subspan(begin, end - begin))});
+    begin = end;
+  }
+  return out;
+}
+
+void check_new_folder(const std::string& output, const std::string& form) {
+  std::error_code error;
+  if (fs::exists(output, error) && (!fs::is_directory(output, error) || !fs::is_empty(output, error)))
+    fail_input("{}: is there already, expected a new folder for the files of {}", output, form);
+}
+
+// All files in a new folder.
+void write_form(const LabelForm& form, const std::vector<ReadSplit>& splits, const std::string& output) {
+  std::vector<LabelList> lists;
+  for (const ReadSplit& split : splits)
+    lists.push_back({.truth = split.truth,
+                     .split = split.source.name.empty() ? "train" : split.source.name,
+                     .images = split.source.paths.images,
+                     .description = kWrittenFrom + split.source.paths.annotations});
+  const LabelFiles files = form.write(lists);
+  const MadeFolder folder(output);
+  const TemporaryPath own(make_own_folder((fs::path(output) / ".convert").string()));
+  auto place = [&](const std::string& name) {
+    const fs::path path = fs::path(own.path()) / name;
+    fs::create_directories(path.parent_path());
+    return path;
+  };
+  for (const LabelFiles::File& file : files.files)
+    write_file(place(file.name).string(), std::string_view(file.text));
+  for (const LabelFiles::Link& link : files.links)
+    fs::create_directory_symlink(
+        fs::relative(fs::canonical(link.folder), fs::canonical(output) / fs::path(link.name).parent_path()),
+        place(link.name));
+  std::vector<fs::path> made;
+  for (const auto& entry : fs::directory_iterator(own.path())) made.push_back(entry.path());
+  for (const fs::path& path : made) fs::rename(path, fs::path(output) / path.filename());
+  for (const std::string& note : files.notes) print_line("note: {}: {}", output, note);
+  for (const LabelList& list : lists)
+    print_line("{}: {} as {}: {} images in {}, {} boxes, {} categories", output, list.split, form.name,
+               list.truth.images.size(), list.images, list.truth.annotations.size(),
+               list.truth.categories.size());
+  print_line("to train on it: saccade train --data {} --model rt_detr_r18", shell_word(output));
+}
+
+// The splits of which lists will be written, before they are read.
+std::vector<DataSource> planned(const std::vector<DataSource>& sources,
+                                const DataConvertArguments& arguments) {
+  if (arguments.shares.empty()) return sources;
+  std::vector<DataSource> out;
+  for (size_t i = 0; i < arguments.shares.size(); ++i) {
+    const std::string& name = split_names()[i].names[0];
+    out.push_back({sources[0].paths, joined(arguments.output, name + ".json"), name});
+  }
+  return out;
+}
+
+void write_coco(const std::vector<ReadSplit>& splits, const DataConvertArguments& arguments) {
+  CocoLists lists;
+  std::vector<DataSource> sources;
+  for (const ReadSplit& split : splits) {
+    lists.add(split.source, split.truth);
+    sources.push_back(split.source);
+  }
+  lists.write();
+  tell_how_to_train(arguments.output, sources,
+                    {splits[0].truth.images.size(), splits[0].truth.annotations.size()},
+                    arguments.allow_outside);
+}
+
+}  // namespace
+
+int run_data_convert(const DataConvertArguments& arguments) {
+  if (const std::optional<int> status = convert_label_maps(arguments)) return *status;
+  const std::vector<std::string> forms = readable_forms();
+  if (std::ranges::find(forms, arguments.to) == forms.end())
+    fail_input("--to: \"{}\" cannot be written, expected one of {}, label_maps", arguments.to,
+               fmt::join(forms, ", "));
+  if (!arguments.from.empty()) find_format(arguments.from, {.boxes = true}, "--from");
+  check_shares(arguments.shares);
+  const ClassChoice choice = convert_choice(arguments);
+  std::vector<std::string> places{arguments.input};
+  places.insert(places.end(), arguments.data.begin(), arguments.data.end());
+  std::vector<DataSource> sources = convert_sources(arguments, places);
+  if (!arguments.shares.empty()) unite_sources(sources);
+  const std::vector<DataSource> written = planned(sources, arguments);
+  std::unique_ptr<MadeFolder> folder;
+  if (arguments.to == "coco")
+    folder = prepare_outputs(written, arguments.output,
+                             arguments.images.empty() ? places : std::vector<std::string>());
+  else
+    check_new_folder(arguments.output, arguments.to);
+  std::vector<ReadSplit> splits;
+  for (DataSource& source : sources) {
+    const std::vector<Category> known = splits.empty() ? std::vector<Category>() : splits[0].truth.categories;
+    GroundTruth truth = read_source(source, known, choice, arguments.allow_outside);
+    splits.push_back({source, std::move(truth)});
+  }
+  if (!arguments.shares.empty()) splits = divide(splits[0].truth, written, arguments);
+  if (arguments.most > 0)
+    for (ReadSplit& split : splits) {
+      std::vector<const ImageInfo*> order = drawn_order(split.truth, arguments.seed);
+      order.resize(std::min(order.size(), static_cast<size_t>(arguments.most)));
+      split.truth = part_with(split.truth, order);
+    }
+  if (arguments.to == "coco")
+    write_coco(splits, arguments);
+  else
+    write_form(label_forms().find(arguments.to), splits, arguments.output);
+  return 0;
+}
+
+}  // namespace saccade

@@ -1,0 +1,71 @@
+#include "train/commands/data_outputs.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/files/output_file.h"
+#include "core/files/text.h"
+#include "core/tensor/error.h"
+#include "data/formats/coco/coco.h"
+#include "data/formats/joining/united_paths.h"
+#include "data/formats/listing.h"
+#include "data/formats/splits.h"
+#include "train/inference/picture_files.h"
+#include "train/logs/print.h"
+
+namespace saccade {
+
+std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sources, const std::string& folder,
+                                            const std::vector<std::string>& data) {
+  std::unique_ptr<MadeFolder> made;
+  if (!folder.empty()) {
+    std::error_code error;
+    for (const std::string& place : data)
+      if (std::filesystem::equivalent(folder, place, error))
+        fail_input("{}: is the folder of the data set, expected another one for what is written of it",
+                   folder);
+    made = std::make_unique<MadeFolder>(folder);
+  }
+  for (const DataSource& source : sources) {
+    for (const DataPaths& set : sets_of(source.paths))
+      check_outputs({{"the output", source.output}}, {{"the annotations", set.annotations}});
+    // A list that somebody else has written stays.
+    if (is_old_file(source.output) && beginning_of(source.output, kWrittenList.size()) != kWrittenList)
+      fail_input("{}: is there already and not written by saccade, expected another {}", source.output,
+                 folder.empty() ? "name" : "folder");
+  }
+  return made;
+}
+
+void tell_how_to_train(const std::string& place, const std::vector<DataSource>& sources, Written written,
+                       bool allow_outside) {
+  const DataSource& training = sources[0];
+  if (!training.name.empty() && training.name != "train") return;
+  if (written.boxes == 0 || (written.images < 2 && sources.size() == 1))
+    return print_line("{}: {} and {} are too little to train on", training.output,
+                      count_of(static_cast<int64_t>(written.images), "image", "images"),
+                      count_of(static_cast<int64_t>(written.boxes), "box", "boxes"));
+  bool is_found = false;
+  try {
+    std::error_code error;
+    const DataSplits found = look_for_splits(place);
+    is_found = found.format == "coco" && found.train && found.train->annotations == training.output &&
+               std::filesystem::equivalent(found.train->images, training.paths.images, error);
+    for (const SplitNames& names : split_names())
+      if (const auto& split = found.*names.split;
+          is_found && split &&
+          std::ranges::find(sources, split->annotations, &DataSource::output) == sources.end())
+        print_line("note: {}: was there before and stays; --data {} takes it for the {} images",
+                   split->annotations, shell_word(place), names.names[0]);
+  } catch (const InputError&) {  // the place holds another data set, too
+  }
+  const char* outside = allow_outside ? " --set data.allow_outside=true" : "";
+  if (is_found)
+    print_line("to train on it: saccade train --data {} --model rt_detr_r18{}", shell_word(place), outside);
+  else
+    print_line(
+        "to train on it with the --config of a recipe: --set data.train.annotations={} --set data.train.images={}{}",
+        shell_word(training.output), shell_word(training.paths.images), outside);
+}
+
+}  // namespace saccade
