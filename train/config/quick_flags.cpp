@@ -58,10 +58,11 @@ class SizeEditor : public Editor {
   void set_bound(const char* field, int64_t before) { set(field, bound(before), before); }
   template <class List>
   void set_bounds(const char* field, const List& before, std::vector<int64_t> usual) {
-    std::vector<int64_t> sides =
+    const std::vector<int64_t> sides =
         before.empty() ? std::move(usual) : std::vector<int64_t>(before.begin(), before.end());
-    for (int64_t& side : sides) side = bound(side);
-    set_list(field, sides, before);
+    std::vector<int64_t> scaled;
+    for (const int64_t side : sides) scaled.push_back(bound(side));
+    set_list(field, scaled, sides);
   }
 
  private:

@@ -25,8 +25,8 @@ struct FittedRecipe {
 };
 
 // The recipe for the data of a folder ("": the recipe's own), with the edits of --set, which nothing here overrides. Recipes are for
-// large public sets: the classes are counted in the data, a batch is at most an eighth of the images, the learning rate follows the
-// batch in proportion, a warm-up takes at most a tenth of the steps, and without other weights nothing of the backbone is frozen.
+// large public sets: the classes are counted in the data, a batch is at most an eighth of the images and several are gathered for a step
+// of as many images, the learning rate follows the images of a step in proportion, a warm-up takes at most a tenth of the steps, and without other weights nothing of the backbone is frozen.
 FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& data, const std::vector<std::string>& sets,
                         bool has_weights, const QuickFlags& quick = {});
 
