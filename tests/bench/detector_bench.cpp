@@ -4,7 +4,7 @@
 //                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt] [--steps 20]
 //                  [--set path=value]... [--rank 0 --ranks 2 --master 127.0.0.1:29500]
 // prints {"ms": mean of the steps after the first fifth, "host_ms": the processor time of the thread that starts the work,
-// "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs" and "uploaded_bytes" of a step. The clock
+// "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs", "uploaded_bytes" and "allocations" of a step. The clock
 // stops after the GPU has finished the last step. scripts/bench/gpu.sh runs it beside PyTorch. Under the emulated GPU with
 // SACCADE_EMULATOR_DRY=1 what is left of a step is the host's work. Of several ranks, each trains on a batch of its own.
 #include <CLI/CLI.hpp>
@@ -154,20 +154,24 @@ int bench(const Options& o) {
     return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
   };
   const CudaStatistics before = cuda_statistics();
+  const AllocatorStats memory_before = allocator(device).stats();
   const double host_before = thread_ms();
   auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < timed; ++i) step();
   const double host_ms = (thread_ms() - host_before) / static_cast<double>(timed);
   const CudaStatistics after = cuda_statistics();
+  const AllocatorStats memory = allocator(device).stats();
   finish();
   double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() /
               static_cast<double>(timed);
   std::string counts;
   if (device == Device::kCuda)
-    counts = fmt::format(", \"launches\": {}, \"host_syncs\": {}, \"uploaded_bytes\": {}",
-                         (after.launches - before.launches) / timed,
-                         (after.host_syncs - before.host_syncs) / timed,
-                         (after.uploaded_bytes - before.uploaded_bytes) / timed);
+    counts = fmt::format(
+        ", \"launches\": {}, \"host_syncs\": {}, \"uploaded_bytes\": {}, \"allocations\": {}, \"of_the_driver\": {}",
+        (after.launches - before.launches) / timed, (after.host_syncs - before.host_syncs) / timed,
+        (after.uploaded_bytes - before.uploaded_bytes) / timed,
+        (memory.requests - memory_before.requests) / timed,
+        (memory.system_requests - memory_before.system_requests) / timed);
   fmt::print(
       "{{\"ms\": {:.3f}, \"host_ms\": {:.3f}, \"images_per_second\": {:.2f}, \"peak_bytes\": {}, \"parameters\": {}{}}}\n",
       ms, host_ms, static_cast<double>(o.batch) * 1e3 / ms, allocator(device).stats().peak_bytes,
