@@ -6,6 +6,7 @@
 
 #include "core/kernels/batch_norm/batch_norm.h"
 #include "core/kernels/copy/copy.h"
+#include "core/kernels/copy/copy_parts.h"
 #include "core/kernels/match_cost/match_cost.h"
 #include "core/kernels/matched_iou/matched_iou.h"
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
@@ -21,6 +22,7 @@
 #include "core/runtime/host_copy.h"
 #include "core/tensor/device.h"
 #include "core/tensor/execution.h"
+#include "core/tensor/integers.h"
 #include "core/tensor/philox.h"
 
 namespace saccade {
@@ -100,6 +102,26 @@ std::vector<Tensor> optimize(Device device, const char* type, const kernels::Upd
   }
   out.insert(out.end(), averages.begin(), averages.end());
   return out;
+}
+
+// More parts than travel with a launch, of one chunk and of several, side by side and apart, on even and on odd places.
+TEST_F(RawKernels, PartsOfABlock) {
+  for (int64_t step : {64, 1}) {
+    compare([&](Device device) {
+      Rng rng(3);
+      std::vector<Tensor> parts;
+      std::vector<int64_t> begins;
+      int64_t end = 0;
+      for (int64_t i = 0; i < 100; ++i) {
+        parts.push_back(uniform(rng, {i == 40 ? 9000 : i * 3 % 50, 1}).to(device));
+        begins.push_back(end);
+        end += round_up(parts.back().numel(), step);
+      }
+      Tensor block = Tensor::full({end + 8}, 5, DType::kF32, device);
+      kernels::copy_parts(block, parts, begins);
+      return std::vector<Tensor>{block};
+    });
+  }
 }
 
 // Every registered optimizer, with all its state and without momentum.
